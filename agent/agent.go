@@ -157,7 +157,8 @@ func open(o Options) (_ *Agent, err error) {
 	a.updates = update.New(host, o.Build.Version, time.Now)
 	a.machine = inspect.Machine{Host: host, GPUs: gpuHelper(host)}
 	a.client = transport.New(transport.Options{
-		Base: a.config.API, Roots: roots, Node: identity.Node, Version: o.Build.Version, Instance: instance, Session: rand.Text(),
+		Base: a.config.API, Roots: roots, Node: identity.Node, Version: o.Build.Version, Instance: instance,
+		Session:     rand.Text(),
 		Certificate: func() *tls.Certificate { return a.identity.Load().Certificate }, Trust: a.trust.Header, Now: time.Now,
 	})
 	a.assemble()
@@ -194,11 +195,16 @@ func (a *Agent) run(ctx context.Context) error {
 	for _, d := range a.journal.Damage() {
 		a.o.Log.Error("the task journal was damaged; the damaged file is kept beside it", "damage", d)
 	}
-	a.o.Log.Info("agent started", "version", a.o.Build.Version, "commit", a.o.Build.Commit, "control_plane", a.config.API.Host,
-		"certificate_not_after", a.identity.Load().NotAfter.UTC().Format(time.RFC3339), "verifier_version", a.trust.Verifiers().Version())
+	a.o.Log.Info("agent started", "version", a.o.Build.Version, "commit", a.o.Build.Commit, "control_plane",
+		a.config.API.Host,
+		"certificate_not_after", a.identity.Load().NotAfter.UTC().Format(time.RFC3339), "verifier_version",
+		a.trust.Verifiers().Version())
 
 	var beside sync.WaitGroup
-	for _, work := range []func(context.Context){a.results.Run, a.keepIdentity, a.keepTrust, a.keepReported, a.keepBaseline, a.keepWatchdog} {
+	for _, work := range []func(context.Context){
+		a.results.Run, a.keepIdentity, a.keepTrust, a.keepReported,
+		a.keepBaseline, a.keepWatchdog,
+	} {
 		beside.Go(func() { work(ctx) })
 	}
 	trial, err := a.beginTrial(ctx)

@@ -19,7 +19,10 @@ func renewsAtOnce(s *planetest.Settings) { s.Life, s.RenewAfter = 10*time.Minute
 func (r *rig) trusts() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
-	for _, path := range []string{config.CAFile, config.NodeCAFile, config.StateFolder + "/verifiers.json", config.StateFolder + "/identity/cert.pem"} {
+	for _, path := range []string{
+		config.CAFile, config.NodeCAFile, config.StateFolder + "/verifiers.json",
+		config.StateFolder + "/identity/cert.pem",
+	} {
 		raw, err := os.ReadFile(filepath.Join(r.root, path))
 		if err != nil {
 			r.t.Fatal(err)
@@ -59,7 +62,8 @@ func TestAttackAStolenListenerKeyGivesNoOrders(t *testing.T) {
 	a := r.start(nil)
 	thief.Await("a forged renewal", func(s *planetest.Seen) bool { return s.Renewals >= 1 })
 	order := thief.Envelope(agentwire.TypeHealthProbe, agentwire.HealthProbeParams{}, nil)
-	set := thief.Envelope(agentwire.TypeUpdateVerifiers, agentwire.UpdateVerifiersParams{Set: *thief.Statements()[0].Verifiers}, nil)
+	set := thief.Envelope(agentwire.TypeUpdateVerifiers,
+		agentwire.UpdateVerifiersParams{Set: *thief.Statements()[0].Verifiers}, nil)
 	thief.Deliver(order, set)
 	for _, e := range []agentwire.Envelope{order, set} {
 		if got := thief.Result(e.TaskID); got.Status != agentwire.ResultRefused {

@@ -26,7 +26,9 @@ const baselineTime = 10 * time.Minute
 
 // handBaseline takes the baseline of the installation and hands it over, unless
 // a tenant was on it. What the control plane has already is not sent again.
-func handBaseline(ctx context.Context, host hostexec.Host, client *transport.Client, id *enroll.Identity) (baseline.State, error) {
+func handBaseline(ctx context.Context, host hostexec.Host, client *transport.Client, id *enroll.Identity) (
+	baseline.State, error,
+) {
 	before, _, err := baseline.ReadState(host)
 	if err != nil {
 		return before, err
@@ -49,7 +51,9 @@ func handBaseline(ctx context.Context, host hostexec.Host, client *transport.Cli
 }
 
 // handInventory hands over what the installation is like, if it is new.
-func handInventory(ctx context.Context, host hostexec.Host, client *transport.Client, id *enroll.Identity, now agentwire.Inventory) (baseline.State, error) {
+func handInventory(ctx context.Context, host hostexec.Host, client *transport.Client, id *enroll.Identity,
+	now agentwire.Inventory,
+) (baseline.State, error) {
 	before, _, err := baseline.ReadState(host)
 	if err != nil {
 		return before, err
@@ -114,7 +118,8 @@ func (a *Agent) keepBaseline(ctx context.Context) {
 		case err != nil:
 			a.o.Log.Warn("baseline of the installation not handed over; it is tried again", "error", err)
 		case state.Final:
-			a.o.Log.Info("no baseline of this installation is taken any more", "kept", state.Outcome == agentwire.BaselineKept, "reason", state.Reason)
+			a.o.Log.Info("no baseline of this installation is taken any more", "kept", state.Outcome == agentwire.BaselineKept,
+				"reason", state.Reason)
 			return
 		}
 		timer := time.NewTimer(pause + rand.N(pause/10)) //nolint:gosec // spreads load

@@ -18,7 +18,9 @@ func TestWindowsOfTasksAreTimesOfTheControlPlane(t *testing.T) {
 			r := newRig(t)
 			r.Update(func(s *planetest.Settings) { s.ClockOffset = offset })
 			wait := make(chan bool, 1)
-			r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (any, error) {
+			r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (
+				any, error,
+			) {
 				if <-wait {
 					<-ctx.Done()
 				}
@@ -38,7 +40,8 @@ func TestWindowsOfTasksAreTimesOfTheControlPlane(t *testing.T) {
 			}
 			expired := r.probe(func(e *agentwire.Envelope) { e.ExpiresAt = e.IssuedAt.Add(-2 * time.Second) })
 			r.Deliver(expired)
-			if got := r.Result(expired.TaskID); got.Status != agentwire.ResultRefused || got.Error.Code != string(agentwire.RefusedExpired) {
+			if got := r.Result(expired.TaskID); got.Status != agentwire.ResultRefused ||
+				got.Error.Code != string(agentwire.RefusedExpired) {
 				t.Errorf("an expired task: %+v, %+v", got, got.Error)
 			}
 		})
@@ -53,7 +56,8 @@ func TestAClockThatIsAheadRenewsOnce(t *testing.T) {
 	})
 	r.enroll()
 	r.start(nil)
-	r.Await("the renewal before the clock of the control plane is known", func(s *planetest.Seen) bool { return s.Renewals > 0 })
+	r.Await("the renewal before the clock of the control plane is known",
+		func(s *planetest.Seen) bool { return s.Renewals > 0 })
 	for range 20 {
 		e := r.probe(nil)
 		r.Deliver(e)
@@ -80,7 +84,8 @@ func TestAClockThatIsBehindRenewsInTime(t *testing.T) {
 
 func TestRenewalsRest(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{
-		24 * time.Hour: glance, 6 * time.Second: 600 * time.Millisecond, time.Millisecond: 100 * time.Millisecond, -time.Hour: glance,
+		24 * time.Hour: glance, 6 * time.Second: 600 * time.Millisecond, time.Millisecond: 100 * time.Millisecond,
+		-time.Hour: glance,
 	} {
 		if got := renewalRest(left); got != want {
 			t.Errorf("%s left: %s, want %s", left, got, want)

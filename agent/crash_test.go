@@ -38,10 +38,17 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			if n := counts(t, r.root, "begun"); n != begun {
 				t.Errorf("Apply was called %d times, want %d", n, begun)
 			}
-			r.await("result marked as sent", func() bool { s := r.status(); return s.TasksUnfinished == 0 && s.ResultsUnsent == 0 })
+			r.await("result marked as sent", func() bool {
+				s := r.status()
+				return s.TasksUnfinished == 0 &&
+					s.ResultsUnsent == 0
+			})
 
 			// It is remembered still: delivered again, only the result is.
-			r.Await("all results so far", func(s *planetest.Seen) bool { return point != pointSent || len(s.Results[e.TaskID]) == 2 })
+			r.Await("all results so far", func(s *planetest.Seen) bool {
+				return point != pointSent ||
+					len(s.Results[e.TaskID]) == 2
+			})
 			before := 0
 			r.Await("", func(s *planetest.Seen) bool { before = len(s.Results[e.TaskID]); return true })
 			again := e

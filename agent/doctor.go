@@ -50,7 +50,8 @@ type doctor struct {
 func Doctor(ctx context.Context, o Options) []Check {
 	d := &doctor{o: o}
 	c, err := config.Load(o.HostRoot, o.ConfigPath)
-	if d.report("settings", "control plane "+hostOf(c), err, "correct the file, or run the bootstrap command of this node again") {
+	if d.report("settings", "control plane "+hostOf(c), err,
+		"correct the file, or run the bootstrap command of this node again") {
 		return d.checks
 	}
 	d.c, d.store = c, enroll.NewStore(c)
@@ -93,7 +94,8 @@ func (d *doctor) identity() {
 		return
 	}
 	last := &d.checks[len(d.checks)-1]
-	last.Detail = fmt.Sprintf("node %s, certificate %s until %s", id.Node, id.Serial, id.NotAfter.UTC().Format(time.RFC3339))
+	last.Detail = fmt.Sprintf("node %s, certificate %s until %s", id.Node, id.Serial,
+		id.NotAfter.UTC().Format(time.RFC3339))
 	switch now := time.Now(); {
 	case now.After(id.NotAfter):
 		last.Status, last.Remedy = CheckFailed, transport.Recovery
@@ -105,9 +107,11 @@ func (d *doctor) identity() {
 		last.Status, last.Remedy = CheckWarning, "look at the log of the agent: it does not succeed in renewing"
 	}
 	if info, err := os.Stat(filepath.Join(d.c.Identity(), "key.pem")); err == nil && info.Mode().Perm()&0o077 != 0 {
-		d.add("key", CheckFailed, fmt.Sprintf("the key of the node has mode %04o: others can read it", info.Mode().Perm()), "chmod 600 "+filepath.Join(d.c.Identity(), "key.pem")+", and enrol again if somebody may have read it")
+		d.add("key", CheckFailed, fmt.Sprintf("the key of the node has mode %04o: others can read it", info.Mode().Perm()),
+			"chmod 600 "+filepath.Join(d.c.Identity(), "key.pem")+", and enrol again if somebody may have read it")
 	}
-	d.report("node certificate authority", "the certificate was issued by the authority in "+d.c.NodeCABundle, d.store.NodeIssuer(), transport.Recovery)
+	d.report("node certificate authority", "the certificate was issued by the authority in "+d.c.NodeCABundle,
+		d.store.NodeIssuer(), transport.Recovery)
 }
 
 func (d *doctor) tasks() {
@@ -126,11 +130,13 @@ func (d *doctor) tasks() {
 		d.add("trust", CheckWarning, fmt.Sprintf("refused at %s: %s", r.At.Format(time.RFC3339), r.Error()), distrustRemedy)
 	}
 	unfinished, unsent, damage, err := journal.Look(d.c.Journal())
-	if d.report("journal", fmt.Sprintf("%d tasks unfinished, %d results unsent", unfinished, unsent), err, "check the disk") {
+	if d.report("journal", fmt.Sprintf("%d tasks unfinished, %d results unsent", unfinished, unsent), err,
+		"check the disk") {
 		return
 	}
 	if len(damage) > 0 {
-		d.add("journal", CheckWarning, fmt.Sprintf("%d damaged records, first: %s", len(damage), damage[0]), "check the disk; the agent passes damaged records over when it starts")
+		d.add("journal", CheckWarning, fmt.Sprintf("%d damaged records, first: %s", len(damage), damage[0]),
+			"check the disk; the agent passes damaged records over when it starts")
 	}
 }
 
@@ -143,7 +149,8 @@ func (d *doctor) disk() {
 	}
 	free := fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a block size is positive
 	if free < minFree || fs.Files > 0 && fs.Ffree == 0 {
-		d.add("disk", CheckFailed, fmt.Sprintf("%d MiB and %d files free at %s", free>>20, fs.Ffree, folder), "free space: tasks are not started when they cannot be written down")
+		d.add("disk", CheckFailed, fmt.Sprintf("%d MiB and %d files free at %s", free>>20, fs.Ffree, folder),
+			"free space: tasks are not started when they cannot be written down")
 		return
 	}
 	d.add("disk", CheckOK, fmt.Sprintf("%d MiB free at %s", free>>20, folder), "")
@@ -155,7 +162,8 @@ func (d *doctor) process() {
 	case !held(d.c.Lock()):
 		d.add("agent", CheckFailed, "it is not running", "systemctl start gpuaas-node-agent")
 	case h.State == StateConnected:
-		d.add("agent", CheckOK, fmt.Sprintf("process %d, connected, last contact %s", h.ProcessID, h.LastContactAt.Format(time.RFC3339)), "")
+		d.add("agent", CheckOK, fmt.Sprintf("process %d, connected, last contact %s", h.ProcessID,
+			h.LastContactAt.Format(time.RFC3339)), "")
 	case h.State == StateStarting:
 		d.add("agent", CheckWarning, fmt.Sprintf("process %d is starting", h.ProcessID), "")
 	default:
@@ -188,9 +196,11 @@ func (d *doctor) reach(ctx context.Context) {
 	case !known:
 		d.add("clock", CheckWarning, "the control plane did not say what time it is", "")
 	case skew.Abs() > agentwire.MaxSkew:
-		d.add("clock", CheckFailed, skewRefusal(skew, time.Now()).Detail, "set the clock of the node and keep it set: timedatectl set-ntp true")
+		d.add("clock", CheckFailed, skewRefusal(skew, time.Now()).Detail,
+			"set the clock of the node and keep it set: timedatectl set-ntp true")
 	case skew.Abs() > agentwire.MaxSkew/5:
-		d.add("clock", CheckWarning, fmt.Sprintf("it is %s off", skew.Abs().Round(time.Second)), "keep the clock of the node set: timedatectl set-ntp true")
+		d.add("clock", CheckWarning, fmt.Sprintf("it is %s off", skew.Abs().Round(time.Second)),
+			"keep the clock of the node set: timedatectl set-ntp true")
 	default:
 		d.add("clock", CheckOK, "within "+(agentwire.MaxSkew/5).String()+" of the control plane", "")
 	}

@@ -63,14 +63,31 @@ func TestEnrolmentIsRefused(t *testing.T) {
 		prepare func(*rig) string
 		want    string
 	}{
-		"without a token":   {func(*rig) string { return "" }, "one word"},
-		"with two words":    {func(*rig) string { return "a b" }, "one word"},
-		"a foreign token":   {func(*rig) string { return "foreign" }, agentwire.CodeTokenInvalid},
-		"of another node":   {func(r *rig) string { r.setEnv("GPUAAS_NODE_ID=01890000-0000-7000-8000-000000000009"); return r.Token() }, "the token belongs to node " + planetest.Node},
-		"by somebody else":  {func(r *rig) string { r.setCA(planetest.New(r.t).ServerCA()); return r.Token() }, transport.CodeServerUnknownIssuer},
-		"by an IP address":  {func(r *rig) string { r.setEnv("GPUAAS_API_URL=https://127.0.0.1:1"); return r.Token() }, "GPUAAS_ALLOW_IP_URL"},
-		"when it is fenced": {func(r *rig) string { r.refuse(403, agentwire.CodeNodeFenced, "/tasks/wait"); return r.Token() }, "its first poll failed"},
-		"when it expired":   {func(r *rig) string { r.refuse(401, agentwire.CodeTokenExpired, "/enroll"); return r.Token() }, agentwire.CodeTokenExpired},
+		"without a token": {func(*rig) string { return "" }, "one word"},
+		"with two words":  {func(*rig) string { return "a b" }, "one word"},
+		"a foreign token": {func(*rig) string { return "foreign" }, agentwire.CodeTokenInvalid},
+		"of another node": {func(r *rig) string {
+			r.setEnv(
+				"GPUAAS_NODE_ID=01890000-0000-7000-8000-000000000009")
+			return r.Token()
+		}, "the token belongs to node " + planetest.Node},
+		"by somebody else": {
+			func(r *rig) string { r.setCA(planetest.New(r.t).ServerCA()); return r.Token() },
+			transport.CodeServerUnknownIssuer,
+		},
+		"by an IP address": {
+			func(r *rig) string { r.setEnv("GPUAAS_API_URL=https://127.0.0.1:1"); return r.Token() },
+			"GPUAAS_ALLOW_IP_URL",
+		},
+		"when it is fenced": {func(r *rig) string {
+			r.refuse(403, agentwire.CodeNodeFenced,
+				"/tasks/wait")
+			return r.Token()
+		}, "its first poll failed"},
+		"when it expired": {
+			func(r *rig) string { r.refuse(401, agentwire.CodeTokenExpired, "/enroll"); return r.Token() },
+			agentwire.CodeTokenExpired,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fresh(t)
@@ -187,7 +204,10 @@ func TestATrustBundleIsTakenOverOnlyWhenItFits(t *testing.T) {
 		refused string
 	}{
 		"with another authority added": {bundle: func(r *rig) string { return planetest.New(r.t).ServerCA() + r.ServerCA() }},
-		"of somebody else":             {func(r *rig) string { return planetest.New(r.t).ServerCA() }, agentwire.CodeTrustUnfit},
+		"of somebody else": {
+			func(r *rig) string { return planetest.New(r.t).ServerCA() },
+			agentwire.CodeTrustUnfit,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -217,7 +237,8 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	r := fresh(t)
 	check := func(name, status, detail string) {
 		t.Helper()
-		if c := find(Doctor(t.Context(), Options{HostRoot: r.root}), name); c.Status != status || !strings.Contains(c.Detail, detail) {
+		if c := find(Doctor(t.Context(), Options{HostRoot: r.root}), name); c.Status != status ||
+			!strings.Contains(c.Detail, detail) {
 			t.Errorf("%s: %+v, want %s with %q", name, c, status, detail)
 		}
 	}

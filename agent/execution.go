@@ -35,7 +35,9 @@ type execution struct {
 	minted   []agentwire.Credential
 }
 
-func newExecution(ctx context.Context, x *executor, v agentwire.Verified, resumed bool, told []agentwire.Step) *execution {
+func newExecution(ctx context.Context, x *executor, v agentwire.Verified, resumed bool,
+	told []agentwire.Step,
+) *execution {
 	// A task outlives the poll that brought it. The executor ends it.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &execution{
@@ -101,7 +103,8 @@ func (r *execution) carryOut() {
 	r.x.noteJournal(r.x.journal.Finish(id, result))
 	r.x.at(pointJournalled)
 	r.tell() // the last steps, before the result ends the task
-	r.log.Info("task finished", "status", result.Status, "error", result.Error, "took", r.x.now().Sub(started).Round(time.Millisecond).String())
+	r.log.Info("task finished", "status", result.Status, "error", result.Error, "took",
+		r.x.now().Sub(started).Round(time.Millisecond).String())
 	r.x.results.Journalled(id)
 }
 
@@ -112,7 +115,8 @@ func (r *execution) attempt() (output any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.Error("handler panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = task.Fail("handler_panic", "the handler of "+r.spec.Type+" panicked: "+fmt.Sprint(p), "the log of the agent has the details; report it to the makers of gpuaas", nil)
+			err = task.Fail("handler_panic", "the handler of "+r.spec.Type+" panicked: "+fmt.Sprint(p),
+				"the log of the agent has the details; report it to the makers of gpuaas", nil)
 		}
 	}()
 	ctx := r.ctx
@@ -140,7 +144,10 @@ func (r *execution) attempt() (output any, err error) {
 }
 
 func (r *execution) task() *task.Task {
-	return &task.Task{Verified: agentwire.Verified{Envelope: r.current(), Spec: r.spec, Params: r.params}, Reporter: r, Credentials: r}
+	return &task.Task{
+		Verified: agentwire.Verified{Envelope: r.current(), Spec: r.spec, Params: r.params}, Reporter: r,
+		Credentials: r,
+	}
 }
 
 // outcome turns what a handler returned into a result. There is no result if
@@ -165,7 +172,8 @@ func (r *execution) outcome(started time.Time, output any, err error) (result ag
 	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
 		result = r.x.ended(e, agentwire.ResultCancelled, "cancelled", cause.Error(), "")
 	case errors.Is(cause, errExpired):
-		result = r.x.ended(e, agentwire.ResultFailed, "deadline_exceeded", "the task was stopped at its deadline: "+err.Error(), "look at the steps for what took so long, then ask for it again")
+		result = r.x.ended(e, agentwire.ResultFailed, "deadline_exceeded", "the task was stopped at its deadline: "+
+			err.Error(), "look at the steps for what took so long, then ask for it again")
 	default:
 		result = r.failure(e, err)
 	}
@@ -182,14 +190,18 @@ func (r *execution) success(e agentwire.Envelope, output any) agentwire.ResultRe
 		_, err = r.spec.DecodeOutput(raw)
 	}
 	if err != nil {
-		return r.x.ended(e, agentwire.ResultFailed, "output_invalid", "the task was carried out, but its output cannot be sent: "+err.Error(), "report it to the makers of gpuaas")
+		return r.x.ended(e, agentwire.ResultFailed, "output_invalid",
+			"the task was carried out, but its output cannot be sent: "+err.Error(), "report it to the makers of gpuaas")
 	}
 	amends, err := r.x.amendment(context.WithoutCancel(r.ctx), r.x.handlers[r.spec.Type], r.task())
 	if err != nil {
 		r.log.Error("what the task changed of the installation is not told; the next validation will name it", "error", err)
 	}
 	now := r.x.now()
-	return agentwire.ResultRequest{Attempt: e.Attempt, Status: agentwire.ResultSucceeded, Output: raw, FinishedAt: now, Build: r.x.build, Amends: amends}
+	return agentwire.ResultRequest{
+		Attempt: e.Attempt, Status: agentwire.ResultSucceeded, Output: raw, FinishedAt: now,
+		Build: r.x.build, Amends: amends,
+	}
 }
 
 func (r *execution) failure(e agentwire.Envelope, err error) agentwire.ResultRequest {

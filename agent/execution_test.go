@@ -19,7 +19,9 @@ import (
 func TestOutcomes(t *testing.T) {
 	r := newRig(t)
 	outcome := make(chan func(context.Context) (any, error), 1)
-	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (any, error) {
+	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (
+		any, error,
+	) {
 		return (<-outcome)(ctx)
 	}}}, func(o *Options) { o.renewal = 20 * time.Millisecond })
 	short := func(e *agentwire.Envelope) { e.ExpiresAt = time.Now().Add(300 * time.Millisecond) }
@@ -34,13 +36,22 @@ func TestOutcomes(t *testing.T) {
 			}, nil,
 			agentwire.ResultFailed, "disk_gone", "plug it in",
 		},
-		"a failure without": {func(context.Context) (any, error) { return nil, errors.New("oops") }, nil, agentwire.ResultFailed, "task_failed", ""},
-		"a panic":           {func(context.Context) (any, error) { panic("at the disco") }, nil, agentwire.ResultFailed, "handler_panic", "the log of the agent has the details; report it to the makers of gpuaas"},
+		"a failure without": {
+			func(context.Context) (any, error) { return nil, errors.New("oops") }, nil,
+			agentwire.ResultFailed, "task_failed", "",
+		},
+		"a panic": {
+			func(context.Context) (any, error) { panic("at the disco") }, nil, agentwire.ResultFailed,
+			"handler_panic", "the log of the agent has the details; report it to the makers of gpuaas",
+		},
 		"too late": {
 			func(ctx context.Context) (any, error) { <-ctx.Done(); return nil, ctx.Err() }, short,
 			agentwire.ResultFailed, "deadline_exceeded", "look at the steps for what took so long, then ask for it again",
 		},
-		"an output of another type": {func(context.Context) (any, error) { return map[string]int{"a": 1}, nil }, nil, agentwire.ResultFailed, "output_invalid", "report it to the makers of gpuaas"},
+		"an output of another type": {
+			func(context.Context) (any, error) { return map[string]int{"a": 1}, nil }, nil,
+			agentwire.ResultFailed, "output_invalid", "report it to the makers of gpuaas",
+		},
 		"an output that is too large": {
 			func(context.Context) (any, error) {
 				return agentwire.HealthProbeOutput{Checks: []agentwire.HealthCheck{{Detail: strings.Repeat("x", maxOutput)}}}, nil
@@ -61,7 +72,9 @@ func TestOutcomes(t *testing.T) {
 
 func TestACancelledTaskStops(t *testing.T) {
 	r := newRig(t)
-	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (any, error) {
+	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (
+		any, error,
+	) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}}, func(o *Options) { o.renewal = 20 * time.Millisecond })
@@ -76,7 +89,9 @@ func TestACancelledTaskStops(t *testing.T) {
 
 func TestStepsArriveInOrderAndBeforeTheResult(t *testing.T) {
 	r := newRig(t)
-	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(_ context.Context, t *task.Task) (any, error) {
+	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(_ context.Context, t *task.Task) (
+		any, error,
+	) {
 		t.Reporter.Step("look", "started", "")
 		t.Reporter.Step("look", "succeeded", "all there")
 		if err := t.Reporter.Checkpoint("k", "v"); err != nil || t.Reporter.Recall("k") != "v" {
@@ -122,7 +137,8 @@ func TestClassesOfTasks(t *testing.T) {
 	})
 	user := agentwire.DeprovisionUserParams{AllocationID: planetest.Node, Username: "alice"}
 	waiting := []agentwire.Envelope{
-		r.Envelope(agentwire.TypeDrain, agentwire.DrainParams{}, nil), r.Envelope(agentwire.TypeDrain, agentwire.DrainParams{}, nil),
+		r.Envelope(agentwire.TypeDrain, agentwire.DrainParams{}, nil),
+		r.Envelope(agentwire.TypeDrain, agentwire.DrainParams{}, nil),
 		r.Envelope(agentwire.TypeDeprovisionUser, user, nil), r.Envelope(agentwire.TypeDeprovisionUser, user, nil),
 	}
 	look := r.probe(nil)
@@ -133,7 +149,8 @@ func TestClassesOfTasks(t *testing.T) {
 	beat := r.Envelope(agentwire.TypeHeartbeatCheck, agentwire.HeartbeatParams{}, nil)
 	r.Deliver(beat)
 	var out agentwire.HeartbeatOutput
-	if err := json.Unmarshal(r.Result(beat.TaskID).Output, &out); err != nil || out.TasksRunning != 4 || out.Build != testBuild {
+	if err := json.Unmarshal(r.Result(beat.TaskID).Output, &out); err != nil || out.TasksRunning != 4 ||
+		out.Build != testBuild {
 		t.Errorf("heartbeat %+v, %v", out, err)
 	}
 	close(release)
@@ -150,12 +167,18 @@ func TestClassesOfTasks(t *testing.T) {
 func TestSecretsOfATaskAreForgottenWithIt(t *testing.T) {
 	r := newRig(t)
 	r.Update(func(s *planetest.Settings) {
-		s.Credential = agentwire.Credential{CredentialType: agentwire.CredentialOCIPull, Values: map[string]string{"password": "canary"}}
+		s.Credential = agentwire.Credential{
+			CredentialType: agentwire.CredentialOCIPull,
+			Values:         map[string]string{"password": "canary"},
+		}
 	})
 	var minted agentwire.Credential
-	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, t *task.Task) (any, error) {
+	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context,
+		t *task.Task,
+	) (any, error) {
 		var err error
-		if minted, err = t.Credentials.Mint(ctx, agentwire.CredentialOCIPull, nil); err != nil || minted.Values["password"] != "canary" {
+		if minted, err = t.Credentials.Mint(ctx, agentwire.CredentialOCIPull, nil); err != nil ||
+			minted.Values["password"] != "canary" {
 			return nil, errors.New("not minted")
 		}
 		_, err = t.Credentials.Mint(ctx, agentwire.CredentialHFToken, nil)
@@ -200,7 +223,11 @@ func TestNewVerifiersComeByTask(t *testing.T) {
 			t.Errorf("after set %d the version is %d, want %d", c.set, got.Version, c.want)
 		}
 	}
-	r.Await("the version in a report", func(s *planetest.Seen) bool { return s.Reports[len(s.Reports)-1].VerifierVersion == 4 })
+	r.Await("the version in a report", func(
+		s *planetest.Seen,
+	) bool {
+		return s.Reports[len(s.Reports)-1].VerifierVersion == 4
+	})
 	if v := r.status().VerifierVersion; v != 4 {
 		t.Errorf("version %d on the disk", v)
 	}
@@ -285,7 +312,9 @@ func TestAnUnacceptableResultIsReplacedByAFailure(t *testing.T) {
 func TestAnInterruptedTaskThatHasExpiredIsOnlyLookedAt(t *testing.T) {
 	r := newRig(t)
 	entered, again := make(chan struct{}), make(chan struct{}, 9)
-	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (any, error) {
+	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context,
+		_ *task.Task,
+	) (any, error) {
 		close(entered)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -300,7 +329,9 @@ func TestAnInterruptedTaskThatHasExpiredIsOnlyLookedAt(t *testing.T) {
 		t.Fatalf("interrupted tasks: %d", s.TasksUnfinished)
 	}
 	r.await("expiry", func() bool { return time.Now().After(e.ExpiresAt) })
-	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (any, error) {
+	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (
+		any, error,
+	) {
 		again <- struct{}{}
 		return healthy(), nil
 	}}})

@@ -17,7 +17,8 @@ import (
 // calls are the calls that an executor makes for its tasks.
 type calls interface {
 	Result(ctx context.Context, e agentwire.Envelope, result agentwire.ResultRequest) error
-	Progress(ctx context.Context, e agentwire.Envelope, progress agentwire.ProgressRequest) (agentwire.ProgressResponse, error)
+	Progress(ctx context.Context, e agentwire.Envelope, progress agentwire.ProgressRequest) (
+		agentwire.ProgressResponse, error)
 	Mint(ctx context.Context, e agentwire.Envelope, request agentwire.MintRequest) (agentwire.Credential, error)
 }
 
@@ -96,7 +97,8 @@ func (x *executor) Take(ctx context.Context, e agentwire.Envelope) {
 	if err := x.journal.Accept(e); err != nil {
 		log.Error("task not started: it cannot be written down", "error", err)
 		x.results.Loose(e, x.ended(e, agentwire.ResultFailed, "journal_unavailable",
-			"the task was not started, because the agent cannot write it down: "+err.Error(), "free space on the disk of the node, below "+x.journal.Folder()))
+			"the task was not started, because the agent cannot write it down: "+err.Error(),
+			"free space on the disk of the node, below "+x.journal.Folder()))
 		return
 	}
 	x.results.Forget(e.TaskID)
@@ -156,7 +158,8 @@ func (x *executor) Resume(ctx context.Context) {
 		x.results.Journalled(e.ID())
 	}
 	for _, entry := range x.journal.Unfinished() {
-		log := x.log.With("task_id", entry.ID(), "task_type", entry.Envelope.Type, "attempt", entry.Envelope.Attempt, "correlation_id", entry.Envelope.CorrelationID)
+		log := x.log.With("task_id", entry.ID(), "task_type", entry.Envelope.Type, "attempt", entry.Envelope.Attempt,
+			"correlation_id", entry.Envelope.CorrelationID)
 		v, err := x.reread(entry)
 		if err != nil {
 			log.Error("unfinished task given up: this version of the agent cannot carry it out", "error", err)
@@ -184,7 +187,8 @@ func (x *executor) reread(entry journal.Entry) (agentwire.Verified, error) {
 // is newer, and the agent stays.
 func (x *executor) resumeEnd(ctx context.Context) {
 	for _, entry := range x.journal.Finished() {
-		if _, ends := x.handlers[entry.Envelope.Type].(task.Finisher); !ends || entry.Result.Status != agentwire.ResultSucceeded || entry.Envelope.Generation < x.journal.Generation() {
+		if _, ends := x.handlers[entry.Envelope.Type].(task.Finisher); !ends ||
+			entry.Result.Status != agentwire.ResultSucceeded || entry.Envelope.Generation < x.journal.Generation() {
 			continue
 		}
 		v, err := x.reread(entry)
@@ -262,7 +266,10 @@ func (x *executor) Close(grace time.Duration) {
 func (x *executor) ended(e agentwire.Envelope, status, code, message, remedy string) agentwire.ResultRequest {
 	now := x.now()
 	return agentwire.ResultRequest{
-		Attempt: e.Attempt, Status: status, Error: &agentwire.TaskError{Code: code, Message: bounded(message, maxMessage), Remedy: remedy},
+		Attempt: e.Attempt, Status: status, Error: &agentwire.TaskError{
+			Code: code, Message: bounded(message, maxMessage),
+			Remedy: remedy,
+		},
 		StartedAt: now, FinishedAt: now, Build: x.build,
 	}
 }

@@ -26,7 +26,8 @@ func (r *rig) fillDisk() (free func()) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		r.t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()) + 20, Max: before.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+		&syscall.Rlimit{Cur: uint64(info.Size()) + 20, Max: before.Max}); err != nil {
 		r.t.Fatal(err)
 	}
 	free = func() {
@@ -42,7 +43,9 @@ func TestAFullDiskStopsNewTasksAndLosesNoResult(t *testing.T) {
 	r := newRig(t)
 	release, entered := make(chan struct{}), make(chan struct{})
 	drained := agentwire.DrainOutput{Draining: true, UsersRevoked: []string{}, UsersLeft: []string{}}
-	a := r.start(map[string]task.Handler{agentwire.TypeDrain: scripted{apply: func(context.Context, *task.Task) (any, error) {
+	a := r.start(map[string]task.Handler{agentwire.TypeDrain: scripted{apply: func(context.Context, *task.Task) (
+		any, error,
+	) {
 		close(entered)
 		<-release
 		return drained, nil
@@ -54,14 +57,16 @@ func TestAFullDiskStopsNewTasksAndLosesNoResult(t *testing.T) {
 
 	refused := r.probe(nil)
 	r.Deliver(refused)
-	if got := r.Result(refused.TaskID); got.Status != agentwire.ResultFailed || got.Error.Code != "journal_unavailable" || got.Error.Remedy == "" {
+	if got := r.Result(refused.TaskID); got.Status != agentwire.ResultFailed || got.Error.Code != "journal_unavailable" ||
+		got.Error.Remedy == "" {
 		t.Errorf("a task that cannot be written down: %+v, %+v", got, got.Error)
 	}
 	if n := counts(t, r.root, "begun"); n != 0 {
 		t.Error("it was started nevertheless")
 	}
 	close(release)
-	if got := r.Result(running.TaskID); got.Status != agentwire.ResultSucceeded || string(got.Output) != asJSON(t, drained) {
+	if got := r.Result(running.TaskID); got.Status != agentwire.ResultSucceeded ||
+		string(got.Output) != asJSON(t, drained) {
 		t.Errorf("a result that cannot be written down: %+v", got)
 	}
 

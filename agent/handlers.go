@@ -16,8 +16,9 @@ import (
 func (a *Agent) compiledIn() map[string]task.Handler {
 	host := hostexec.Host{Root: a.config.Root}
 	return steps.Registry(steps.Deps{
-		Host: host, GPU: gpuHelper(host), Terminals: a.terminals(host), Verifiers: a.trust.Verifiers().Set, Packages: a.client,
-		Updates: a.updates, LastPoll: a.health.lastContact, Clock: time.Now,
+		Host: host, GPU: gpuHelper(host), Terminals: a.terminals(host), Verifiers: a.trust.Verifiers().Set,
+		Packages: a.client,
+		Updates:  a.updates, LastPoll: a.health.lastContact, Clock: time.Now,
 		Baseline: func(ctx context.Context, now agentwire.Inventory) error {
 			_, err := handInventory(ctx, host, a.client, a.identity.Load(), now)
 			return err

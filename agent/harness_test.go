@@ -154,7 +154,8 @@ func (r *rig) start(handlers map[string]task.Handler, change ...func(*Options)) 
 	r.t.Helper()
 	log := &lines{}
 	o := Options{
-		HostRoot: r.root, Build: testBuild, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		HostRoot: r.root, Build: testBuild, Log: slog.New(
+			slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		pollWait: 5 * time.Second, handlers: func(*Agent) map[string]task.Handler {
 			all := map[string]task.Handler{agentwire.TypeHealthProbe: counting{root: r.root}}
 			for name, h := range handlers {

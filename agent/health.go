@@ -98,7 +98,8 @@ func (h *health) connected(skew time.Duration) {
 	h.now.NextTryAt = time.Time{}
 	if skew.Abs() > agentwire.MaxSkew {
 		r := skewRefusal(skew, time.Now())
-		h.enter(StateClockSkew, string(r.Reason), r.Detail, "set the clock of the node and keep it set: timedatectl set-ntp true")
+		h.enter(StateClockSkew, string(r.Reason), r.Detail,
+			"set the clock of the node and keep it set: timedatectl set-ntp true")
 		return
 	}
 	h.enter(StateConnected, "", "", "")
@@ -165,6 +166,8 @@ func skewRefusal(skew time.Duration, now time.Time) *agentwire.Refusal {
 		direction = "ahead of"
 	}
 	return &agentwire.Refusal{Reason: agentwire.RefusedClockSkew, Detail: fmt.Sprintf(
-		"the clock of this node (%s) is %s %s that of the control plane (%s), more than the %s that are allowed: tasks are refused until it is set",
-		now.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second), direction, now.Add(skew).UTC().Format(time.RFC3339), agentwire.MaxSkew)}
+		"the clock of this node (%s) is %s %s that of the control plane (%s), more than the %s that are allowed: tasks are "+
+			"refused until it is set",
+		now.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second), direction, now.Add(skew).UTC().Format(time.RFC3339),
+		agentwire.MaxSkew)}
 }

@@ -121,7 +121,8 @@ func (a *Agent) renew(ctx context.Context) bool {
 	}
 	a.identity.Store(id)
 	a.client.Reload(nil)
-	a.o.Log.Info("certificate renewed", "not_after", id.NotAfter.UTC().Format(time.RFC3339), "serial", id.Serial, "verifier_version", a.trust.Verifiers().Version())
+	a.o.Log.Info("certificate renewed", "not_after", id.NotAfter.UTC().Format(time.RFC3339), "serial", id.Serial,
+		"verifier_version", a.trust.Verifiers().Version())
 	if err != nil && !a.distrusted("part of what came with the certificate was not taken over", err) {
 		a.o.Log.Error("part of what came with the certificate was not taken over", "error", err)
 	}

@@ -106,9 +106,14 @@ func (r *execution) Recall(key string) string {
 
 // Mint implements task.Credentials. The credential is erased when the task
 // ends.
-func (r *execution) Mint(ctx context.Context, credentialType string, intent map[string]string) (agentwire.Credential, error) {
+func (r *execution) Mint(ctx context.Context, credentialType string, intent map[string]string) (
+	agentwire.Credential, error,
+) {
 	e := r.current()
-	c, err := r.x.calls.Mint(ctx, e, agentwire.MintRequest{Attempt: e.Attempt, StepID: e.Type, CredentialType: credentialType, Intent: intent})
+	c, err := r.x.calls.Mint(ctx, e, agentwire.MintRequest{
+		Attempt: e.Attempt, StepID: e.Type,
+		CredentialType: credentialType, Intent: intent,
+	})
 	if err != nil {
 		return agentwire.Credential{}, err
 	}

@@ -23,7 +23,8 @@ const (
 )
 
 // errTrialFailed ends a version that did not reach the control plane.
-var errTrialFailed = errors.New("this version of the agent did not reach the control plane and gives way to the one before")
+var errTrialFailed = errors.New("this version of the agent did not reach the control plane and gives way to the one " +
+	"before")
 
 // poll asks for tasks, one call at a time, until the context ends.
 func (a *Agent) poll(ctx context.Context, trial func()) {
@@ -113,7 +114,8 @@ func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 			return
 		}
 		a.o.Log.Error("trial failed", "version", change.To)
-		if err := a.updates.Rollback("version " + change.To + " did not reach the control plane within " + a.o.trial.String()); err != nil {
+		if err := a.updates.Rollback("version " + change.To + " did not reach the control plane within " +
+			a.o.trial.String()); err != nil {
 			a.o.Log.Error("version before not restored", "error", err)
 		}
 		a.end(errTrialFailed)
@@ -152,7 +154,10 @@ func (a *Agent) keepReported(ctx context.Context) {
 	wait := transport.Backoff{First: 2 * time.Second, Most: 5 * time.Minute}
 	for {
 		hardware := a.machine.Hardware()
-		report := agentwire.Report{Build: a.o.Build, VerifierVersion: a.trust.Verifiers().Version(), Capabilities: capabilities, Hardware: &hardware}
+		report := agentwire.Report{
+			Build: a.o.Build, VerifierVersion: a.trust.Verifiers().Version(),
+			Capabilities: capabilities, Hardware: &hardware,
+		}
 		retry := (<-chan time.Time)(nil)
 		if now := fingerprint(report); now != told {
 			if err := a.client.Report(ctx, report); err == nil {

@@ -21,11 +21,13 @@ func TestATaskIsCarriedOutAndReported(t *testing.T) {
 	e := r.probe(nil)
 	r.Deliver(e)
 	got := r.Result(e.TaskID)
-	if got.Status != agentwire.ResultSucceeded || got.Attempt != 1 || got.Build != testBuild || got.FinishedAt.Before(got.StartedAt) {
+	if got.Status != agentwire.ResultSucceeded || got.Attempt != 1 || got.Build != testBuild ||
+		got.FinishedAt.Before(got.StartedAt) {
 		t.Errorf("result %+v", got)
 	}
 	r.Await("a report", func(s *planetest.Seen) bool {
-		return len(s.Reports) > 0 && s.Reports[0].Build == testBuild && s.Reports[0].VerifierVersion == 1 && s.Reports[0].Capabilities.Facts["gpu.vendor"] == "none"
+		return len(s.Reports) > 0 && s.Reports[0].Build == testBuild && s.Reports[0].VerifierVersion == 1 &&
+			s.Reports[0].Capabilities.Facts["gpu.vendor"] == "none"
 	})
 	r.await("connected", func() bool {
 		s := r.status()
@@ -44,19 +46,22 @@ func TestEveryRefusalIsReported(t *testing.T) {
 		return e
 	}
 	for reason, e := range map[agentwire.Reason]agentwire.Envelope{
-		agentwire.RefusedBadSignature:    spoil(func(e *agentwire.Envelope) { e.ExpiresAt = e.ExpiresAt.Add(time.Hour) }),
-		agentwire.RefusedUnknownSigner:   r.probe(func(e *agentwire.Envelope) { e.SignerVersion = "signer-9" }),
-		agentwire.RefusedRevokedSigner:   r.probe(func(e *agentwire.Envelope) { e.SignerVersion = "signer-0" }),
-		agentwire.RefusedExpired:         r.probe(func(e *agentwire.Envelope) { e.ExpiresAt = time.Now().Add(-time.Second) }),
-		agentwire.RefusedClockSkew:       r.probe(func(e *agentwire.Envelope) { e.IssuedAt = time.Now().Add(10 * time.Minute) }),
-		agentwire.RefusedWrongNode:       r.probe(func(e *agentwire.Envelope) { e.NodeID = "01890000-0000-7000-8000-000000000002" }),
+		agentwire.RefusedBadSignature:  spoil(func(e *agentwire.Envelope) { e.ExpiresAt = e.ExpiresAt.Add(time.Hour) }),
+		agentwire.RefusedUnknownSigner: r.probe(func(e *agentwire.Envelope) { e.SignerVersion = "signer-9" }),
+		agentwire.RefusedRevokedSigner: r.probe(func(e *agentwire.Envelope) { e.SignerVersion = "signer-0" }),
+		agentwire.RefusedExpired:       r.probe(func(e *agentwire.Envelope) { e.ExpiresAt = time.Now().Add(-time.Second) }),
+		agentwire.RefusedClockSkew: r.probe(
+			func(e *agentwire.Envelope) { e.IssuedAt = time.Now().Add(10 * time.Minute) }),
+		agentwire.RefusedWrongNode: r.probe(
+			func(e *agentwire.Envelope) { e.NodeID = "01890000-0000-7000-8000-000000000002" }),
 		agentwire.RefusedStaleGeneration: r.probe(func(e *agentwire.Envelope) { e.Generation = 0 }),
 		agentwire.RefusedUnknownType:     r.Envelope("node.make_coffee", struct{}{}, nil),
 		agentwire.RefusedInvalidParams:   r.Envelope(agentwire.TypeHealthProbe, map[string]int{"depth": 3}, nil),
 	} {
 		r.Deliver(e)
 		got := r.Result(e.TaskID)
-		if got.Status != agentwire.ResultRefused || got.Error == nil || got.Error.Code != string(reason) || got.Error.Message == "" {
+		if got.Status != agentwire.ResultRefused || got.Error == nil || got.Error.Code != string(reason) ||
+			got.Error.Message == "" {
 			t.Errorf("%s: %+v, error %+v", reason, got, got.Error)
 		}
 		if n := counts(t, r.root, "begun"); n != 0 {
@@ -86,7 +91,9 @@ func TestTheSameTaskInAnyOrderIsOneExecution(t *testing.T) {
 	r := newRig(t)
 	release := make(chan struct{})
 	entered := make(chan struct{}, 10)
-	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (any, error) {
+	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (
+		any, error,
+	) {
 		entered <- struct{}{}
 		<-release
 		return healthy(), nil
@@ -127,7 +134,9 @@ func pollsAfter(r *rig) func(*planetest.Seen) bool {
 func TestTheNetworkIsAwayLongerThanALease(t *testing.T) {
 	r := newRig(t)
 	release, entered := make(chan struct{}), make(chan struct{}, 10)
-	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (any, error) {
+	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context,
+		_ *task.Task,
+	) (any, error) {
 		entered <- struct{}{}
 		<-release
 		return healthy(), ctx.Err()
@@ -158,7 +167,9 @@ func TestTheNetworkIsAwayLongerThanALease(t *testing.T) {
 func TestAResultOutlivesTheControlPlaneAndTheAgent(t *testing.T) {
 	r := newRig(t)
 	release, entered := make(chan struct{}), make(chan struct{})
-	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (any, error) {
+	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (
+		any, error,
+	) {
 		close(entered)
 		<-release
 		return healthy(), nil
@@ -191,7 +202,8 @@ func TestAClockThatIsOffRefusesTasksAndSaysSo(t *testing.T) {
 			e := r.probe(nil)
 			r.Deliver(e)
 			got := r.Result(e.TaskID)
-			if got.Status != agentwire.ResultRefused || got.Error.Code != string(agentwire.RefusedClockSkew) || !strings.Contains(got.Error.Message, name) {
+			if got.Status != agentwire.ResultRefused || got.Error.Code != string(agentwire.RefusedClockSkew) ||
+				!strings.Contains(got.Error.Message, name) {
 				t.Errorf("result %+v, error %+v", got, got.Error)
 			}
 			r.await("told by status", func() bool {
@@ -246,7 +258,8 @@ func TestCertificatesAreRenewedWhilePolling(t *testing.T) {
 	if got := r.Result(e.TaskID); got.Status != agentwire.ResultSucceeded {
 		t.Errorf("result %+v", got)
 	}
-	r.Await("the new verifier set reported", func(s *planetest.Seen) bool { return s.Reports[len(s.Reports)-1].VerifierVersion == 6 })
+	r.Await("the new verifier set reported",
+		func(s *planetest.Seen) bool { return s.Reports[len(s.Reports)-1].VerifierVersion == 6 })
 	after, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -301,12 +314,16 @@ func TestARefusedNodeSaysWhy(t *testing.T) {
 	r := newRig(t)
 	r.Update(func(s *planetest.Settings) {
 		s.Refuse = func(*http.Request) *agentwire.Problem {
-			return &agentwire.Problem{Status: 409, Code: agentwire.CodeIdentityInUse, Title: "Conflict", Detail: "another machine uses it"}
+			return &agentwire.Problem{
+				Status: 409, Code: agentwire.CodeIdentityInUse, Title: "Conflict",
+				Detail: "another machine uses it",
+			}
 		}
 	})
 	r.start(nil)
 	r.await("told by status", func() bool {
 		s := r.status()
-		return s.State == StateRefused && s.Code == agentwire.CodeIdentityInUse && strings.Contains(s.Remedy, "stop it") && s.NextTryAt.After(s.Since)
+		return s.State == StateRefused && s.Code == agentwire.CodeIdentityInUse && strings.Contains(s.Remedy, "stop it") &&
+			s.NextTryAt.After(s.Since)
 	})
 }

@@ -28,7 +28,10 @@ func (r *rig) wasAnotherNode() (unfinished, removal agentwire.Envelope) {
 	removal = r.Envelope(agentwire.TypeDrain, agentwire.DrainParams{}, theirs)
 	for _, err := range []error{
 		j.Accept(unfinished), j.Accept(removal),
-		j.Finish(removal.TaskID, agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultSucceeded, FinishedAt: time.Now()}), j.Close(),
+		j.Finish(removal.TaskID, agentwire.ResultRequest{
+			Attempt: 1, Status: agentwire.ResultSucceeded,
+			FinishedAt: time.Now(),
+		}), j.Close(),
 	} {
 		if err != nil {
 			r.t.Fatal(err)
@@ -48,7 +51,9 @@ func TestAMachineThatWasAnotherNode(t *testing.T) {
 			r := fresh(t)
 			begin(r)
 			removed := make(chan struct{}, 9)
-			a := r.start(map[string]task.Handler{agentwire.TypeDrain: finishing{scripted{finish: func(context.Context, *task.Task) error {
+			a := r.start(map[string]task.Handler{agentwire.TypeDrain: finishing{scripted{finish: func(context.Context,
+				*task.Task,
+			) error {
 				removed <- struct{}{}
 				return nil
 			}}}})

@@ -29,7 +29,8 @@ func (n notifier) send(state string) {
 // never.
 func (n notifier) watchdog() time.Duration {
 	micros, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
-	if pid := os.Getenv("WATCHDOG_PID"); err != nil || micros <= 0 || n.socket == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
+	if pid := os.Getenv("WATCHDOG_PID"); err != nil || micros <= 0 || n.socket == "" || pid != "" &&
+		pid != strconv.Itoa(os.Getpid()) {
 		return 0
 	}
 	return time.Duration(micros) * time.Microsecond / 3

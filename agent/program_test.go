@@ -22,7 +22,8 @@ import (
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "gpuaas-agent")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=9.8.7 -X main.commit=fed", "-o", program, "../cmd/gpuaas-agent")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags",
+		"-s -w -X main.version=9.8.7 -X main.commit=fed", "-o", program, "../cmd/gpuaas-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -120,7 +121,8 @@ func footprint(t *testing.T, pid int, size int64) {
 	<-time.After(idle)
 	used := cpu(t, pid) - before
 	resident := residentKiB(t, pid)
-	t.Logf("binary %.1f MB, resident %.1f MiB, CPU %.3f %% over %s", float64(size)/1e6, float64(resident)/1024, 100*float64(used)/float64(idle), idle)
+	t.Logf("binary %.1f MB, resident %.1f MiB, CPU %.3f %% over %s", float64(size)/1e6, float64(resident)/1024,
+		100*float64(used)/float64(idle), idle)
 	if resident > 25<<10 {
 		t.Errorf("resident %d KiB, more than 25 MiB", resident)
 	}

@@ -90,7 +90,8 @@ func (o *outgoing) add(d *delivery) {
 	default:
 		o.queue = append(o.queue, d)
 	}
-	if loose := slices.IndexFunc(o.queue, func(q *delivery) bool { return q.loose != nil }); len(o.queue) > maxLoose && loose >= 0 {
+	if loose := slices.IndexFunc(o.queue, func(q *delivery) bool { return q.loose != nil }); len(o.queue) > maxLoose &&
+		loose >= 0 {
 		o.queue = slices.Delete(o.queue, loose, loose+1)
 	}
 	o.signal()
@@ -214,13 +215,17 @@ func unacceptable(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	return e.Kind == transport.Refused && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, e.Status)
+	return e.Kind == transport.Refused && slices.Contains(
+		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, e.Status)
 }
 
 // replace sends a substitute that says at least that there was a result.
 func (o *outgoing) replace(d *delivery, result agentwire.ResultRequest, err error) {
 	result.Status, result.Output = agentwire.ResultFailed, nil
-	result.Error = &agentwire.TaskError{Code: "result_refused", Message: bounded("the control plane did not accept the result: "+err.Error(), maxMessage)}
+	result.Error = &agentwire.TaskError{
+		Code:    "result_refused",
+		Message: bounded("the control plane did not accept the result: "+err.Error(), maxMessage),
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sending = nil

@@ -32,7 +32,9 @@ func TestAnOldRefusalDoesNotEndALaterAttempt(t *testing.T) {
 		}
 	})
 	entered, release := make(chan struct{}), make(chan struct{})
-	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (any, error) {
+	a := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (
+		any, error,
+	) {
 		close(entered)
 		<-release
 		return healthy(), nil
@@ -100,7 +102,8 @@ func TestARefusalUnderWayIsNotTheResult(t *testing.T) {
 	}
 	var after atomic.Int32
 	o.After("t", func() { after.Add(1) })
-	if err := errors.Join(j.Accept(e), j.Finish("t", agentwire.ResultRequest{Attempt: 2, Status: agentwire.ResultSucceeded, FinishedAt: time.Now()})); err != nil {
+	if err := errors.Join(j.Accept(e), j.Finish("t",
+		agentwire.ResultRequest{Attempt: 2, Status: agentwire.ResultSucceeded, FinishedAt: time.Now()})); err != nil {
 		t.Fatal(err)
 	}
 	o.Journalled("t")

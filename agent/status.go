@@ -47,7 +47,8 @@ func ReadStatus(o Options) (Status, error) {
 	_, drained := os.Stat(c.DrainMarker())
 	s.Draining = drained == nil
 	if trust, err := enroll.NewStore(c).OpenTrust(""); err == nil {
-		s.VerifierVersion, s.BundleVersion, s.TrustRefused = trust.Verifiers().Version(), trust.BundleVersion(), trust.Refused()
+		s.VerifierVersion, s.BundleVersion, s.TrustRefused = trust.Verifiers().Version(), trust.BundleVersion(),
+			trust.Refused()
 	}
 	if s.TasksUnfinished, s.ResultsUnsent, s.JournalDamage, err = journal.Look(c.Journal()); err != nil {
 		return Status{}, err
@@ -60,7 +61,8 @@ func ReadStatus(o Options) (Status, error) {
 	case err != nil:
 		return Status{}, err
 	}
-	s.NodeID, s.CertificateNotAfter, s.RenewAfter, s.CertificateSerial, s.Generation = id.Node, id.NotAfter.UTC(), id.RenewAfter.UTC(), id.Serial, id.Generation
+	s.NodeID, s.CertificateNotAfter, s.RenewAfter, s.CertificateSerial, s.Generation = id.Node, id.NotAfter.UTC(),
+		id.RenewAfter.UTC(), id.Serial, id.Generation
 	if !s.Running {
 		s.State = StateStopped
 	}

@@ -9,8 +9,9 @@ import (
 // under the identity of the node, and only towards its control plane.
 func (a *Agent) terminals(host hostexec.Host) *terminal.Sessions {
 	a.sessions = terminal.New(terminal.Config{
-		Host: host, Accounts: terminal.HostAccounts{Host: host}, Gateways: []string{a.config.API.Hostname(), a.config.Terminal.Hostname()},
-		TLS: a.client.TLS, Header: a.client.Header, Logger: a.o.Log,
+		Host: host, Accounts: terminal.HostAccounts{Host: host},
+		Gateways: []string{a.config.API.Hostname(), a.config.Terminal.Hostname()},
+		TLS:      a.client.TLS, Header: a.client.Header, Logger: a.o.Log,
 	})
 	return a.sessions
 }

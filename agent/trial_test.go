@@ -19,9 +19,13 @@ func (r *rig) onTrial() (current func() string) {
 			r.t.Fatal(err)
 		}
 	}
-	change := update.Change{TaskID: "t", From: "1.0.0", To: testBuild.Version, Folder: testBuild.Version, Home: "1.0.0", State: update.OnTrial, At: time.Now()}
+	change := update.Change{
+		TaskID: "t", From: "1.0.0", To: testBuild.Version, Folder: testBuild.Version, Home: "1.0.0",
+		State: update.OnTrial, At: time.Now(),
+	}
 	if err := errors.Join(
-		os.Symlink(testBuild.Version, filepath.Join(folder, "current")), os.Symlink("1.0.0", filepath.Join(folder, "previous")),
+		os.Symlink(testBuild.Version, filepath.Join(folder, "current")),
+		os.Symlink("1.0.0", filepath.Join(folder, "previous")),
 		os.WriteFile(filepath.Join(r.root, "var/lib/gpuaas/update.json"), []byte(asJSON(r.t, change)), 0o600),
 	); err != nil {
 		r.t.Fatal(err)

@@ -72,7 +72,8 @@ func (a *Agent) fetchTrust(ctx context.Context) error {
 	roots, err := a.trust.Take(statements, a.client.Peer(), time.Now())
 	if roots != nil {
 		a.client.Reload(roots)
-		a.o.Log.Info("the control plane is verified with another bundle from now on", "bundle_version", a.trust.BundleVersion())
+		a.o.Log.Info("the control plane is verified with another bundle from now on", "bundle_version",
+			a.trust.BundleVersion())
 	}
 	if now := a.trust.Verifiers().Version(); now != version {
 		a.o.Log.Info("another set of task verifiers is in use", "verifier_version", now)
@@ -96,7 +97,8 @@ func (a *Agent) distrusted(what string, err error) bool {
 }
 
 // distrustRemedy says what to do about a refusal to trust.
-const distrustRemedy = "find out who answers at the address of the control plane; if it is the control plane and this node was away too long: " + transport.Recovery
+const distrustRemedy = "find out who answers at the address of the control plane; if it is the control plane and " +
+	"this node was away too long: " + transport.Recovery
 
 // updateVerifiers handles the task that announces new trust. The set in the
 // task is for older agents; this one fetches the signed statements.
@@ -121,10 +123,13 @@ func (h updateVerifiers) Apply(ctx context.Context, t *task.Task) (any, error) {
 	case errors.As(err, &refusal):
 		return nil, task.Fail(refusal.Code, refusal.Detail, distrustRemedy, err)
 	case err != nil:
-		return nil, task.Fail("trust_not_offered", fmt.Sprintf("the control plane gave no signed statement; verifier set %d stays in use", version),
+		return nil, task.Fail("trust_not_offered",
+			fmt.Sprintf("the control plane gave no signed statement; verifier set %d stays in use", version),
 			"use a control plane that is as new as this agent; it signs what nodes are to trust", err)
 	default:
-		return nil, task.Fail("trust_not_offered", fmt.Sprintf("the control plane asks for verifier set %d and has signed none that is newer than %d", p.Set.Version, version),
+		return nil, task.Fail("trust_not_offered",
+			fmt.Sprintf("the control plane asks for verifier set %d and has signed none that is newer than %d", p.Set.Version,
+				version),
 			"look at the log of the control plane: it signs what nodes are to trust", nil)
 	}
 	return agentwire.UpdateVerifiersOutput{Version: version}, nil

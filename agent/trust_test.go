@@ -46,13 +46,19 @@ func TestAttackForgedPartsOfARenewalAreLeftOut(t *testing.T) {
 		"verifiers without a signature": {func(i *agentwire.Issued) {
 			i.Verifiers, i.Trust = *forged[0].Verifiers, nil
 		}, agentwire.CodeTrustUnsigned + " " + agentwire.AboutVerifiers},
-		"verifiers signed by a stranger": {func(i *agentwire.Issued) { i.Trust[0] = forged[0] }, agentwire.CodeTrustUnsigned + " " + agentwire.AboutVerifiers},
+		"verifiers signed by a stranger": {func(i *agentwire.Issued) { i.Trust[0] = forged[0] }, agentwire.CodeTrustUnsigned +
+			" " + agentwire.AboutVerifiers},
 		"a bundle without a signature": {func(i *agentwire.Issued) {
 			i.TrustBundle, i.Trust = planetest.BundleOf("2", i.TrustBundle.PEM+forger.ServerCA()), nil
 		}, agentwire.CodeTrustUnsigned + " " + agentwire.AboutBundle},
-		"a bundle signed by a stranger":  {func(i *agentwire.Issued) { i.Trust[2] = forged[2] }, agentwire.CodeTrustUnsigned + " " + agentwire.AboutBundle},
-		"an issuer signed by a stranger": {func(i *agentwire.Issued) { i.Trust[1] = forged[1] }, agentwire.CodeTrustUnsigned + " " + agentwire.AboutIssuer},
-		"a generation out of reach":      {func(i *agentwire.Issued) { i.Generation = 1 << 40 }, agentwire.CodeGenerationJump + " generation"},
+		"a bundle signed by a stranger": {func(i *agentwire.Issued) { i.Trust[2] = forged[2] }, agentwire.CodeTrustUnsigned +
+			" " + agentwire.AboutBundle},
+		"an issuer signed by a stranger": {func(i *agentwire.Issued) { i.Trust[1] = forged[1] }, agentwire.CodeTrustUnsigned +
+			" " + agentwire.AboutIssuer},
+		"a generation out of reach": {
+			func(i *agentwire.Issued) { i.Generation = 1 << 40 },
+			agentwire.CodeGenerationJump + " generation",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fresh(t)
@@ -72,7 +78,8 @@ func TestAttackForgedPartsOfARenewalAreLeftOut(t *testing.T) {
 					t.Errorf("%s was changed to\n%s", path, now)
 				}
 			}
-			if s := r.status(); s.Generation != 1 || s.TrustRefused == nil || !strings.Contains(a.log.String(), "recovery token") {
+			if s := r.status(); s.Generation != 1 || s.TrustRefused == nil ||
+				!strings.Contains(a.log.String(), "recovery token") {
 				t.Errorf("generation %d, refused %+v", s.Generation, s.TrustRefused)
 			}
 		})
@@ -143,7 +150,10 @@ func TestANodeThatKnowsOnlyARevokedSignerNeedsARecoveryToken(t *testing.T) {
 	r := newRig(t)
 	next, key := planetest.SecondSigner(t, "signer-2")
 	r.Update(func(s *planetest.Settings) {
-		s.Verifiers = agentwire.VerifierSet{Version: 2, Verifiers: []agentwire.Verifier{next}, Revoked: []string{planetest.Signer}}
+		s.Verifiers = agentwire.VerifierSet{
+			Version: 2, Verifiers: []agentwire.Verifier{next},
+			Revoked: []string{planetest.Signer},
+		}
 		s.Trust.Signers = map[string]ed25519.PrivateKey{next.ID: key}
 	})
 	a := r.start(nil)
@@ -152,7 +162,8 @@ func TestANodeThatKnowsOnlyARevokedSignerNeedsARecoveryToken(t *testing.T) {
 	if s := r.status(); s.VerifierVersion != 1 || s.TrustRefused == nil {
 		t.Errorf("%+v", s)
 	}
-	if got := find(Doctor(t.Context(), Options{HostRoot: r.root}), "trust"); got.Status != CheckWarning || !strings.Contains(got.Remedy, "--recovery") {
+	if got := find(Doctor(t.Context(), Options{HostRoot: r.root}), "trust"); got.Status != CheckWarning ||
+		!strings.Contains(got.Remedy, "--recovery") {
 		t.Errorf("%+v", got)
 	}
 	if err := a.stop(); err != nil {
@@ -181,7 +192,8 @@ func TestASignerThatTheNodeDoesNotKnowMakesItLook(t *testing.T) {
 	}
 	e.Signature = ed25519.Sign(key, message)
 	r.Deliver(e)
-	if got := r.Result(e.TaskID); got.Status != agentwire.ResultRefused || got.Error.Code != string(agentwire.RefusedUnknownSigner) {
+	if got := r.Result(e.TaskID); got.Status != agentwire.ResultRefused ||
+		got.Error.Code != string(agentwire.RefusedUnknownSigner) {
 		t.Errorf("%+v", got)
 	}
 	r.Await("the set reported", func(s *planetest.Seen) bool { return s.Reports[len(s.Reports)-1].VerifierVersion == 2 })

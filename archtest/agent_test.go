@@ -10,11 +10,16 @@ import (
 // short, and nothing of the control plane, its engines or the simulators.
 func TestTheAgentIsLinkedFromLittle(t *testing.T) {
 	banned := []string{
-		"github.com/jackc/pgx", "go.temporal.io", "github.com/nats-io", "github.com/danielgtaylor/huma", "github.com/spf13/cobra",
-		"google.golang.org", "go.opentelemetry.io", module + "/controlplane", module + "/sim", module + "/stack", module + "/cli",
+		"github.com/jackc/pgx", "go.temporal.io", "github.com/nats-io", "github.com/danielgtaylor/huma",
+		"github.com/spf13/cobra",
+		"google.golang.org", "go.opentelemetry.io", module + "/controlplane", module + "/sim", module + "/stack", module +
+			"/cli",
 		module + "/contract/apiclient", module + "/agent/internal/planetest", "testing", "plugin",
 	}
-	allowed := []string{module + "/agent", module + "/cmd/gpuaas-agent", module + "/contract/agentwire", "github.com/coder/websocket", "github.com/creack/pty", "golang.org/x/sys"}
+	allowed := []string{
+		module + "/agent", module + "/cmd/gpuaas-agent", module + "/contract/agentwire",
+		"github.com/coder/websocket", "github.com/creack/pty", "golang.org/x/sys",
+	}
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"/cmd/gpuaas-agent")
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.Output()

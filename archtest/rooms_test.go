@@ -31,7 +31,8 @@ func TestLinesLieInTheirRooms(t *testing.T) {
 				t.Errorf("%s imports %s: a workflow only orchestrates", s.path, i)
 			case adapter && !strings.HasPrefix(s.name(), "activities") && !strings.HasPrefix(s.name(), "stage_"):
 				t.Errorf("%s imports %s: effects belong in activities*.go, or in stage_*.go where a stage is", s.path, i)
-			case strings.HasPrefix(i, "go.temporal.io") && !strings.HasPrefix(s.name(), "workflow") && !strings.HasPrefix(s.name(), "activities"):
+			case strings.HasPrefix(i, "go.temporal.io") && !strings.HasPrefix(s.name(), "workflow") &&
+				!strings.HasPrefix(s.name(), "activities"):
 				t.Errorf("%s imports %s: Temporal belongs in workflow*.go and activities*.go", s.path, i)
 			}
 		}
@@ -40,7 +41,8 @@ func TestLinesLieInTheirRooms(t *testing.T) {
 
 // rooms are the names of files of a slice; a room may be split into
 // <room>_<part>.go. stage and rule are always split: one file each.
-var rooms = regexp.MustCompile(`^(?:(?:doc|states|service|events|stats|metrics)|(?:commands|workflow|activities|api|store|cycle)(?:_[a-z_]+)?|(?:stage|rule)_[a-z_]+)\.go$`)
+var rooms = regexp.MustCompile(
+	`^(?:(?:doc|states|service|events|stats|metrics)|(?:commands|workflow|activities|api|store|cycle)(?:_[a-z_]+)?|(?:stage|rule)_[a-z_]+)\.go$`)
 
 // machinery are the files of slices that are no room and no pure rules, because
 // they hold something that lasts while the process runs. Prefer a room.
@@ -64,7 +66,8 @@ func TestEveryFileIsARoom(t *testing.T) {
 	listed := map[string]bool{}
 	for _, s := range sources(t) {
 		floor, own := place(s.path)
-		if slices.Index(floors, floor) <= slices.Index(floors, "adapter") || s.test || s.made || slices.Contains(unsettled, own) ||
+		if slices.Index(floors, floor) <= slices.Index(floors, "adapter") || s.test || s.made ||
+			slices.Contains(unsettled, own) ||
 			s.dir() != inside+floor+"/"+own || rooms.MatchString(s.name()) {
 			continue
 		}
@@ -94,7 +97,8 @@ func TestEveryFileIsARoom(t *testing.T) {
 func TestOnlyTheLauncherAndTheAgentStartPrograms(t *testing.T) {
 	shell := regexp.MustCompile(`"(?:/bin/)?(?:ba)?sh",\s*"-c"`)
 	for _, s := range sources(t) {
-		allowed := strings.HasPrefix(s.dir(), "stack") || s.dir() == "agent/internal/hostexec" || s.dir() == "sim/maas/ipmi" ||
+		allowed := strings.HasPrefix(s.dir(), "stack") || s.dir() == "agent/internal/hostexec" ||
+			s.dir() == "sim/maas/ipmi" ||
 			s.dir() == "sim/rack" || s.test
 		if !allowed && slices.Contains(s.imports, "os/exec") {
 			t.Errorf("%s imports os/exec", s.path)
@@ -132,7 +136,8 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 			continue
 		}
 		packages[s.dir()] = true
-		if s.file.Doc != nil && (strings.HasPrefix(s.file.Doc.Text(), "Package "+s.file.Name.Name) || s.file.Name.Name == "main") {
+		if s.file.Doc != nil && (strings.HasPrefix(s.file.Doc.Text(), "Package "+s.file.Name.Name) ||
+			s.file.Name.Name == "main") {
 			documented[s.dir()] = true
 		}
 	}
@@ -154,7 +159,8 @@ func TestTestsNeitherSleepNorSkip(t *testing.T) {
 				return true
 			}
 			x, ok := sel.X.(*ast.Ident)
-			if ok && (x.Name == "time" && sel.Sel.Name == "Sleep" || (x.Name == "t" || x.Name == "tb" || x.Name == "b") && strings.HasPrefix(sel.Sel.Name, "Skip")) {
+			if ok && (x.Name == "time" && sel.Sel.Name == "Sleep" || (x.Name == "t" || x.Name == "tb" || x.Name == "b") &&
+				strings.HasPrefix(sel.Sel.Name, "Skip")) {
 				t.Errorf("%s uses %s.%s", s.path, x.Name, sel.Sel.Name)
 			}
 			return true
@@ -198,7 +204,8 @@ func TestOneWriterPerTable(t *testing.T) {
 // The project speaks of itself alone: nothing outside the repository is needed
 // or named.
 func TestNothingPointsOutsideTheRepository(t *testing.T) {
-	outside := regexp.MustCompile(`\.\./shared|/work/(?:main|shared|\.library)|/root/(?:go|\.)|proxy\.golang\.org|registry\.npmjs`)
+	outside := regexp.MustCompile(
+		`\.\./shared|/work/(?:main|shared|\.library)|/root/(?:go|\.)|proxy\.golang\.org|registry\.npmjs`)
 	walk(t, func(path string) {
 		switch filepath.Ext(path) {
 		case ".go", ".md", ".sql", ".sh", ".yaml", ".yml", ".hcl", ".mod", ".ts", ".tsx", ".json", "":

@@ -12,7 +12,8 @@ const (
 	agentJSON = `{"drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
 		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"trust_bundle":"","trust_refused":"trust_unsigned verifiers","certificate_not_after":"2026-03-05T05:06:07Z",` +
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
-	nodePart = `"node_id":"` + nodeID + `","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
+	nodePart = `"node_id":"` + nodeID +
+		`","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
 		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","held_by":"","tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
 		`"agent":` + agentJSON + `,"capabilities":{"fabric.type":"roce","gpu.vendor":"nvidia"},` + times
 	inspectionJSON = `{"facts":{},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
@@ -28,29 +29,38 @@ const (
 		`{"seq":13,"occurred_at":"2026-03-04T05:07:01Z","kind":"updated","source":"operator","cause":"changed by an operator",` +
 		`"actor_kind":"user","actor_id":"0190b2f4-7c1e-7d3a-8f5b-000000000001","correlation_id":"0190-corr"}`
 	bootstrapJSON = `{"ca_fingerprint":"9f86d081884c","expires_at":"2026-03-04T05:21:07Z","command":"curl -fsSk https://cp.example:8443/internal/v1/bootstrap/ca.pem | sh"}`
-	taskPart      = `"task_id":"` + taskID + `","node_id":"` + nodeID + `","type":"node.validate_clean","concurrency_class":"exclusive","attempt":1,"max_attempts":3,"cancel_requested":false,` +
+	taskPart      = `"task_id":"` + taskID + `","node_id":"` + nodeID +
+		`","type":"node.validate_clean","concurrency_class":"exclusive","attempt":1,"max_attempts":3,"cancel_requested":false,` +
 		`"requested_by":"Ada","reason":"before the next tenant","correlation_id":"0190-corr","created_at":"2026-03-04T05:06:07Z","deadline_at":"2026-03-04T06:06:07Z"`
 	taskQueued = `{` + taskPart + `,"status":"queued","params":{}}`
 	taskStep   = `{"attempt":1,"seq":1,"name":"users","status":"succeeded","message":"none left","at":"2026-03-04T05:06:08Z"}`
-	taskDone   = `{` + taskPart + `,"status":"succeeded","params":{},"output":{"clean":true,"findings":[],"checked":[]},"agent_version":"1.2.3","signer_version":"20260301-a","dispatched_at":"2026-03-04T05:06:07Z","finished_at":"2026-03-04T05:06:09Z","steps":[` + taskStep + `]}`
-	taskFailed = `{` + taskPart + `,"status":"failed","params":{},"error":{"code":"handler_panic","message":"the handler broke down","remedy":"see the log of the agent"},"finished_at":"2026-03-04T05:06:09Z"}`
+	taskDone   = `{` + taskPart +
+		`,"status":"succeeded","params":{},"output":{"clean":true,"findings":[],"checked":[]},"agent_version":"1.2.3","signer_version":"20260301-a","dispatched_at":"2026-03-04T05:06:07Z","finished_at":"2026-03-04T05:06:09Z","steps":[` + taskStep + `]}`
+	taskFailed = `{` + taskPart +
+		`,"status":"failed","params":{},"error":{"code":"handler_panic","message":"the handler broke down","remedy":"see the log of the agent"},"finished_at":"2026-03-04T05:06:09Z"}`
 	skuJSON    = `{"sku_id":"h200-sxm-slice","status":"active","display_name":"NVIDIA H200 SXM, by the GPU","gpu_vendor":"nvidia","gpu_model":"H200","gpus_total":8,"capacity_shape":"slice","allowed_counts":[1,2,4,8],"price_minor":380,"price_currency":"USD",` + times + `}`
 	bundleJSON = `{"version":2,"sha256_fingerprint":"9f86d081884c","created_at":"2026-03-04T05:06:07Z","nodes":3,"nodes_behind":1,"behind":["` + nodeID + `"],` +
-		`"authorities":[{"sha256_fingerprint":"` + authorityID + `","subject":"CN=control plane","not_after":"2027-03-04T05:06:07Z"}]}`
+		`"authorities":[{"sha256_fingerprint":"` + authorityID +
+		`","subject":"CN=control plane","not_after":"2027-03-04T05:06:07Z"}]}`
 	authorityID = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	signerJSON  = `{"id":"20260301-093000-5fa3c1","status":"staged","public_key":"AAAA","verifier_version":4,"published_at":"2026-03-04T05:06:07Z",` +
-		`"waiting_for":{"nodes_behind":2,"nodes":["` + nodeID + `"],"grace_of":"20260201-x","grace_ends_at":"2026-03-05T05:06:07Z"}}`
+		`"waiting_for":{"nodes_behind":2,"nodes":["` + nodeID +
+		`"],"grace_of":"20260201-x","grace_ends_at":"2026-03-05T05:06:07Z"}}`
 )
 
 const (
 	fleetCounts = `"by_status":{"bootstrap_issued":0,"enrolling":1,"active":2,"offline":1,"quarantined":0,"draining":0,"retired":0,"removing":0}`
-	fleetJSON   = `{"as_of":"2026-03-04T05:09:00Z","total":4,"gpus_total":32,"schedulable":2,"held":1,"tainted":1,` + fleetCounts + `,"agents":{"current":2,"drift":1,"unknown_build":1},` +
+	fleetJSON   = `{"as_of":"2026-03-04T05:09:00Z","total":4,"gpus_total":32,"schedulable":2,"held":1,"tainted":1,` +
+		fleetCounts + `,"agents":{"current":2,"drift":1,"unknown_build":1},` +
 		`"findings":{"critical":1,"warning":2,"info":0,"debug":0},"jobs":{"onboardings_running":1,"onboardings_parked":0,"decommissions_running":0,"decommissions_parked":1},` +
-		`"regions":[{"region_code":"eu-1","total":4,` + fleetCounts + `}],"sites":[{"site_id":"` + siteID + `","name":"dc1","region_code":"eu-1","total":4,` + fleetCounts + `}],` +
+		`"regions":[{"region_code":"eu-1","total":4,` + fleetCounts + `}],"sites":[{"site_id":"` + siteID +
+		`","name":"dc1","region_code":"eu-1","total":4,` + fleetCounts + `}],` +
 		`"skus":[{"sku":"h200-sxm-baremetal-8g","total":4}]}`
 	fleetMapJSON = `{"as_of":"2026-03-04T05:09:00Z","truncated":true,"nodes":[` +
-		`{"node_id":"` + nodeID + `","hostname":"c07u31","status":"active","drift_state":"in_sync","schedulable":true,"region_code":"eu-1"},` +
-		`{"node_id":"` + taskID + `","hostname":"c07u32","status":"quarantined","drift_state":"version_drift","schedulable":false,"region_code":"eu-1","site_id":"` + siteID + `",` +
+		`{"node_id":"` + nodeID +
+		`","hostname":"c07u31","status":"active","drift_state":"in_sync","schedulable":true,"region_code":"eu-1"},` +
+		`{"node_id":"` + taskID +
+		`","hostname":"c07u32","status":"quarantined","drift_state":"version_drift","schedulable":false,"region_code":"eu-1","site_id":"` + siteID + `",` +
 		`"severity":"critical","job":{"kind":"decommission","job_id":"` + decommissionID + `","status":"failed_retryable"}}]}`
 )
 
@@ -66,19 +76,29 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	maps.Copy(into, map[string]http.HandlerFunc{
 		"get-fleet-summary": answer(200, fleetJSON), "get-fleet-map": answer(200, fleetMapJSON),
 		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
-		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
-		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`}}`),
-		"quarantine-node":  answer(200, nodeJSON), "taint-node": answer(200, nodeJSON), "return-node-to-service": answer(200, nodeJSON),
-		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
-		"get-node-hardware": answer(200, hardwareJSON), "accept-node-hardware": answer(200, hardwareJSON),
-		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),
-		"get-node-task": answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),
-		"list-node-task-types": pageOf(`{"type":"node.drain","title":"close sessions, revoke users","concurrency_class":"exclusive","window_seconds":900,"patience_seconds":3600,"attempts":3,"on_request":true,`+
-			`"destroys":"Tenants who work there are cut off."}`, `{"type":"node.validate_clean","title":"look for anything a tenant left behind","concurrency_class":"exclusive","window_seconds":900,`+
-			`"patience_seconds":3600,"attempts":3,"on_request":true}`),
-		"create-sku": answer(201, skuJSON), "list-skus": pageOf(skuJSON), "get-sku": answer(200, skuJSON), "update-sku": answer(200, skuJSON), "delete-sku": nothing,
-		"list-signers": pageOf(signerJSON), "rotate-signer": answer(200, signerJSON), "rollback-signer": answer(200, signerJSON), "revoke-signer": answer(200, signerJSON),
-		"get-trust-bundle": answer(200, bundleJSON), "add-trust-authority": answer(200, bundleJSON), "remove-trust-authority": answer(200, bundleJSON),
+		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`,"history":[`+
+			historyJSON+`]}`), "update-node": answer(200, nodeJSON),
+		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+
+			inspectionJSON+`,"observed":`+observedJSON+`}}`),
+		"quarantine-node": answer(200, nodeJSON), "taint-node": answer(200, nodeJSON),
+		"return-node-to-service":   answer(200, nodeJSON),
+		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON),
+		"revoke-node-identity": nothing,
+		"get-node-hardware":    answer(200, hardwareJSON), "accept-node-hardware": answer(200, hardwareJSON),
+		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone),
+		"list-all-node-tasks": pageOf(taskDone, taskFailed),
+		"get-node-task":       answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),
+		"list-node-task-types": pageOf(
+			`{"type":"node.drain","title":"close sessions, revoke users","concurrency_class":"exclusive","window_seconds":900,"patience_seconds":3600,"attempts":3,"on_request":true,`+
+				`"destroys":"Tenants who work there are cut off."}`,
+			`{"type":"node.validate_clean","title":"look for anything a tenant left behind","concurrency_class":"exclusive","window_seconds":900,`+
+				`"patience_seconds":3600,"attempts":3,"on_request":true}`),
+		"create-sku": answer(201, skuJSON), "list-skus": pageOf(skuJSON), "get-sku": answer(200, skuJSON),
+		"update-sku": answer(200, skuJSON), "delete-sku": nothing,
+		"list-signers": pageOf(signerJSON), "rotate-signer": answer(200, signerJSON),
+		"rollback-signer": answer(200, signerJSON), "revoke-signer": answer(200, signerJSON),
+		"get-trust-bundle": answer(200, bundleJSON), "add-trust-authority": answer(200, bundleJSON),
+		"remove-trust-authority": answer(200, bundleJSON),
 	})
 	return into
 }

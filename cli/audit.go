@@ -51,9 +51,11 @@ func (f *auditFilter) add(cmd *cobra.Command) {
 
 func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) {
 	p := apiclient.ListAuditLogsParams{
-		Action: frame.Given(s.Session, "action", &f.action), ActorId: frame.Given(s.Session, "actor", &f.actor), TargetKind: frame.Given(s.Session, "target-kind", &f.targetKind),
-		TargetId: frame.Given(s.Session, "target", &f.target), CorrelationId: frame.Given(s.Session, "correlation-id", &f.correlation),
-		Result: frame.GivenAs[apiclient.ListAuditLogsParamsResult](s.Session, "result", &f.result),
+		Action: frame.Given(s.Session, "action", &f.action), ActorId: frame.Given(s.Session, "actor", &f.actor),
+		TargetKind:    frame.Given(s.Session, "target-kind", &f.targetKind),
+		TargetId:      frame.Given(s.Session, "target", &f.target),
+		CorrelationId: frame.Given(s.Session, "correlation-id", &f.correlation),
+		Result:        frame.GivenAs[apiclient.ListAuditLogsParamsResult](s.Session, "result", &f.result),
 	}
 	for _, bound := range []struct {
 		flag, text string
@@ -74,7 +76,8 @@ func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) 
 func (a *app) auditCommand() *cobra.Command {
 	return a.noun(noun{use: "audit", short: "Who did what, and who was refused", group: groupWatching},
 		a.verb(verb{
-			use: "list", short: "List the audit log, newest first", aliases: []string{"ls"}, operations: []string{"list-audit-logs"},
+			use: "list", short: "List the audit log, newest first", aliases: []string{"ls"},
+			operations: []string{"list-audit-logs"},
 			long: "Lists the audit log, newest first. With --watch it shows the newest entries and then each new\n" +
 				"one below the others until Ctrl-C.",
 			example: "  gpuaas audit list --since 24h --result denied\n  gpuaas audit list --action tenant.create -o json",
@@ -90,7 +93,10 @@ func (a *app) auditCommand() *cobra.Command {
 					if f.Watch {
 						return a.watchAudit(s, f, params)
 					}
-					return listing.Print(s.Session, f, listing.Listing[apiclient.AuditLogEntry]{Columns: a.auditColumns(), Fetch: s.auditLogs(params)})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.AuditLogEntry]{
+						Columns: a.auditColumns(),
+						Fetch:   s.auditLogs(params),
+					})
 				}
 			},
 		}))

@@ -83,8 +83,10 @@ func (s *session) noteEnd(resp apiclient.Answer) error {
 		return err
 	}
 	left := me.Value.ExpiresAt.Sub(s.Now())
-	if me.Value.PlatformRole == apiclient.IdentityMeViewPlatformRolePlatformAdmin && left < announceEnd && left > sessionLife {
-		s.Note("this token of an administrator ends %s; make a new one on the machine of the control plane: gpuaas admin recover", s.When(me.Value.ExpiresAt))
+	if me.Value.PlatformRole == apiclient.IdentityMeViewPlatformRolePlatformAdmin && left < announceEnd &&
+		left > sessionLife {
+		s.Note("this token of an administrator ends %s; make a new one on the machine of the control plane: gpuaas admin "+
+			"recover", s.When(me.Value.ExpiresAt))
 	}
 	return nil
 }

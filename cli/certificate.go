@@ -52,7 +52,8 @@ func (a *app) certificateListCommand() *cobra.Command {
 			return func(s *session, _ []string) error {
 				fetch := func(p listing.Page) (apiclient.Answer, error) {
 					return s.API.ListCertificatesWithResponse(s.Ctx, &apiclient.ListCertificatesParams{
-						Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListCertificatesParamsKind](s.Session, "kind", kind),
+						Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListCertificatesParamsKind](s.Session, "kind",
+							kind),
 					})
 				}
 				if *node != "" {
@@ -62,11 +63,15 @@ func (a *app) certificateListCommand() *cobra.Command {
 					}
 					fetch = func(p listing.Page) (apiclient.Answer, error) {
 						return s.API.ListNodeCertificatesWithResponse(s.Ctx, nodeID, &apiclient.ListNodeCertificatesParams{
-							Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListNodeCertificatesParamsKind](s.Session, "kind", kind),
+							Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListNodeCertificatesParamsKind](s.Session,
+								"kind", kind),
 						})
 					}
 				}
-				return listing.Print(s.Session, f, listing.Listing[apiclient.CertificateView]{Columns: a.certificateColumns(), Fetch: fetch})
+				return listing.Print(s.Session, f, listing.Listing[apiclient.CertificateView]{
+					Columns: a.certificateColumns(),
+					Fetch:   fetch,
+				})
 			}
 		},
 	})
@@ -79,13 +84,15 @@ const (
 
 func (a *app) certificateShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show CERTIFICATE", short: "Show a certificate or handover receipt", args: frame.Exactly("CERTIFICATE"), operations: []string{"get-certificate"},
+		use: "show CERTIFICATE", short: "Show a certificate or handover receipt", args: frame.Exactly("CERTIFICATE"),
+		operations: []string{"get-certificate"},
 		long: "Text and HTML are for people and are not signed. JSON is the signed file itself, byte by byte: keep it, and\n" +
 			"verify it with gpuaas certificate verify.",
 		example: "  gpuaas certificate show 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c --format json > certificate.json\n" +
 			"  gpuaas certificate show 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c --format html > certificate.html",
 		flags: func(cmd *cobra.Command) action {
-			format := cmd.Flags().String("format", "", "how to show it: text, html or json (default: text, or what --output says)")
+			format := cmd.Flags().String("format", "",
+				"how to show it: text, html or json (default: text, or what --output says)")
 			frame.Complete(cmd, "format", formatText, formatHTML, output.JSON)
 			return func(s *session, args []string) error {
 				as, err := s.certificateFormat(*format)
@@ -164,8 +171,10 @@ func keyColumns() []table.Column[certificate.Key] {
 
 func (a *app) certificateKeysCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "keys", short: "Show the public keys that certificates are verified with", operations: []string{"list-certificate-keys"},
-		long: "With -o json it is the file that gpuaas certificate verify takes. Whoever verifies must have got it from a place\n" +
+		use: "keys", short: "Show the public keys that certificates are verified with",
+		operations: []string{"list-certificate-keys"},
+		long: "With -o json it is the file that gpuaas certificate verify takes. Whoever verifies must have got it from a " +
+			"place\n" +
 			"they trust; fingerprints are there to be compared.",
 		example: "  gpuaas certificate keys -o json > keys.json",
 		run: func(s *session, _ []string) error {

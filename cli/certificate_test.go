@@ -17,7 +17,8 @@ func verifying(t *testing.T, args ...string) outcome {
 
 func TestVerifyWorksOffline(t *testing.T) {
 	got := verifying(t, issued+"handover_receipt.json", issued+"certificate.json", "--keys", issued+"keys.json")
-	if got.exit != failure.OK || strings.Count(got.stdout, " valid ") != 2 || !strings.Contains(got.err, "numbers 1 to 2 were given, without a gap") {
+	if got.exit != failure.OK || strings.Count(got.stdout, " valid ") != 2 ||
+		!strings.Contains(got.err, "numbers 1 to 2 were given, without a gap") {
 		t.Errorf("%+v", got)
 	}
 	golden(t, "output/certificate-verify.golden", got.stdout+"-- stderr --\n"+got.err)
@@ -28,7 +29,8 @@ func TestVerifyWorksOffline(t *testing.T) {
 	b := newBench(t)
 	b.in = issuedFile("handover_receipt.json")
 	got = b.run("certificate", "verify", "-", "--keys", issued+"keys.json", "-o", "json")
-	if got.exit != failure.OK || !strings.Contains(got.stdout, `"valid": true`) || !strings.Contains(got.stdout, `"key_fingerprint": "sha256:`) {
+	if got.exit != failure.OK || !strings.Contains(got.stdout, `"valid": true`) ||
+		!strings.Contains(got.stdout, `"key_fingerprint": "sha256:`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -58,8 +60,11 @@ func TestVerifyNamesTheField(t *testing.T) {
 		from, to string
 		says     string
 	}{
-		"a claim":       {`"level":"none"`, `"level":"purg"`, "#/document/subjects/2/level: was changed"},
-		"one byte":      {`"covered_bytes":1920383410176`, `"covered_bytes":1920383410177`, "#/document/subjects/1/covered_bytes: was changed"},
+		"a claim": {`"level":"none"`, `"level":"purg"`, "#/document/subjects/2/level: was changed"},
+		"one byte": {
+			`"covered_bytes":1920383410176`, `"covered_bytes":1920383410177`,
+			"#/document/subjects/1/covered_bytes: was changed",
+		},
 		"a member":      {`"hostname":"c07u31",`, ``, "#/document/node/hostname: was removed"},
 		"the signature": {`certificates-1","value":"`, `certificates-1","value":"A`, "#/signature/value: is no signature"},
 		"a space":       {`{"document"`, `{ "document"`, "byte 1 differs"},
@@ -70,11 +75,13 @@ func TestVerifyNamesTheField(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := verifying(t, issued+"handover_receipt.json", file, "--keys", issued+"keys.json")
-		if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, "NOT VALID") || !strings.Contains(got.err, tc.says) {
+		if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, "NOT VALID") ||
+			!strings.Contains(got.err, tc.says) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		got = verifying(t, file, "--keys", issued+"keys.json", "-o", "json")
-		if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, `"valid": false`) || !strings.Contains(got.err, `"code":"certificate_invalid"`) {
+		if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, `"valid": false`) ||
+			!strings.Contains(got.err, `"code":"certificate_invalid"`) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -103,7 +110,10 @@ func TestVerifyRefusesBadInput(t *testing.T) {
 		}
 	}
 	b := signedIn(t, newFakeAPI(t))
-	for _, args := range []string{"certificate show x", "certificate show " + certificateID + " --format pdf", "certificate show"} {
+	for _, args := range []string{
+		"certificate show x", "certificate show " + certificateID + " --format pdf",
+		"certificate show",
+	} {
 		if got := b.run(strings.Fields(args)...); got.exit != failure.Usage {
 			t.Errorf("%s: %+v", args, got)
 		}

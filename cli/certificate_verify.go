@@ -62,7 +62,8 @@ func (a *app) verdictColumns() []table.Column[verdict] {
 func (a *app) certificateVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify FILE... --keys KEYS", Short: "Verify certificates and handover receipts without a control plane",
-		Long: "Says of each file whether it is what was signed, down to the last byte; if not, which field was changed, added\n" +
+		Long: "Says of each file whether it is what was signed, down to the last byte; if not, which field was changed, " +
+			"added\n" +
 			"or removed. Of several files of one node it says whether one is missing between them or was exchanged.\n" +
 			"It reads nothing but the files and contacts nobody. KEYS is the answer of gpuaas certificate keys -o json.\n" +
 			"- stands for standard input. The exit code is 8 when something is not valid.",
@@ -99,7 +100,8 @@ func (a *app) readKeys(path string) ([]certificate.Key, error) {
 	}
 	keys, err := certificate.ParseKeys(raw)
 	if err != nil {
-		return nil, failure.New(failure.Usage, "keys_unreadable", "get them with: gpuaas certificate keys -o json", "%s: %v", path, err)
+		return nil, failure.New(failure.Usage, "keys_unreadable", "get them with: gpuaas certificate keys -o json", "%s: %v",
+			path, err)
 	}
 	return keys, nil
 }
@@ -151,7 +153,8 @@ func (a *app) verifyFiles(files []string, keys []certificate.Key) error {
 		return err
 	}
 	if len(wrong) > 0 {
-		f := failure.New(failure.Unsuccessful, "certificate_invalid", "do not rely on it; ask its issuer for the file", "not what was signed: %s", strings.Join(wrong, ", "))
+		f := failure.New(failure.Unsuccessful, "certificate_invalid", "do not rely on it; ask its issuer for the file",
+			"not what was signed: %s", strings.Join(wrong, ", "))
 		f.Fields = fields
 		return f
 	}
@@ -185,13 +188,15 @@ func (v *verdict) fill(s *certificate.Signed, keys []certificate.Key) {
 func (a *app) verifyChains(files []*certificate.Signed) error {
 	chains, err := certificate.Chains(files)
 	if err != nil {
-		return failure.New(failure.Unsuccessful, "certificate_chain_broken", "get all of them: gpuaas certificate list --node NODE", "%v", err)
+		return failure.New(failure.Unsuccessful, "certificate_chain_broken",
+			"get all of them: gpuaas certificate list --node NODE", "%v", err)
 	}
 	for _, c := range chains {
 		first, last := c.Files[0].Document.Seq, c.Files[len(c.Files)-1].Document.Seq
 		switch {
 		case !c.Complete():
-			a.Note("of node %s numbers %d to %d were given; earlier ones were not", c.Files[0].Document.Node.Hostname, first, last)
+			a.Note("of node %s numbers %d to %d were given; earlier ones were not", c.Files[0].Document.Node.Hostname, first,
+				last)
 		case len(c.Files) > 1:
 			a.Note("of node %s numbers 1 to %d were given, without a gap", c.Files[0].Document.Node.Hostname, last)
 		}

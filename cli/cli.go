@@ -68,8 +68,11 @@ func (a *app) root() *cobra.Command {
 	)
 	root.AddCommand(
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.contextCommand(), a.authCommand(),
-		a.tenantCommand(), a.projectCommand(), a.memberCommand(), a.userCommand(), a.serviceAccountCommand(), a.tokenCommand(),
-		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.driftCommand(), a.reconcileCommand(), a.decommissionCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.certificateCommand(), a.skuCommand(), a.signerCommand(), a.trustCommand(), a.siteCommand(),
+		a.tenantCommand(), a.projectCommand(), a.memberCommand(), a.userCommand(), a.serviceAccountCommand(),
+		a.tokenCommand(),
+		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.driftCommand(), a.reconcileCommand(),
+		a.decommissionCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.certificateCommand(), a.skuCommand(),
+		a.signerCommand(), a.trustCommand(), a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
 		a.versionCommand(), exitCodesTopic(), environmentTopic(),
 	)
@@ -90,7 +93,8 @@ func (a *app) addGlobalFlags(root *cobra.Command) {
 	f.BoolVar(&a.Flags.NoHeaders, "no-headers", false, "leave the titles of tables out")
 	f.StringVar(&a.Flags.Context, "context", "", "the context to use (GPUAAS_CONTEXT; otherwise the current one)")
 	f.StringVar(&a.Flags.TokenFile, "token-file", "", "read the token from this file, - for standard input (GPUAAS_TOKEN)")
-	f.StringVar(&a.Flags.IdempotencyKey, "idempotency-key", "", "repeat a change safely: the key that an earlier run named")
+	f.StringVar(&a.Flags.IdempotencyKey, "idempotency-key", "",
+		"repeat a change safely: the key that an earlier run named")
 	frame.Complete(root, "output", output.Formats()...)
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // it was defined above
 	_ = root.MarkPersistentFlagFilename("token-file")                  // likewise

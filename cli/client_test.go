@@ -27,7 +27,10 @@ func TestClientForCommandsFromOutside(t *testing.T) {
 	}
 	start := func(b *bench) (said string, code int) {
 		var err bytes.Buffer
-		code = run(t.Context(), Program{Args: []string{"outside"}, Out: &err, Err: &err, Environ: b.environ, Server: []*cobra.Command{outside()}}, b.around)
+		code = run(t.Context(), Program{
+			Args: []string{"outside"}, Out: &err, Err: &err, Environ: b.environ,
+			Server: []*cobra.Command{outside()},
+		}, b.around)
 		return err.String(), code
 	}
 	if said, code := start(signedIn(t, newFakeAPI(t))); code != failure.OK {

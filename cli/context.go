@@ -52,7 +52,8 @@ func (a *app) contextCommand() *cobra.Command {
 		long: "A context is a control plane and who you are there. Contexts are kept in\n" +
 			"gpuaas/config.yaml in your configuration folder, which only you can read.",
 	},
-		a.contextListCommand(), a.contextShowCommand(), a.contextUseCommand(), a.contextSetCommand(), a.contextDeleteCommand())
+		a.contextListCommand(), a.contextShowCommand(), a.contextUseCommand(), a.contextSetCommand(),
+		a.contextDeleteCommand())
 }
 
 func (a *app) contextListCommand() *cobra.Command {
@@ -78,7 +79,8 @@ func (a *app) contextListCommand() *cobra.Command {
 
 func (a *app) contextShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show [NAME]", Short: "Show a context, the one in use when none is named", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeContexts,
+		Use: "show [NAME]", Short: "Show a context, the one in use when none is named", Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := a.LoadContexts()
 			if err != nil {
@@ -106,7 +108,8 @@ func (a *app) contextShowCommand() *cobra.Command {
 
 func (a *app) contextUseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeContexts,
+		Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := a.ChangeContexts(func(c *contexts.File) error {
 				_, err := c.Named(args[0])
@@ -199,8 +202,9 @@ func inTheClear(address string) bool {
 
 func (a *app) contextDeleteCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Forget a context and its token", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeContexts,
-		Long: "Forgets a context and its token. The token goes on working: to end a session, use gpuaas logout.",
+		Use: "delete NAME", Short: "Forget a context and its token", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeContexts,
+		Long:              "Forgets a context and its token. The token goes on working: to end a session, use gpuaas logout.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := a.ChangeContexts(func(c *contexts.File) error {
 				_, err := c.Named(args[0])

@@ -44,7 +44,8 @@ func TestContexts(t *testing.T) {
 	if got := b.run("context", "show"); got.exit != failure.Usage || !strings.Contains(got.err, "gpuaas login --url URL") {
 		t.Error(got)
 	}
-	if got := b.run("tenant", "list"); got.exit != failure.Usage || !strings.Contains(got.err, "no control plane is chosen") {
+	if got := b.run("tenant", "list"); got.exit != failure.Usage ||
+		!strings.Contains(got.err, "no control plane is chosen") {
 		t.Error(got)
 	}
 }
@@ -120,7 +121,10 @@ func TestContextsAreChangedOneAtATime(t *testing.T) {
 func TestBrokenContexts(t *testing.T) {
 	b := newBench(t)
 	b.must("context", "set", "prod", "--url", "https://prod.example.com")
-	for _, text := range []string{"contexts: {prod: {url: x, token: " + canary + ", new_thing: 1}}", "current: [" + canary, canary} {
+	for _, text := range []string{
+		"contexts: {prod: {url: x, token: " + canary + ", new_thing: 1}}", "current: [" + canary,
+		canary,
+	} {
 		if err := os.WriteFile(b.file(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -147,16 +151,28 @@ func TestChoice(t *testing.T) {
 		asked   *fakeAPI
 		token   string
 	}{
-		"current":                        {asked: prod, token: "prod-token"},
-		"flag":                           {args: []string{"--context", "other"}, asked: other, token: "other-token"},
-		"environment":                    {environ: []string{"GPUAAS_CONTEXT=other"}, asked: other, token: "other-token"},
-		"flag before environment":        {environ: []string{"GPUAAS_CONTEXT=other"}, args: []string{"--context", "prod"}, asked: prod, token: "prod-token"},
-		"other URL takes no token":       {environ: []string{"GPUAAS_URL=" + other.URL}, asked: other},
-		"other URL and token":            {environ: []string{"GPUAAS_URL=" + other.URL, "GPUAAS_TOKEN=t"}, asked: other, token: "t"},
-		"same URL keeps token":           {environ: []string{"GPUAAS_URL=" + prod.URL}, asked: prod, token: "prod-token"},
-		"other token":                    {environ: []string{"GPUAAS_TOKEN=t"}, asked: prod, token: "t"},
-		"token from standard input":      {environ: []string{"GPUAAS_TOKEN=t"}, args: []string{"--token-file", "-"}, in: " in \n", asked: prod, token: "in"},
-		"flag sets environment aside":    {environ: []string{"GPUAAS_URL=" + other.URL, "GPUAAS_TOKEN=t"}, args: []string{"--context", "prod"}, asked: prod, token: "prod-token"},
+		"current":     {asked: prod, token: "prod-token"},
+		"flag":        {args: []string{"--context", "other"}, asked: other, token: "other-token"},
+		"environment": {environ: []string{"GPUAAS_CONTEXT=other"}, asked: other, token: "other-token"},
+		"flag before environment": {
+			environ: []string{"GPUAAS_CONTEXT=other"}, args: []string{"--context", "prod"},
+			asked: prod, token: "prod-token",
+		},
+		"other URL takes no token": {environ: []string{"GPUAAS_URL=" + other.URL}, asked: other},
+		"other URL and token": {
+			environ: []string{"GPUAAS_URL=" + other.URL, "GPUAAS_TOKEN=t"}, asked: other,
+			token: "t",
+		},
+		"same URL keeps token": {environ: []string{"GPUAAS_URL=" + prod.URL}, asked: prod, token: "prod-token"},
+		"other token":          {environ: []string{"GPUAAS_TOKEN=t"}, asked: prod, token: "t"},
+		"token from standard input": {
+			environ: []string{"GPUAAS_TOKEN=t"}, args: []string{"--token-file", "-"},
+			in: " in \n", asked: prod, token: "in",
+		},
+		"flag sets environment aside": {
+			environ: []string{"GPUAAS_URL=" + other.URL, "GPUAAS_TOKEN=t"},
+			args:    []string{"--context", "prod"}, asked: prod, token: "prod-token",
+		},
 		"relative XDG folder is ignored": {environ: []string{"XDG_CONFIG_HOME=relative"}, asked: prod, token: "prod-token"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +204,8 @@ func TestChangedURLDropsToken(t *testing.T) {
 
 func TestTokenInTheClear(t *testing.T) {
 	for url, warned := range map[string]bool{
-		"http://10.0.0.1": true, "http://gpuaas.example.com": true, "http://127.0.0.1:1": false, "http://localhost": false, "http://[::1]:1": false, "https://gpuaas.example.com": false,
+		"http://10.0.0.1": true, "http://gpuaas.example.com": true, "http://127.0.0.1:1": false, "http://localhost": false,
+		"http://[::1]:1": false, "https://gpuaas.example.com": false,
 	} {
 		b := newBench(t)
 		got := b.must("context", "set", "x", "--url", url, "--token-file", b.tokenFile(canary))

@@ -52,7 +52,8 @@ var errands = []struct {
 	{"token-list-account", "token list --service-account " + accountID + " --project " + projectID},
 	{"token-revoke", "token revoke " + tokenID},
 	{"token-revoke-account", "token revoke " + tokenID + " --service-account ci --project acme/training"},
-	{"site-create", "site create dc1 --region eu-1 --url http://maas.example:5240/MAAS --pxe-iface ens19 --node-pxe-iface eno8303 --pxe-vlan 46 --dns 10.0.0.1"},
+	{"site-create", "site create dc1 --region eu-1 --url http://maas.example:5240/MAAS --pxe-iface ens19 " +
+		"--node-pxe-iface eno8303 --pxe-vlan 46 --dns 10.0.0.1"},
 	{"site-list", "site list"},
 	{"site-get", "site get dc1"},
 	{"site-get-json", "site get " + siteID + " -o json"},
@@ -62,26 +63,42 @@ var errands = []struct {
 	{"site-delete", "site delete dc1"},
 	{"site-doctor", "site doctor dc1"},
 	{"site-doctor-json", "site doctor dc1 -o json"},
-	{"site-credentials-set", "site credentials set dc1 --maas-token-file testdata/site/maas-token --power-file testdata/site/bmc --deploy-password-file testdata/site/deploy-password"},
+	{"site-credentials-set", "site credentials set dc1 --maas-token-file testdata/site/maas-token --power-file " +
+		"testdata/site/bmc --deploy-password-file testdata/site/deploy-password"},
 	{"site-profile-list", "site profile list dc1"},
 	{"site-profile-get", "site profile get dc1 default"},
-	{"site-profile-set", "site profile set dc1 default batch_max_parallel=4 require_hw_sync=false hardware_sync_interval=30m"},
+	{
+		"site-profile-set",
+		"site profile set dc1 default batch_max_parallel=4 require_hw_sync=false hardware_sync_interval=30m",
+	},
 	{"site-profile-set-new", "site profile set dc1 lxd distro_series=gpuaas-h200-v2"},
 	{"site-profile-delete", "site profile delete dc1 default"},
 	{"site-power-override-list", "site power-override list dc1"},
 	{"site-power-override-get", "site power-override get dc1 " + overrideID},
 	{"site-power-override-set", "site power-override set dc1 --hostname c07u31 --power-file testdata/site/bmc --enable"},
-	{"site-power-override-set-new", "site power-override set dc1 --pxe-mac 52:54:00:00:00:01 --power-file testdata/site/bmc"},
+	{
+		"site-power-override-set-new",
+		"site power-override set dc1 --pxe-mac 52:54:00:00:00:01 --power-file testdata/site/bmc",
+	},
 	{"site-power-override-delete", "site power-override delete dc1 " + overrideID},
 	{"site-power-override-resolve", "site power-override resolve dc1 --hostname c07u31"},
 	{"site-roce-list", "site roce list dc1 --hostname c07u31"},
 	{"site-roce-import", "site roce import dc1 testdata/site/roce.csv"},
 	{"site-roce-delete", "site roce delete dc1 " + assignmentID},
 	{"onboard", "onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g"},
-	{"onboard-json", "onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --profile default -o json"},
-	{"onboard-csv", "onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --initialize-disks"},
+	{
+		"onboard-json",
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --profile default -o json",
+	},
+	{
+		"onboard-csv",
+		"onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --initialize-disks",
+	},
 	{"onboard-dry-run", "onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --dry-run"},
-	{"onboard-csv-dry-run-json", "onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --dry-run -o json"},
+	{
+		"onboard-csv-dry-run-json",
+		"onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --dry-run -o json",
+	},
 	{"onboard-watch", "onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --watch"},
 	{"onboard-csv-watch", "onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --watch"},
 	{"onboard-csv-wait", "onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --wait"},
@@ -107,10 +124,14 @@ var errands = []struct {
 	{"onboarding-batch-resume", "onboarding batch resume " + batchID + " --reason day"},
 	{"onboarding-batch-cancel", "onboarding batch cancel " + batchID + " --reason wrong"},
 	{"decommission-start", "decommission start c07u31 --mode soft_reset --reason left"},
-	{"decommission-start-watch", "decommission start c07u31 --mode full_decommission --erase secure --reason left --yes --watch"},
+	{
+		"decommission-start-watch",
+		"decommission start c07u31 --mode full_decommission --erase secure --reason left --yes --watch",
+	},
 	{"decommission-plan", "decommission plan c07u31 --mode reimage"},
 	{"decommission-plan-json", "decommission plan c07u31 --mode reimage -o json"},
-	{"decommission-list", "decommission list --status failed,running --site dc1 --node c07u31 --batch " + decommissionBatchID},
+	{"decommission-list", "decommission list --status failed,running --site dc1 --node c07u31 --batch " +
+		decommissionBatchID},
 	{"decommission-show", "decommission show c07u31"},
 	{"decommission-explain", "decommission explain " + decommissionID},
 	{"decommission-events", "decommission events c07u31"},
@@ -129,7 +150,10 @@ var errands = []struct {
 	{"decommission-adopt", "decommission adopt c07u31 --reason by-hand"},
 	{"decommission-mark-manual-intervention", "decommission mark-manual-intervention c07u31 --reason look"},
 	{"decommission-override", "decommission override c07u31 --stage drain_node --residual-risk data --reason dead"},
-	{"decommission-batch-start", "decommission batch start --mode soft_reset --hostname-prefix c07 --skip-ineligible --reason end"},
+	{
+		"decommission-batch-start",
+		"decommission batch start --mode soft_reset --hostname-prefix c07 --skip-ineligible --reason end",
+	},
 	{"decommission-batch-start-json", "decommission batch start --mode soft_reset --node c07u31 --reason end -o json"},
 	{"decommission-batch-start-watch", "decommission batch start --mode soft_reset --status active --reason end --watch"},
 	{"decommission-batch-list", "decommission batch list"},
@@ -167,11 +191,17 @@ var errands = []struct {
 	{"node-add", "node add c07u31 --sku h200-sxm-baremetal-8g --region eu-1 --host 10.20.0.31"},
 	{"node-add-json", "node add c07u31 --sku h200-sxm-baremetal-8g --region eu-1 --cloud-init -o json"},
 	{"fleet", "fleet"},
-	{"fleet-json", "fleet --site dc1 --region eu-1 --sku h200-sxm-baremetal-8g --search c07 --drift version_drift -o json"},
+	{
+		"fleet-json",
+		"fleet --site dc1 --region eu-1 --sku h200-sxm-baremetal-8g --search c07 --drift version_drift -o json",
+	},
 	{"fleet-map", "fleet map --site dc1 --region eu-1"},
 	{"fleet-map-json", "fleet map -o json"},
 	{"node-list", "node list --status active"},
-	{"node-list-sorted", "node list --status active,offline --site dc1 --search c07 --sort last_agent_contact_at --order desc"},
+	{
+		"node-list-sorted",
+		"node list --status active,offline --site dc1 --search c07 --sort last_agent_contact_at --order desc",
+	},
 	{"node-list-narrowed", "node list --agent unknown_build --held true --tainted false"},
 	{"node-show", "node show c07u31"},
 	{"node-show-at", "node show c07u31 --at 2h"},
@@ -188,7 +218,10 @@ var errands = []struct {
 	{"node-accept-hardware", "node accept-hardware c07u31 --claim sha256:9f86 --reason mainboard"},
 	{"node-agent", "node agent c07u31"},
 	{"node-task-run", "node task run c07u31 node.validate_clean --reason next"},
-	{"node-task-run-wait", "node task run c07u31 node.validate_clean --param scope=local --param n=3 --reason next --wait"},
+	{
+		"node-task-run-wait",
+		"node task run c07u31 node.validate_clean --param scope=local --param n=3 --reason next --wait",
+	},
 	{"node-task-list", "node task list --status failed"},
 	{"node-task-list-node", "node task list c07u31"},
 	{"node-task-get", "node task get " + taskID},
@@ -205,7 +238,8 @@ var errands = []struct {
 	{"certificate-keys-json", "certificate keys -o json"},
 	{"sku-list", "sku list --status active"},
 	{"sku-get", "sku get h200-sxm-slice"},
-	{"sku-create", "sku create h200-sxm-slice --name H200 --vendor nvidia --model H200 --gpus 8 --rented-by slice --counts 1,2,4,8 --price-minor 380"},
+	{"sku-create", "sku create h200-sxm-slice --name H200 --vendor nvidia --model H200 --gpus 8 --rented-by slice " +
+		"--counts 1,2,4,8 --price-minor 380"},
 	{"sku-update", "sku update h200-sxm-slice --price-minor 390 --status disabled"},
 	{"sku-delete", "sku delete h200-sxm-slice"},
 	{"signer-list", "signer list"},
@@ -242,7 +276,8 @@ var errands = []struct {
 // resolving are the operations that turn names into ids, which any command may use.
 var resolving = []string{
 	"list-tenants", "list-projects", "list-users", "list-service-accounts", "list-tenant-members", "list-project-members",
-	"list-maas-sites", "list-site-profiles", "list-power-overrides", "list-nodes", "list-onboardings", "list-decommissions",
+	"list-maas-sites", "list-site-profiles", "list-power-overrides", "list-nodes", "list-onboardings",
+	"list-decommissions",
 }
 
 func TestErrands(t *testing.T) {
@@ -251,7 +286,8 @@ func TestErrands(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			f := newFakeAPI(t)
 			got := signedIn(t, f).run(strings.Fields(e.args)...)
-			golden(t, "output/"+e.name+".golden", "$ gpuaas "+e.args+"\n"+got.stdout+"-- stderr --\n"+got.err+"-- exit code --\n"+string(rune('0'+got.exit))+"\n")
+			golden(t, "output/"+e.name+".golden", "$ gpuaas "+e.args+"\n"+got.stdout+"-- stderr --\n"+got.err+
+				"-- exit code --\n"+string(rune('0'+got.exit))+"\n")
 			for _, line := range strings.Split(got.stdout, "\n") {
 				if strings.TrimRight(line, " ") != line {
 					t.Errorf("space at the end of %q", line)
@@ -283,7 +319,8 @@ func TestErrands(t *testing.T) {
 
 func checkRequest(t *testing.T, c received) {
 	t.Helper()
-	if c.header.Get("Authorization") != "Bearer "+canary || c.header.Get("User-Agent") != "gpuaas/1.2.3" || c.header.Get("X-Correlation-Id") == "" {
+	if c.header.Get("Authorization") != "Bearer "+canary || c.header.Get("User-Agent") != "gpuaas/1.2.3" ||
+		c.header.Get("X-Correlation-Id") == "" {
 		t.Errorf("%s: %v", c.operation, c.header)
 	}
 	verb, _, _ := strings.Cut(c.operation, "-")
@@ -343,7 +380,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 	}
 	for _, r := range contractRoutes(t) {
 		if !declared[r.id] && !slices.Contains(browsersOnly, r.id) {
-			t.Errorf("operation %s (%s %s) has no command: see docs/how-to/add-a-cli-command.md", r.id, r.method, strings.Join(r.parts, "/"))
+			t.Errorf("operation %s (%s %s) has no command: see docs/how-to/add-a-cli-command.md", r.id, r.method,
+				strings.Join(r.parts, "/"))
 		}
 		delete(declared, r.id)
 	}
@@ -381,7 +419,8 @@ func TestBodies(t *testing.T) {
 
 func TestAuditFilters(t *testing.T) {
 	f := newFakeAPI(t)
-	signedIn(t, f).run("audit", "list", "--action", "a.b", "--actor", "x", "--target-kind", "k", "--target", "t", "--result", "denied",
+	signedIn(t, f).run("audit", "list", "--action", "a.b", "--actor", "x", "--target-kind", "k", "--target", "t",
+		"--result", "denied",
 		"--correlation-id", "c", "--since", "1h", "--until", "2026-01-01T00:00:00Z", "--limit", "7")
 	want := "action=a.b&actor_id=x&correlation_id=c&page_size=7&result=denied&since=2026-03-04T04%3A09%3A07Z&target_id=t&target_kind=k&until=2026-01-01T00%3A00%3A00Z"
 	if got := f.received()[0].query; !sameQuery(got, want) {
@@ -414,7 +453,8 @@ func TestPagesAreFollowed(t *testing.T) {
 	if got := b.run("tenant", "get", "other"); got.exit != failure.OK {
 		t.Error("a slug on the second page was not found:", got)
 	}
-	if got := b.run("tenant", "list", "--limit", "1"); strings.Contains(got.stdout, "other") || !strings.Contains(got.err, "there are more") {
+	if got := b.run("tenant", "list", "--limit", "1"); strings.Contains(got.stdout, "other") ||
+		!strings.Contains(got.err, "there are more") {
 		t.Error(got)
 	}
 	f.on("list-tenants", answer(200, `{"items":[],"next_cursor":"n1"}`))

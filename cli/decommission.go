@@ -23,7 +23,10 @@ import (
 // modes are what can be done to a node; the first three are asked for as
 // decommissions, the others as steps of its life.
 func modes() []string {
-	return []string{"soft_reset", "reimage", "full_decommission", "storage_cleanup", "drain", "retire", "reactivate", "remove"}
+	return []string{
+		"soft_reset", "reimage", "full_decommission", "storage_cleanup", "drain", "retire", "reactivate",
+		"remove",
+	}
 }
 
 func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {
@@ -100,10 +103,13 @@ func (a *app) decommissionNoun() jobNoun[apiclient.DecommissionView] {
 func (a *app) decommissionCommand() *cobra.Command {
 	jobs := a.decommissionNoun()
 	commands := []*cobra.Command{
-		a.decommissionStartCommand(), a.decommissionPlanCommand(), a.decommissionListCommand(), a.decommissionShowCommand(), a.decommissionEventsCommand(),
-		a.decommissionEvidenceCommand(), a.decommissionStagesCommand(), a.decommissionWatchCommand(), a.decommissionOverrideCommand(), a.decommissionBatchCommand(),
+		a.decommissionStartCommand(), a.decommissionPlanCommand(), a.decommissionListCommand(), a.decommissionShowCommand(),
+		a.decommissionEventsCommand(),
+		a.decommissionEvidenceCommand(), a.decommissionStagesCommand(), a.decommissionWatchCommand(),
+		a.decommissionOverrideCommand(), a.decommissionBatchCommand(),
 		explainCommand(a, jobs, verb{
-			short: "Say why a decommission stands where it does, and what to do", operations: []string{"get-decommission-explanation"},
+			short:      "Say why a decommission stands where it does, and what to do",
+			operations: []string{"get-decommission-explanation"},
 		}, func(s *session, id types.UUID) (apiclient.Answer, error) {
 			return s.API.GetDecommissionExplanationWithResponse(s.Ctx, id)
 		}),
@@ -128,7 +134,8 @@ func (s *session) decommissionID(name string) (types.UUID, error) {
 	}
 	hostname := strings.ToLower(name)
 	v, ok, err := listing.Find(func(p listing.Page) (apiclient.Answer, error) {
-		return s.API.ListDecommissionsWithResponse(s.Ctx, &apiclient.ListDecommissionsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
+		return s.API.ListDecommissionsWithResponse(s.Ctx,
+			&apiclient.ListDecommissionsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
 	}, func(v apiclient.DecommissionView) bool { return v.Hostname == hostname })
 	if err == nil && !ok {
 		err = failure.Missing("see which there are: gpuaas decommission list", "no node %q was ever decommissioned", name)
@@ -169,14 +176,18 @@ func decommissions() *jobKind {
 			return s.API.GetDecommissionWithResponse(s.Ctx, id)
 		},
 		list: func(s *session, q jobQuery) (apiclient.Answer, error) {
-			return s.API.ListDecommissionsWithResponse(s.Ctx, &apiclient.ListDecommissionsParams{Cursor: q.Cursor, PageSize: q.Size, BatchId: q.batch, Status: q.status})
+			return s.API.ListDecommissionsWithResponse(s.Ctx,
+				&apiclient.ListDecommissionsParams{Cursor: q.Cursor, PageSize: q.Size, BatchId: q.batch, Status: q.status})
 		},
 		halted: func(s *session, batch types.UUID) (bool, error) {
 			b, err := frame.Fetch[apiclient.DecommissionBatchView](s.API.GetDecommissionBatchWithResponse(s.Ctx, batch))
 			return b.State == "halted", err
 		},
 		stream: func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error) {
-			return s.API.StreamDecommissions(ctx, &apiclient.StreamDecommissionsParams{LastEventID: q.after, BatchId: q.batch, DecommissionId: q.job}, edit)
+			return s.API.StreamDecommissions(ctx, &apiclient.StreamDecommissionsParams{
+				LastEventID: q.after, BatchId: q.batch,
+				DecommissionId: q.job,
+			}, edit)
 		},
 	}
 }
@@ -199,21 +210,25 @@ func (a *app) decommissionWatchCommand() *cobra.Command {
 
 func (a *app) decommissionListCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "list", short: "List decommissions, newest first", aliases: []string{"ls"}, operations: []string{"list-decommissions"},
+		use: "list", short: "List decommissions, newest first", aliases: []string{"ls"},
+		operations: []string{"list-decommissions"},
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
-			status := f.StringSlice("status", nil, "only those of this status; may be repeated; failed for all that need an operator")
+			status := f.StringSlice("status", nil,
+				"only those of this status; may be repeated; failed for all that need an operator")
 			mode := f.String("mode", "", "only those of this mode")
 			hostname := f.String("hostname", "", "only nodes whose name starts so")
 			node := f.String("node", "", "only those of this node, by hostname or id")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
-			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...) // failed: parked, one way or the other
+			// failed: parked, one way or the other
+			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...)
 			frame.Complete(cmd, "mode", modes()...)
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListDecommissionsParams{
-					Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname), Mode: frame.GivenAs[apiclient.ListDecommissionsParamsMode](s.Session, "mode", mode),
+					Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname),
+					Mode: frame.GivenAs[apiclient.ListDecommissionsParamsMode](s.Session, "mode", mode),
 				}
 				var err error
 				if params.NodeId, err = optionalID(*node, s.nodeID); err != nil {
@@ -222,13 +237,17 @@ func (a *app) decommissionListCommand() *cobra.Command {
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				if params.BatchId, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
+				if params.BatchId, err = optionalID(*batch,
+					func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
 					return err
 				}
-				return listing.Print(s.Session, l, listing.Listing[apiclient.DecommissionView]{Columns: a.decommissionColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.Cursor, p.Size
-					return s.API.ListDecommissionsWithResponse(s.Ctx, &params)
-				}})
+				return listing.Print(s.Session, l, listing.Listing[apiclient.DecommissionView]{
+					Columns: a.decommissionColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						params.Cursor, params.PageSize = p.Cursor, p.Size
+						return s.API.ListDecommissionsWithResponse(s.Ctx, &params)
+					},
+				})
 			}
 		},
 	})
@@ -236,7 +255,8 @@ func (a *app) decommissionListCommand() *cobra.Command {
 
 func (a *app) decommissionShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show DECOMMISSION", short: "Show a decommission, what is left to be done, and its newest events", aliases: []string{"get"}, args: frame.Exactly("DECOMMISSION"),
+		use: "show DECOMMISSION", short: "Show a decommission, what is left to be done, and its newest events",
+		aliases: []string{"get"}, args: frame.Exactly("DECOMMISSION"),
 		operations: []string{"get-decommission"},
 		run: a.decommissionNoun().about(func(s *session, id types.UUID) error {
 			raw, err := apiclient.Read(s.API.GetDecommissionWithResponse(s.Ctx, id))
@@ -269,14 +289,19 @@ func (a *app) decommissionShowCommand() *cobra.Command {
 
 func (a *app) decommissionEventsCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "events DECOMMISSION", short: "Show everything that happened in a decommission, oldest first", args: frame.Exactly("DECOMMISSION"),
+		use: "events DECOMMISSION", short: "Show everything that happened in a decommission, oldest first",
+		args:       frame.Exactly("DECOMMISSION"),
 		operations: []string{"list-decommission-events"},
 		flags: func(cmd *cobra.Command) action {
 			f := listing.AddFlags(cmd, 0)
 			return a.decommissionNoun().about(func(s *session, id types.UUID) error {
-				return listing.Print(s.Session, f, listing.Listing[ledgerEntry]{Columns: a.ledgerColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					return s.API.ListDecommissionEventsWithResponse(s.Ctx, id, &apiclient.ListDecommissionEventsParams{Cursor: p.Cursor, PageSize: p.Size})
-				}})
+				return listing.Print(s.Session, f, listing.Listing[ledgerEntry]{
+					Columns: a.ledgerColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						return s.API.ListDecommissionEventsWithResponse(s.Ctx, id,
+							&apiclient.ListDecommissionEventsParams{Cursor: p.Cursor, PageSize: p.Size})
+					},
+				})
 			})
 		},
 	})
@@ -301,7 +326,8 @@ func (a *app) evidenceColumns() []table.Column[evidence] {
 
 func (a *app) decommissionEvidenceCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "evidence DECOMMISSION", short: "Show what the stages of a decommission saw", args: frame.Exactly("DECOMMISSION"),
+		use: "evidence DECOMMISSION", short: "Show what the stages of a decommission saw",
+		args:       frame.Exactly("DECOMMISSION"),
 		operations: []string{"list-decommission-evidence"},
 		long:       "All of it, in full, with -o json. The signed certificate says what it supports: gpuaas certificate list",
 		run: a.decommissionNoun().about(func(s *session, id types.UUID) error {
@@ -337,7 +363,8 @@ func modeStageColumns() []table.Column[modeStage] {
 
 func (a *app) decommissionStagesCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "stages [MODE]", short: "List the stages of each mode, what they wait for and how long that takes", args: cobra.MaximumNArgs(1), operations: []string{"list-decommission-stages"},
+		use: "stages [MODE]", short: "List the stages of each mode, what they wait for and how long that takes",
+		args: cobra.MaximumNArgs(1), operations: []string{"list-decommission-stages"},
 		flags: func(cmd *cobra.Command) action {
 			site := addStagesSite(cmd)
 			return func(s *session, args []string) error {

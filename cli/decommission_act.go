@@ -36,12 +36,14 @@ func decommissionRecoveries() []recovery {
 			"restart-clean", "Let go of the node, then begin again",
 			"Not possible once the machine was released.", "restart-decommission-clean",
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
-				return s.API.RestartDecommissionCleanWithResponse(s.Ctx, id, &apiclient.RestartDecommissionCleanParams{}, reason{Reason: why})
+				return s.API.RestartDecommissionCleanWithResponse(s.Ctx, id, &apiclient.RestartDecommissionCleanParams{},
+					reason{Reason: why})
 			},
 		},
 		{
 			"cancel", "Stop, and let go of the node",
-			"The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.", "cancel-decommission",
+			"The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.",
+			"cancel-decommission",
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.CancelDecommissionWithResponse(s.Ctx, id, &apiclient.CancelDecommissionParams{}, reason{Reason: why})
 			},
@@ -57,7 +59,8 @@ func decommissionRecoveries() []recovery {
 			"mark-manual-intervention", "Stop automation until somebody decides",
 			"", "mark-decommission-manual",
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
-				return s.API.MarkDecommissionManualWithResponse(s.Ctx, id, &apiclient.MarkDecommissionManualParams{}, reason{Reason: why})
+				return s.API.MarkDecommissionManualWithResponse(s.Ctx, id, &apiclient.MarkDecommissionManualParams{},
+					reason{Reason: why})
 			},
 		},
 	}
@@ -65,11 +68,13 @@ func decommissionRecoveries() []recovery {
 
 func (a *app) decommissionOverrideCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "override DECOMMISSION", short: "Go on without the stage that failed", args: frame.Exactly("DECOMMISSION"), operations: []string{"override-decommission"},
+		use: "override DECOMMISSION", short: "Go on without the stage that failed", args: frame.Exactly("DECOMMISSION"),
+		operations: []string{"override-decommission"},
 		long: "For what cannot be put right, such as a machine that will never answer again. Who decided it, why, and the\n" +
 			"risk that is left are kept with the decommission and stand in its certificate. No node returns to service so:\n" +
 			"stages that prove that it is clean cannot be passed over.",
-		example: "  gpuaas decommission override c07u31 --stage drain_node --residual-risk 'disks hold data of the last tenant; shredded' --reason 'mainboard is dead'",
+		example: "  gpuaas decommission override c07u31 --stage drain_node --residual-risk 'disks hold data of the last " +
+			"tenant; shredded' --reason 'mainboard is dead'",
 		flags: func(cmd *cobra.Command) action {
 			stage := cmd.Flags().String("stage", "", "the stage that failed")
 			risk := cmd.Flags().String("residual-risk", "", "what may be left behind; it stands in the certificate")
@@ -78,8 +83,9 @@ func (a *app) decommissionOverrideCommand() *cobra.Command {
 				if err := s.Require("stage", "residual-risk", "reason"); err != nil {
 					return err
 				}
-				return inCommandWords(frame.Show(s.Session, a.decommissionColumns())(s.API.OverrideDecommissionWithResponse(s.Ctx, id, &apiclient.OverrideDecommissionParams{},
-					apiclient.DecommissionOverrideBody{Stage: *stage, ResidualRisk: *risk, Reason: *reason})))
+				return inCommandWords(frame.Show(s.Session, a.decommissionColumns())(
+					s.API.OverrideDecommissionWithResponse(s.Ctx, id, &apiclient.OverrideDecommissionParams{},
+						apiclient.DecommissionOverrideBody{Stage: *stage, ResidualRisk: *risk, Reason: *reason})))
 			})
 		},
 	})

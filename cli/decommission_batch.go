@@ -50,18 +50,25 @@ func (a *app) decommissionBatchCommand() *cobra.Command {
 	return a.noun(noun{use: "batch", short: "Nodes that the same is done to"},
 		a.decommissionBatchStartCommand(),
 		a.verb(verb{
-			use: "list", short: "List batches, newest first", aliases: []string{"ls"}, operations: []string{"list-decommission-batches"},
+			use: "list", short: "List batches, newest first", aliases: []string{"ls"},
+			operations: []string{"list-decommission-batches"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.DecommissionBatchView]{Columns: a.decommissionBatchColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListDecommissionBatchesWithResponse(s.Ctx, &apiclient.ListDecommissionBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
-					}})
+					return listing.Print(s.Session, f,
+						listing.Listing[apiclient.DecommissionBatchView]{
+							Columns: a.decommissionBatchColumns(),
+							Fetch: func(p listing.Page) (apiclient.Answer, error) {
+								return s.API.ListDecommissionBatchesWithResponse(s.Ctx,
+									&apiclient.ListDecommissionBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
+							},
+						})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "show BATCH", short: "Show how many nodes of a batch stand how", aliases: []string{"get"}, args: frame.Exactly("BATCH"),
+			use: "show BATCH", short: "Show how many nodes of a batch stand how", aliases: []string{"get"},
+			args:       frame.Exactly("BATCH"),
 			operations: []string{"get-decommission-batch"},
 			run: func(s *session, args []string) error {
 				id, err := s.IDOf("a batch", args[0])
@@ -71,13 +78,17 @@ func (a *app) decommissionBatchCommand() *cobra.Command {
 				return s.showBatch(s.API.GetDecommissionBatchWithResponse(s.Ctx, id))
 			},
 		}),
-		batchActionCommand(a, a.decommissionBatchColumns(), "resume", "Begin more of a batch that was halted, once its failures are dealt with", "resume-decommission-batch",
+		batchActionCommand(a, a.decommissionBatchColumns(), "resume",
+			"Begin more of a batch that was halted, once its failures are dealt with", "resume-decommission-batch",
 			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.ResumeDecommissionBatchWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionBatchParams{}, body{Reason: reason})
+				return s.API.ResumeDecommissionBatchWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionBatchParams{},
+					body{Reason: reason})
 			}),
-		batchActionCommand(a, a.decommissionBatchColumns(), "cancel", "Stop all of a batch and let go of its nodes", "cancel-decommission-batch",
+		batchActionCommand(a, a.decommissionBatchColumns(), "cancel", "Stop all of a batch and let go of its nodes",
+			"cancel-decommission-batch",
 			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.CancelDecommissionBatchWithResponse(s.Ctx, id, &apiclient.CancelDecommissionBatchParams{}, body{Reason: reason})
+				return s.API.CancelDecommissionBatchWithResponse(s.Ctx, id, &apiclient.CancelDecommissionBatchParams{},
+					body{Reason: reason})
 			}),
 	)
 }
@@ -96,7 +107,8 @@ func (s *session) showBatch(resp apiclient.Answer, err error) error {
 	}
 	s.Note("its nodes: gpuaas decommission list --batch %s", b.Value.BatchId)
 	if b.Value.State == "halted" {
-		s.Note("more than %d failed, so no further node is begun; those that failed: gpuaas decommission list --batch %s --status failed", b.Value.MaxFailures, b.Value.BatchId)
+		s.Note("more than %d failed, so no further node is begun; those that failed: gpuaas decommission list --batch %s "+
+			"--status failed", b.Value.MaxFailures, b.Value.BatchId)
 	}
 	return nil
 }
@@ -115,12 +127,16 @@ type batchFlags struct {
 func (a *app) decommissionBatchStartCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "start", short: "Do the same to many nodes, a few at a time",
-		operations: []string{"create-decommission-batch", "list-decommissions", "get-decommission-batch", "stream-decommissions", "list-decommission-stages"},
+		operations: []string{
+			"create-decommission-batch", "list-decommissions", "get-decommission-batch",
+			"stream-decommissions", "list-decommission-stages",
+		},
 		long: "The nodes are those that everything holds for that is given: --node, --site, --region, --sku,\n" +
 			"--hostname-prefix, --status; at least one of them. Nothing is begun when one of the nodes cannot be operated\n" +
 			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, no further one is begun.\n" +
 			"On a terminal the nodes are shown and asked about; when the selection is another one by then, nothing is begun.",
-		example: "  gpuaas decommission batch start --mode soft_reset --hostname-prefix c07 --status quarantined --max-failures 2 --reason 'end of the project'",
+		example: "  gpuaas decommission batch start --mode soft_reset --hostname-prefix c07 --status quarantined " +
+			"--max-failures 2 --reason 'end of the project'",
 		flags: func(cmd *cobra.Command) action {
 			v, f := &batchFlags{}, cmd.Flags()
 			f.StringVar(&v.mode, "mode", "", "what is done to each node")
@@ -155,12 +171,17 @@ func (s *session) startBatch(v *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	raw, err := apiclient.Read(s.API.CreateDecommissionBatchWithResponse(s.Ctx, &apiclient.CreateDecommissionBatchParams{}, apiclient.DecommissionNewBatchBody{
-		Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector, ExpectedNodeIds: expected,
-		Erase:          frame.GivenAs[apiclient.DecommissionNewBatchBodyErase](s.Session, "erase", &v.cleaning.erase),
-		StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s.Session, "storage-cleanup", &v.cleaning.storage),
-		MaxParallel:    frame.Given(s.Session, "max-parallel", &v.parallel), MaxFailures: frame.Given(s.Session, "max-failures", &v.failures), SkipIneligible: frame.Given(s.Session, "skip-ineligible", &v.skip),
-	}))
+	raw, err := apiclient.Read(s.API.CreateDecommissionBatchWithResponse(s.Ctx, &apiclient.CreateDecommissionBatchParams{},
+		apiclient.DecommissionNewBatchBody{
+			Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector,
+			ExpectedNodeIds: expected,
+			Erase:           frame.GivenAs[apiclient.DecommissionNewBatchBodyErase](s.Session, "erase", &v.cleaning.erase),
+			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s.Session, "storage-cleanup",
+				&v.cleaning.storage),
+			MaxParallel:    frame.Given(s.Session, "max-parallel", &v.parallel),
+			MaxFailures:    frame.Given(s.Session, "max-failures", &v.failures),
+			SkipIneligible: frame.Given(s.Session, "skip-ineligible", &v.skip),
+		}))
 	if err != nil {
 		return err
 	}
@@ -219,8 +240,13 @@ func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSel
 }
 
 // fitting are the nodes that a selector names, as the inventory lists them.
-func (s *session) fitting(selector apiclient.DecommissionSelectorBody, statuses []string) ([]output.Object[apiclient.NodeView], error) {
-	params := apiclient.ListNodesParams{SiteId: selector.SiteId, RegionCode: selector.RegionCode, Sku: selector.SkuId, Hostname: selector.HostnamePrefix}
+func (s *session) fitting(selector apiclient.DecommissionSelectorBody, statuses []string) (
+	[]output.Object[apiclient.NodeView], error,
+) {
+	params := apiclient.ListNodesParams{
+		SiteId: selector.SiteId, RegionCode: selector.RegionCode, Sku: selector.SkuId,
+		Hostname: selector.HostnamePrefix,
+	}
 	if len(statuses) > 0 {
 		params.Statuses = &statuses
 	}
@@ -237,7 +263,8 @@ func (s *session) fitting(selector apiclient.DecommissionSelectorBody, statuses 
 // selected is which nodes are meant.
 func (s *session) selected(v *batchFlags) (apiclient.DecommissionSelectorBody, error) {
 	selector := apiclient.DecommissionSelectorBody{
-		RegionCode: frame.Given(s.Session, "region", &v.region), SkuId: frame.Given(s.Session, "sku", &v.sku), HostnamePrefix: frame.Given(s.Session, "hostname-prefix", &v.prefix),
+		RegionCode: frame.Given(s.Session, "region", &v.region), SkuId: frame.Given(s.Session, "sku", &v.sku),
+		HostnamePrefix: frame.Given(s.Session, "hostname-prefix", &v.prefix),
 	}
 	if err := s.anyOf("node", "site", "region", "sku", "hostname-prefix", "status"); err != nil {
 		return selector, err
@@ -272,5 +299,6 @@ func (s *session) anyOf(flags ...string) error {
 			return nil
 		}
 	}
-	return failure.Misuse(s.Cmd, "say which nodes are meant: with --node, --site, --region, --sku, --hostname-prefix or --status")
+	return failure.Misuse(s.Cmd,
+		"say which nodes are meant: with --node, --site, --region, --sku, --hostname-prefix or --status")
 }

@@ -21,13 +21,17 @@ import (
 type cleaning struct{ erase, storage, risk string }
 
 func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.risk, "residual-risk", "", "with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted; it stands in the receipt")
+	cmd.Flags().StringVar(&c.risk, "residual-risk", "",
+		"with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted; it "+
+			"stands in the receipt")
 }
 
 func addCleaningFlags(cmd *cobra.Command) *cleaning {
 	c := &cleaning{}
-	cmd.Flags().StringVar(&c.erase, "erase", "", "what the release in MAAS does to disks: none, quick or secure; only where a machine is released (default quick)")
-	cmd.Flags().StringVar(&c.storage, "storage-cleanup", "", "what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
+	cmd.Flags().StringVar(&c.erase, "erase", "",
+		"what the release in MAAS does to disks: none, quick or secure; only where a machine is released (default quick)")
+	cmd.Flags().StringVar(&c.storage, "storage-cleanup", "",
+		"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
 	frame.Complete(cmd, "erase", "none", "quick", "secure")
 	frame.Complete(cmd, "storage-cleanup", "none", "local", "weka", "all")
 	return c
@@ -35,13 +39,16 @@ func addCleaningFlags(cmd *cobra.Command) *cleaning {
 
 // warnings say what cannot be undone about a mode.
 var warnings = map[string]string{
-	"reimage":           "This DESTROYS the installation of %s and what is on its disks: the machine is released and installed anew.",
+	"reimage": "This DESTROYS the installation of %s and what is on its disks: the machine is released and " +
+		"installed anew.",
 	"full_decommission": "This DESTROYS the installation of %s and what is on its disks, and removes the node for good.",
 	"remove":            "This removes node %s from the inventory for good.",
 }
 
 // begin carries out what begins a decommission, after asking where that cannot be undone.
-func (s *session) begin(mode, name string, yes bool, w *watching, call func(node types.UUID) (apiclient.Answer, error)) error {
+func (s *session) begin(mode, name string, yes bool, w *watching,
+	call func(node types.UUID) (apiclient.Answer, error),
+) error {
 	node, err := s.nodeID(name)
 	if err != nil {
 		return err
@@ -74,18 +81,21 @@ func (s *session) begin(mode, name string, yes bool, w *watching, call func(node
 
 func (a *app) decommissionStartCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "start NODE", short: "Turn a node over, install it anew, or take it out for good; DESTROYS data", args: frame.Exactly("NODE"),
+		use: "start NODE", short: "Turn a node over, install it anew, or take it out for good; DESTROYS data",
+		args:       frame.Exactly("NODE"),
 		operations: watchingDecommissions("decommission-node"),
 		long: "soft_reset cleans the node for the next tenant, reimage installs it anew and keeps its id, full_decommission\n" +
 			"releases its machine and takes it out of the inventory for good. What would be destroyed:\n" +
 			"gpuaas decommission plan NODE. With --plan-hash nothing is begun if anything has changed since the plan.",
-		example: "  gpuaas decommission start c07u31 --mode full_decommission --erase secure --reason 'returned to the vendor' --watch",
+		example: "  gpuaas decommission start c07u31 --mode full_decommission --erase secure --reason 'returned to the " +
+			"vendor' --watch",
 		flags: func(cmd *cobra.Command) action {
 			mode := cmd.Flags().String("mode", "", "soft_reset, reimage or full_decommission")
 			frame.Complete(cmd, "mode", modes()[:3]...)
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the history of the node and the certificate")
+			reason := cmd.Flags().String("reason", "",
+				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)
@@ -94,7 +104,8 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 					return err
 				}
 				if !slices.Contains(modes()[:3], *mode) {
-					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of the life of a node: gpuaas node --help")
+					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of "+
+						"the life of a node: gpuaas node --help")
 				}
 				return s.begin(*mode, args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return s.decommission(node, *mode, c, *reason, frame.Given(s.Session, "plan-hash", hash))
@@ -104,19 +115,23 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 	})
 }
 
-func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason string, hash *string) (apiclient.Answer, error) {
-	return s.API.DecommissionNodeWithResponse(s.Ctx, node, &apiclient.DecommissionNodeParams{}, apiclient.DecommissionNewBody{
-		Mode: apiclient.DecommissionNewBodyMode(mode), Reason: reason, PlanHash: hash,
-		Erase:          frame.GivenAs[apiclient.DecommissionNewBodyErase](s.Session, "erase", &c.erase),
-		StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
-		ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
-	})
+func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason string, hash *string) (
+	apiclient.Answer, error,
+) {
+	return s.API.DecommissionNodeWithResponse(s.Ctx, node, &apiclient.DecommissionNodeParams{},
+		apiclient.DecommissionNewBody{
+			Mode: apiclient.DecommissionNewBodyMode(mode), Reason: reason, PlanHash: hash,
+			Erase:          frame.GivenAs[apiclient.DecommissionNewBodyErase](s.Session, "erase", &c.erase),
+			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
+			ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
+		})
 }
 
 func (a *app) decommissionPlanCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "plan NODE", short: "Say what would be done to a node, and change nothing", args: frame.Exactly("NODE"), operations: []string{"plan-node-decommission"},
-		long: "Exit code 8 when something is in the way.",
+		use: "plan NODE", short: "Say what would be done to a node, and change nothing", args: frame.Exactly("NODE"),
+		operations: []string{"plan-node-decommission"},
+		long:       "Exit code 8 when something is in the way.",
 		flags: func(cmd *cobra.Command) action {
 			mode := cmd.Flags().String("mode", "", "what would be done: "+strings.Join(modes(), ", "))
 			frame.Complete(cmd, "mode", modes()...)
@@ -130,12 +145,14 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				raw, err := apiclient.Read(s.API.PlanNodeDecommissionWithResponse(s.Ctx, node, &apiclient.PlanNodeDecommissionParams{}, apiclient.DecommissionPlanBody{
-					Mode:           apiclient.DecommissionPlanBodyMode(*mode),
-					Erase:          frame.GivenAs[apiclient.DecommissionPlanBodyErase](s.Session, "erase", &c.erase),
-					StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
-					ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
-				}))
+				raw, err := apiclient.Read(s.API.PlanNodeDecommissionWithResponse(s.Ctx, node,
+					&apiclient.PlanNodeDecommissionParams{}, apiclient.DecommissionPlanBody{
+						Mode:  apiclient.DecommissionPlanBodyMode(*mode),
+						Erase: frame.GivenAs[apiclient.DecommissionPlanBodyErase](s.Session, "erase", &c.erase),
+						StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup",
+							&c.storage),
+						ResidualRisk: frame.Given(s.Session, "residual-risk", &c.risk),
+					}))
 				if err != nil {
 					return err
 				}
@@ -160,7 +177,8 @@ func (s *session) showPlan(name string, raw json.RawMessage) error {
 		err = output.Write(s.Program.Out, planText(name, plan.Value))
 	}
 	if err == nil && len(plan.Value.Blocks) > 0 {
-		return failure.New(failure.Unsuccessful, "plan_blocked", "follow the remedies above, then plan again", "something is in the way; nothing was changed")
+		return failure.New(failure.Unsuccessful, "plan_blocked", "follow the remedies above, then plan again",
+			"something is in the way; nothing was changed")
 	}
 	return err
 }
@@ -210,7 +228,8 @@ func destroys(effect string) int {
 func applied(name string, p apiclient.DecommissionPlan) string {
 	switch p.Mode {
 	case "storage_cleanup":
-		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup, p.PlanHash)
+		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup,
+			p.PlanHash)
 	case "drain", "retire", "reactivate", "remove":
 		return fmt.Sprintf("gpuaas node %s %s --reason REASON", p.Mode, name)
 	}

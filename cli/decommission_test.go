@@ -11,24 +11,50 @@ import (
 )
 
 func TestDecommissionSends(t *testing.T) {
-	selector := `"mode":"drain","reason":"r","selector":{"hostname_prefix":"c07","node_ids":["` + nodeID + `"],"region_code":"eu-1","site_id":"` + siteID + `","sku_id":"h200-sxm-slice","statuses":["active","offline"]}`
+	selector := `"mode":"drain","reason":"r","selector":{"hostname_prefix":"c07","node_ids":["` + nodeID +
+		`"],"region_code":"eu-1","site_id":"` + siteID + `","sku_id":"h200-sxm-slice","statuses":["active","offline"]}`
 	for args, want := range map[string][2]string{
-		"decommission start c07u31 --mode reimage --erase secure --storage-cleanup all --reason r --plan-hash " + planHash: {"decommission-node", `{"erase":"secure","mode":"reimage","plan_hash":"` + planHash + `","reason":"r","storage_cleanup":"all"}`},
-		"decommission start c07u31 --mode full_decommission --reason r":                                                    {"decommission-node", `{"mode":"full_decommission","reason":"r"}`},
-		"decommission plan c07u31 --mode drain":                                                                            {"plan-node-decommission", `{"mode":"drain"}`},
-		"node reset c07u31 --reason r --storage-cleanup none":                                                              {"decommission-node", `{"mode":"soft_reset","reason":"r","storage_cleanup":"none"}`},
-		"node reimage c07u31 --reason r --erase none":                                                                      {"decommission-node", `{"erase":"none","mode":"reimage","reason":"r"}`},
-		"node storage-cleanup c07u31 --scope weka --reason r":                                                              {"clean-node-storage", `{"reason":"r","scope":"weka"}`},
-		"node drain c07u31 --reason r":                                                                                     {"drain-node", `{"reason":"r"}`},
-		"node retire c07u31 --reason r":                                                                                    {"retire-node", `{"reason":"r"}`},
-		"node reactivate c07u31 --reason r":                                                                                {"reactivate-node", `{"reason":"r"}`},
-		"node remove c07u31 --reason r":                                                                                    {"remove-node", `{"reason":"r"}`},
-		"decommission override c07u31 --stage drain_node --residual-risk data --reason r":                                  {"override-decommission", `{"reason":"r","residual_risk":"data","stage":"drain_node"}`},
-		"decommission batch start --mode drain --node c07u31 --site dc1 --region eu-1 --sku h200-sxm-slice --hostname-prefix c07 --status active,offline --reason r": {
+		"decommission start c07u31 --mode reimage --erase secure --storage-cleanup all --reason r --plan-hash " +
+			planHash: {"decommission-node", `{"erase":"secure","mode":"reimage","plan_hash":"` + planHash +
+			`","reason":"r","storage_cleanup":"all"}`},
+		"decommission start c07u31 --mode full_decommission --reason r": {
+			"decommission-node",
+			`{"mode":"full_decommission","reason":"r"}`,
+		},
+		"decommission plan c07u31 --mode drain": {
+			"plan-node-decommission",
+			`{"mode":"drain"}`,
+		},
+		"node reset c07u31 --reason r --storage-cleanup none": {
+			"decommission-node",
+			`{"mode":"soft_reset","reason":"r","storage_cleanup":"none"}`,
+		},
+		"node reimage c07u31 --reason r --erase none": {
+			"decommission-node",
+			`{"erase":"none","mode":"reimage","reason":"r"}`,
+		},
+		"node storage-cleanup c07u31 --scope weka --reason r": {
+			"clean-node-storage",
+			`{"reason":"r","scope":"weka"}`,
+		},
+		"node drain c07u31 --reason r":  {"drain-node", `{"reason":"r"}`},
+		"node retire c07u31 --reason r": {"retire-node", `{"reason":"r"}`},
+		"node reactivate c07u31 --reason r": {
+			"reactivate-node",
+			`{"reason":"r"}`,
+		},
+		"node remove c07u31 --reason r": {"remove-node", `{"reason":"r"}`},
+		"decommission override c07u31 --stage drain_node --residual-risk data --reason r": {
+			"override-decommission",
+			`{"reason":"r","residual_risk":"data","stage":"drain_node"}`,
+		},
+		"decommission batch start --mode drain --node c07u31 --site dc1 --region eu-1 --sku h200-sxm-slice " +
+			"--hostname-prefix c07 --status active,offline --reason r": {
 			"create-decommission-batch", `{` + selector + `}`,
 		},
 		"decommission batch start --mode drain --status active --max-parallel 3 --max-failures 2 --skip-ineligible --reason r": {
-			"create-decommission-batch", `{"max_failures":2,"max_parallel":3,"mode":"drain","reason":"r","selector":{"statuses":["active"]},"skip_ineligible":true}`,
+			"create-decommission-batch",
+			`{"max_failures":2,"max_parallel":3,"mode":"drain","reason":"r","selector":{"statuses":["active"]},"skip_ineligible":true}`,
 		},
 	} {
 		f := newFakeAPI(t)
@@ -103,7 +129,8 @@ func TestDestructionIsConfirmed(t *testing.T) {
 				called = called || r.operation == operation
 			}
 			asked := strings.Contains(got.err, "Type yes to go on")
-			if called != c.done || asked != (c.terminal && c.more == "") || !c.done && (got.exit != failure.Interrupted || !strings.Contains(got.err, "nothing was done")) {
+			if called != c.done || asked != (c.terminal && c.more == "") || !c.done &&
+				(got.exit != failure.Interrupted || !strings.Contains(got.err, "nothing was done")) {
 				t.Errorf("%s, %s: called %v, asked %v (%+v)", args, c.name, called, asked, got)
 			}
 		}
@@ -111,7 +138,8 @@ func TestDestructionIsConfirmed(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
 	b.around.Terminal = func(io.Writer) bool { return true }
-	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK || strings.Contains(got.err, "Type yes") {
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK ||
+		strings.Contains(got.err, "Type yes") {
 		t.Errorf("drain: %+v", got)
 	}
 }
@@ -119,15 +147,18 @@ func TestDestructionIsConfirmed(t *testing.T) {
 // What was asked about is what is begun: nodes that begin to fit later are not meant.
 func TestABatchIsAboutTheNodesThatWereShown(t *testing.T) {
 	named := func(id, hostname, status string) string {
-		return strings.NewReplacer(nodeID, id, `"hostname":"c07u31"`, `"hostname":"`+hostname+`"`, `"status":"active"`, `"status":"`+status+`"`).Replace(nodeJSON)
+		return strings.NewReplacer(nodeID, id, `"hostname":"c07u31"`, `"hostname":"`+hostname+`"`, `"status":"active"`,
+			`"status":"`+status+`"`).Replace(nodeJSON)
 	}
 	for name, c := range map[string]struct {
 		args, yes, asks, query, expected string
 		nodes                            []string
 	}{
 		"seen": {
-			"--hostname-prefix c07 --status active,offline --site dc1 --region eu-1 --sku h200 --skip-ineligible", "", "This begins a soft_reset of 2 nodes: c07u31, c07u32\nThose of them that cannot",
-			"hostname=c07&page_size=200&region_code=eu-1&site_id=" + siteID + "&sku=h200&statuses=active&statuses=offline", `"expected_node_ids":["` + nodeID + `","` + otherNodeID + `"],`,
+			"--hostname-prefix c07 --status active,offline --site dc1 --region eu-1 --sku h200 --skip-ineligible", "",
+			"This begins a soft_reset of 2 nodes: c07u31, c07u32\nThose of them that cannot",
+			"hostname=c07&page_size=200&region_code=eu-1&site_id=" + siteID + "&sku=h200&statuses=active&statuses=offline",
+			`"expected_node_ids":["` + nodeID + `","` + otherNodeID + `"],`,
 			[]string{named(nodeID, "c07u31", "active"), named(otherNodeID, "c07u32", "offline")},
 		},
 		"nobody asks": {"--hostname-prefix c07", " --yes", "", "", "", nil},
@@ -149,7 +180,8 @@ func TestABatchIsAboutTheNodesThatWereShown(t *testing.T) {
 				sent = r.body
 			}
 		}
-		if got.exit != failure.OK || !strings.Contains(got.err, c.asks) || (c.asks != "") != strings.Contains(got.err, "Type yes") || !sameQuery(looked, c.query) {
+		if got.exit != failure.OK || !strings.Contains(got.err, c.asks) ||
+			(c.asks != "") != strings.Contains(got.err, "Type yes") || !sameQuery(looked, c.query) {
 			t.Errorf("%s: looked %s (%+v)", name, looked, got)
 		}
 		if !strings.HasPrefix(sent, `{`+c.expected+`"mode":`) {
@@ -180,11 +212,14 @@ func TestTasksThatDestroyAreConfirmed(t *testing.T) {
 func TestPlanIsReadable(t *testing.T) {
 	block := `{"code":"node_busy","message":"node c07u31 is being onboarded","remedy":"cancel it first"}`
 	for mode, command := range map[string]string{
-		"soft_reset":        "gpuaas decommission start c07u31 --mode soft_reset --storage-cleanup local --plan-hash " + planHash + " --reason REASON",
-		"reimage":           "gpuaas decommission start c07u31 --mode reimage --erase quick --storage-cleanup local --plan-hash " + planHash + " --reason REASON",
-		"full_decommission": "gpuaas decommission start c07u31 --mode full_decommission --erase quick --plan-hash " + planHash + " --reason REASON",
-		"storage_cleanup":   "gpuaas node storage-cleanup c07u31 --scope local --plan-hash " + planHash + " --reason REASON",
-		"drain":             "gpuaas node drain c07u31 --reason REASON",
+		"soft_reset": "gpuaas decommission start c07u31 --mode soft_reset --storage-cleanup local --plan-hash " +
+			planHash + " --reason REASON",
+		"reimage": "gpuaas decommission start c07u31 --mode reimage --erase quick --storage-cleanup local " +
+			"--plan-hash " + planHash + " --reason REASON",
+		"full_decommission": "gpuaas decommission start c07u31 --mode full_decommission --erase quick --plan-hash " +
+			planHash + " --reason REASON",
+		"storage_cleanup": "gpuaas node storage-cleanup c07u31 --scope local --plan-hash " + planHash + " --reason REASON",
+		"drain":           "gpuaas node drain c07u31 --reason REASON",
 	} {
 		f := newFakeAPI(t)
 		f.on("plan-node-decommission", answer(200, planJSON(mode, "")), answer(200, planJSON(mode, block)))
@@ -195,7 +230,8 @@ func TestPlanIsReadable(t *testing.T) {
 			t.Errorf("%s: %+v", mode, got)
 		}
 		got = b.run("decommission", "plan", "c07u31", "--mode", mode)
-		if got.exit != failure.Unsuccessful || strings.Contains(got.stdout, planHash) || !strings.Contains(got.stdout, "cancel it first (node_busy)") {
+		if got.exit != failure.Unsuccessful || strings.Contains(got.stdout, planHash) ||
+			!strings.Contains(got.stdout, "cancel it first (node_busy)") {
 			t.Errorf("%s, blocked: %+v", mode, got)
 		}
 	}
@@ -209,12 +245,14 @@ func TestDecommissionIsWatchedOnATerminal(t *testing.T) {
 	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
 	got := b.run("decommission", "watch", "--batch", decommissionBatchID)
 	screens := strings.Split(got.stdout, output.ClearScreen)
-	if got.exit != failure.OK || !strings.Contains(screens[1], " 2/20  running") || !strings.Contains(screens[len(screens)-1], "20/20  completed") ||
+	if got.exit != failure.OK || !strings.Contains(screens[1], " 2/20  running") ||
+		!strings.Contains(screens[len(screens)-1], "20/20  completed") ||
 		!strings.Contains(got.err, "1 decommission reached the goal") {
 		t.Errorf("%+v", got)
 	}
 	for _, c := range f.received() {
-		if (c.operation == "stream-decommissions" || c.operation == "list-decommissions") && !strings.Contains(c.query, "batch_id="+decommissionBatchID) {
+		if (c.operation == "stream-decommissions" || c.operation == "list-decommissions") &&
+			!strings.Contains(c.query, "batch_id="+decommissionBatchID) {
 			t.Errorf("%s asks %s", c.operation, c.query)
 		}
 	}
@@ -223,16 +261,19 @@ func TestDecommissionIsWatchedOnATerminal(t *testing.T) {
 // Nobody waits for what a halted batch does not begin.
 func TestAHaltedBatchIsNotWaitedFor(t *testing.T) {
 	f := newFakeAPI(t)
-	waits := strings.NewReplacer(`"status":"running"`, `"status":"pending"`, decommissionID, eventID, "c07u31", "c07u32").Replace(decommissionRunning)
+	waits := strings.NewReplacer(`"status":"running"`, `"status":"pending"`, decommissionID, eventID, "c07u31",
+		"c07u32").Replace(decommissionRunning)
 	f.on("list-decommissions", pageOf(`{`+decommissionParkedPart+`}`, waits))
 	f.on("stream-decommissions", feedOf(), refuse(401, "token_revoked", "revoked", ""))
 	got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID)
-	if got.exit != failure.Unsuccessful || !strings.Contains(got.err, "1 of 2 need an operator: c07u31") || !strings.Contains(got.err, "1 machine not begun: the batch is halted") {
+	if got.exit != failure.Unsuccessful || !strings.Contains(got.err, "1 of 2 need an operator: c07u31") ||
+		!strings.Contains(got.err, "1 machine not begun: the batch is halted") {
 		t.Errorf("%+v", got)
 	}
 	f.on("get-decommission-batch", answer(200, strings.Replace(decommissionBatchJSON, `"halted"`, `"running"`, 1)))
 	f.on("stream-decommissions", feedOf(), refuse(401, "token_revoked", "revoked", ""))
-	if got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID); got.exit != failure.Unauthenticated {
+	if got := signedIn(t, f).run("decommission", "watch", "--batch",
+		decommissionBatchID); got.exit != failure.Unauthenticated {
 		t.Errorf("one that goes on: %+v", got)
 	}
 }
@@ -241,21 +282,27 @@ func TestParkedDecommissionTellsWhatToDo(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
 	f.on("stream-decommissions", feedOf())
-	if got := b.run("node", "drain", "c07u31", "--reason", "r", "--wait"); got.exit != failure.Unsuccessful || !strings.Contains(got.err, "gpuaas decommission explain c07u31") {
+	if got := b.run("node", "drain", "c07u31", "--reason", "r", "--wait"); got.exit != failure.Unsuccessful ||
+		!strings.Contains(got.err, "gpuaas decommission explain c07u31") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("decommission", "explain", "c07u31"); got.exit != failure.OK || !strings.Contains(got.stdout, "or, if that cannot be put right:\n  gpuaas decommission override "+decommissionID) {
+	if got := b.run("decommission", "explain", "c07u31"); got.exit != failure.OK ||
+		!strings.Contains(got.stdout, "or, if that cannot be put right:\n  gpuaas decommission override "+decommissionID) {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("decommission", "explain", "c07u3"); got.exit != failure.NotFound || !strings.Contains(got.err, "was ever decommissioned") {
+	if got := b.run("decommission", "explain", "c07u3"); got.exit != failure.NotFound ||
+		!strings.Contains(got.err, "was ever decommissioned") {
 		t.Errorf("%+v", got)
 	}
-	f.on("drain-node", refuse(409, "node_busy", "node c07u31 is in a reimage already", "look at it: gpuaas decommission explain X"))
-	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.Conflict || !strings.Contains(got.err, "look at it: gpuaas decommission explain X") {
+	f.on("drain-node", refuse(409, "node_busy", "node c07u31 is in a reimage already",
+		"look at it: gpuaas decommission explain X"))
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.Conflict ||
+		!strings.Contains(got.err, "look at it: gpuaas decommission explain X") {
 		t.Errorf("%+v", got)
 	}
 	f.on("drain-node", answer(202, strings.TrimSuffix(decommissionRunning, "}")+`,"created":false}`))
-	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK || !strings.Contains(got.err, "it was under way already") {
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK ||
+		!strings.Contains(got.err, "it was under way already") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -265,7 +312,10 @@ func TestDecommissionActionsAreNamedAsCommands(t *testing.T) {
 	for _, r := range decommissionRecoveries() {
 		commands[r.word] = true
 	}
-	for _, action := range []string{"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state", "mark_manual_intervention_required"} {
+	for _, action := range []string{
+		"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state",
+		"mark_manual_intervention_required",
+	} {
 		if !commands[actionWord(action)] {
 			t.Errorf("%s is called %s", action, actionWord(action))
 		}

@@ -95,16 +95,19 @@ func (a *app) driftCommand() *cobra.Command {
 	cmd.Long = "Lists the nodes that are not as they should be, the worst first: what was found, since when, and what\n" +
 		"reconciliation did about it by itself. gpuaas drift show NODE explains one and says what to do; gpuaas drift\n" +
 		"resolve NODE settles it. What heals is over by itself and stays in gpuaas drift findings."
-	cmd.Example = "  gpuaas drift --site dc1 --severity critical\n  gpuaas drift show c07u43\n  gpuaas drift resolve c07u43 return-to-service --reason 'board was replaced'"
+	cmd.Example = "  gpuaas drift --site dc1 --severity critical\n  gpuaas drift show c07u43\n  gpuaas drift resolve " +
+		"c07u43 return-to-service --reason 'board was replaced'"
 	list := a.driftListCommand("list", "")
 	list.Aliases = []string{"ls"}
-	cmd.AddCommand(list, a.driftShowCommand(), a.driftResolveCommand(), a.driftFindingsCommand(), a.driftAcknowledgeCommand())
+	cmd.AddCommand(list, a.driftShowCommand(), a.driftResolveCommand(), a.driftFindingsCommand(),
+		a.driftAcknowledgeCommand())
 	return cmd
 }
 
 func (a *app) driftListCommand(use, group string) *cobra.Command {
 	return a.verb(verb{
-		use: use, short: "List the nodes that are not as they should be, the worst first", group: group, operations: []string{"list-drift"},
+		use: use, short: "List the nodes that are not as they should be, the worst first", group: group,
+		operations: []string{"list-drift"},
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
 			site := f.String("site", "", "only nodes of this site, by name or id")
@@ -115,7 +118,8 @@ func (a *app) driftListCommand(use, group string) *cobra.Command {
 			l := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListDriftParams{
-					Severity: frame.GivenAs[apiclient.ListDriftParamsSeverity](s.Session, "severity", severity), Type: frame.Given(s.Session, "type", kind), Repeated: frame.Given(s.Session, "repeated", repeated),
+					Severity: frame.GivenAs[apiclient.ListDriftParamsSeverity](s.Session, "severity", severity),
+					Type:     frame.Given(s.Session, "type", kind), Repeated: frame.Given(s.Session, "repeated", repeated),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
@@ -185,7 +189,8 @@ func findingsOf(nodes []json.RawMessage) (findings []json.RawMessage, first stri
 
 func (a *app) driftShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show NODE", short: "Explain what is not as it should be about a node, and what to do", aliases: []string{"get"}, args: frame.Exactly("NODE"),
+		use: "show NODE", short: "Explain what is not as it should be about a node, and what to do", aliases: []string{"get"},
+		args:       frame.Exactly("NODE"),
 		operations: []string{"get-node-drift"},
 		run: func(s *session, args []string) error {
 			id, err := s.nodeID(args[0])
@@ -217,23 +222,28 @@ func (a *app) driftShowCommand() *cobra.Command {
 
 func (a *app) driftFindingsCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "findings", short: "List everything that was ever found, newest first", aliases: []string{"history"}, operations: []string{"list-findings"},
-		long: "Also what is over, and what is not about nodes: machines of MAAS that nobody manages, settings that nobody uses.",
+		use: "findings", short: "List everything that was ever found, newest first", aliases: []string{"history"},
+		operations: []string{"list-findings"},
+		long: "Also what is over, and what is not about nodes: machines of MAAS that nobody manages, settings that nobody " +
+			"uses.",
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
 			site := f.String("site", "", "only those of this site, by name or id")
 			node := f.String("node", "", "only those about this node, by hostname or id")
 			kind := f.String("type", "", "only those of this kind, such as released")
 			severity := f.String("severity", "", "only those so severe: critical, warning, info or debug")
-			status := f.String("status", "", "only those that stand so: open, confirmed, acted, closed; present for all that are not over")
-			since := f.String("since", "", "only those found at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
+			status := f.String("status", "",
+				"only those that stand so: open, confirmed, acted, closed; present for all that are not over")
+			since := f.String("since", "",
+				"only those found at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 			frame.Complete(cmd, "severity", severities()...)
 			frame.Complete(cmd, "status", "present", "open", "confirmed", "acted", "closed")
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListFindingsParams{
-					Type: frame.Given(s.Session, "type", kind), Severity: frame.GivenAs[apiclient.ListFindingsParamsSeverity](s.Session, "severity", severity),
-					Status: frame.GivenAs[apiclient.ListFindingsParamsStatus](s.Session, "status", status),
+					Type:     frame.Given(s.Session, "type", kind),
+					Severity: frame.GivenAs[apiclient.ListFindingsParamsSeverity](s.Session, "severity", severity),
+					Status:   frame.GivenAs[apiclient.ListFindingsParamsStatus](s.Session, "status", status),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
@@ -249,10 +259,13 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 					}
 					params.Since = &at
 				}
-				return listing.Print(s.Session, l, listing.Listing[apiclient.ReconciliationFindingView]{Columns: a.pastColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.Cursor, p.Size
-					return s.API.ListFindingsWithResponse(s.Ctx, &params)
-				}})
+				return listing.Print(s.Session, l, listing.Listing[apiclient.ReconciliationFindingView]{
+					Columns: a.pastColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						params.Cursor, params.PageSize = p.Cursor, p.Size
+						return s.API.ListFindingsWithResponse(s.Ctx, &params)
+					},
+				})
 			}
 		},
 	})
@@ -260,7 +273,8 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 
 func (a *app) driftAcknowledgeCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "acknowledge FINDING", short: "Say that one finding is known; nothing else changes", args: frame.Exactly("FINDING"), operations: []string{"acknowledge-finding"},
+		use: "acknowledge FINDING", short: "Say that one finding is known; nothing else changes",
+		args: frame.Exactly("FINDING"), operations: []string{"acknowledge-finding"},
 		long: "For a finding that is not about a node, or one of several; its id: gpuaas drift findings.\n" +
 			"All of a node: gpuaas drift resolve NODE acknowledge",
 		flags: func(cmd *cobra.Command) action {
@@ -273,8 +287,9 @@ func (a *app) driftAcknowledgeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.findingColumns())(s.API.AcknowledgeFindingWithResponse(s.Ctx, id, &apiclient.AcknowledgeFindingParams{},
-					apiclient.ReconciliationAcknowledgeBody{Reason: *reason}))
+				return frame.Show(s.Session, a.findingColumns())(
+					s.API.AcknowledgeFindingWithResponse(s.Ctx, id, &apiclient.AcknowledgeFindingParams{},
+						apiclient.ReconciliationAcknowledgeBody{Reason: *reason}))
 			}
 		},
 	})

@@ -32,7 +32,8 @@ func (a *app) driftText(v apiclient.ReconciliationDriftDetailView) string {
 	}
 	line("node", string(v.NodeStatus)+scheduling(v))
 	line("worked on by", text(v.HeldBy))
-	line("MAAS shows", cmp.Or(text(v.MaasStatus), "nothing yet")+prefixed(", power ", text(v.MaasPowerState))+" (machine "+v.MaasSystemId+")")
+	line("MAAS shows", cmp.Or(text(v.MaasStatus), "nothing yet")+prefixed(", power ", text(v.MaasPowerState))+" (machine "+
+		v.MaasSystemId+")")
 	line("looked at", cmp.Or(a.Whenever(v.LastReconciledAt), "never"))
 	for _, f := range v.Findings {
 		b.WriteString("\n" + a.findingText(f))

@@ -15,7 +15,8 @@ import (
 
 // resolutions are what an operator can decide, as commands and as the contract call it.
 var resolutions = map[string]apiclient.ReconciliationResolveBodyResolution{
-	"acknowledge": "acknowledge", "adopt": "adopt_observed", "quarantine": "quarantine", "return-to-service": "return_to_service", "reimage": "reimage",
+	"acknowledge": "acknowledge", "adopt": "adopt_observed", "quarantine": "quarantine",
+	"return-to-service": "return_to_service", "reimage": "reimage",
 }
 
 func resolutionWords() []string {
@@ -33,7 +34,8 @@ var resolved = map[apiclient.ReconciliationResolveBodyResolution]string{
 
 func (a *app) driftResolveCommand() *cobra.Command {
 	cmd := a.verb(verb{
-		use: "resolve NODE RESOLUTION", short: "Settle what is not as it should be about a node", args: frame.Exactly("NODE", "RESOLUTION"),
+		use: "resolve NODE RESOLUTION", short: "Settle what is not as it should be about a node",
+		args:       frame.Exactly("NODE", "RESOLUTION"),
 		operations: []string{"resolve-node-drift", "get-reconciliation-run"},
 		long: "RESOLUTION is one of:\n" +
 			"  acknowledge        it is known; nothing changes, and it stays until it is over\n" +
@@ -50,7 +52,8 @@ func (a *app) driftResolveCommand() *cobra.Command {
 			return func(s *session, args []string) error {
 				resolution, known := resolutions[args[1]]
 				if !known {
-					return failure.Misuse(s.Cmd, "there is no resolution %q; use one of: %s", args[1], strings.Join(resolutionWords(), ", "))
+					return failure.Misuse(s.Cmd, "there is no resolution %q; use one of: %s", args[1],
+						strings.Join(resolutionWords(), ", "))
 				}
 				if err := s.Require("reason"); err != nil {
 					return err
@@ -64,7 +67,10 @@ func (a *app) driftResolveCommand() *cobra.Command {
 						return err
 					}
 				}
-				return s.resolveDrift(w, args[0], node, apiclient.ReconciliationResolveBody{Resolution: resolution, Reason: *reason})
+				return s.resolveDrift(w, args[0], node, apiclient.ReconciliationResolveBody{
+					Resolution: resolution,
+					Reason:     *reason,
+				})
 			}
 		},
 	})
@@ -77,7 +83,9 @@ func (a *app) driftResolveCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *session) resolveDrift(w *runWaiting, name string, node types.UUID, body apiclient.ReconciliationResolveBody) error {
+func (s *session) resolveDrift(w *runWaiting, name string, node types.UUID,
+	body apiclient.ReconciliationResolveBody,
+) error {
 	run, err := s.awaitRun(w, func() (json.RawMessage, error) {
 		return apiclient.Read(s.API.ResolveNodeDriftWithResponse(s.Ctx, node, &apiclient.ResolveNodeDriftParams{}, body))
 	})

@@ -42,7 +42,8 @@ func (s *session) followEvents(prefix, from string) error {
 		last = item.Position
 		switch {
 		case item.Gap != nil:
-			s.Note("warning: the events after position %d and before %d are no longer held and were missed", item.Gap.RequestedAfter, item.Gap.ContinuesFrom)
+			s.Note("warning: the events after position %d and before %d are no longer held and were missed",
+				item.Gap.RequestedAfter, item.Gap.ContinuesFrom)
 		case item.Event != nil && format == output.Table:
 			return output.Write(s.Program.Out, s.eventLine(item)+"\n")
 		case item.Event != nil:
@@ -64,7 +65,8 @@ func (s *session) eventLine(item apiclient.StreamItem) string {
 		org = e.OrgId.String()
 	}
 	return strings.Join([]string{
-		output.Harmless(item.Position), e.OccurredAt.In(s.Zone).Format("2006-01-02 15:04:05"), output.Harmless(e.EventType), org,
+		output.Harmless(item.Position), e.OccurredAt.In(s.Zone).Format("2006-01-02 15:04:05"), output.Harmless(e.EventType),
+		org,
 		output.Harmless(e.CorrelationId), output.Harmless(compact(e.Payload)),
 	}, "  ")
 }

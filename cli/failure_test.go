@@ -15,8 +15,10 @@ import (
 
 func TestExitCodes(t *testing.T) {
 	for status, want := range map[int]int{
-		400: failure.Usage, 401: failure.Unauthenticated, 403: failure.Forbidden, 404: failure.NotFound, 405: failure.Usage, 408: failure.Unavailable, 409: failure.Conflict,
-		412: failure.Conflict, 413: failure.Usage, 422: failure.Usage, 428: failure.Usage, 429: failure.Unavailable, 500: failure.Unexpected, 502: failure.Unavailable,
+		400: failure.Usage, 401: failure.Unauthenticated, 403: failure.Forbidden, 404: failure.NotFound, 405: failure.Usage,
+		408: failure.Unavailable, 409: failure.Conflict,
+		412: failure.Conflict, 413: failure.Usage, 422: failure.Usage, 428: failure.Usage, 429: failure.Unavailable,
+		500: failure.Unexpected, 502: failure.Unavailable,
 		503: failure.Unavailable, 504: failure.Unavailable,
 	} {
 		f := newFakeAPI(t)
@@ -66,7 +68,10 @@ func TestUnreachable(t *testing.T) {
 	b := newBench(t)
 	b.must("context", "set", "prod", "--url", server.URL, "--token-file", b.tokenFile(canary))
 	got := b.run("tenant", "create", "acme", "--context", "prod")
-	for _, part := range []string{server.URL, "(context prod)", "gpuaas context show --context prod", "--idempotency-key "} {
+	for _, part := range []string{
+		server.URL, "(context prod)", "gpuaas context show --context prod",
+		"--idempotency-key ",
+	} {
 		if !strings.Contains(got.err, part) {
 			t.Errorf("%q is missing in:\n%s", part, got.err)
 		}
@@ -88,11 +93,13 @@ func TestUntrustedCertificate(t *testing.T) {
 
 func TestUnavailableIsTriedAgain(t *testing.T) {
 	f := newFakeAPI(t)
-	f.on("create-tenant", refuse(503, "database_unavailable", "the database does not answer", "wait"), answer(201, tenantJSON))
+	f.on("create-tenant", refuse(503, "database_unavailable", "the database does not answer", "wait"),
+		answer(201, tenantJSON))
 	b := signedIn(t, f)
 	b.must("tenant", "create", "acme", "--idempotency-key", "mine")
 	calls := f.received()
-	if len(calls) != 2 || slices.ContainsFunc(calls, func(c received) bool { return c.header.Get("Idempotency-Key") != "mine" }) {
+	if len(calls) != 2 || slices.ContainsFunc(calls,
+		func(c received) bool { return c.header.Get("Idempotency-Key") != "mine" }) {
 		t.Error(calls)
 	}
 }
@@ -106,7 +113,8 @@ func TestInterruptedChange(t *testing.T) {
 	})
 	got := signedIn(t, f).runContext(ctx, "tenant", "create", "acme")
 	key := f.received()[0].header.Get("Idempotency-Key")
-	if got.exit != failure.Interrupted || !strings.Contains(got.err, "--idempotency-key "+key) || !strings.Contains(got.err, "may or may not") {
+	if got.exit != failure.Interrupted || !strings.Contains(got.err, "--idempotency-key "+key) ||
+		!strings.Contains(got.err, "may or may not") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -118,7 +126,8 @@ func TestSomethingElseAnswers(t *testing.T) {
 	}))
 	defer server.Close()
 	b := newBench(t, "GPUAAS_URL="+server.URL)
-	if got := b.run("tenant", "list"); got.exit != failure.Unexpected || !strings.Contains(got.err, "check that the URL is that of the control plane") {
+	if got := b.run("tenant", "list"); got.exit != failure.Unexpected ||
+		!strings.Contains(got.err, "check that the URL is that of the control plane") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -142,7 +151,8 @@ func TestMemberByAddressWithoutDirectory(t *testing.T) {
 	f.on("list-users", refuse(403, "forbidden", "not allowed", ""))
 	b := signedIn(t, f)
 	b.must("member", "set", "ada@example.com", "--project", projectID, "--role", "project_admin")
-	if got := b.run("member", "set", "bob@example.com", "--project", projectID, "--role", "project_admin"); got.exit != failure.NotFound || !strings.Contains(got.err, "user id") {
+	if got := b.run("member", "set", "bob@example.com", "--project", projectID, "--role",
+		"project_admin"); got.exit != failure.NotFound || !strings.Contains(got.err, "user id") {
 		t.Errorf("%+v", got)
 	}
 }

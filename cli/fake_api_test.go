@@ -262,18 +262,25 @@ func (b *bench) run(args ...string) outcome { return b.runContext(b.t.Context(),
 func (b *bench) runContext(ctx context.Context, args ...string) outcome {
 	b.out, b.err = &buffer{}, &buffer{}
 	code := run(ctx, Program{
-		Version: "1.2.3", Args: args, In: strings.NewReader(b.in), Out: b.out, Err: b.err, Environ: b.environ, Server: serverCommands(),
+		Version: "1.2.3", Args: args, In: strings.NewReader(b.in), Out: b.out, Err: b.err, Environ: b.environ,
+		Server: serverCommands(),
 	}, b.around)
 	return outcome{exit: code, stdout: b.out.String(), err: b.err.String()}
 }
 
 // serverCommands stand for those that the main program brings.
 func serverCommands() []*cobra.Command {
-	serve := &cobra.Command{Use: "serve", Short: "Run the control plane", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return io.ErrUnexpectedEOF
-	}}
+	serve := &cobra.Command{
+		Use: "serve", Short: "Run the control plane", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return io.ErrUnexpectedEOF
+		},
+	}
 	config := &cobra.Command{Use: "config", Short: "Check the configuration"}
-	config.AddCommand(&cobra.Command{Use: "check", Short: "Report every problem", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {}})
+	config.AddCommand(&cobra.Command{
+		Use: "check", Short: "Report every problem", Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) {},
+	})
 	return []*cobra.Command{serve, config}
 }
 

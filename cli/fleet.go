@@ -23,7 +23,8 @@ func driftStates() []string {
 func (a *app) fleetCommand() *cobra.Command {
 	cmd := a.verb(verb{
 		use: "fleet", short: "The whole fleet at a glance", group: groupMachines, operations: []string{"get-fleet-summary"},
-		long: "Counts nodes by state, region and site, and what needs attention: agents that are not what they should be, findings\n" +
+		long: "Counts nodes by state, region and site, and what needs attention: agents that are not what they should be, " +
+			"findings\n" +
 			"of reconciliation and jobs that wait for an operator. gpuaas fleet map has a line for every node.",
 		example: "  gpuaas fleet\n  gpuaas fleet --site dc1 --drift version_drift\n  gpuaas fleet map --region eu-1",
 		flags: func(cmd *cobra.Command) action {
@@ -42,7 +43,8 @@ func (a *app) fleetCommand() *cobra.Command {
 			frame.Complete(cmd, "tainted", "true", "false")
 			return func(s *session, _ []string) error {
 				params := apiclient.GetFleetSummaryParams{
-					Sku: frame.Given(s.Session, "sku", sku), RegionCode: frame.Given(s.Session, "region", region), Q: frame.Given(s.Session, "search", search),
+					Sku: frame.Given(s.Session, "sku", sku), RegionCode: frame.Given(s.Session, "region", region),
+					Q:          frame.Given(s.Session, "search", search),
 					DriftState: frame.GivenAs[apiclient.GetFleetSummaryParamsDriftState](s.Session, "drift", drift),
 					Agent:      frame.GivenAs[apiclient.GetFleetSummaryParamsAgent](s.Session, "agent", agent),
 					Held:       frame.GivenAs[apiclient.GetFleetSummaryParamsHeld](s.Session, "held", held),
@@ -97,9 +99,18 @@ func (a *app) fleetColumns() []table.Column[apiclient.FleetviewSummary] {
 		{Title: "AGENTS", Text: func(v view) string {
 			return fmt.Sprintf("%d current, %d drift, %d unknown build", v.Agents.Current, v.Agents.Drift, v.Agents.UnknownBuild)
 		}},
-		{Title: "FINDINGS", Text: func(v view) string { return countsText(apiclient.ReconciliationFindingCounts(v.Findings)) }},
-		{Title: "ONBOARDINGS", Text: func(v view) string { return jobs(v.Jobs.OnboardingsRunning, v.Jobs.OnboardingsParked) }},
-		{Title: "DECOMMISSIONS", Text: func(v view) string { return jobs(v.Jobs.DecommissionsRunning, v.Jobs.DecommissionsParked) }},
+		{Title: "FINDINGS", Text: func(v view) string {
+			return countsText(
+				apiclient.ReconciliationFindingCounts(v.Findings))
+		}},
+		{Title: "ONBOARDINGS", Text: func(v view) string {
+			return jobs(v.Jobs.OnboardingsRunning,
+				v.Jobs.OnboardingsParked)
+		}},
+		{Title: "DECOMMISSIONS", Text: func(v view) string {
+			return jobs(v.Jobs.DecommissionsRunning,
+				v.Jobs.DecommissionsParked)
+		}},
 		{Title: "KINDS", Text: func(v view) string {
 			kinds := make([]string, len(v.Skus))
 			for i, k := range v.Skus {
@@ -136,7 +147,10 @@ func placeColumns() []table.Column[place] {
 		{"BOOTSTRAP ISSUED", func(c apiclient.FleetviewStatusCounts) int64 { return c.BootstrapIssued }},
 		{"ENROLLING", func(c apiclient.FleetviewStatusCounts) int64 { return c.Enrolling }},
 	} {
-		out = append(out, table.Column[place]{Title: state.title, Text: func(p place) string { return strconv.FormatInt(state.of(p.by), 10) }})
+		out = append(out, table.Column[place]{
+			Title: state.title,
+			Text:  func(p place) string { return strconv.FormatInt(state.of(p.by), 10) },
+		})
 	}
 	return out
 }

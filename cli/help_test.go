@@ -44,7 +44,8 @@ func TestHelp(t *testing.T) {
 
 func TestHelpTopics(t *testing.T) {
 	for _, topic := range []string{"exit-codes", "environment"} {
-		if got := newBench(t).run("help", topic); got.exit != failure.OK || !strings.Contains(got.stdout, "GPUAAS_") && !strings.Contains(got.stdout, "130") {
+		if got := newBench(t).run("help", topic); got.exit != failure.OK || !strings.Contains(got.stdout, "GPUAAS_") &&
+			!strings.Contains(got.stdout, "130") {
 			t.Errorf("%s: %v", topic, got)
 		}
 	}
@@ -67,7 +68,8 @@ func TestServerCommands(t *testing.T) {
 	if got := b.run("config", "check"); got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("serve", "-o", "json"); got.err != `{"detail":"unexpected EOF","code":"unexpected","exit_code":1}`+"\n" {
+	if got := b.run("serve", "-o", "json"); got.err != `{"detail":"unexpected EOF","code":"unexpected","exit_code":1}`+
+		"\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -76,20 +78,28 @@ func TestMisuse(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
 	for _, args := range []string{
-		"nonsense", "tenant nonsense", "config nonsense", "serve x", "tenant list --nonsense", "tenant get", "tenant get a b", "tenant list -o xml",
-		"tenant list --limit -1", "tenant list --limit x", "tenant update acme", "project list", "project create x", "project get training",
-		"project get acme/training --tenant other", "member list", "member set ada@example.com --tenant acme", "member set ada --tenant acme --role x",
-		"user update " + userID, "user update " + userID + " --enable --disable", "token revoke x", "token list --project acme/training",
-		"token create x --expires-in soon", "token create x --expires-in 99999999999d", "token create x --expires-in -1h", "audit list --since tomorrow", "node show c07u31 --at tomorrow",
-		"outbox discard " + eventID, "self-check cancel " + checkID, "self-check get x", "system status --watch --interval 1ms",
-		"context use nowhere", "context set x", "context set ../x --url http://h", "context set x --url ftp://h", "context show nowhere",
+		"nonsense", "tenant nonsense", "config nonsense", "serve x", "tenant list --nonsense", "tenant get", "tenant get a b",
+		"tenant list -o xml",
+		"tenant list --limit -1", "tenant list --limit x", "tenant update acme", "project list", "project create x",
+		"project get training",
+		"project get acme/training --tenant other", "member list", "member set ada@example.com --tenant acme",
+		"member set ada --tenant acme --role x",
+		"user update " + userID, "user update " + userID + " --enable --disable", "token revoke x",
+		"token list --project acme/training",
+		"token create x --expires-in soon", "token create x --expires-in 99999999999d", "token create x --expires-in -1h",
+		"audit list --since tomorrow", "node show c07u31 --at tomorrow",
+		"outbox discard " + eventID, "self-check cancel " + checkID, "self-check get x",
+		"system status --watch --interval 1ms",
+		"context use nowhere", "context set x", "context set ../x --url http://h", "context set x --url ftp://h",
+		"context show nowhere",
 		"login", "logout --revoke --local", "tenant list --token-file /nonexistent/token", "tenant list --context nowhere",
 	} {
 		environ := b.environ
 		if args == "login" {
 			b.environ = environ[:1]
 		}
-		if got := b.run(strings.Fields(args)...); got.exit != failure.Usage || !strings.HasPrefix(got.err, "error: ") || got.stdout != "" {
+		if got := b.run(strings.Fields(args)...); got.exit != failure.Usage || !strings.HasPrefix(got.err, "error: ") ||
+			got.stdout != "" {
 			t.Errorf("%s: %+v", args, got)
 		}
 		b.environ = environ

@@ -20,7 +20,8 @@ type recovery struct {
 
 // actionWords are the actions of the API as commands call them, where they differ.
 var actionWords = strings.NewReplacer(
-	"mark_manual_intervention_required", "mark-manual-intervention", "adopt_observed_state", "adopt", "restart_clean", "restart-clean", "retry_stage", "retry",
+	"mark_manual_intervention_required", "mark-manual-intervention", "adopt_observed_state", "adopt", "restart_clean",
+	"restart-clean", "retry_stage", "retry",
 )
 
 // actionWord is an action of the API as its command is called.
@@ -67,7 +68,9 @@ func prefixedLine(text string) string {
 }
 
 // batchActionCommand is what is done to all jobs of a batch.
-func batchActionCommand[T any](a *app, columns []table.Column[T], word, short, operation string, call func(s *session, id types.UUID, reason string) (apiclient.Answer, error)) *cobra.Command {
+func batchActionCommand[T any](a *app, columns []table.Column[T], word, short, operation string,
+	call func(s *session, id types.UUID, reason string) (apiclient.Answer, error),
+) *cobra.Command {
 	return a.verb(verb{
 		use: word + " BATCH", short: short, args: frame.Exactly("BATCH"), operations: []string{operation},
 		flags: func(cmd *cobra.Command) action {

@@ -141,7 +141,8 @@ func (b *board) see(v jobView) error {
 	}
 	r := b.row(id, v.Hostname, v.Mode)
 	changed := r.status != v.Status || r.stage != v.CurrentStage
-	r.status, r.stage, r.attempt, r.updated, r.begun = v.Status, v.CurrentStage, v.CurrentAttempt, v.UpdatedAt, v.RequestedAt
+	r.status, r.stage, r.attempt, r.updated, r.begun = v.Status, v.CurrentStage, v.CurrentAttempt, v.UpdatedAt,
+		v.RequestedAt
 	r.ended, r.code, r.waits = time.Time{}, "", v.Status == "pending" && v.AdmittedAt == nil
 	switch {
 	case v.ParkedAt != nil:
@@ -177,7 +178,8 @@ func (b *board) apply(e jobEvent, at time.Time) error {
 		return err
 	}
 	// The next stage is under way by now; what is told of it is its end.
-	if next := b.plans[r.mode].after[e.Stage]; next != "" && (e.StageStatus == "succeeded" || e.StageStatus == "skipped") && r.status == "running" {
+	if next := b.plans[r.mode].after[e.Stage]; next != "" &&
+		(e.StageStatus == "succeeded" || e.StageStatus == "skipped") && r.status == "running" {
 		r.stage, r.attempt = next, 1
 	}
 	return b.draw()
@@ -236,7 +238,10 @@ func (b *board) draw() error {
 	}
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
-		cells[i] = []string{r.hostname, b.bar(r, screen.columns >= barFrom), r.status, b.elapsed(r), attempts(r), output.Harmless(cmp.Or(r.message, r.stage))}
+		cells[i] = []string{
+			r.hostname, b.bar(r, screen.columns >= barFrom), r.status, b.elapsed(r), attempts(r),
+			output.Harmless(cmp.Or(r.message, r.stage)),
+		}
 	}
 	text := b.counts() + "\n\n" + table.Align(cells)
 	if len(hidden) > 0 {
@@ -346,7 +351,8 @@ func (b *board) verdict(s *session, kind *jobKind, scope watchScope) error {
 		}
 	}
 	if waiting > 0 && scope.batch != nil {
-		s.Note("%s not begun: the batch is halted; see: gpuaas %s batch show %s", plural(waiting, "machine"), kind.noun, scope.batch)
+		s.Note("%s not begun: the batch is halted; see: gpuaas %s batch show %s", plural(waiting, "machine"), kind.noun,
+			scope.batch)
 	}
 	switch {
 	case first != nil:
@@ -357,9 +363,11 @@ func (b *board) verdict(s *session, kind *jobKind, scope watchScope) error {
 				remedy += " --batch " + scope.batch.String()
 			}
 		}
-		return failure.New(failure.Unsuccessful, kind.noun+"_parked", remedy, "%d of %d need an operator: %s", len(parked), len(b.rows), strings.Join(parked, ", "))
+		return failure.New(failure.Unsuccessful, kind.noun+"_parked", remedy, "%d of %d need an operator: %s", len(parked),
+			len(b.rows), strings.Join(parked, ", "))
 	case len(cancelled) > 0:
-		return failure.New(failure.Unsuccessful, kind.noun+"_cancelled", fmt.Sprintf("see what was left: gpuaas %s explain %s", kind.noun, cancelled[0]),
+		return failure.New(failure.Unsuccessful, kind.noun+"_cancelled",
+			fmt.Sprintf("see what was left: gpuaas %s explain %s", kind.noun, cancelled[0]),
 			"%d of %d were cancelled: %s", len(cancelled), len(b.rows), strings.Join(cancelled, ", "))
 	case len(b.rows) == 0:
 		s.Note("%s", kind.idle)

@@ -84,7 +84,9 @@ type explanationAction struct {
 }
 
 // explainCommand says why a job stands where it does.
-func explainCommand[T any](a *app, n jobNoun[T], v verb, get func(s *session, job types.UUID) (apiclient.Answer, error)) *cobra.Command {
+func explainCommand[T any](a *app, n jobNoun[T], v verb,
+	get func(s *session, job types.UUID) (apiclient.Answer, error),
+) *cobra.Command {
 	v.use, v.args = "explain "+n.argument, frame.Exactly(n.argument)
 	v.run = n.about(func(s *session, id types.UUID) error {
 		raw, err := apiclient.Read(get(s, id))
@@ -131,7 +133,8 @@ func (a *app) explanationText(e explanation) string {
 	line("remedy", e.Remedy)
 	b.WriteString(actionsText(e))
 	if e.Override != nil {
-		b.WriteString("\nor, if that cannot be put right:\n  " + output.Harmless(e.Override.Command) + "\n     " + output.Harmless(safetyText("needs_care")+": "+e.Override.Does) + "\n")
+		b.WriteString("\nor, if that cannot be put right:\n  " + output.Harmless(e.Override.Command) + "\n     " +
+			output.Harmless(safetyText("needs_care")+": "+e.Override.Does) + "\n")
 	}
 	return b.String()
 }

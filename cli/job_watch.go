@@ -38,7 +38,8 @@ func addWatchingFlags(cmd *cobra.Command) *watching {
 	watch.AddFlags(cmd, &w.watch, &w.interval)
 	cmd.Flags().Lookup("watch").Usage = "the same, and show how each is getting on"
 	cmd.Flags().Lookup("interval").Usage = "how often to look when there is no live feed"
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0,
+		"how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
 	return w
 }
 
@@ -50,8 +51,9 @@ type jobKind struct {
 	plans   func(s *session) (map[string]stagePlan, error)
 	get     func(s *session, id types.UUID) (apiclient.Answer, error)
 	list    func(s *session, q jobQuery) (apiclient.Answer, error)
-	halted  func(s *session, batch types.UUID) (bool, error) // whether a batch begins no more by itself; nil: it always does
-	stream  func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error)
+	// whether a batch begins no more by itself; nil: it always does
+	halted func(s *session, batch types.UUID) (bool, error)
+	stream func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error)
 }
 
 // jobQuery says which jobs to read or to follow.
@@ -63,25 +65,33 @@ type jobQuery struct {
 }
 
 // watchCommand shows live how jobs of a kind are getting on.
-func (a *app) watchCommand(kind *jobKind, v verb, resolve func(s *session, name string) (types.UUID, error)) *cobra.Command {
+func (a *app) watchCommand(kind *jobKind, v verb,
+	resolve func(s *session, name string) (types.UUID, error),
+) *cobra.Command {
 	argument := strings.ToUpper(kind.noun)
 	v.use, v.args = "watch ["+argument+"]", cobra.MaximumNArgs(1)
 	v.flags = func(cmd *cobra.Command) action {
 		w := &watching{watch: true}
 		batch := cmd.Flags().String("batch", "", "those of this batch, by id")
 		cmd.Flags().DurationVar(&w.interval, "interval", 2*time.Second, "how often to look when there is no live feed")
-		cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+		cmd.Flags().DurationVar(&w.timeout, "timeout", 0,
+			"how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
 		return func(s *session, args []string) error {
 			if len(args) > 0 && *batch != "" {
 				return failure.Misuse(s.Cmd, "name %s or --batch, not both", argument)
 			}
 			var scope watchScope
 			var err error
-			if scope.batch, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
+			if scope.batch, err = optionalID(*batch,
+				func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
 				return err
 			}
 			if len(args) > 0 {
-				if scope.job, err = optionalID(args[0], func(name string) (types.UUID, error) { return resolve(s, name) }); err != nil {
+				if scope.job, err = optionalID(args[0], func(name string) (
+					types.UUID, error,
+				) {
+					return resolve(s, name)
+				}); err != nil {
 					return err
 				}
 			}

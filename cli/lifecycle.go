@@ -31,13 +31,15 @@ func (a *app) lifecycleCommand() *cobra.Command {
 		a.verb(verb{
 			use: "list", short: "List what has a lifecycle", aliases: []string{"ls"}, operations: []string{"list-lifecycles"},
 			run: func(s *session, _ []string) error {
-				return listing.Print(s.Session, &listing.Flags{}, listing.Listing[apiclient.LifecycleDescription]{Columns: lifecycleColumns(), Fetch: s.lifecycles})
+				return listing.Print(s.Session, &listing.Flags{},
+					listing.Listing[apiclient.LifecycleDescription]{Columns: lifecycleColumns(), Fetch: s.lifecycles})
 			},
 		}),
 		a.verb(verb{
-			use: "show NOUN", short: "Show the states of a noun and what may happen in each", args: frame.Exactly("NOUN"), operations: []string{"list-lifecycles"},
-			example: "  gpuaas lifecycle show node",
-			run:     func(s *session, args []string) error { return s.showLifecycle(args[0]) },
+			use: "show NOUN", short: "Show the states of a noun and what may happen in each", args: frame.Exactly("NOUN"),
+			operations: []string{"list-lifecycles"},
+			example:    "  gpuaas lifecycle show node",
+			run:        func(s *session, args []string) error { return s.showLifecycle(args[0]) },
 		}),
 	)
 }

@@ -38,8 +38,10 @@ func (a *app) loginCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.url, "url", "", "URL of the control plane")
 	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "certificates (PEM) to trust beside those of the system")
-	cmd.Flags().IntVar(&f.port, "callback-port", 0, "port on this machine where the browser comes back; a free one when left out")
-	cmd.Flags().StringVar(&f.life, "expires-in", "", "sign in for so long, such as 90d, so that tokens made with it can last; a session when left out")
+	cmd.Flags().IntVar(&f.port, "callback-port", 0,
+		"port on this machine where the browser comes back; a free one when left out")
+	cmd.Flags().StringVar(&f.life, "expires-in", "",
+		"sign in for so long, such as 90d, so that tokens made with it can last; a session when left out")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.login(cmd, *f) }
 	return cmd
 }
@@ -187,7 +189,8 @@ func (a *app) logout(s *session, revoke, local bool) error {
 		return failure.Misuse(s.Cmd, "--revoke and --local exclude each other")
 	}
 	if s.Context == "" || !s.TokenIsOfContext {
-		return failure.New(failure.Usage, "no_session", "", "there is no session to end: the context has no token, or another one is in use")
+		return failure.New(failure.Usage, "no_session", "",
+			"there is no session to end: the context has no token, or another one is in use")
 	}
 	known, err := a.LoadContexts()
 	if err != nil {

@@ -20,7 +20,8 @@ func TestLoginWithToken(t *testing.T) {
 	f := newFakeAPI(t)
 	b := newBench(t)
 	got := b.must("login", "--url", f.URL, "--token-file", b.tokenFile(canary), "--context", "local")
-	if !strings.Contains(got.err, "as Ada; local is now the current context") || strings.Contains(got.err+got.stdout, canary) {
+	if !strings.Contains(got.err, "as Ada; local is now the current context") ||
+		strings.Contains(got.err+got.stdout, canary) {
 		t.Error(got)
 	}
 	b.must("whoami")
@@ -135,7 +136,8 @@ func TestLoginInBrowser(t *testing.T) {
 	if !strings.Contains(got.err, "https://id.example.com/authorize?x=1") || strings.Contains(got.err+got.stdout, canary) {
 		t.Errorf("%+v", got)
 	}
-	if len(person.pages) != 3 || !strings.HasPrefix(person.pages[0], "400") || !strings.HasPrefix(person.pages[1], "400") || !strings.HasPrefix(person.pages[2], "200") {
+	if len(person.pages) != 3 || !strings.HasPrefix(person.pages[0], "400") ||
+		!strings.HasPrefix(person.pages[1], "400") || !strings.HasPrefix(person.pages[2], "200") {
 		t.Error(person.pages)
 	}
 	var sent struct {
@@ -151,7 +153,8 @@ func TestLoginInBrowser(t *testing.T) {
 		}
 	}
 	sum := sha256.Sum256([]byte(sent.Verifier))
-	if sent.Code != "the-code" || sent.State != "the-state" || len(sent.Verifier) < 43 || base64.RawURLEncoding.EncodeToString(sum[:]) != person.challenge {
+	if sent.Code != "the-code" || sent.State != "the-state" || len(sent.Verifier) < 43 ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != person.challenge {
 		t.Errorf("%+v", sent)
 	}
 	b.must("logout") // a session ends
@@ -165,7 +168,8 @@ func TestLoginRefusedByProvider(t *testing.T) {
 	f := newFakeAPI(t)
 	person := newBrowser(t, f)
 	person.came = func(callback string) {
-		person.visit(callback + "?error=access_denied&error_description=" + url.QueryEscape("not \x1b[31mtoday") + "&state=the-state")
+		person.visit(callback + "?error=access_denied&error_description=" + url.QueryEscape("not \x1b[31mtoday") +
+			"&state=the-state")
 	}
 	got := newBench(t).run("login", "--url", f.URL)
 	if got.exit != failure.Unauthenticated || !strings.Contains(got.err, `refused: not \x1b[31mtoday`) {

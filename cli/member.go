@@ -32,7 +32,8 @@ func (a *app) memberCommand() *cobra.Command {
 			"tenant, with --project about the project. People are named by id or e-mail address.",
 	},
 		a.verb(verb{
-			use: "list", short: "List who holds a role", aliases: []string{"ls"}, operations: []string{"list-tenant-members", "list-project-members"},
+			use: "list", short: "List who holds a role", aliases: []string{"ls"},
+			operations: []string{"list-tenant-members", "list-project-members"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addProject(cmd)
@@ -42,7 +43,10 @@ func (a *app) memberCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityMemberView]{Columns: a.memberColumns(), Fetch: m.list})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityMemberView]{
+						Columns: a.memberColumns(),
+						Fetch:   m.list,
+					})
 				}
 			},
 		}),
@@ -124,7 +128,8 @@ func (s *session) tenantMembership(org types.UUID, name string) membership {
 	return membership{
 		of: "tenant " + name,
 		list: func(p listing.Page) (apiclient.Answer, error) {
-			return s.API.ListTenantMembersWithResponse(s.Ctx, org, &apiclient.ListTenantMembersParams{Cursor: p.Cursor, PageSize: p.Size})
+			return s.API.ListTenantMembersWithResponse(s.Ctx, org,
+				&apiclient.ListTenantMembersParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		put: func(user types.UUID, role string) (apiclient.Answer, error) {
 			return s.API.PutTenantMemberWithResponse(s.Ctx, org, user, &apiclient.PutTenantMemberParams{},
@@ -140,7 +145,8 @@ func (s *session) projectMembership(project types.UUID, name string) membership 
 	return membership{
 		of: "project " + name,
 		list: func(p listing.Page) (apiclient.Answer, error) {
-			return s.API.ListProjectMembersWithResponse(s.Ctx, project, &apiclient.ListProjectMembersParams{Cursor: p.Cursor, PageSize: p.Size})
+			return s.API.ListProjectMembersWithResponse(s.Ctx, project,
+				&apiclient.ListProjectMembersParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		put: func(user types.UUID, role string) (apiclient.Answer, error) {
 			return s.API.PutProjectMemberWithResponse(s.Ctx, project, user, &apiclient.PutProjectMemberParams{},
@@ -157,7 +163,11 @@ func (s *session) memberID(m membership, name string) (types.UUID, error) {
 	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
-	one, ok, err := listing.Find(m.list, func(v apiclient.IdentityMemberView) bool { return strings.EqualFold(v.Email, name) })
+	one, ok, err := listing.Find(m.list, func(
+		v apiclient.IdentityMemberView,
+	) bool {
+		return strings.EqualFold(v.Email, name)
+	})
 	if err != nil {
 		return types.UUID{}, err
 	}

@@ -81,9 +81,15 @@ type inspected struct {
 func (a *app) inspectedColumns() []table.Column[inspected] {
 	var columns []table.Column[inspected]
 	for _, c := range a.nodeColumns() {
-		columns = append(columns, table.Column[inspected]{Title: c.Title, Detail: c.Detail, Text: func(v inspected) string { return c.Text(v.NodeView) }})
+		columns = append(columns, table.Column[inspected]{
+			Title: c.Title, Detail: c.Detail,
+			Text: func(v inspected) string { return c.Text(v.NodeView) },
+		})
 	}
-	columns = append(columns, table.Column[inspected]{Title: "MACHINE", Detail: true, Text: func(v inspected) string { return machine(v.Inspection) }})
+	columns = append(columns, table.Column[inspected]{
+		Title: "MACHINE", Detail: true,
+		Text: func(v inspected) string { return machine(v.Inspection) },
+	})
 	observed := func(title string, text func(apiclient.NodeObserved) string) {
 		columns = append(columns, table.Column[inspected]{Title: title, Detail: true, Text: func(v inspected) string {
 			if v.Observed == nil {
@@ -113,7 +119,8 @@ func machine(c *apiclient.AgentwireCapabilities) string {
 	if c.Gpus != nil && len(*c.Gpus) > 0 {
 		gpus = strconv.Itoa(len(*c.Gpus)) + " × " + (*c.Gpus)[0].Name
 	}
-	return strings.Join([]string{gpus, strconv.FormatInt(c.Cpus, 10) + " CPUs", strconv.FormatInt(c.MemoryBytes>>30, 10) + " GiB", c.Os}, ", ")
+	return strings.Join([]string{gpus, strconv.FormatInt(c.Cpus, 10) + " CPUs", strconv.FormatInt(c.MemoryBytes>>30, 10) +
+		" GiB", c.Os}, ", ")
 }
 
 func (a *app) historyColumns() []table.Column[apiclient.NodeHistoryView] {
@@ -150,10 +157,12 @@ func changed(v apiclient.NodeHistoryView) string {
 func (a *app) nodeCommand() *cobra.Command {
 	commands := append(a.nodeLifeCommands(),
 		a.nodeAddCommand(), a.nodeListCommand(), a.nodeShowCommand(), a.nodeHistoryCommand(), a.nodeUpdateCommand(),
-		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
+		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(),
+		a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
 		a.nodeHardwareCommand(), a.nodeAcceptHardwareCommand(),
 		a.verb(verb{
-			use: "agent NODE", short: "Show which agent a node has and should have", args: frame.Exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
+			use: "agent NODE", short: "Show which agent a node has and should have", args: frame.Exactly("NODE"),
+			operations: []string{"get-node-agent-lifecycle"},
 			run: nodeVerb(func(s *session, id types.UUID) error {
 				return frame.Show(s.Session, a.agentColumns())(s.API.GetNodeAgentLifecycleWithResponse(s.Ctx, id))
 			}),
@@ -200,7 +209,8 @@ func (s *session) nodeID(name string) (types.UUID, error) {
 		return id, nil
 	}
 	raws, _, err := listing.Collect(func(p listing.Page) (apiclient.Answer, error) {
-		return s.API.ListNodesWithResponse(s.Ctx, &apiclient.ListNodesParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &name})
+		return s.API.ListNodesWithResponse(s.Ctx,
+			&apiclient.ListNodesParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &name})
 	}, 0)
 	if err != nil {
 		return types.UUID{}, err
@@ -221,7 +231,8 @@ func (s *session) nodeID(name string) (types.UUID, error) {
 	case 1:
 		return found[0], nil
 	}
-	return types.UUID{}, failure.Misuse(s.Cmd, "%d nodes are called %q, in different regions: name the one by its id", len(found), name)
+	return types.UUID{}, failure.Misuse(s.Cmd, "%d nodes are called %q, in different regions: name the one by its id",
+		len(found), name)
 }
 
 func (a *app) nodeListCommand() *cobra.Command {
@@ -241,9 +252,11 @@ func (a *app) nodeListCommand() *cobra.Command {
 			agent := f.String("agent", "", "only nodes whose agent is so: current, drift or unknown_build")
 			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
 			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
-			sort := f.String("sort", "", "sort by hostname, status, status_changed_at, last_agent_contact_at, sku, region_code or created_at")
+			sort := f.String("sort", "",
+				"sort by hostname, status, status_changed_at, last_agent_contact_at, sku, region_code or created_at")
 			order := f.String("order", "", "which way to sort: asc or desc")
-			frame.Complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at")
+			frame.Complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code",
+				"created_at")
 			frame.Complete(cmd, "order", "asc", "desc")
 			frame.Complete(cmd, "status", apiclient.NodeStates...)
 			frame.Complete(cmd, "schedulable", "true", "false")
@@ -255,8 +268,9 @@ func (a *app) nodeListCommand() *cobra.Command {
 			l := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListNodesParams{
-					Statuses: frame.Given(s.Session, "status", status), Sku: frame.Given(s.Session, "sku", sku), RegionCode: frame.Given(s.Session, "region", region),
-					Hostname: frame.Given(s.Session, "hostname", hostname), Q: frame.Given(s.Session, "search", search),
+					Statuses: frame.Given(s.Session, "status", status), Sku: frame.Given(s.Session, "sku", sku),
+					RegionCode: frame.Given(s.Session, "region", region),
+					Hostname:   frame.Given(s.Session, "hostname", hostname), Q: frame.Given(s.Session, "search", search),
 					Schedulable:    frame.GivenAs[apiclient.ListNodesParamsSchedulable](s.Session, "schedulable", schedulable),
 					OnboardingMode: frame.GivenAs[apiclient.ListNodesParamsOnboardingMode](s.Session, "onboarded", mode),
 					DriftState:     frame.GivenAs[apiclient.ListNodesParamsDriftState](s.Session, "drift", drift),
@@ -270,10 +284,13 @@ func (a *app) nodeListCommand() *cobra.Command {
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				return listing.Print(s.Session, l, listing.Listing[apiclient.NodeView]{Columns: a.nodeColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.Cursor, p.Size
-					return s.API.ListNodesWithResponse(s.Ctx, &params)
-				}})
+				return listing.Print(s.Session, l, listing.Listing[apiclient.NodeView]{
+					Columns: a.nodeColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						params.Cursor, params.PageSize = p.Cursor, p.Size
+						return s.API.ListNodesWithResponse(s.Ctx, &params)
+					},
+				})
 			}
 		},
 	})
@@ -283,8 +300,9 @@ func (a *app) nodeShowCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "show NODE", short: "Show a node and its newest history", aliases: []string{"get"}, args: frame.Exactly("NODE"),
 		operations: []string{"get-node", "get-node-history"},
-		long:       "With --at it shows the node as it was known then, and how its machine was seen from outside. TIME is\n" + moment.Forms + ".",
-		example:    "  gpuaas node show c07u31 --at 10m\n  gpuaas node show c07u31 --at 'yesterday 14:00'",
+		long: "With --at it shows the node as it was known then, and how its machine was seen from outside. TIME is\n" +
+			moment.Forms + ".",
+		example: "  gpuaas node show c07u31 --at 10m\n  gpuaas node show c07u31 --at 'yesterday 14:00'",
 		flags: func(cmd *cobra.Command) action {
 			at := cmd.Flags().String("at", "", "as it was then: a `TIME`, or 2h for two hours ago")
 			return nodeVerb(func(s *session, id types.UUID) error {
@@ -315,27 +333,34 @@ func (s *session) showNodeAt(id types.UUID, at string) error {
 	}
 	body, err := frame.Fetch[struct {
 		AsOf json.RawMessage `json:"as_of"`
-	}](s.API.GetNodeHistoryWithResponse(s.Ctx, id, &apiclient.GetNodeHistoryParams{At: &when, PageSize: frame.Ptr(int64(1))}))
+	}](s.API.GetNodeHistoryWithResponse(s.Ctx, id,
+		&apiclient.GetNodeHistoryParams{At: &when, PageSize: frame.Ptr(int64(1))}))
 	if err != nil {
 		return err
 	}
 	if body.AsOf == nil {
-		return failure.Missing("see its history: gpuaas node history "+id.String(), "the node was not known at %s", when.Format(time.RFC3339))
+		return failure.Missing("see its history: gpuaas node history "+id.String(), "the node was not known at %s",
+			when.Format(time.RFC3339))
 	}
 	return frame.PrintOne(s.App, s.app.inspectedColumns(), body.AsOf)
 }
 
 func (a *app) nodeHistoryCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "history NODE", short: "Show every change of a node: what, by whom and why", args: frame.Exactly("NODE"), operations: []string{"get-node-history"},
+		use: "history NODE", short: "Show every change of a node: what, by whom and why", args: frame.Exactly("NODE"),
+		operations: []string{"get-node-history"},
 		long: "SOURCE says what sort of thing caused a change: an operator, a workflow such as an onboarding, drift that\n" +
 			"reconciliation found, the agent of the node, or the system by itself.",
 		flags: func(cmd *cobra.Command) action {
 			f := listing.AddFlags(cmd, 50)
 			return nodeVerb(func(s *session, id types.UUID) error {
-				return listing.Print(s.Session, f, listing.Listing[apiclient.NodeHistoryView]{Columns: a.historyColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					return s.API.GetNodeHistoryWithResponse(s.Ctx, id, &apiclient.GetNodeHistoryParams{Cursor: p.Cursor, PageSize: p.Size})
-				}})
+				return listing.Print(s.Session, f, listing.Listing[apiclient.NodeHistoryView]{
+					Columns: a.historyColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						return s.API.GetNodeHistoryWithResponse(s.Ctx, id,
+							&apiclient.GetNodeHistoryParams{Cursor: p.Cursor, PageSize: p.Size})
+					},
+				})
 			})
 		},
 	})

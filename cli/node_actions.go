@@ -13,12 +13,14 @@ import (
 
 func (a *app) nodeQuarantineCommand() *cobra.Command {
 	return a.nodeActionCommand(verb{
-		use: "quarantine NODE", short: "Block a node from scheduling, whatever its agent says", operations: []string{"quarantine-node"},
+		use: "quarantine NODE", short: "Block a node from scheduling, whatever its agent says",
+		operations: []string{"quarantine-node"},
 		long: "Nothing on the node is changed, and its agent goes on polling. It comes back with: gpuaas node return NODE\n" +
 			"To keep an active node out of scheduling for a while, gpuaas node hold is enough.",
 		example: "  gpuaas node quarantine c07u31 --reason 'flaky NVLink, vendor is asked'",
 	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
-		return s.API.QuarantineNodeWithResponse(s.Ctx, node, &apiclient.QuarantineNodeParams{}, apiclient.NodeActionBody{Reason: reason})
+		return s.API.QuarantineNodeWithResponse(s.Ctx, node, &apiclient.QuarantineNodeParams{},
+			apiclient.NodeActionBody{Reason: reason})
 	})
 }
 
@@ -28,13 +30,16 @@ func (a *app) nodeReturnCommand() *cobra.Command {
 		long:    "A node that a tenant had access to must be proven clean first: gpuaas node reset NODE",
 		example: "  gpuaas node return c07u31 --reason 'NVLink replaced'",
 	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
-		return s.API.ReturnNodeToServiceWithResponse(s.Ctx, node, &apiclient.ReturnNodeToServiceParams{}, apiclient.NodeActionBody{Reason: reason})
+		return s.API.ReturnNodeToServiceWithResponse(s.Ctx, node, &apiclient.ReturnNodeToServiceParams{},
+			apiclient.NodeActionBody{Reason: reason})
 	})
 }
 
 // nodeActionCommand is a command that does something to a node at once, for a
 // reason.
-func (a *app) nodeActionCommand(v verb, do func(s *session, node types.UUID, reason string) (apiclient.Answer, error)) *cobra.Command {
+func (a *app) nodeActionCommand(v verb, do func(s *session, node types.UUID, reason string) (
+	apiclient.Answer, error),
+) *cobra.Command {
 	v.args = frame.Exactly("NODE")
 	v.flags = func(cmd *cobra.Command) action {
 		reason := cmd.Flags().String("reason", "", "why; it is part of the history of the node")
@@ -51,8 +56,10 @@ func (a *app) nodeActionCommand(v verb, do func(s *session, node types.UUID, rea
 func (a *app) nodeTaintCommand() *cobra.Command {
 	causes := []string{"sudo", "root_shell", "privileged_container", "physical_console"}
 	return a.verb(verb{
-		use: "taint NODE", short: "Record that somebody had root on a node", args: frame.Exactly("NODE"), operations: []string{"taint-node"},
-		long: "For ways in that the control plane did not open. The node counts as unclean from now on, and nothing less than an\n" +
+		use: "taint NODE", short: "Record that somebody had root on a node", args: frame.Exactly("NODE"),
+		operations: []string{"taint-node"},
+		long: "For ways in that the control plane did not open. The node counts as unclean from now on, and nothing less " +
+			"than an\n" +
 			"installation made after this clears it: gpuaas node reimage NODE. It stays in service until then.",
 		example: "  gpuaas node taint c07u31 --cause physical_console --reason 'a technician was at the console'",
 		flags: func(cmd *cobra.Command) action {
@@ -63,9 +70,10 @@ func (a *app) nodeTaintCommand() *cobra.Command {
 				if err := s.Require("cause", "reason"); err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.nodeColumns())(s.API.TaintNodeWithResponse(s.Ctx, node, &apiclient.TaintNodeParams{}, apiclient.NodeTaintBody{
-					Cause: apiclient.NodeTaintBodyCause(*cause), Reason: *reason,
-				}))
+				return frame.Show(s.Session, a.nodeColumns())(
+					s.API.TaintNodeWithResponse(s.Ctx, node, &apiclient.TaintNodeParams{}, apiclient.NodeTaintBody{
+						Cause: apiclient.NodeTaintBodyCause(*cause), Reason: *reason,
+					}))
 			})
 		},
 	})

@@ -13,7 +13,8 @@ import (
 
 func (a *app) nodeAddCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "add HOSTNAME", short: "Add a machine by hand, and print the command that makes it part of the fleet", args: frame.Exactly("HOSTNAME"),
+		use: "add HOSTNAME", short: "Add a machine by hand, and print the command that makes it part of the fleet",
+		args:       frame.Exactly("HOSTNAME"),
 		operations: []string{"create-node"},
 		long: "The command is shown this once and works once, for a quarter of an hour: run it on the machine as root.\n" +
 			"A later one comes from: gpuaas node bootstrap. With --cloud-init it is user data for the first boot instead.",
@@ -32,7 +33,8 @@ func (a *app) nodeAddCommand() *cobra.Command {
 					return err
 				}
 				body := apiclient.NodeNewBody{
-					Hostname: &args[0], Sku: *sku, RegionCode: *region, Host: frame.Given(s.Session, "host", host), Port: frame.Given(s.Session, "port", port),
+					Hostname: &args[0], Sku: *sku, RegionCode: *region, Host: frame.Given(s.Session, "host", host),
+					Port:        frame.Given(s.Session, "port", port),
 					SshUsername: frame.Given(s.Session, "ssh-username", user), GpusTotal: frame.Given(s.Session, "gpus", gpus),
 				}
 				if *cloudInit {
@@ -46,7 +48,8 @@ func (a *app) nodeAddCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.showBootstrap(raw, made.Value.Bootstrap, "node "+made.Value.Node.Hostname+" is added ("+made.Value.Node.NodeId.String()+")")
+				return s.showBootstrap(raw, made.Value.Bootstrap, "node "+made.Value.Node.Hostname+" is added ("+
+					made.Value.Node.NodeId.String()+")")
 			}
 		},
 	})
@@ -73,7 +76,8 @@ func (s *session) showBootstrap(raw []byte, b apiclient.NodeBootstrapView, said 
 
 func (a *app) nodeBootstrapCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "bootstrap NODE", short: "Print a new command that makes a machine part of the fleet", args: frame.Exactly("NODE"), operations: []string{"issue-node-bootstrap"},
+		use: "bootstrap NODE", short: "Print a new command that makes a machine part of the fleet",
+		args: frame.Exactly("NODE"), operations: []string{"issue-node-bootstrap"},
 		long: "Earlier commands that were not used stop working. With --recovery it gives a node that had enrolled a new\n" +
 			"certificate, for one whose certificate has expired or been revoked.",
 		flags: func(cmd *cobra.Command) action {
@@ -91,7 +95,8 @@ func (a *app) nodeBootstrapCommand() *cobra.Command {
 				if *cloudInit {
 					body.Mode = frame.Ptr(apiclient.NodeBootstrapBodyModeCloudInit)
 				}
-				raw, err := apiclient.Read(s.API.IssueNodeBootstrapWithResponse(s.Ctx, id, &apiclient.IssueNodeBootstrapParams{}, body))
+				raw, err := apiclient.Read(s.API.IssueNodeBootstrapWithResponse(s.Ctx, id, &apiclient.IssueNodeBootstrapParams{},
+					body))
 				if err != nil {
 					return err
 				}
@@ -107,7 +112,8 @@ func (a *app) nodeBootstrapCommand() *cobra.Command {
 
 func (a *app) nodeUpdateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "update NODE", short: "Change facts of a node", args: frame.Exactly("NODE"), operations: []string{"get-node", "update-node"},
+		use: "update NODE", short: "Change facts of a node", args: frame.Exactly("NODE"),
+		operations: []string{"get-node", "update-node"},
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
 			host := f.String("host", "", "where it is reached")
@@ -120,14 +126,17 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 			frame.Complete(cmd, "agent-channel", "stable", "candidate", "pinned")
 			frame.Complete(cmd, "agent-delivery", "reimage", "manual_install", "rebootstrap")
 			return func(s *session, args []string) error {
-				if err := s.Anything("host", "port", "ssh-username", "gpus", "agent-channel", "agent-version", "agent-delivery"); err != nil {
+				if err := s.Anything("host", "port", "ssh-username", "gpus", "agent-channel", "agent-version",
+					"agent-delivery"); err != nil {
 					return err
 				}
 				return a.updateNode(s, args[0], apiclient.NodeChangeBody{
-					Host: frame.Given(s.Session, "host", host), Port: frame.Given(s.Session, "port", port), SshUsername: frame.Given(s.Session, "ssh-username", user), GpusTotal: frame.Given(s.Session, "gpus", gpus),
+					Host: frame.Given(s.Session, "host", host), Port: frame.Given(s.Session, "port", port),
+					SshUsername: frame.Given(s.Session, "ssh-username", user), GpusTotal: frame.Given(s.Session, "gpus", gpus),
 					AgentChannel:        frame.GivenAs[apiclient.NodeChangeBodyAgentChannel](s.Session, "agent-channel", channel),
 					DesiredAgentVersion: frame.Given(s.Session, "agent-version", version),
-					DesiredDeliveryMode: frame.GivenAs[apiclient.NodeChangeBodyDesiredDeliveryMode](s.Session, "agent-delivery", delivery),
+					DesiredDeliveryMode: frame.GivenAs[apiclient.NodeChangeBodyDesiredDeliveryMode](s.Session, "agent-delivery",
+						delivery),
 				})
 			}
 		},
@@ -136,7 +145,8 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 
 func (a *app) nodeHoldCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "hold NODE", short: "Let no new work be placed on a node", args: frame.Exactly("NODE"), operations: []string{"get-node", "update-node"},
+		use: "hold NODE", short: "Let no new work be placed on a node", args: frame.Exactly("NODE"),
+		operations: []string{"get-node", "update-node"},
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "why; everybody who looks at the node sees it")
 			return func(s *session, args []string) error {
@@ -151,7 +161,8 @@ func (a *app) nodeHoldCommand() *cobra.Command {
 
 func (a *app) nodeUnholdCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "unhold NODE", short: "Let work be placed on a node again", args: frame.Exactly("NODE"), operations: []string{"get-node", "update-node"},
+		use: "unhold NODE", short: "Let work be placed on a node again", args: frame.Exactly("NODE"),
+		operations: []string{"get-node", "update-node"},
 		run: func(s *session, args []string) error {
 			return a.updateNode(s, args[0], apiclient.NodeChangeBody{Schedulable: frame.Ptr(true)})
 		},
@@ -167,13 +178,15 @@ func (a *app) updateNode(s *session, name string, body apiclient.NodeChangeBody)
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, a.nodeColumns())(s.API.UpdateNodeWithResponse(s.Ctx, id, &apiclient.UpdateNodeParams{IfMatch: frame.ETag(now.Version)}, body))
+	return frame.Show(s.Session, a.nodeColumns())(
+		s.API.UpdateNodeWithResponse(s.Ctx, id, &apiclient.UpdateNodeParams{IfMatch: frame.ETag(now.Version)}, body))
 }
 
 func (a *app) nodeRevokeCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "revoke-identity NODE", short: "Take all certificates of a node back at once", args: frame.Exactly("NODE"), operations: []string{"revoke-node-identity"},
-		long: "Its agent is refused from now on. It comes back with: gpuaas node bootstrap NODE --recovery",
+		use: "revoke-identity NODE", short: "Take all certificates of a node back at once", args: frame.Exactly("NODE"),
+		operations: []string{"revoke-node-identity"},
+		long:       "Its agent is refused from now on. It comes back with: gpuaas node bootstrap NODE --recovery",
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			return nodeVerb(func(s *session, id types.UUID) error {

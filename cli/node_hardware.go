@@ -14,7 +14,8 @@ import (
 
 func (a *app) nodeHardwareCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "hardware NODE", short: "Show which machine a node is, and who was refused as it", args: frame.Exactly("NODE"), operations: []string{"get-node-hardware"},
+		use: "hardware NODE", short: "Show which machine a node is, and who was refused as it", args: frame.Exactly("NODE"),
+		operations: []string{"get-node-hardware"},
 		long: "Whoever enrols as the node must say all that is known of its machine, and of its MAC addresses one.\n" +
 			"Where a machine was refused, it shows what that one said, and the command that accepts it.",
 		run: nodeVerb(func(s *session, id types.UUID) error {
@@ -33,7 +34,8 @@ func (a *app) nodeHardwareCommand() *cobra.Command {
 
 func (a *app) nodeAcceptHardwareCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "accept-hardware NODE", short: "Accept the machine that was refused last as the one that the node is", args: frame.Exactly("NODE"),
+		use: "accept-hardware NODE", short: "Accept the machine that was refused last as the one that the node is",
+		args:       frame.Exactly("NODE"),
 		operations: []string{"accept-node-hardware"},
 		long: "For a part that was replaced, such as the mainboard. Look at it first: gpuaas node hardware NODE\n" +
 			"shows what was refused, and this command with the claim that you have read. It accepts nothing else: another\n" +
@@ -81,8 +83,11 @@ func hardwareLine(h *apiclient.NodeHardwareFacts) string {
 	}
 	var parts []string
 	for _, f := range [][2]string{
-		{"system UUID", text(h.Uuid)}, {"system serial", text(h.SystemSerial)}, {"board serial", text(h.BoardSerial)},
-		{"chassis serial", text(h.ChassisSerial)}, {"MAC addresses", strings.Join(h.Macs, " ")},
+		{"system UUID", text(h.Uuid)},
+		{"system serial", text(h.SystemSerial)},
+		{"board serial", text(h.BoardSerial)},
+		{"chassis serial", text(h.ChassisSerial)},
+		{"MAC addresses", strings.Join(h.Macs, " ")},
 	} {
 		if f[1] != "" {
 			parts = append(parts, f[0]+" "+f[1])

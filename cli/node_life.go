@@ -11,7 +11,8 @@ import (
 // lifeStep is a step of the life of a node, as a command.
 type lifeStep struct {
 	word, mode, short, long, operation string
-	call                               func(s *session, node types.UUID, body apiclient.DecommissionReasonBody) (apiclient.Answer, error)
+	call                               func(s *session, node types.UUID, body apiclient.DecommissionReasonBody) (
+		apiclient.Answer, error)
 }
 
 const untilItEnds = "Doing it again while it is under way is the same operation; one that is parked goes on."
@@ -21,7 +22,8 @@ func lifeSteps() []lifeStep {
 	return []lifeStep{
 		{
 			"drain", "drain", "Take a node out of service; nothing is cleaned",
-			"Sessions and accounts of tenants end, and the node is retired. Disks and GPUs keep what is on them.\n" + untilItEnds, "drain-node",
+			"Sessions and accounts of tenants end, and the node is retired. Disks and GPUs keep what is on them.\n" +
+				untilItEnds, "drain-node",
 			func(s *session, node types.UUID, b body) (apiclient.Answer, error) {
 				return s.API.DrainNodeWithResponse(s.Ctx, node, &apiclient.DrainNodeParams{}, b)
 			},
@@ -34,7 +36,9 @@ func lifeSteps() []lifeStep {
 			},
 		},
 		{
-			"reactivate", "reactivate", "Return a retired node to service", "It becomes schedulable once it is validated. One that is not proven clean is cleaned before,\nwhich DESTROYS what tenants left on it: gpuaas decommission plan NODE --mode reactivate\n" + untilItEnds, "reactivate-node",
+			"reactivate", "reactivate", "Return a retired node to service",
+			"It becomes schedulable once it is validated. One that is not proven clean is cleaned before,\nwhich DESTROYS " +
+				"what tenants left on it: gpuaas decommission plan NODE --mode reactivate\n" + untilItEnds, "reactivate-node",
 			func(s *session, node types.UUID, b body) (apiclient.Answer, error) {
 				return s.API.ReactivateNodeWithResponse(s.Ctx, node, &apiclient.ReactivateNodeParams{}, b)
 			},
@@ -42,7 +46,8 @@ func lifeSteps() []lifeStep {
 		{
 			"remove", "remove", "Remove a retired node from the inventory for good",
 			"The agent is uninstalled; the machine is not touched otherwise. A machine of MAAS that is to be released is\n" +
-				"fully decommissioned instead: gpuaas decommission start NODE --mode full_decommission\n" + untilItEnds, "remove-node",
+				"fully decommissioned instead: gpuaas decommission start NODE --mode full_decommission\n" + untilItEnds,
+			"remove-node",
 			func(s *session, node types.UUID, b body) (apiclient.Answer, error) {
 				return s.API.RemoveNodeWithResponse(s.Ctx, node, &apiclient.RemoveNodeParams{}, b)
 			},
@@ -53,8 +58,14 @@ func lifeSteps() []lifeStep {
 // nodeLifeCommands are what takes nodes out of service and brings them back.
 func (a *app) nodeLifeCommands() []*cobra.Command {
 	commands := []*cobra.Command{
-		a.turnOverCommand(lifeStep{word: "reset", mode: "soft_reset", short: "Clean a node for the next tenant; DESTROYS what the last one left on it"}),
-		a.turnOverCommand(lifeStep{word: "reimage", mode: "reimage", short: "Install a node anew, with the same id; DESTROYS what is on it"}),
+		a.turnOverCommand(lifeStep{
+			word: "reset", mode: "soft_reset",
+			short: "Clean a node for the next tenant; DESTROYS what the last one left on it",
+		}),
+		a.turnOverCommand(lifeStep{
+			word: "reimage", mode: "reimage",
+			short: "Install a node anew, with the same id; DESTROYS what is on it",
+		}),
 		a.nodeStorageCleanupCommand(),
 	}
 	for _, step := range lifeSteps() {
@@ -65,7 +76,8 @@ func (a *app) nodeLifeCommands() []*cobra.Command {
 
 func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 	return a.verb(verb{
-		use: step.word + " NODE", short: step.short, long: step.long, args: frame.Exactly("NODE"), operations: watchingDecommissions(step.operation),
+		use: step.word + " NODE", short: step.short, long: step.long, args: frame.Exactly("NODE"),
+		operations: watchingDecommissions(step.operation),
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
 			yes := new(bool)
@@ -88,20 +100,24 @@ func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 // turnOverCommand is a mode of decommissions as a step of the life of a node.
 func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 	return a.verb(verb{
-		use: step.word + " NODE", short: step.short, args: frame.Exactly("NODE"), operations: watchingDecommissions("decommission-node"),
+		use: step.word + " NODE", short: step.short, args: frame.Exactly("NODE"),
+		operations: watchingDecommissions("decommission-node"),
 		long: "The same as gpuaas decommission start NODE --mode " + step.mode + ".\n" +
 			"What would be destroyed: gpuaas decommission plan NODE --mode " + step.mode,
 		flags: func(cmd *cobra.Command) action {
 			c := &cleaning{}
 			if step.mode == "reimage" {
-				cmd.Flags().StringVar(&c.erase, "erase", "", "what the release in MAAS does to disks: none, quick or secure (default quick)")
+				cmd.Flags().StringVar(&c.erase, "erase", "",
+					"what the release in MAAS does to disks: none, quick or secure (default quick)")
 				frame.Complete(cmd, "erase", "none", "quick", "secure")
 			} else {
 				c.addRiskFlag(cmd)
 			}
-			cmd.Flags().StringVar(&c.storage, "storage-cleanup", "", "what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
+			cmd.Flags().StringVar(&c.storage, "storage-cleanup", "",
+				"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
 			frame.Complete(cmd, "storage-cleanup", "none", "local", "weka", "all")
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the history of the node and the certificate")
+			reason := cmd.Flags().String("reason", "",
+				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := new(bool)
 			if warnings[step.mode] != "" {
@@ -122,7 +138,8 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 
 func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "storage-cleanup NODE", short: "Clean the storage of a node; DESTROYS what is on it", args: frame.Exactly("NODE"),
+		use: "storage-cleanup NODE", short: "Clean the storage of a node; DESTROYS what is on it",
+		args:       frame.Exactly("NODE"),
 		operations: watchingDecommissions("clean-node-storage"),
 		long: "local DESTROYS what is in temporary and scratch folders and on the data disks, weka unmounts file systems of\n" +
 			"Weka, all does both. The node is held meanwhile, and validated afterwards.",
@@ -137,9 +154,11 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 					return err
 				}
 				return s.begin("storage_cleanup", args[0], false, w, func(node types.UUID) (apiclient.Answer, error) {
-					return s.API.CleanNodeStorageWithResponse(s.Ctx, node, &apiclient.CleanNodeStorageParams{}, apiclient.DecommissionCleanupBody{
-						Scope: apiclient.DecommissionCleanupBodyScope(*scope), Reason: *reason, PlanHash: frame.Given(s.Session, "plan-hash", hash),
-					})
+					return s.API.CleanNodeStorageWithResponse(s.Ctx, node, &apiclient.CleanNodeStorageParams{},
+						apiclient.DecommissionCleanupBody{
+							Scope: apiclient.DecommissionCleanupBodyScope(*scope), Reason: *reason,
+							PlanHash: frame.Given(s.Session, "plan-hash", hash),
+						})
 				})
 			}
 		},

@@ -74,7 +74,8 @@ func (a *app) nodeTaskCommand() *cobra.Command {
 	return a.noun(noun{use: "task", short: "What nodes are asked to do: typed, signed, expiring"},
 		a.nodeTaskRunCommand(), a.nodeTaskListCommand(),
 		a.verb(verb{
-			use: "get TASK", short: "Show a task with its steps and output", args: frame.Exactly("TASK"), operations: []string{"get-node-task"},
+			use: "get TASK", short: "Show a task with its steps and output", args: frame.Exactly("TASK"),
+			operations: []string{"get-node-task"},
 			run: func(s *session, args []string) error {
 				id, err := s.IDOf("a task", args[0])
 				if err != nil {
@@ -99,14 +100,20 @@ func (a *app) nodeTaskCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.taskColumns())(s.API.CancelNodeTaskWithResponse(s.Ctx, id, &apiclient.CancelNodeTaskParams{}, apiclient.AgenttaskCancelBody{Reason: *reason}))
+					return frame.Show(s.Session, a.taskColumns())(
+						s.API.CancelNodeTaskWithResponse(s.Ctx, id, &apiclient.CancelNodeTaskParams{},
+							apiclient.AgenttaskCancelBody{Reason: *reason}))
 				}
 			},
 		}),
 		a.verb(verb{
 			use: "types", short: "List what nodes can be asked to do", operations: []string{"list-node-task-types"},
 			run: func(s *session, _ []string) error {
-				raws, _, err := listing.Collect(func(listing.Page) (apiclient.Answer, error) { return s.API.ListNodeTaskTypesWithResponse(s.Ctx) }, 0)
+				raws, _, err := listing.Collect(func(listing.Page) (
+					apiclient.Answer, error,
+				) {
+					return s.API.ListNodeTaskTypesWithResponse(s.Ctx)
+				}, 0)
 				if err != nil {
 					return err
 				}
@@ -129,17 +136,20 @@ func taskTypeColumns() []table.Column[apiclient.AgenttaskTypeView] {
 
 func (a *app) nodeTaskListCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "list [NODE]", short: "List the tasks of a node, or of all, newest first", aliases: []string{"ls"}, args: cobra.MaximumNArgs(1),
+		use: "list [NODE]", short: "List the tasks of a node, or of all, newest first", aliases: []string{"ls"},
+		args:       cobra.MaximumNArgs(1),
 		operations: []string{"list-node-tasks", "list-all-node-tasks"},
 		flags: func(cmd *cobra.Command) action {
-			status := cmd.Flags().String("status", "", "only those that are so: queued, dispatched, succeeded, failed, expired or cancelled")
+			status := cmd.Flags().String("status", "",
+				"only those that are so: queued, dispatched, succeeded, failed, expired or cancelled")
 			kind := cmd.Flags().String("type", "", "only those of this type")
 			frame.Complete(cmd, "status", "queued", "dispatched", "succeeded", "failed", "expired", "cancelled")
 			f := listing.AddFlags(cmd, 50)
 			return func(s *session, args []string) error {
 				of := func(p listing.Page) (apiclient.Answer, error) {
 					return s.API.ListAllNodeTasksWithResponse(s.Ctx, &apiclient.ListAllNodeTasksParams{
-						Cursor: p.Cursor, PageSize: p.Size, Type: frame.Given(s.Session, "type", kind), Status: frame.GivenAs[apiclient.ListAllNodeTasksParamsStatus](s.Session, "status", status),
+						Cursor: p.Cursor, PageSize: p.Size, Type: frame.Given(s.Session, "type", kind),
+						Status: frame.GivenAs[apiclient.ListAllNodeTasksParamsStatus](s.Session, "status", status),
 					})
 				}
 				if len(args) == 1 {
@@ -149,7 +159,8 @@ func (a *app) nodeTaskListCommand() *cobra.Command {
 					}
 					of = func(p listing.Page) (apiclient.Answer, error) {
 						return s.API.ListNodeTasksWithResponse(s.Ctx, id, &apiclient.ListNodeTasksParams{
-							Cursor: p.Cursor, PageSize: p.Size, Type: frame.Given(s.Session, "type", kind), Status: frame.GivenAs[apiclient.ListNodeTasksParamsStatus](s.Session, "status", status),
+							Cursor: p.Cursor, PageSize: p.Size, Type: frame.Given(s.Session, "type", kind),
+							Status: frame.GivenAs[apiclient.ListNodeTasksParamsStatus](s.Session, "status", status),
 						})
 					}
 				}
@@ -161,13 +172,15 @@ func (a *app) nodeTaskListCommand() *cobra.Command {
 
 func (a *app) nodeTaskRunCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "run NODE TYPE", short: "Ask a node to do something", args: frame.Exactly("NODE", "TYPE"), operations: []string{"create-node-task", "get-node-task"},
+		use: "run NODE TYPE", short: "Ask a node to do something", args: frame.Exactly("NODE", "TYPE"),
+		operations: []string{"create-node-task", "get-node-task"},
 		long: "The types are those of: gpuaas node task types. With --wait it returns when the task has ended, with exit\n" +
 			"code 0 when it succeeded and 8 when it did not. What a type destroys is shown and asked about on a terminal.",
 		example: "  gpuaas node task run c07u31 node.validate_clean --reason \"before the next tenant\" --wait\n" +
 			"  gpuaas node task run c07u31 node.storage_cleanup --param scope=local --reason cleanup",
 		flags: func(cmd *cobra.Command) action {
-			params := cmd.Flags().StringArray("param", nil, "a parameter as NAME=VALUE, where VALUE is JSON or plain text; may be repeated")
+			params := cmd.Flags().StringArray("param", nil,
+				"a parameter as NAME=VALUE, where VALUE is JSON or plain text; may be repeated")
 			file := cmd.Flags().String("params-file", "", "file with the parameters as a JSON object")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			_ = cmd.MarkFlagFilename("params-file") // it was defined above
@@ -202,7 +215,11 @@ func (s *session) confirmTask(yes bool, node, kind string) error {
 	if !s.Asks(yes) {
 		return nil
 	}
-	raws, _, err := listing.Collect(func(listing.Page) (apiclient.Answer, error) { return s.API.ListNodeTaskTypesWithResponse(s.Ctx) }, 0)
+	raws, _, err := listing.Collect(func(listing.Page) (
+		apiclient.Answer, error,
+	) {
+		return s.API.ListNodeTaskTypesWithResponse(s.Ctx)
+	}, 0)
 	if err != nil {
 		return err
 	}
@@ -224,10 +241,12 @@ func (s *session) taskParams(file string, flags []string) (map[string]json.RawMe
 	if file != "" {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return nil, failure.New(failure.Usage, "params_unreadable", "name a file that you can read", "read parameters: %v", err)
+			return nil, failure.New(failure.Usage, "params_unreadable", "name a file that you can read", "read parameters: %v",
+				err)
 		}
 		if err := json.Unmarshal(b, &out); err != nil {
-			return nil, failure.New(failure.Usage, "params_malformed", "write one JSON object into the file", "%s does not hold a JSON object: %v", file, err)
+			return nil, failure.New(failure.Usage, "params_malformed", "write one JSON object into the file",
+				"%s does not hold a JSON object: %v", file, err)
 		}
 	}
 	for _, p := range flags {
@@ -275,7 +294,8 @@ func (s *session) runTask(node types.UUID, body apiclient.AgenttaskNewBody, w wa
 		}
 	}
 	if status := ended.Value.Status; status != apiclient.AgenttaskViewStatusSucceeded {
-		return failure.New(failure.Unsuccessful, "node_task_"+string(status), "see it: gpuaas node task get "+id.String(), "the task ended as %s %s", status, taskError(ended.Value))
+		return failure.New(failure.Unsuccessful, "node_task_"+string(status), "see it: gpuaas node task get "+id.String(),
+			"the task ended as %s %s", status, taskError(ended.Value))
 	}
 	return nil
 }

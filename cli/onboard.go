@@ -26,7 +26,8 @@ func (a *app) onboardCommand() *cobra.Command {
 		use: "onboard [HOSTNAME]", short: "Turn bare servers into nodes", group: groupMachines,
 		args: cobra.MaximumNArgs(1),
 		operations: []string{
-			"create-onboarding", "create-onboarding-batch", "preflight-onboarding", "get-onboarding", "list-onboardings", "stream-onboardings", "list-onboarding-stages",
+			"create-onboarding", "create-onboarding-batch", "preflight-onboarding", "get-onboarding", "list-onboardings",
+			"stream-onboardings", "list-onboarding-stages",
 		},
 		long: "Onboards one server, or all of a CSV file, through the MAAS of a site: from a machine that MAAS may\n" +
 			"not even know to a node that can be scheduled. The file has the columns hostname and ipmi_ip, in any\n" +
@@ -48,7 +49,8 @@ func (a *app) onboardCommand() *cobra.Command {
 			f.StringVar(&v.site, "site", "", "the site, by name or id")
 			f.StringVar(&v.sku, "sku", "", "which kind of machine it is; see: gpuaas sku list")
 			f.StringVar(&v.profile, "profile", "", "a profile of the site, by name or id (default \"default\")")
-			f.BoolVar(&v.disks, "initialize-disks", false, "DESTROY ALL DATA on every disk but the root disk: format them at the first boot")
+			f.BoolVar(&v.disks, "initialize-disks", false,
+				"DESTROY ALL DATA on every disk but the root disk: format them at the first boot")
 			f.BoolVar(&v.dryRun, "dry-run", false, "only look whether it could be done; nothing is changed")
 			_ = cmd.MarkFlagFilename("csv") // it was defined above
 			v.watching = addWatchingFlags(cmd)
@@ -83,7 +85,10 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 		return s.preflight(body)
 	}
 	if v.csv != "" {
-		return s.onboardAll(v, apiclient.OnboardingNewBatchBody{SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Nodes: machines})
+		return s.onboardAll(v, apiclient.OnboardingNewBatchBody{
+			SiteId: site, ProfileId: profile, SkuId: v.sku,
+			InitializeDisks: disks, Nodes: machines,
+		})
 	}
 	return s.onboardOne(v, apiclient.OnboardingNewBody{
 		SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Hostname: args[0], IpmiIp: v.ipmiIP,
@@ -137,7 +142,8 @@ func (s *session) preflight(body apiclient.OnboardingPreflightBody) error {
 		err = output.Write(s.Program.Out, b.String())
 	}
 	if err == nil && !found.Value.Ok {
-		return failure.New(failure.Unsuccessful, "preflight_failed", "follow the remedies above, then look again", "something is in the way; nothing was started")
+		return failure.New(failure.Unsuccessful, "preflight_failed", "follow the remedies above, then look again",
+			"something is in the way; nothing was started")
 	}
 	return err
 }
@@ -177,7 +183,8 @@ func (s *session) onboardOne(v *onboardFlags, body apiclient.OnboardingNewBody) 
 
 func (s *session) onboardAll(v *onboardFlags, body apiclient.OnboardingNewBatchBody) error {
 	s.warnOfDisks(v, len(body.Nodes))
-	raw, err := apiclient.Read(s.API.CreateOnboardingBatchWithResponse(s.Ctx, &apiclient.CreateOnboardingBatchParams{}, body))
+	raw, err := apiclient.Read(s.API.CreateOnboardingBatchWithResponse(s.Ctx, &apiclient.CreateOnboardingBatchParams{},
+		body))
 	if err != nil {
 		return err
 	}
@@ -203,13 +210,15 @@ func (s *session) onboardAll(v *onboardFlags, body apiclient.OnboardingNewBatchB
 	if err := table.Print(s.Program.Out, newBatchColumns(), objects, !s.Flags.NoHeaders); err != nil {
 		return err
 	}
-	s.Note("batch %s: %s; follow with: gpuaas onboarding watch --batch %[1]s", made.Value.BatchId, plural(len(objects), "machine"))
+	s.Note("batch %s: %s; follow with: gpuaas onboarding watch --batch %[1]s", made.Value.BatchId,
+		plural(len(objects), "machine"))
 	return nil
 }
 
 func (s *session) warnOfDisks(v *onboardFlags, machines int) {
 	if v.disks {
-		s.Note("warning: ALL DATA on every disk but the root disk of %s will be DESTROYED at the first boot", plural(machines, "machine"))
+		s.Note("warning: ALL DATA on every disk but the root disk of %s will be DESTROYED at the first boot",
+			plural(machines, "machine"))
 	}
 }
 

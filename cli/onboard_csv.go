@@ -38,14 +38,16 @@ func (s *session) machinesOf(file string) ([]apiclient.OnboardingBatchMachineBod
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, failure.New(failure.Usage, "csv_unreadable", "name a file that you can read, or - for standard input", "read CSV: %v", err)
+			return nil, failure.New(failure.Usage, "csv_unreadable", "name a file that you can read, or - for standard input",
+				"read CSV: %v", err)
 		}
 		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
 	machines, err := readMachines(in)
 	if err != nil {
-		return nil, failure.New(failure.Usage, "csv_invalid", "correct the file; nothing was sent", "%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
+		return nil, failure.New(failure.Usage, "csv_invalid", "correct the file; nothing was sent", "%s: %s", file,
+			strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
 	}
 	return machines, nil
 }
@@ -81,7 +83,10 @@ func readMachines(in io.Reader) ([]apiclient.OnboardingBatchMachineBody, error) 
 			bad = append(bad, fmt.Errorf("line %d: has %d columns, not %d", line, len(record), len(header)))
 			continue
 		}
-		row := apiclient.OnboardingBatchMachineBody{Hostname: strings.ToLower(strings.TrimSpace(record[at["hostname"]])), IpmiIp: strings.TrimSpace(record[at["ipmi_ip"]])}
+		row := apiclient.OnboardingBatchMachineBody{
+			Hostname: strings.ToLower(strings.TrimSpace(record[at["hostname"]])),
+			IpmiIp:   strings.TrimSpace(record[at["ipmi_ip"]]),
+		}
 		for _, problem := range machineProblems(&row, line, seen) {
 			bad = append(bad, fmt.Errorf("line %d: %s", line, problem))
 		}

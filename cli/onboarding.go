@@ -78,9 +78,11 @@ func stageColumns() []table.Column[apiclient.OnboardingStageView] {
 func (a *app) onboardingCommand() *cobra.Command {
 	jobs := a.onboardingNoun()
 	commands := []*cobra.Command{
-		a.onboardingListCommand(), a.onboardingShowCommand(), a.onboardingEventsCommand(), a.onboardingWatchCommand(), a.onboardingStagesCommand(), a.onboardingBatchCommand(),
+		a.onboardingListCommand(), a.onboardingShowCommand(), a.onboardingEventsCommand(), a.onboardingWatchCommand(),
+		a.onboardingStagesCommand(), a.onboardingBatchCommand(),
 		explainCommand(a, jobs, verb{
-			short: "Say why an onboarding stands where it does, and what to do", operations: []string{"get-onboarding-explanation"},
+			short:      "Say why an onboarding stands where it does, and what to do",
+			operations: []string{"get-onboarding-explanation"},
 		}, func(s *session, id types.UUID) (apiclient.Answer, error) {
 			return s.API.GetOnboardingExplanationWithResponse(s.Ctx, id)
 		}),
@@ -97,7 +99,8 @@ func (a *app) onboardingCommand() *cobra.Command {
 
 func (a *app) onboardingStagesCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "stages", short: "List the stages of an onboarding, what each waits for and how long that takes", operations: []string{"list-onboarding-stages"},
+		use: "stages", short: "List the stages of an onboarding, what each waits for and how long that takes",
+		operations: []string{"list-onboarding-stages"},
 		flags: func(cmd *cobra.Command) action {
 			site := addStagesSite(cmd)
 			return func(s *session, _ []string) error {
@@ -133,7 +136,10 @@ func typically(seconds *float64) string {
 }
 
 func (a *app) onboardingNoun() jobNoun[apiclient.OnboardingView] {
-	return jobNoun[apiclient.OnboardingView]{noun: "onboarding", argument: "ONBOARDING", columns: a.onboardingColumns(), resolve: (*session).onboardingID}
+	return jobNoun[apiclient.OnboardingView]{
+		noun: "onboarding", argument: "ONBOARDING", columns: a.onboardingColumns(),
+		resolve: (*session).onboardingID,
+	}
 }
 
 // onboardings is how onboardings are watched.
@@ -157,10 +163,14 @@ func onboardings() *jobKind {
 			return s.API.GetOnboardingWithResponse(s.Ctx, id)
 		},
 		list: func(s *session, q jobQuery) (apiclient.Answer, error) {
-			return s.API.ListOnboardingsWithResponse(s.Ctx, &apiclient.ListOnboardingsParams{Cursor: q.Cursor, PageSize: q.Size, BatchId: q.batch, Status: q.status})
+			return s.API.ListOnboardingsWithResponse(s.Ctx,
+				&apiclient.ListOnboardingsParams{Cursor: q.Cursor, PageSize: q.Size, BatchId: q.batch, Status: q.status})
 		},
 		stream: func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error) {
-			return s.API.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: q.after, BatchId: q.batch, OnboardingId: q.job}, edit)
+			return s.API.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{
+				LastEventID: q.after, BatchId: q.batch,
+				OnboardingId: q.job,
+			}, edit)
 		},
 	}
 }
@@ -193,7 +203,8 @@ func (s *session) onboardingID(name string) (types.UUID, error) {
 	}
 	hostname := strings.ToLower(name)
 	v, ok, err := listing.Find(func(p listing.Page) (apiclient.Answer, error) {
-		return s.API.ListOnboardingsWithResponse(s.Ctx, &apiclient.ListOnboardingsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
+		return s.API.ListOnboardingsWithResponse(s.Ctx,
+			&apiclient.ListOnboardingsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
 	}, func(v apiclient.OnboardingView) bool { return v.Hostname == hostname })
 	if err == nil && !ok {
 		err = failure.Missing("see which there are: gpuaas onboarding list", "no server %q was ever onboarded", name)
@@ -203,28 +214,38 @@ func (s *session) onboardingID(name string) (types.UUID, error) {
 
 func (a *app) onboardingListCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "list", short: "List onboardings, newest first", aliases: []string{"ls"}, operations: []string{"list-onboardings"},
+		use: "list", short: "List onboardings, newest first", aliases: []string{"ls"},
+		operations: []string{"list-onboardings"},
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
-			status := f.StringSlice("status", nil, "only those of this status; may be repeated; failed for all that need an operator")
+			status := f.StringSlice("status", nil,
+				"only those of this status; may be repeated; failed for all that need an operator")
 			hostname := f.String("hostname", "", "only servers whose name starts so")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
-			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...) // failed: parked, one way or the other
+			// failed: parked, one way or the other
+			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...)
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
-				params := apiclient.ListOnboardingsParams{Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname)}
+				params := apiclient.ListOnboardingsParams{
+					Status:   frame.Given(s.Session, "status", status),
+					Hostname: frame.Given(s.Session, "hostname", hostname),
+				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				if params.BatchId, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
+				if params.BatchId, err = optionalID(*batch,
+					func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
 					return err
 				}
-				return listing.Print(s.Session, l, listing.Listing[apiclient.OnboardingView]{Columns: a.onboardingColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.Cursor, p.Size
-					return s.API.ListOnboardingsWithResponse(s.Ctx, &params)
-				}})
+				return listing.Print(s.Session, l, listing.Listing[apiclient.OnboardingView]{
+					Columns: a.onboardingColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						params.Cursor, params.PageSize = p.Cursor, p.Size
+						return s.API.ListOnboardingsWithResponse(s.Ctx, &params)
+					},
+				})
 			}
 		},
 	})
@@ -241,7 +262,8 @@ func optionalID(name string, resolve func(string) (types.UUID, error)) (*types.U
 
 func (a *app) onboardingShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show ONBOARDING", short: "Show an onboarding and its newest events", aliases: []string{"get"}, args: frame.Exactly("ONBOARDING"),
+		use: "show ONBOARDING", short: "Show an onboarding and its newest events", aliases: []string{"get"},
+		args:       frame.Exactly("ONBOARDING"),
 		operations: []string{"get-onboarding"},
 		run: a.onboardingNoun().about(func(s *session, id types.UUID) error {
 			raw, err := apiclient.Read(s.API.GetOnboardingWithResponse(s.Ctx, id))
@@ -268,14 +290,19 @@ func (a *app) onboardingShowCommand() *cobra.Command {
 
 func (a *app) onboardingEventsCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "events ONBOARDING", short: "Show everything that happened in an onboarding, oldest first", args: frame.Exactly("ONBOARDING"),
+		use: "events ONBOARDING", short: "Show everything that happened in an onboarding, oldest first",
+		args:       frame.Exactly("ONBOARDING"),
 		operations: []string{"list-onboarding-events"},
 		flags: func(cmd *cobra.Command) action {
 			f := listing.AddFlags(cmd, 0)
 			return a.onboardingNoun().about(func(s *session, id types.UUID) error {
-				return listing.Print(s.Session, f, listing.Listing[ledgerEntry]{Columns: a.ledgerColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					return s.API.ListOnboardingEventsWithResponse(s.Ctx, id, &apiclient.ListOnboardingEventsParams{Cursor: p.Cursor, PageSize: p.Size})
-				}})
+				return listing.Print(s.Session, f, listing.Listing[ledgerEntry]{
+					Columns: a.ledgerColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						return s.API.ListOnboardingEventsWithResponse(s.Ctx, id,
+							&apiclient.ListOnboardingEventsParams{Cursor: p.Cursor, PageSize: p.Size})
+					},
+				})
 			})
 		},
 	})

@@ -40,12 +40,14 @@ func recoveries() []recovery {
 			"restart-clean", "Undo everything, then begin again; DESTROYS what is on a deployed machine",
 			"Releases the machine in MAAS, even one that is deployed: DESTROYS ALL DATA on it.", "restart-onboarding-clean",
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
-				return s.API.RestartOnboardingCleanWithResponse(s.Ctx, id, &apiclient.RestartOnboardingCleanParams{}, reason{Reason: why})
+				return s.API.RestartOnboardingCleanWithResponse(s.Ctx, id, &apiclient.RestartOnboardingCleanParams{},
+					reason{Reason: why})
 			},
 		},
 		{
 			"cancel", "Stop, and undo what can be undone",
-			"A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined.", "cancel-onboarding",
+			"A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined.",
+			"cancel-onboarding",
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.CancelOnboardingWithResponse(s.Ctx, id, &apiclient.CancelOnboardingParams{}, reason{Reason: why})
 			},
@@ -61,7 +63,8 @@ func recoveries() []recovery {
 			"mark-manual-intervention", "Stop automation until somebody decides",
 			"", "mark-onboarding-manual",
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
-				return s.API.MarkOnboardingManualWithResponse(s.Ctx, id, &apiclient.MarkOnboardingManualParams{}, reason{Reason: why})
+				return s.API.MarkOnboardingManualWithResponse(s.Ctx, id, &apiclient.MarkOnboardingManualParams{},
+					reason{Reason: why})
 			},
 		},
 	}
@@ -92,18 +95,24 @@ func (a *app) onboardingBatchCommand() *cobra.Command {
 	type body = apiclient.OnboardingActionBody
 	return a.noun(noun{use: "batch", short: "Servers that are onboarded together"},
 		a.verb(verb{
-			use: "list", short: "List batches, newest first", aliases: []string{"ls"}, operations: []string{"list-onboarding-batches"},
+			use: "list", short: "List batches, newest first", aliases: []string{"ls"},
+			operations: []string{"list-onboarding-batches"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.OnboardingBatchView]{Columns: a.batchColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListOnboardingBatchesWithResponse(s.Ctx, &apiclient.ListOnboardingBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
-					}})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.OnboardingBatchView]{
+						Columns: a.batchColumns(),
+						Fetch: func(p listing.Page) (apiclient.Answer, error) {
+							return s.API.ListOnboardingBatchesWithResponse(s.Ctx,
+								&apiclient.ListOnboardingBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
+						},
+					})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "show BATCH", short: "Show how many servers of a batch stand how", aliases: []string{"get"}, args: frame.Exactly("BATCH"),
+			use: "show BATCH", short: "Show how many servers of a batch stand how", aliases: []string{"get"},
+			args:       frame.Exactly("BATCH"),
 			operations: []string{"get-onboarding-batch"},
 			run: func(s *session, args []string) error {
 				id, err := s.IDOf("a batch", args[0])
@@ -117,14 +126,20 @@ func (a *app) onboardingBatchCommand() *cobra.Command {
 				return nil
 			},
 		}),
-		batchActionCommand(a, a.batchColumns(), "pause", "Begin no further server of a batch; those that run go on", "pause-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-			return s.API.PauseOnboardingBatchWithResponse(s.Ctx, id, &apiclient.PauseOnboardingBatchParams{}, body{Reason: reason})
-		}),
-		batchActionCommand(a, a.batchColumns(), "resume", "Go on with a batch that was paused", "resume-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-			return s.API.ResumeOnboardingBatchWithResponse(s.Ctx, id, &apiclient.ResumeOnboardingBatchParams{}, body{Reason: reason})
-		}),
-		batchActionCommand(a, a.batchColumns(), "cancel", "Stop all servers of a batch and undo what can be undone", "cancel-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-			return s.API.CancelOnboardingBatchWithResponse(s.Ctx, id, &apiclient.CancelOnboardingBatchParams{}, body{Reason: reason})
-		}),
+		batchActionCommand(a, a.batchColumns(), "pause", "Begin no further server of a batch; those that run go on",
+			"pause-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+				return s.API.PauseOnboardingBatchWithResponse(s.Ctx, id, &apiclient.PauseOnboardingBatchParams{},
+					body{Reason: reason})
+			}),
+		batchActionCommand(a, a.batchColumns(), "resume", "Go on with a batch that was paused", "resume-onboarding-batch",
+			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+				return s.API.ResumeOnboardingBatchWithResponse(s.Ctx, id, &apiclient.ResumeOnboardingBatchParams{},
+					body{Reason: reason})
+			}),
+		batchActionCommand(a, a.batchColumns(), "cancel", "Stop all servers of a batch and undo what can be undone",
+			"cancel-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+				return s.API.CancelOnboardingBatchWithResponse(s.Ctx, id, &apiclient.CancelOnboardingBatchParams{},
+					body{Reason: reason})
+			}),
 	)
 }

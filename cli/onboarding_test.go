@@ -78,14 +78,26 @@ func TestBadRowsAreReported(t *testing.T) {
 		"only comments": {"# machines\n", []string{"it is empty"}},
 		"no rows":       {"hostname,ipmi_ip\n", []string{"it has no rows"}},
 		"missing":       {"hostname\nc1\n", []string{"line 1: the column ipmi_ip is missing"}},
-		"twice":         {"hostname,ipmi_ip,hostname\na,10.0.0.1,b\n", []string{"line 1: the column hostname is there twice"}},
-		"other columns": {"hostname,ipmi_ip,pxe_mac,roce_ip0,colour\n", []string{`the column "pxe_mac" cannot be used: it is observed`, `"roce_ip0" cannot be used: RoCE addresses belong to the site`, `"colour" cannot be used`}},
-		"positional":    {"c07u43,10.176.16.128\n", []string{`line 1: the column "c07u43" cannot be used`}},
-		"bad rows": {
-			"hostname,ipmi_ip\nok1,10.0.0.1\nbad name,10.0.0.2\nok2,nonsense\nok3,127.0.0.1\nok4,224.0.0.1\nok5,169.254.1.1\nok1,10.0.0.9\nok6,::ffff:10.0.0.1\nok7\n",
+		"twice": {
+			"hostname,ipmi_ip,hostname\na,10.0.0.1,b\n",
+			[]string{"line 1: the column hostname is there twice"},
+		},
+		"other columns": {
+			"hostname,ipmi_ip,pxe_mac,roce_ip0,colour\n",
 			[]string{
-				`line 3: "bad name" is not a host name`, `-: line 4: "nonsense" is not an IP address`, "line 5: 127.0.0.1 is not an address", "line 6: 224.0.0.1",
-				"line 7: 169.254.1.1", "line 8: ok1 is in line 2 already", "line 9: 10.0.0.1 is in line 2 already", "line 10: has 1 columns, not 2",
+				`the column "pxe_mac" cannot be used: it is observed`,
+				`"roce_ip0" cannot be used: RoCE addresses belong to the site`, `"colour" cannot be used`,
+			},
+		},
+		"positional": {"c07u43,10.176.16.128\n", []string{`line 1: the column "c07u43" cannot be used`}},
+		"bad rows": {
+			"hostname,ipmi_ip\nok1,10.0.0.1\nbad " +
+				"name,10.0.0.2\nok2,nonsense\nok3,127.0.0.1\nok4,224.0.0.1\nok5,169.254.1.1\nok1,10.0.0.9\nok6,::ffff:10.0.0.1\nok7\n",
+			[]string{
+				`line 3: "bad name" is not a host name`, `-: line 4: "nonsense" is not an IP address`,
+				"line 5: 127.0.0.1 is not an address", "line 6: 224.0.0.1",
+				"line 7: 169.254.1.1", "line 8: ok1 is in line 2 already", "line 9: 10.0.0.1 is in line 2 already",
+				"line 10: has 1 columns, not 2",
 			},
 		},
 		"too many": {"hostname,ipmi_ip\n" + manyRows(mostMachines+1), []string{"divide it into files of at most 1000"}},
@@ -110,7 +122,8 @@ func TestBadRowsAreReported(t *testing.T) {
 func manyRows(n int) string {
 	var b strings.Builder
 	for i := range n {
-		b.WriteString("n" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + ",10." + octet(i/60000) + "." + octet(i/250%250) + "." + octet(i%250+1) + "\n")
+		b.WriteString("n" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + ",10." + octet(i/60000) + "." +
+			octet(i/250%250) + "." + octet(i%250+1) + "\n")
 	}
 	return b.String()
 }
@@ -135,15 +148,18 @@ func TestBatchIsWatchedOnATerminal(t *testing.T) {
 	got := b.run("onboarding", "watch", "--batch", batchID)
 	screens := strings.Split(got.stdout, output.ClearScreen)
 	last := screens[len(screens)-1]
-	if got.exit != failure.OK || !strings.Contains(screens[1], "█████░░░░░░░░░░░  5/16  running") || !strings.Contains(last, strings.Repeat("█", 16)+" 16/16  completed") ||
+	if got.exit != failure.OK || !strings.Contains(screens[1], "█████░░░░░░░░░░░  5/16  running") ||
+		!strings.Contains(last, strings.Repeat("█", 16)+" 16/16  completed") ||
 		!strings.Contains(last, "1 machine, 1 completed") || !strings.Contains(last, "8m") {
 		t.Errorf("%+v", got)
 	}
-	if strings.Contains(got.stdout, "of long ago") || strings.Contains(strings.ReplaceAll(got.stdout, output.ClearScreen, ""), "\x1b") {
+	if strings.Contains(got.stdout, "of long ago") ||
+		strings.Contains(strings.ReplaceAll(got.stdout, output.ClearScreen, ""), "\x1b") {
 		t.Errorf("shown: %q", got.stdout)
 	}
 	for _, c := range f.received() {
-		if (c.operation == "stream-onboardings" || c.operation == "list-onboardings") && !strings.Contains(c.query, "batch_id="+batchID) {
+		if (c.operation == "stream-onboardings" || c.operation == "list-onboardings") &&
+			!strings.Contains(c.query, "batch_id="+batchID) {
 			t.Errorf("%s asks %s", c.operation, c.query)
 		}
 	}
@@ -155,7 +171,8 @@ func TestManyRowsFitATerminal(t *testing.T) {
 	for i := range 60 {
 		row := onboardingRunning
 		if i >= 50 {
-			row = strings.ReplaceAll(onboardingParked, `"error_message":"commissioning failed"`, `"error_message":"`+strings.Repeat("commissioning failed ", 12)+`"`)
+			row = strings.ReplaceAll(onboardingParked, `"error_message":"commissioning failed"`, `"error_message":"`+
+				strings.Repeat("commissioning failed ", 12)+`"`)
 		}
 		id := "0190b2f4-7c1e-7d3a-8f5b-0000000001" + octet(i/10) + octet(i%10)
 		rows = append(rows, strings.NewReplacer(onboardingID, id, "c07u43", "node"+octet(i)).Replace(row))
@@ -184,7 +201,8 @@ func TestManyRowsFitATerminal(t *testing.T) {
 			if c.hidden == "" {
 				first = "node0 " // all are there: by name
 			}
-			if !strings.HasPrefix(screen, "60 machines, 50 running") || !strings.HasPrefix(lines[2], first) || !strings.HasSuffix(screen, c.hidden) || len(lines) != c.rows+3 {
+			if !strings.HasPrefix(screen, "60 machines, 50 running") || !strings.HasPrefix(lines[2], first) ||
+				!strings.HasSuffix(screen, c.hidden) || len(lines) != c.rows+3 {
 				t.Errorf("shown:\n%s", screen)
 			}
 			for _, line := range strings.Split(screen, "\n") {
@@ -233,11 +251,13 @@ func TestWaitPrintsTheEnd(t *testing.T) {
 // happened meanwhile is not lost.
 func TestWatchSurvivesABrokenFeed(t *testing.T) {
 	f := newFakeAPI(t)
-	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "stage", "running", "wait_for_ready", "still commissioning")),
+	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "stage", "running", "wait_for_ready",
+		"still commissioning")),
 		refuse(503, "server_shutting_down", "bye", ""), feedOf())
 	f.on("list-onboardings", pageOf(onboardingRunning), pageOf(onboardingParked))
 	got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID)
-	if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, "still commissioning") || !strings.Contains(got.err, "gpuaas onboarding explain c07u43") ||
+	if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, "still commissioning") ||
+		!strings.Contains(got.err, "gpuaas onboarding explain c07u43") ||
 		!strings.Contains(got.err, "1 of 1 need an operator: c07u43 (failed_commission)") {
 		t.Errorf("%+v", got)
 	}
@@ -257,7 +277,8 @@ func TestWatchWithoutAFeedLooksAgain(t *testing.T) {
 	f.on("stream-onboardings", refuse(503, "nats_unavailable", "NATS does not answer", ""))
 	f.on("list-onboardings", pageOf(onboardingRunning), pageOf(onboardingRunning), pageOf(onboardingParked))
 	got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID)
-	if got.exit != failure.Unsuccessful || !strings.Contains(got.err, "there is no live feed") || strings.Count(got.stdout, "\n") != 2 {
+	if got.exit != failure.Unsuccessful || !strings.Contains(got.err, "there is no live feed") ||
+		strings.Count(got.stdout, "\n") != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -265,15 +286,18 @@ func TestWatchWithoutAFeedLooksAgain(t *testing.T) {
 func TestNothingToWatch(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("list-onboardings", pageOf())
-	if got := signedIn(t, f).run("onboarding", "watch"); got.exit != failure.OK || !strings.Contains(got.err, "nothing is being onboarded") {
+	if got := signedIn(t, f).run("onboarding", "watch"); got.exit != failure.OK ||
+		!strings.Contains(got.err, "nothing is being onboarded") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestCancelledIsNoSuccess(t *testing.T) {
 	f := newFakeAPI(t)
-	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "cancelled", "cancelled", "wait_for_ready", "undone")))
-	if got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID); got.exit != failure.Unsuccessful || !strings.Contains(got.err, "were cancelled: c07u43") {
+	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "cancelled", "cancelled", "wait_for_ready",
+		"undone")))
+	if got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID); got.exit != failure.Unsuccessful ||
+		!strings.Contains(got.err, "were cancelled: c07u43") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -290,13 +314,15 @@ func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("stream-onboardings", held)
 	b := signedIn(t, f)
-	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != failure.Unavailable || !strings.Contains(got.err, "within 50ms") ||
+	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != failure.Unavailable ||
+		!strings.Contains(got.err, "within 50ms") ||
 		!strings.Contains(got.err, "gpuaas onboarding watch --batch "+batchID) {
 		t.Errorf("%+v", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if got := b.runContext(ctx, "onboarding", "watch", "--batch", batchID); got.exit != failure.Interrupted || !strings.Contains(got.err, "it goes on") {
+	if got := b.runContext(ctx, "onboarding", "watch", "--batch", batchID); got.exit != failure.Interrupted ||
+		!strings.Contains(got.err, "it goes on") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -304,16 +330,20 @@ func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
 func TestOnboardingByName(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
-	if got := b.run("onboarding", "explain", "C07U43"); got.exit != failure.OK || !strings.Contains(got.stdout, "DESTROYS DATA: starts from nothing") ||
+	if got := b.run("onboarding", "explain", "C07U43"); got.exit != failure.OK ||
+		!strings.Contains(got.stdout, "DESTROYS DATA: starts from nothing") ||
 		strings.Contains(got.stdout, "mark-manual-intervention") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("onboarding", "explain", "c07u4"); got.exit != failure.NotFound || !strings.Contains(got.err, "was ever onboarded") {
+	if got := b.run("onboarding", "explain", "c07u4"); got.exit != failure.NotFound ||
+		!strings.Contains(got.err, "was ever onboarded") {
 		t.Errorf("%+v", got)
 	}
-	f.on("retry-onboarding", refuse(409, "action_not_allowed", "the onboarding of c07u43 is running: retry_stage is not possible now",
+	f.on("retry-onboarding", refuse(409, "action_not_allowed",
+		"the onboarding of c07u43 is running: retry_stage is not possible now",
 		"possible now: cancel, restart_clean, adopt_observed_state, mark_manual_intervention_required"))
-	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != failure.Conflict || !strings.Contains(got.err, "running: retry is not") ||
+	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != failure.Conflict ||
+		!strings.Contains(got.err, "running: retry is not") ||
 		!strings.Contains(got.err, "possible now: cancel, restart-clean, adopt, mark-manual-intervention\n") {
 		t.Errorf("%+v", got)
 	}
@@ -322,12 +352,15 @@ func TestOnboardingByName(t *testing.T) {
 // Actions are named as they can be typed.
 func TestActionsAreNamedAsCommands(t *testing.T) {
 	f := newFakeAPI(t)
-	parked := strings.Replace(onboardingParked, `"recommended_action":"rerun"`, `"recommended_action":"adopt_observed_state","pending_action":"retry_stage"`, 1)
+	parked := strings.Replace(onboardingParked, `"recommended_action":"rerun"`,
+		`"recommended_action":"adopt_observed_state","pending_action":"retry_stage"`, 1)
 	f.on("list-onboardings", pageOf(parked))
-	f.on("get-onboarding", answer(200, strings.TrimSuffix(parked, "}")+`,"facts":{},"events":[],"explanation":`+onboardingExplanation+`}`))
+	f.on("get-onboarding", answer(200, strings.TrimSuffix(parked, "}")+`,"facts":{},"events":[],"explanation":`+
+		onboardingExplanation+`}`))
 	b := signedIn(t, f)
 	for _, args := range []string{"onboarding list", "onboarding show c07u43"} {
-		if got := b.run(strings.Fields(args)...); got.exit != failure.OK || !strings.Contains(got.stdout, " adopt ") && !strings.Contains(got.stdout, " adopt\n") ||
+		if got := b.run(strings.Fields(args)...); got.exit != failure.OK || !strings.Contains(got.stdout, " adopt ") &&
+			!strings.Contains(got.stdout, " adopt\n") ||
 			strings.Contains(got.stdout, "adopt_") || strings.Contains(got.stdout, "retry_stage") {
 			t.Errorf("%s: %+v", args, got)
 		}
@@ -336,7 +369,10 @@ func TestActionsAreNamedAsCommands(t *testing.T) {
 	for _, r := range recoveries() {
 		commands[r.word] = true
 	}
-	for _, action := range []string{"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state", "mark_manual_intervention_required"} {
+	for _, action := range []string{
+		"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state",
+		"mark_manual_intervention_required",
+	} {
 		if !commands[actionWord(action)] {
 			t.Errorf("%s is called %s", action, actionWord(action))
 		}
@@ -346,12 +382,17 @@ func TestActionsAreNamedAsCommands(t *testing.T) {
 // A machine that needs nothing is not said to be best cancelled.
 func TestExplainOfWhatGoesOn(t *testing.T) {
 	f := newFakeAPI(t)
-	running := strings.NewReplacer(`"status":"failed_manual_intervention"`, `"status":"running"`, `,"remedy":"see the results in MAAS"`, "").Replace(onboardingExplanation)
+	running := strings.NewReplacer(`"status":"failed_manual_intervention"`, `"status":"running"`,
+		`,"remedy":"see the results in MAAS"`, "").Replace(onboardingExplanation)
 	waits := strings.Replace(onboardingExplanation, `"status":"failed_manual_intervention"`, `"status":"pending"`, 1)
 	f.on("get-onboarding-explanation", answer(200, running), answer(200, waits), answer(200, onboardingExplanation))
 	b := signedIn(t, f)
-	for _, want := range []string{"nothing to do: it goes on by itself\n\nwhat you can do if it must not:\n  1. ", "what you can do besides:\n  1. ", "what you can do, the best first:\n  1. "} {
-		if got := b.run("onboarding", "explain", onboardingID); got.exit != failure.OK || !strings.Contains(got.stdout, want) {
+	for _, want := range []string{
+		"nothing to do: it goes on by itself\n\nwhat you can do if it must not:\n  1. ",
+		"what you can do besides:\n  1. ", "what you can do, the best first:\n  1. ",
+	} {
+		if got := b.run("onboarding", "explain", onboardingID); got.exit != failure.OK ||
+			!strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %s", want, got.stdout)
 		}
 	}

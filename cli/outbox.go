@@ -32,29 +32,38 @@ func (a *app) outboxCommand() *cobra.Command {
 		long: "Each event that failed for good waits for an operator, who requeues or discards it.",
 	},
 		a.verb(verb{
-			use: "failed", short: "List events that failed for good, newest first", operations: []string{"list-failed-outbox-events"},
+			use: "failed", short: "List events that failed for good, newest first",
+			operations: []string{"list-failed-outbox-events"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.OutboxEvent]{Columns: a.outboxColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListFailedOutboxEventsWithResponse(s.Ctx, &apiclient.ListFailedOutboxEventsParams{Cursor: p.Cursor, PageSize: p.Size})
-					}})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.OutboxEvent]{
+						Columns: a.outboxColumns(),
+						Fetch: func(p listing.Page) (apiclient.Answer, error) {
+							return s.API.ListFailedOutboxEventsWithResponse(s.Ctx,
+								&apiclient.ListFailedOutboxEventsParams{Cursor: p.Cursor, PageSize: p.Size})
+						},
+					})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "requeue EVENT_ID", short: "Deliver a failed event after all", args: frame.Exactly("EVENT_ID"), operations: []string{"requeue-outbox-event"},
-			long: "Gives a failed event all its attempts again. Later events about the same thing may have been\ndelivered before it.",
+			use: "requeue EVENT_ID", short: "Deliver a failed event after all", args: frame.Exactly("EVENT_ID"),
+			operations: []string{"requeue-outbox-event"},
+			long: "Gives a failed event all its attempts again. Later events about the same thing may have been\ndelivered " +
+				"before it.",
 			run: func(s *session, args []string) error {
 				id, err := s.IDOf("an event", args[0])
 				if err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.outboxColumns())(s.API.RequeueOutboxEventWithResponse(s.Ctx, id, &apiclient.RequeueOutboxEventParams{}))
+				return frame.Show(s.Session, a.outboxColumns())(
+					s.API.RequeueOutboxEventWithResponse(s.Ctx, id, &apiclient.RequeueOutboxEventParams{}))
 			},
 		}),
 		a.verb(verb{
-			use: "discard EVENT_ID", short: "Give up a failed event for ever", args: frame.Exactly("EVENT_ID"), operations: []string{"discard-outbox-event"},
+			use: "discard EVENT_ID", short: "Give up a failed event for ever", args: frame.Exactly("EVENT_ID"),
+			operations: []string{"discard-outbox-event"},
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 				return func(s *session, args []string) error {
@@ -65,8 +74,9 @@ func (a *app) outboxCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.outboxColumns())(s.API.DiscardOutboxEventWithResponse(s.Ctx, id, &apiclient.DiscardOutboxEventParams{},
-						apiclient.OutboxDiscarding{Reason: *reason}))
+					return frame.Show(s.Session, a.outboxColumns())(
+						s.API.DiscardOutboxEventWithResponse(s.Ctx, id, &apiclient.DiscardOutboxEventParams{},
+							apiclient.OutboxDiscarding{Reason: *reason}))
 				}
 			},
 		}),

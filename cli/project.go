@@ -38,7 +38,8 @@ func (a *app) projectCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "list", short: "List the projects of a tenant that you may see", aliases: []string{"ls"}, operations: []string{"list-projects"},
+			use: "list", short: "List the projects of a tenant that you may see", aliases: []string{"ls"},
+			operations: []string{"list-projects"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addTenant(cmd)
@@ -47,7 +48,8 @@ func (a *app) projectCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "get PROJECT", short: "Show a project: its id, TENANT/PROJECT, or its slug with --tenant", args: frame.Exactly("PROJECT"),
+			use: "get PROJECT", short: "Show a project: its id, TENANT/PROJECT, or its slug with --tenant",
+			args:       frame.Exactly("PROJECT"),
 			operations: []string{"get-project"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
@@ -62,7 +64,8 @@ func (a *app) projectCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "update PROJECT", short: "Rename a project", args: frame.Exactly("PROJECT"), operations: []string{"get-project", "update-project"},
+			use: "update PROJECT", short: "Rename a project", args: frame.Exactly("PROJECT"),
+			operations: []string{"get-project", "update-project"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addTenant(cmd)
@@ -83,8 +86,9 @@ func (a *app) createProject(s *session, c scope, slug, name string) error {
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, a.projectColumns())(s.API.CreateProjectWithResponse(s.Ctx, org, &apiclient.CreateProjectParams{},
-		apiclient.IdentityNamingBody{Slug: slug, Name: cmp.Or(name, slug)}))
+	return frame.Show(s.Session, a.projectColumns())(
+		s.API.CreateProjectWithResponse(s.Ctx, org, &apiclient.CreateProjectParams{},
+			apiclient.IdentityNamingBody{Slug: slug, Name: cmp.Or(name, slug)}))
 }
 
 func (a *app) listProjects(s *session, c scope, f *listing.Flags) error {
@@ -95,7 +99,10 @@ func (a *app) listProjects(s *session, c scope, f *listing.Flags) error {
 	if err != nil {
 		return err
 	}
-	return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityProjectView]{Columns: a.projectColumns(), Fetch: s.projectsOf(org)})
+	return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityProjectView]{
+		Columns: a.projectColumns(),
+		Fetch:   s.projectsOf(org),
+	})
 }
 
 func (a *app) renameProject(s *session, c scope, name string) error {

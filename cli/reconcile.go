@@ -23,12 +23,15 @@ type runWaiting struct {
 func addRunWaitFlags(cmd *cobra.Command) *runWaiting {
 	w := &runWaiting{}
 	cmd.Flags().BoolVar(&w.not, "no-wait", false, "do not wait until it has ended")
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 10*time.Minute, "how long to wait; exit code 7 when that was not enough")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 10*time.Minute,
+		"how long to wait; exit code 7 when that was not enough")
 	return w
 }
 
 // awaitRun asks for a run and waits until it has ended.
-func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (output.Object[apiclient.ReconciliationRunView], error) {
+func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (
+	output.Object[apiclient.ReconciliationRunView], error,
+) {
 	type view = apiclient.ReconciliationRunView
 	raw, err := ask()
 	if err != nil {
@@ -44,13 +47,14 @@ func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (
 		s.Note("see what becomes of it: %s", seeIt)
 		return run, nil
 	}
-	return watch.Await(s.Session, watch.Waiting{Wait: true, Interval: time.Second, Timeout: w.timeout}, watch.Awaited[view]{
-		What: "the run", SeeIt: seeIt,
-		Read: func() (json.RawMessage, error) {
-			return apiclient.Read(s.API.GetReconciliationRunWithResponse(s.Ctx, id))
-		},
-		Ended: func(v view) bool { return v.EndedAt != nil },
-	})
+	return watch.Await(s.Session, watch.Waiting{Wait: true, Interval: time.Second, Timeout: w.timeout},
+		watch.Awaited[view]{
+			What: "the run", SeeIt: seeIt,
+			Read: func() (json.RawMessage, error) {
+				return apiclient.Read(s.API.GetReconciliationRunWithResponse(s.Ctx, id))
+			},
+			Ended: func(v view) bool { return v.EndedAt != nil },
+		})
 }
 
 // reconcileCommand looks at a site by itself.
@@ -65,7 +69,8 @@ func (a *app) reconcileCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "the site, by name or id")
 			dry := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
-			full := cmd.Flags().Bool("full", false, "read all machines of the site, not only what changed; about a minute per 1,000")
+			full := cmd.Flags().Bool("full", false,
+				"read all machines of the site, not only what changed; about a minute per 1,000")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			w := addRunWaitFlags(cmd)
 			return func(s *session, _ []string) error {
@@ -77,7 +82,8 @@ func (a *app) reconcileCommand() *cobra.Command {
 					return err
 				}
 				return s.reconcile(w, apiclient.ReconciliationNewRunBody{
-					SiteId: id, DryRun: frame.Given(s.Session, "dry-run", dry), Full: frame.Given(s.Session, "full", full), Reason: frame.Given(s.Session, "reason", reason),
+					SiteId: id, DryRun: frame.Given(s.Session, "dry-run", dry), Full: frame.Given(s.Session, "full", full),
+					Reason: frame.Given(s.Session, "reason", reason),
 				})
 			}
 		},
@@ -85,7 +91,8 @@ func (a *app) reconcileCommand() *cobra.Command {
 	cmd.AddCommand(
 		a.reconcileStatusCommand(), a.reconcileRunsCommand(), a.reconcileShowCommand(),
 		a.breakerCommand("confirm", "Quarantine the nodes that were not, because they are too many",
-			"Exactly the nodes that gpuaas reconcile status --site SITE lists are quarantined. What runs on them is not touched.\n"+
+			"Exactly the nodes that gpuaas reconcile status --site SITE lists are quarantined. What runs on them is not "+
+				"touched.\n"+
 				"On a terminal they are shown and asked about; when others are held back by then, nothing is done."),
 		a.breakerCommand("dismiss", "Leave the nodes alone that were not quarantined, because they are too many",
 			"For what is not true, or is settled otherwise. What is not over is found anew."),
@@ -108,22 +115,29 @@ func (s *session) reconcile(w *runWaiting, body apiclient.ReconciliationNewRunBo
 
 func (a *app) reconcileRunsCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "runs", short: "List runs, newest first", aliases: []string{"list", "ls"}, operations: []string{"list-reconciliation-runs"},
+		use: "runs", short: "List runs, newest first", aliases: []string{"list", "ls"},
+		operations: []string{"list-reconciliation-runs"},
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "only those of this site, by name or id")
-			trigger := cmd.Flags().String("trigger", "", "only those that happened for this reason: schedule, operator, suspicion or resolution")
+			trigger := cmd.Flags().String("trigger", "",
+				"only those that happened for this reason: schedule, operator, suspicion or resolution")
 			frame.Complete(cmd, "trigger", "schedule", "operator", "suspicion", "resolution")
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
-				params := apiclient.ListReconciliationRunsParams{Trigger: frame.GivenAs[apiclient.ListReconciliationRunsParamsTrigger](s.Session, "trigger", trigger)}
+				params := apiclient.ListReconciliationRunsParams{
+					Trigger: frame.GivenAs[apiclient.ListReconciliationRunsParamsTrigger](s.Session, "trigger", trigger),
+				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				return listing.Print(s.Session, l, listing.Listing[apiclient.ReconciliationRunView]{Columns: a.runColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.Cursor, p.Size
-					return s.API.ListReconciliationRunsWithResponse(s.Ctx, &params)
-				}})
+				return listing.Print(s.Session, l, listing.Listing[apiclient.ReconciliationRunView]{
+					Columns: a.runColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						params.Cursor, params.PageSize = p.Cursor, p.Size
+						return s.API.ListReconciliationRunsWithResponse(s.Ctx, &params)
+					},
+				})
 			}
 		},
 	})
@@ -131,7 +145,8 @@ func (a *app) reconcileRunsCommand() *cobra.Command {
 
 func (a *app) reconcileShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show RUN", short: "Show a run: what was asked, found and done", aliases: []string{"get"}, args: frame.Exactly("RUN"), operations: []string{"get-reconciliation-run"},
+		use: "show RUN", short: "Show a run: what was asked, found and done", aliases: []string{"get"},
+		args: frame.Exactly("RUN"), operations: []string{"get-reconciliation-run"},
 		run: func(s *session, args []string) error {
 			id, err := s.IDOf("a run", args[0])
 			if err != nil {
@@ -159,7 +174,8 @@ func (a *app) reconcileShowCommand() *cobra.Command {
 // breakerCommand decides about nodes that were too many.
 func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 	return a.verb(verb{
-		use: decision, short: short, long: long, operations: []string{"get-reconciliation-status", "decide-reconciliation-breaker"},
+		use: decision, short: short, long: long,
+		operations: []string{"get-reconciliation-status", "decide-reconciliation-breaker"},
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "the site, by name or id")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
@@ -176,8 +192,12 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				err = frame.Show(s.Session, a.siteStateColumns())(s.API.DecideReconciliationBreakerWithResponse(s.Ctx, id, &apiclient.DecideReconciliationBreakerParams{},
-					apiclient.ReconciliationBreakerBody{Decision: apiclient.ReconciliationBreakerBodyDecision(decision), NodeIds: &seen, Reason: *reason}))
+				err = frame.Show(s.Session, a.siteStateColumns())(
+					s.API.DecideReconciliationBreakerWithResponse(s.Ctx, id, &apiclient.DecideReconciliationBreakerParams{},
+						apiclient.ReconciliationBreakerBody{
+							Decision: apiclient.ReconciliationBreakerBodyDecision(decision),
+							NodeIds:  &seen, Reason: *reason,
+						}))
 				if err == nil && decision == "confirm" {
 					s.Note("a run that was started quarantines them: gpuaas reconcile runs --site %s", *site)
 				}

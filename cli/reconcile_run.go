@@ -100,10 +100,13 @@ func (a *app) runText(v apiclient.ReconciliationRunView) string {
 	line("requested", "%s%s", a.When(v.RequestedAt), prefixed(", ended ", a.Whenever(v.EndedAt)))
 	r := v.Report
 	if v.BeganAt != nil {
-		line("asked MAAS", "%s: %s, %s", plural(int(r.Requests), "request"), plural(int(r.MachineRecords), "machine record"), plural(int(r.Events), "event"))
-		line("looked at", "%s of nodes, %d of them in turn; %d in MAAS are no nodes", plural(int(r.MachinesLookedAt), "machine"), r.MachinesSwept, r.UnmanagedMachines)
+		line("asked MAAS", "%s: %s, %s", plural(int(r.Requests), "request"), plural(int(r.MachineRecords), "machine record"),
+			plural(int(r.Events), "event"))
+		line("looked at", "%s of nodes, %d of them in turn; %d in MAAS are no nodes",
+			plural(int(r.MachinesLookedAt), "machine"), r.MachinesSwept, r.UnmanagedMachines)
 		line("found", "%d new, %d confirmed, %d over", r.FindingsOpened, r.FindingsConfirmed, r.FindingsClosed)
-		line("done", "%s, %s written, %dms besides MAAS", plural(int(r.ActionsTaken), "action"), plural(int(r.RowsWritten), "row"), r.ControlPlaneMs)
+		line("done", "%s, %s written, %dms besides MAAS", plural(int(r.ActionsTaken), "action"),
+			plural(int(r.RowsWritten), "row"), r.ControlPlaneMs)
 	}
 	line("id", "%s", v.RunId)
 	return b.String()
@@ -117,7 +120,8 @@ func unsuccessful(v apiclient.ReconciliationRunView) error {
 	}
 	code, remedy := "reconciliation_"+outcome, ""
 	said := map[string]string{
-		"partly": "MAAS answered only some of what was asked", "no_information": "MAAS gave no information; nothing was changed", "skipped": "the site was not looked at",
+		"partly":         "MAAS answered only some of what was asked",
+		"no_information": "MAAS gave no information; nothing was changed", "skipped": "the site was not looked at",
 		"breaker_open": "too many nodes would have been quarantined; none was", "refused": "that is not possible now",
 	}[outcome]
 	if v.Error != nil {

@@ -31,7 +31,10 @@ func (a *app) siteStateColumns() []table.Column[apiclient.ReconciliationSiteOver
 		{Title: "INFORMED", Text: func(v view) string { return cmp.Or(a.Whenever(v.LastInformedAt), "never") }},
 		{Title: "NEXT", Text: func(v view) string { return text(v.Remedy) }},
 		{Title: "LAST CYCLE", Text: func(v view) string { return cmp.Or(a.Whenever(v.LastCycleAt), "never") }, Detail: true},
-		{Title: "ALL READ BY", Text: func(v view) string { return cmp.Or(a.Whenever(v.SweepEndedAt), "never") }, Detail: true},
+		{
+			Title: "ALL READ BY", Text: func(v view) string { return cmp.Or(a.Whenever(v.SweepEndedAt), "never") },
+			Detail: true,
+		},
 		{Title: "LAST ERROR", Text: func(v view) string {
 			if v.LastError == nil {
 				return ""
@@ -55,7 +58,8 @@ func (a *app) breakerText(v apiclient.ReconciliationSiteOverview) string {
 	if v.Breaker == nil {
 		return "closed"
 	}
-	out := fmt.Sprintf("open since %s: %s would be quarantined", a.When(v.Breaker.Since), plural(len(v.Breaker.Nodes), "node"))
+	out := fmt.Sprintf("open since %s: %s would be quarantined", a.When(v.Breaker.Since),
+		plural(len(v.Breaker.Nodes), "node"))
 	if v.Breaker.ConfirmedAt != nil {
 		out += "; confirmed " + a.When(*v.Breaker.ConfirmedAt)
 	}
@@ -72,8 +76,10 @@ func breakerColumns() []table.Column[apiclient.ReconciliationBreakerNode] {
 
 func (a *app) reconcileStatusCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "status", short: "Say how well MAAS, the agents and the inventory agree, site by site", operations: []string{"get-reconciliation-status"},
-		long: "ok: MAAS showed the node as it should be, not long ago. drifted: it is not as it should be. unreconciled: its machine\n" +
+		use: "status", short: "Say how well MAAS, the agents and the inventory agree, site by site",
+		operations: []string{"get-reconciliation-status"},
+		long: "ok: MAAS showed the node as it should be, not long ago. drifted: it is not as it should be. unreconciled: " +
+			"its machine\n" +
 			"was not looked at for long. stale: MAAS of the site has not told all that was asked for long.",
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "only this site, in detail, by name or id")
@@ -156,7 +162,8 @@ func nextOf(v apiclient.ReconciliationSiteOverview) string {
 	case v.Breaker.ConfirmedAt != nil:
 		return "gpuaas reconcile runs --site " + v.Name
 	}
-	return fmt.Sprintf("if it is true: gpuaas reconcile confirm --site %s --reason …; if not: gpuaas reconcile dismiss --site %s --reason …", v.Name, v.Name)
+	return fmt.Sprintf("if it is true: gpuaas reconcile confirm --site %s --reason …; if not: gpuaas reconcile dismiss "+
+		"--site %s --reason …", v.Name, v.Name)
 }
 
 // maxHeldBack is how many nodes are shown; programs see all.
@@ -172,11 +179,13 @@ func (s *session) showHeldBack(v apiclient.ReconciliationSiteOverview) error {
 	if err != nil || format != output.Table || len(nodes) <= maxHeldBack {
 		return err
 	}
-	return output.Write(s.Program.Out, output.Harmless(fmt.Sprintf("and %d more: gpuaas reconcile status --site %s -o json", len(nodes)-maxHeldBack, v.Name))+"\n")
+	return output.Write(s.Program.Out, output.Harmless(
+		fmt.Sprintf("and %d more: gpuaas reconcile status --site %s -o json", len(nodes)-maxHeldBack, v.Name))+"\n")
 }
 
 func totalsText(t apiclient.ReconciliationTotals) string {
-	out := fmt.Sprintf("%s: %d ok, %d drifted, %d unreconciled", plural(int(t.Nodes), "node"), t.Ok, t.Drifted, t.Unreconciled)
+	out := fmt.Sprintf("%s: %d ok, %d drifted, %d unreconciled", plural(int(t.Nodes), "node"), t.Ok, t.Drifted,
+		t.Unreconciled)
 	if t.StaleSites > 0 {
 		out += "; " + plural(int(t.StaleSites), "stale site")
 	}

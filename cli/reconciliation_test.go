@@ -14,16 +14,40 @@ import (
 
 func TestReconciliationSends(t *testing.T) {
 	for args, want := range map[string][2]string{
-		"drift resolve c07u31 acknowledge --reason r":             {"resolve-node-drift", `{"reason":"r","resolution":"acknowledge"}`},
-		"drift resolve c07u31 adopt --reason r":                   {"resolve-node-drift", `{"reason":"r","resolution":"adopt_observed"}`},
-		"drift resolve c07u31 quarantine --reason r":              {"resolve-node-drift", `{"reason":"r","resolution":"quarantine"}`},
-		"drift resolve c07u31 return-to-service --reason r":       {"resolve-node-drift", `{"reason":"r","resolution":"return_to_service"}`},
-		"drift resolve c07u31 reimage --reason r":                 {"resolve-node-drift", `{"reason":"r","resolution":"reimage"}`},
-		"drift acknowledge " + findingID + " --reason r":          {"acknowledge-finding", `{"reason":"r"}`},
-		"reconcile --site dc1":                                    {"run-reconciliation", `{"site_id":"` + siteID + `"}`},
-		"reconcile --site dc1 --dry-run --full --reason r":        {"run-reconciliation", `{"dry_run":true,"full":true,"reason":"r","site_id":"` + siteID + `"}`},
-		"reconcile confirm --site dc1 --reason r":                 {"decide-reconciliation-breaker", `{"decision":"confirm","node_ids":["` + nodeID + `","` + otherNodeID + `"],"reason":"r"}`},
-		"reconcile dismiss --site " + siteID + " --reason outage": {"decide-reconciliation-breaker", `{"decision":"dismiss","node_ids":["` + nodeID + `","` + otherNodeID + `"],"reason":"outage"}`},
+		"drift resolve c07u31 acknowledge --reason r": {
+			"resolve-node-drift",
+			`{"reason":"r","resolution":"acknowledge"}`,
+		},
+		"drift resolve c07u31 adopt --reason r": {
+			"resolve-node-drift",
+			`{"reason":"r","resolution":"adopt_observed"}`,
+		},
+		"drift resolve c07u31 quarantine --reason r": {
+			"resolve-node-drift",
+			`{"reason":"r","resolution":"quarantine"}`,
+		},
+		"drift resolve c07u31 return-to-service --reason r": {
+			"resolve-node-drift",
+			`{"reason":"r","resolution":"return_to_service"}`,
+		},
+		"drift resolve c07u31 reimage --reason r": {
+			"resolve-node-drift",
+			`{"reason":"r","resolution":"reimage"}`,
+		},
+		"drift acknowledge " + findingID + " --reason r": {"acknowledge-finding", `{"reason":"r"}`},
+		"reconcile --site dc1":                           {"run-reconciliation", `{"site_id":"` + siteID + `"}`},
+		"reconcile --site dc1 --dry-run --full --reason r": {
+			"run-reconciliation",
+			`{"dry_run":true,"full":true,"reason":"r","site_id":"` + siteID + `"}`,
+		},
+		"reconcile confirm --site dc1 --reason r": {
+			"decide-reconciliation-breaker",
+			`{"decision":"confirm","node_ids":["` + nodeID + `","` + otherNodeID + `"],"reason":"r"}`,
+		},
+		"reconcile dismiss --site " + siteID + " --reason outage": {
+			"decide-reconciliation-breaker",
+			`{"decision":"dismiss","node_ids":["` + nodeID + `","` + otherNodeID + `"],"reason":"outage"}`,
+		},
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
@@ -53,9 +77,10 @@ func TestReconciliationMisused(t *testing.T) {
 		"drift resolve c07u31":                         "missing RESOLUTION",
 		"drift resolve c07u31 reimage":                 "--reason is required",
 		"drift resolve c07u31 adopt_observed --reason": "flag needs an argument",
-		"drift resolve c07u31 forget --reason r":       "use one of: acknowledge, adopt, quarantine, return-to-service, reimage",
-		"drift acknowledge " + findingID:               "--reason is required",
-		"drift acknowledge c07u31 --reason r":          "is not the id of a finding",
+		"drift resolve c07u31 forget --reason r": "use one of: acknowledge, adopt, quarantine, return-to-service, " +
+			"reimage",
+		"drift acknowledge " + findingID:      "--reason is required",
+		"drift acknowledge c07u31 --reason r": "is not the id of a finding",
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
@@ -73,7 +98,8 @@ func TestReconciliationMisused(t *testing.T) {
 // The exit code says whether MAAS was heard, and whether what was asked for was done.
 func TestRunsThatDoNotSucceed(t *testing.T) {
 	ended := func(outcome, trouble string) http.HandlerFunc {
-		return answer(200, strings.Replace(runWaits, `"requested_at"`, `"ended_at":"2026-03-04T05:06:30Z","outcome":"`+outcome+`",`+trouble+`"requested_at"`, 1))
+		return answer(200, strings.Replace(runWaits, `"requested_at"`, `"ended_at":"2026-03-04T05:06:30Z","outcome":"`+
+			outcome+`",`+trouble+`"requested_at"`, 1))
 	}
 	trouble := `"error":{"code":"not_proven_healthy","message":"its agent was not heard of","remedy":"put that right"},`
 	for _, c := range []struct {
@@ -90,12 +116,16 @@ func TestRunsThatDoNotSucceed(t *testing.T) {
 		{"reconcile --site dc1", ended("of_a_newer_release", ""), failure.Unsuccessful, "of_a_newer_release"},
 		{"drift resolve c07u31 return-to-service --reason r", ended("informed", ""), failure.OK, "c07u31 is back in service"},
 		{"drift resolve c07u31 reimage --reason r", ended("informed", ""), failure.OK, "gpuaas decommission watch c07u31"},
-		{"drift resolve c07u31 return-to-service --reason r", ended("refused", trouble), failure.Unsuccessful, "its agent was not heard of"},
+		{
+			"drift resolve c07u31 return-to-service --reason r", ended("refused", trouble), failure.Unsuccessful,
+			"its agent was not heard of",
+		},
 	} {
 		f := newFakeAPI(t)
 		f.on("get-reconciliation-run", answer(200, runWaits), c.answer)
 		got := signedIn(t, f).run(strings.Fields(c.args)...)
-		if got.exit != c.exit || !strings.Contains(got.err, c.mention) || c.exit != failure.OK && strings.Contains(got.err, "back in service") {
+		if got.exit != c.exit || !strings.Contains(got.err, c.mention) || c.exit != failure.OK &&
+			strings.Contains(got.err, "back in service") {
 			t.Errorf("%s: %+v, want %d %q", c.args, got, c.exit, c.mention)
 		}
 	}
@@ -107,14 +137,18 @@ func TestRunsAreNotWaitedForWithoutEnd(t *testing.T) {
 	b := signedIn(t, f)
 	at := now()
 	b.around.Now = func() time.Time { at = at.Add(time.Minute); return at }
-	if got := b.run("reconcile", "--site", "dc1", "--timeout", "3m"); got.exit != failure.Unavailable || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
+	if got := b.run("reconcile", "--site", "dc1", "--timeout", "3m"); got.exit != failure.Unavailable ||
+		!strings.Contains(got.err, "gpuaas reconcile show "+runID) {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("reconcile", "--site", "dc1", "--no-wait"); got.exit != failure.OK || !strings.Contains(got.stdout, "under way") || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
+	if got := b.run("reconcile", "--site", "dc1", "--no-wait"); got.exit != failure.OK ||
+		!strings.Contains(got.stdout, "under way") || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
 		t.Errorf("%+v", got)
 	}
-	f.on("run-reconciliation", refuse(409, "site_disabled", "the site dc1 is disabled", "enable it: gpuaas site enable dc1"))
-	if got := b.run("reconcile", "--site", "dc1"); got.exit != failure.Conflict || !strings.Contains(got.err, "gpuaas site enable dc1") {
+	f.on("run-reconciliation", refuse(409, "site_disabled", "the site dc1 is disabled",
+		"enable it: gpuaas site enable dc1"))
+	if got := b.run("reconcile", "--site", "dc1"); got.exit != failure.Conflict ||
+		!strings.Contains(got.err, "gpuaas site enable dc1") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -147,11 +181,15 @@ func TestReconciliationAsks(t *testing.T) {
 // A breaker that opens after the look is not decided unseen.
 func TestADecisionWithoutAnOpenBreakerNamesNoNode(t *testing.T) {
 	f := newFakeAPI(t)
-	f.on("get-reconciliation-status", answer(200, `{"totals":{"nodes":40,"ok":40,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[{`+siteStatePart+`,"state":"ok"}]}`))
-	f.on("decide-reconciliation-breaker", refuse(409, "breaker_changed", "the circuit breaker of dc1 holds back other nodes", "look at its nodes: gpuaas reconcile status --site dc1"))
+	f.on("get-reconciliation-status", answer(200,
+		`{"totals":{"nodes":40,"ok":40,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[{`+siteStatePart+
+			`,"state":"ok"}]}`))
+	f.on("decide-reconciliation-breaker", refuse(409, "breaker_changed",
+		"the circuit breaker of dc1 holds back other nodes", "look at its nodes: gpuaas reconcile status --site dc1"))
 	got := signedIn(t, f).run("reconcile", "confirm", "--site", "dc1", "--reason", "r")
 	calls := f.received()
-	if sent := calls[len(calls)-1].body; sent != `{"decision":"confirm","node_ids":[],"reason":"r"}` || got.exit != failure.Conflict || !strings.Contains(got.err, "gpuaas reconcile status --site dc1") {
+	if sent := calls[len(calls)-1].body; sent != `{"decision":"confirm","node_ids":[],"reason":"r"}` ||
+		got.exit != failure.Conflict || !strings.Contains(got.err, "gpuaas reconcile status --site dc1") {
 		t.Errorf("sent %s (%+v)", sent, got)
 	}
 }
@@ -159,7 +197,8 @@ func TestADecisionWithoutAnOpenBreakerNamesNoNode(t *testing.T) {
 // What somebody does already is no advice.
 func TestDriftShowDoesNotAdviseItself(t *testing.T) {
 	f := newFakeAPI(t)
-	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
+	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+
+		`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
 		`"drifted":true,"findings":[],"history":[],"advice":[{"command":"gpuaas drift show c07u31","what":"what MAAS showed"},{"command":"gpuaas drift show c07u32","what":"the other node"},`+
 		`{"what":"Look at the machine on site"}]}`))
 	b := signedIn(t, f)
@@ -170,7 +209,8 @@ func TestDriftShowDoesNotAdviseItself(t *testing.T) {
 	if got := b.run("drift", "show", "c07u31", "-o", "json"); !strings.Contains(got.stdout, "gpuaas drift show c07u31") {
 		t.Errorf("%+v", got)
 	}
-	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
+	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+
+		`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
 		`"drifted":true,"findings":[],"history":[],"advice":[{"command":"gpuaas drift show c07u31","what":"what MAAS showed"}]}`))
 	if got := b.run("drift", "show", "c07u31"); strings.Contains(got.stdout, "what you can do") {
 		t.Errorf("%+v", got)
@@ -183,7 +223,8 @@ func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
 		for n := range nodes {
 			list = append(list, fmt.Sprintf(`{"node_id":"%s","hostname":"c07u%02d"}`, nodeID, n))
 		}
-		return `{"totals":{"nodes":40,"ok":35,"drifted":4,"unreconciled":1,"stale_sites":0},"sites":[{` + siteStatePart + `,"state":"breaker_open","remedy":"gpuaas reconcile status --site dc1",` +
+		return `{"totals":{"nodes":40,"ok":35,"drifted":4,"unreconciled":1,"stale_sites":0},"sites":[{` + siteStatePart +
+			`,"state":"breaker_open","remedy":"gpuaas reconcile status --site dc1",` +
 			`"breaker":{"since":"2026-03-04T05:06:07Z","nodes":[` + strings.Join(list, ",") + `]` + confirmed + `}}]}`
 	}
 	decide := "gpuaas reconcile confirm --site dc1 --reason …; if not: gpuaas reconcile dismiss --site dc1 --reason …\n"
@@ -191,9 +232,13 @@ func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
 		answer      string
 		want, never []string
 	}{
-		"few":       {open(20, ""), []string{"\nc07u00 ", "\nc07u19 ", decide}, []string{" more"}},
-		"many":      {open(23, ""), []string{"\nc07u00 ", "\nc07u19 ", "\nand 3 more", decide}, []string{"c07u20"}},
-		"confirmed": {open(2, `,"confirmed_at":"2026-03-04T05:07:07Z"`), []string{"c07u01", "gpuaas reconcile runs --site dc1\n"}, []string{"dismiss"}},
+		"few":  {open(20, ""), []string{"\nc07u00 ", "\nc07u19 ", decide}, []string{" more"}},
+		"many": {open(23, ""), []string{"\nc07u00 ", "\nc07u19 ", "\nand 3 more", decide}, []string{"c07u20"}},
+		"confirmed": {
+			open(2, `,"confirmed_at":"2026-03-04T05:07:07Z"`),
+			[]string{"c07u01", "gpuaas reconcile runs --site dc1\n"},
+			[]string{"dismiss"},
+		},
 	} {
 		f := newFakeAPI(t)
 		f.on("get-reconciliation-status", answer(200, c.answer))
@@ -209,7 +254,8 @@ func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
 				t.Errorf("%s: %q in %s", name, w, got.stdout)
 			}
 		}
-		if got := b.run("reconcile", "status", "--site", "dc1", "-o", "json"); got.exit != failure.OK || !json.Valid([]byte(got.stdout)) {
+		if got := b.run("reconcile", "status", "--site", "dc1", "-o", "json"); got.exit != failure.OK ||
+			!json.Valid([]byte(got.stdout)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -218,9 +264,11 @@ func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
 func TestDriftWithoutFindings(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("list-drift", pageOf())
-	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
+	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+
+		`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
 		`"drifted":false,"findings":[],"advice":[],"history":[]}`))
-	f.on("get-reconciliation-status", answer(200, `{"totals":{"nodes":0,"ok":0,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[]}`))
+	f.on("get-reconciliation-status", answer(200,
+		`{"totals":{"nodes":0,"ok":0,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[]}`))
 	b := signedIn(t, f)
 	if got := b.run("drift"); got.exit != failure.OK || got.stdout != "" || !strings.Contains(got.err, "nothing drifts") {
 		t.Errorf("%+v", got)
@@ -228,7 +276,9 @@ func TestDriftWithoutFindings(t *testing.T) {
 	if got := b.run("drift", "-o", "json"); got.exit != failure.OK || got.stdout != "[]\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("drift", "show", "c07u31"); got.exit != failure.OK || !strings.HasPrefix(got.stdout, "c07u31 at dc1 is as it should be.\n") || !strings.Contains(got.stdout, "looked at      never") {
+	if got := b.run("drift", "show", "c07u31"); got.exit != failure.OK ||
+		!strings.HasPrefix(got.stdout, "c07u31 at dc1 is as it should be.\n") ||
+		!strings.Contains(got.stdout, "looked at      never") {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("reconcile", "status"); got.exit != failure.OK || !strings.Contains(got.err, "there are no sites") {

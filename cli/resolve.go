@@ -22,7 +22,8 @@ func (s *session) tenantID(name string) (types.UUID, error) {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas tenant list", "there is no tenant %q, or you may not see it", name)
+		return types.UUID{}, failure.Missing("see which there are: gpuaas tenant list",
+			"there is no tenant %q, or you may not see it", name)
 	}
 	return t.OrgId, nil
 }
@@ -39,7 +40,8 @@ func (c *scope) addTenant(cmd *cobra.Command) {
 }
 
 func (c *scope) addProject(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.project, "project", "", "the project: its id, TENANT/PROJECT by slugs, or its slug with --tenant")
+	cmd.Flags().StringVar(&c.project, "project", "",
+		"the project: its id, TENANT/PROJECT by slugs, or its slug with --tenant")
 	c.addTenant(cmd)
 }
 
@@ -59,7 +61,8 @@ func (s *session) projectID(c scope) (types.UUID, error) {
 		tenant, slug = before, after
 	}
 	if tenant == "" {
-		return types.UUID{}, failure.Misuse(s.Cmd, "%q is the project of which tenant? Use its id, TENANT/%s, or --tenant", c.project, c.project)
+		return types.UUID{}, failure.Misuse(s.Cmd, "%q is the project of which tenant? Use its id, TENANT/%s, or --tenant",
+			c.project, c.project)
 	}
 	org, err := s.tenantID(tenant)
 	if err != nil {
@@ -70,7 +73,8 @@ func (s *session) projectID(c scope) (types.UUID, error) {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas project list --tenant "+tenant, "tenant %q has no project %q, or you may not see it", tenant, slug)
+		return types.UUID{}, failure.Missing("see which there are: gpuaas project list --tenant "+tenant,
+			"tenant %q has no project %q, or you may not see it", tenant, slug)
 	}
 	return p.ProjectId, nil
 }
@@ -89,12 +93,14 @@ func (s *session) userID(name string) (types.UUID, error) {
 	if !strings.Contains(name, "@") {
 		return types.UUID{}, failure.Misuse(s.Cmd, "%q is neither the id nor the e-mail address of a person", name)
 	}
-	u, ok, err := listing.Find(s.usersWith(name), func(u apiclient.IdentityUserView) bool { return strings.EqualFold(u.Email, name) })
+	u, ok, err := listing.Find(s.usersWith(name),
+		func(u apiclient.IdentityUserView) bool { return strings.EqualFold(u.Email, name) })
 	if err != nil {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see who there is: gpuaas user list; invite them: gpuaas user create "+name, "nobody has the address %q", name)
+		return types.UUID{}, failure.Missing("see who there is: gpuaas user list; invite them: gpuaas user create "+name,
+			"nobody has the address %q", name)
 	}
 	return u.UserId, nil
 }
@@ -114,18 +120,21 @@ func (s *session) serviceAccountID(project types.UUID, name string) (types.UUID,
 	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
-	a, ok, err := listing.Find(s.serviceAccountsOf(project), func(a apiclient.IdentityServiceAccountView) bool { return a.Name == name })
+	a, ok, err := listing.Find(s.serviceAccountsOf(project),
+		func(a apiclient.IdentityServiceAccountView) bool { return a.Name == name })
 	if err != nil {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, failure.Missing("see which there are: gpuaas service-account list --project "+project.String(), "the project has no service account %q", name)
+		return types.UUID{}, failure.Missing("see which there are: gpuaas service-account list --project "+project.String(),
+			"the project has no service account %q", name)
 	}
 	return a.ServiceAccountId, nil
 }
 
 func (s *session) serviceAccountsOf(project types.UUID) func(listing.Page) (apiclient.Answer, error) {
 	return func(p listing.Page) (apiclient.Answer, error) {
-		return s.API.ListServiceAccountsWithResponse(s.Ctx, project, &apiclient.ListServiceAccountsParams{Cursor: p.Cursor, PageSize: p.Size})
+		return s.API.ListServiceAccountsWithResponse(s.Ctx, project,
+			&apiclient.ListServiceAccountsParams{Cursor: p.Cursor, PageSize: p.Size})
 	}
 }

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 			defer stop()
 			os.Exit(Main(ctx, Program{
-				Version: "1.2.3", Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(), Server: serverCommands(),
+				Version: "1.2.3", Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(),
+				Server: serverCommands(),
 			}))
 		},
 	})

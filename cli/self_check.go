@@ -47,22 +47,28 @@ func (a *app) selfCheckCommand() *cobra.Command {
 	},
 		a.selfCheckRunCommand(),
 		a.verb(verb{
-			use: "list", short: "List self-checks, newest first", aliases: []string{"ls"}, operations: []string{"list-self-checks"},
+			use: "list", short: "List self-checks, newest first", aliases: []string{"ls"},
+			operations: []string{"list-self-checks"},
 			flags: func(cmd *cobra.Command) action {
 				status := cmd.Flags().String("status", "", "only those that are so: pending, running, passed, failed or cancelled")
 				frame.Complete(cmd, "status", "pending", "running", "passed", "failed", "cancelled")
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.SelfCheck]{Columns: a.selfCheckColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListSelfChecksWithResponse(s.Ctx, &apiclient.ListSelfChecksParams{
-							Cursor: p.Cursor, PageSize: p.Size, Status: frame.GivenAs[apiclient.ListSelfChecksParamsStatus](s.Session, "status", status),
-						})
-					}})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SelfCheck]{
+						Columns: a.selfCheckColumns(),
+						Fetch: func(p listing.Page) (apiclient.Answer, error) {
+							return s.API.ListSelfChecksWithResponse(s.Ctx, &apiclient.ListSelfChecksParams{
+								Cursor: p.Cursor, PageSize: p.Size, Status: frame.GivenAs[apiclient.ListSelfChecksParamsStatus](s.Session,
+									"status", status),
+							})
+						},
+					})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "get ID", short: "Show a self-check and its steps", args: frame.Exactly("ID"), operations: []string{"get-self-check"},
+			use: "get ID", short: "Show a self-check and its steps", args: frame.Exactly("ID"),
+			operations: []string{"get-self-check"},
 			run: func(s *session, args []string) error {
 				id, err := s.IDOf("a self-check", args[0])
 				if err != nil {
@@ -87,8 +93,9 @@ func (a *app) selfCheckCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.selfCheckColumns())(s.API.CancelSelfCheckWithResponse(s.Ctx, id, &apiclient.CancelSelfCheckParams{},
-						apiclient.SelfcheckCancellation{Reason: *reason}))
+					return frame.Show(s.Session, a.selfCheckColumns())(
+						s.API.CancelSelfCheckWithResponse(s.Ctx, id, &apiclient.CancelSelfCheckParams{},
+							apiclient.SelfcheckCancellation{Reason: *reason}))
 				}
 			},
 		}),
@@ -134,7 +141,8 @@ func (s *session) runSelfCheck(w watch.Waiting) error {
 		}
 	}
 	if status := ended.Value.Status; status != apiclient.SelfCheckStatusPassed {
-		return failure.New(failure.Unsuccessful, "self_check_"+string(status), "see its steps: gpuaas self-check get "+id.String(),
+		return failure.New(failure.Unsuccessful, "self_check_"+string(status), "see its steps: gpuaas self-check get "+
+			id.String(),
 			"the self-check ended as %s", status)
 	}
 	return nil

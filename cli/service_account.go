@@ -33,7 +33,8 @@ func (a *app) serviceAccountCommand() *cobra.Command {
 	},
 		a.serviceAccountCreateCommand(),
 		a.verb(verb{
-			use: "list", short: "List the service accounts of a project", aliases: []string{"ls"}, operations: []string{"list-service-accounts"},
+			use: "list", short: "List the service accounts of a project", aliases: []string{"ls"},
+			operations: []string{"list-service-accounts"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addProject(cmd)
@@ -43,22 +44,29 @@ func (a *app) serviceAccountCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityServiceAccountView]{Columns: a.serviceAccountColumns(), Fetch: s.serviceAccountsOf(project)})
+					return listing.Print(s.Session, f,
+						listing.Listing[apiclient.IdentityServiceAccountView]{
+							Columns: a.serviceAccountColumns(),
+							Fetch:   s.serviceAccountsOf(project),
+						})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "get ACCOUNT", short: "Show a service account", args: frame.Exactly("ACCOUNT"), operations: []string{"get-service-account"},
+			use: "get ACCOUNT", short: "Show a service account", args: frame.Exactly("ACCOUNT"),
+			operations: []string{"get-service-account"},
 			flags: accountVerb(func(s *session, project, id types.UUID) error {
 				return frame.Show(s.Session, a.serviceAccountColumns())(s.API.GetServiceAccountWithResponse(s.Ctx, project, id))
 			}),
 		}),
 		a.serviceAccountUpdateCommand(),
 		a.verb(verb{
-			use: "delete ACCOUNT", short: "Delete a service account and its tokens", aliases: []string{"rm"}, args: frame.Exactly("ACCOUNT"),
+			use: "delete ACCOUNT", short: "Delete a service account and its tokens", aliases: []string{"rm"},
+			args:       frame.Exactly("ACCOUNT"),
 			operations: []string{"delete-service-account"},
 			flags: accountVerb(func(s *session, project, id types.UUID) error {
-				return frame.Done(s.Session, "service account %s is deleted", id)(s.API.DeleteServiceAccountWithResponse(s.Ctx, project, id, &apiclient.DeleteServiceAccountParams{}))
+				return frame.Done(s.Session, "service account %s is deleted", id)(
+					s.API.DeleteServiceAccountWithResponse(s.Ctx, project, id, &apiclient.DeleteServiceAccountParams{}))
 			}),
 		}),
 	)
@@ -91,8 +99,9 @@ func (s *session) account(c scope, name string) (project, id types.UUID, err err
 
 func (a *app) serviceAccountCreateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "create NAME", short: "Create a service account in a project", args: frame.Exactly("NAME"), operations: []string{"create-service-account"},
-		example: "  gpuaas service-account create ci --project acme/training --role project_member",
+		use: "create NAME", short: "Create a service account in a project", args: frame.Exactly("NAME"),
+		operations: []string{"create-service-account"},
+		example:    "  gpuaas service-account create ci --project acme/training --role project_member",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
@@ -105,8 +114,9 @@ func (a *app) serviceAccountCreateCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.serviceAccountColumns())(s.API.CreateServiceAccountWithResponse(s.Ctx, project, &apiclient.CreateServiceAccountParams{},
-					apiclient.IdentityNewServiceAccountBody{Name: args[0], Role: apiclient.IdentityNewServiceAccountBodyRole(*role)}))
+				return frame.Show(s.Session, a.serviceAccountColumns())(
+					s.API.CreateServiceAccountWithResponse(s.Ctx, project, &apiclient.CreateServiceAccountParams{},
+						apiclient.IdentityNewServiceAccountBody{Name: args[0], Role: apiclient.IdentityNewServiceAccountBodyRole(*role)}))
 			}
 		},
 	})
@@ -141,7 +151,9 @@ func (a *app) updateServiceAccount(s *session, c scope, name string, role *strin
 	if err != nil {
 		return err
 	}
-	body := apiclient.IdentityServiceAccountChangeBody{Role: frame.GivenAs[apiclient.IdentityServiceAccountChangeBodyRole](s.Session, "role", role)}
+	body := apiclient.IdentityServiceAccountChangeBody{
+		Role: frame.GivenAs[apiclient.IdentityServiceAccountChangeBodyRole](s.Session, "role", role),
+	}
 	if disabled != nil {
 		body.Status = frame.Ptr(apiclient.IdentityServiceAccountChangeBodyStatusActive)
 		if *disabled {

@@ -21,7 +21,10 @@ func (a *app) signerColumns() []table.Column[apiclient.SignerView] {
 		{Title: "SIGNS SINCE", Text: func(v signer) string { return a.Whenever(v.EffectiveAt) }},
 		{Title: "RETIRES", Text: func(v signer) string { return a.Whenever(v.RetiresAt) }},
 		{Title: "WAITING FOR", Text: func(v signer) string { return a.waitingFor(v.WaitingFor) }},
-		{Title: "SINCE VERIFIER SET", Text: func(v signer) string { return strconv.FormatInt(v.VerifierVersion, 10) }, Detail: true},
+		{
+			Title: "SINCE VERIFIER SET", Text: func(v signer) string { return strconv.FormatInt(v.VerifierVersion, 10) },
+			Detail: true,
+		},
 		{Title: "ENDED", Text: func(v signer) string { return a.Whenever(v.FinishedAt) }, Detail: true},
 	}
 }
@@ -51,13 +54,17 @@ func (a *app) signerCommand() *cobra.Command {
 			"stays acceptable for a grace period, in which one can go back to it.",
 	},
 		a.verb(verb{
-			use: "list", short: "List the signers, newest first, with what they wait for", aliases: []string{"ls"}, operations: []string{"list-signers"},
+			use: "list", short: "List the signers, newest first, with what they wait for", aliases: []string{"ls"},
+			operations: []string{"list-signers"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 20)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.SignerView]{Columns: a.signerColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListSignersWithResponse(s.Ctx, &apiclient.ListSignersParams{Cursor: p.Cursor, PageSize: p.Size})
-					}})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SignerView]{
+						Columns: a.signerColumns(),
+						Fetch: func(p listing.Page) (apiclient.Answer, error) {
+							return s.API.ListSignersWithResponse(s.Ctx, &apiclient.ListSignersParams{Cursor: p.Cursor, PageSize: p.Size})
+						},
+					})
 				}
 			},
 		}),
@@ -69,7 +76,8 @@ func (a *app) signerCommand() *cobra.Command {
 					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.signerColumns())(s.API.RotateSignerWithResponse(s.Ctx, &apiclient.RotateSignerParams{}, b.body(s)))
+					return frame.Show(s.Session, a.signerColumns())(
+						s.API.RotateSignerWithResponse(s.Ctx, &apiclient.RotateSignerParams{}, b.body(s)))
 				}
 			},
 		}),
@@ -81,19 +89,23 @@ func (a *app) signerCommand() *cobra.Command {
 					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.signerColumns())(s.API.RollbackSignerWithResponse(s.Ctx, &apiclient.RollbackSignerParams{}, apiclient.SignerReasonBody{Reason: *reason}))
+					return frame.Show(s.Session, a.signerColumns())(
+						s.API.RollbackSignerWithResponse(s.Ctx, &apiclient.RollbackSignerParams{},
+							apiclient.SignerReasonBody{Reason: *reason}))
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "revoke SIGNER", short: "Take all trust from a signer at once", args: frame.Exactly("SIGNER"), operations: []string{"revoke-signer"},
+			use: "revoke SIGNER", short: "Take all trust from a signer at once", args: frame.Exactly("SIGNER"),
+			operations: []string{"revoke-signer"},
 			flags: func(cmd *cobra.Command) action {
 				b := addForceFlags(cmd)
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.signerColumns())(s.API.RevokeSignerWithResponse(s.Ctx, args[0], &apiclient.RevokeSignerParams{}, b.body(s)))
+					return frame.Show(s.Session, a.signerColumns())(
+						s.API.RevokeSignerWithResponse(s.Ctx, args[0], &apiclient.RevokeSignerParams{}, b.body(s)))
 				}
 			},
 		}),
@@ -108,7 +120,8 @@ type forceFlags struct {
 func addForceFlags(cmd *cobra.Command) *forceFlags {
 	v := &forceFlags{}
 	cmd.Flags().StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
-	cmd.Flags().BoolVar(&v.force, "force", false, "do not wait for nodes; those that know no signer but a revoked one need a recovery token")
+	cmd.Flags().BoolVar(&v.force, "force", false,
+		"do not wait for nodes; those that know no signer but a revoked one need a recovery token")
 	return v
 }
 

@@ -30,7 +30,10 @@ func (a *app) siteColumns() []table.Column[apiclient.SiteView] {
 		{Title: "BMC CREDENTIALS", Text: func(v site) string { return a.credential(v.Power) }, Detail: true},
 		{Title: "DEPLOY PASSWORD", Text: func(v site) string { return a.credential(v.DeployPassword) }, Detail: true},
 		{Title: "CA", Text: func(v site) string { return yes(v.CaCertificate != "") }, Detail: true},
-		{Title: "ALLOWED NETWORKS", Text: func(v site) string { return cmp.Or(strings.Join(v.AllowedNetworks, " "), "any") }, Detail: true},
+		{
+			Title: "ALLOWED NETWORKS", Text: func(v site) string { return cmp.Or(strings.Join(v.AllowedNetworks, " "), "any") },
+			Detail: true,
+		},
 		{Title: "PXE INTERFACE", Text: func(v site) string { return v.PxeIface }, Detail: true},
 		{Title: "PXE VLAN", Text: func(v site) string { return strconv.Itoa(int(v.PxeVlanVid)) }, Detail: true},
 		{Title: "NODE PXE INTERFACE", Text: func(v site) string { return v.NodePxeIface }, Detail: true},
@@ -86,11 +89,14 @@ func (a *app) siteCommand() *cobra.Command {
 		}),
 		a.siteUpdateCommand(),
 		a.siteStatusCommand("enable", "Let a site take new work again", apiclient.SiteChangeBodyStatusActive),
-		a.siteStatusCommand("disable", "Let a site take no new work; running work finishes", apiclient.SiteChangeBodyStatusDisabled),
+		a.siteStatusCommand("disable", "Let a site take no new work; running work finishes",
+			apiclient.SiteChangeBodyStatusDisabled),
 		a.verb(verb{
-			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE"), operations: []string{"delete-maas-site"},
+			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE"),
+			operations: []string{"delete-maas-site"},
 			run: siteVerb(func(s *session, id types.UUID) error {
-				return frame.Done(s.Session, "site %s is deleted", id)(s.API.DeleteMaasSiteWithResponse(s.Ctx, id, &apiclient.DeleteMaasSiteParams{}))
+				return frame.Done(s.Session, "site %s is deleted", id)(
+					s.API.DeleteMaasSiteWithResponse(s.Ctx, id, &apiclient.DeleteMaasSiteParams{}))
 			}),
 		}),
 		a.siteDoctorCommand(),
@@ -146,11 +152,14 @@ func addSiteFlags(cmd *cobra.Command) *siteFlags {
 	f.Int32Var(&v.vlan, "pxe-vlan", 0, "VLAN of the PXE network; 0 when untagged")
 	f.StringVar(&v.nodePXEIface, "node-pxe-iface", "", "interface of the nodes on the PXE network")
 	f.StringVar(&v.deployUser, "deploy-user", "", "account that deployed machines are reached by (default hpcadmin)")
-	f.StringVar(&v.deployIface, "deploy-ssh-iface", "", "interface that deployed machines are reached over (default eno8303)")
-	f.StringSliceVar(&v.dns, "dns", nil, "DNS server that MAAS must forward to; may be repeated (default 1.1.1.1, 8.8.8.8)")
+	f.StringVar(&v.deployIface, "deploy-ssh-iface", "",
+		"interface that deployed machines are reached over (default eno8303)")
+	f.StringSliceVar(&v.dns, "dns", nil,
+		"DNS server that MAAS must forward to; may be repeated (default 1.1.1.1, 8.8.8.8)")
 	f.Int32Var(&v.parallel, "max-parallel", 0, "machines in work at once, over all batches (default 20)")
-	f.StringVar(&v.syncHTTP, "hw-sync-http", "", "what vouches for the program that machines fetch over plain HTTP and run as root: "+
-		"pinned (its digest) or accepted (nothing) (default pinned)")
+	f.StringVar(&v.syncHTTP, "hw-sync-http", "",
+		"what vouches for the program that machines fetch over plain HTTP and run as root: "+
+			"pinned (its digest) or accepted (nothing) (default pinned)")
 	_ = cmd.MarkFlagFilename("ca-file") // it was defined above
 	return v
 }
@@ -169,8 +178,10 @@ func (v *siteFlags) ca(s *session) (*string, error) {
 
 func (a *app) siteCreateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "create NAME", short: "Create a site and its profile \"default\"", args: frame.Exactly("NAME"), operations: []string{"create-maas-site"},
-		example: "  gpuaas site create dc1 --region eu-1 --url http://maas.example:5240/MAAS --pxe-iface ens19 --node-pxe-iface eno8303 --pxe-vlan 46",
+		use: "create NAME", short: "Create a site and its profile \"default\"", args: frame.Exactly("NAME"),
+		operations: []string{"create-maas-site"},
+		example: "  gpuaas site create dc1 --region eu-1 --url http://maas.example:5240/MAAS --pxe-iface ens19 " +
+			"--node-pxe-iface eno8303 --pxe-vlan 46",
 		flags: func(cmd *cobra.Command) action {
 			v := addSiteFlags(cmd)
 			return func(s *session, args []string) error {
@@ -181,13 +192,18 @@ func (a *app) siteCreateCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.siteColumns())(s.API.CreateMaasSiteWithResponse(s.Ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
-					Name: args[0], RegionCode: v.region, ApiBaseUrl: v.url, CaCertificate: ca, AllowedNetworks: frame.Given(s.Session, "allow-network", &v.networks),
-					PxeIface: v.pxeIface, PxeVlanVid: v.vlan, NodePxeIface: v.nodePXEIface, DeployUser: frame.Given(s.Session, "deploy-user", &v.deployUser),
-					DeploySshIface: frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: frame.Given(s.Session, "dns", &v.dns),
-					MaxParallel: frame.Given(s.Session, "max-parallel", &v.parallel),
-					HwSyncHttp:  frame.Given(s.Session, "hw-sync-http", frame.Ptr(apiclient.SiteNewBodyHwSyncHttp(v.syncHTTP))),
-				}))
+				return frame.Show(s.Session, a.siteColumns())(
+					s.API.CreateMaasSiteWithResponse(s.Ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
+						Name: args[0], RegionCode: v.region, ApiBaseUrl: v.url, CaCertificate: ca,
+						AllowedNetworks: frame.Given(s.Session, "allow-network", &v.networks),
+						PxeIface:        v.pxeIface, PxeVlanVid: v.vlan, NodePxeIface: v.nodePXEIface,
+						DeployUser:         frame.Given(s.Session, "deploy-user", &v.deployUser),
+						DeploySshIface:     frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface),
+						UpstreamDnsServers: frame.Given(s.Session, "dns", &v.dns),
+						MaxParallel:        frame.Given(s.Session, "max-parallel", &v.parallel),
+						HwSyncHttp: frame.Given(s.Session, "hw-sync-http",
+							frame.Ptr(apiclient.SiteNewBodyHwSyncHttp(v.syncHTTP))),
+					}))
 			}
 		},
 	})
@@ -195,13 +211,16 @@ func (a *app) siteCreateCommand() *cobra.Command {
 
 func (a *app) siteUpdateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "update SITE", short: "Change a site", args: frame.Exactly("SITE"), operations: []string{"get-maas-site", "update-maas-site"},
-		long: "After a change of --url the MAAS token must be written again: it is sent nowhere but where it was checked.",
+		use: "update SITE", short: "Change a site", args: frame.Exactly("SITE"),
+		operations: []string{"get-maas-site", "update-maas-site"},
+		long: "After a change of --url the MAAS token must be written again: it is sent nowhere but where it was " +
+			"checked.",
 		flags: func(cmd *cobra.Command) action {
 			v := addSiteFlags(cmd)
 			cmd.Flags().StringVar(&v.name, "name", "", "its new name")
 			return func(s *session, args []string) error {
-				if err := s.Anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface", "deploy-user",
+				if err := s.Anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface",
+					"deploy-user",
 					"deploy-ssh-iface", "dns", "max-parallel", "hw-sync-http"); err != nil {
 					return err
 				}
@@ -210,12 +229,18 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 					return err
 				}
 				return a.updateSite(s, args[0], apiclient.SiteChangeBody{
-					Name: frame.Given(s.Session, "name", &v.name), RegionCode: frame.Given(s.Session, "region", &v.region), ApiBaseUrl: frame.Given(s.Session, "url", &v.url), CaCertificate: ca,
-					AllowedNetworks: frame.Given(s.Session, "allow-network", &v.networks), PxeIface: frame.Given(s.Session, "pxe-iface", &v.pxeIface), PxeVlanVid: frame.Given(s.Session, "pxe-vlan", &v.vlan),
-					NodePxeIface: frame.Given(s.Session, "node-pxe-iface", &v.nodePXEIface), DeployUser: frame.Given(s.Session, "deploy-user", &v.deployUser),
-					DeploySshIface: frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: frame.Given(s.Session, "dns", &v.dns),
-					MaxParallel: frame.Given(s.Session, "max-parallel", &v.parallel),
-					HwSyncHttp:  frame.Given(s.Session, "hw-sync-http", frame.Ptr(apiclient.SiteChangeBodyHwSyncHttp(v.syncHTTP))),
+					Name: frame.Given(s.Session, "name", &v.name), RegionCode: frame.Given(s.Session, "region", &v.region),
+					ApiBaseUrl: frame.Given(s.Session, "url", &v.url), CaCertificate: ca,
+					AllowedNetworks:    frame.Given(s.Session, "allow-network", &v.networks),
+					PxeIface:           frame.Given(s.Session, "pxe-iface", &v.pxeIface),
+					PxeVlanVid:         frame.Given(s.Session, "pxe-vlan", &v.vlan),
+					NodePxeIface:       frame.Given(s.Session, "node-pxe-iface", &v.nodePXEIface),
+					DeployUser:         frame.Given(s.Session, "deploy-user", &v.deployUser),
+					DeploySshIface:     frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface),
+					UpstreamDnsServers: frame.Given(s.Session, "dns", &v.dns),
+					MaxParallel:        frame.Given(s.Session, "max-parallel", &v.parallel),
+					HwSyncHttp: frame.Given(s.Session, "hw-sync-http",
+						frame.Ptr(apiclient.SiteChangeBodyHwSyncHttp(v.syncHTTP))),
 				})
 			}
 		},
@@ -224,7 +249,8 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 
 func (a *app) siteStatusCommand(word, short string, status apiclient.SiteChangeBodyStatus) *cobra.Command {
 	return a.verb(verb{
-		use: word + " SITE", short: short, args: frame.Exactly("SITE"), operations: []string{"get-maas-site", "update-maas-site"},
+		use: word + " SITE", short: short, args: frame.Exactly("SITE"),
+		operations: []string{"get-maas-site", "update-maas-site"},
 		run: func(s *session, args []string) error {
 			return a.updateSite(s, args[0], apiclient.SiteChangeBody{Status: &status})
 		},
@@ -240,12 +266,14 @@ func (a *app) updateSite(s *session, name string, body apiclient.SiteChangeBody)
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, a.siteColumns())(s.API.UpdateMaasSiteWithResponse(s.Ctx, id, &apiclient.UpdateMaasSiteParams{IfMatch: frame.ETag(now.Version)}, body))
+	return frame.Show(s.Session, a.siteColumns())(
+		s.API.UpdateMaasSiteWithResponse(s.Ctx, id, &apiclient.UpdateMaasSiteParams{IfMatch: frame.ETag(now.Version)}, body))
 }
 
 func (a *app) siteDoctorCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "doctor SITE", short: "Look whether a site is ready for work", args: frame.Exactly("SITE"), operations: []string{"probe-maas-site"},
+		use: "doctor SITE", short: "Look whether a site is ready for work", args: frame.Exactly("SITE"),
+		operations: []string{"probe-maas-site"},
 		long: "Looks at everything that work on a site needs, and says what to do about what is not well.\n" +
 			"The exit code is 0 when all is well and 8 when something is not.",
 		run: func(s *session, args []string) error {
@@ -265,7 +293,8 @@ func (a *app) siteDoctorCommand() *cobra.Command {
 				return err
 			}
 			if !probe.Value.Ok {
-				return failure.New(failure.Unsuccessful, "site_unwell", "follow the remedies above, then look again", "the site %s is not ready for work", args[0])
+				return failure.New(failure.Unsuccessful, "site_unwell", "follow the remedies above, then look again",
+					"the site %s is not ready for work", args[0])
 			}
 			return nil
 		},

@@ -16,12 +16,14 @@ import (
 func (a *app) siteCredentialsCommand() *cobra.Command {
 	return a.noun(noun{use: "credentials", short: "What a site is entered with"},
 		a.verb(verb{
-			use: "set SITE", short: "Write credentials of a site", args: frame.Exactly("SITE"), operations: []string{"set-maas-site-credentials"},
+			use: "set SITE", short: "Write credentials of a site", args: frame.Exactly("SITE"),
+			operations: []string{"set-maas-site-credentials"},
 			long: "Secrets are read from files, - for standard input, never from the command line. They are kept in the\n" +
 				"secrets engine and cannot be read back. MAAS is asked before a token is kept: one that it does not\n" +
 				"accept as an administrator's is refused, and nothing is written.\n\n" +
 				"The file with BMC credentials holds one line: USER:PASSWORD.",
-			example: "  gpuaas site credentials set dc1 --maas-token-file token.txt --power-file bmc.txt --deploy-password-file -",
+			example: "  gpuaas site credentials set dc1 --maas-token-file token.txt --power-file bmc.txt " +
+				"--deploy-password-file -",
 			flags: func(cmd *cobra.Command) action {
 				f := cmd.Flags()
 				token := f.String("maas-token-file", "", "file with the API key of a MAAS administrator")
@@ -59,7 +61,8 @@ func (a *app) setCredentials(s *session, site, tokenFile, powerFile, deployFile 
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, a.siteColumns())(s.API.SetMaasSiteCredentialsWithResponse(s.Ctx, id, &apiclient.SetMaasSiteCredentialsParams{}, body))
+	return frame.Show(s.Session, a.siteColumns())(
+		s.API.SetMaasSiteCredentialsWithResponse(s.Ctx, id, &apiclient.SetMaasSiteCredentialsParams{}, body))
 }
 
 // secretLine is the one line of a file; nil when no file is named. What it
@@ -73,18 +76,21 @@ func (s *session) secretLine(file string) (*string, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, failure.New(failure.Usage, "secret_unreadable", "name a file that you can read, or - for standard input", "read secret: %v", err)
+			return nil, failure.New(failure.Usage, "secret_unreadable", "name a file that you can read, or - for standard input",
+				"read secret: %v", err)
 		}
 		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
 	b, err := io.ReadAll(io.LimitReader(in, longest+1))
 	if err != nil {
-		return nil, failure.New(failure.Usage, "secret_unreadable", "name a file that you can read, or - for standard input", "read secret: %v", err)
+		return nil, failure.New(failure.Usage, "secret_unreadable", "name a file that you can read, or - for standard input",
+			"read secret: %v", err)
 	}
 	line := strings.TrimRight(string(b), "\r\n")
 	if line == "" || len(line) > longest || strings.ContainsAny(line, "\r\n") {
-		return nil, failure.New(failure.Usage, "secret_unreadable", "the file must hold the secret on one line and nothing else", "%s does not hold one line", file)
+		return nil, failure.New(failure.Usage, "secret_unreadable",
+			"the file must hold the secret on one line and nothing else", "%s does not hold one line", file)
 	}
 	return &line, nil
 }
@@ -96,7 +102,8 @@ func (s *session) powerFile(file string) (*apiclient.SitePowerBody, error) {
 	}
 	user, pass, found := strings.Cut(*line, ":")
 	if !found || user == "" || pass == "" {
-		return nil, failure.New(failure.Usage, "secret_unreadable", "write it as one line: USER:PASSWORD", "%s does not hold BMC credentials", file)
+		return nil, failure.New(failure.Usage, "secret_unreadable", "write it as one line: USER:PASSWORD",
+			"%s does not hold BMC credentials", file)
 	}
 	return &apiclient.SitePowerBody{User: user, Pass: &pass}, nil
 }

@@ -49,38 +49,48 @@ func (a *app) siteOverrideCommand() *cobra.Command {
 			"its host name, else the default of the site.",
 	},
 		a.verb(verb{
-			use: "list SITE", short: "List the overrides of a site", aliases: []string{"ls"}, args: frame.Exactly("SITE"), operations: []string{"list-power-overrides"},
+			use: "list SITE", short: "List the overrides of a site", aliases: []string{"ls"}, args: frame.Exactly("SITE"),
+			operations: []string{"list-power-overrides"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 0)
 				return siteVerb(func(s *session, site types.UUID) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.SitePowerOverrideView]{Columns: a.overrideColumns(), Fetch: s.overridesOf(site)})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SitePowerOverrideView]{
+						Columns: a.overrideColumns(),
+						Fetch:   s.overridesOf(site),
+					})
 				})
 			},
 		}),
 		a.verb(verb{
-			use: "get SITE ID", short: "Show an override", args: frame.Exactly("SITE", "ID"), operations: []string{"get-power-override"},
+			use: "get SITE ID", short: "Show an override", args: frame.Exactly("SITE", "ID"),
+			operations: []string{"get-power-override"},
 			run: overrideVerb(func(s *session, site, id types.UUID) error {
 				return frame.Show(s.Session, a.overrideColumns())(s.API.GetPowerOverrideWithResponse(s.Ctx, site, id))
 			}),
 		}),
 		a.overrideSetCommand(),
 		a.verb(verb{
-			use: "delete SITE ID", short: "Remove an override and its credentials", aliases: []string{"rm"}, args: frame.Exactly("SITE", "ID"), operations: []string{"delete-power-override"},
+			use: "delete SITE ID", short: "Remove an override and its credentials", aliases: []string{"rm"},
+			args: frame.Exactly("SITE", "ID"), operations: []string{"delete-power-override"},
 			run: overrideVerb(func(s *session, site, id types.UUID) error {
-				return frame.Done(s.Session, "override %s is deleted", id)(s.API.DeletePowerOverrideWithResponse(s.Ctx, site, id, &apiclient.DeletePowerOverrideParams{}))
+				return frame.Done(s.Session, "override %s is deleted", id)(
+					s.API.DeletePowerOverrideWithResponse(s.Ctx, site, id, &apiclient.DeletePowerOverrideParams{}))
 			}),
 		}),
 		a.verb(verb{
-			use: "resolve SITE", short: "Tell whose BMC credentials a machine gets, and why", args: frame.Exactly("SITE"), operations: []string{"get-power-choice"},
+			use: "resolve SITE", short: "Tell whose BMC credentials a machine gets, and why", args: frame.Exactly("SITE"),
+			operations: []string{"get-power-choice"},
 			flags: func(cmd *cobra.Command) action {
 				m := addMachineFlags(cmd)
 				return siteVerb(func(s *session, site types.UUID) error {
 					if err := s.Anything("hostname", "ipmi-ip", "pxe-mac"); err != nil {
 						return err
 					}
-					return frame.Show(s.Session, choiceColumns())(s.API.GetPowerChoiceWithResponse(s.Ctx, site, &apiclient.GetPowerChoiceParams{
-						Hostname: frame.Given(s.Session, "hostname", &m.hostname), IpmiIp: frame.Given(s.Session, "ipmi-ip", &m.ipmiIP), PxeMac: frame.Given(s.Session, "pxe-mac", &m.pxeMAC),
-					}))
+					return frame.Show(s.Session, choiceColumns())(
+						s.API.GetPowerChoiceWithResponse(s.Ctx, site, &apiclient.GetPowerChoiceParams{
+							Hostname: frame.Given(s.Session, "hostname", &m.hostname), IpmiIp: frame.Given(s.Session, "ipmi-ip", &m.ipmiIP),
+							PxeMac: frame.Given(s.Session, "pxe-mac", &m.pxeMAC),
+						}))
 				})
 			},
 		}),
@@ -99,7 +109,8 @@ func overrideVerb(do func(s *session, site, override types.UUID) error) action {
 
 func (s *session) overridesOf(site types.UUID) func(listing.Page) (apiclient.Answer, error) {
 	return func(p listing.Page) (apiclient.Answer, error) {
-		return s.API.ListPowerOverridesWithResponse(s.Ctx, site, &apiclient.ListPowerOverridesParams{Cursor: p.Cursor, PageSize: p.Size})
+		return s.API.ListPowerOverridesWithResponse(s.Ctx, site,
+			&apiclient.ListPowerOverridesParams{Cursor: p.Cursor, PageSize: p.Size})
 	}
 }
 
@@ -178,10 +189,12 @@ func (a *app) setOverride(s *session, siteName string, m machineFlags, file stri
 		if power == nil || off != nil {
 			return failure.Misuse(s.Cmd, "there is no override by %s %s; to create one give --power-file alone", kind, value)
 		}
-		return frame.Show(s.Session, a.overrideColumns())(s.API.CreatePowerOverrideWithResponse(s.Ctx, site, &apiclient.CreatePowerOverrideParams{},
-			apiclient.SiteNewPowerOverrideBody{
-				SelectorType: apiclient.SiteNewPowerOverrideBodySelectorType(kind), SelectorValue: value, User: power.User, Pass: power.Pass,
-			}))
+		return frame.Show(s.Session, a.overrideColumns())(
+			s.API.CreatePowerOverrideWithResponse(s.Ctx, site, &apiclient.CreatePowerOverrideParams{},
+				apiclient.SiteNewPowerOverrideBody{
+					SelectorType: apiclient.SiteNewPowerOverrideBodySelectorType(kind), SelectorValue: value, User: power.User,
+					Pass: power.Pass,
+				}))
 	}
 	body := apiclient.SitePowerOverrideChangeBody{Credentials: power}
 	if off != nil {
@@ -190,6 +203,7 @@ func (a *app) setOverride(s *session, siteName string, m machineFlags, file stri
 			body.Status = frame.Ptr(apiclient.SitePowerOverrideChangeBodyStatusDisabled)
 		}
 	}
-	return frame.Show(s.Session, a.overrideColumns())(s.API.UpdatePowerOverrideWithResponse(s.Ctx, site, now.PowerOverrideId,
-		&apiclient.UpdatePowerOverrideParams{IfMatch: frame.ETag(now.Version)}, body))
+	return frame.Show(s.Session, a.overrideColumns())(
+		s.API.UpdatePowerOverrideWithResponse(s.Ctx, site, now.PowerOverrideId,
+			&apiclient.UpdatePowerOverrideParams{IfMatch: frame.ETag(now.Version)}, body))
 }

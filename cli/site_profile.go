@@ -33,11 +33,17 @@ func (a *app) profileColumns() []table.Column[apiclient.SiteProfileView] {
 		if key == "name" || key == "status" || key == "description" || key == "distro_series" || key == "architecture" {
 			continue
 		}
-		columns = append(columns, table.Column[profile]{Title: key, Detail: true, Text: func(v profile) string { return knob(v, key) }})
+		columns = append(columns, table.Column[profile]{
+			Title: key, Detail: true,
+			Text: func(v profile) string { return knob(v, key) },
+		})
 	}
 	return append(columns,
 		table.Column[profile]{Title: "UPDATED", Text: func(v profile) string { return a.When(v.UpdatedAt) }, Detail: true},
-		table.Column[profile]{Title: "VERSION", Text: func(v profile) string { return strconv.FormatInt(v.Version, 10) }, Detail: true})
+		table.Column[profile]{
+			Title: "VERSION", Text: func(v profile) string { return strconv.FormatInt(v.Version, 10) },
+			Detail: true,
+		})
 }
 
 func jsonName(f reflect.StructField) string {
@@ -69,16 +75,21 @@ func knob(v apiclient.SiteProfileView, key string) string {
 func (a *app) siteProfileCommand() *cobra.Command {
 	return a.noun(noun{use: "profile", short: "Policies that work on a site is done by"},
 		a.verb(verb{
-			use: "list SITE", short: "List the profiles of a site", aliases: []string{"ls"}, args: frame.Exactly("SITE"), operations: []string{"list-site-profiles"},
+			use: "list SITE", short: "List the profiles of a site", aliases: []string{"ls"}, args: frame.Exactly("SITE"),
+			operations: []string{"list-site-profiles"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 0)
 				return siteVerb(func(s *session, site types.UUID) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.SiteProfileView]{Columns: a.profileColumns(), Fetch: s.profilesOf(site)})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SiteProfileView]{
+						Columns: a.profileColumns(),
+						Fetch:   s.profilesOf(site),
+					})
 				})
 			},
 		}),
 		a.verb(verb{
-			use: "get SITE PROFILE", short: "Show a profile with all its knobs", args: frame.Exactly("SITE", "PROFILE"), operations: []string{"get-site-profile"},
+			use: "get SITE PROFILE", short: "Show a profile with all its knobs", args: frame.Exactly("SITE", "PROFILE"),
+			operations: []string{"get-site-profile"},
 			run: func(s *session, args []string) error {
 				site, profile, err := s.profile(args[0], args[1])
 				if err != nil {
@@ -95,13 +106,15 @@ func (a *app) siteProfileCommand() *cobra.Command {
 			run: func(s *session, args []string) error { return a.setProfile(s, args[0], args[1], args[2:]) },
 		}),
 		a.verb(verb{
-			use: "delete SITE PROFILE", short: "Take a profile out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE", "PROFILE"), operations: []string{"delete-site-profile"},
+			use: "delete SITE PROFILE", short: "Take a profile out of use", aliases: []string{"rm"},
+			args: frame.Exactly("SITE", "PROFILE"), operations: []string{"delete-site-profile"},
 			run: func(s *session, args []string) error {
 				site, profile, err := s.profile(args[0], args[1])
 				if err != nil {
 					return err
 				}
-				return frame.Done(s.Session, "profile %s is deleted", profile.Name)(s.API.DeleteSiteProfileWithResponse(s.Ctx, site, profile.ProfileId, &apiclient.DeleteSiteProfileParams{}))
+				return frame.Done(s.Session, "profile %s is deleted", profile.Name)(
+					s.API.DeleteSiteProfileWithResponse(s.Ctx, site, profile.ProfileId, &apiclient.DeleteSiteProfileParams{}))
 			},
 		}),
 	)
@@ -109,13 +122,17 @@ func (a *app) siteProfileCommand() *cobra.Command {
 
 func (s *session) profilesOf(site types.UUID) func(listing.Page) (apiclient.Answer, error) {
 	return func(p listing.Page) (apiclient.Answer, error) {
-		return s.API.ListSiteProfilesWithResponse(s.Ctx, site, &apiclient.ListSiteProfilesParams{Cursor: p.Cursor, PageSize: p.Size})
+		return s.API.ListSiteProfilesWithResponse(s.Ctx, site,
+			&apiclient.ListSiteProfilesParams{Cursor: p.Cursor, PageSize: p.Size})
 	}
 }
 
 // findProfile looks for a profile by name or id.
 func (s *session) findProfile(site types.UUID, name string) (apiclient.SiteProfileView, bool, error) {
-	return listing.Find(s.profilesOf(site), func(v apiclient.SiteProfileView) bool { return v.Name == name || v.ProfileId.String() == name })
+	return listing.Find(s.profilesOf(site), func(v apiclient.SiteProfileView) bool {
+		return v.Name == name ||
+			v.ProfileId.String() == name
+	})
 }
 
 func (s *session) profile(siteName, name string) (types.UUID, apiclient.SiteProfileView, error) {
@@ -125,7 +142,8 @@ func (s *session) profile(siteName, name string) (types.UUID, apiclient.SiteProf
 	}
 	v, ok, err := s.findProfile(site, name)
 	if err == nil && !ok {
-		err = failure.Missing("see which there are: gpuaas site profile list "+siteName, "site %q has no profile %q", siteName, name)
+		err = failure.Missing("see which there are: gpuaas site profile list "+siteName, "site %q has no profile %q",
+			siteName, name)
 	}
 	return site, v, err
 }
@@ -159,7 +177,8 @@ func (a *app) setProfile(s *session, siteName, name string, pairs []string) erro
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, a.profileColumns())(s.API.CreateSiteProfileWithResponse(s.Ctx, site, &apiclient.CreateSiteProfileParams{}, body))
+	return frame.Show(s.Session, a.profileColumns())(
+		s.API.CreateSiteProfileWithResponse(s.Ctx, site, &apiclient.CreateSiteProfileParams{}, body))
 }
 
 // knobs reads KEY=VALUE pairs into the types that the contract says.
@@ -186,7 +205,8 @@ func (s *session) knobs(pairs []string) (map[string]any, error) {
 			values[key] = text
 		}
 		if err != nil {
-			return nil, failure.Misuse(s.Cmd, "%s must be a %s", key, map[bool]string{true: "true or false", false: "number"}[kind == reflect.Bool])
+			return nil, failure.Misuse(s.Cmd, "%s must be a %s", key,
+				map[bool]string{true: "true or false", false: "number"}[kind == reflect.Bool])
 		}
 	}
 	return values, nil

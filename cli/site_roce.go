@@ -52,22 +52,28 @@ func upsertedColumns() []table.Column[apiclient.SiteUpsertedView] {
 func (a *app) siteRoCECommand() *cobra.Command {
 	return a.noun(noun{use: "roce", short: "Addresses of RoCE interfaces"},
 		a.verb(verb{
-			use: "list SITE", short: "List the addresses of RoCE interfaces", aliases: []string{"ls"}, args: frame.Exactly("SITE"), operations: []string{"list-roce-assignments"},
+			use: "list SITE", short: "List the addresses of RoCE interfaces", aliases: []string{"ls"},
+			args: frame.Exactly("SITE"), operations: []string{"list-roce-assignments"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 0)
 				hostname := cmd.Flags().String("hostname", "", "only those of this node")
 				iface := cmd.Flags().String("interface", "", "only those of interfaces of this name")
 				return siteVerb(func(s *session, site types.UUID) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.SiteAssignmentView]{Columns: a.roceColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListRoceAssignmentsWithResponse(s.Ctx, site, &apiclient.ListRoceAssignmentsParams{
-							Cursor: p.Cursor, PageSize: p.Size, Hostname: frame.Given(s.Session, "hostname", hostname), Interface: frame.Given(s.Session, "interface", iface),
-						})
-					}})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SiteAssignmentView]{
+						Columns: a.roceColumns(),
+						Fetch: func(p listing.Page) (apiclient.Answer, error) {
+							return s.API.ListRoceAssignmentsWithResponse(s.Ctx, site, &apiclient.ListRoceAssignmentsParams{
+								Cursor: p.Cursor, PageSize: p.Size, Hostname: frame.Given(s.Session, "hostname", hostname),
+								Interface: frame.Given(s.Session, "interface", iface),
+							})
+						},
+					})
 				})
 			},
 		}),
 		a.verb(verb{
-			use: "import SITE FILE", short: "Write addresses from a CSV file", args: frame.Exactly("SITE", "FILE"), operations: []string{"upsert-roce-assignments"},
+			use: "import SITE FILE", short: "Write addresses from a CSV file", args: frame.Exactly("SITE", "FILE"),
+			operations: []string{"upsert-roce-assignments"},
 			long: "The first line names the columns, in any order: hostname, interface, ipv4_cidr and, if wanted, mtu.\n" +
 				"All rows are written or none. A row replaces the one of the same host and interface; others stay.\n" +
 				"FILE - is standard input.",
@@ -75,7 +81,8 @@ func (a *app) siteRoCECommand() *cobra.Command {
 			run:     importRoCE,
 		}),
 		a.verb(verb{
-			use: "delete SITE ID", short: "Remove the address of an interface", aliases: []string{"rm"}, args: frame.Exactly("SITE", "ID"), operations: []string{"delete-roce-assignment"},
+			use: "delete SITE ID", short: "Remove the address of an interface", aliases: []string{"rm"},
+			args: frame.Exactly("SITE", "ID"), operations: []string{"delete-roce-assignment"},
 			run: func(s *session, args []string) error {
 				id, err := s.IDOf("a RoCE assignment", args[1])
 				if err != nil {
@@ -85,7 +92,8 @@ func (a *app) siteRoCECommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return frame.Done(s.Session, "the address is deleted")(s.API.DeleteRoceAssignmentWithResponse(s.Ctx, site, id, &apiclient.DeleteRoceAssignmentParams{}))
+				return frame.Done(s.Session, "the address is deleted")(
+					s.API.DeleteRoceAssignmentWithResponse(s.Ctx, site, id, &apiclient.DeleteRoceAssignmentParams{}))
 			},
 		}),
 	)
@@ -96,7 +104,8 @@ func importRoCE(s *session, args []string) error {
 	if args[1] != "-" {
 		f, err := os.Open(args[1])
 		if err != nil {
-			return failure.New(failure.Usage, "csv_unreadable", "name a file that you can read, or - for standard input", "read CSV: %v", err)
+			return failure.New(failure.Usage, "csv_unreadable", "name a file that you can read, or - for standard input",
+				"read CSV: %v", err)
 		}
 		defer func() { _ = f.Close() }() // only read
 		in = f
@@ -109,8 +118,9 @@ func importRoCE(s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, upsertedColumns())(s.API.UpsertRoceAssignmentsWithResponse(s.Ctx, site, &apiclient.UpsertRoceAssignmentsParams{},
-		apiclient.SiteAssignmentsBody{Items: rows}))
+	return frame.Show(s.Session, upsertedColumns())(
+		s.API.UpsertRoceAssignmentsWithResponse(s.Ctx, site, &apiclient.UpsertRoceAssignmentsParams{},
+			apiclient.SiteAssignmentsBody{Items: rows}))
 }
 
 // readRoCE reads all rows, or says what is wrong, by line. The control plane
@@ -183,7 +193,10 @@ func csvColumns(header []string) (map[string]int, error) {
 
 func roceRow(record []string, at map[string]int) (apiclient.SiteAssignmentRow, error) {
 	cell := func(name string) string { return strings.TrimSpace(record[at[name]]) }
-	row := apiclient.SiteAssignmentRow{Hostname: strings.ToLower(cell("hostname")), Interface: cell("interface"), Ipv4Cidr: cell("ipv4_cidr")}
+	row := apiclient.SiteAssignmentRow{
+		Hostname: strings.ToLower(cell("hostname")), Interface: cell("interface"),
+		Ipv4Cidr: cell("ipv4_cidr"),
+	}
 	if row.Hostname == "" || row.Interface == "" {
 		return row, errors.New("hostname and interface must not be empty")
 	}

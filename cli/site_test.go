@@ -38,12 +38,17 @@ func TestSiteBodies(t *testing.T) {
 // What is wrong with a call is said before anything is sent.
 func TestSiteMisuse(t *testing.T) {
 	for _, args := range []string{
-		"site create dc1", "site update dc1", "site get", "site credentials set dc1", "site credentials set dc1 --power-file testdata/site/maas-token-absent",
-		"site credentials set dc1 --power-file testdata/site/deploy-password", "site credentials set dc1 --maas-token-file - --power-file -",
-		"site credentials set dc1 --maas-token-file testdata/site/roce.csv", "site profile set dc1 default", "site profile set dc1 default nonsense=1",
+		"site create dc1", "site update dc1", "site get", "site credentials set dc1",
+		"site credentials set dc1 --power-file testdata/site/maas-token-absent",
+		"site credentials set dc1 --power-file testdata/site/deploy-password",
+		"site credentials set dc1 --maas-token-file - --power-file -",
+		"site credentials set dc1 --maas-token-file testdata/site/roce.csv", "site profile set dc1 default",
+		"site profile set dc1 default nonsense=1",
 		"site profile set dc1 default require_hw_sync=perhaps", "site profile set dc1 default batch_max_parallel=many",
-		"site power-override set dc1 --power-file testdata/site/bmc", "site power-override set dc1 --hostname a --ipmi-ip 10.0.0.1 --power-file testdata/site/bmc",
-		"site power-override set dc1 --hostname a", "site power-override get dc1 x", "site power-override resolve dc1", "site roce delete dc1 x",
+		"site power-override set dc1 --power-file testdata/site/bmc",
+		"site power-override set dc1 --hostname a --ipmi-ip 10.0.0.1 --power-file testdata/site/bmc",
+		"site power-override set dc1 --hostname a", "site power-override get dc1 x", "site power-override resolve dc1",
+		"site roce delete dc1 x",
 		"site roce import dc1 testdata/site/absent.csv", "site roce import dc1 testdata/site/bmc",
 	} {
 		f := newFakeAPI(t)
@@ -72,7 +77,8 @@ func TestSiteMisuse(t *testing.T) {
 func TestDoctorOfAHealthySite(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("probe-maas-site", answer(200, healthyJSON))
-	if got := signedIn(t, f).run("site", "doctor", "dc1"); got.exit != failure.OK || !strings.HasPrefix(got.stdout, "✓ reachable") || strings.Contains(got.stdout, "✗") {
+	if got := signedIn(t, f).run("site", "doctor", "dc1"); got.exit != failure.OK ||
+		!strings.HasPrefix(got.stdout, "✓ reachable") || strings.Contains(got.stdout, "✗") {
 		t.Error(got)
 	}
 }
@@ -93,12 +99,19 @@ func TestReadRoCE(t *testing.T) {
 		"missing column":  {"hostname,interface\na,e0\n", 0, "ipv4_cidr is missing"},
 		"twice":           {"hostname,hostname,ipv4_cidr\na,a,10.0.0.1/24\n", 0, "twice"},
 		"short row":       {"hostname,interface,ipv4_cidr\na,e0\n", 0, "wrong number of fields"},
-		"all lines told":  {"hostname,interface,ipv4_cidr,mtu\na,e0,10.0.0.1,\n,e0,10.0.0.1/24,\na,e1,10.0.0.2/24,100\n", 0, "line 4"},
-		"same interface":  {"hostname,interface,ipv4_cidr\nA,e0,10.0.0.1/24\na,e0,10.0.0.2/24\n", 0, "line 3: e0 of a is in line 2 already"},
-		"IPv6":            {"hostname,interface,ipv4_cidr\na,e0,fd00::1/64\n", 0, "line 2"},
+		"all lines told": {
+			"hostname,interface,ipv4_cidr,mtu\na,e0,10.0.0.1,\n,e0,10.0.0.1/24,\na,e1,10.0.0.2/24,100\n", 0,
+			"line 4",
+		},
+		"same interface": {
+			"hostname,interface,ipv4_cidr\nA,e0,10.0.0.1/24\na,e0,10.0.0.2/24\n", 0,
+			"line 3: e0 of a is in line 2 already",
+		},
+		"IPv6": {"hostname,interface,ipv4_cidr\na,e0,fd00::1/64\n", 0, "line 2"},
 	} {
 		rows, err := readRoCE(strings.NewReader(c.in))
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err == nil && len(rows) != c.rows {
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err == nil &&
+			len(rows) != c.rows {
 			t.Errorf("%s: %v, %v", name, rows, err)
 		}
 	}

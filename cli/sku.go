@@ -39,11 +39,15 @@ func (a *app) skuCommand() *cobra.Command {
 				frame.Complete(cmd, "status", "active", "disabled")
 				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.SkuView]{Columns: a.skuColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListSkusWithResponse(s.Ctx, &apiclient.ListSkusParams{
-							Cursor: p.Cursor, PageSize: p.Size, Status: frame.GivenAs[apiclient.ListSkusParamsStatus](s.Session, "status", status),
-						})
-					}})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SkuView]{
+						Columns: a.skuColumns(),
+						Fetch: func(p listing.Page) (apiclient.Answer, error) {
+							return s.API.ListSkusWithResponse(s.Ctx, &apiclient.ListSkusParams{
+								Cursor: p.Cursor, PageSize: p.Size, Status: frame.GivenAs[apiclient.ListSkusParamsStatus](s.Session, "status",
+									status),
+							})
+						},
+					})
 				}
 			},
 		}),
@@ -55,9 +59,11 @@ func (a *app) skuCommand() *cobra.Command {
 		}),
 		a.skuCreateCommand(), a.skuUpdateCommand(),
 		a.verb(verb{
-			use: "delete SKU", short: "Take a SKU out of the catalog; refused while nodes are of it", aliases: []string{"rm"}, args: frame.Exactly("SKU"), operations: []string{"delete-sku"},
+			use: "delete SKU", short: "Take a SKU out of the catalog; refused while nodes are of it", aliases: []string{"rm"},
+			args: frame.Exactly("SKU"), operations: []string{"delete-sku"},
 			run: func(s *session, args []string) error {
-				return frame.Done(s.Session, "SKU %s is deleted", args[0])(s.API.DeleteSkuWithResponse(s.Ctx, args[0], &apiclient.DeleteSkuParams{}))
+				return frame.Done(s.Session, "SKU %s is deleted", args[0])(
+					s.API.DeleteSkuWithResponse(s.Ctx, args[0], &apiclient.DeleteSkuParams{}))
 			},
 		}),
 	)
@@ -88,18 +94,23 @@ func addSKUFlags(cmd *cobra.Command) *skuFlags {
 
 func (a *app) skuCreateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "create SKU", short: "Add a kind of machine to the catalog", args: frame.Exactly("SKU"), operations: []string{"create-sku"},
-		example: "  gpuaas sku create b200-sxm-8g --name \"NVIDIA B200\" --vendor nvidia --model B200 --gpus 8 --rented-by node --counts 1 --price-minor 450",
+		use: "create SKU", short: "Add a kind of machine to the catalog", args: frame.Exactly("SKU"),
+		operations: []string{"create-sku"},
+		example: "  gpuaas sku create b200-sxm-8g --name \"NVIDIA B200\" --vendor nvidia --model B200 --gpus 8 --rented-by " +
+			"node --counts 1 --price-minor 450",
 		flags: func(cmd *cobra.Command) action {
 			v := addSKUFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("name", "vendor", "model", "gpus", "rented-by", "counts", "price-minor"); err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.skuColumns())(s.API.CreateSkuWithResponse(s.Ctx, &apiclient.CreateSkuParams{}, apiclient.SkuNewBody{
-					SkuId: args[0], DisplayName: v.name, GpuVendor: apiclient.SkuNewBodyGpuVendor(v.vendor), GpuModel: v.model, GpusTotal: v.gpus,
-					CapacityShape: apiclient.SkuNewBodyCapacityShape(v.shape), AllowedCounts: v.counts, PriceMinor: v.price, PriceCurrency: v.currency,
-				}))
+				return frame.Show(s.Session, a.skuColumns())(
+					s.API.CreateSkuWithResponse(s.Ctx, &apiclient.CreateSkuParams{}, apiclient.SkuNewBody{
+						SkuId: args[0], DisplayName: v.name, GpuVendor: apiclient.SkuNewBodyGpuVendor(v.vendor), GpuModel: v.model,
+						GpusTotal:     v.gpus,
+						CapacityShape: apiclient.SkuNewBodyCapacityShape(v.shape), AllowedCounts: v.counts, PriceMinor: v.price,
+						PriceCurrency: v.currency,
+					}))
 			}
 		},
 	})
@@ -113,20 +124,26 @@ func (a *app) skuUpdateCommand() *cobra.Command {
 			status := cmd.Flags().String("status", "", "active, or disabled: not for new nodes")
 			frame.Complete(cmd, "status", "active", "disabled")
 			return func(s *session, args []string) error {
-				if err := s.Anything("name", "vendor", "model", "gpus", "rented-by", "counts", "price-minor", "currency", "status"); err != nil {
+				if err := s.Anything("name", "vendor", "model", "gpus", "rented-by", "counts", "price-minor", "currency",
+					"status"); err != nil {
 					return err
 				}
 				now, err := frame.Fetch[apiclient.SkuView](s.API.GetSkuWithResponse(s.Ctx, args[0]))
 				if err != nil {
 					return err
 				}
-				return frame.Show(s.Session, a.skuColumns())(s.API.UpdateSkuWithResponse(s.Ctx, args[0], &apiclient.UpdateSkuParams{IfMatch: frame.ETag(now.Version)}, apiclient.SkuChange{
-					DisplayName: frame.Given(s.Session, "name", &v.name), GpuVendor: frame.GivenAs[apiclient.SkuChangeGpuVendor](s.Session, "vendor", &v.vendor),
-					GpuModel: frame.Given(s.Session, "model", &v.model), GpusTotal: frame.Given(s.Session, "gpus", &v.gpus),
-					CapacityShape: frame.GivenAs[apiclient.SkuChangeCapacityShape](s.Session, "rented-by", &v.shape), AllowedCounts: frame.Given(s.Session, "counts", &v.counts),
-					PriceMinor: frame.Given(s.Session, "price-minor", &v.price), PriceCurrency: frame.Given(s.Session, "currency", &v.currency),
-					Status: frame.GivenAs[apiclient.SkuChangeStatus](s.Session, "status", status),
-				}))
+				return frame.Show(s.Session, a.skuColumns())(
+					s.API.UpdateSkuWithResponse(s.Ctx, args[0], &apiclient.UpdateSkuParams{IfMatch: frame.ETag(now.Version)},
+						apiclient.SkuChange{
+							DisplayName: frame.Given(s.Session, "name", &v.name),
+							GpuVendor:   frame.GivenAs[apiclient.SkuChangeGpuVendor](s.Session, "vendor", &v.vendor),
+							GpuModel:    frame.Given(s.Session, "model", &v.model), GpusTotal: frame.Given(s.Session, "gpus", &v.gpus),
+							CapacityShape: frame.GivenAs[apiclient.SkuChangeCapacityShape](s.Session, "rented-by", &v.shape),
+							AllowedCounts: frame.Given(s.Session, "counts", &v.counts),
+							PriceMinor:    frame.Given(s.Session, "price-minor", &v.price),
+							PriceCurrency: frame.Given(s.Session, "currency", &v.currency),
+							Status:        frame.GivenAs[apiclient.SkuChangeStatus](s.Session, "status", status),
+						}))
 			}
 		},
 	})

@@ -86,7 +86,8 @@ func (a *app) systemCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "metrics", short: "Print the metrics of the replica that answers, in the text format of Prometheus", operations: []string{"get-metrics"},
+			use: "metrics", short: "Print the metrics of the replica that answers, in the text format of Prometheus",
+			operations: []string{"get-metrics"},
 			run: func(s *session, _ []string) error {
 				resp, err := s.API.GetMetricsWithResponse(s.Ctx)
 				if err != nil {

@@ -33,21 +33,27 @@ func (a *app) tenantCommand() *cobra.Command {
 				name := cmd.Flags().String("name", "", "its name for people; the slug when left out")
 				return func(s *session, args []string) error {
 					body := apiclient.IdentityNamingBody{Slug: args[0], Name: cmp.Or(*name, args[0])}
-					return frame.Show(s.Session, a.tenantColumns())(s.API.CreateTenantWithResponse(s.Ctx, &apiclient.CreateTenantParams{}, body))
+					return frame.Show(s.Session, a.tenantColumns())(
+						s.API.CreateTenantWithResponse(s.Ctx, &apiclient.CreateTenantParams{}, body))
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "list", short: "List the tenants that you may see", aliases: []string{"ls"}, operations: []string{"list-tenants"},
+			use: "list", short: "List the tenants that you may see", aliases: []string{"ls"},
+			operations: []string{"list-tenants"},
 			flags: func(cmd *cobra.Command) action {
 				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityTenantView]{Columns: a.tenantColumns(), Fetch: s.tenants})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityTenantView]{
+						Columns: a.tenantColumns(),
+						Fetch:   s.tenants,
+					})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "get TENANT", short: "Show a tenant, named by slug or id", args: frame.Exactly("TENANT"), operations: []string{"get-tenant"},
+			use: "get TENANT", short: "Show a tenant, named by slug or id", args: frame.Exactly("TENANT"),
+			operations: []string{"get-tenant"},
 			run: func(s *session, args []string) error {
 				id, err := s.tenantID(args[0])
 				if err != nil {
@@ -57,7 +63,8 @@ func (a *app) tenantCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "update TENANT", short: "Rename a tenant", args: frame.Exactly("TENANT"), operations: []string{"get-tenant", "update-tenant"},
+			use: "update TENANT", short: "Rename a tenant", args: frame.Exactly("TENANT"),
+			operations: []string{"get-tenant", "update-tenant"},
 			flags: func(cmd *cobra.Command) action {
 				name := cmd.Flags().String("name", "", "the new name for people")
 				return func(s *session, args []string) error { return a.renameTenant(s, args[0], *name) }

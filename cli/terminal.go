@@ -100,8 +100,9 @@ func (s *session) openTerminal(node types.UUID, username string) error {
 	}
 	c := s.console()
 	columns, rows := c.size()
-	token, err := frame.Fetch[apiclient.TerminalToken](s.API.CreateTerminalTokenWithResponse(s.Ctx, node, &apiclient.CreateTerminalTokenParams{},
-		apiclient.TerminalNewSession{Username: username, Columns: frame.Ptr(int64(columns)), Rows: frame.Ptr(int64(rows))}))
+	token, err := frame.Fetch[apiclient.TerminalToken](
+		s.API.CreateTerminalTokenWithResponse(s.Ctx, node, &apiclient.CreateTerminalTokenParams{},
+			apiclient.TerminalNewSession{Username: username, Columns: frame.Ptr(int64(columns)), Rows: frame.Ptr(int64(rows))}))
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,10 @@ func (s *session) dialTerminal(token apiclient.TerminalToken) (*websocket.Conn, 
 	defer cancel()
 	conn, response, err := websocket.Dial(ctx, u.JoinPath(token.WebsocketPath).String(), &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{agentwire.TerminalProtocol},
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + token.Token}, "User-Agent": {"gpuaas/" + cmp.Or(s.Program.Version, "dev")}},
+		HTTPHeader: http.Header{
+			"Authorization": {"Bearer " + token.Token},
+			"User-Agent":    {"gpuaas/" + cmp.Or(s.Program.Version, "dev")},
+		},
 	})
 	if err != nil {
 		if response != nil && response.Body != nil {
@@ -173,7 +177,8 @@ func (s *session) useTerminal(conn *websocket.Conn, c *console) error {
 		frame, err := agentwire.DecodeTerminalFrame(data)
 		switch {
 		case err != nil:
-			return failure.New(failure.Unexpected, "terminal_protocol", "compare the versions of gpuaas and the control plane", "%v", err)
+			return failure.New(failure.Unexpected, "terminal_protocol", "compare the versions of gpuaas and the control plane",
+				"%v", err)
 		case frame.Type == agentwire.FrameReady:
 			close(ready)
 		case frame.Type == agentwire.FrameError:
@@ -264,7 +269,8 @@ func (s *session) terminalLost(err error) error {
 	case s.Ctx.Err() != nil:
 		return s.Ctx.Err()
 	case websocket.CloseStatus(err) == agentwire.CloseUnauthenticated:
-		return failure.New(failure.Unauthenticated, "terminal_token_invalid", "try again", "the control plane does not accept the token of the terminal")
+		return failure.New(failure.Unauthenticated, "terminal_token_invalid", "try again",
+			"the control plane does not accept the token of the terminal")
 	}
 	return failure.New(failure.Unavailable, "terminal_lost", "try again", "the connection to the terminal was lost")
 }
@@ -283,11 +289,15 @@ func closedTerminal(f agentwire.TerminalFrame) error {
 	case agentwire.ClosedShellEnded, agentwire.ClosedByUser:
 		return nil
 	case agentwire.ClosedIdle:
-		return failure.New(failure.Unsuccessful, f.Reason, "work that takes long is safe in a terminal multiplexer, such as tmux", "the terminal was closed: nothing was typed or shown for too long")
+		return failure.New(failure.Unsuccessful, f.Reason,
+			"work that takes long is safe in a terminal multiplexer, such as tmux",
+			"the terminal was closed: nothing was typed or shown for too long")
 	case agentwire.ClosedTotal:
-		return failure.New(failure.Unsuccessful, f.Reason, "open a new one", "the terminal was closed: it was open for as long as it may")
+		return failure.New(failure.Unsuccessful, f.Reason, "open a new one",
+			"the terminal was closed: it was open for as long as it may")
 	case agentwire.ClosedAccessLost:
-		return failure.New(failure.Unsuccessful, f.Reason, f.Remedy, "the terminal was closed: you may no longer have it (%s: %s)", f.Code, f.Message)
+		return failure.New(failure.Unsuccessful, f.Reason, f.Remedy,
+			"the terminal was closed: you may no longer have it (%s: %s)", f.Code, f.Message)
 	case agentwire.ClosedGateway, agentwire.ClosedNodeLost, agentwire.ClosedStalled:
 		return failure.New(failure.Unavailable, f.Reason, "open a new one", "the terminal was closed: %s", f.Reason)
 	}

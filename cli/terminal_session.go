@@ -31,9 +31,13 @@ func (a *app) terminalSessionColumns() []table.Column[apiclient.TerminalSessionV
 }
 
 func (a *app) terminalSessionCommand() *cobra.Command {
-	return a.noun(noun{use: "terminal-session", short: "Who has a terminal on a node, and ending it", group: groupMachines},
+	return a.noun(noun{
+		use: "terminal-session", short: "Who has a terminal on a node, and ending it",
+		group: groupMachines,
+	},
 		a.verb(verb{
-			use: "list", short: "List terminal sessions, newest first", aliases: []string{"ls"}, operations: []string{"list-terminal-sessions"},
+			use: "list", short: "List terminal sessions, newest first", aliases: []string{"ls"},
+			operations: []string{"list-terminal-sessions"},
 			flags: func(cmd *cobra.Command) action {
 				node := cmd.Flags().String("node", "", "only those on this node, by hostname or id")
 				status := cmd.Flags().String("status", "", "only those that are so: issued, opening, open, closed or failed")
@@ -48,16 +52,22 @@ func (a *app) terminalSessionCommand() *cobra.Command {
 						}
 						on = &id
 					}
-					return listing.Print(s.Session, f, listing.Listing[apiclient.TerminalSessionView]{Columns: a.terminalSessionColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
-						return s.API.ListTerminalSessionsWithResponse(s.Ctx, &apiclient.ListTerminalSessionsParams{
-							Cursor: p.Cursor, PageSize: p.Size, NodeId: on, Status: frame.GivenAs[apiclient.ListTerminalSessionsParamsStatus](s.Session, "status", status),
+					return listing.Print(s.Session, f,
+						listing.Listing[apiclient.TerminalSessionView]{
+							Columns: a.terminalSessionColumns(),
+							Fetch: func(p listing.Page) (apiclient.Answer, error) {
+								return s.API.ListTerminalSessionsWithResponse(s.Ctx, &apiclient.ListTerminalSessionsParams{
+									Cursor: p.Cursor, PageSize: p.Size, NodeId: on,
+									Status: frame.GivenAs[apiclient.ListTerminalSessionsParamsStatus](s.Session, "status", status),
+								})
+							},
 						})
-					}})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "close ID", short: "End a terminal session", args: frame.Exactly("ID"), operations: []string{"close-terminal-session"},
+			use: "close ID", short: "End a terminal session", args: frame.Exactly("ID"),
+			operations: []string{"close-terminal-session"},
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 				return func(s *session, args []string) error {

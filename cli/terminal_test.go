@@ -16,12 +16,16 @@ import (
 )
 
 const (
-	sessionID       = "0190b2f4-7c1e-7d3a-8f5b-00000000000e"
-	terminalPart    = `"id":"` + sessionID + `","node_id":"` + nodeID + `","username":"alice","requested_by":"Ada","correlation_id":"0190-corr","created_at":"2026-03-04T05:06:07Z"`
-	terminalOpen    = `{` + terminalPart + `,"status":"open","bytes_in":12,"bytes_out":345,"opened_at":"2026-03-04T05:06:08Z"}`
-	terminalClosed  = `{` + terminalPart + `,"status":"closed","close_reason":"idle_limit","bytes_in":12,"bytes_out":345,"opened_at":"2026-03-04T05:06:08Z","closed_at":"2026-03-04T05:08:07Z"}`
-	terminalToken   = "gpuaas_t-canary-5d1c"
-	terminalMinted  = `{"session_id":"` + sessionID + `","token":"` + terminalToken + `","websocket_path":"/ws/terminal/` + sessionID + `","expires_at":"2026-03-04T05:11:07Z"}`
+	sessionID    = "0190b2f4-7c1e-7d3a-8f5b-00000000000e"
+	terminalPart = `"id":"` + sessionID + `","node_id":"` + nodeID +
+		`","username":"alice","requested_by":"Ada","correlation_id":"0190-corr","created_at":"2026-03-04T05:06:07Z"`
+	terminalOpen = `{` + terminalPart +
+		`,"status":"open","bytes_in":12,"bytes_out":345,"opened_at":"2026-03-04T05:06:08Z"}`
+	terminalClosed = `{` + terminalPart +
+		`,"status":"closed","close_reason":"idle_limit","bytes_in":12,"bytes_out":345,"opened_at":"2026-03-04T05:06:08Z","closed_at":"2026-03-04T05:08:07Z"}`
+	terminalToken  = "gpuaas_t-canary-5d1c"
+	terminalMinted = `{"session_id":"` + sessionID + `","token":"` + terminalToken + `","websocket_path":"/ws/terminal/` +
+		sessionID + `","expires_at":"2026-03-04T05:11:07Z"}`
 	terminalOffline = "the agent of node c07u31 does not answer"
 )
 
@@ -29,7 +33,8 @@ const (
 // what happens in one has tests of its own.
 func terminalAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	maps.Copy(into, map[string]http.HandlerFunc{
-		"create-terminal-token":  refuse(http.StatusConflict, "node_offline", terminalOffline, "wait until the node is active"),
+		"create-terminal-token": refuse(http.StatusConflict, "node_offline", terminalOffline,
+			"wait until the node is active"),
 		"list-terminal-sessions": pageOf(terminalOpen, terminalClosed), "close-terminal-session": answer(202, terminalOpen),
 	})
 	return into
@@ -88,7 +93,10 @@ func TestTerminalCarriesBothWays(t *testing.T) {
 			t.Errorf("typed %q", typed.String())
 		}
 		_ = c.Write(ctx, websocket.MessageBinary, []byte("20001\r\n\x1b[0m"))
-		sendFrame(ctx, t, c, agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedShellEnded, Exit: &exit})
+		sendFrame(ctx, t, c, agentwire.TerminalFrame{
+			Type: agentwire.FrameClosed, Reason: agentwire.ClosedShellEnded,
+			Exit: &exit,
+		})
 		_, _, _ = c.Read(ctx) // until the other end leaves
 	}))
 	b.in = "id -u\n"
@@ -111,19 +119,40 @@ func TestTerminalEndings(t *testing.T) {
 		exit int
 		says string
 	}{
-		"idle":         {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedIdle}), failure.Unsuccessful, "nothing was typed or shown"},
-		"too long":     {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedTotal}), failure.Unsuccessful, "as long as it may"},
-		"node is lost": {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedNodeLost}), failure.Unavailable, "node_lost"},
-		"user removed": {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedRemoved}), failure.Unsuccessful, "user_removed"},
-		"refused":      {frame(agentwire.TerminalFrame{Type: agentwire.FrameError, Code: "user_not_provisioned", Message: "no such user", Remedy: "provision it"}), failure.Unsuccessful, "no such user"},
-		"node silent":  {frame(agentwire.TerminalFrame{Type: agentwire.FrameError, Code: "x", Message: "silence", Retryable: true}), failure.Unavailable, "silence"},
+		"idle": {
+			frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedIdle}),
+			failure.Unsuccessful, "nothing was typed or shown",
+		},
+		"too long": {
+			frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedTotal}),
+			failure.Unsuccessful, "as long as it may",
+		},
+		"node is lost": {
+			frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedNodeLost}),
+			failure.Unavailable, "node_lost",
+		},
+		"user removed": {
+			frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedRemoved}),
+			failure.Unsuccessful, "user_removed",
+		},
+		"refused": {frame(agentwire.TerminalFrame{
+			Type: agentwire.FrameError, Code: "user_not_provisioned",
+			Message: "no such user", Remedy: "provision it",
+		}), failure.Unsuccessful, "no such user"},
+		"node silent": {frame(agentwire.TerminalFrame{
+			Type: agentwire.FrameError, Code: "x", Message: "silence",
+			Retryable: true,
+		}), failure.Unavailable, "silence"},
 		"bad token": {
 			func(_ context.Context, _ *testing.T, c *websocket.Conn) {
 				_ = c.Close(agentwire.CloseUnauthenticated, "")
 			},
 			failure.Unauthenticated, "does not accept the token",
 		},
-		"cut off": {func(_ context.Context, _ *testing.T, c *websocket.Conn) { _ = c.CloseNow() }, failure.Unavailable, "was lost"},
+		"cut off": {
+			func(_ context.Context, _ *testing.T, c *websocket.Conn) { _ = c.CloseNow() }, failure.Unavailable,
+			"was lost",
+		},
 		"nonsense": {func(ctx context.Context, _ *testing.T, c *websocket.Conn) {
 			_ = c.Write(ctx, websocket.MessageText, []byte("{"))
 		}, failure.Unexpected, "control frame"},
@@ -139,19 +168,26 @@ func TestTerminalEndings(t *testing.T) {
 }
 
 func TestTerminalThatCannotBeReached(t *testing.T) {
-	b, _ := withTerminal(t, refuse(http.StatusServiceUnavailable, "server_shutting_down", "this replica is shutting down", "ask for a new session"))
-	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != failure.Unavailable || !strings.Contains(got.err, "shutting down") {
+	b, _ := withTerminal(t, refuse(http.StatusServiceUnavailable, "server_shutting_down", "this replica is shutting down",
+		"ask for a new session"))
+	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != failure.Unavailable ||
+		!strings.Contains(got.err, "shutting down") {
 		t.Error(got)
 	}
-	b, _ = withTerminal(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>a proxy</html>") })
-	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != failure.Unavailable || !strings.Contains(got.err, "pass websockets on") {
+	b, _ = withTerminal(t, func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, "<html>a proxy</html>")
+	})
+	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != failure.Unavailable ||
+		!strings.Contains(got.err, "pass websockets on") {
 		t.Error(got)
 	}
 }
 
 func TestTheEscapeOfATerminal(t *testing.T) {
 	for keys, want := range map[string]bool{
-		"~.": true, "ls\r~.": true, "ls\n~.": true, "\r~~.": false, "a~.": false, "\r~a.": false, "~": false, "": false, "\r~\r~.": true,
+		"~.": true, "ls\r~.": true, "ls\n~.": true, "\r~~.": false, "a~.": false, "\r~a.": false, "~": false, "": false,
+		"\r~\r~.": true,
 	} {
 		e := escape{fresh: true}
 		if got := e.seen([]byte(keys)); got != want {

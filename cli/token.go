@@ -76,13 +76,16 @@ func (s *session) keyring(o owner) (keyring, error) {
 	}
 	return keyring{
 		list: func(p listing.Page) (apiclient.Answer, error) {
-			return s.API.ListServiceAccountTokensWithResponse(s.Ctx, project, account, &apiclient.ListServiceAccountTokensParams{Cursor: p.Cursor, PageSize: p.Size})
+			return s.API.ListServiceAccountTokensWithResponse(s.Ctx, project, account,
+				&apiclient.ListServiceAccountTokensParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		create: func(b apiclient.IdentityNewTokenBody) (apiclient.Answer, error) {
-			return s.API.CreateServiceAccountTokenWithResponse(s.Ctx, project, account, &apiclient.CreateServiceAccountTokenParams{}, b)
+			return s.API.CreateServiceAccountTokenWithResponse(s.Ctx, project, account,
+				&apiclient.CreateServiceAccountTokenParams{}, b)
 		},
 		revoke: func(id types.UUID) (apiclient.Answer, error) {
-			return s.API.RevokeServiceAccountTokenWithResponse(s.Ctx, project, account, id, &apiclient.RevokeServiceAccountTokenParams{})
+			return s.API.RevokeServiceAccountTokenWithResponse(s.Ctx, project, account, id,
+				&apiclient.RevokeServiceAccountTokenParams{})
 		},
 	}, nil
 }
@@ -113,7 +116,8 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			o := addOwner(cmd)
 			life := cmd.Flags().String("expires-in", "", "how long it works at most, such as 12h or 30d; 30 days when left out")
-			scopes := cmd.Flags().StringSlice("scope", nil, "permission to narrow it to; repeat for more; all that its owner may do when left out")
+			scopes := cmd.Flags().StringSlice("scope", nil,
+				"permission to narrow it to; repeat for more; all that its owner may do when left out")
 			return func(s *session, args []string) error {
 				body := apiclient.IdentityNewTokenBody{Name: args[0], Scopes: frame.Given(s.Session, "scope", scopes)}
 				if s.Cmd.Flags().Changed("expires-in") {
@@ -159,7 +163,8 @@ func (s *session) showNewToken(resp apiclient.Answer, err error) error {
 
 func (a *app) tokenListCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "list", short: "List tokens that still work", aliases: []string{"ls"}, operations: []string{"list-my-tokens", "list-service-account-tokens"},
+		use: "list", short: "List tokens that still work", aliases: []string{"ls"},
+		operations: []string{"list-my-tokens", "list-service-account-tokens"},
 		flags: func(cmd *cobra.Command) action {
 			o := addOwner(cmd)
 			f := listing.AddFlags(cmd, 0)
@@ -168,7 +173,10 @@ func (a *app) tokenListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityTokenView]{Columns: a.tokenColumns(), Fetch: k.list})
+				return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityTokenView]{
+					Columns: a.tokenColumns(),
+					Fetch:   k.list,
+				})
 			}
 		},
 	})
@@ -176,7 +184,8 @@ func (a *app) tokenListCommand() *cobra.Command {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "revoke TOKEN_ID", short: "Revoke a token at once", args: frame.Exactly("TOKEN_ID"), operations: []string{"revoke-my-token", "revoke-service-account-token"},
+		use: "revoke TOKEN_ID", short: "Revoke a token at once", args: frame.Exactly("TOKEN_ID"),
+		operations: []string{"revoke-my-token", "revoke-service-account-token"},
 		flags: func(cmd *cobra.Command) action {
 			o := addOwner(cmd)
 			return func(s *session, args []string) error {

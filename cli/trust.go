@@ -48,7 +48,8 @@ func (a *app) trustCommand() *cobra.Command {
 			"give the listener a certificate of it, and remove the former one.",
 	},
 		a.verb(verb{
-			use: "show", short: "Show the bundle, and how many nodes have taken it over", operations: []string{"get-trust-bundle"},
+			use: "show", short: "Show the bundle, and how many nodes have taken it over",
+			operations: []string{"get-trust-bundle"},
 			run: func(s *session, _ []string) error {
 				return frame.Show(s.Session, a.bundleColumns())(s.API.GetTrustBundleWithResponse(s.Ctx))
 			},
@@ -64,10 +65,12 @@ func (a *app) trustCommand() *cobra.Command {
 					}
 					text, err := os.ReadFile(args[0])
 					if err != nil {
-						return failure.New(failure.Usage, "file_unreadable", "name a file that you can read", "read certificate of the CA: %v", err)
+						return failure.New(failure.Usage, "file_unreadable", "name a file that you can read",
+							"read certificate of the CA: %v", err)
 					}
-					return frame.Show(s.Session, a.bundleColumns())(s.API.AddTrustAuthorityWithResponse(s.Ctx, &apiclient.AddTrustAuthorityParams{},
-						apiclient.SignerAuthorityBody{Pem: string(text), Reason: *reason}))
+					return frame.Show(s.Session, a.bundleColumns())(
+						s.API.AddTrustAuthorityWithResponse(s.Ctx, &apiclient.AddTrustAuthorityParams{},
+							apiclient.SignerAuthorityBody{Pem: string(text), Reason: *reason}))
 				}
 			},
 		}),
@@ -76,13 +79,15 @@ func (a *app) trustCommand() *cobra.Command {
 			operations: []string{"remove-trust-authority"},
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
-				force := cmd.Flags().Bool("force", false, "do not wait for nodes; those that know no other authority need a recovery token")
+				force := cmd.Flags().Bool("force", false,
+					"do not wait for nodes; those that know no other authority need a recovery token")
 				return func(s *session, args []string) error {
 					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return frame.Show(s.Session, a.bundleColumns())(s.API.RemoveTrustAuthorityWithResponse(s.Ctx, args[0], &apiclient.RemoveTrustAuthorityParams{},
-						apiclient.SignerRemoveBody{Reason: *reason, Force: frame.Given(s.Session, "force", force)}))
+					return frame.Show(s.Session, a.bundleColumns())(
+						s.API.RemoveTrustAuthorityWithResponse(s.Ctx, args[0], &apiclient.RemoveTrustAuthorityParams{},
+							apiclient.SignerRemoveBody{Reason: *reason, Force: frame.Given(s.Session, "force", force)}))
 				}
 			},
 		}),

@@ -38,10 +38,11 @@ func (a *app) userCommand() *cobra.Command {
 				name := cmd.Flags().String("name", "", "their name; taken from the first sign-in when left out")
 				role := addPlatformRole(cmd)
 				return func(s *session, args []string) error {
-					return frame.Show(s.Session, a.userColumns())(s.API.CreateUserWithResponse(s.Ctx, &apiclient.CreateUserParams{}, apiclient.IdentityNewUserBody{
-						Email: types.Email(args[0]), Name: frame.Given(s.Session, "name", name),
-						PlatformRole: frame.GivenAs[apiclient.IdentityNewUserBodyPlatformRole](s.Session, "platform-role", role),
-					}))
+					return frame.Show(s.Session, a.userColumns())(
+						s.API.CreateUserWithResponse(s.Ctx, &apiclient.CreateUserParams{}, apiclient.IdentityNewUserBody{
+							Email: types.Email(args[0]), Name: frame.Given(s.Session, "name", name),
+							PlatformRole: frame.GivenAs[apiclient.IdentityNewUserBodyPlatformRole](s.Session, "platform-role", role),
+						}))
 				}
 			},
 		}),
@@ -51,12 +52,16 @@ func (a *app) userCommand() *cobra.Command {
 				email := cmd.Flags().String("email", "", "only the person with this address")
 				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityUserView]{Columns: a.userColumns(), Fetch: s.usersWith(*email)})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityUserView]{
+						Columns: a.userColumns(),
+						Fetch:   s.usersWith(*email),
+					})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "get USER", short: "Show a person, named by id or e-mail address", args: frame.Exactly("USER"), operations: []string{"get-user"},
+			use: "get USER", short: "Show a person, named by id or e-mail address", args: frame.Exactly("USER"),
+			operations: []string{"get-user"},
 			run: func(s *session, args []string) error {
 				id, err := s.userID(args[0])
 				if err != nil {
@@ -66,7 +71,8 @@ func (a *app) userCommand() *cobra.Command {
 			},
 		}),
 		a.verb(verb{
-			use: "update USER", short: "Change, disable or enable a person", args: frame.Exactly("USER"), operations: []string{"get-user", "update-user"},
+			use: "update USER", short: "Change, disable or enable a person", args: frame.Exactly("USER"),
+			operations: []string{"get-user", "update-user"},
 			flags: func(cmd *cobra.Command) action {
 				name := cmd.Flags().String("name", "", "their name")
 				role := addPlatformRole(cmd)
@@ -100,9 +106,10 @@ func (a *app) updateUser(s *session, user string, name, role *string) error {
 	if err != nil {
 		return err
 	}
-	return frame.Show(s.Session, a.userColumns())(s.API.UpdateUserWithResponse(s.Ctx, id, &apiclient.UpdateUserParams{IfMatch: frame.ETag(now.Version)},
-		apiclient.IdentityUserChangeBody{
-			Name: frame.Given(s.Session, "name", name), Disabled: disabled,
-			PlatformRole: frame.GivenAs[apiclient.IdentityUserChangeBodyPlatformRole](s.Session, "platform-role", role),
-		}))
+	return frame.Show(s.Session, a.userColumns())(
+		s.API.UpdateUserWithResponse(s.Ctx, id, &apiclient.UpdateUserParams{IfMatch: frame.ETag(now.Version)},
+			apiclient.IdentityUserChangeBody{
+				Name: frame.Given(s.Session, "name", name), Disabled: disabled,
+				PlatformRole: frame.GivenAs[apiclient.IdentityUserChangeBodyPlatformRole](s.Session, "platform-role", role),
+			}))
 }

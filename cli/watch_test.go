@@ -27,7 +27,10 @@ func (b *bench) rounds(n int) context.Context {
 
 func TestWatchList(t *testing.T) {
 	other := strings.ReplaceAll(tenantJSON, "acme", "other")
-	for name, format := range map[string]string{"watch-list": output.Table, "watch-list-json": output.JSON, "watch-list-yaml": output.YAML} {
+	for name, format := range map[string]string{
+		"watch-list": output.Table, "watch-list-json": output.JSON,
+		"watch-list-yaml": output.YAML,
+	} {
 		f := newFakeAPI(t)
 		f.on("list-tenants", pageOf(tenantJSON), pageOf(tenantJSON), pageOf(tenantJSON, other))
 		b := signedIn(t, f)
@@ -44,7 +47,8 @@ func TestWatchListOnTerminal(t *testing.T) {
 	b := signedIn(t, f)
 	b.around.Terminal = func(io.Writer) bool { return true }
 	got := b.runContext(b.rounds(2), "tenant", "list", "-w")
-	if got.exit != failure.OK || strings.Count(got.stdout, output.ClearScreen) != 2 || strings.Count(got.stdout, "acme") != 2 {
+	if got.exit != failure.OK || strings.Count(got.stdout, output.ClearScreen) != 2 ||
+		strings.Count(got.stdout, "acme") != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -52,12 +56,14 @@ func TestWatchListOnTerminal(t *testing.T) {
 func TestWatchSystem(t *testing.T) {
 	well := strings.ReplaceAll(strings.ReplaceAll(statusJSON, `"ready":false`, `"ready":true`), `"up":false`, `"up":true`)
 	f := newFakeAPI(t)
-	f.on("get-system-status", answer(200, statusJSON), answer(200, strings.ReplaceAll(statusJSON, "05:09:00", "05:09:02")), answer(200, well))
+	f.on("get-system-status", answer(200, statusJSON), answer(200, strings.ReplaceAll(statusJSON, "05:09:00", "05:09:02")),
+		answer(200, well))
 	b := signedIn(t, f)
 	got := b.runContext(b.rounds(3), "system", "status", "--watch")
 	golden(t, "output/watch-system.golden", got.stdout)
 	b.around.Terminal = func(io.Writer) bool { return true }
-	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); strings.Count(got.stdout, output.ClearScreen) != 2 || got.exit != failure.OK {
+	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); strings.Count(got.stdout,
+		output.ClearScreen) != 2 || got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -99,7 +105,8 @@ func TestWatchAudit(t *testing.T) {
 		t.Errorf("%v, %+v", order, got)
 	}
 	calls := f.received()
-	if !strings.Contains(calls[0].query, "page_size=2") || !strings.Contains(calls[2].query, "since=2026-03-04T05%3A05%3A09Z") {
+	if !strings.Contains(calls[0].query, "page_size=2") ||
+		!strings.Contains(calls[2].query, "since=2026-03-04T05%3A05%3A09Z") {
 		t.Error(calls[0].query, calls[2].query)
 	}
 }
@@ -119,10 +126,12 @@ func TestSelfCheckIsWaitedFor(t *testing.T) {
 			f := newFakeAPI(t)
 			f.on("get-self-check", answer(200, pending), answer(200, running), answer(200, running), answer(200, c.ends))
 			got := signedIn(t, f).run(append([]string{"self-check", "run"}, strings.Fields(c.args)...)...)
-			if got.exit != c.exit || strings.Count(got.stdout, "\n") < 3 || c.lines == 3 && strings.Count(got.stdout, "\n") != 3 {
+			if got.exit != c.exit || strings.Count(got.stdout, "\n") < 3 || c.lines == 3 &&
+				strings.Count(got.stdout, "\n") != 3 {
 				t.Errorf("%+v", got)
 			}
-			if c.exit == failure.Unsuccessful && !strings.Contains(got.stdout, "failed; database: ok; events: NATS does not answer") {
+			if c.exit == failure.Unsuccessful && !strings.Contains(got.stdout,
+				"failed; database: ok; events: NATS does not answer") {
 				t.Error(got.stdout)
 			}
 		})
@@ -139,7 +148,8 @@ func TestSelfCheckTakesTooLong(t *testing.T) {
 		clock = clock.Add(time.Minute)
 		return nil
 	}
-	if got := b.run("self-check", "run", "--wait", "--timeout", "3m"); got.exit != failure.Unavailable || !strings.Contains(got.err, "gpuaas self-check get "+checkID) {
+	if got := b.run("self-check", "run", "--wait", "--timeout", "3m"); got.exit != failure.Unavailable ||
+		!strings.Contains(got.err, "gpuaas self-check get "+checkID) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -148,7 +158,8 @@ func TestSelfCheckWaitInterrupted(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("get-self-check", answer(200, running))
 	b := signedIn(t, f)
-	if got := b.runContext(b.rounds(2), "self-check", "run", "--wait"); got.exit != failure.Interrupted || !strings.Contains(got.err, "it goes on") {
+	if got := b.runContext(b.rounds(2), "self-check", "run", "--wait"); got.exit != failure.Interrupted ||
+		!strings.Contains(got.err, "it goes on") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -166,7 +177,8 @@ func TestEventsEndWithCtrlC(t *testing.T) {
 	f.on("stream-events", stream(quiet), stream(gap))
 	b := signedIn(t, f)
 	got := b.runContext(b.rounds(2), "events")
-	if got.exit != failure.OK || !strings.Contains(got.err, "continue with: gpuaas events --from 50") || !strings.Contains(got.err, "were missed") {
+	if got.exit != failure.OK || !strings.Contains(got.err, "continue with: gpuaas events --from 50") ||
+		!strings.Contains(got.err, "were missed") {
 		t.Errorf("%+v", got)
 	}
 	if calls := f.received(); len(calls) != 2 || calls[1].header.Get("Last-Event-ID") != "42" {

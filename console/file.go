@@ -14,11 +14,13 @@ import (
 
 // policy lets the page load and ask nothing but its own origin, run nothing
 // that stands inside it, and be framed by nobody.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // What a console has no use for, it cannot be tricked into using.
-const permissions = "accelerometer=(), autoplay=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), hid=(), " +
+const permissions = "accelerometer=(), autoplay=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), " +
+	"hid=(), " +
 	"magnetometer=(), microphone=(), midi=(), payment=(), serial=(), usb=(), xr-spatial-tracking=()"
 
 func protect(h http.Header) {
@@ -58,7 +60,10 @@ type file struct {
 func newFile(name string, content []byte) *file {
 	extension := path.Ext(name)
 	sum := sha256.Sum256(content)
-	f := &file{content: content, kind: contentTypes[extension], cache: "no-cache", tag: base64.RawURLEncoding.EncodeToString(sum[:12])}
+	f := &file{
+		content: content, kind: contentTypes[extension], cache: "no-cache",
+		tag: base64.RawURLEncoding.EncodeToString(sum[:12]),
+	}
 	if f.kind == "" {
 		f.kind = "application/octet-stream"
 	}

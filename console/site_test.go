@@ -101,7 +101,8 @@ func TestWhatStandsWhere(t *testing.T) {
 			continue
 		}
 		h := r.Header
-		if r.StatusCode != http.StatusOK || h.Get("Cache-Control") != c.cache || h.Get("Content-Type") != c.kind || h.Get("ETag") == "" || h.Get("Vary") != "Accept-Encoding" {
+		if r.StatusCode != http.StatusOK || h.Get("Cache-Control") != c.cache || h.Get("Content-Type") != c.kind ||
+			h.Get("ETag") == "" || h.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s %s (%s): %d %v", c.method, c.path, c.accept, r.StatusCode, h)
 		}
 		if (body == "") != (c.method == http.MethodHead) || h.Get("Content-Length") == "0" || h.Get("Content-Length") == "" {
@@ -114,7 +115,10 @@ func TestWhatStandsWhere(t *testing.T) {
 func wantProtected(t *testing.T, path string, h http.Header) {
 	t.Helper()
 	policy := h.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'", "frame-ancestors 'none'"} {
+	for _, want := range []string{
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+		"base-uri 'none'", "frame-ancestors 'none'",
+	} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("%s: the policy lacks %s: %s", path, want, policy)
 		}
@@ -139,7 +143,8 @@ func wantProtected(t *testing.T, path string, h http.Header) {
 func TestFilesAreSentCompressedToThoseWhoTakeIt(t *testing.T) {
 	s := newTestSite(t, built())
 	for accept, want := range map[string]bool{
-		"": false, "gzip": true, "deflate, GZIP;q=0.5, br": true, "gzip;q=0": false, "gzip; q=0.0": false, "br": false, "gzip;q=x": false, "xgzip": false,
+		"": false, "gzip": true, "deflate, GZIP;q=0.5, br": true, "gzip;q=0": false, "gzip; q=0.0": false, "br": false,
+		"gzip;q=x": false, "xgzip": false,
 	} {
 		r := ask(t, s, http.MethodGet, "/assets/app-1a2b.js", "Accept-Encoding", accept)
 		body := bodyOf(t, r)
@@ -157,7 +162,10 @@ func TestFilesAreSentCompressedToThoseWhoTakeIt(t *testing.T) {
 			t.Errorf("%q: %d bytes arrive", accept, len(body))
 		}
 	}
-	for path, why := range map[string]string{"/assets/font-3c.woff2": "it is compressed already", "/favicon.svg": "it would grow"} {
+	for path, why := range map[string]string{
+		"/assets/font-3c.woff2": "it is compressed already",
+		"/favicon.svg":          "it would grow",
+	} {
 		if r := ask(t, s, http.MethodGet, path, "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "" {
 			t.Errorf("%s is compressed although %s", path, why)
 		}
@@ -207,7 +215,8 @@ func TestAProgramWithoutTheConsoleSaysHowToBuildIt(t *testing.T) {
 	s := newTestSite(t, fstest.MapFS{".keep": {}})
 	for _, path := range []string{"/", "/nodes"} {
 		r := ask(t, s, http.MethodGet, path, "Accept", browser)
-		if body := bodyOf(t, r); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "make console") || r.Header.Get("Cache-Control") != "no-store" {
+		if body := bodyOf(t, r); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "make console") ||
+			r.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d %s", path, r.StatusCode, body)
 		}
 		wantProtected(t, path, r.Header)

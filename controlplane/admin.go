@@ -118,7 +118,8 @@ func States() (string, error) {
 		for _, word := range strings.Split(l.Noun, "_") {
 			name += strings.ToUpper(word[:1]) + word[1:]
 		}
-		fmt.Fprintf(&b, "\n// %sStates are the states of a %s.\nvar %sStates = []string{\n", name, strings.ReplaceAll(l.Noun, "_", " "), name)
+		fmt.Fprintf(&b, "\n// %sStates are the states of a %s.\nvar %sStates = []string{\n", name,
+			strings.ReplaceAll(l.Noun, "_", " "), name)
 		for _, s := range l.States {
 			fmt.Fprintf(&b, "\t%q,\n", s.Name)
 		}
@@ -136,7 +137,8 @@ func Metrics() string {
 	var b bytes.Buffer
 	b.WriteString("# Metrics\n\nGenerated from the declarations in the code by `make gen`; do not edit. " +
 		"How to scrape them and what to watch for: [operate](operate.md#metrics).\n\n" +
-		"A *gauge of rows* is read from the database when a worker is scraped. Every worker says the same: aggregate with `max`, never with `sum`.\n\n" +
+		"A *gauge of rows* is read from the database when a worker is scraped. Every worker says the same: aggregate with " +
+		"`max`, never with `sum`.\n\n" +
 		"| metric | kind | labels | what it says |\n| --- | --- | --- | --- |\n")
 	for _, m := range telemetry.Declared() {
 		labels := "–"

@@ -109,7 +109,8 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 		}
 		for _, family := range []string{"onboarding", "decommission"} {
 			fill := strings.NewReplacer("{{ $labels.family }}", family)
-			if _, err := os.Stat(filepath.Join("..", fill.Replace(a.Annotations.Runbook))); a.Annotations.Runbook == "" || err != nil {
+			if _, err := os.Stat(filepath.Join("..", fill.Replace(a.Annotations.Runbook))); a.Annotations.Runbook == "" ||
+				err != nil {
 				t.Errorf("alert %s has no runbook: %v", a.Alert, err)
 			}
 			for _, m := range commandIn.FindAllStringSubmatch(fill.Replace(a.Annotations.Action), -1) {

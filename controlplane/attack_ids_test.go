@@ -39,7 +39,8 @@ func spots(api *httpapi.API) []spot {
 	for _, op := range api.Operations() {
 		item := doc.Paths[op.Path]
 		described := map[string]*huma.Operation{
-			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodPatch: item.Patch,
+			http.MethodDelete: item.Delete,
 		}[op.Method]
 		at := spot{operation: op, described: described}
 		for _, p := range described.Parameters {
@@ -158,7 +159,8 @@ func (h *house) send(t *testing.T, s spot, value string, admin func(*http.Reques
 	if s.described.RequestBody != nil {
 		steps := s.steps
 		var err error
-		payload, err = json.Marshal(body(h.api.OpenAPI(), s.described.RequestBody.Content["application/json"].Schema, steps, value))
+		payload, err = json.Marshal(body(h.api.OpenAPI(), s.described.RequestBody.Content["application/json"].Schema, steps,
+			value))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +208,8 @@ func TestAttackIDsThatMeanSomethingElse(t *testing.T) {
 			if w.Code >= 500 && w.Code != http.StatusServiceUnavailable {
 				t.Errorf("%s of %s: %d %s", s, other, w.Code, w.Body)
 			}
-			if s.in == "query" && w.Code == http.StatusOK && shows(w) && !strings.HasSuffix(s.operation.ID, "-stages") { // those are there everywhere
+			// those are there everywhere
+			if s.in == "query" && w.Code == http.StatusOK && shows(w) && !strings.HasSuffix(s.operation.ID, "-stages") {
 				t.Errorf("%s of %s is answered with something: %s", s, other, w.Body)
 			}
 		}
@@ -233,12 +236,18 @@ func TestAttackPathsThatMeanSomethingElse(t *testing.T) {
 	admin := h.bearer(t, auth.PlatformAdmin)
 	site := id.NewString()
 	for _, path := range []string{
-		"/api/v1/admin/sites/" + site + "/profiles/..", "/api/v1/admin/sites/" + site + "/profiles/.", "/api/v1/admin/sites//" + site,
-		"/api/v1/admin/sites/" + site + "/profiles/%2e%2e", "/api/v1/admin/sites/" + site + "/profiles/%2E%2e/", "//api/v1/admin/sites/" + site,
-		"/api/v1/admin/sites/" + site + "/profiles%2f" + site, "/api/v1/admin/sites/" + site + "%2Fprofiles", "/api/./v1/me", "/api/../api/v1/me",
+		"/api/v1/admin/sites/" + site + "/profiles/..", "/api/v1/admin/sites/" + site + "/profiles/.",
+		"/api/v1/admin/sites//" + site,
+		"/api/v1/admin/sites/" + site + "/profiles/%2e%2e", "/api/v1/admin/sites/" + site + "/profiles/%2E%2e/",
+		"//api/v1/admin/sites/" + site,
+		"/api/v1/admin/sites/" + site + "/profiles%2f" + site, "/api/v1/admin/sites/" + site + "%2Fprofiles", "/api/./v1/me",
+		"/api/../api/v1/me",
 		"/api/v1/admin/sites/..%5c", "/x/../api/v1/me", "/api/v1/me/", "/api/v1//me",
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{
+			http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete,
+		} {
 			w := open(t, h.handler(), method, path, admin)
 			var problem httpapi.Problem
 			err := json.Unmarshal(w.Body.Bytes(), &problem)

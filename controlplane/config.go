@@ -249,10 +249,12 @@ func (c Config) badFiles() []error {
 	files := c.Secrets.files()
 	maps.Copy(files, map[string]string{
 		"tls.cert_file": c.TLS.CertFile, "tls.key_file": c.TLS.KeyFile,
-		"temporal.ca_file": c.Temporal.CAFile, "temporal.cert_file": c.Temporal.CertFile, "temporal.key_file": c.Temporal.KeyFile,
-		"nats.token_file": c.NATS.TokenFile, "nats.credentials_file": c.NATS.CredentialsFile, "nats.ca_file": c.NATS.CAFile,
+		"temporal.ca_file": c.Temporal.CAFile, "temporal.cert_file": c.Temporal.CertFile,
+		"temporal.key_file": c.Temporal.KeyFile,
+		"nats.token_file":   c.NATS.TokenFile, "nats.credentials_file": c.NATS.CredentialsFile, "nats.ca_file": c.NATS.CAFile,
 		"oidc.client_secret_file": c.OIDC.ClientSecretFile,
-		"nodes.tls.cert_file":     c.Nodes.TLS.CertFile, "nodes.tls.key_file": c.Nodes.TLS.KeyFile, "nodes.tls.ca_file": c.Nodes.TLS.CAFile,
+		"nodes.tls.cert_file":     c.Nodes.TLS.CertFile, "nodes.tls.key_file": c.Nodes.TLS.KeyFile,
+		"nodes.tls.ca_file":    c.Nodes.TLS.CAFile,
 		"nodes.former_ca_file": c.Nodes.FormerCAFile,
 	})
 	for key, file := range files {

@@ -26,7 +26,8 @@ func TestTheConsoleLinksToTemporal(t *testing.T) {
 			}
 			continue
 		}
-		if len(problems) != 1 || !strings.Contains(problems[0].Error(), "console.temporal_ui_url: ") || !strings.Contains(problems[0].Error(), problem) ||
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), "console.temporal_ui_url: ") ||
+			!strings.Contains(problems[0].Error(), problem) ||
 			strings.Contains(problems[0].Error(), "canary") {
 			t.Errorf("%q: %v", address, problems)
 		}

@@ -38,17 +38,21 @@ func (c Config) exposures() []exposure {
 	var out []exposure
 	add := func(name, key, why, do string) { out = append(out, exposure{name, key, why, do}) }
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !onThisMachine(host) && c.TLS.CertFile == "" {
-		add(insecureListen, "listen", fmt.Sprintf("%s is open to other machines and speaks plain HTTP: tokens could be read on the way", c.Listen),
+		add(insecureListen, "listen", fmt.Sprintf(
+			"%s is open to other machines and speaks plain HTTP: tokens could be read on the way", c.Listen),
 			"set tls.cert_file and tls.key_file, or listen on 127.0.0.1")
 	}
 	for key, u := range map[string]Secret{"postgres.url": c.Postgres.URL, "postgres.migrate_url": c.Postgres.MigrateURL} {
 		if !u.IsZero() && !postgresVerified(u.Reveal()) {
-			add(insecurePostgres, key, "the database is on another machine, and the connection to it is not encrypted or does not verify the server",
+			add(insecurePostgres, key,
+				"the database is on another machine, and the connection to it is not encrypted or does not verify the server",
 				"add sslmode=verify-full, and sslrootcert=FILE for a CA of your own")
 		}
 	}
-	if host, _, err := net.SplitHostPort(c.Temporal.Address); err == nil && !onThisMachine(host) && !durable.Config(c.Temporal).TLS() {
-		add(insecureTemporal, "temporal.address", "Temporal is on another machine, and whoever sits between could give orders",
+	if host, _, err := net.SplitHostPort(c.Temporal.Address); err == nil && !onThisMachine(host) &&
+		!durable.Config(c.Temporal).TLS() {
+		add(insecureTemporal, "temporal.address",
+			"Temporal is on another machine, and whoever sits between could give orders",
 			"set temporal.ca_file, and temporal.cert_file and key_file for mutual TLS")
 	}
 	for one := range strings.SplitSeq(c.NATS.URL, ",") {
@@ -59,7 +63,8 @@ func (c Config) exposures() []exposure {
 		}
 	}
 	if u, err := url.Parse(c.Secrets.Address); err == nil && u.Scheme != "https" && !onThisMachine(u.Hostname()) {
-		add(insecureSecrets, "secrets.address", "the secrets engine is on another machine, and secrets could be read on the way", "use https")
+		add(insecureSecrets, "secrets.address",
+			"the secrets engine is on another machine, and secrets could be read on the way", "use https")
 	}
 	slices.SortFunc(out, func(a, b exposure) int { return strings.Compare(a.key, b.key) })
 	return out

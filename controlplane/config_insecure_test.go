@@ -43,7 +43,8 @@ func TestAttackPlainTrafficIsReadOnTheWay(t *testing.T) {
 		{"secrets", "secrets.address", "SECRETS_ADDRESS=http://bao:8200"},
 	} {
 		_, said := check(t, "GPUAAS_"+c.setting)
-		if !strings.Contains(said, c.key+": ") || !strings.Contains(said, "setting insecure") || strings.Contains(said, "canary") {
+		if !strings.Contains(said, c.key+": ") || !strings.Contains(said, "setting insecure") ||
+			strings.Contains(said, "canary") {
 			t.Errorf("%s is answered %q, want %s refused", c.setting, said, c.key)
 		}
 		for _, other := range []string{"listen", "postgres", "temporal", "nats", "secrets"} {
@@ -64,7 +65,8 @@ func TestAttackPlainTrafficIsReadOnTheWay(t *testing.T) {
 func TestWhatStaysOnThisMachineNeedsNoTLS(t *testing.T) {
 	for _, setting := range []string{
 		"LISTEN=127.0.0.1:8080", "LISTEN=[::1]:8080", "LISTEN=localhost:8080",
-		"POSTGRES_URL=postgres://u:canary@127.0.0.1/gpuaas?sslmode=disable", "POSTGRES_URL=postgres://u:canary@localhost/gpuaas",
+		"POSTGRES_URL=postgres://u:canary@127.0.0.1/gpuaas?sslmode=disable",
+		"POSTGRES_URL=postgres://u:canary@localhost/gpuaas",
 		"POSTGRES_URL=postgres://u:canary@[::1]/gpuaas", "POSTGRES_URL=postgres:///gpuaas?host=/run/postgresql",
 		"TEMPORAL_ADDRESS=127.0.0.1:7233", "TEMPORAL_ADDRESS=[::1]:7233",
 		"NATS_URL=nats://127.0.0.1:4222,nats://localhost:4223", "SECRETS_ADDRESS=http://127.0.0.1:8200",
@@ -106,7 +108,11 @@ func TestEachRoleHasItsOwnIdentity(t *testing.T) {
 		{"relay", none, "", false},
 		{"relay", nil, "", false},
 		{"worker", slices.Concat(none, own("API")), "secrets.worker: ", false},
-		{"worker", []string{"GPUAAS_SECRETS_API_ROLE_ID_FILE=" + credential}, "secrets.api: role_id_file and secret_id_file go together", true},
+		{
+			"worker",
+			[]string{"GPUAAS_SECRETS_API_ROLE_ID_FILE=" + credential},
+			"secrets.api: role_id_file and secret_id_file go together", true,
+		},
 	} {
 		cfg, said := check(t, append(c.env, "GPUAAS_ROLES="+c.roles)...)
 		if (said == "") != (c.bad == "") || !strings.Contains(said, c.bad) {

@@ -69,7 +69,8 @@ func (c NodesConfig) check(bad func(string, string, ...any)) {
 			continue
 		}
 		badURL(bad, key, value, "https")
-		if u, err := url.Parse(value); err == nil && (u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !isName(u.Hostname())) {
+		if u, err := url.Parse(value); err == nil &&
+			(u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !isName(u.Hostname())) {
 			bad(key, "must be https://host or https://host:port")
 		}
 	}
@@ -108,7 +109,8 @@ func (c NodesConfig) checkSSHProxy(bad func(string, string, ...any)) {
 	}
 	u, err := url.Parse(c.SSHProxy)
 	switch {
-	case err != nil || u.Scheme != "socks5" || u.Port() == "" || !isName(u.Hostname()) || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+	case err != nil || u.Scheme != "socks5" || u.Port() == "" || !isName(u.Hostname()) || u.Path != "" ||
+		u.RawQuery != "" || u.Fragment != "":
 		bad("nodes.ssh_proxy", "must be socks5://host:port")
 	case u.User != nil:
 		bad("nodes.ssh_proxy", "must not hold credentials")

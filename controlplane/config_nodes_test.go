@@ -35,13 +35,15 @@ func TestNodesAreNotListenedToUnlessAskedFor(t *testing.T) {
 
 func TestNodesSettings(t *testing.T) {
 	folder := t.TempDir()
-	cfg, problems := loadNodes(t, "LISTEN=0.0.0.0:8444", "URL=https://10.0.0.5:8444", "TRUST_DOMAIN=prod.example.com", "OFFLINE_AFTER=90s",
+	cfg, problems := loadNodes(t, "LISTEN=0.0.0.0:8444", "URL=https://10.0.0.5:8444", "TRUST_DOMAIN=prod.example.com",
+		"OFFLINE_AFTER=90s",
 		"AGENT_FOLDER="+folder, "AGENT_VERSION=1.2.3+abc", "CERTIFICATE_TTL=1h", "TLS_NAMES=gw-1.example.com,10.0.0.6",
 		"SSH_PROXY=socks5://bastion.example.com:1080")
 	if problems != "" {
 		t.Fatal(problems)
 	}
-	if cfg.URL != "https://10.0.0.5:8444" || cfg.OfflineAfter != 90*time.Second || len(cfg.TLS.Names) != 2 || cfg.AgentFolder != folder ||
+	if cfg.URL != "https://10.0.0.5:8444" || cfg.OfflineAfter != 90*time.Second || len(cfg.TLS.Names) != 2 ||
+		cfg.AgentFolder != folder ||
 		cfg.SSHProxy != "socks5://bastion.example.com:1080" {
 		t.Errorf("%+v", cfg)
 	}

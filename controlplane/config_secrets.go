@@ -72,15 +72,20 @@ func (c SecretsConfig) check(needed []openbao.Role, bad func(string, string, ...
 	}
 	for _, r := range needed {
 		if !c.of(r).given() {
-			bad("secrets."+string(r), "role_id_file and secret_id_file are missing: they hold the AppRole that this role signs in with")
+			bad("secrets."+string(r),
+				"role_id_file and secret_id_file are missing: they hold the AppRole that this role signs in with")
 		}
 	}
 }
 
 func (c SecretsConfig) files() map[string]string {
-	out := map[string]string{"secrets.ca_file": c.CAFile, "secrets.role_id_file": c.RoleIDFile, "secrets.secret_id_file": c.SecretIDFile}
+	out := map[string]string{
+		"secrets.ca_file": c.CAFile, "secrets.role_id_file": c.RoleIDFile,
+		"secrets.secret_id_file": c.SecretIDFile,
+	}
 	for _, r := range openbao.Roles() {
-		out["secrets."+string(r)+".role_id_file"], out["secrets."+string(r)+".secret_id_file"] = c.own(r).RoleIDFile, c.own(r).SecretIDFile
+		out["secrets."+string(r)+".role_id_file"], out["secrets."+string(r)+".secret_id_file"] = c.own(r).RoleIDFile,
+			c.own(r).SecretIDFile
 	}
 	return out
 }
@@ -95,7 +100,8 @@ func (c SecretsConfig) warnings(needed []openbao.Role) []string {
 	if len(shared) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("secrets: %s signs in with the one identity of all roles, which may do everything; give each role its own (secrets.%s.role_id_file, …) and policy from deploy/openbao",
+	return []string{fmt.Sprintf("secrets: %s signs in with the one identity of all roles, which may do everything; give "+
+		"each role its own (secrets.%s.role_id_file, …) and policy from deploy/openbao",
 		strings.Join(shared, ", "), shared[0])}
 }
 

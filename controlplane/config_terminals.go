@@ -20,7 +20,10 @@ const (
 )
 
 func (c TerminalsConfig) check(bad func(string, string, ...any)) {
-	for key, limit := range map[string]time.Duration{"terminals.idle_limit": c.IdleLimit, "terminals.total_limit": c.TotalLimit} {
+	for key, limit := range map[string]time.Duration{
+		"terminals.idle_limit":  c.IdleLimit,
+		"terminals.total_limit": c.TotalLimit,
+	} {
 		if limit < minTerminalLimit || limit > maxTerminalLimit {
 			bad(key, "%s is not between %s and %s", limit, minTerminalLimit, maxTerminalLimit)
 		}

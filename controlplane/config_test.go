@@ -26,33 +26,44 @@ func valid(t *testing.T) []string {
 	return []string{
 		"GPUAAS_POSTGRES_URL=postgres://u:canary@db/gpuaas?sslmode=verify-full", "GPUAAS_TEMPORAL_ADDRESS=temporal:7233",
 		"GPUAAS_TEMPORAL_SERVER_NAME=temporal", "GPUAAS_NATS_URL=tls://nats:4222",
-		"GPUAAS_SECRETS_ADDRESS=https://bao:8200", "GPUAAS_SECRETS_ROLE_ID_FILE=" + credential, "GPUAAS_SECRETS_SECRET_ID_FILE=" + credential,
+		"GPUAAS_SECRETS_ADDRESS=https://bao:8200", "GPUAAS_SECRETS_ROLE_ID_FILE=" + credential,
+		"GPUAAS_SECRETS_SECRET_ID_FILE=" + credential,
 	}
 }
 
 func TestLaterSourcesWin(t *testing.T) {
-	file := writeFile(t, "c.yaml", "listen: 127.0.0.1:1\nlog: {format: text, level: debug}\nlimits: {burst: 7, request_timeout: 3s}\nroles: [api]\n")
-	env := slices.Concat(valid(t), []string{"GPUAAS_LISTEN=127.0.0.1:2", "GPUAAS_LIMITS_BURST=8", "HOME=/x", "GPUAAS_TOKEN=belongs-to-the-cli"})
-	cfg, problems := controlplane.Load(controlplane.Defaults(), file, env, map[string]string{"listen": "127.0.0.1:3", "roles": "worker,relay"})
+	file := writeFile(t, "c.yaml",
+		"listen: 127.0.0.1:1\nlog: {format: text, level: debug}\nlimits: {burst: 7, request_timeout: 3s}\nroles: [api]\n")
+	env := slices.Concat(valid(t), []string{
+		"GPUAAS_LISTEN=127.0.0.1:2", "GPUAAS_LIMITS_BURST=8", "HOME=/x",
+		"GPUAAS_TOKEN=belongs-to-the-cli",
+	})
+	cfg, problems := controlplane.Load(controlplane.Defaults(), file, env,
+		map[string]string{"listen": "127.0.0.1:3", "roles": "worker,relay"})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if cfg.Listen != "127.0.0.1:3" || cfg.Limits.Burst != 8 || cfg.Limits.RequestTimeout != 3*time.Second || cfg.Log.Format != "text" ||
-		cfg.Log.Level.String() != "DEBUG" || len(cfg.Roles) != 2 || cfg.Roles[1] != controlplane.RoleRelay || cfg.Postgres.MaxConns != 20 {
+	if cfg.Listen != "127.0.0.1:3" || cfg.Limits.Burst != 8 || cfg.Limits.RequestTimeout != 3*time.Second ||
+		cfg.Log.Format != "text" ||
+		cfg.Log.Level.String() != "DEBUG" || len(cfg.Roles) != 2 || cfg.Roles[1] != controlplane.RoleRelay ||
+		cfg.Postgres.MaxConns != 20 {
 		t.Errorf("%+v", cfg)
 	}
 }
 
 func TestAllProblemsAreReportedAtOnce(t *testing.T) {
-	file := writeFile(t, "c.yaml", "listen: nonsense\nroles: [api, cook]\nlog: {format: xml}\ntypo: 1\npostgres: {max_conns: 1}\n")
-	_, problems := controlplane.Load(controlplane.Defaults(), file, []string{"GPUAAS_TYPO=1", "GPUAAS_NATS_URL=nats://u:p@host:1"}, nil)
+	file := writeFile(t, "c.yaml",
+		"listen: nonsense\nroles: [api, cook]\nlog: {format: xml}\ntypo: 1\npostgres: {max_conns: 1}\n")
+	_, problems := controlplane.Load(controlplane.Defaults(), file,
+		[]string{"GPUAAS_TYPO=1", "GPUAAS_NATS_URL=nats://u:p@host:1"}, nil)
 	var all strings.Builder
 	for _, p := range problems {
 		all.WriteString(p.Error() + "\n")
 	}
 	for _, want := range []string{
 		`listen: "nonsense" is not host:port`, `roles: "cook"`, `log.format: "xml"`, "typo: there is no such setting",
-		"GPUAAS_TYPO: there is no such setting", "postgres.url: is missing", "temporal.address", "secrets.address: is missing",
+		"GPUAAS_TYPO: there is no such setting", "postgres.url: is missing", "temporal.address",
+		"secrets.address: is missing",
 		"secrets.api: role_id_file", "nats.url: must not hold credentials", "postgres.max_conns: is too small",
 	} {
 		if !strings.Contains(all.String(), want) {

@@ -37,7 +37,8 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	}
 	generated := map[string]string{
 		"contract/apiclient/states.go": states,
-		"contract/openapi.yaml":        string(openapi), "contract/asyncapi.yaml": string(asyncapi), "docs/onboarding-stages.md": onboarding.Document(),
+		"contract/openapi.yaml":        string(openapi), "contract/asyncapi.yaml": string(asyncapi),
+		"docs/onboarding-stages.md":   onboarding.Document(),
 		"docs/decommission-stages.md": decommission.Page(),
 		"docs/drift-findings.md":      reconciliation.Page(),
 		"docs/metrics.md":             Metrics(),
@@ -78,8 +79,9 @@ func TestEventsListTheStatesOfLifecycles(t *testing.T) {
 		tables[strings.Join(names, ",")] = l.Noun
 	}
 	for payload, noun := range map[any]string{
-		eventwire.Node{}: "node", eventwire.NodeTask{}: "node_task", eventwire.Onboarding{}: "job", eventwire.Decommission{}: "job",
-		eventwire.Signer{}: "signer", eventwire.SelfCheck{}: "self_check", eventwire.Drift{}: "finding",
+		eventwire.Node{}: "node", eventwire.NodeTask{}: "node_task", eventwire.Onboarding{}: "job",
+		eventwire.Decommission{}: "job",
+		eventwire.Signer{}:       "signer", eventwire.SelfCheck{}: "self_check", eventwire.Drift{}: "finding",
 	} {
 		field, ok := reflect.TypeOf(payload).FieldByName("Status")
 		if got := tables[field.Tag.Get("enum")]; !ok || got != noun {

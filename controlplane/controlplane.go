@@ -303,7 +303,8 @@ func (p *parts) workflows() []durable.Registration {
 // the process runs.
 func (p *parts) keepFleet(ctx context.Context) error {
 	ctx = telemetry.WithCorrelation(ctx, id.NewString())
-	if err := p.insist(ctx, "make the first task signer", func() error { return p.fleet.signers.Ensure(ctx) }); err != nil {
+	if err := p.insist(ctx, "make the first task signer",
+		func() error { return p.fleet.signers.Ensure(ctx) }); err != nil {
 		return err
 	}
 	p.fleet.tend(ctx)
@@ -332,7 +333,8 @@ func (p *parts) keepHouse(ctx context.Context) {
 		if _, err := p.api.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "old idempotency keys could not be removed", "error", err)
 		}
-		if err := p.identity.AnnounceEndOfAccess(telemetry.WithCorrelation(ctx, id.NewString())); err != nil && ctx.Err() == nil {
+		if err := p.identity.AnnounceEndOfAccess(telemetry.WithCorrelation(ctx, id.NewString())); err != nil &&
+			ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "it could not be told whether somebody can administer the platform for long", "error", err)
 		}
 		select {

@@ -7,7 +7,8 @@ import (
 // newDecommission puts together what cleans nodes and takes them out.
 func (p *parts) newDecommission() {
 	cfg := decommission.Config{
-		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks, Terminals: p.fleet.terminals, Secrets: p.secrets,
+		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks,
+		Terminals: p.fleet.terminals, Secrets: p.secrets,
 		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,
 	}
 	if p.opts.HurryRetries {

@@ -43,7 +43,8 @@ type fleet struct {
 }
 
 func newFleet(
-	cfg Config, db *postgres.DB, engine identities, holders terminal.Holders, backends map[string]agentgateway.Backend, logger *slog.Logger,
+	cfg Config, db *postgres.DB, engine identities, holders terminal.Holders, backends map[string]agentgateway.Backend,
+	logger *slog.Logger,
 ) *fleet {
 	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
 	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
@@ -52,25 +53,34 @@ func newFleet(
 			b, err := f.signers.Bundle(ctx, listenerCA)
 			return b.PEM, err
 		},
-		CertFile: cfg.Nodes.TLS.CertFile, KeyFile: cfg.Nodes.TLS.KeyFile, CAFile: cfg.Nodes.TLS.CAFile, FormerCAFile: cfg.Nodes.FormerCAFile,
+		CertFile: cfg.Nodes.TLS.CertFile, KeyFile: cfg.Nodes.TLS.KeyFile, CAFile: cfg.Nodes.TLS.CAFile,
+		FormerCAFile: cfg.Nodes.FormerCAFile,
 	})
 	f.trust = trust
 	f.renderer = agentgateway.NewRenderer(cfg.Nodes.URL, trust)
 	f.nodes = node.New(node.Config{
-		DB: db, PKI: engine, Bootstrap: f.renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
+		DB: db, PKI: engine, Bootstrap: f.renderer, Logger: logger,
+		Settings:  node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
 		Listening: trust.Ready, OnRevoked: f.revoked,
 		OnDoubt: func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
 			return f.doubt(ctx, tx, n, reason)
 		},
 	})
-	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute, Listening: trust.Fits, Logger: logger})
+	f.signers = signer.New(signer.Config{
+		DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute,
+		Listening: trust.Fits, Logger: logger,
+	})
 	f.packages = agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
-	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: f.packages.Prepare}}
+	f.tasks = agenttask.Commands{
+		DB:        db,
+		Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: f.packages.Prepare},
+	}
 	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
 	f.terminals = terminal.New(terminal.Config{
 		DB: db, Tasks: f.tasks, Holders: holders, Logger: logger,
 		Settings: terminal.Settings{
-			GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL), IdleLimit: cfg.Terminals.IdleLimit, TotalLimit: cfg.Terminals.TotalLimit,
+			GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL), IdleLimit: cfg.Terminals.IdleLimit,
+			TotalLimit: cfg.Terminals.TotalLimit,
 		},
 	})
 	f.gateway = agentgateway.New(agentgateway.Config{

@@ -41,7 +41,8 @@ func (i identities) as(roles ...openbao.Role) (*secrets.Engine, error) {
 			return e, nil
 		}
 	}
-	return nil, fault.New(fault.Unavailable, "secrets_identity_missing", "no role of this process may ask the secrets engine for that").
+	return nil, fault.New(fault.Unavailable, "secrets_identity_missing",
+		"no role of this process may ask the secrets engine for that").
 		WithRemedy("run it in a process with role %s", roles[0])
 }
 
@@ -102,7 +103,8 @@ func (i identities) Check(ctx context.Context) error {
 
 // CreateSigningKey makes keys as the role that manages them.
 func (i identities) CreateSigningKey(ctx context.Context, name string) ([]byte, error) {
-	return as1(i, func(e *secrets.Engine) ([]byte, error) { return e.CreateSigningKey(ctx, name) }, openbao.RoleWorker, openbao.RoleAPI)
+	return as1(i, func(e *secrets.Engine) ([]byte, error) { return e.CreateSigningKey(ctx, name) }, openbao.RoleWorker,
+		openbao.RoleAPI)
 }
 
 // Sign signs for nodes as the role that answers nodes, and certificates about
@@ -116,12 +118,17 @@ func (i identities) Sign(ctx context.Context, name string, message []byte) ([]by
 }
 
 // SignNodeCSR is only for the listener for nodes.
-func (i identities) SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (secrets.Certificate, error) {
-	return as1(i, func(e *secrets.Engine) (secrets.Certificate, error) { return e.SignNodeCSR(ctx, csrPEM, uri, ttl) }, openbao.RoleNodes)
+func (i identities) SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (
+	secrets.Certificate, error,
+) {
+	return as1(i, func(e *secrets.Engine) (secrets.Certificate, error) { return e.SignNodeCSR(ctx, csrPEM, uri, ttl) },
+		openbao.RoleNodes)
 }
 
 // IssueServerCertificate is only for the listener for nodes.
-func (i identities) IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (secrets.ServerCertificate, error) {
+func (i identities) IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (
+	secrets.ServerCertificate, error,
+) {
 	return as1(i, func(e *secrets.Engine) (secrets.ServerCertificate, error) {
 		return e.IssueServerCertificate(ctx, names, ttl)
 	}, openbao.RoleNodes)
@@ -129,15 +136,18 @@ func (i identities) IssueServerCertificate(ctx context.Context, names []string, 
 
 // RevokeCertificate revokes the identity of a node, whichever role decided it.
 func (i identities) RevokeCertificate(ctx context.Context, serial string) error {
-	return i.do(func(e *secrets.Engine) error { return e.RevokeCertificate(ctx, serial) }, openbao.RoleAPI, openbao.RoleNodes, openbao.RoleWorker)
+	return i.do(func(e *secrets.Engine) error { return e.RevokeCertificate(ctx, serial) }, openbao.RoleAPI,
+		openbao.RoleNodes, openbao.RoleWorker)
 }
 
 // NodeCA is public.
 func (i identities) NodeCA(ctx context.Context) (string, error) {
-	return as1(i, func(e *secrets.Engine) (string, error) { return e.NodeCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI, openbao.RoleWorker)
+	return as1(i, func(e *secrets.Engine) (string, error) { return e.NodeCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI,
+		openbao.RoleWorker)
 }
 
 // ServerCA is public too: bootstrap commands contain it.
 func (i identities) ServerCA(ctx context.Context) (string, error) {
-	return as1(i, func(e *secrets.Engine) (string, error) { return e.ServerCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI, openbao.RoleWorker)
+	return as1(i, func(e *secrets.Engine) (string, error) { return e.ServerCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI,
+		openbao.RoleWorker)
 }

@@ -17,7 +17,8 @@ func TestAttackAProcessAsksAsARoleItDoesNotHave(t *testing.T) {
 		"worker": {"certificate": true, "first boot": true, "site": true, "make key": true, "revoke": true},
 		"api":    {"task": true, "site": true, "write site": true, "make key": true, "revoke": true},
 		"api with nodes": {
-			"task": true, "site": true, "write site": true, "make key": true, "revoke": true, "node certificate": true, "listener": true,
+			"task": true, "site": true, "write site": true, "make key": true, "revoke": true, "node certificate": true,
+			"listener": true,
 		},
 	} {
 		cfg := Defaults()
@@ -39,7 +40,8 @@ func TestAttackAProcessAsksAsARoleItDoesNotHave(t *testing.T) {
 		_, csr := held.SignNodeCSR(ctx, "", "", time.Hour)
 		_, listener := held.IssueServerCertificate(ctx, nil, time.Hour)
 		for what, err := range map[string]error{
-			"task": task, "certificate": cleaned, "first boot": boot, "site": site, "make key": key, "node certificate": csr, "listener": listener,
+			"task": task, "certificate": cleaned, "first boot": boot, "site": site, "make key": key, "node certificate": csr,
+			"listener":   listener,
 			"write site": held.Put(ctx, "maas-sites/s/api-token", nil), "revoke": held.RevokeCertificate(ctx, "00"),
 		} {
 			if refused := fault.CodeOf(err) == "secrets_identity_missing"; refused == may[what] {

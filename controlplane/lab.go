@@ -36,7 +36,10 @@ func (p *parts) labAudited(lab http.Handler) http.Handler {
 
 // noteLab runs afterwards, because only the lab knows whether it was done.
 func (p *parts) noteLab(ctx context.Context, action, machine string, body []byte, status int) {
-	entry := audit.Entry{Action: action, TargetKind: "lab_machine", TargetID: machine, Result: audit.Success, Metadata: map[string]any{}}
+	entry := audit.Entry{
+		Action: action, TargetKind: "lab_machine", TargetID: machine, Result: audit.Success,
+		Metadata: map[string]any{},
+	}
 	var asked struct {
 		What string `json:"what"`
 	}
@@ -45,9 +48,11 @@ func (p *parts) noteLab(ctx context.Context, action, machine string, body []byte
 	} else if json.Unmarshal(body, &asked) == nil && asked.What != "" {
 		entry.Metadata["what"] = asked.What
 	}
-	err := p.db.InTx(context.WithoutCancel(ctx), func(ctx context.Context, tx pgx.Tx) error { return audit.Record(ctx, tx, entry) })
+	err := p.db.InTx(context.WithoutCancel(ctx),
+		func(ctx context.Context, tx pgx.Tx) error { return audit.Record(ctx, tx, entry) })
 	if err != nil {
-		p.logger.ErrorContext(ctx, "what was done in the lab could not be audited", "action", action, "machine", machine, "error", err)
+		p.logger.ErrorContext(ctx, "what was done in the lab could not be audited", "action", action, "machine", machine,
+			"error", err)
 	}
 }
 

@@ -27,7 +27,8 @@ func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		DNSNames:  []string{"localhost"},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
@@ -39,7 +40,8 @@ func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
 // A process whose node listener started with a certificate that nodes cannot
@@ -73,7 +75,8 @@ func TestAListenerThatNoNodeCanVerifyIsNotReady(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	h.handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
-	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"node_listener":{"up":false,"code":"listener_not_in_bundle"}`) {
+	if w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), `"node_listener":{"up":false,"code":"listener_not_in_bundle"}`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if _, body := h.get(t, auth.Auditor, "/api/v1/admin/system"); !strings.Contains(body, `"ready":false`) ||

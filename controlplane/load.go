@@ -80,7 +80,8 @@ func Load(base Config, file string, environ []string, flags map[string]string) (
 	err := k.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		TagName: "koanf", WeaklyTypedInput: true, ZeroFields: true, // a shorter list replaces a longer one
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			mapstructure.TextUnmarshallerHookFunc(), mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToWeakSliceHookFunc(",")),
+			mapstructure.TextUnmarshallerHookFunc(), mapstructure.StringToTimeDurationHookFunc(),
+			mapstructure.StringToWeakSliceHookFunc(",")),
 	}})
 	if err != nil {
 		errs = append(errs, fmt.Errorf("read configuration: %w", err))

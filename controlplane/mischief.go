@@ -27,7 +27,8 @@ const (
 	MishapAmbiguous   Mishap = "ambiguous"   // nobody knows whether it happened
 	MishapRefused     Mishap = "refused"     // what the stage needs says no
 	MishapKilled      Mishap = "killed"      // the worker dies: no answer, no record
-	MishapTwice       Mishap = "twice"       // delivered again, to somebody who knows nothing of the first time; only Before
+	// delivered again, to somebody who knows nothing of the first time; only Before
+	MishapTwice Mishap = "twice"
 )
 
 // Mischief makes stages of jobs go wrong, in simulations of faults.
@@ -50,7 +51,9 @@ func (p *parts) mischief() job.Mischief {
 }
 
 // Around implements job.Mischief.
-func (m mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error) {
+func (m mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (
+	bringup.Result, error,
+) {
 	at := Point(call)
 	mishap := m.plan.Before(ctx, at)
 	if mishap == MishapTwice {
@@ -71,11 +74,13 @@ func (m mischief) Around(ctx context.Context, call durable.StageCall, w *bringup
 func (m Mishap) err() error {
 	switch m {
 	case MishapUnavailable:
-		return fault.New(fault.Unavailable, "simulated_outage", "a simulated outage").WithRemedy("it ends by itself; try again")
+		return fault.New(fault.Unavailable, "simulated_outage",
+			"a simulated outage").WithRemedy("it ends by itself; try again")
 	case MishapAmbiguous:
 		return fault.New(fault.Ambiguous, "simulated_timeout", "a simulated time-out: nobody knows whether it happened")
 	case MishapRefused:
-		return fault.New(fault.Forbidden, "simulated_refusal", "a simulated refusal").WithRemedy("let it be done; then try again")
+		return fault.New(fault.Forbidden, "simulated_refusal",
+			"a simulated refusal").WithRemedy("let it be done; then try again")
 	case MishapKilled:
 		return job.ErrKilled
 	case MishapNone, MishapTwice:

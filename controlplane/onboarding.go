@@ -25,7 +25,8 @@ func (p *parts) newOnboarding() error {
 	}
 	machines := bringup.Config{
 		DB: p.db, Sites: p.sites, Regions: p.regions, Secrets: p.secrets, Nodes: p.fleet.nodes, Bootstrap: p.fleet.renderer,
-		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks, Claims: onboarding.Claims{DB: p.db}, Dialer: dialer,
+		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks,
+		Claims: onboarding.Claims{DB: p.db}, Dialer: dialer,
 		Logger: p.logger, Watch: p.watch(),
 	}
 	if p.opts.HurryRetries {
@@ -73,7 +74,10 @@ func (m machineTokens) Mint(ctx context.Context, in agentgateway.Mint) (agentgat
 
 func (p *parts) backends() map[string]agentgateway.Backend {
 	return map[string]agentgateway.Backend{
-		agentwire.CredentialMAASMachineToken: {Minter: machineTokens{p}, TaskTypes: []string{agentwire.TypeHWSyncReseed}, LongLived: true},
+		agentwire.CredentialMAASMachineToken: {
+			Minter: machineTokens{p}, TaskTypes: []string{agentwire.TypeHWSyncReseed},
+			LongLived: true,
+		},
 	}
 }
 

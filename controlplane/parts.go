@@ -89,7 +89,10 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.regions = &site.MAAS{DB: p.db, Loopback: cfg.Sites.onLoopback}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
 	p.fleet = newFleet(cfg, p.db, p.secrets, p.identity, p.backends(), p.logger)
-	p.certificates = certificate.New(certificate.Config{DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName, Logger: p.logger})
+	p.certificates = certificate.New(certificate.Config{
+		DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName,
+		Logger: p.logger,
+	})
 	if err := p.newOnboarding(); err != nil {
 		return nil, err
 	}
@@ -159,8 +162,10 @@ func (p *parts) dependencies() []health.Dependency {
 // lifecycles are the tables of all nouns.
 func lifecycles() []lifecycle.Description {
 	return []lifecycle.Description{
-		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(),
-		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
+		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(),
+		outbox.Lifecycle.Describe(),
+		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(),
+		terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(),
 	}
 }
@@ -185,7 +190,8 @@ func (p *parts) newAPI(proxies []netip.Prefix) *httpapi.API {
 }
 
 const description = "Turns racks of bare GPU servers into a dependable service. " +
-	"Authorise with a bearer token: `gpuaas login` gets one, and the first start of a control plane makes one for its administrator. " +
+	"Authorise with a bearer token: `gpuaas login` gets one, and the first start of a control plane makes one for its " +
+	"administrator. " +
 	"In a browser that is signed in to the console, its session is enough. " +
 	"Errors are problem details with a stable `code`, a `remedy` and the `correlation_id` to quote. " +
 	"Changes take an `Idempotency-Key`, updates need `If-Match`, lists continue with `next_cursor`."
@@ -199,9 +205,10 @@ func (p *parts) registerSystem(api *httpapi.API) {
 		roles[i] = string(r)
 	}
 	system.Source{
-		Version: p.opts.Version, Roles: roles, Monitor: p.monitor, Metrics: p.telemetry.WriteMetrics, Lifecycles: lifecycles(),
-		Outbox:  func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
-		Workers: p.temporal.Queues, TemporalUI: p.cfg.Console.TemporalUIURL, Notices: p.notices,
+		Version: p.opts.Version, Roles: roles, Monitor: p.monitor, Metrics: p.telemetry.WriteMetrics,
+		Lifecycles: lifecycles(),
+		Outbox:     func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
+		Workers:    p.temporal.Queues, TemporalUI: p.cfg.Console.TemporalUIURL, Notices: p.notices,
 	}.Register(api)
 }
 
@@ -212,9 +219,10 @@ func (p *parts) notices(ctx context.Context) ([]system.Notice, error) {
 		return nil, err
 	}
 	return []system.Notice{{
-		Code:    "admin_access_ends",
-		Message: fmt.Sprintf("nobody can administer the platform after %s, when the token %q ends", end.At.UTC().Format(time.RFC3339), end.Token.Name),
-		Remedy:  "make a new token with gpuaas admin recover, or let an administrator sign in through the identity provider",
+		Code: "admin_access_ends",
+		Message: fmt.Sprintf("nobody can administer the platform after %s, when the token %q ends",
+			end.At.UTC().Format(time.RFC3339), end.Token.Name),
+		Remedy: "make a new token with gpuaas admin recover, or let an administrator sign in through the identity provider",
 	}}, nil
 }
 

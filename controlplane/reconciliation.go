@@ -21,7 +21,8 @@ type ReconciliationConfig struct {
 
 func defaultReconciliation() ReconciliationConfig {
 	return ReconciliationConfig{
-		Every: 5 * time.Minute, SweepWithin: time.Hour, LookAgainAfter: 20 * time.Second, MaxQuarantinePercent: 5, MaxQuarantineNodes: 3,
+		Every: 5 * time.Minute, SweepWithin: time.Hour, LookAgainAfter: 20 * time.Second, MaxQuarantinePercent: 5,
+		MaxQuarantineNodes: 3,
 	}
 }
 
@@ -48,8 +49,10 @@ func (c ReconciliationConfig) check(bad func(string, string, ...any)) {
 func (p *parts) newReconciliation() {
 	c := p.cfg.Reconciliation
 	p.reconciliations = reconciliation.New(reconciliation.Config{
-		DB: p.db, Sites: p.sites, Nodes: p.fleet.nodes, Regions: &reconciliation.RegionsOf{Sites: p.sites, Clients: p.regions},
-		Tasks: p.fleet.tasks, Jobs: []reconciliation.Jobs{p.onboardings, p.decommissions}, Schedules: p.temporal, Reimage: p.reimage, Logger: p.logger,
+		DB: p.db, Sites: p.sites, Nodes: p.fleet.nodes,
+		Regions: &reconciliation.RegionsOf{Sites: p.sites, Clients: p.regions},
+		Tasks:   p.fleet.tasks, Jobs: []reconciliation.Jobs{p.onboardings, p.decommissions}, Schedules: p.temporal,
+		Reimage: p.reimage, Logger: p.logger,
 		Settings: reconciliation.Settings{
 			Every: c.Every, SweepWithin: c.SweepWithin, LookAgainAfter: c.LookAgainAfter,
 			MaxQuarantinePercent: c.MaxQuarantinePercent, MaxQuarantineNodes: c.MaxQuarantineNodes, DryRun: c.DryRun,

@@ -49,14 +49,16 @@ func TestTheConsoleStandsWhereNothingElseDoes(t *testing.T) {
 		"/": "console", "/nodes/c07u31": "console", "/sign-in": "console",
 		"/docs": "page", "/openapi.yaml": "page", "/healthz": "page", "/docs/assets/swagger-ui.css": "page",
 		"/metrics": "token_missing", "/api/v1/me": "token_missing",
-		"/api/v1/nothing": "not_found", "/api": "not_found", "/docs/nothing": "not_found", "/assets/nothing.js": "not_found", "/lab/": "not_found",
+		"/api/v1/nothing": "not_found", "/api": "not_found", "/docs/nothing": "not_found", "/assets/nothing.js": "not_found",
+		"/lab/": "not_found",
 	} {
 		w := open(t, handler, http.MethodGet, path)
 		var got string
 		switch body := w.Body.String(); {
 		case strings.Contains(w.Header().Get("Cross-Origin-Opener-Policy"), "same-origin"):
 			got = "console"
-			if !strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src 'self'") || w.Header().Get("X-Correlation-Id") == "" {
+			if !strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src 'self'") ||
+				w.Header().Get("X-Correlation-Id") == "" {
 				t.Errorf("%s: %v", path, w.Header())
 			}
 		case w.Code == http.StatusOK:
@@ -79,7 +81,8 @@ func TestAProcessWithoutTheAPIHasNoConsole(t *testing.T) {
 	h := newHouse(t)
 	h.cfg.Roles = []Role{RoleWorker}
 	h.api = h.newAPI(nil)
-	if w := open(t, h.handler(), http.MethodGet, "/"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/docs" {
+	if w := open(t, h.handler(), http.MethodGet, "/"); w.Code != http.StatusSeeOther ||
+		w.Header().Get("Location") != "/docs" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	if w := open(t, h.handler(), http.MethodGet, "/nodes"); w.Code != http.StatusNotFound {
@@ -89,25 +92,30 @@ func TestAProcessWithoutTheAPIHasNoConsole(t *testing.T) {
 
 func TestTheLabIsForThoseWhoManageSites(t *testing.T) {
 	h := newHouse(t)
-	if w := open(t, h.handler(), http.MethodGet, "/lab/machines", h.bearer(t, auth.PlatformAdmin)); w.Code != http.StatusNotFound {
+	if w := open(t, h.handler(), http.MethodGet, "/lab/machines",
+		h.bearer(t, auth.PlatformAdmin)); w.Code != http.StatusNotFound {
 		t.Errorf("without a lab: %d %s", w.Code, w.Body)
 	}
 	h.opts.Lab = lab
 	handler := h.handler()
-	if w := open(t, handler, http.MethodGet, "/lab/machines", h.bearer(t, auth.PlatformAdmin)); w.Code != http.StatusOK || w.Body.String() != "lab /machines" {
+	if w := open(t, handler, http.MethodGet, "/lab/machines", h.bearer(t, auth.PlatformAdmin)); w.Code != http.StatusOK ||
+		w.Body.String() != "lab /machines" {
 		t.Errorf("an administrator: %d %s", w.Code, w.Body)
 	}
-	if w := open(t, handler, http.MethodGet, "/lab/machines"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "token_missing") {
+	if w := open(t, handler, http.MethodGet, "/lab/machines"); w.Code != http.StatusUnauthorized ||
+		!strings.Contains(w.Body.String(), "token_missing") {
 		t.Errorf("a stranger: %d %s", w.Code, w.Body)
 	}
 	for _, role := range []auth.Role{auth.Auditor, auth.TenantAdmin} {
-		if w := open(t, handler, http.MethodPost, "/lab/machines/m1/happen", h.bearer(t, role)); w.Code != http.StatusForbidden {
+		if w := open(t, handler, http.MethodPost, "/lab/machines/m1/happen",
+			h.bearer(t, role)); w.Code != http.StatusForbidden {
 			t.Errorf("%s: %d %s", role, w.Code, w.Body)
 		}
 	}
 	var denied int
 	err := h.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, "SELECT count(*) FROM audit_logs WHERE result = 'denied' AND target_id = 'lab' AND metadata->>'permission' = 'site:manage'").Scan(&denied)
+		return tx.QueryRow(ctx, "SELECT count(*) FROM audit_logs WHERE result = 'denied' AND target_id = 'lab' AND "+
+			"metadata->>'permission' = 'site:manage'").Scan(&denied)
 	})
 	if err != nil || denied != 2 {
 		t.Errorf("%d denials in the audit log: %v", denied, err)
@@ -118,7 +126,8 @@ func TestWhatIsDoneInTheLabIsAudited(t *testing.T) {
 	h := newHouse(t)
 	h.opts.Lab = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked map[string]string
-		if err := json.NewDecoder(r.Body).Decode(&asked); r.URL.Path == "/machines/m1/happen" && (err != nil || asked["what"] != "delete") {
+		if err := json.NewDecoder(r.Body).Decode(&asked); r.URL.Path == "/machines/m1/happen" &&
+			(err != nil || asked["what"] != "delete") {
 			t.Errorf("the lab is asked %v, %v", asked, err)
 		}
 		if strings.Contains(r.URL.Path, "nobody") {
@@ -136,7 +145,8 @@ func TestWhatIsDoneInTheLabIsAudited(t *testing.T) {
 		return tx.QueryRow(ctx, `SELECT string_agg(concat_ws(' ', action, target_kind, target_id, result, metadata->>'what', actor_kind), ', ' ORDER BY seq)
 			FROM audit_logs WHERE action LIKE 'lab.%' AND correlation_id <> ''`).Scan(&kept)
 	})
-	const want = "lab.happen lab_machine m1 success delete user, lab.heal lab_machine m1 success user, lab.happen lab_machine nobody failure user"
+	const want = "lab.happen lab_machine m1 success delete user, lab.heal lab_machine m1 success user, lab.happen " +
+		"lab_machine nobody failure user"
 	if err != nil || kept != want {
 		t.Errorf("the audit log has %q, %v", kept, err)
 	}
@@ -171,10 +181,12 @@ func TestAPageOfOursUsesTheAPIByCookie(t *testing.T) {
 	if w := open(t, handler, http.MethodGet, "/api/v1/admin/system", fetch, with); w.Code != http.StatusOK {
 		t.Errorf("reading: %d %s", w.Code, w.Body)
 	}
-	if w := open(t, handler, http.MethodPost, "/api/v1/admin/tenants", fetch, with, body(`{"slug":"fresh","name":"Fresh"}`)); w.Code != http.StatusCreated {
+	if w := open(t, handler, http.MethodPost, "/api/v1/admin/tenants", fetch, with,
+		body(`{"slug":"fresh","name":"Fresh"}`)); w.Code != http.StatusCreated {
 		t.Errorf("changing: %d %s", w.Code, w.Body)
 	}
-	if w := open(t, handler, http.MethodPost, "/api/v1/auth/logout", fetch, with); w.Code != http.StatusNoContent || w.Result().Cookies()[0].MaxAge >= 0 {
+	if w := open(t, handler, http.MethodPost, "/api/v1/auth/logout", fetch, with); w.Code != http.StatusNoContent ||
+		w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("signing out: %d %s %v", w.Code, w.Body, w.Result().Cookies())
 	}
 	if w := open(t, handler, http.MethodGet, "/api/v1/me", fetch, with); w.Code != http.StatusUnauthorized {

@@ -69,8 +69,10 @@ func TestMetricsAreForOperatorsOnly(t *testing.T) {
 	h := newHouse(t)
 	h.get(t, auth.Auditor, "/api/v1/me")
 	status, body := h.get(t, auth.Auditor, "/metrics")
-	if status != http.StatusOK || !strings.Contains(body, `operation="get-me"`) || !strings.Contains(body, "gpuaas_outbox_pending") ||
-		!strings.Contains(body, "gpuaas_nodes") || !strings.Contains(body, `status="offline"} 0`) || !strings.Contains(body, "gpuaas_node_tasks_oldest_seconds") {
+	if status != http.StatusOK || !strings.Contains(body, `operation="get-me"`) ||
+		!strings.Contains(body, "gpuaas_outbox_pending") ||
+		!strings.Contains(body, "gpuaas_nodes") || !strings.Contains(body, `status="offline"} 0`) ||
+		!strings.Contains(body, "gpuaas_node_tasks_oldest_seconds") {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, _ := h.get(t, auth.TenantAdmin, "/metrics"); status != http.StatusForbidden {

@@ -52,7 +52,8 @@ type recovery struct {
 
 func recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover", Short: "Make a new admin token, when nobody can sign in any more or the old one ends", Args: cobra.NoArgs,
+		Use: "recover", Short: "Make a new admin token, when nobody can sign in any more or the old one ends",
+		Args: cobra.NoArgs,
 		Long: "Makes a new token for the first administrator (admin@localhost), who is put back into office if need be,\n" +
 			"and writes it to a file that only you can read; it is never shown. It is for whoever holds the state\n" +
 			"folder or the settings of the database, works whether or not the control plane runs, and is audited.\n" +
@@ -62,9 +63,11 @@ func recoverCommand() *cobra.Command {
 	}
 	var r recovery
 	r.settings = addSettings(cmd)
-	cmd.Flags().StringVar(&r.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "state folder of gpuaas up, where no database is named (GPUAAS_STATE)")
+	cmd.Flags().StringVar(&r.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"),
+		"state folder of gpuaas up, where no database is named (GPUAAS_STATE)")
 	cmd.Flags().StringVar(&r.file, "token-file", "", "where to write the token")
-	cmd.Flags().BoolVar(&r.revoke, "revoke-others", false, "revoke all other tokens of that administrator, with everything that was made with them")
+	cmd.Flags().BoolVar(&r.revoke, "revoke-others", false,
+		"revoke all other tokens of that administrator, with everything that was made with them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd) }
 	return cmd
 }
@@ -92,7 +95,8 @@ func (r recovery) run(cmd *cobra.Command) error {
 		}()
 		r.file = cmp.Or(r.file, filepath.Join(r.state, "admin-token"))
 	}
-	ends, err := controlplane.RecoverAdmin(ctx, cfg, r.revoke, func(token controlplane.Secret) error { return keepToken(r.file, token) })
+	ends, err := controlplane.RecoverAdmin(ctx, cfg, r.revoke,
+		func(token controlplane.Secret) error { return keepToken(r.file, token) })
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,8 @@ func (r recovery) run(cmd *cobra.Command) error {
 // is started for the moment.
 func (r recovery) embedded(ctx context.Context) (controlplane.Config, func() error, error) {
 	if _, err := os.Stat(filepath.Join(r.state, "stack.json")); err != nil {
-		return controlplane.Config{}, nil, fmt.Errorf("%s is no state folder of gpuaas up: name it with --state, or the database with --config: %w", r.state, err)
+		return controlplane.Config{}, nil, fmt.Errorf(
+			"%s is no state folder of gpuaas up: name it with --state, or the database with --config: %w", r.state, err)
 	}
 	started, err := stack.Start(ctx, stack.Options{State: r.state, Only: []stack.Engine{stack.Postgres}})
 	var running *stack.AlreadyRunning

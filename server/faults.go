@@ -22,7 +22,8 @@ import (
 func faultsCommand(version string) *cobra.Command {
 	f := faultRun{version: version}
 	cmd := &cobra.Command{
-		Use: "faults", Short: "Make onboardings and decommissions go wrong in every way, and see what becomes of them", Args: cobra.NoArgs,
+		Use: "faults", Short: "Make onboardings and decommissions go wrong in every way, and see what becomes of them",
+		Args: cobra.NoArgs,
 		Long: "Starts engines, a control plane and a simulated data centre of its own, makes every stage of onboardings and\n" +
 			"decommissions go wrong in every way, does what an operator is told to do, and reports. It ends with an error when\n" +
 			"something does not hold that must hold: no machine is deployed twice, no node is schedulable that is not proven\n" +
@@ -125,7 +126,9 @@ func (f *faultRun) conclude(cmd *cobra.Command, report faults.Report) error {
 }
 
 // try runs the cases against a control plane in this process.
-func (f *faultRun) try(cmd *cobra.Command, engines *stack.Stack, world *faults.World, cases []faults.Case) (faults.Report, error) {
+func (f *faultRun) try(cmd *cobra.Command, engines *stack.Stack, world *faults.World, cases []faults.Case) (
+	faults.Report, error,
+) {
 	life, end := context.WithCancel(cmd.Context())
 	defer end()
 	url, ended, err := f.startPlane(life, engines, world)
@@ -156,7 +159,9 @@ func (f *faultRun) try(cmd *cobra.Command, engines *stack.Stack, world *faults.W
 
 // startPlane runs a control plane whose stages come by the trap of the world.
 // It returns when everything it needs has answered.
-func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *faults.World) (url string, ended <-chan error, err error) {
+func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *faults.World) (
+	url string, ended <-chan error, err error,
+) {
 	var lc net.ListenConfig
 	api, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +180,8 @@ func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *
 		return "", nil, errors.Join(fmt.Errorf("open log: %w", err), api.Close(), nodes.Close())
 	}
 	cfg := embedded(engines.Endpoints())
-	cfg.Nodes.Listen, cfg.Nodes.URL, cfg.Nodes.SSHProxy = nodes.Addr().String(), "https://"+nodes.Addr().String(), world.Lab.SSHProxy
+	cfg.Nodes.Listen, cfg.Nodes.URL, cfg.Nodes.SSHProxy = nodes.Addr().String(), "https://"+nodes.Addr().String(),
+		world.Lab.SSHProxy
 	cfg.Nodes.TLS.Names = []string{"127.0.0.1"}
 	cfg.Sites.Loopback = onLoopback(world.Lab.URL)
 	// What is tried here is what jobs advise, not whether reconciliation is faster.

@@ -74,7 +74,8 @@ func (t *traces) tables(ctx context.Context, show func(place string, content []b
 		return err
 	}
 	for _, database := range databases {
-		tables, err := t.column(ctx, string(database), `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname <> 'pg_catalog'`)
+		tables, err := t.column(ctx, string(database),
+			`SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname <> 'pg_catalog'`)
 		if err != nil {
 			return err
 		}
@@ -104,7 +105,11 @@ func (t *traces) column(ctx context.Context, database, query string) ([][]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("read database %s: %w", database, err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) ([]byte, error) { return bytes.Clone(row.RawValues()[0]), nil })
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (
+		[]byte, error,
+	) {
+		return bytes.Clone(row.RawValues()[0]), nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read database %s: %w", database, err)
 	}
@@ -129,7 +134,10 @@ func (s secretsEngine) forget(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("read secret id: %w", err)
 	}
-	login, err := json.Marshal(map[string]string{"role_id": strings.TrimSpace(string(role)), "secret_id": strings.TrimSpace(string(secret))})
+	login, err := json.Marshal(map[string]string{
+		"role_id":   strings.TrimSpace(string(role)),
+		"secret_id": strings.TrimSpace(string(secret)),
+	})
 	if err != nil {
 		return fmt.Errorf("write login: %w", err)
 	}
@@ -141,7 +149,8 @@ func (s secretsEngine) forget(ctx context.Context, path string) error {
 	if err := s.call(ctx, http.MethodPost, "auth/approle/login", "", login, &answer); err != nil {
 		return err
 	}
-	return s.call(ctx, http.MethodDelete, controlplane.Defaults().Secrets.KVMount+"/metadata/"+path, answer.Auth.Token, nil, nil)
+	return s.call(ctx, http.MethodDelete, controlplane.Defaults().Secrets.KVMount+"/metadata/"+path, answer.Auth.Token,
+		nil, nil)
 }
 
 func (s secretsEngine) call(ctx context.Context, method, path, token string, body []byte, into any) (err error) {

@@ -116,7 +116,8 @@ func configCommand() *cobra.Command {
 
 func contractCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "contract", Short: "Print the contracts of the API and of the event stream"}
-	for use, print := range map[string]func() ([]byte, error){"openapi": controlplane.OpenAPI, "asyncapi": controlplane.AsyncAPI} {
+	for use, print := range map[string]func() (
+		[]byte, error){"openapi": controlplane.OpenAPI, "asyncapi": controlplane.AsyncAPI} {
 		cmd.AddCommand(&cobra.Command{
 			Use: use, Short: "Print the " + use + " document", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {

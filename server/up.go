@@ -28,10 +28,15 @@ func upCommand(version string) *cobra.Command {
 	}
 	u := up{version: version}
 	u.settings = addSettings(cmd)
-	cmd.Flags().StringVar(&u.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "folder for everything that lasts (GPUAAS_STATE)")
-	cmd.Flags().StringVar(&u.rack, "rack", "process", "virtual machines for trying things out: lxd, process or none; see: gpuaas sim rack")
-	cmd.Flags().IntVar(&u.machines, "machines", 0, fmt.Sprintf("machines of the simulated MAAS when it is first made (%d; with --rack lxd %d)", labMachines, labMachinesLXD))
-	cmd.Flags().Float64Var(&u.speed, "hardware-speed", labSpeed, "how many times faster than servers these machines commission and deploy")
+	cmd.Flags().StringVar(&u.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"),
+		"folder for everything that lasts (GPUAAS_STATE)")
+	cmd.Flags().StringVar(&u.rack, "rack", "process",
+		"virtual machines for trying things out: lxd, process or none; see: gpuaas sim rack")
+	cmd.Flags().IntVar(&u.machines, "machines", 0,
+		fmt.Sprintf("machines of the simulated MAAS when it is first made (%d; with --rack lxd %d)", labMachines,
+			labMachinesLXD))
+	cmd.Flags().Float64Var(&u.speed, "hardware-speed", labSpeed,
+		"how many times faster than servers these machines commission and deploy")
 	cmd.Flags().StringVar(&u.servers, "servers", "", "path of the gpuaas-servers program (GPUAAS_SERVERS)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		u.out = cmd.OutOrStdout()
@@ -110,7 +115,8 @@ func (u *up) run(cmd *cobra.Command) error {
 	defer func() { _ = log.Close() }()
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
-		Version: u.version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken, Lab: labPages(laboratory),
+		Version: u.version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken,
+		Lab:        labPages(laboratory),
 		AdminToken: func() (controlplane.Secret, error) { return readToken(u.tokenFile()) },
 		Ready:      func(a controlplane.Announcement) { u.ready(engines, cfg, laboratory, a, time.Since(began)) },
 	})
@@ -127,7 +133,9 @@ func (u *up) tokenFile() string { return filepath.Join(u.state, "admin-token") }
 
 func (u *up) keepToken(token controlplane.Secret) error { return keepToken(u.tokenFile(), token) }
 
-func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, said controlplane.Announcement, took time.Duration) {
+func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, said controlplane.Announcement,
+	took time.Duration,
+) {
 	scheme := "http"
 	if cfg.TLS.CertFile != "" {
 		scheme = "https"
@@ -175,10 +183,12 @@ func (u *up) recoverIt() string { return "bin/gpuaas admin recover --state " + u
 func (u *up) wayIn(admin controlplane.AdminAccess) string {
 	switch left := time.Until(admin.Ends); {
 	case !admin.Works:
-		return fmt.Sprintf(". The admin token in %s does not work\n  (any more). Sign in as somebody else, or make a new one, in another terminal:\n\n    %s\n",
+		return fmt.Sprintf(". The admin token in %s does not work\n  (any more). Sign in as somebody else, or make a new "+
+			"one, in another terminal:\n\n    %s\n",
 			u.tokenFile(), u.recoverIt())
 	case left < announceEnd:
-		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n\n  It ends in %d days, on %s. Make a new one before that:\n\n    %s\n",
+		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n\n  It ends in %d days, on "+
+			"%s. Make a new one before that:\n\n    %s\n",
 			u.tokenFile(), int(left.Hours()/24), admin.Ends.UTC().Format(time.DateOnly), u.recoverIt())
 	default:
 		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n", u.tokenFile())
@@ -195,8 +205,9 @@ func external(cfg controlplane.Config) stack.Endpoints {
 		TemporalAddress: cfg.Temporal.Address, TemporalNamespace: cfg.Temporal.Namespace,
 		TemporalCAFile: cfg.Temporal.CAFile, TemporalCertFile: cfg.Temporal.CertFile, TemporalKeyFile: cfg.Temporal.KeyFile,
 		NATSURL: cfg.NATS.URL, NATSTokenFile: cfg.NATS.TokenFile,
-		SecretsAddress: cfg.Secrets.Address, SecretsRoleIDFile: cfg.Secrets.RoleIDFile, SecretsSecretIDFile: cfg.Secrets.SecretIDFile,
-		SecretsAPI: stack.AppRole(cfg.Secrets.API), SecretsNodes: stack.AppRole(cfg.Secrets.Nodes),
+		SecretsAddress: cfg.Secrets.Address, SecretsRoleIDFile: cfg.Secrets.RoleIDFile,
+		SecretsSecretIDFile: cfg.Secrets.SecretIDFile,
+		SecretsAPI:          stack.AppRole(cfg.Secrets.API), SecretsNodes: stack.AppRole(cfg.Secrets.Nodes),
 		SecretsWorker: stack.AppRole(cfg.Secrets.Worker), SecretsRelay: stack.AppRole(cfg.Secrets.Relay),
 	}
 }
@@ -204,14 +215,18 @@ func external(cfg controlplane.Config) stack.Endpoints {
 // embedded is the configuration of a control plane on a private stack.
 func embedded(e stack.Endpoints) controlplane.Config {
 	cfg := controlplane.Defaults()
-	cfg.Postgres.URL, cfg.Postgres.MigrateURL = controlplane.NewSecret(e.PostgresURL), controlplane.NewSecret(e.PostgresMigrateURL)
+	cfg.Postgres.URL, cfg.Postgres.MigrateURL = controlplane.NewSecret(e.PostgresURL),
+		controlplane.NewSecret(e.PostgresMigrateURL)
 	cfg.Postgres.MigrateOnStart = e.PostgresMigrateURL != ""
 	cfg.Temporal.Address, cfg.Temporal.Namespace = e.TemporalAddress, e.TemporalNamespace
-	cfg.Temporal.CAFile, cfg.Temporal.CertFile, cfg.Temporal.KeyFile = e.TemporalCAFile, e.TemporalCertFile, e.TemporalKeyFile
+	cfg.Temporal.CAFile, cfg.Temporal.CertFile, cfg.Temporal.KeyFile = e.TemporalCAFile, e.TemporalCertFile,
+		e.TemporalKeyFile
 	cfg.NATS.URL, cfg.NATS.TokenFile = e.NATSURL, e.NATSTokenFile
 	cfg.Secrets.Address = e.SecretsAddress
-	cfg.Secrets.API, cfg.Secrets.Nodes = controlplane.AppRoleConfig(e.SecretsAPI), controlplane.AppRoleConfig(e.SecretsNodes)
-	cfg.Secrets.Worker, cfg.Secrets.Relay = controlplane.AppRoleConfig(e.SecretsWorker), controlplane.AppRoleConfig(e.SecretsRelay)
+	cfg.Secrets.API, cfg.Secrets.Nodes = controlplane.AppRoleConfig(e.SecretsAPI),
+		controlplane.AppRoleConfig(e.SecretsNodes)
+	cfg.Secrets.Worker, cfg.Secrets.Relay = controlplane.AppRoleConfig(e.SecretsWorker),
+		controlplane.AppRoleConfig(e.SecretsRelay)
 	if cfg.Secrets.Worker.RoleIDFile == "" { // an engine of the operator with one identity for all roles
 		cfg.Secrets.RoleIDFile, cfg.Secrets.SecretIDFile = e.SecretsRoleIDFile, e.SecretsSecretIDFile
 	}

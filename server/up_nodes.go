@@ -20,7 +20,9 @@ const nodePort = "8443"
 // awaitNodes opens the listener that nodes come to, and completes the settings
 // with it: the address that nodes are told, and where the agent's programs are.
 // named is what the operator chose; host is where nodes find this machine.
-func (u *up) awaitNodes(ctx context.Context, named controlplane.NodesConfig, cfg *controlplane.NodesConfig, host string) (net.Listener, error) {
+func (u *up) awaitNodes(ctx context.Context, named controlplane.NodesConfig, cfg *controlplane.NodesConfig,
+	host string,
+) (net.Listener, error) {
 	if exe, err := os.Executable(); err == nil {
 		folder := filepath.Join(filepath.Dir(exe), "agent")
 		if info, err := os.Stat(filepath.Join(folder, u.version)); err == nil && info.IsDir() {

@@ -20,7 +20,8 @@ func (u *up) openRack(ctx context.Context) (r rack.Rack, closeRack func(), err e
 		return nil, nil, fmt.Errorf("there is no rack %q: use lxd, process or none", u.rack)
 	}
 	r, err = rack.Open(ctx, rack.Options{
-		Kind: rack.Kind(u.rack), Folder: filepath.Join(u.state, "rack-"+u.rack), Progress: func(detail string) { u.say("rack      %s", detail) },
+		Kind: rack.Kind(u.rack), Folder: filepath.Join(u.state, "rack-"+u.rack),
+		Progress: func(detail string) { u.say("rack      %s", detail) },
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("bring the virtual rack up: %w", err)

@@ -33,7 +33,8 @@ func databaseAccount() (*account, error) {
 		}
 		return &account{name: name, uid: uint32(uid), gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("find an account for PostgreSQL, which refuses to run as root: neither postgres nor nobody exists; make one with: useradd --system postgres")
+	return nil, errors.New("find an account for PostgreSQL, which refuses to run as root: neither postgres nor nobody " +
+		"exists; make one with: useradd --system postgres")
 }
 
 // own makes the account the owner of a folder.
@@ -58,7 +59,8 @@ func (a *account) mustOwn(path string, info os.FileInfo) error {
 	if !ok || owner.Uid == want {
 		return nil
 	}
-	return fmt.Errorf("open database cluster %s: it belongs to user id %d and PostgreSQL would run as %d; start as the user that made it, or name another state folder", path, owner.Uid, want)
+	return fmt.Errorf("open database cluster %s: it belongs to user id %d and PostgreSQL would run as %d; start as the "+
+		"user that made it, or name another state folder", path, owner.Uid, want)
 }
 
 // credential is the identity of a child that runs as the account. Nil means the

@@ -133,7 +133,10 @@ func TestAttackTheDatabaseReadsFilesOfOthers(t *testing.T) {
 	}
 	s := start(t, Options{State: filepath.Join(closed, "state"), Only: []Engine{Postgres}})
 	wantCapabilities(t, s.PID(Postgres), 0)
-	files := []string{secret, "../../secrets/postgres-postgres", filepath.Join(closed, "state", "secrets", "postgres-postgres")}
+	files := []string{
+		secret, "../../secrets/postgres-postgres",
+		filepath.Join(closed, "state", "secrets", "postgres-postgres"),
+	}
 	if os.Geteuid() != 0 {
 		files = nil // PostgreSQL is the owner of all of them
 	}

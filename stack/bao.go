@@ -18,8 +18,11 @@ const (
 	baoKeysFile     = "UNSEAL-EMBEDDED-USE-ONLY.json"
 	baoRoleIDFile   = "bao-role-id"
 	baoSecretIDFile = "bao-secret-id"
-	baoKeysNotice   = "Whoever reads this file owns every secret of this stack. It lies beside the data so that the embedded stack can start unattended. Do not copy it, do not use this arrangement for a secrets engine that serves production: run your own OpenBao or Vault and name it in the configuration."
-	baoKeysLostHelp = "restore that file from a backup, or delete the folder beside it to begin with an empty secrets engine"
+	baoKeysNotice   = "Whoever reads this file owns every secret of this stack. It lies beside the data so that the " +
+		"embedded stack can start unattended. Do not copy it, do not use this arrangement for a secrets engine that serves " +
+		"production: run your own OpenBao or Vault and name it in the configuration."
+	baoKeysLostHelp = "restore that file from a backup, or delete the folder beside it to begin with an empty secrets " +
+		"engine"
 )
 
 // bao is the OpenBao server from gpuaas-servers. The stack initialises, unseals

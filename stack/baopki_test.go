@@ -72,7 +72,8 @@ func TestAnOlderFolderKeepsItsNodeCA(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Sys().MountWithContext(t.Context(), openbao.PKIMount, &api.MountInput{Type: "pki", Config: api.MountConfigInput{MaxLeaseTTL: caLifetime}}); err != nil {
+	if err := c.Sys().MountWithContext(t.Context(), openbao.PKIMount,
+		&api.MountInput{Type: "pki", Config: api.MountConfigInput{MaxLeaseTTL: caLifetime}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ensureRoot(t.Context(), c, openbao.PKIMount, "gpuaas node CA"); err != nil {

@@ -69,7 +69,10 @@ func (c certificates) goodAt(then time.Time) error {
 		if err != nil {
 			return err
 		}
-		_, err = loaded.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: then, KeyUsages: []x509.ExtKeyUsage{pair.usage}})
+		_, err = loaded.Leaf.Verify(x509.VerifyOptions{
+			Roots: roots, CurrentTime: then,
+			KeyUsages: []x509.ExtKeyUsage{pair.usage},
+		})
 		if err != nil {
 			return err
 		}
@@ -78,7 +81,10 @@ func (c certificates) goodAt(then time.Time) error {
 }
 
 func (c certificates) make(now time.Time) error {
-	base := x509.Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife), KeyUsage: x509.KeyUsageDigitalSignature}
+	base := x509.Certificate{
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife),
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}
 	root := base
 	root.Subject = pkix.Name{CommonName: "gpuaas embedded engines"}
 	root.IsCA, root.BasicConstraintsValid, root.MaxPathLenZero, root.KeyUsage = true, true, true, x509.KeyUsageCertSign

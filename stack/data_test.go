@@ -92,7 +92,8 @@ func dialTemporal(ctx context.Context, p Endpoints) (client.Client, error) {
 		return nil, err
 	}
 	c, err := client.DialContext(ctx, client.Options{
-		HostPort: p.TemporalAddress, Namespace: p.TemporalNamespace, Logger: silent{}, ConnectionOptions: client.ConnectionOptions{TLS: trust},
+		HostPort: p.TemporalAddress, Namespace: p.TemporalNamespace, Logger: silent{},
+		ConnectionOptions: client.ConnectionOptions{TLS: trust},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("temporal: %w", err)

@@ -40,7 +40,8 @@ type AppRole struct {
 // appRole returns where the identity of a role is stored.
 func (p *Endpoints) appRole(r openbao.Role) *AppRole {
 	return map[openbao.Role]*AppRole{
-		openbao.RoleAPI: &p.SecretsAPI, openbao.RoleNodes: &p.SecretsNodes, openbao.RoleWorker: &p.SecretsWorker, openbao.RoleRelay: &p.SecretsRelay,
+		openbao.RoleAPI: &p.SecretsAPI, openbao.RoleNodes: &p.SecretsNodes, openbao.RoleWorker: &p.SecretsWorker,
+		openbao.RoleRelay: &p.SecretsRelay,
 	}[r]
 }
 

@@ -40,7 +40,8 @@ func TestPostgresAsksForAPassword(t *testing.T) {
 		t.Error("the product's role may enter Temporal's database")
 	}
 	for _, url := range []string{p.PostgresURL, p.PostgresMigrateURL} {
-		err := query(t.Context(), url, "SELECT 1 / count(*) FROM pg_roles WHERE rolname = current_user AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls OR rolreplication)")
+		err := query(t.Context(), url, "SELECT 1 / count(*) FROM pg_roles WHERE rolname = current_user AND NOT (rolsuper "+
+			"OR rolcreaterole OR rolcreatedb OR rolbypassrls OR rolreplication)")
 		if err != nil {
 			t.Errorf("a role has more than it needs: %v", err)
 		}
@@ -72,7 +73,10 @@ func TestSecretsStayInTheirFiles(t *testing.T) {
 			t.Error("the endpoints hold a root token, an unseal key or the superuser's password")
 		}
 	}
-	for _, text := range []string{fmt.Sprint(s.Endpoints()), fmt.Sprintf("%+v %#v", s.Endpoints(), s.Endpoints()), s.Endpoints().LogValue().String()} {
+	for _, text := range []string{
+		fmt.Sprint(s.Endpoints()), fmt.Sprintf("%+v %#v", s.Endpoints(), s.Endpoints()),
+		s.Endpoints().LogValue().String(),
+	} {
 		wantNone(t, "printed endpoints", text, secrets)
 	}
 	for _, e := range []Engine{Postgres, Temporal, OpenBao} {
@@ -184,7 +188,10 @@ func TestAppRoleMayDoItsWorkAndNothingElse(t *testing.T) {
 		{"write", "gpuaas-transit/sign/tasks", map[string]any{"input": "aGk="}},
 		{"write", "gpuaas-pki/sign/node", map[string]any{"csr": csr, "uri_sans": "spiffe://gpuaas.test/node/n1"}},
 		{"read", "gpuaas-pki/cert/ca_chain", nil},
-		{"write", "gpuaas-server-pki/issue/control-plane", map[string]any{"alt_names": "nodes.gpuaas.test", "ip_sans": "127.0.0.1"}},
+		{
+			"write", "gpuaas-server-pki/issue/control-plane",
+			map[string]any{"alt_names": "nodes.gpuaas.test", "ip_sans": "127.0.0.1"},
+		},
 		{"read", "gpuaas-server-pki/cert/ca_chain", nil},
 		{"read", "auth/token/lookup-self", nil},
 		{"write", "auth/token/renew-self", nil},

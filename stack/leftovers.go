@@ -116,7 +116,8 @@ func dying(program string) []int {
 		if _, scanErr := fmt.Sscan(string(b), &pid); err != nil || scanErr != nil {
 			continue
 		}
-		ended := bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) Z", pid, program)) || bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) X", pid, program))
+		ended := bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) Z", pid, program)) ||
+			bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) X", pid, program))
 		if bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) ", pid, program)) && !ended && len(commandLine(pid)) == 0 {
 			found = append(found, pid)
 		}

@@ -36,11 +36,15 @@ func findPostgres(ctx context.Context, data string) (string, error) {
 	}
 	switch {
 	case newest == 0:
-		return "", errors.New("find PostgreSQL: no server programs (initdb, postgres) are installed; install them with: apt-get install postgresql")
+		return "", errors.New("find PostgreSQL: no server programs (initdb, postgres) are installed; install them with: " +
+			"apt-get install postgresql")
 	case made != 0:
-		return "", fmt.Errorf("find PostgreSQL %d, which the cluster in %s was made with: the newest version installed is %d; install the old one with: apt-get install postgresql-%d, or upgrade the cluster with pg_upgrade", made, data, newest, made)
+		return "", fmt.Errorf("find PostgreSQL %d, which the cluster in %s was made with: the newest version installed is "+
+			"%d; install the old one with: apt-get install postgresql-%d, or upgrade the cluster with pg_upgrade", made, data,
+			newest, made)
 	}
-	return "", fmt.Errorf("find PostgreSQL %d or newer: the newest version installed is %d; install a newer one, for example with: apt-get install postgresql", oldestPostgres, newest)
+	return "", fmt.Errorf("find PostgreSQL %d or newer: the newest version installed is %d; install a newer one, for "+
+		"example with: apt-get install postgresql", oldestPostgres, newest)
 }
 
 // oldestPostgres is the first version in which the owner of the database also

@@ -121,7 +121,8 @@ func (p *postgres) clearWay(ctx context.Context) error {
 	earlier := func() []int {
 		// A dying process has no command line any more, but still its memory.
 		return append(dying("postgres"), processesWhere(func(line []string) bool {
-			return strings.HasPrefix(line[0], "postgres: "+p.title+":") || slices.Contains(line, p.mark()) || slices.Contains(line, p.data())
+			return strings.HasPrefix(line[0], "postgres: "+p.title+":") || slices.Contains(line, p.mark()) ||
+				slices.Contains(line, p.data())
 		})...)
 	}
 	if err := outlast(ctx, postgresPatience, earlier); err != nil {
@@ -242,7 +243,8 @@ func (p *postgres) probe(ctx context.Context) error {
 	conn, err := p.connect(ctx, superuserDatabase)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "28P01" {
-		return hopeless{fmt.Errorf("log in to PostgreSQL: %w: %s does not hold the password that the cluster was made with; restore that file",
+		return hopeless{fmt.Errorf("log in to PostgreSQL: %w: %s does not hold the password that the cluster was made "+
+			"with; restore that file",
 			err, p.nursery.folder.secretFile("postgres-"+superuser))}
 	}
 	if err != nil {

@@ -32,7 +32,8 @@ func loadRecord(f folder) (*record, error) {
 	}
 	if err == nil {
 		if err := json.Unmarshal(b, &r.data); err != nil {
-			return nil, fmt.Errorf("read %s: %w (it holds only ports and process ids: make sure that no engine of it runs, then delete it)", r.path, err)
+			return nil, fmt.Errorf("read %s: %w (it holds only ports and process ids: make sure that no engine of it runs, "+
+				"then delete it)", r.path, err)
 		}
 	}
 	if r.data.Ports == nil {

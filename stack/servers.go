@@ -25,7 +25,8 @@ func findServers(named string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("find gpuaas-servers, which holds Temporal and OpenBao: build it once with tools/build-servers.sh, or name it in GPUAAS_SERVERS")
+	return "", errors.New("find gpuaas-servers, which holds Temporal and OpenBao: build it once with " +
+		"tools/build-servers.sh, or name it in GPUAAS_SERVERS")
 }
 
 // serversCache is the folder that tools/build-servers.sh writes to.

@@ -77,9 +77,12 @@ func (t targets) tryTemporal(ctx context.Context, address string) {
 		return
 	}
 	for how, config := range map[string]*tls.Config{
-		"in the clear":                nil,
-		"without a certificate":       {InsecureSkipVerify: true, NextProtos: []string{"h2"}},
-		"with a certificate of mine":  {InsecureSkipVerify: true, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{own}},
+		"in the clear":          nil,
+		"without a certificate": {InsecureSkipVerify: true, NextProtos: []string{"h2"}},
+		"with a certificate of mine": {
+			InsecureSkipVerify: true, NextProtos: []string{"h2"},
+			Certificates: []tls.Certificate{own},
+		},
 		"with their server's by name": {InsecureSkipVerify: true, NextProtos: []string{"h2"}, ServerName: "localhost"},
 	} {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)

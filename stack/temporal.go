@@ -252,7 +252,8 @@ func (t *temporal) ensureNamespace(ctx context.Context, server *process, c clien
 }
 
 func absentAttributes(ctx context.Context, c client.Client) (map[string]enumspb.IndexedValueType, error) {
-	known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: temporalNamespace})
+	known, err := c.OperatorService().ListSearchAttributes(ctx,
+		&operatorservice.ListSearchAttributesRequest{Namespace: temporalNamespace})
 	if err != nil {
 		return nil, fmt.Errorf("list search attributes: %w", err)
 	}

@@ -214,7 +214,8 @@ func (p *program) enroll(ctx context.Context, flags *flag.FlagSet, args []string
 		p.print(enrolled)
 		return exitOK
 	}
-	fmt.Fprintf(p.out, "This machine is node %s.\nIts certificate is valid until %s and is renewed by the agent.\n", enrolled.NodeID, enrolled.NotAfter.UTC().Format("2006-01-02 15:04:05 MST"))
+	fmt.Fprintf(p.out, "This machine is node %s.\nIts certificate is valid until %s and is renewed by the agent.\n",
+		enrolled.NodeID, enrolled.NotAfter.UTC().Format("2006-01-02 15:04:05 MST"))
 	return exitOK
 }
 

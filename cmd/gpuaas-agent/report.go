@@ -92,7 +92,10 @@ func (p *program) doctor(ctx context.Context, flags *flag.FlagSet, args []string
 		p.print(map[string]any{"checks": checks})
 	} else {
 		for _, c := range checks {
-			fmt.Fprintf(p.out, "%s %s: %s\n", map[string]string{agent.CheckOK: "✓", agent.CheckWarning: "!", agent.CheckFailed: "✗"}[c.Status], c.Name, c.Detail)
+			fmt.Fprintf(p.out, "%s %s: %s\n", map[string]string{
+				agent.CheckOK: "✓", agent.CheckWarning: "!",
+				agent.CheckFailed: "✗",
+			}[c.Status], c.Name, c.Detail)
 			if c.Remedy != "" {
 				fmt.Fprintf(p.out, "    what to do: %s\n", c.Remedy)
 			}

@@ -30,7 +30,8 @@ func (d driver) Processes(index int) ([]nvml.Process, error) {
 
 func h200(index int) nvml.GPU {
 	return nvml.GPU{
-		Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "NVIDIA H200", Architecture: "hopper", PCI: fmt.Sprintf("0000:1%d:00.0", index),
+		Index: index, UUID: fmt.Sprintf("GPU-%d", index), Name: "NVIDIA H200", Architecture: "hopper",
+		PCI:         fmt.Sprintf("0000:1%d:00.0", index),
 		MemoryTotal: 1 << 37, UsedIsExact: true,
 	}
 }
@@ -64,19 +65,38 @@ func TestInspect(t *testing.T) {
 		{"no GPU", host{sys: pci(), nvidiaErr: errNoLibrary}, "none", "", 0, 0, "no management library"},
 		{"NVIDIA", host{sys: pci("0000:10:00.0"), nvidia: driver{gpus: []nvml.GPU{h200(0)}}}, "nvidia", "580.159", 1, 0, ""},
 		{"AMD", host{sys: amd, nvidiaErr: errNoLibrary}, "amd", "6.12", 1, 0, ""},
-		{"GPU without a driver", host{sys: pci("0000:10:00.0"), nvidiaErr: errNoLibrary}, "nvidia", "", 0, 1, "0000:10:00.0 is not answered for"},
-		{"driver not loaded", host{sys: pci("0000:10:00.0"), nvidiaErr: errors.New("driver not loaded")}, "nvidia", "", 0, 1, "driver not loaded"},
+		{
+			"GPU without a driver",
+			host{sys: pci("0000:10:00.0"), nvidiaErr: errNoLibrary},
+			"nvidia", "", 0, 1,
+			"0000:10:00.0 is not answered for",
+		},
+		{
+			"driver not loaded",
+			host{sys: pci("0000:10:00.0"), nvidiaErr: errors.New("driver not loaded")},
+			"nvidia", "", 0, 1,
+			"driver not loaded",
+		},
 		{
 			"one GPU lost",
-			host{sys: pci("0000:10:00.0", "0000:11:00.0"), nvidia: driver{gpus: []nvml.GPU{h200(0)}, gpusErr: errors.New("read GPU 1: lost")}},
+			host{
+				sys:    pci("0000:10:00.0", "0000:11:00.0"),
+				nvidia: driver{gpus: []nvml.GPU{h200(0)}, gpusErr: errors.New("read GPU 1: lost")},
+			},
 			"nvidia", "580.159", 1, 1, "GPU 1: lost",
 		},
-		{"container of a GPU host", host{sys: pci("0000:10:00.0"), container: true, nvidiaErr: errNoLibrary}, "none", "", 0, 0, "in a container"},
+		{
+			"container of a GPU host",
+			host{sys: pci("0000:10:00.0"), container: true, nvidiaErr: errNoLibrary},
+			"none", "", 0,
+			0, "in a container",
+		},
 		{"driver without GPU", host{sys: pci(), nvidia: driver{}}, "none", "", 0, 0, "shows no GPU"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.host.inspect()
-			if r.Vendor != c.vendor || r.DriverSeries != c.series || len(r.GPUs) != c.gpus || len(r.Unreachable) != c.unreachable {
+			if r.Vendor != c.vendor || r.DriverSeries != c.series || len(r.GPUs) != c.gpus ||
+				len(r.Unreachable) != c.unreachable {
 				t.Errorf("got %+v", r)
 			}
 			if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, c.note) {

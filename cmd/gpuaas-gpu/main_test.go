@@ -40,10 +40,12 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestExitStatuses(t *testing.T) {
 	var out, messages bytes.Buffer
-	if rc := run(t.Context(), []string{"version"}, &out, &messages); rc != exitDone || !strings.Contains(out.String(), version) {
+	if rc := run(t.Context(), []string{"version"}, &out, &messages); rc != exitDone ||
+		!strings.Contains(out.String(), version) {
 		t.Errorf("version: %d, %q", rc, out.String())
 	}
-	if rc := run(t.Context(), []string{"nonsense"}, &out, &messages); rc != exitUsage || !strings.Contains(messages.String(), "usage:") {
+	if rc := run(t.Context(), []string{"nonsense"}, &out, &messages); rc != exitUsage ||
+		!strings.Contains(messages.String(), "usage:") {
 		t.Errorf("nonsense: %d, %q", rc, messages.String())
 	}
 	if rc := run(t.Context(), []string{"version"}, brokenPipe{}, &messages); rc != exitBroken {

@@ -40,7 +40,8 @@ func (s scrubber) scrub(ctx context.Context, uuids []string) scrubReport {
 	begun := s.now()
 	seen := s.host.inspect()
 	out := scrubReport{
-		Type: "result", Vendor: seen.Vendor, Driver: seen.Driver, Outcome: outcomeScrubbed, GPUs: []scrubbedGPU{}, Notes: seen.Notes,
+		Type: "result", Vendor: seen.Vendor, Driver: seen.Driver, Outcome: outcomeScrubbed, GPUs: []scrubbedGPU{},
+		Notes: seen.Notes,
 	}
 	wanted, refused := choose(seen, uuids)
 	out.GPUs = append(s.all(ctx, seen.Vendor, wanted), refused...)
@@ -157,7 +158,10 @@ func (s scrubber) wipe(ctx context.Context, g gpu) (result wipe.Result, err erro
 	run := wipe.Run{
 		Device: device, Pattern: randomPattern(), Idle: func() error { return s.idle(g) },
 		Progress: func(p wipe.Pass) {
-			s.emit(phase{Type: "phase", UUID: g.UUID, Phase: string(p.Step), Bytes: p.Bytes, DeviceMS: milliseconds(p.Took), Words: p.Words})
+			s.emit(phase{
+				Type: "phase", UUID: g.UUID, Phase: string(p.Step), Bytes: p.Bytes, DeviceMS: milliseconds(p.Took),
+				Words: p.Words,
+			})
 		},
 	}
 	return run.Do(ctx)

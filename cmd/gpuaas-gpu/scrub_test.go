@@ -112,7 +112,13 @@ func TestScrub(t *testing.T) {
 		{"all", two, map[string]*card{"GPU-0": {}, "GPU-1": {}}, nil, "scrubbed", []string{"", ""}},
 		{"one of two", two, map[string]*card{"GPU-1": {}}, []string{"GPU-1"}, "scrubbed", []string{""}},
 		{"one fails", two, map[string]*card{"GPU-0": {}}, nil, "failed", []string{"", "driver_error"}},
-		{"unknown beside known", two, map[string]*card{"GPU-0": {}}, []string{"GPU-9", "GPU-0"}, "failed", []string{"", "gpu_not_found"}},
+		{
+			"unknown beside known", two,
+			map[string]*card{"GPU-0": {}},
+			[]string{"GPU-9", "GPU-0"},
+			"failed",
+			[]string{"", "gpu_not_found"},
+		},
 		{"faulty", two, map[string]*card{"GPU-0": {wrong: 1}, "GPU-1": {}}, nil, "failed", []string{"memory_faulty", ""}},
 		{"no GPU", driver{}, nil, nil, "not_applicable", nil},
 		{"asked for on a host without", driver{}, nil, []string{"GPU-0"}, "failed", []string{"gpu_not_found"}},
@@ -120,11 +126,26 @@ func TestScrub(t *testing.T) {
 		{"in use meanwhile", listing(1, self, 7), map[string]*card{"GPU-0": {}}, nil, "failed", []string{"gpu_in_use"}},
 		{"in use in the end", listing(2, 7), map[string]*card{"GPU-0": {}}, nil, "failed", []string{"gpu_in_use"}},
 		{"only this program", listing(1, self), map[string]*card{"GPU-0": {}}, nil, "scrubbed", []string{""}},
-		{"hidden user", withGPU(func(g *nvml.GPU) { g.MemoryUsed = idleMemory + 1 }), map[string]*card{"GPU-0": {}}, nil, "failed", []string{"gpu_in_use"}},
-		{"instances", withGPU(func(g *nvml.GPU) { g.MIG = true }), map[string]*card{"GPU-0": {}}, nil, "failed", []string{"mig_enabled"}},
+		{
+			"hidden user", withGPU(func(g *nvml.GPU) { g.MemoryUsed = idleMemory + 1 }),
+			map[string]*card{"GPU-0": {}},
+			nil,
+			"failed",
+			[]string{"gpu_in_use"},
+		},
+		{
+			"instances", withGPU(func(g *nvml.GPU) { g.MIG = true }),
+			map[string]*card{"GPU-0": {}},
+			nil, "failed",
+			[]string{"mig_enabled"},
+		},
 		{
 			"users unknown",
-			driver{gpus: []nvml.GPU{h200(0)}, processes: func(int) ([]nvml.Process, error) { return nil, nvml.ErrProcessesUnknown }},
+			driver{gpus: []nvml.GPU{h200(0)}, processes: func(int) (
+				[]nvml.Process, error,
+			) {
+				return nil, nvml.ErrProcessesUnknown
+			}},
 			map[string]*card{"GPU-0": {}},
 			nil,
 			"failed",
@@ -141,7 +162,8 @@ func TestScrub(t *testing.T) {
 				if code(g) != want {
 					t.Errorf("GPU %d: %+v, want code %q", i, g.Error, want)
 				}
-				if want == "" && (g.BytesCovered != 4*wipe.Granule || g.Method != methodOverwrite || len(g.Passes) != 5 || g.Passes[1].Rate == 0) {
+				if want == "" && (g.BytesCovered != 4*wipe.Granule || g.Method != methodOverwrite || len(g.Passes) != 5 ||
+					g.Passes[1].Rate == 0) {
 					t.Errorf("GPU %d: %+v", i, g)
 				}
 			}

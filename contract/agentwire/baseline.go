@@ -38,17 +38,20 @@ const (
 
 // EntryKinds are all kinds, in the order in which they are looked at.
 var EntryKinds = []string{
-	EntryAccount, EntryPassword, EntryGroup, EntryMember, EntryKey, EntryUnit, EntryCron, EntryAt, EntryPreload, EntryModule, EntryModuleIndex,
+	EntryAccount, EntryPassword, EntryGroup, EntryMember, EntryKey, EntryUnit, EntryCron, EntryAt, EntryPreload,
+	EntryModule, EntryModuleIndex,
 	EntrySocket, EntrySpool, EntryAgent, EntrySetID, EntryCapability, EntryACL, EntryForeign,
 }
 
 // LaterPlaces are files and folders that came to be part of inventories after the
 // first release that took them. Inventory.Covers says which of them one looked at.
 var LaterPlaces = []string{
-	"/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d", "/etc/pam.conf", "/etc/pam.d", "/etc/security", "/etc/sudo.conf", "/etc/nsswitch.conf",
+	"/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d", "/etc/pam.conf", "/etc/pam.d", "/etc/security", "/etc/sudo.conf",
+	"/etc/nsswitch.conf",
 	"/etc/environment", "/etc/environment.d", "/etc/profile", "/etc/bash.bashrc", "/etc/update-motd.d", "/etc/polkit-1",
 	"/etc/ld.so.conf", "/etc/modprobe.d", "/etc/sysctl.conf", "/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/binfmt.d",
-	"/etc/logrotate.conf", "/etc/logrotate.d", "/etc/apt/apt.conf.d", "/etc/networkd-dispatcher", "/etc/NetworkManager/dispatcher.d",
+	"/etc/logrotate.conf", "/etc/logrotate.d", "/etc/apt/apt.conf.d", "/etc/networkd-dispatcher",
+	"/etc/NetworkManager/dispatcher.d",
 }
 
 // Bounds of an inventory: several times what an installation has.
@@ -159,9 +162,17 @@ type Amendment struct {
 // amends says what which task may change of a baseline: kind and beginning of
 // the name.
 var amends = map[string][]Entry{
-	TypeSelfUpdate: {{Kind: EntryAgent, Name: "/opt/gpuaas/agent/"}, {Kind: EntryAgent, Name: "/etc/systemd/system/gpuaas-node-agent.service"}, {Kind: EntryUnit, Name: "/etc/systemd/system/gpuaas-node-agent.service"}},
-	TypeHWSyncReseed: {{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer"}, {Kind: EntryUnit, Name: "/etc/systemd/system/timers.target.wants/maas_hardware_sync.timer"}, {Kind: EntryUnit, Name: "/etc/systemd/system/multi-user.target.wants/maas-agent.service"},
-		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"}},
+	TypeSelfUpdate: {
+		{Kind: EntryAgent, Name: "/opt/gpuaas/agent/"},
+		{Kind: EntryAgent, Name: "/etc/systemd/system/gpuaas-node-agent.service"},
+		{Kind: EntryUnit, Name: "/etc/systemd/system/gpuaas-node-agent.service"},
+	},
+	TypeHWSyncReseed: {
+		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer"},
+		{Kind: EntryUnit, Name: "/etc/systemd/system/timers.target.wants/maas_hardware_sync.timer"},
+		{Kind: EntryUnit, Name: "/etc/systemd/system/multi-user.target.wants/maas-agent.service"},
+		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"},
+	},
 }
 
 // Amends says whether tasks of a type may change the baseline at all.
@@ -173,7 +184,8 @@ func (a Amendment) Validate(taskType string) error {
 		return fmt.Errorf("a task amends at most %d entries", MaxAmendments)
 	}
 	for _, e := range a.Entries {
-		if !slices.ContainsFunc(amends[taskType], func(may Entry) bool { return may.Kind == e.Kind && strings.HasPrefix(e.Name, may.Name) }) {
+		if !slices.ContainsFunc(amends[taskType],
+			func(may Entry) bool { return may.Kind == e.Kind && strings.HasPrefix(e.Name, may.Name) }) {
 			return fmt.Errorf("a task of type %s does not change the %s %.100q", taskType, e.Kind, e.Name)
 		}
 	}

@@ -104,8 +104,9 @@ type EnrollResponse struct {
 // enrolment may a node believe NodeCA, Verifiers and TrustBundle as they are.
 // Later it believes only Trust; the rest is for agents that do not know Trust.
 type Issued struct {
-	Certificate string      `json:"certificate_pem"`
-	NodeCA      string      `json:"node_ca_pem"` // issuer of node certificates; never merged with the CA of the control plane
+	Certificate string `json:"certificate_pem"`
+	// issuer of node certificates; never merged with the CA of the control plane
+	NodeCA      string      `json:"node_ca_pem"`
 	NotAfter    time.Time   `json:"not_after"`
 	RenewAfter  time.Time   `json:"renew_after"`
 	Generation  int64       `json:"generation"`

@@ -22,7 +22,8 @@ func TestCanonicalVectors(t *testing.T) {
 		"RFC 3.2.3, order by UTF-16": {
 			`{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh", "1": "One",
 			  "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}`,
-			`{"\r":"Carriage Return","1":"One","` + "\u0080" + `":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign",` +
+			`{"\r":"Carriage Return","1":"One","` + "\u0080" +
+				`":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign",` +
 				`"😀":"Emoji: Grinning Face","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`,
 		},
 		"arrays": {`[ 56, { "d": true, "10": null, "1": [ ] } ]`, `[56,{"1":[],"10":null,"d":true}]`},
@@ -38,15 +39,21 @@ func TestCanonicalVectors(t *testing.T) {
 		"weird": {
 			`{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\u000a": "Newline", "1": "One", "\u0080": "Control\u007f", "\ud83d\ude02": "Smiley",
 			  "\u00f6": "Latin Small Letter O With Diaeresis", "\ufb33": "Hebrew Letter Dalet With Dagesh", "</script>": "Browser Challenge"}`,
-			`{"\n":"Newline","\r":"Carriage Return","1":"One","</script>":"Browser Challenge","` + "\u0080" + `":"Control` + "\u007f" +
-				`","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign","😂":"Smiley","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`,
+			`{"\n":"Newline","\r":"Carriage Return","1":"One","</script>":"Browser Challenge","` + "\u0080" + `":"Control` +
+				"\u007f" +
+				`","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign","😂":"Smiley","` + "\ufb33" +
+				`":"Hebrew Letter Dalet With Dagesh"}`,
 		},
 		"every control character": {
-			`"\u0000\u0001\u0007\u0008\u0009\u000a\u000b\u000c\u000d\u000e\u001f"`, `"\u0000\u0001\u0007\b\t\n\u000b\f\r\u000e\u001f"`,
+			`"\u0000\u0001\u0007\u0008\u0009\u000a\u000b\u000c\u000d\u000e\u001f"`,
+			`"\u0000\u0001\u0007\b\t\n\u000b\f\r\u000e\u001f"`,
 		},
-		"a backslash before a u":    {`"\\ud800"`, `"\\ud800"`},
-		"line separators stay":      {`"\u2028\u2029"`, "\"\u2028\u2029\""},
-		"integers":                  {`[0,-0,7,-7,9007199254740991,-9007199254740991]`, `[0,0,7,-7,9007199254740991,-9007199254740991]`},
+		"a backslash before a u": {`"\\ud800"`, `"\\ud800"`},
+		"line separators stay":   {`"\u2028\u2029"`, "\"\u2028\u2029\""},
+		"integers": {
+			`[0,-0,7,-7,9007199254740991,-9007199254740991]`,
+			`[0,0,7,-7,9007199254740991,-9007199254740991]`,
+		},
 		"a value that is no object": {` true `, `true`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +102,8 @@ func TestCanonicalRefusesWhatCanBeReadInTwoWays(t *testing.T) {
 
 func FuzzCanonical(f *testing.F) {
 	for _, seed := range []string{
-		`{"b":[1,-0,{"\u20ac":"x\n"}],"a":null}`, `"\ud83d\ude00"`, `"\ud83d"`, `[[[]]]`, `{"a":1,"A":2,"":true}`, `9007199254740991`, "\"\u2028\"", `{"a":1}}`,
+		`{"b":[1,-0,{"\u20ac":"x\n"}],"a":null}`, `"\ud83d\ude00"`, `"\ud83d"`, `[[[]]]`, `{"a":1,"A":2,"":true}`,
+		`9007199254740991`, "\"\u2028\"", `{"a":1}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -119,7 +127,8 @@ func FuzzCanonical(f *testing.F) {
 }
 
 func BenchmarkCanonical(b *testing.B) {
-	document := fmt.Appendf(nil, `{"username":"alice","authorized_keys":[%q],"uid":20001,"sudo":false}`, "ssh-ed25519 "+strings.Repeat("A", 68))
+	document := fmt.Appendf(nil, `{"username":"alice","authorized_keys":[%q],"uid":20001,"sudo":false}`, "ssh-ed25519 "+
+		strings.Repeat("A", 68))
 	for b.Loop() {
 		if _, err := agentwire.Canonical(document); err != nil {
 			b.Fatal(err)

@@ -67,21 +67,30 @@ type Spec struct {
 	newOutput func() any
 }
 
-const accountRemoved = "The account of the allocation is removed from the node with what runs under it. Its tenant is cut off."
+const accountRemoved = "The account of the allocation is removed from the node with what runs under it. Its tenant " +
+	"is cut off."
 
 var catalog = []Spec{
-	{TypeHeartbeatCheck, "answer, with the state of the agent", "", ClassConcurrent, time.Minute, 5 * time.Minute, 1, mk[HeartbeatParams], out[HeartbeatOutput]},
+	{
+		TypeHeartbeatCheck, "answer, with the state of the agent", "", ClassConcurrent, time.Minute, 5 * time.Minute, 1,
+		mk[HeartbeatParams], out[HeartbeatOutput],
+	},
 	{
 		TypeDrain, "close sessions, revoke users, refuse new ones",
-		"Terminal sessions on the node are closed and new ones refused; with revoke_users the accounts of its allocations are removed too. Tenants who work there are cut off.",
+		"Terminal sessions on the node are closed and new ones refused; with revoke_users the accounts of its allocations " +
+			"are removed too. Tenants who work there are cut off.",
 		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[DrainParams], out[DrainOutput],
 	},
 	{
 		TypeUninstall, "remove the agent from the machine",
-		"The agent and its identity are removed from the machine. The node falls silent, and comes back only when it is bootstrapped again or reimaged.",
+		"The agent and its identity are removed from the machine. The node falls silent, and comes back only when it is " +
+			"bootstrapped again or reimaged.",
 		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[UninstallParams], out[UninstallOutput],
 	},
-	{TypeHWSyncReseed, "set up MAAS hardware sync anew", "", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[HWSyncParams], out[HWSyncOutput]},
+	{
+		TypeHWSyncReseed, "set up MAAS hardware sync anew", "", ClassExclusive, 15 * time.Minute, time.Hour, 3,
+		mk[HWSyncParams], out[HWSyncOutput],
+	},
 	{
 		TypeLoginLock, "lock the account that the machine was set up by",
 		"The account loses its keys, its password and its rule for sudo, and whoever is logged in by it is thrown out.",
@@ -97,14 +106,23 @@ var catalog = []Spec{
 		"GPU memory is overwritten, and the GPUs are reset if the parameters say so. Whatever runs on them ends.",
 		ClassExclusive, 30 * time.Minute, time.Hour, 3, mk[GPUScrubParams], out[GPUScrubOutput],
 	},
-	{TypeValidateClean, "look for anything a tenant left behind", "", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[ValidateCleanParams], out[ValidateCleanOutput]},
+	{
+		TypeValidateClean, "look for anything a tenant left behind", "", ClassExclusive, 15 * time.Minute, time.Hour, 3,
+		mk[ValidateCleanParams], out[ValidateCleanOutput],
+	},
 	{
 		TypeSelfUpdate, "install another version of the agent, or go back",
 		"The agent is replaced and starts anew. A version that does not run is taken back by itself.",
 		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[SelfUpdateParams], out[SelfUpdateOutput],
 	},
-	{TypeUpdateVerifiers, "use another set of task verifiers", "", ClassConcurrent, 5 * time.Minute, 24 * time.Hour, 5, mk[UpdateVerifiersParams], out[UpdateVerifiersOutput]},
-	{TypeProvisionUser, "create the account of an allocation", "", ClassUser, 15 * time.Minute, time.Hour, 3, mk[ProvisionUserParams], out[ProvisionUserOutput]},
+	{
+		TypeUpdateVerifiers, "use another set of task verifiers", "", ClassConcurrent, 5 * time.Minute, 24 * time.Hour, 5,
+		mk[UpdateVerifiersParams], out[UpdateVerifiersOutput],
+	},
+	{
+		TypeProvisionUser, "create the account of an allocation", "", ClassUser, 15 * time.Minute, time.Hour, 3,
+		mk[ProvisionUserParams], out[ProvisionUserOutput],
+	},
 	{
 		TypeDeprovisionUser, "remove the account of an allocation", accountRemoved,
 		ClassUser, 15 * time.Minute, time.Hour, 3, mk[DeprovisionUserParams], out[DeprovisionUserOutput],
@@ -113,9 +131,18 @@ var catalog = []Spec{
 		TypeRevokeUser, "remove the account of an allocation (older name)", accountRemoved,
 		ClassUser, 15 * time.Minute, time.Hour, 3, mk[DeprovisionUserParams], out[DeprovisionUserOutput],
 	},
-	{TypeHealthProbe, "look at the health of the machine", "", ClassConcurrent, 5 * time.Minute, 15 * time.Minute, 2, mk[HealthProbeParams], out[HealthProbeOutput]},
-	{TypeTerminalOpen, "open an interactive session", "", ClassConcurrent, time.Minute, time.Minute, 1, mk[TerminalOpenParams], out[TerminalOpenOutput]},
-	{TypeTerminalClose, "end an interactive session", "", ClassConcurrent, time.Minute, 5 * time.Minute, 3, mk[TerminalCloseParams], out[TerminalCloseOutput]},
+	{
+		TypeHealthProbe, "look at the health of the machine", "", ClassConcurrent, 5 * time.Minute, 15 * time.Minute, 2,
+		mk[HealthProbeParams], out[HealthProbeOutput],
+	},
+	{
+		TypeTerminalOpen, "open an interactive session", "", ClassConcurrent, time.Minute, time.Minute, 1,
+		mk[TerminalOpenParams], out[TerminalOpenOutput],
+	},
+	{
+		TypeTerminalClose, "end an interactive session", "", ClassConcurrent, time.Minute, 5 * time.Minute, 3,
+		mk[TerminalCloseParams], out[TerminalCloseOutput],
+	},
 }
 
 func mk[P any, PP interface {

@@ -88,7 +88,8 @@ type VerifierSet struct {
 // Validate says what is wrong with a set that a node is told to use.
 func (s VerifierSet) Validate() error {
 	if s.Version < 1 || len(s.Verifiers) == 0 || len(s.Verifiers) > 8 {
-		return fmt.Errorf("a verifier set has a version from 1 and between 1 and 8 keys; this one has version %d and %d keys", s.Version, len(s.Verifiers))
+		return fmt.Errorf("a verifier set has a version from 1 and between 1 and 8 keys; this one has version %d and %d keys",
+			s.Version, len(s.Verifiers))
 	}
 	if len(s.Revoked) > maxRevoked {
 		return fmt.Errorf("a verifier set names at most %d revoked keys", maxRevoked)
@@ -159,13 +160,18 @@ func (s VerifierSet) Verify(e Envelope, node string, generation int64, now time.
 	case e.NodeID != node:
 		return Verified{}, refuse(RefusedWrongNode, "the task is for node %s, this is node %s", e.NodeID, node)
 	case e.IssuedAt.After(now.Add(MaxSkew)):
-		return Verified{}, refuse(RefusedClockSkew, "the task was issued at %s, in the future of this node (%s): set the clock of the node", stamp(e.IssuedAt), stamp(now))
+		return Verified{}, refuse(RefusedClockSkew,
+			"the task was issued at %s, in the future of this node (%s): set the clock of the node", stamp(e.IssuedAt),
+			stamp(now))
 	case !now.Before(e.ExpiresAt):
 		return Verified{}, refuse(RefusedExpired, "the task expired at %s; it is %s", stamp(e.ExpiresAt), stamp(now))
 	case e.Generation < generation:
-		return Verified{}, refuse(RefusedStaleGeneration, "the task belongs to generation %d of the node, which is at %d", e.Generation, generation)
+		return Verified{}, refuse(RefusedStaleGeneration, "the task belongs to generation %d of the node, which is at %d",
+			e.Generation, generation)
 	case generation > 0 && e.Generation-generation > MaxGenerationJump:
-		return Verified{}, refuse(RefusedGenerationJump, "the task belongs to generation %d, more than %d ahead of this node, which is at %d: it was away too long, recover it with a recovery token",
+		return Verified{}, refuse(RefusedGenerationJump,
+			"the task belongs to generation %d, more than %d ahead of this node, which is at %d: it was away too long, "+
+				"recover it with a recovery token",
 			e.Generation, MaxGenerationJump, generation)
 	}
 	spec, known := Lookup(e.Type)
@@ -212,9 +218,11 @@ func (s VerifierSet) VerifyPackage(version, digest, signer string, signature []b
 		return fmt.Errorf("signer %s of agent package %s was revoked", signer, version)
 	}
 	for _, v := range s.Verifiers {
-		if v.ID == signer && len(v.PublicKey) == ed25519.PublicKeySize && ed25519.Verify(v.PublicKey, PackageSignedBytes(version, digest), signature) {
+		if v.ID == signer && len(v.PublicKey) == ed25519.PublicKeySize &&
+			ed25519.Verify(v.PublicKey, PackageSignedBytes(version, digest), signature) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the signature of agent package %s is not one of signer %q in verifier set %d", version, signer, s.Version)
+	return fmt.Errorf("the signature of agent package %s is not one of signer %q in verifier set %d", version, signer,
+		s.Version)
 }

@@ -26,14 +26,18 @@ func verifier(name string) agentwire.Verifier {
 }
 
 func set() agentwire.VerifierSet {
-	return agentwire.VerifierSet{Version: 3, Verifiers: []agentwire.Verifier{verifier("old"), verifier("new")}, Revoked: []string{"stolen"}}
+	return agentwire.VerifierSet{
+		Version: 3, Verifiers: []agentwire.Verifier{verifier("old"), verifier("new")},
+		Revoked: []string{"stolen"},
+	}
 }
 
 func envelope() agentwire.Envelope {
 	return agentwire.Envelope{
 		TaskID: "0190b2f4-7c1e-7d3a-8f5b-000000000001", NodeID: node, Type: agentwire.TypeDrain,
 		Params: json.RawMessage(`{"reason":"<maintenance> & more","revoke_users":true}`), Generation: 4, Attempt: 1,
-		IssuedAt: noon, ExpiresAt: noon.Add(15 * time.Minute), CorrelationID: "c1", TraceParent: "00-aa-bb-01", SignerVersion: "new",
+		IssuedAt: noon, ExpiresAt: noon.Add(15 * time.Minute), CorrelationID: "c1", TraceParent: "00-aa-bb-01",
+		SignerVersion: "new",
 	}
 }
 
@@ -71,7 +75,8 @@ func TestASignedTaskIsAccepted(t *testing.T) {
 			t.Fatal(refusal)
 		}
 		p, ok := got.Params.(*agentwire.DrainParams)
-		if !ok || p.Reason != "<maintenance> & more" || !p.RevokeUsers || got.Spec.Type != agentwire.TypeDrain || got.TaskID != e.TaskID {
+		if !ok || p.Reason != "<maintenance> & more" || !p.RevokeUsers || got.Spec.Type != agentwire.TypeDrain ||
+			got.TaskID != e.TaskID {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -88,25 +93,67 @@ func TestEveryReasonOfARefusal(t *testing.T) {
 		forge  func(*agentwire.Envelope) // afterwards
 		want   agentwire.Reason
 	}{
-		"unknown type":         {change: func(e *agentwire.Envelope) { e.Type = "node.run_command" }, want: agentwire.RefusedUnknownType},
-		"no signature":         {forge: func(e *agentwire.Envelope) { e.Signature = nil }, want: agentwire.RefusedBadSignature},
-		"signature of another": {forge: func(e *agentwire.Envelope) { e.SignerVersion = "old" }, want: agentwire.RefusedBadSignature},
-		"no canonical form":    {forge: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`{"a":1,"a":2}`) }, want: agentwire.RefusedBadSignature},
+		"unknown type": {
+			change: func(e *agentwire.Envelope) { e.Type = "node.run_command" },
+			want:   agentwire.RefusedUnknownType,
+		},
+		"no signature": {
+			forge: func(e *agentwire.Envelope) { e.Signature = nil },
+			want:  agentwire.RefusedBadSignature,
+		},
+		"signature of another": {
+			forge: func(e *agentwire.Envelope) { e.SignerVersion = "old" },
+			want:  agentwire.RefusedBadSignature,
+		},
+		"no canonical form": {
+			forge: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`{"a":1,"a":2}`) },
+			want:  agentwire.RefusedBadSignature,
+		},
 		"no parameters at all": {forge: func(e *agentwire.Envelope) { e.Params = nil }, want: agentwire.RefusedBadSignature},
-		"unknown signer":       {change: func(e *agentwire.Envelope) { e.SignerVersion = "stranger" }, want: agentwire.RefusedUnknownSigner},
-		"no signer":            {forge: func(e *agentwire.Envelope) { e.SignerVersion = "" }, want: agentwire.RefusedUnknownSigner},
-		"revoked signer":       {change: func(e *agentwire.Envelope) { e.SignerVersion = "stolen" }, want: agentwire.RefusedRevokedSigner},
-		"expired":              {change: func(e *agentwire.Envelope) { e.ExpiresAt = noon }, want: agentwire.RefusedExpired},
-		"a clock that is late": {change: func(e *agentwire.Envelope) { e.IssuedAt = noon.Add(10 * time.Minute) }, want: agentwire.RefusedClockSkew},
+		"unknown signer": {
+			change: func(e *agentwire.Envelope) { e.SignerVersion = "stranger" },
+			want:   agentwire.RefusedUnknownSigner,
+		},
+		"no signer": {
+			forge: func(e *agentwire.Envelope) { e.SignerVersion = "" },
+			want:  agentwire.RefusedUnknownSigner,
+		},
+		"revoked signer": {
+			change: func(e *agentwire.Envelope) { e.SignerVersion = "stolen" },
+			want:   agentwire.RefusedRevokedSigner,
+		},
+		"expired": {change: func(e *agentwire.Envelope) { e.ExpiresAt = noon }, want: agentwire.RefusedExpired},
+		"a clock that is late": {
+			change: func(e *agentwire.Envelope) { e.IssuedAt = noon.Add(10 * time.Minute) },
+			want:   agentwire.RefusedClockSkew,
+		},
 		"a clock that is early": {change: func(e *agentwire.Envelope) {
 			e.IssuedAt, e.ExpiresAt = noon.Add(-10*time.Minute), noon.Add(-9*time.Minute)
 		}, want: agentwire.RefusedExpired},
-		"another node":        {change: func(e *agentwire.Envelope) { e.NodeID = strings.Replace(node, "0190", "0191", 1) }, want: agentwire.RefusedWrongNode},
-		"older generation":    {change: func(e *agentwire.Envelope) { e.Generation = 3 }, want: agentwire.RefusedStaleGeneration},
-		"unknown parameter":   {change: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`{"command":"rm"}`) }, want: agentwire.RefusedInvalidParams},
-		"parameter misspelt":  {change: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`{"reason":"a","Reason":"b"}`) }, want: agentwire.RefusedInvalidParams},
-		"wrong parameter":     {change: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`{"resume":true,"revoke_users":true}`) }, want: agentwire.RefusedInvalidParams},
-		"parameters are null": {change: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`null`) }, want: agentwire.RefusedInvalidParams},
+		"another node": {
+			change: func(e *agentwire.Envelope) { e.NodeID = strings.Replace(node, "0190", "0191", 1) },
+			want:   agentwire.RefusedWrongNode,
+		},
+		"older generation": {
+			change: func(e *agentwire.Envelope) { e.Generation = 3 },
+			want:   agentwire.RefusedStaleGeneration,
+		},
+		"unknown parameter": {
+			change: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`{"command":"rm"}`) },
+			want:   agentwire.RefusedInvalidParams,
+		},
+		"parameter misspelt": {change: func(e *agentwire.Envelope) {
+			e.Params = json.RawMessage(
+				`{"reason":"a","Reason":"b"}`)
+		}, want: agentwire.RefusedInvalidParams},
+		"wrong parameter": {change: func(e *agentwire.Envelope) {
+			e.Params = json.RawMessage(
+				`{"resume":true,"revoke_users":true}`)
+		}, want: agentwire.RefusedInvalidParams},
+		"parameters are null": {
+			change: func(e *agentwire.Envelope) { e.Params = json.RawMessage(`null`) },
+			want:   agentwire.RefusedInvalidParams,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := envelope()
@@ -118,7 +165,8 @@ func TestEveryReasonOfARefusal(t *testing.T) {
 				c.forge(&e)
 			}
 			got, refusal := set().Verify(e, node, 4, noon)
-			if refusal == nil || refusal.Reason != c.want || refusal.Detail == "" || !strings.Contains(refusal.Error(), string(c.want)) {
+			if refusal == nil || refusal.Reason != c.want || refusal.Detail == "" ||
+				!strings.Contains(refusal.Error(), string(c.want)) {
 				t.Errorf("%+v, want %s", refusal, c.want)
 			}
 			if got.Params != nil {
@@ -167,11 +215,17 @@ func TestASignatureOverATaskIsNoneOverAPackage(t *testing.T) {
 		"another digest":    {version, "sha256:abd", "old", good},
 		"a line moved over": {version + "\n" + digest, "", "old", good},
 		"another signer":    {version, digest, "new", good},
-		"unknown signer":    {version, digest, "stranger", ed25519.Sign(keyOf("stranger"), agentwire.PackageSignedBytes(version, digest))},
-		"revoked signer":    {version, digest, "stolen", ed25519.Sign(keyOf("stolen"), agentwire.PackageSignedBytes(version, digest))},
-		"no signature":      {version, digest, "old", nil},
-		"of a task":         {version, digest, "new", signed(t, envelope()).Signature},
-		"without a domain":  {version, digest, "old", ed25519.Sign(keyOf("old"), []byte(version+"\n"+digest+"\n"))},
+		"unknown signer": {
+			version, digest, "stranger",
+			ed25519.Sign(keyOf("stranger"), agentwire.PackageSignedBytes(version, digest)),
+		},
+		"revoked signer": {
+			version, digest, "stolen",
+			ed25519.Sign(keyOf("stolen"), agentwire.PackageSignedBytes(version, digest)),
+		},
+		"no signature":     {version, digest, "old", nil},
+		"of a task":        {version, digest, "new", signed(t, envelope()).Signature},
+		"without a domain": {version, digest, "old", ed25519.Sign(keyOf("old"), []byte(version+"\n"+digest+"\n"))},
 	} {
 		if err := set().VerifyPackage(c.version, c.digest, c.signer, c.signature); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -238,8 +292,10 @@ func FuzzVerify(f *testing.F) {
 }
 
 var reasons = []agentwire.Reason{
-	agentwire.RefusedUnknownType, agentwire.RefusedBadSignature, agentwire.RefusedUnknownSigner, agentwire.RefusedRevokedSigner, agentwire.RefusedExpired,
-	agentwire.RefusedClockSkew, agentwire.RefusedWrongNode, agentwire.RefusedInvalidParams, agentwire.RefusedStaleGeneration,
+	agentwire.RefusedUnknownType, agentwire.RefusedBadSignature, agentwire.RefusedUnknownSigner,
+	agentwire.RefusedRevokedSigner, agentwire.RefusedExpired,
+	agentwire.RefusedClockSkew, agentwire.RefusedWrongNode, agentwire.RefusedInvalidParams,
+	agentwire.RefusedStaleGeneration,
 }
 
 func BenchmarkVerify(b *testing.B) {

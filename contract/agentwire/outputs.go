@@ -175,7 +175,9 @@ type ValidateCleanOutput struct {
 
 // CheckedKind says how a kind of residue was looked for.
 type CheckedKind struct {
-	Kind   string `json:"kind"`   // users, processes, mounts, ipc, tmp, files, disks, gpu_memory, gpu_processes, terminals; what the control plane compared adds baseline
+	// users, processes, mounts, ipc, tmp, files, disks, gpu_memory, gpu_processes, terminals; what the control plane
+	// compared adds baseline
+	Kind   string `json:"kind"`
 	Result string `json:"result"` // clean, findings, not_applicable
 	// Detail says how much was looked at, or why there was nothing to look at.
 	Detail string `json:"detail,omitempty"`

@@ -16,10 +16,11 @@ var (
 	gpuForm    = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 	versionOK  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	keyForm    = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [!-~ ]{0,200})?$`)
-	sha256Hex  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	systemID   = regexp.MustCompile(`^[a-z0-9]{4,12}$`)
-	interval   = regexp.MustCompile(`^[0-9]{1,6}[smh]$`)
+	keyForm    = regexp.MustCompile(
+		`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [!-~ ]{0,200})?$`)
+	sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	systemID  = regexp.MustCompile(`^[a-z0-9]{4,12}$`)
+	interval  = regexp.MustCompile(`^[0-9]{1,6}[smh]$`)
 )
 
 // HeartbeatParams asks for nothing but an answer.
@@ -136,8 +137,10 @@ func (p StorageCleanupParams) Validate() error {
 		return errors.New("at most 32 scratch folders")
 	}
 	for _, s := range p.Scratch {
-		if path.Clean(s) != s || !path.IsAbs(s) || !slices.ContainsFunc(scratchRoots, func(root string) bool { return within(s, root) }) {
-			return fmt.Errorf("scratch folder %q must be a clean absolute path below one of %s", s, strings.Join(scratchRoots, ", "))
+		if path.Clean(s) != s || !path.IsAbs(s) ||
+			!slices.ContainsFunc(scratchRoots, func(root string) bool { return within(s, root) }) {
+			return fmt.Errorf("scratch folder %q must be a clean absolute path below one of %s", s,
+				strings.Join(scratchRoots, ", "))
 		}
 	}
 	return nil

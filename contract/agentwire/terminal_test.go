@@ -43,7 +43,8 @@ func FuzzDecodeTerminalFrame(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if frame.Type == agentwire.FrameResize && (frame.Columns < 1 || frame.Columns > 1000 || frame.Rows < 1 || frame.Rows > 1000) {
+		if frame.Type == agentwire.FrameResize &&
+			(frame.Columns < 1 || frame.Columns > 1000 || frame.Rows < 1 || frame.Rows > 1000) {
 			t.Fatalf("accepted a terminal of %d by %d", frame.Columns, frame.Rows)
 		}
 		again, err := agentwire.DecodeTerminalFrame(frame.Encode())

@@ -122,7 +122,8 @@ func (s Statement) SignedBytes() ([]byte, error) {
 	}
 	digest := sha256.Sum256(content)
 	plain, err := json.Marshal(map[string]string{
-		"about": s.About, "trust_domain": s.Domain, "version": strconv.FormatInt(s.Version, 10), "content_sha256": hex.EncodeToString(digest[:]),
+		"about": s.About, "trust_domain": s.Domain, "version": strconv.FormatInt(s.Version, 10),
+		"content_sha256": hex.EncodeToString(digest[:]),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode statement: %w", err)
@@ -188,7 +189,8 @@ func (s VerifierSet) Believe(st Statement, domain string, present int64) (newer 
 		return false, nil // late or replayed: it changes nothing
 	}
 	if st.Domain != domain {
-		return false, Distrust(CodeTrustOtherDomain, st.About, "the statement is for trust domain %q, this node belongs to %q", st.Domain, domain)
+		return false, Distrust(CodeTrustOtherDomain, st.About,
+			"the statement is for trust domain %q, this node belongs to %q", st.Domain, domain)
 	}
 	signed, err := st.SignedBytes()
 	if err != nil {
@@ -196,11 +198,13 @@ func (s VerifierSet) Believe(st Statement, domain string, present int64) (newer 
 	}
 	if !s.signedBy(st, signed) {
 		return false, Distrust(CodeTrustUnsigned, st.About,
-			"version %d is signed by no key that this node trusts (it uses verifier set %d): it is forged, or the node was away too long, or every key that it knew was revoked",
+			"version %d is signed by no key that this node trusts (it uses verifier set %d): it is forged, or the node was "+
+				"away too long, or every key that it knew was revoked",
 			st.Version, s.Version)
 	}
 	if present > 0 && st.Version-present > MaxTrustJump {
-		return false, Distrust(CodeTrustTooFar, st.About, "version %d is more than %d ahead of version %d of this node: it was away too long",
+		return false, Distrust(CodeTrustTooFar, st.About,
+			"version %d is more than %d ahead of version %d of this node: it was away too long",
 			st.Version, MaxTrustJump, present)
 	}
 	return true, nil
@@ -210,11 +214,13 @@ func (s VerifierSet) Believe(st Statement, domain string, present int64) (newer 
 // set calls revoked does not count, least of all for its own succession.
 func (s VerifierSet) signedBy(st Statement, signed []byte) bool {
 	for _, sig := range st.Signatures {
-		if slices.Contains(s.Revoked, sig.Signer) || st.Verifiers != nil && slices.Contains(st.Verifiers.Revoked, sig.Signer) {
+		if slices.Contains(s.Revoked, sig.Signer) || st.Verifiers != nil &&
+			slices.Contains(st.Verifiers.Revoked, sig.Signer) {
 			continue
 		}
 		for _, v := range s.Verifiers {
-			if v.ID == sig.Signer && len(v.PublicKey) == ed25519.PublicKeySize && ed25519.Verify(v.PublicKey, signed, sig.Signature) {
+			if v.ID == sig.Signer && len(v.PublicKey) == ed25519.PublicKeySize &&
+				ed25519.Verify(v.PublicKey, signed, sig.Signature) {
 				return true
 			}
 		}

@@ -24,7 +24,10 @@ func vouched(tb testing.TB, st agentwire.Statement, by ...string) agentwire.Stat
 	}
 	st.Signatures = nil
 	for _, name := range by {
-		st.Signatures = append(st.Signatures, agentwire.StatementSignature{Signer: name, Signature: ed25519.Sign(keyOf(name), message)})
+		st.Signatures = append(st.Signatures, agentwire.StatementSignature{
+			Signer:    name,
+			Signature: ed25519.Sign(keyOf(name), message),
+		})
 	}
 	return st
 }
@@ -41,7 +44,10 @@ func caPEM(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		NotAfter: time.Now().Add(time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		tb.Fatal(err)
@@ -74,23 +80,53 @@ func TestAttackForgedStatementsAreNotBelieved(t *testing.T) {
 		st   agentwire.Statement
 		want string
 	}{
-		"signed by nobody":          {successor(), agentwire.CodeTrustUnsigned},
-		"signed by a stranger":      {vouched(t, successor(), "stranger", "newer"), agentwire.CodeTrustUnsigned},
-		"signed by a revoked key":   {vouched(t, successor(), "stolen"), agentwire.CodeTrustUnsigned},
-		"under a foreign name":      {renamed(vouched(t, successor(), "stranger"), "old"), agentwire.CodeTrustUnsigned},
-		"with a task's signature":   {withSignature(successor(), task.SignerVersion, task.Signature), agentwire.CodeTrustUnsigned},
-		"for another environment":   {vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Domain = "lab" }), "old"), agentwire.CodeTrustOtherDomain},
-		"of another subject":        {changed(vouched(t, successor(), "old"), func(s *agentwire.Statement) { s.About = agentwire.AboutBundle }), agentwire.CodeTrustMalformed},
-		"with another version":      {changed(vouched(t, successor(), "old"), func(s *agentwire.Statement) { s.Version, s.Verifiers.Version = 5, 5 }), agentwire.CodeTrustUnsigned},
-		"with another key":          {changed(vouched(t, successor(), "old"), func(s *agentwire.Statement) { s.Verifiers.Verifiers[1] = verifier("mine") }), agentwire.CodeTrustUnsigned},
-		"of two versions":           {vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Version = 5 }), "old"), agentwire.CodeTrustMalformed},
-		"without a key in it":       {vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Verifiers.Verifiers = nil }), "old"), agentwire.CodeTrustMalformed},
-		"with a jump":               {vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Version, s.Verifiers.Version = 68, 68 }), "old"), agentwire.CodeTrustTooFar},
-		"that revokes its signer":   {vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Verifiers.Revoked = []string{"old"} }), "old"), agentwire.CodeTrustUnsigned},
-		"with too many signatures":  {vouched(t, successor(), "a", "b", "c", "d", "e", "f", "g", "h", "old"), agentwire.CodeTrustMalformed},
-		"about an issuer of no CAs": {vouched(t, agentwire.Statement{About: agentwire.AboutIssuer, Domain: trustDomain, Version: 4, PEM: "none"}, "old"), agentwire.CodeTrustMalformed},
+		"signed by nobody":        {successor(), agentwire.CodeTrustUnsigned},
+		"signed by a stranger":    {vouched(t, successor(), "stranger", "newer"), agentwire.CodeTrustUnsigned},
+		"signed by a revoked key": {vouched(t, successor(), "stolen"), agentwire.CodeTrustUnsigned},
+		"under a foreign name":    {renamed(vouched(t, successor(), "stranger"), "old"), agentwire.CodeTrustUnsigned},
+		"with a task's signature": {
+			withSignature(successor(), task.SignerVersion, task.Signature),
+			agentwire.CodeTrustUnsigned,
+		},
+		"for another environment": {vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Domain = "lab" }),
+			"old"), agentwire.CodeTrustOtherDomain},
+		"of another subject": {changed(vouched(t, successor(), "old"),
+			func(s *agentwire.Statement) { s.About = agentwire.AboutBundle }), agentwire.CodeTrustMalformed},
+		"with another version": {changed(vouched(t, successor(), "old"),
+			func(s *agentwire.Statement) { s.Version, s.Verifiers.Version = 5, 5 }), agentwire.CodeTrustUnsigned},
+		"with another key": {changed(vouched(t, successor(), "old"),
+			func(s *agentwire.Statement) { s.Verifiers.Verifiers[1] = verifier("mine") }), agentwire.CodeTrustUnsigned},
+		"of two versions": {
+			vouched(t, changed(successor(), func(s *agentwire.Statement) { s.Version = 5 }), "old"),
+			agentwire.CodeTrustMalformed,
+		},
+		"without a key in it": {
+			vouched(t,
+				changed(successor(), func(s *agentwire.Statement) { s.Verifiers.Verifiers = nil }), "old"),
+			agentwire.CodeTrustMalformed,
+		},
+		"with a jump": {
+			vouched(t,
+				changed(successor(), func(s *agentwire.Statement) { s.Version, s.Verifiers.Version = 68, 68 }), "old"),
+			agentwire.CodeTrustTooFar,
+		},
+		"that revokes its signer": {
+			vouched(t,
+				changed(successor(), func(s *agentwire.Statement) { s.Verifiers.Revoked = []string{"old"} }), "old"),
+			agentwire.CodeTrustUnsigned,
+		},
+		"with too many signatures": {
+			vouched(t, successor(), "a", "b", "c", "d", "e", "f", "g", "h", "old"),
+			agentwire.CodeTrustMalformed,
+		},
+		"about an issuer of no CAs": {
+			vouched(t,
+				agentwire.Statement{About: agentwire.AboutIssuer, Domain: trustDomain, Version: 4, PEM: "none"}, "old"),
+			agentwire.CodeTrustMalformed,
+		},
 	} {
-		if newer, refusal := set().Believe(c.st, trustDomain, 3); newer || refusal == nil || refusal.Code != c.want || refusal.Detail == "" {
+		if newer, refusal := set().Believe(c.st, trustDomain, 3); newer || refusal == nil || refusal.Code != c.want ||
+			refusal.Detail == "" {
 			t.Errorf("a statement %s: %v %v, want %s", name, newer, refusal, c.want)
 		}
 	}
@@ -114,7 +150,8 @@ func withSignature(st agentwire.Statement, signer string, signature []byte) agen
 // A generation that nobody can reach locks the node out of all its later tasks.
 func TestAttackAGenerationFarAheadIsRefused(t *testing.T) {
 	for ahead, want := range map[int64]agentwire.Reason{
-		0: "", agentwire.MaxGenerationJump: "", agentwire.MaxGenerationJump + 1: agentwire.RefusedGenerationJump, 1 << 60: agentwire.RefusedGenerationJump,
+		0: "", agentwire.MaxGenerationJump: "", agentwire.MaxGenerationJump + 1: agentwire.RefusedGenerationJump,
+		1 << 60: agentwire.RefusedGenerationJump,
 	} {
 		e := envelope()
 		e.Generation = 4 + ahead

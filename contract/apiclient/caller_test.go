@@ -95,7 +95,8 @@ const noTenants = `{"items":[]}`
 
 func TestReadsAreRepeated(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{
-		problem(503, "database_unavailable", "Retry-After", "5"), hangUp, problem(429, "rate_limit_exceeded"), answer(noTenants),
+		problem(503, "database_unavailable", "Retry-After", "5"), hangUp, problem(429, "rate_limit_exceeded"),
+		answer(noTenants),
 	}}
 	resp, err := s.client(Config{Token: canary, UserAgent: "test/1"}).ListTenantsWithResponse(t.Context(), nil)
 	if err != nil || resp.JSON == nil {
@@ -105,7 +106,8 @@ func TestReadsAreRepeated(t *testing.T) {
 		t.Errorf("Retry-After was not honoured: %v", s.pauses)
 	}
 	for i, r := range s.requests() {
-		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("User-Agent") != "test/1" || r.Header.Get(headerCorrelation) == "" || r.Header.Get(headerKey) != "" {
+		if r.Header.Get("Authorization") != "Bearer "+canary || r.Header.Get("User-Agent") != "test/1" ||
+			r.Header.Get(headerCorrelation) == "" || r.Header.Get(headerKey) != "" {
 			t.Errorf("request %d: %v", i, r.Header)
 		}
 	}
@@ -115,13 +117,17 @@ func TestReadsAreRepeated(t *testing.T) {
 }
 
 func TestChangesAreRepeatedUnderOneKey(t *testing.T) {
-	s := &script{t: t, answers: []http.HandlerFunc{hangUp, problem(503, "x"), func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `{}`)
-	}}}
+	s := &script{t: t, answers: []http.HandlerFunc{
+		hangUp, problem(503, "x"),
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{}`)
+		},
+	}}
 	c := s.client(Config{Token: canary})
-	if _, err := c.CreateTenantWithResponse(t.Context(), &CreateTenantParams{}, IdentityNamingBody{Slug: "a", Name: "A"}); err != nil {
+	if _, err := c.CreateTenantWithResponse(t.Context(), &CreateTenantParams{},
+		IdentityNamingBody{Slug: "a", Name: "A"}); err != nil {
 		t.Fatal(err)
 	}
 	key := s.requests()[0].Header.Get(headerKey)
@@ -144,7 +150,8 @@ func TestChangesAreRepeatedUnderOneKey(t *testing.T) {
 
 func TestGivenKey(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{answer(`{}`)}}
-	if _, err := s.client(Config{Token: canary, IdempotencyKey: "mine"}).CreateTenantWithResponse(t.Context(), &CreateTenantParams{}, IdentityNamingBody{}); err != nil {
+	if _, err := s.client(Config{Token: canary, IdempotencyKey: "mine"}).CreateTenantWithResponse(t.Context(),
+		&CreateTenantParams{}, IdentityNamingBody{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.requests()[0].Header.Get(headerKey); got != "mine" {
@@ -166,7 +173,8 @@ func TestRefusalsAreProblems(t *testing.T) {
 		s := &script{t: t, answers: []http.HandlerFunc{problem(status, "some_code")}}
 		_, err := s.client(Config{Token: canary}).GetMeWithResponse(t.Context())
 		var p *Problem
-		if !errors.As(err, &p) || p.Status != int64(status) || p.Code != "some_code" || *p.Remedy != "do this" || *p.CorrelationId != "c-1" {
+		if !errors.As(err, &p) || p.Status != int64(status) || p.Code != "some_code" || *p.Remedy != "do this" ||
+			*p.CorrelationId != "c-1" {
 			t.Errorf("%d: %v", status, err)
 		}
 		if len(s.pauses) > 0 {
@@ -179,7 +187,8 @@ func TestAttemptsEnd(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{hangUp, hangUp, hangUp, hangUp}}
 	_, err := s.client(Config{Token: canary}).RevokeMyTokenWithResponse(t.Context(), [16]byte{1}, &RevokeMyTokenParams{})
 	var call *CallError
-	if !errors.As(err, &call) || call.Attempts != 4 || call.IdempotencyKey != s.requests()[0].Header.Get(headerKey) || call.Method != http.MethodDelete {
+	if !errors.As(err, &call) || call.Attempts != 4 || call.IdempotencyKey != s.requests()[0].Header.Get(headerKey) ||
+		call.Method != http.MethodDelete {
 		t.Fatalf("%#v", err)
 	}
 	if strings.Contains(err.Error(), canary) {
@@ -206,9 +215,12 @@ func TestForeignAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		detail string
 	}{
-		"page":     {html(404), "text/html"},
-		"redirect": {http.RedirectHandler("https://elsewhere.example.com/", http.StatusFound).ServeHTTP, "https://elsewhere.example.com/"},
-		"success":  {html(200), "the API answers in JSON"},
+		"page": {html(404), "text/html"},
+		"redirect": {
+			http.RedirectHandler("https://elsewhere.example.com/", http.StatusFound).ServeHTTP,
+			"https://elsewhere.example.com/",
+		},
+		"success": {html(200), "the API answers in JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{t: t, answers: []http.HandlerFunc{c.answer}}
@@ -243,7 +255,10 @@ func TestInterruption(t *testing.T) {
 }
 
 func TestURLs(t *testing.T) {
-	for _, url := range []string{"", "gpuaas.example.com", "ftp://x", "https://", "https://user:" + canary + "@host", "https://host?x=1", "https://host#x", ":"} {
+	for _, url := range []string{
+		"", "gpuaas.example.com", "ftp://x", "https://", "https://user:" + canary + "@host",
+		"https://host?x=1", "https://host#x", ":",
+	} {
 		if _, err := New(Config{URL: url}); err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%q: %v", url, err)
 		}
@@ -263,7 +278,8 @@ func TestPathBeforeAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ListTenantsWithResponse(t.Context(), nil); err != nil || s.requests()[0].URL.Path != "/gpuaas/api/v1/tenants" {
+	if _, err := c.ListTenantsWithResponse(t.Context(), nil); err != nil ||
+		s.requests()[0].URL.Path != "/gpuaas/api/v1/tenants" {
 		t.Error(err, s.requests()[0].URL)
 	}
 }

@@ -62,7 +62,8 @@ func foreignAnswer(status int, header http.Header, why string) *Problem {
 	detail := fmt.Sprintf("the answer was %d %s (%s): %s", status, http.StatusText(status), kind, why)
 	remedy := "check that the URL is that of the control plane and what stands between: a proxy, a sign-in page"
 	if location := header.Get("Location"); location != "" && status/100 == 3 {
-		detail = fmt.Sprintf("the answer was a redirection to %s, which is not followed: it could carry the token elsewhere", location)
+		detail = fmt.Sprintf("the answer was a redirection to %s, which is not followed: it could carry the token elsewhere",
+			location)
 		remedy = "use the URL of the control plane itself"
 	}
 	p := &Problem{

@@ -82,7 +82,8 @@ func (r *request) json(value any) {
 }
 
 func (r *request) styled(style, name string, value any, explode bool, where runtime.ParamLocation) string {
-	text, err := runtime.StyleParamWithOptions(style, explode, name, value, runtime.StyleParamOptions{ParamLocation: where})
+	text, err := runtime.StyleParamWithOptions(style, explode, name, value,
+		runtime.StyleParamOptions{ParamLocation: where})
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("write parameter %s: %w", name, err)
 	}

@@ -20,7 +20,8 @@ func TestRequestsAreWrittenAsTheContractSays(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, err := c.UpdateTenantWithResponse(t.Context(), types.UUID{15: 1}, &UpdateTenantParams{IfMatch: `"3"`}, IdentityRenameBody{Name: "A"})
+			_, err := c.UpdateTenantWithResponse(t.Context(), types.UUID{15: 1}, &UpdateTenantParams{IfMatch: `"3"`},
+				IdentityRenameBody{Name: "A"})
 			return err
 		},
 	}
@@ -40,7 +41,8 @@ func TestRequestsAreWrittenAsTheContractSays(t *testing.T) {
 		}
 	}
 	change := s.requests()[3]
-	if change.Header.Get("If-Match") != `"3"` || change.Header.Get("Content-Type") != "application/json" || s.bodies[3] != `{"name":"A"}` {
+	if change.Header.Get("If-Match") != `"3"` || change.Header.Get("Content-Type") != "application/json" ||
+		s.bodies[3] != `{"name":"A"}` {
 		t.Errorf("the change went out as %v with %s", change.Header, s.bodies[3])
 	}
 }

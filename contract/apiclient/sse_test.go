@@ -40,12 +40,15 @@ func TestMessages(t *testing.T) {
 		"comments":                 {": alive\n\n: alive\ndata: a\n\n", []read{{"", "", "a"}}},
 		"half a message":           {"data: a\n\nid: 8\ndata: b", []read{{"", "", "a"}}},
 		"half a message with line": {"data: a\n\nid: 8\ndata: b\n", []read{{"", "", "a"}}},
-		"all line ends":            {"data: a\r\n\r\ndata: b\r\rdata: c\n\n", []read{{"", "", "a"}, {"", "", "b"}, {"", "", "c"}}},
-		"one space is cut":         {"data:  a\n\ndata:a\n\n", []read{{"", "", " a"}, {"", "", "a"}}},
-		"byte order mark":          {"\xef\xbb\xbfdata: a\n\n", []read{{"", "", "a"}}},
-		"unknown fields":           {"colour: red\ndata: a\n\n", []read{{"", "", "a"}}},
-		"empty data is a message":  {"data\n\n", []read{{"", "", ""}}},
-		"name without data":        {"event: x\n\ndata: a\n\n", []read{{"", "", "a"}}},
+		"all line ends": {
+			"data: a\r\n\r\ndata: b\r\rdata: c\n\n",
+			[]read{{"", "", "a"}, {"", "", "b"}, {"", "", "c"}},
+		},
+		"one space is cut":        {"data:  a\n\ndata:a\n\n", []read{{"", "", " a"}, {"", "", "a"}}},
+		"byte order mark":         {"\xef\xbb\xbfdata: a\n\n", []read{{"", "", "a"}}},
+		"unknown fields":          {"colour: red\ndata: a\n\n", []read{{"", "", "a"}}},
+		"empty data is a message": {"data\n\n", []read{{"", "", ""}}},
+		"name without data":       {"event: x\n\ndata: a\n\n", []read{{"", "", "a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, err := readAll(strings.NewReader(c.in))
@@ -61,7 +64,8 @@ func TestMessages(t *testing.T) {
 
 func TestMessagesRetry(t *testing.T) {
 	for in, want := range map[string]time.Duration{
-		"retry: 1500\n\n": 1500 * time.Millisecond, "retry: +5\n\n": 0, "retry: soon\n\n": 0, "retry:\n\n": 0, "retry: 99999999999999\n\n": 0,
+		"retry: 1500\n\n": 1500 * time.Millisecond, "retry: +5\n\n": 0, "retry: soon\n\n": 0, "retry:\n\n": 0,
+		"retry: 99999999999999\n\n": 0,
 	} {
 		if _, got, _ := readAll(strings.NewReader(in)); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
@@ -90,13 +94,17 @@ func TestMessagesBrokenConnection(t *testing.T) {
 
 // However the bytes arrive, the messages are the same; and reading ends.
 func FuzzMessages(f *testing.F) {
-	for _, seed := range []string{"id: 7\nevent: event\ndata: {}\n\n", "data: a\r\n\r\n: x\rdata\n\n", "\xef\xbb\xbfid\n\nretry: 3\n", "data: \x00\xff\n\n\n\r\r"} {
+	for _, seed := range []string{
+		"id: 7\nevent: event\ndata: {}\n\n", "data: a\r\n\r\n: x\rdata\n\n",
+		"\xef\xbb\xbfid\n\nretry: 3\n", "data: \x00\xff\n\n\n\r\r",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		whole, retry, err := readAll(bytes.NewReader(b))
 		bytewise, retry2, err2 := readAll(iotest.OneByteReader(bytes.NewReader(b)))
-		if diff := cmp.Diff(whole, bytewise); diff != "" || retry != retry2 || !errors.Is(err, io.EOF) || !errors.Is(err2, io.EOF) {
+		if diff := cmp.Diff(whole, bytewise); diff != "" || retry != retry2 || !errors.Is(err, io.EOF) ||
+			!errors.Is(err2, io.EOF) {
 			t.Fatalf("%v %v\n%s", err, err2, diff)
 		}
 		for _, m := range whole {
@@ -106,7 +114,8 @@ func FuzzMessages(f *testing.F) {
 		}
 		var again strings.Builder
 		for _, m := range whole {
-			_, _ = fmt.Fprintf(&again, "id: %s\nevent: %s\ndata: %s\n\n", m.ID, m.Name, strings.ReplaceAll(m.Data, "\n", "\ndata: "))
+			_, _ = fmt.Fprintf(&again, "id: %s\nevent: %s\ndata: %s\n\n", m.ID, m.Name,
+				strings.ReplaceAll(m.Data, "\n", "\ndata: "))
 		}
 		same, _, _ := readAll(strings.NewReader(again.String()))
 		if diff := cmp.Diff(whole, same); diff != "" {

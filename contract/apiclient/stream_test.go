@@ -19,7 +19,8 @@ func stream(text string) http.HandlerFunc {
 }
 
 func event(id, kind string) string {
-	return "id: " + id + "\nevent: event\ndata: {\"event_id\":\"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c\",\"event_type\":\"" + kind +
+	return "id: " + id + "\nevent: event\ndata: {\"event_id\":\"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c\",\"event_type\":\"" +
+		kind +
 		"\",\"occurred_at\":\"2026-01-02T03:04:05Z\",\"version\":\"1.0\",\"correlation_id\":\"c\",\"payload\":{\"x\":1}}\n\n"
 }
 
@@ -57,13 +58,15 @@ func TestStreamResumes(t *testing.T) {
 		hangUp,
 		stream("event: problem\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":503,\"code\":\"server_shutting_down\"}\n\n"),
 		problem(503, "x"),
-		stream(event("43", "tenant.updated") + "event: something_new\ndata: {}\n\nid: 44\nevent: gap\ndata: {\"requested_after\":43,\"continues_from\":44}\n\n" + event("44", "project.created")),
+		stream(event("43", "tenant.updated") + "event: something_new\ndata: {}\n\nid: 44\nevent: gap\ndata: " +
+			"{\"requested_after\":43,\"continues_from\":44}\n\n" + event("44", "project.created")),
 	}}
 	told, err := follow(t, s, StreamRequest{Type: "tenant"}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"41 mark", "42 tenant.created", "43 tenant.updated", "44 gap", "44 project.created"}, told); diff != "" {
+	if diff := cmp.Diff([]string{"41 mark", "42 tenant.created", "43 tenant.updated", "44 gap", "44 project.created"},
+		told); diff != "" {
 		t.Error(diff)
 	}
 	var after []string
@@ -83,8 +86,9 @@ func TestStreamResumes(t *testing.T) {
 
 func TestStreamIsRefused(t *testing.T) {
 	for name, a := range map[string]http.HandlerFunc{
-		"at once":         problem(403, "forbidden"),
-		"later":           stream(mark41 + "event: problem\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":401,\"code\":\"token_revoked\"}\n\n"),
+		"at once": problem(403, "forbidden"),
+		"later": stream(mark41 +
+			"event: problem\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":401,\"code\":\"token_revoked\"}\n\n"),
 		"no event stream": answer(`{}`),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +119,10 @@ func TestSilentStreamIsOpenedAgain(t *testing.T) {
 		stream(event("42", "tenant.created")),
 	}}
 	var why error
-	told, err := follow(t, s, StreamRequest{Silence: 50 * time.Millisecond, Interrupted: func(e error, _ time.Duration) { why = e }}, 2)
+	told, err := follow(t, s, StreamRequest{
+		Silence:     50 * time.Millisecond,
+		Interrupted: func(e error, _ time.Duration) { why = e },
+	}, 2)
 	if err != nil || len(told) != 2 || !errors.Is(why, errSilent) {
 		t.Error(told, err, why)
 	}
@@ -141,7 +148,9 @@ func TestStreamThatIsOpenedOtherwise(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{stream(mark41), stream(event("42", "node.onboarding.stage"))}}
 	client := s.client(Config{Token: canary, Attempts: 1})
 	var after []string
-	told, err := follow(t, s, StreamRequest{Open: func(ctx context.Context, last *string, edit RequestEditorFn) (*http.Response, error) {
+	told, err := follow(t, s, StreamRequest{Open: func(ctx context.Context, last *string, edit RequestEditorFn) (
+		*http.Response, error,
+	) {
 		if last == nil {
 			last = new(string)
 		}

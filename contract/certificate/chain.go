@@ -49,11 +49,15 @@ func follows(before, after *Signed) error {
 	case b.Seq == a.Seq && before.Digest() == after.Digest():
 		return &FieldError{Problem: fmt.Sprintf("number %d was given twice", a.Seq)}
 	case b.Seq == a.Seq:
-		return &FieldError{"/document/seq", fmt.Sprintf("there are two different documents with number %d: %s and %s", a.Seq, b.ID, a.ID)}
+		return &FieldError{"/document/seq", fmt.Sprintf("there are two different documents with number %d: %s and %s", a.Seq,
+			b.ID, a.ID)}
 	case a.Seq != b.Seq+1:
 		return &FieldError{"/document/seq", fmt.Sprintf("what is between number %d and number %d is missing", b.Seq, a.Seq)}
 	case a.Previous.Digest != before.Digest():
-		return &FieldError{"/document/previous/digest", fmt.Sprintf("number %d names another document as number %d than the one given: %s", a.Seq, b.Seq, b.ID)}
+		return &FieldError{
+			"/document/previous/digest",
+			fmt.Sprintf("number %d names another document as number %d than the one given: %s", a.Seq, b.Seq, b.ID),
+		}
 	case a.IssuedAt.Before(b.IssuedAt):
 		return &FieldError{"/document/issued_at", fmt.Sprintf("number %d was issued before number %d", a.Seq, b.Seq)}
 	}

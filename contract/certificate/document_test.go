@@ -16,39 +16,69 @@ func TestNoClaimWithoutEvidence(t *testing.T) {
 		change func(d *certificate.Document)
 		path   string
 	}{
-		"no evidence":       {func(d *certificate.Document) { d.Subjects[0].Evidence = nil }, "/subjects/0/evidence"},
-		"evidence digest":   {func(d *certificate.Document) { d.Subjects[0].Evidence[0].Digest = "" }, "/subjects/0/evidence/0/digest"},
-		"evidence number":   {func(d *certificate.Document) { d.Subjects[0].Evidence[0].Seq = 0 }, "/subjects/0/evidence/0/seq"},
+		"no evidence": {func(d *certificate.Document) { d.Subjects[0].Evidence = nil }, "/subjects/0/evidence"},
+		"evidence digest": {
+			func(d *certificate.Document) { d.Subjects[0].Evidence[0].Digest = "" },
+			"/subjects/0/evidence/0/digest",
+		},
+		"evidence number": {
+			func(d *certificate.Document) { d.Subjects[0].Evidence[0].Seq = 0 },
+			"/subjects/0/evidence/0/seq",
+		},
 		"no evidence, none": {func(d *certificate.Document) { d.Subjects[3].Evidence = nil }, "/subjects/3/evidence"},
 		"method":            {func(d *certificate.Document) { d.Subjects[1].Method = " " }, "/subjects/1/method"},
 		"tool":              {func(d *certificate.Document) { d.Subjects[1].Tool = "" }, "/subjects/1/tool"},
 		"coverage":          {func(d *certificate.Document) { d.Subjects[1].CoveredBytes = 0 }, "/subjects/1/covered_bytes"},
 		"too much coverage": {func(d *certificate.Document) { d.Subjects[1].CoveredBytes++ }, "/subjects/1/covered_bytes"},
 		"hidden shortfall":  {func(d *certificate.Document) { d.NotCovered = nil }, "/subjects/0/covered_bytes"},
-		"not verified":      {func(d *certificate.Document) { d.Subjects[1].Verification.Result = certificate.NotVerifiable }, "/subjects/1/verification/result"},
-		"failed":            {func(d *certificate.Document) { d.Subjects[1].Verification.Result = certificate.NotPassed }, "/subjects/1/verification/result"},
-		"canary survived":   {func(d *certificate.Document) { d.Subjects[1].Verification.CanariesFound = 1 }, "/subjects/1/verification/canaries_found"},
-		"unclean sample":    {func(d *certificate.Document) { d.Subjects[1].Verification.SamplesUnclean = 1 }, "/subjects/1/verification/samples_unclean"},
-		"nothing read":      {func(d *certificate.Document) { d.Subjects[1].Verification.BytesRead = 0 }, "/subjects/1/verification/bytes_read"},
-		"how":               {func(d *certificate.Document) { d.Subjects[1].Verification.How = "" }, "/subjects/1/verification/how"},
-		"liar with a level": {func(d *certificate.Document) { d.Subjects[2].Level = certificate.Clear }, "/subjects/2/outcome"},
-		"seen by MAAS":      {func(d *certificate.Document) { d.Subjects[1].ObservedBy = "maas" }, "/subjects/1/observed_by"},
-		"unknown level":     {func(d *certificate.Document) { d.Subjects[1].Level = "destroy" }, "/subjects/1/level"},
-		"kind of subject":   {func(d *certificate.Document) { d.Subjects[1].Kind = "maas_release" }, "/subjects/1/kind"},
-		"times":             {func(d *certificate.Document) { d.Subjects[1].EndedAt = at(1) }, "/subjects/1/ended_at"},
-		"report":            {func(d *certificate.Document) { d.Reported[0].Evidence = nil }, "/reported/0/evidence"},
-		"risk of downgrade": {func(d *certificate.Document) { d.Downgrades[0].ResidualRisk = "" }, "/downgrades/0/residual_risk"},
-		"who overrode":      {func(d *certificate.Document) { d.Overrides[0].By = "" }, "/overrides/0/by"},
-		"not validated":     {func(d *certificate.Document) { d.Operation.Mode = "reimage" }, "/validation"},
-		"receipt":           {func(d *certificate.Document) { d.Kind = certificate.HandoverReceipt }, "/kind"},
-		"mode":              {func(d *certificate.Document) { d.Operation.Mode = "drain" }, "/operation/mode"},
-		"requester":         {func(d *certificate.Document) { d.Operation.RequestedBy = "" }, "/operation/requested_by"},
-		"chain":             {func(d *certificate.Document) { d.Previous.Digest = "" }, "/previous/digest"},
-		"number":            {func(d *certificate.Document) { d.Seq = 3 }, "/previous/seq"},
-		"first":             {func(d *certificate.Document) { d.Seq, d.Previous.Seq = 1, 0 }, "/previous/digest"},
-		"node":              {func(d *certificate.Document) { d.Node.ID = "x" }, "/node/id"},
-		"format":            {func(d *certificate.Document) { d.Format = "gpuaas.certificate/2" }, "/format"},
-		"issuer":            {func(d *certificate.Document) { d.Issuer = "" }, "/issuer"},
+		"not verified": {
+			func(d *certificate.Document) { d.Subjects[1].Verification.Result = certificate.NotVerifiable },
+			"/subjects/1/verification/result",
+		},
+		"failed": {
+			func(d *certificate.Document) { d.Subjects[1].Verification.Result = certificate.NotPassed },
+			"/subjects/1/verification/result",
+		},
+		"canary survived": {
+			func(d *certificate.Document) { d.Subjects[1].Verification.CanariesFound = 1 },
+			"/subjects/1/verification/canaries_found",
+		},
+		"unclean sample": {
+			func(d *certificate.Document) { d.Subjects[1].Verification.SamplesUnclean = 1 },
+			"/subjects/1/verification/samples_unclean",
+		},
+		"nothing read": {
+			func(d *certificate.Document) { d.Subjects[1].Verification.BytesRead = 0 },
+			"/subjects/1/verification/bytes_read",
+		},
+		"how": {
+			func(d *certificate.Document) { d.Subjects[1].Verification.How = "" },
+			"/subjects/1/verification/how",
+		},
+		"liar with a level": {
+			func(d *certificate.Document) { d.Subjects[2].Level = certificate.Clear },
+			"/subjects/2/outcome",
+		},
+		"seen by MAAS":    {func(d *certificate.Document) { d.Subjects[1].ObservedBy = "maas" }, "/subjects/1/observed_by"},
+		"unknown level":   {func(d *certificate.Document) { d.Subjects[1].Level = "destroy" }, "/subjects/1/level"},
+		"kind of subject": {func(d *certificate.Document) { d.Subjects[1].Kind = "maas_release" }, "/subjects/1/kind"},
+		"times":           {func(d *certificate.Document) { d.Subjects[1].EndedAt = at(1) }, "/subjects/1/ended_at"},
+		"report":          {func(d *certificate.Document) { d.Reported[0].Evidence = nil }, "/reported/0/evidence"},
+		"risk of downgrade": {
+			func(d *certificate.Document) { d.Downgrades[0].ResidualRisk = "" },
+			"/downgrades/0/residual_risk",
+		},
+		"who overrode":  {func(d *certificate.Document) { d.Overrides[0].By = "" }, "/overrides/0/by"},
+		"not validated": {func(d *certificate.Document) { d.Operation.Mode = "reimage" }, "/validation"},
+		"receipt":       {func(d *certificate.Document) { d.Kind = certificate.HandoverReceipt }, "/kind"},
+		"mode":          {func(d *certificate.Document) { d.Operation.Mode = "drain" }, "/operation/mode"},
+		"requester":     {func(d *certificate.Document) { d.Operation.RequestedBy = "" }, "/operation/requested_by"},
+		"chain":         {func(d *certificate.Document) { d.Previous.Digest = "" }, "/previous/digest"},
+		"number":        {func(d *certificate.Document) { d.Seq = 3 }, "/previous/seq"},
+		"first":         {func(d *certificate.Document) { d.Seq, d.Previous.Seq = 1, 0 }, "/previous/digest"},
+		"node":          {func(d *certificate.Document) { d.Node.ID = "x" }, "/node/id"},
+		"format":        {func(d *certificate.Document) { d.Format = "gpuaas.certificate/2" }, "/format"},
+		"issuer":        {func(d *certificate.Document) { d.Issuer = "" }, "/issuer"},
 	} {
 		d := decommissioned(first)
 		tc.change(&d)
@@ -61,7 +91,10 @@ func TestNoClaimWithoutEvidence(t *testing.T) {
 }
 
 func TestValidationOrOverride(t *testing.T) {
-	override := []certificate.Override{{Stage: certificate.ValidateStage, By: "Grace", Why: "w", ResidualRisk: "r", At: at(3)}}
+	override := []certificate.Override{{
+		Stage: certificate.ValidateStage, By: "Grace", Why: "w", ResidualRisk: "r",
+		At: at(3),
+	}}
 	for name, tc := range map[string]struct {
 		change func(d *certificate.Document)
 		right  bool
@@ -72,7 +105,11 @@ func TestValidationOrOverride(t *testing.T) {
 		"nothing looked at":    {func(d *certificate.Document) { d.Validation.Looked = nil }, false},
 		"no evidence":          {func(d *certificate.Document) { d.Validation.Evidence = nil }, false},
 		"unclean, no findings": {func(d *certificate.Document) { d.Validation.Clean = false }, false},
-		"clean, findings":      {func(d *certificate.Document) { d.Validation.Findings = []certificate.Finding{{Kind: "users"}} }, false},
+		"clean, findings": {func(
+			d *certificate.Document,
+		) {
+			d.Validation.Findings = []certificate.Finding{{Kind: "users"}}
+		}, false},
 		"findings": {func(d *certificate.Document) {
 			d.Validation.Clean, d.Validation.Findings = false, []certificate.Finding{{Kind: "users"}}
 		}, false},
@@ -161,16 +198,27 @@ func TestAttackWhatIsNotIndependentClaimsNothing(t *testing.T) {
 			d.Access = &certificate.Access{Had: certificate.RootAccess, Cause: "sudo", At: &had}
 			d.Installation = &certificate.Installation{Independent: true}
 		}, true},
-		"a level":          {func(d *certificate.Document) { d.Subjects[0].NotIndependent = "root" }, false},
-		"a look":           {func(d *certificate.Document) { d.Validation.NotIndependent = "root" }, false},
-		"a look, accepted": {func(d *certificate.Document) { d.Validation.NotIndependent, d.Overrides = "root", accepted }, true},
-		"an installation":  {func(d *certificate.Document) { d.Installation = &certificate.Installation{} }, false},
+		"a level": {func(d *certificate.Document) { d.Subjects[0].NotIndependent = "root" }, false},
+		"a look":  {func(d *certificate.Document) { d.Validation.NotIndependent = "root" }, false},
+		"a look, accepted": {
+			func(d *certificate.Document) { d.Validation.NotIndependent, d.Overrides = "root", accepted },
+			true,
+		},
+		"an installation": {func(d *certificate.Document) { d.Installation = &certificate.Installation{} }, false},
 		"an installation, accepted": {func(d *certificate.Document) {
 			d.Installation, d.Overrides = &certificate.Installation{}, accepted
 		}, true},
-		"root without how":  {func(d *certificate.Document) { d.Access = &certificate.Access{Had: certificate.RootAccess, At: &had} }, false},
-		"user without when": {func(d *certificate.Document) { d.Access = &certificate.Access{Had: certificate.UserAccess} }, false},
-		"something else":    {func(d *certificate.Document) { d.Access = &certificate.Access{Had: "all"} }, false},
+		"root without how": {func(d *certificate.Document) {
+			d.Access = &certificate.Access{
+				Had: certificate.RootAccess,
+				At:  &had,
+			}
+		}, false},
+		"user without when": {
+			func(d *certificate.Document) { d.Access = &certificate.Access{Had: certificate.UserAccess} },
+			false,
+		},
+		"something else": {func(d *certificate.Document) { d.Access = &certificate.Access{Had: "all"} }, false},
 	} {
 		d := receipt()
 		tc.change(&d)

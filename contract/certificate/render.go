@@ -18,13 +18,15 @@ import (
 var templates embed.FS
 
 var shown = map[string]any{
-	"title": title, "when": when, "level": level, "coverage": coverage, "verification": verification, "observer": observer, "words": words,
-	"had": had, "testifies": testifies,
+	"title": title, "when": when, "level": level, "coverage": coverage, "verification": verification, "observer": observer,
+	"words": words,
+	"had":   had, "testifies": testifies,
 }
 
 var (
 	textForm = template.Must(template.New("document.txt").Funcs(shown).ParseFS(templates, "templates/document.txt"))
-	htmlForm = htmltemplate.Must(htmltemplate.New("document.html").Funcs(shown).ParseFS(templates, "templates/document.html"))
+	htmlForm = htmltemplate.Must(htmltemplate.New("document.html").Funcs(shown).ParseFS(templates,
+		"templates/document.html"))
 )
 
 // page is what is shown of a file.
@@ -185,7 +187,8 @@ func verification(v Verification) string {
 		parts = append(parts, v.How)
 	}
 	if v.Samples > 0 || v.BytesRead > 0 {
-		parts = append(parts, fmt.Sprintf("%d places and %d bytes read back, %d unclean", v.Samples, v.BytesRead, v.SamplesUnclean))
+		parts = append(parts, fmt.Sprintf("%d places and %d bytes read back, %d unclean", v.Samples, v.BytesRead,
+			v.SamplesUnclean))
 	}
 	if v.CanariesPlanted > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d canaries still there", v.CanariesFound, v.CanariesPlanted))

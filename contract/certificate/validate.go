@@ -27,7 +27,10 @@ var (
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	uuidForm   = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-	subjectKinds = []string{"disk", "gpu", "folder", "memory", "mounts", "accounts", "power", "agent", "secrets", "inventory"}
+	subjectKinds = []string{
+		"disk", "gpu", "folder", "memory", "mounts", "accounts", "power", "agent", "secrets",
+		"inventory",
+	}
 )
 
 // FieldError says what is wrong with one field of a document or a file.
@@ -165,7 +168,8 @@ func (d *Document) checkSubject(c check, s *Subject) {
 	c.in("outcome").word(string(s.Outcome), string(Sanitized), string(Done), string(Failed), string(Refused))
 	c.in("level").word(string(s.Level), string(None), string(Clear), string(Purge))
 	c.in("covered_bytes").must(s.CoveredBytes >= 0 && s.CoveredBytes <= s.TotalBytes, "must be 0 to total_bytes")
-	c.in("verification/result").word(string(s.Verification.Result), string(Passed), string(NotPassed), string(NotVerifiable))
+	c.in("verification/result").word(string(s.Verification.Result), string(Passed), string(NotPassed),
+		string(NotVerifiable))
 	c.in("outcome").must((s.Outcome == Sanitized) == (s.Level != None), "is sanitized exactly when a level is claimed")
 	checkEvidence(c.in("evidence"), s.Evidence)
 	c.in("level").must(s.NotIndependent == "" || s.Level == None, "nothing that is not independent claims a level")
@@ -205,7 +209,8 @@ func (d *Document) checkValidation(c check) {
 	overridden := slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.Stage == ValidateStage })
 	v := d.Validation
 	if v == nil {
-		c.must(d.Operation.Mode == modeFullDecommission || overridden, "must be there, or an override that says why it is not")
+		c.must(d.Operation.Mode == modeFullDecommission || overridden,
+			"must be there, or an override that says why it is not")
 		return
 	}
 	c.in("at").time(v.At)
@@ -231,11 +236,13 @@ func (d *Document) checkTestimony(c check) {
 	accepted := slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.Stage == RootTaint })
 	named := slices.ContainsFunc(d.NotCovered, func(g Gap) bool { return strings.Contains(g.What, "somebody with root") })
 	if d.Validation != nil {
-		c.in("validation").in("not_independent").must(d.Validation.NotIndependent == "" || accepted || named, "needs an override of "+RootTaint+", or what root left named in not_covered")
+		c.in("validation").in("not_independent").must(d.Validation.NotIndependent == "" || accepted || named,
+			"needs an override of "+RootTaint+", or what root left named in not_covered")
 	}
 	if d.Installation != nil {
 		leaves := d.Operation.Mode == modeFullDecommission
-		c.in("installation").in("independent").must(d.Installation.Independent || leaves || accepted || named, "must be true, or what root left must be named in not_covered")
+		c.in("installation").in("independent").must(d.Installation.Independent || leaves || accepted || named,
+			"must be true, or what root left must be named in not_covered")
 	}
 }
 
@@ -251,11 +258,15 @@ func (d *Document) checkConcessions(c check) {
 	}
 	for i, w := range d.Downgrades {
 		c.in("downgrades").nth(i).text(map[string]string{
-			"subject": w.Subject, "requested": w.Requested, "achieved": w.Achieved, "why": w.Why, "decided_by": w.DecidedBy, "residual_risk": w.ResidualRisk,
+			"subject": w.Subject, "requested": w.Requested, "achieved": w.Achieved, "why": w.Why, "decided_by": w.DecidedBy,
+			"residual_risk": w.ResidualRisk,
 		})
 	}
 	for i, o := range d.Overrides {
-		c.in("overrides").nth(i).text(map[string]string{"stage": o.Stage, "by": o.By, "why": o.Why, "residual_risk": o.ResidualRisk})
+		c.in("overrides").nth(i).text(map[string]string{
+			"stage": o.Stage, "by": o.By, "why": o.Why,
+			"residual_risk": o.ResidualRisk,
+		})
 	}
 }
 
@@ -268,7 +279,8 @@ func (d *Document) NoteShortfalls() {
 			continue
 		}
 		d.NotCovered = append(d.NotCovered, Gap{
-			Subject: s.Identifier, What: fmt.Sprintf("%d of %d bytes of %s %s", s.TotalBytes-s.CoveredBytes, s.TotalBytes, s.Kind, s.Identifier),
+			Subject: s.Identifier, What: fmt.Sprintf("%d of %d bytes of %s %s", s.TotalBytes-s.CoveredBytes, s.TotalBytes,
+				s.Kind, s.Identifier),
 			Why: "the method did not reach them",
 		})
 	}

@@ -95,7 +95,10 @@ func open(canonical []byte) (*Signed, json.RawMessage, error) {
 	wanted := []string{"document", "fields", "signature"}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		if !slices.Contains(wanted, name) {
-			return nil, nil, FieldErrors{{"/" + pointerEscapes.Replace(name), "was added: a signed file has document, fields and signature"}}
+			return nil, nil, FieldErrors{{
+				"/" + pointerEscapes.Replace(name),
+				"was added: a signed file has document, fields and signature",
+			}}
 		}
 	}
 	for _, name := range wanted {
@@ -153,7 +156,10 @@ func compare(document json.RawMessage, signed map[string]string) (FieldErrors, e
 	}
 	for at := range explained {
 		if !under(parent(at), explained) {
-			found = append(found, &FieldError{documentPath(at), fmt.Sprintf("has %d entries, and %d were signed", have.lists[at], lengths[at])})
+			found = append(found, &FieldError{
+				documentPath(at),
+				fmt.Sprintf("has %d entries, and %d were signed", have.lists[at], lengths[at]),
+			})
 		}
 	}
 	for at := range have.digests {
@@ -228,7 +234,8 @@ func (s *Signed) checkSignature(keys []Key) *FieldError {
 		return &FieldError{"/fields", err.Error()}
 	}
 	if len(keys[i].PublicKey) != ed25519.PublicKeySize || !ed25519.Verify(keys[i].PublicKey, text, value) {
-		return &FieldError{"/signature/value", fmt.Sprintf("is not the signature of key %s over these fields", s.Signature.KeyID)}
+		return &FieldError{"/signature/value", fmt.Sprintf("is not the signature of key %s over these fields",
+			s.Signature.KeyID)}
 	}
 	return nil
 }

@@ -46,14 +46,38 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 		path   string
 		says   string
 	}{
-		"level":          {func(f map[string]any) { subject(f, 2)["level"] = "purge" }, "/document/subjects/2/level", "was changed"},
-		"count as text":  {func(f map[string]any) { subject(f, 1)["covered_bytes"] = "1920383410176" }, "/document/subjects/1/covered_bytes", "was changed"},
-		"canaries":       {func(f map[string]any) { member(subject(f, 2), "verification")["canaries_found"] = 0 }, "/document/subjects/2/verification/canaries_found", "was changed"},
-		"time":           {func(f map[string]any) { member(f, "document")["issued_at"] = "2026-03-04T05:50:08Z" }, "/document/issued_at", "was changed"},
-		"null":           {func(f map[string]any) { member(f, "document")["validation"] = map[string]any{} }, "/document/validation", "was changed"},
-		"previous":       {func(f map[string]any) { member(f, "document", "previous")["seq"] = 0 }, "/document/previous/seq", "was changed"},
-		"member removed": {func(f map[string]any) { delete(member(f, "document", "node"), "hostname") }, "/document/node/hostname", "was removed"},
-		"member added":   {func(f map[string]any) { member(f, "document", "node")["note"] = "clean" }, "/document/node/note", "was added"},
+		"level": {
+			func(f map[string]any) { subject(f, 2)["level"] = "purge" }, "/document/subjects/2/level",
+			"was changed",
+		},
+		"count as text": {
+			func(f map[string]any) { subject(f, 1)["covered_bytes"] = "1920383410176" },
+			"/document/subjects/1/covered_bytes", "was changed",
+		},
+		"canaries": {
+			func(f map[string]any) { member(subject(f, 2), "verification")["canaries_found"] = 0 },
+			"/document/subjects/2/verification/canaries_found", "was changed",
+		},
+		"time": {
+			func(f map[string]any) { member(f, "document")["issued_at"] = "2026-03-04T05:50:08Z" },
+			"/document/issued_at", "was changed",
+		},
+		"null": {
+			func(f map[string]any) { member(f, "document")["validation"] = map[string]any{} },
+			"/document/validation", "was changed",
+		},
+		"previous": {
+			func(f map[string]any) { member(f, "document", "previous")["seq"] = 0 }, "/document/previous/seq",
+			"was changed",
+		},
+		"member removed": {
+			func(f map[string]any) { delete(member(f, "document", "node"), "hostname") },
+			"/document/node/hostname", "was removed",
+		},
+		"member added": {
+			func(f map[string]any) { member(f, "document", "node")["note"] = "clean" }, "/document/node/note",
+			"was added",
+		},
 		"member renamed": {func(f map[string]any) {
 			n := member(f, "document", "node")
 			n["Hostname"] = n["hostname"]
@@ -63,7 +87,10 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			d := member(f, "document")
 			d["subjects"] = append(d["subjects"].([]any)[:2:2], d["subjects"].([]any)[3])
 		}, "/document/subjects", "has 3 entries, and 4 were signed"},
-		"list emptied": {func(f map[string]any) { member(f, "document")["overrides"] = []any{} }, "/document/overrides", "has 0 entries, and 1 were signed"},
+		"list emptied": {
+			func(f map[string]any) { member(f, "document")["overrides"] = []any{} }, "/document/overrides",
+			"has 0 entries, and 1 were signed",
+		},
 		"entry added": {func(f map[string]any) {
 			d := member(f, "document")
 			d["not_covered"] = append(d["not_covered"].([]any), map[string]any{"what": "x"})
@@ -72,23 +99,47 @@ func TestVerifyNamesWhatWasChanged(t *testing.T) {
 			s := member(f, "document")["not_covered"].([]any)
 			s[0], s[1] = s[1], s[0]
 		}, "/document/not_covered/0/subject", "was changed"},
-		"digest":         {func(f map[string]any) { member(f, "fields")["/node/sku"] = "sha256:00" }, "/document/node/sku", "was changed"},
-		"digest removed": {func(f map[string]any) { delete(member(f, "fields"), "/node/sku") }, "/document/node/sku", "was added"},
-		"digest added":   {func(f map[string]any) { member(f, "fields")["/node/x"] = "sha256:00" }, "/document/node/x", "was removed"},
+		"digest": {
+			func(f map[string]any) { member(f, "fields")["/node/sku"] = "sha256:00" }, "/document/node/sku",
+			"was changed",
+		},
+		"digest removed": {
+			func(f map[string]any) { delete(member(f, "fields"), "/node/sku") }, "/document/node/sku",
+			"was added",
+		},
+		"digest added": {
+			func(f map[string]any) { member(f, "fields")["/node/x"] = "sha256:00" }, "/document/node/x",
+			"was removed",
+		},
 		"field and digest": {func(f map[string]any) {
 			subject(f, 2)["level"] = "purge"
 			member(f, "fields")["/subjects/2/level"], _ = certificate.DigestOf([]byte(`"purge"`))
 		}, "/signature/value", "not the signature"},
-		"algorithm":      {func(f map[string]any) { member(f, "signature")["algorithm"] = "none" }, "/signature/algorithm", "is not ed25519"},
-		"key":            {func(f map[string]any) { member(f, "signature")["key_id"] = "mine" }, "/signature/key_id", "none of the keys"},
-		"no signature":   {func(f map[string]any) { member(f, "signature")["value"] = "" }, "/signature/value", "no signature"},
-		"encoding":       {func(f map[string]any) { member(f, "signature")["value"] = "%%" }, "/signature/value", "no signature"},
+		"algorithm": {
+			func(f map[string]any) { member(f, "signature")["algorithm"] = "none" }, "/signature/algorithm",
+			"is not ed25519",
+		},
+		"key": {
+			func(f map[string]any) { member(f, "signature")["key_id"] = "mine" }, "/signature/key_id",
+			"none of the keys",
+		},
+		"no signature": {
+			func(f map[string]any) { member(f, "signature")["value"] = "" }, "/signature/value",
+			"no signature",
+		},
+		"encoding": {
+			func(f map[string]any) { member(f, "signature")["value"] = "%%" }, "/signature/value",
+			"no signature",
+		},
 		"more signature": {func(f map[string]any) { member(f, "signature")["note"] = "x" }, "/signature", "unknown"},
 		"part removed":   {func(f map[string]any) { delete(f, "fields") }, "/fields", "was removed"},
 		"part added":     {func(f map[string]any) { f["comment"] = "x" }, "/comment", "was added"},
 		"no object":      {func(f map[string]any) { f["document"] = []any{} }, "/document", "must be an object"},
 		"no digests":     {func(f map[string]any) { f["fields"] = nil }, "/fields", "must be digests"},
-		"long pointer":   {func(f map[string]any) { member(f, "fields")[strings.Repeat("/", 2000)] = "x" }, "/fields", "2000 bytes"},
+		"long pointer": {
+			func(f map[string]any) { member(f, "fields")[strings.Repeat("/", 2000)] = "x" }, "/fields",
+			"2000 bytes",
+		},
 		"forged": {func(f map[string]any) {
 			member(f, "signature")["value"] = ed25519.Sign(ed25519.NewKeyFromSeed(other), []byte("x"))
 		}, "/signature/value", "not the signature"},
@@ -107,7 +158,8 @@ func TestVerifyRefusesWhatIsNoSignedFile(t *testing.T) {
 	first, _ := both(t)
 	text := string(first.Bytes())
 	for name, raw := range map[string]string{
-		"nothing": "", "no JSON": "hello", "a list": "[]", "null": "null", "an empty object": "{}", "too much": strings.Repeat(" ", certificate.MaxBytes+1),
+		"nothing": "", "no JSON": "hello", "a list": "[]", "null": "null", "an empty object": "{}",
+		"too much":        strings.Repeat(" ", certificate.MaxBytes+1),
 		"a name twice":    strings.Replace(text, `"hostname":"c07u31"`, `"hostname":"c07u31","hostname":"c07u32"`, 1),
 		"a part twice":    strings.Replace(text, `{"document":`, `{"document":{},"document":`, 1),
 		"not UTF-8":       strings.Replace(text, "c07u31", "c07u\xff", 1),
@@ -129,7 +181,8 @@ func TestVerifyNeedsTheRightKey(t *testing.T) {
 	first, _ := both(t)
 	wrong := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, ed25519.SeedSize)).Public().(ed25519.PublicKey)
 	for name, keys := range map[string][]certificate.Key{
-		"none": nil, "another of the same name": {{KeyID: keyID, Algorithm: certificate.Algorithm, PublicKey: wrong}}, "no key": {{KeyID: keyID}},
+		"none": nil, "another of the same name": {{KeyID: keyID, Algorithm: certificate.Algorithm, PublicKey: wrong}},
+		"no key": {{KeyID: keyID}},
 	} {
 		if _, err := certificate.Verify(first.Bytes(), keys); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -142,7 +195,8 @@ func TestVerifyNeedsTheRightKey(t *testing.T) {
 func TestEveryByteCounts(t *testing.T) {
 	small := receipt()
 	small.Kind, small.Operation.Mode = certificate.Certificate, "full_decommission"
-	small.Subjects, small.NotCovered, small.Validation, small.Machine.Serials, small.Operation.Actors = nil, nil, nil, nil, nil
+	small.Subjects, small.NotCovered, small.Validation, small.Machine.Serials, small.Operation.Actors = nil, nil, nil, nil,
+		nil
 	_, large := both(t)
 	for file, step := range map[*certificate.Signed]int{signed(t, small): 1, large: 67} {
 		raw := append(file.Bytes(), '\n')
@@ -184,7 +238,8 @@ func TestChains(t *testing.T) {
 	first, second := both(t)
 	third := func(change func(d *certificate.Document)) *certificate.Signed {
 		d := receipt()
-		d.ID, d.Seq, d.IssuedAt, d.Previous = "0190b2f4-7c1e-7d3a-8f5b-0000000000c3", 3, at(55), certificate.Previous{Seq: 2, Digest: second.Digest()}
+		d.ID, d.Seq, d.IssuedAt, d.Previous = "0190b2f4-7c1e-7d3a-8f5b-0000000000c3", 3, at(55),
+			certificate.Previous{Seq: 2, Digest: second.Digest()}
 		change(&d)
 		return signed(t, d)
 	}
@@ -207,10 +262,15 @@ func TestChains(t *testing.T) {
 		"twice":         {[]*certificate.Signed{first, first}, 0, "given twice"},
 		"fork":          {[]*certificate.Signed{first, second, fork}, 0, "two different documents with number 2"},
 		"exchanged":     {[]*certificate.Signed{first, fork, last}, 0, "names another document as number 2"},
-		"back in time":  {[]*certificate.Signed{second, third(func(d *certificate.Document) { d.IssuedAt = at(21) })}, 0, "issued before"},
+		"back in time": {
+			[]*certificate.Signed{second, third(func(d *certificate.Document) { d.IssuedAt = at(21) })},
+			0,
+			"issued before",
+		},
 	} {
 		chains, err := certificate.Chains(tc.files)
-		if tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) || tc.says == "" && err != nil || len(chains) != tc.nodes {
+		if tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) || tc.says == "" && err != nil ||
+			len(chains) != tc.nodes {
 			t.Errorf("%s: %d chains, %v", name, len(chains), err)
 		}
 	}
@@ -231,7 +291,8 @@ func TestParseKeys(t *testing.T) {
 	}
 	one := strings.TrimSuffix(strings.TrimPrefix(string(good), `{"keys":[`), `]}`)
 	for _, bad := range []string{
-		"", "[]", "{}", `{"keys":[]}`, `{"keys":[{}]}`, `{"keys":[` + one + `,` + one + `]}`, `{"keys":[` + one + `],"more":1}`,
+		"", "[]", "{}", `{"keys":[]}`, `{"keys":[{}]}`, `{"keys":[` + one + `,` + one + `]}`, `{"keys":[` + one +
+			`],"more":1}`,
 		strings.Replace(string(good), "ed25519", "rsa", 1), strings.Replace(string(good), keyID, "", 1), string(good) + "x",
 	} {
 		if _, err := certificate.ParseKeys([]byte(bad)); err == nil {

@@ -327,12 +327,20 @@ func Events() []Definition {
 		{NodeDecommissionManual, "A decommission is parked; an operator must decide.", Decommission{}},
 		{NodeDecommissionCancelled, "A decommission was stopped on request.", Decommission{}},
 		{NodeCertificateIssued, "The evidence of a cleaning was signed and issued.", Certificate{}},
-		{NodeDriftDetected, "MAAS, the agents and the inventory disagree about a node, a machine or a setting, and that is believed.", Drift{}},
+		{
+			NodeDriftDetected,
+			"MAAS, the agents and the inventory disagree about a node, a machine or a setting, and that is believed.",
+			Drift{},
+		},
 		{NodeDriftActed, "Reconciliation did what it does by itself about a disagreement.", Drift{}},
 		{NodeDriftResolved, "A disagreement is over: a look did not show it any more, or somebody settled it.", Drift{}},
-		{ReconciliationBreakerOpened, "Too many nodes of a site would have been quarantined; none was, and an operator must decide.", SiteReconciliation{}},
+		{ReconciliationBreakerOpened, "Too many nodes of a site would have been quarantined; none was, and an operator " +
+			"must decide.", SiteReconciliation{}},
 		{ReconciliationBreakerClosed, "Nodes of a site are quarantined again where that is due.", SiteReconciliation{}},
-		{ReconciliationSiteUnheard, "MAAS of a site has not answered for long; what happens there is not known.", SiteReconciliation{}},
+		{
+			ReconciliationSiteUnheard, "MAAS of a site has not answered for long; what happens there is not known.",
+			SiteReconciliation{},
+		},
 		{ReconciliationSiteHeard, "MAAS of a site answers again.", SiteReconciliation{}},
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},

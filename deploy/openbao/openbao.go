@@ -11,9 +11,10 @@ const (
 	PKIMount       = "gpuaas-pki"        // pki: the CA of node certificates, an intermediate
 	ServerPKIMount = "gpuaas-server-pki" // pki: the trust root of the control plane's own listeners
 	TransitMount   = "gpuaas-transit"    // transit: task signing keys
-	AppRole        = "gpuaas"            // at auth/approle: the one of all roles, for an installation that has only one identity
-	NodeRole       = "node"              // role of PKIMount that node certificates are signed with
-	ServerRole     = "control-plane"     // role of ServerPKIMount that server certificates are issued with
+	// at auth/approle: the one of all roles, for an installation that has only one identity
+	AppRole    = "gpuaas"
+	NodeRole   = "node"          // role of PKIMount that node certificates are signed with
+	ServerRole = "control-plane" // role of ServerPKIMount that server certificates are issued with
 )
 
 // Role is a part of the control plane with an identity of its own.

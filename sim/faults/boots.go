@@ -27,7 +27,10 @@ type boots struct {
 type answer func(v agentwire.Verified) (any, *agentwire.TaskError)
 
 func newBoots() *boots {
-	return &boots{failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{}, tokens: map[string][]string{}, polls: map[string]bool{}, answers: map[string]answer{}}
+	return &boots{
+		failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{},
+		tokens: map[string][]string{}, polls: map[string]bool{}, answers: map[string]answer{},
+	}
 }
 
 var errFirstBoot = errors.New("the first boot fails, as it was told to")

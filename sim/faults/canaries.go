@@ -92,7 +92,8 @@ type sought struct {
 func (s *sought) add(what string, secret []byte) {
 	s.count++
 	for form, text := range map[string][]byte{
-		"": secret, " in base64": []byte(base64.RawStdEncoding.EncodeToString(secret[:len(secret)/3*3])), " as bytes": []byte(hex.EncodeToString(secret)),
+		"": secret, " in base64": []byte(base64.RawStdEncoding.EncodeToString(secret[:len(secret)/3*3])),
+		" as bytes": []byte(hex.EncodeToString(secret)),
 	} {
 		s.one(what+form, text)
 	}
@@ -120,7 +121,8 @@ func (s *sought) in(content []byte) []string {
 
 // privateKey matches a key in OpenSSH's form; its own part begins in the fourth
 // line.
-var privateKey = regexp.MustCompile(`b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{45}(?:\s+[A-Za-z0-9+/]{64}){2}\s+([A-Za-z0-9+/]{64})`)
+var privateKey = regexp.MustCompile(
+	`b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{45}(?:\s+[A-Za-z0-9+/]{64}){2}\s+([A-Za-z0-9+/]{64})`)
 
 // piece is how much of user data is looked for.
 const piece = 63

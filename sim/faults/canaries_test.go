@@ -15,7 +15,9 @@ import (
 
 func TestSecretsAreFoundInEveryForm(t *testing.T) {
 	w := &World{boots: newBoots(), canary: map[string]string{"BMC password": canaryOf(1, "bmc")}}
-	data := []byte("#cloud-config\n" + strings.Repeat("what a machine is to do at its first boot\n", 10) + "ed25519_private: |\n  b3BlbnNzaC1rZXktdjE" + strings.Repeat("A", 45) + strings.Repeat("\n  "+strings.Repeat("K", 64), 3) + "\n")
+	data := []byte("#cloud-config\n" + strings.Repeat("what a machine is to do at its first boot\n", 10) +
+		"ed25519_private: |\n  b3BlbnNzaC1rZXktdjE" +
+		strings.Repeat("A", 45) + strings.Repeat("\n  "+strings.Repeat("K", 64), 3) + "\n")
 	token := "gpuaas_n_" + strings.Repeat("T0ken", 8)
 	if err := w.boots.beforeEnroll(t.Context(), lab.Boot{Hostname: "gpu-1", Token: token, UserData: data}); err != nil {
 		t.Fatal(err)
@@ -42,7 +44,10 @@ func TestSecretsAreFoundInEveryForm(t *testing.T) {
 
 func TestSearchingCountsAndFails(t *testing.T) {
 	const job = "01a1de90-090d-71c5-a345-e52f9d522aee"
-	w := &World{boots: newBoots(), canary: map[string]string{"token": "a-token-that-is-long-enough"}, news: map[string]chan struct{}{job: nil}}
+	w := &World{
+		boots: newBoots(), canary: map[string]string{"token": "a-token-that-is-long-enough"},
+		news: map[string]chan struct{}{job: nil},
+	}
 	got, err := w.search(t.Context(), func(_ context.Context, show func(string, []byte)) error {
 		for i := range 3 {
 			show(fmt.Sprintf("place %d", i), []byte("a-token-that-is-long-enough"))
@@ -50,8 +55,10 @@ func TestSearchingCountsAndFails(t *testing.T) {
 		show("elsewhere", []byte("started "+job))
 		return errors.New("the rest cannot be read")
 	}, []string{"else", "nowhere"})
-	if err == nil || got.Secrets != 1 || got.Places != 4 || len(got.Leaks) != 3 || !slices.Equal(got.Blind, []string{"nowhere"}) {
-		t.Errorf("%+v, %v; want one secret in three of four places, no trace of the job in one, and that the rest could not be read", got, err)
+	if err == nil || got.Secrets != 1 || got.Places != 4 || len(got.Leaks) != 3 ||
+		!slices.Equal(got.Blind, []string{"nowhere"}) {
+		t.Errorf("%+v, %v; want one secret in three of four places, no trace of the job in one, and that the rest could "+
+			"not be read", got, err)
 	}
 }
 
@@ -72,7 +79,12 @@ func TestAStageIsMetOnceItsJobIsKnown(t *testing.T) {
 		stage  string
 		want   string
 	}{
-		{true, deploy, mishapNone}, {false, deploy, mishapKilled}, {false, deploy, mishapNone}, {true, render, mishapNone}, {false, render, mishapNone}, {true, waitReady, mishapNone},
+		{true, deploy, mishapNone},
+		{false, deploy, mishapKilled},
+		{false, deploy, mishapNone},
+		{true, render, mishapNone},
+		{false, render, mishapNone},
+		{true, waitReady, mishapNone},
 	} {
 		meet := trap.After
 		if c.before {

@@ -9,9 +9,12 @@ import (
 // cases are the special cases of stages. Whatever is missing here goes wrong as
 // usual says.
 var cases = map[string]map[Kind]Case{
-	loadSite: siteCases, resolvePower: powerCases, findMachine: findCases, commission: commissionCases, waitReady: readyCases,
-	storage: storageCases, roce: roceCases, pxeLink: pxeCases, render: renderCases, deploy: deployCases, waitDeployed: deployedCases,
-	classify: classifyCases, recoverRetry: recoverCases, seedSync: seedCases, waitSync: syncCases, waitAgent: agentCases,
+	loadSite: siteCases, resolvePower: powerCases, findMachine: findCases, commission: commissionCases,
+	waitReady: readyCases,
+	storage:   storageCases, roce: roceCases, pxeLink: pxeCases, render: renderCases, deploy: deployCases,
+	waitDeployed: deployedCases,
+	classify:     classifyCases, recoverRetry: recoverCases, seedSync: seedCases, waitSync: syncCases,
+	waitAgent: agentCases,
 }
 
 const (
@@ -24,7 +27,10 @@ const (
 func away(operation string) func(*run) {
 	return func(r *run) {
 		r.first(func(context.Context) error {
-			return r.rule(fault.Rule{Operation: operation, Fault: fault.ErrorBefore, Status: unavailable, Text: "MAAS is being restarted"})
+			return r.rule(fault.Rule{
+				Operation: operation, Fault: fault.ErrorBefore, Status: unavailable,
+				Text: "MAAS is being restarted",
+			})
 		})
 	}
 }
@@ -48,14 +54,20 @@ func doubtful(operation string) func(*run) {
 			kind = fault.ErrorAfter
 		}
 		r.first(func(context.Context) error {
-			return r.rule(fault.Rule{Operation: operation, Fault: kind, Status: gatewayTimeout, Text: "Gateway Time-out", Count: 1})
+			return r.rule(fault.Rule{
+				Operation: operation, Fault: kind, Status: gatewayTimeout, Text: "Gateway Time-out",
+				Count: 1,
+			})
 		})
 	}
 }
 
 // answers makes a request be answered as if it had been carried out.
 func (r *run) answers(operation, document string, count int) error {
-	return r.rule(fault.Rule{Operation: operation, Fault: fault.ErrorBefore, Status: 200, ContentType: "application/json", Text: document, Count: count})
+	return r.rule(fault.Rule{
+		Operation: operation, Fault: fault.ErrorBefore, Status: 200, ContentType: "application/json",
+		Text: document, Count: count,
+	})
 }
 
 // claims makes MAAS say once that it has done what was asked of the machine,

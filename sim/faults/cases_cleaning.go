@@ -11,8 +11,10 @@ import (
 // or by mode and stage. Whatever is missing here goes wrong as in an
 // onboarding, or as usual.
 var decommissionCases = map[string]map[Kind]Case{
-	disable: disableCases, forceRelease: allocationCases, certify: certifyCases, powerOff: powerOffCases, release: releaseCases,
-	retire: retireCases, remove: removedCases, secrets: secretCases, removeRecord: recordCases, reactivate: reactivateCases,
+	disable: disableCases, forceRelease: allocationCases, certify: certifyCases, powerOff: powerOffCases,
+	release: releaseCases,
+	retire:  retireCases, remove: removedCases, secrets: secretCases, removeRecord: recordCases,
+	reactivate:                  reactivateCases,
 	drain:                       agentTask(agentwire.TypeDrain, drainLies, nil),
 	softReset + "/" + drain:     agentTask(agentwire.TypeDrain, drainLies, &visited),
 	cleanup:                     agentTask(agentwire.TypeStorageCleanup, cleanupLies, nil),
@@ -23,12 +25,16 @@ var decommissionCases = map[string]map[Kind]Case{
 	retireMode + "/" + validate: finding(agentTask(agentwire.TypeValidateClean, validateLies, nil)),
 	enable:                      agentTask(agentwire.TypeDrain, enableLies, &visited),
 	removeMode + "/" + remove:   agentTask(agentwire.TypeUninstall, uninstallLies, nil),
-	roce:                        addressed(prepared((*run).unlinkRoCE, onExisting(roceCases))), render: onExisting(renderCases),
+	roce:                        addressed(prepared((*run).unlinkRoCE, onExisting(roceCases))),
+	render:                      onExisting(renderCases),
 }
 
 // visited and rebooted are what others do to a node meanwhile.
 var (
-	visited  = Case{What: "somebody tries to let a tenant in once more, and is refused", set: func(r *run) { r.first(r.lockedOut) }}
+	visited = Case{
+		What: "somebody tries to let a tenant in once more, and is refused",
+		set:  func(r *run) { r.first(r.lockedOut) },
+	}
 	rebooted = Case{
 		What: "the machine is switched off and on",
 		set: func(r *run) {
@@ -51,7 +57,8 @@ func agentTask(task string, lie Case, meanwhile *Case) map[Kind]Case {
 	}
 	return map[Kind]Case{
 		Ambiguous: {
-			What: "the machine loses its power, and its agent does not fetch the task", Mend: "switch the machine on", slow: true,
+			What: "the machine loses its power, and its agent does not fetch the task", Mend: "switch the machine on",
+			slow: true,
 			set: func(r *run) {
 				r.first(func(context.Context) error { return r.happen("power_off") })
 				r.mend = func(context.Context) error { return r.happen("power_on") }
@@ -80,7 +87,10 @@ func finding(own map[Kind]Case) map[Kind]Case {
 		What: "a process of the tenant is found", Mend: "end the process",
 		set: says(agentwire.TypeValidateClean, func(truth any) any {
 			out, _ := truth.(agentwire.ValidateCleanOutput)
-			out.Clean, out.Findings = false, []agentwire.CleanFinding{{Kind: "processes", Subject: "pid 4711", Detail: "runs as tenant"}}
+			out.Clean, out.Findings = false, []agentwire.CleanFinding{{
+				Kind: "processes", Subject: "pid 4711",
+				Detail: "runs as tenant",
+			}}
 			return out
 		}),
 	}
@@ -92,7 +102,11 @@ func finding(own map[Kind]Case) map[Kind]Case {
 func says(task string, change func(truth any) any) func(*run) {
 	return func(r *run) {
 		r.first(func(context.Context) error {
-			r.world.boots.answer(r.hostname, task, func(v agentwire.Verified) (any, *agentwire.TaskError) { return change(agents.Answer(v)), nil })
+			r.world.boots.answer(r.hostname, task, func(v agentwire.Verified) (
+				any, *agentwire.TaskError,
+			) {
+				return change(agents.Answer(v)), nil
+			})
 			return nil
 		})
 	}
@@ -130,7 +144,10 @@ var scrubLies = Case{
 var validateLies = Case{
 	What: "the agent says that the node is clean, and has looked at nothing", Mend: "let it look",
 	set: says(agentwire.TypeValidateClean, func(any) any {
-		return agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{}}
+		return agentwire.ValidateCleanOutput{
+			Clean: true, Findings: []agentwire.CleanFinding{},
+			Checked: []agentwire.CheckedKind{},
+		}
 	}),
 }
 

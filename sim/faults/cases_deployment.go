@@ -26,7 +26,10 @@ var deployCases = map[Kind]Case{
 	},
 	Lies: {
 		What: "MAAS says that it deploys, and does not",
-		set:  claims(deployOp, map[string]any{"status": 9, "status_name": "Deploying", "osystem": "ubuntu", "distro_series": "noble", "enable_hw_sync": true}),
+		set: claims(deployOp, map[string]any{
+			"status": 9, "status_name": "Deploying", "osystem": "ubuntu",
+			"distro_series": "noble", "enable_hw_sync": true,
+		}),
 	},
 	OutOfBand: {
 		What: "somebody else deploys the machine", Mend: hisRelease,
@@ -69,14 +72,20 @@ var (
 )
 
 var deployedCases = map[Kind]Case{
-	Ambiguous: {What: "the machine falls silent while it is installed, until MAAS gives up", set: phase(deploy, hangInstall)},
+	Ambiguous: {
+		What: "the machine falls silent while it is installed, until MAAS gives up",
+		set:  phase(deploy, hangInstall),
+	},
 	ErrorKind: {What: "the installation fails", Mend: "remove the cause", set: phase(deploy, failInstall)},
 	Lies: {
 		What: "MAAS shows the machine as Deployed, and still installs it", Mend: "wait until it is Deployed",
 		set: func(r *run) {
 			phase(deploy, dragInstall)(r)
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: listOp, Fault: fault.Lie, Set: map[string]any{"status": 6, "status_name": "Deployed"}, Count: 1})
+				return r.rule(fault.Rule{
+					Operation: listOp, Fault: fault.Lie,
+					Set: map[string]any{"status": 6, "status_name": "Deployed"}, Count: 1,
+				})
 			})
 			r.mend = func(ctx context.Context) error { return r.becomes(ctx, "Deployed") }
 		},
@@ -93,7 +102,10 @@ var classifyCases = afterwards(phase(deploy, noDatasource), map[Kind]Case{
 		What: "MAAS does not answer in time what happened to the machine", Mend: "remove the cause of the failed deployment",
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: "events.query", Fault: fault.ErrorBefore, Status: gatewayTimeout, Text: "Gateway Time-out"})
+				return r.rule(fault.Rule{
+					Operation: "events.query", Fault: fault.ErrorBefore, Status: gatewayTimeout,
+					Text: "Gateway Time-out",
+				})
 			})
 		},
 	},
@@ -106,7 +118,10 @@ var classifyCases = afterwards(phase(deploy, noDatasource), map[Kind]Case{
 		What: "MAAS shows the machine as Deployed after all, and it is not",
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: readOp, Fault: fault.Lie, Set: map[string]any{"status": 6, "status_name": "Deployed"}, Count: 1})
+				return r.rule(fault.Rule{
+					Operation: readOp, Fault: fault.Lie,
+					Set: map[string]any{"status": 6, "status_name": "Deployed"}, Count: 1,
+				})
 			})
 		},
 	},
@@ -125,6 +140,9 @@ var recoverCases = afterwards(phase(deploy, noDatasource), map[Kind]Case{
 			r.first(func(context.Context) error { return r.rule(fault.Rule{Fault: fault.BMCFailure, Power: "off"}) })
 		},
 	},
-	Lies:      {What: "MAAS says that the machine is released, and has done nothing", slow: true, set: claims(releaseOp, map[string]any{"status": 4, "status_name": "Ready"})},
+	Lies: {
+		What: "MAAS says that the machine is released, and has done nothing", slow: true,
+		set: claims(releaseOp, map[string]any{"status": 4, "status_name": "Ready"}),
+	},
 	OutOfBand: {What: "somebody else releases the machine", set: befalls("release")},
 })

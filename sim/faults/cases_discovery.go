@@ -25,7 +25,8 @@ var siteCases = map[Kind]Case{
 			r.mend = func(context.Context) error { r.world.Lab.AddImage(absentImage); return nil }
 		},
 	},
-	Lies: {NotApplicable: "the stage only reads what holds for the whole site, and a later stage looks again before it acts: see deploy_via_maas"},
+	Lies: {NotApplicable: "the stage only reads what holds for the whole site, and a later stage looks again before it " +
+		"acts: see deploy_via_maas"},
 	OutOfBand: {
 		What: "somebody revokes the site's key to MAAS", Mend: "write a new key",
 		set: func(r *run) {
@@ -41,19 +42,25 @@ var powerCases = map[Kind]Case{
 		wish: func(w *wish) { w.noPower = true },
 		set: func(r *run) {
 			r.mend = func(ctx context.Context) error {
-				return r.world.credentials(ctx, r, apiclient.SiteCredentialsBody{Power: &apiclient.SitePowerBody{User: lab.BMCUser, Pass: &r.world.BMCPassword}})
+				return r.world.credentials(ctx, r, apiclient.SiteCredentialsBody{Power: &apiclient.SitePowerBody{
+					User: lab.BMCUser,
+					Pass: &r.world.BMCPassword,
+				}})
 			}
 		},
 	},
-	Lies: {NotApplicable: "credentials are only chosen here; that they are wrong shows when the BMC is used: see commission_node, provider_error_state"},
+	Lies: {NotApplicable: "credentials are only chosen here; that they are wrong shows when the BMC is used: see " +
+		"commission_node, provider_error_state"},
 	OutOfBand: {
 		What: "somebody gives the machine BMC credentials of its own",
 		set: func(r *run) {
 			r.first(func(ctx context.Context) error {
 				body := apiclient.SiteNewPowerOverrideBody{
-					SelectorType: apiclient.SiteNewPowerOverrideBodySelectorTypeHostname, SelectorValue: r.hostname, User: lab.BMCUser, Pass: &r.world.BMCPassword,
+					SelectorType: apiclient.SiteNewPowerOverrideBodySelectorTypeHostname, SelectorValue: r.hostname, User: lab.BMCUser,
+					Pass: &r.world.BMCPassword,
 				}
-				if _, err := apiclient.Read(r.world.api.CreatePowerOverrideWithResponse(ctx, r.site, &apiclient.CreatePowerOverrideParams{}, body)); err != nil {
+				if _, err := apiclient.Read(r.world.api.CreatePowerOverrideWithResponse(ctx, r.site,
+					&apiclient.CreatePowerOverrideParams{}, body)); err != nil {
 					return fmt.Errorf("add power override: %w", err)
 				}
 				return nil
@@ -67,7 +74,10 @@ const createOp = "machines.post"
 func bare(w *wish) { w.unknown = true }
 
 var findCases = map[Kind]Case{
-	Before:    {What: "MAAS refuses to add the machine: it is being restarted", Mend: itsMAAS, wish: bare, set: away(createOp)},
+	Before: {
+		What: "MAAS refuses to add the machine: it is being restarted", Mend: itsMAAS, wish: bare,
+		set: away(createOp),
+	},
 	After:     {What: "MAAS adds the machine, and its answer is lost", wish: bare, set: lost(createOp)},
 	Ambiguous: {What: "a proxy gives up waiting for MAAS to add the machine", wish: bare, set: doubtful(createOp)},
 	ErrorKind: {
@@ -81,7 +91,10 @@ var findCases = map[Kind]Case{
 		What: "MAAS says that it has added the machine, and has not", wish: bare,
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				text, err := changed(struct{}{}, map[string]any{"system_id": "zz9zz9", "hostname": r.hostname, "status_name": "New", "architecture": "amd64/generic", "power_type": "ipmi"})
+				text, err := changed(struct{}{}, map[string]any{
+					"system_id": "zz9zz9", "hostname": r.hostname, "status_name": "New",
+					"architecture": "amd64/generic", "power_type": "ipmi",
+				})
 				if err != nil {
 					return err
 				}
@@ -89,13 +102,22 @@ var findCases = map[Kind]Case{
 			})
 		},
 	},
-	Killed: {What: "the worker dies after MAAS has added the machine, before that is recorded", wish: bare, set: func(r *run) { r.after = once(mishapKilled) }},
-	Twice:  {What: "the stage is delivered twice; the second time does not know of the machine that the first has added", wish: bare, set: func(r *run) { r.before = once(mishapTwice) }},
+	Killed: {
+		What: "the worker dies after MAAS has added the machine, before that is recorded", wish: bare,
+		set: func(r *run) { r.after = once(mishapKilled) },
+	},
+	Twice: {
+		What: "the stage is delivered twice; the second time does not know of the machine that the first has added",
+		wish: bare, set: func(r *run) { r.before = once(mishapTwice) },
+	},
 	OutOfBand: {
 		What: "the server boots and enlists itself, under another name, in the moment before it is added", wish: bare,
 		set: func(r *run) { r.first(func(context.Context) error { return r.world.Lab.Happen(r.bmc, "enlist") }) },
 	},
-	Takeover: {What: "an operator stops the job while it is about to add the machine; the stage goes on", wish: bare, set: func(r *run) { r.takeOver() }},
+	Takeover: {
+		What: "an operator stops the job while it is about to add the machine; the stage goes on", wish: bare,
+		set: func(r *run) { r.takeOver() },
+	},
 }
 
 func (r *run) removeTwin() error {
@@ -119,7 +141,10 @@ var commissionCases = map[Kind]Case{
 			r.first(func(context.Context) error { return r.rule(fault.Rule{Fault: fault.BMCFailure, Power: "on"}) })
 		},
 	},
-	Lies:      {What: "MAAS says that it inspects the machine, and does not", set: claims(commissionOp, map[string]any{"status": 1, "status_name": "Commissioning"})},
+	Lies: {
+		What: "MAAS says that it inspects the machine, and does not",
+		set:  claims(commissionOp, map[string]any{"status": 1, "status_name": "Commissioning"}),
+	},
 	OutOfBand: {What: "somebody removes the machine from MAAS", set: befalls("delete")},
 }
 
@@ -131,15 +156,24 @@ var (
 )
 
 var readyCases = map[Kind]Case{
-	Before:    {What: "MAAS cannot be asked for the machine: it is being restarted", Mend: itsMAAS, set: away(readOp)},
-	Ambiguous: {What: "the machine falls silent while it is inspected, until MAAS gives up", set: phase(commission, hangScripts)},
-	ErrorKind: {What: "the machine does not pass the inspection", Mend: "mend the machine", set: phase(commission, fault.Rule{Fault: fault.FailCommissioning})},
+	Before: {What: "MAAS cannot be asked for the machine: it is being restarted", Mend: itsMAAS, set: away(readOp)},
+	Ambiguous: {
+		What: "the machine falls silent while it is inspected, until MAAS gives up",
+		set:  phase(commission, hangScripts),
+	},
+	ErrorKind: {
+		What: "the machine does not pass the inspection", Mend: "mend the machine",
+		set: phase(commission, fault.Rule{Fault: fault.FailCommissioning}),
+	},
 	Lies: {
 		What: "MAAS shows the machine as Ready, and still inspects it", Mend: "wait until it is Ready",
 		set: func(r *run) {
 			phase(commission, dragScripts)(r)
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: readOp, Fault: fault.Lie, Set: map[string]any{"status": 4, "status_name": "Ready"}, Count: 1})
+				return r.rule(fault.Rule{
+					Operation: readOp, Fault: fault.Lie,
+					Set: map[string]any{"status": 4, "status_name": "Ready"}, Count: 1,
+				})
 			})
 			r.mend = func(ctx context.Context) error { return r.becomes(ctx, "Ready") }
 		},

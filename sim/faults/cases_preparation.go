@@ -27,7 +27,10 @@ var storageCases = prepared((*run).blankDisks, map[Kind]Case{
 				if err != nil {
 					return err
 				}
-				return r.rule(fault.Rule{Operation: readOp, Fault: fault.Lie, Set: map[string]any{"blockdevice_set": others, "boot_disk": nil}})
+				return r.rule(fault.Rule{
+					Operation: readOp, Fault: fault.Lie,
+					Set: map[string]any{"blockdevice_set": others, "boot_disk": nil},
+				})
 			})
 		},
 	},
@@ -95,7 +98,10 @@ var roceCases = addressed(map[Kind]Case{
 		What: "MAAS refuses the address",
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: linkOp, Fault: fault.ErrorBefore, Status: 400, ContentType: "application/json", Text: `{"ip_address": ["IP address is not in the given subnet."]}`})
+				return r.rule(fault.Rule{
+					Operation: linkOp, Fault: fault.ErrorBefore, Status: 400, ContentType: "application/json",
+					Text: `{"ip_address": ["IP address is not in the given subnet."]}`,
+				})
 			})
 		},
 	},

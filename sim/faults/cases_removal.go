@@ -11,16 +11,24 @@ import (
 const (
 	onlyInventory = "the stage changes the inventory alone, in one transaction: there is no provider that could"
 	noAllocations = "nothing allocates nodes yet, so that the stage has nothing to ask: it is passed over, with its reason"
-	trustedSigner = "a signature is checked before it is kept, and by everybody who reads the certificate: a false one is a failure, not a lie"
-	noAgentLeft   = "the installation is gone with the release, and no agent is asked: see remove/remove_gpuaas_node_record"
+	trustedSigner = "a signature is checked before it is kept, and by everybody who reads the certificate: a false one " +
+		"is a failure, not a lie"
+	noAgentLeft = "the installation is gone with the release, and no agent is asked: see " +
+		"remove/remove_gpuaas_node_record"
 )
 
 var disableCases = map[Kind]Case{
 	ErrorKind: {NotApplicable: onlyInventory}, Lies: {NotApplicable: onlyInventory},
-	OutOfBand: {What: "an operator quarantines the node in the moment before", set: func(r *run) { r.first(r.quarantine) }},
+	OutOfBand: {
+		What: "an operator quarantines the node in the moment before",
+		set:  func(r *run) { r.first(r.quarantine) },
+	},
 }
 
-var allocationCases = map[Kind]Case{ErrorKind: {NotApplicable: noAllocations}, Lies: {NotApplicable: noAllocations}, OutOfBand: {NotApplicable: noAllocations}}
+var allocationCases = map[Kind]Case{
+	ErrorKind: {NotApplicable: noAllocations}, Lies: {NotApplicable: noAllocations},
+	OutOfBand: {NotApplicable: noAllocations},
+}
 
 var certifyCases = map[Kind]Case{
 	ErrorKind: {
@@ -51,7 +59,8 @@ var secretCases = map[Kind]Case{
 		What: "the secrets engine refuses to delete", Mend: "let it delete",
 		set: func(r *run) { r.until(mishapRefused) },
 	},
-	Lies: {NotApplicable: "what the engine said to have deleted is looked for in all that it leaves behind, at the end of every run of the catalogue"},
+	Lies: {NotApplicable: "what the engine said to have deleted is looked for in all that it leaves behind, at the end " +
+		"of every run of the catalogue"},
 	OutOfBand: {
 		What: "somebody else has deleted the secrets already",
 		set: func(r *run) {
@@ -92,7 +101,10 @@ var releaseCases = map[Kind]Case{
 		What: "MAAS says that it releases the machine, and does nothing", Mend: itsMAAS, slow: true,
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: releaseOp, Fault: fault.Ignored, Set: map[string]any{"status_name": "Releasing"}, Count: 1})
+				return r.rule(fault.Rule{
+					Operation: releaseOp, Fault: fault.Ignored,
+					Set: map[string]any{"status_name": "Releasing"}, Count: 1,
+				})
 			})
 		},
 	},
@@ -103,7 +115,10 @@ const powerOffOp = "machine.power_off"
 
 // A released machine is off already, so powerOffCases switch it on first.
 var powerOffCases = prepared(func(r *run) error { return r.happen("power_on") }, map[Kind]Case{
-	Before:    {What: "MAAS refuses to switch the machine off: it is being restarted", Mend: itsMAAS, set: away(powerOffOp)},
+	Before: {
+		What: "MAAS refuses to switch the machine off: it is being restarted", Mend: itsMAAS,
+		set: away(powerOffOp),
+	},
 	After:     {What: "MAAS switches the machine off, and its answer is lost", set: lost(powerOffOp)},
 	Ambiguous: {What: "a proxy gives up waiting for MAAS to switch the machine off", set: doubtful(powerOffOp)},
 	ErrorKind: {
@@ -120,7 +135,10 @@ var powerOffCases = prepared(func(r *run) error { return r.happen("power_on") },
 			})
 		},
 	},
-	OutOfBand: {What: "somebody removes the machine from MAAS", Mend: "nothing: it is not there any more", set: befalls("delete")},
+	OutOfBand: {
+		What: "somebody removes the machine from MAAS", Mend: "nothing: it is not there any more",
+		set: befalls("delete"),
+	},
 })
 
 const deleteOp = "machine.delete"
@@ -133,7 +151,10 @@ var recordCases = removing(map[Kind]Case{
 		What: "MAAS does not let the machine be removed",
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: deleteOp, Fault: fault.ErrorBefore, Status: 409, Text: "Machine is in a pool that it cannot leave."})
+				return r.rule(fault.Rule{
+					Operation: deleteOp, Fault: fault.ErrorBefore, Status: 409,
+					Text: "Machine is in a pool that it cannot leave.",
+				})
 			})
 		},
 	},

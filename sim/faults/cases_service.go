@@ -20,7 +20,10 @@ var seedCases = map[Kind]Case{
 		What: "MAAS does not answer in time which token the machine has",
 		set: func(r *run) {
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: tokenOp, Fault: fault.ErrorBefore, Status: gatewayTimeout, Text: "Gateway Time-out", Count: 4})
+				return r.rule(fault.Rule{
+					Operation: tokenOp, Fault: fault.ErrorBefore, Status: gatewayTimeout,
+					Text: "Gateway Time-out", Count: 4,
+				})
 			})
 		},
 	},
@@ -35,7 +38,10 @@ var seedCases = map[Kind]Case{
 			letPoll := r.world.boots.hold(r.hostname, r.world.boots.mute)
 			r.at(waitAgent, func(context.Context) error { letPoll(); return nil })
 			r.first(func(context.Context) error {
-				return r.rule(fault.Rule{Operation: tokenOp, Fault: fault.Lie, Set: map[string]any{"token_secret": "AnotherSecretThanTheOneOfMAAS000"}, Count: 1})
+				return r.rule(fault.Rule{
+					Operation: tokenOp, Fault: fault.Lie,
+					Set: map[string]any{"token_secret": "AnotherSecretThanTheOneOfMAAS000"}, Count: 1,
+				})
 			})
 		},
 	},
@@ -44,7 +50,8 @@ var seedCases = map[Kind]Case{
 
 var syncCases = map[Kind]Case{
 	Ambiguous: {
-		What: "MAAS hears nothing of the machine's hardware until the time is up", Mend: "let the machine's reports through", slow: true,
+		What: "MAAS hears nothing of the machine's hardware until the time is up", Mend: "let the machine's reports through",
+		slow: true,
 		set: func(r *run) {
 			r.at(seedSync, func(context.Context) error { return r.rule(fault.Rule{Fault: fault.NoSync}) })
 		},

@@ -105,7 +105,10 @@ func Sample(all []Case) []Case {
 		}
 		for turn := range Kinds {
 			kind := Kinds[(len(known)+turn)%len(Kinds)]
-			at := slices.IndexFunc(all, func(c Case) bool { return c.Section == s && c.Kind == kind && c.NotApplicable == "" && !c.slow })
+			at := slices.IndexFunc(all, func(c Case) bool {
+				return c.Section == s && c.Kind == kind && c.NotApplicable == "" &&
+					!c.slow
+			})
 			if at >= 0 {
 				out = append(out, all[at])
 				break

@@ -43,7 +43,8 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 func TestChoosing(t *testing.T) {
 	all := Catalogue()
 	for want, by := range map[int]Choice{
-		len(all): {}, len(Kinds): {Family: string(Onboarding), Stage: deploy}, len(Sections): {Kind: string(Killed)}, 1: {Case: "reimage/deploy_via_maas/worker_killed"}, 0: {Stage: "deploy"},
+		len(all): {}, len(Kinds): {Family: string(Onboarding), Stage: deploy}, len(Sections): {Kind: string(Killed)},
+		1: {Case: "reimage/deploy_via_maas/worker_killed"}, 0: {Stage: "deploy"},
 	} {
 		if got := Choose(all, by); len(got) != want {
 			t.Errorf("%+v chooses %d cases, want %d", by, len(got), want)
@@ -98,7 +99,8 @@ func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 			outcome, _, _ = strings.Cut(outcome, "\n")
 			switch {
 			case !found:
-				t.Errorf("the page does not say what becomes of %s: write it anew with gpuaas sim faults --report docs/fault-catalogue.md", c.Name())
+				t.Errorf("the page does not say what becomes of %s: write it anew with gpuaas sim faults --report "+
+					"docs/fault-catalogue.md", c.Name())
 			case c.NotApplicable != "" && !strings.HasPrefix(outcome, "not applicable: "+c.NotApplicable):
 				t.Errorf("%s: the page says %q, want why it cannot be", c.Name(), outcome)
 			case c.NotApplicable == "" && !strings.Contains(outcome, "by itself") && !strings.Contains(outcome, "→ completed"):
@@ -106,7 +108,8 @@ func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(page, "NOT RESOLVED") || strings.Contains(page, "violations") || !strings.Contains(page, ", 0 found |") {
+	if strings.Contains(page, "NOT RESOLVED") || strings.Contains(page, "violations") ||
+		!strings.Contains(page, ", 0 found |") {
 		t.Error("the page tells of something that does not hold")
 	}
 }
@@ -114,7 +117,10 @@ func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 func TestReportsSayWhatDoesNotHold(t *testing.T) {
 	section := Section{Decommission, reimage, deploy}
 	fine := Outcome{Case: Case{Section: section, Kind: Killed}, Result: HealedItself}
-	acted := Outcome{Case: fine.Case, Result: Recovered, Stops: []Stop{{deploy, "state_ambiguity", "deploy_aborted", "rerun"}}}
+	acted := Outcome{
+		Case: fine.Case, Result: Recovered,
+		Stops: []Stop{{deploy, "state_ambiguity", "deploy_aborted", "rerun"}},
+	}
 	twice := acted
 	twice.Stops = append(twice.Stops, twice.Stops...)
 	broken := fine
@@ -126,18 +132,22 @@ func TestReportsSayWhatDoesNotHold(t *testing.T) {
 		report Report
 		want   string
 	}{
-		"all is well":         {Report{Outcomes: nine}, ""},
-		"nine of ten":         {Report{Outcomes: append([]Outcome{twice}, nine...)}, ""},
-		"too few at once":     {Report{Outcomes: append([]Outcome{twice, stuck}, nine...)}, "90 % must be"},
-		"an invariant":        {Report{Outcomes: append([]Outcome{broken}, nine...)}, "accepted 2 deployments"},
-		"a secret in the log": {Report{Outcomes: nine, Search: Search{Leaks: []Leak{{"BMC password", "log"}}}}, "BMC password was found in log"},
+		"all is well":     {Report{Outcomes: nine}, ""},
+		"nine of ten":     {Report{Outcomes: append([]Outcome{twice}, nine...)}, ""},
+		"too few at once": {Report{Outcomes: append([]Outcome{twice, stuck}, nine...)}, "90 % must be"},
+		"an invariant":    {Report{Outcomes: append([]Outcome{broken}, nine...)}, "accepted 2 deployments"},
+		"a secret in the log": {
+			Report{Outcomes: nine, Search: Search{Leaks: []Leak{{"BMC password", "log"}}}},
+			"BMC password was found in log",
+		},
 	} {
 		err := c.report.Verdict()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 		var page strings.Builder
-		if err := c.report.WriteMarkdown(&page); err != nil || !strings.Contains(page.String(), "## Decommission") || !strings.Contains(page.String(), "### reimage/"+deploy) {
+		if err := c.report.WriteMarkdown(&page); err != nil || !strings.Contains(page.String(), "## Decommission") ||
+			!strings.Contains(page.String(), "### reimage/"+deploy) {
 			t.Errorf("%s: %v, page\n%s", name, err, page.String())
 		}
 	}

@@ -55,12 +55,13 @@ func (r *run) undisturbed(ctx context.Context, ask func(context.Context) error) 
 
 // tenant gives somebody an account on the node.
 func (r *run) tenant(ctx context.Context) error {
-	made, err := r.world.api.CreateNodeTaskWithResponse(ctx, r.node, &apiclient.CreateNodeTaskParams{}, apiclient.AgenttaskNewBody{
-		Type: agentwire.TypeProvisionUser, Reason: "a tenant moves in", Params: agentwire.ProvisionUserParams{
-			AllocationID: r.node.String(), Username: "tenant", UID: firstUID, GID: firstUID,
-			AuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKOhgPBwPFNhU3iB7xC2cXMmy/gSvSrVfcb6M2uVgDzH tenant"},
-		},
-	})
+	made, err := r.world.api.CreateNodeTaskWithResponse(ctx, r.node, &apiclient.CreateNodeTaskParams{},
+		apiclient.AgenttaskNewBody{
+			Type: agentwire.TypeProvisionUser, Reason: "a tenant moves in", Params: agentwire.ProvisionUserParams{
+				AllocationID: r.node.String(), Username: "tenant", UID: firstUID, GID: firstUID,
+				AuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKOhgPBwPFNhU3iB7xC2cXMmy/gSvSrVfcb6M2uVgDzH tenant"},
+			},
+		})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("let a tenant in: %w", err)
 	}
@@ -159,7 +160,8 @@ func (r *run) asked(ctx context.Context, mode string) (types.UUID, error) {
 
 // quarantine acts as an operator who takes the node out of service by hand.
 func (r *run) quarantine(ctx context.Context) error {
-	made, err := r.world.api.QuarantineNodeWithResponse(ctx, r.node, &apiclient.QuarantineNodeParams{}, apiclient.NodeActionBody{Reason: "somebody does not trust it"})
+	made, err := r.world.api.QuarantineNodeWithResponse(ctx, r.node, &apiclient.QuarantineNodeParams{},
+		apiclient.NodeActionBody{Reason: "somebody does not trust it"})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("quarantine the node: %w", err)
 	}

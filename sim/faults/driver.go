@@ -125,9 +125,10 @@ func (r *run) begin(ctx context.Context) error {
 }
 
 func (r *run) onboard(ctx context.Context) error {
-	made, err := r.world.api.CreateOnboardingWithResponse(ctx, &apiclient.CreateOnboardingParams{}, apiclient.OnboardingNewBody{
-		SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc,
-	})
+	made, err := r.world.api.CreateOnboardingWithResponse(ctx, &apiclient.CreateOnboardingParams{},
+		apiclient.OnboardingNewBody{
+			SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc,
+		})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("ask for the onboarding: %w", err)
 	}

@@ -14,7 +14,8 @@ import (
 
 // endsAs is the state of a node after a mode.
 var endsAs = map[string]string{
-	softReset: active, reimage: active, reactivateMode: active, retireMode: "retired", fullDecommission: deleted, removeMode: deleted,
+	softReset: active, reimage: active, reactivateMode: active, retireMode: "retired", fullDecommission: deleted,
+	removeMode: deleted,
 }
 
 const deleted = "deleted"
@@ -150,7 +151,8 @@ func (r *run) checkTasks(ctx context.Context) {
 // givenTwice returns the type of a task that was given before one of the same
 // type had ended. It is empty if there is none.
 func givenTwice(all []apiclient.AgenttaskView) string {
-	inOrder := slices.SortedStableFunc(slices.Values(all), func(a, b apiclient.AgenttaskView) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	inOrder := slices.SortedStableFunc(slices.Values(all),
+		func(a, b apiclient.AgenttaskView) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	open := map[string]*time.Time{} // by type: when the last one ended
 	for _, t := range inOrder {
 		ended, known := open[t.Type]
@@ -170,7 +172,8 @@ func (r *run) checkErase(v *standing) {
 	}
 	fellBack, _ := facts["fell_back"].(bool)
 	if facts["achieved"] != facts["requested"] && !fellBack && len(v.Overrides) == 0 {
-		r.violate("the erase that was asked for is %v, it is %v, and nobody decided that", facts["requested"], facts["achieved"])
+		r.violate("the erase that was asked for is %v, it is %v, and nobody decided that", facts["requested"],
+			facts["achieved"])
 	}
 }
 
@@ -235,7 +238,8 @@ func (r *run) checkSigned(ctx context.Context, c apiclient.CertificateView, keys
 	if err := signed.Document.Validate(); err != nil {
 		return err
 	}
-	if facts, _ := v.Facts["release"].(map[string]any); facts != nil && facts["fell_back"] == true && len(signed.Document.Downgrades) == 0 {
+	if facts, _ := v.Facts["release"].(map[string]any); facts != nil && facts["fell_back"] == true &&
+		len(signed.Document.Downgrades) == 0 {
 		return errors.New("it does not tell of the erase that was not done")
 	}
 	return r.founded(ctx, signed.Document)

@@ -131,7 +131,9 @@ func (r Report) Verdict() error {
 		problems = append(problems, "what jobs leave behind was not found in "+b+", so that secrets would not be either")
 	}
 	if tried := r.Tried(); float64(r.First()) < share*float64(tried) {
-		problems = append(problems, fmt.Sprintf("%d of %d cases were resolved by themselves or by the first recommended action, and %.0f %% must be", r.First(), tried, share*100))
+		problems = append(problems, fmt.Sprintf(
+			"%d of %d cases were resolved by themselves or by the first recommended action, and %.0f %% must be", r.First(),
+			tried, share*100))
 	}
 	if len(problems) == 0 {
 		return nil

@@ -48,7 +48,8 @@ func (r *run) seen(ctx context.Context) string {
 		return ""
 	}
 	now := r.nodeNow(ctx)
-	node := fmt.Sprintf("node %s held by %q, schedulable %t, tasks %d", now.Status, now.HeldBy, now.Schedulable, len(r.tasks(ctx)))
+	node := fmt.Sprintf("node %s held by %q, schedulable %t, tasks %d", now.Status, now.HeldBy, now.Schedulable,
+		len(r.tasks(ctx)))
 	id, err := r.id()
 	if err != nil {
 		return node + ", no machine"
@@ -96,7 +97,8 @@ func (r *run) checkTakeover(ctx context.Context) {
 		return
 	}
 	for _, e := range r.events() {
-		if e.ID > mark && strings.HasPrefix(e.Type, "User ") && (strings.Contains(e.Description, r.job.String()) || e.Type == "User starting node commissioning") {
+		if e.ID > mark && strings.HasPrefix(e.Type, "User ") &&
+			(strings.Contains(e.Description, r.job.String()) || e.Type == "User starting node commissioning") {
 			r.violate("effect after a takeover: %s %s", e.Type, e.Description)
 		}
 	}
@@ -117,7 +119,10 @@ func (r *run) checkStop(ctx context.Context, v *standing) {
 			break
 		}
 	}
-	for what, said := range map[string]string{"summary": e.Summary, "stage": e.StageTitle, "expected": e.Expected, "observed": e.Observed} {
+	for what, said := range map[string]string{
+		"summary": e.Summary, "stage": e.StageTitle, "expected": e.Expected,
+		"observed": e.Observed,
+	} {
 		if strings.TrimSpace(said) == "" {
 			r.violate("the explanation of %s does not say: %s", v.Stage, what)
 		}
@@ -183,7 +188,8 @@ func (r *run) checkServing(ctx context.Context, v *standing) {
 	if b.Status != "Deployed" {
 		r.violate("node is active, and its machine is %s in MAAS", b.Status)
 	}
-	if before := timeOf(v.Facts["sync_before"]); b.LastSync == nil || !b.LastSync.After(before.Add(time.Millisecond)) { // MAAS shows milliseconds
+	// MAAS shows milliseconds
+	if before := timeOf(v.Facts["sync_before"]); b.LastSync == nil || !b.LastSync.After(before.Add(time.Millisecond)) {
 		r.violate("node is active, and MAAS has not heard of its hardware since it was deployed")
 	}
 }

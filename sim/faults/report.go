@@ -11,8 +11,10 @@ import (
 
 // titles are the names of the kinds for people.
 var titles = map[Kind]string{
-	Before: "fails before its effect", After: "fails after its effect (answer lost)", Ambiguous: "ambiguous time-out", ErrorKind: "provider reports an error state",
-	Lies: "provider lies (says done, is not)", Killed: "worker is killed", Twice: "delivered twice", OutOfBand: "changed out of band", Takeover: "operator takes over",
+	Before: "fails before its effect", After: "fails after its effect (answer lost)", Ambiguous: "ambiguous time-out",
+	ErrorKind: "provider reports an error state",
+	Lies:      "provider lies (says done, is not)", Killed: "worker is killed", Twice: "delivered twice",
+	OutOfBand: "changed out of band", Takeover: "operator takes over",
 }
 
 // said describes in one line how a case ended.
@@ -89,7 +91,8 @@ func (r Report) sections(b *strings.Builder) {
 	for _, o := range r.Outcomes {
 		if o.Section != now {
 			now = o.Section
-			fmt.Fprintf(b, "\n### %s\n\n| kind | what happens | what becomes of it | what the operator puts right |\n| --- | --- | --- | --- |\n", now.Title())
+			fmt.Fprintf(b, "\n### %s\n\n| kind | what happens | what becomes of it | what the operator puts right |\n| --- | "+
+				"--- | --- | --- |\n", now.Title())
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", titles[o.Kind], cell(o.What), cell(o.said()), cell(o.Mend))
 	}
@@ -101,7 +104,11 @@ func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "|"
 func (r Report) totals(b *strings.Builder) {
 	r.results(b)
 	for _, row := range [][2]string{
-		{"secrets looked for, and found where they do not belong", fmt.Sprintf("%d in %d places (%d MB), %d found", r.Search.Secrets, r.Search.Places, r.Search.Bytes>>20, len(r.Search.Leaks))},
+		{
+			"secrets looked for, and found where they do not belong",
+			fmt.Sprintf("%d in %d places (%d MB), %d found", r.Search.Secrets, r.Search.Places, r.Search.Bytes>>20,
+				len(r.Search.Leaks)),
+		},
 		{"seed, cases at a time, seconds", fmt.Sprintf("%d, %d, %.0f", r.Seed, r.Parallel, r.Took.Seconds())},
 	} {
 		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
@@ -126,7 +133,10 @@ func (r Report) results(b *strings.Builder) {
 		{"parked, and completed by the first recommended action", strconv.Itoa(r.First() - r.Count(HealedItself))},
 		{"parked, and completed by more than one action", strconv.Itoa(r.Count(HealedItself, Recovered) - r.First())},
 		{"not resolved", strconv.Itoa(r.Count(Unresolved))},
-		{"resolved without an operator or by the first recommended action", fmt.Sprintf("%.1f %% (at least %.0f %%)", 100*float64(r.First())/float64(max(tried, 1)), share*100)},
+		{
+			"resolved without an operator or by the first recommended action",
+			fmt.Sprintf("%.1f %% (at least %.0f %%)", 100*float64(r.First())/float64(max(tried, 1)), share*100),
+		},
 		{"everything held that must hold", held},
 	} {
 		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
@@ -156,7 +166,8 @@ func (o Outcome) Line() string {
 	case !o.First():
 		mark = "!"
 	}
-	lines := []string{fmt.Sprintf("%s %-66s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(), o.said())}
+	lines := []string{fmt.Sprintf("%s %-66s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(),
+		o.said())}
 	for _, broken := range o.Broken {
 		lines = append(lines, "    BROKEN: "+broken)
 	}

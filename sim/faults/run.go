@@ -62,7 +62,8 @@ func (w *World) newRun(seed uint64, number int, c Case) *run {
 	_, _ = h.Write([]byte(c.Name())) // a hash takes everything
 	r := &run{
 		Case: c, world: w, number: number, rng: rand.New(rand.NewPCG(seed, h.Sum64())), //nolint:gosec // a simulation must repeat itself by its seed
-		elsewhere: map[string]action{}, met: map[string]int{}, struck: map[int]bool{}, mend: func(context.Context) error { return nil },
+		elsewhere: map[string]action{}, met: map[string]int{}, struck: map[int]bool{},
+		mend: func(context.Context) error { return nil },
 	}
 	if c.wish != nil {
 		c.wish(&r.wish)

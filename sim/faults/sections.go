@@ -61,14 +61,19 @@ const (
 // another mode are listed for both.
 var Sections = laidOut([]plan{
 	{Onboarding, "", []string{
-		loadSite, resolvePower, findMachine, commission, waitReady, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry,
+		loadSite, resolvePower, findMachine, commission, waitReady, storage, roce, pxeLink, render, deploy, waitDeployed,
+		classify, recoverRetry,
 		seedSync, waitSync, waitAgent,
 	}},
 	{Decommission, softReset, []string{disable, drain, cleanup, scrub, validate, certify, enable}},
 	{Decommission, reimage, []string{
-		release, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry, seedSync, waitSync, waitAgent, validate,
+		release, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry, seedSync, waitSync, waitAgent,
+		validate,
 	}},
-	{Decommission, fullDecommission, []string{disable, forceRelease, loadSite, powerOff, retire, remove, secrets, removeRecord, certify}},
+	{Decommission, fullDecommission, []string{
+		disable, forceRelease, loadSite, powerOff, retire, remove, secrets,
+		removeRecord, certify,
+	}},
 	{Decommission, retireMode, []string{validate}},
 	{Decommission, reactivateMode, []string{reactivate}},
 	{Decommission, removeMode, []string{remove}},

@@ -65,43 +65,71 @@ type verb func(ctx context.Context, api *apiclient.Client, job types.UUID, reaso
 // verbs are the actions that lead a job on, and the one that stops it.
 var verbs = map[Family]map[string]verb{
 	Onboarding: {
-		"retry_stage": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.RetryOnboardingWithResponse(ctx, job, &apiclient.RetryOnboardingParams{}, apiclient.OnboardingActionBody{Reason: reason})
+		"retry_stage": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.RetryOnboardingWithResponse(ctx, job, &apiclient.RetryOnboardingParams{},
+				apiclient.OnboardingActionBody{Reason: reason})
 		},
 		"resume": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.ResumeOnboardingWithResponse(ctx, job, &apiclient.ResumeOnboardingParams{}, apiclient.OnboardingActionBody{Reason: reason})
+			return api.ResumeOnboardingWithResponse(ctx, job, &apiclient.ResumeOnboardingParams{},
+				apiclient.OnboardingActionBody{Reason: reason})
 		},
 		"rerun": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.RerunOnboardingWithResponse(ctx, job, &apiclient.RerunOnboardingParams{}, apiclient.OnboardingActionBody{Reason: reason})
+			return api.RerunOnboardingWithResponse(ctx, job, &apiclient.RerunOnboardingParams{},
+				apiclient.OnboardingActionBody{Reason: reason})
 		},
-		"restart_clean": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.RestartOnboardingCleanWithResponse(ctx, job, &apiclient.RestartOnboardingCleanParams{}, apiclient.OnboardingActionBody{Reason: reason})
+		"restart_clean": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.RestartOnboardingCleanWithResponse(ctx, job, &apiclient.RestartOnboardingCleanParams{},
+				apiclient.OnboardingActionBody{Reason: reason})
 		},
-		"adopt_observed_state": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.AdoptOnboardingWithResponse(ctx, job, &apiclient.AdoptOnboardingParams{}, apiclient.OnboardingActionBody{Reason: reason})
+		"adopt_observed_state": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.AdoptOnboardingWithResponse(ctx, job, &apiclient.AdoptOnboardingParams{},
+				apiclient.OnboardingActionBody{Reason: reason})
 		},
-		markManual: func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.MarkOnboardingManualWithResponse(ctx, job, &apiclient.MarkOnboardingManualParams{}, apiclient.OnboardingActionBody{Reason: reason})
+		markManual: func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.MarkOnboardingManualWithResponse(ctx, job, &apiclient.MarkOnboardingManualParams{},
+				apiclient.OnboardingActionBody{Reason: reason})
 		},
 	},
 	Decommission: {
-		"retry_stage": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.RetryDecommissionWithResponse(ctx, job, &apiclient.RetryDecommissionParams{}, apiclient.DecommissionActionBody{Reason: reason})
+		"retry_stage": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.RetryDecommissionWithResponse(ctx, job, &apiclient.RetryDecommissionParams{},
+				apiclient.DecommissionActionBody{Reason: reason})
 		},
 		"resume": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.ResumeDecommissionWithResponse(ctx, job, &apiclient.ResumeDecommissionParams{}, apiclient.DecommissionActionBody{Reason: reason})
+			return api.ResumeDecommissionWithResponse(ctx, job, &apiclient.ResumeDecommissionParams{},
+				apiclient.DecommissionActionBody{Reason: reason})
 		},
 		"rerun": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.RerunDecommissionWithResponse(ctx, job, &apiclient.RerunDecommissionParams{}, apiclient.DecommissionActionBody{Reason: reason})
+			return api.RerunDecommissionWithResponse(ctx, job, &apiclient.RerunDecommissionParams{},
+				apiclient.DecommissionActionBody{Reason: reason})
 		},
-		"restart_clean": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.RestartDecommissionCleanWithResponse(ctx, job, &apiclient.RestartDecommissionCleanParams{}, apiclient.DecommissionActionBody{Reason: reason})
+		"restart_clean": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.RestartDecommissionCleanWithResponse(ctx, job, &apiclient.RestartDecommissionCleanParams{},
+				apiclient.DecommissionActionBody{Reason: reason})
 		},
-		"adopt_observed_state": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.AdoptDecommissionWithResponse(ctx, job, &apiclient.AdoptDecommissionParams{}, apiclient.DecommissionActionBody{Reason: reason})
+		"adopt_observed_state": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.AdoptDecommissionWithResponse(ctx, job, &apiclient.AdoptDecommissionParams{},
+				apiclient.DecommissionActionBody{Reason: reason})
 		},
-		markManual: func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {
-			return api.MarkDecommissionManualWithResponse(ctx, job, &apiclient.MarkDecommissionManualParams{}, apiclient.DecommissionActionBody{Reason: reason})
+		markManual: func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (
+			apiclient.Answer, error,
+		) {
+			return api.MarkDecommissionManualWithResponse(ctx, job, &apiclient.MarkDecommissionManualParams{},
+				apiclient.DecommissionActionBody{Reason: reason})
 		},
 	},
 }

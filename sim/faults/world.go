@@ -54,13 +54,15 @@ type World struct {
 // limits there: a minute instead of an hour.
 func OpenWorld(seed uint64, cases int) (*World, error) {
 	w := &World{
-		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{}, nodes: map[string]string{},
+		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{},
+		nodes:       map[string]string{},
 		BMCPassword: canaryOf(seed, "bmc"),
 	}
 	l, err := lab.Open(lab.Options{
 		Region: maas.Options{
 			Seed: seed, Fleet: fleet.Options{Machines: cases, Unknown: cases, Stage: "new", Prefix: prefix},
-			Timing: region.Timing{Pace: region.PaceZero, Speed: 60}, Settings: map[string]string{"node_timeout": "5", "upstream_dns": "1.1.1.1 8.8.8.8"},
+			Timing:   region.Timing{Pace: region.PaceZero, Speed: 60},
+			Settings: map[string]string{"node_timeout": "5", "upstream_dns": "1.1.1.1 8.8.8.8"},
 		},
 		DeployPassword: canaryOf(seed, "deploy"), WaitSeconds: 20,
 		BeforeEnroll: w.boots.beforeEnroll, BeforePoll: w.boots.beforePoll, Answer: w.boots.say,
@@ -82,7 +84,8 @@ func (w *World) Connect(ctx context.Context, address, token string) error {
 	}
 	w.api = api
 	w.keep("token of the administrator", token)
-	for _, open := range []func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error){
+	for _, open := range []func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (
+		*http.Response, error){
 		func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
 			return api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: after}, edit)
 		},
@@ -101,7 +104,8 @@ func (w *World) Connect(ctx context.Context, address, token string) error {
 
 // hear tells whoever waits for a job that it was settled.
 func (w *World) hear(item apiclient.StreamItem) error {
-	if item.Event == nil || item.Event.EventType == string(eventwire.NodeOnboardingStage) || item.Event.EventType == string(eventwire.NodeDecommissionStage) {
+	if item.Event == nil || item.Event.EventType == string(eventwire.NodeOnboardingStage) ||
+		item.Event.EventType == string(eventwire.NodeDecommissionStage) {
 		return nil
 	}
 	payload, err := json.Marshal(item.Event.Payload)
@@ -167,8 +171,9 @@ type wish struct {
 func (w *World) furnish(ctx context.Context, r *run) error {
 	iface, parallel := lab.PXEIface, int32(10)
 	made, err := w.api.CreateMaasSiteWithResponse(ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
-		Name: "faults-" + strconv.Itoa(r.number), RegionCode: regionFor, ApiBaseUrl: w.Lab.URL, PxeIface: "eth0", NodePxeIface: iface,
-		DeployUser: &w.Lab.DeployUser, DeploySshIface: &iface, MaxParallel: &parallel,
+		Name: "faults-" + strconv.Itoa(r.number), RegionCode: regionFor, ApiBaseUrl: w.Lab.URL, PxeIface: "eth0",
+		NodePxeIface: iface,
+		DeployUser:   &w.Lab.DeployUser, DeploySshIface: &iface, MaxParallel: &parallel,
 	})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("create site: %w", err)
@@ -183,11 +188,16 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 	}
 	least, ttl, interval := leastTime, int32(3600), "15m"
 	body := apiclient.SiteNewProfileBody{
-		Name: "faults", DiscoveryTimeoutSeconds: &least, CommissionTimeoutSeconds: &least, DeployTimeoutSeconds: &least, HwSyncSeedTimeoutSeconds: &least,
-		HwSyncHealthTimeoutSeconds: &least, EnrollmentTimeoutSeconds: &least, ReleaseTimeoutSeconds: &least, EnrollmentTokenTtlSeconds: &ttl,
-		HardwareSyncInterval: &interval,
+		Name: "faults", DiscoveryTimeoutSeconds: &least, CommissionTimeoutSeconds: &least, DeployTimeoutSeconds: &least,
+		HwSyncSeedTimeoutSeconds:   &least,
+		HwSyncHealthTimeoutSeconds: &least, EnrollmentTimeoutSeconds: &least, ReleaseTimeoutSeconds: &least,
+		EnrollmentTokenTtlSeconds: &ttl,
+		HardwareSyncInterval:      &interval,
 	}
-	for field, value := range map[**string]string{&body.DistroSeries: asked.image, &body.SiteBootstrapBundleRef: asked.bundle, &body.NodePxeIface: asked.pxeIface} {
+	for field, value := range map[**string]string{
+		&body.DistroSeries:           asked.image,
+		&body.SiteBootstrapBundleRef: asked.bundle, &body.NodePxeIface: asked.pxeIface,
+	} {
 		if value != "" {
 			*field = &value
 		}
@@ -201,7 +211,8 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 		return nil
 	}
 	row := apiclient.SiteAssignmentRow{Hostname: r.hostname, Interface: roceIface, Ipv4Cidr: r.address() + "/31"}
-	_, err = apiclient.Read(w.api.UpsertRoceAssignmentsWithResponse(ctx, r.site, &apiclient.UpsertRoceAssignmentsParams{}, apiclient.SiteAssignmentsBody{Items: []apiclient.SiteAssignmentRow{row}}))
+	_, err = apiclient.Read(w.api.UpsertRoceAssignmentsWithResponse(ctx, r.site, &apiclient.UpsertRoceAssignmentsParams{},
+		apiclient.SiteAssignmentsBody{Items: []apiclient.SiteAssignmentRow{row}}))
 	if err != nil {
 		return fmt.Errorf("assign RoCE address: %w", err)
 	}
@@ -228,7 +239,8 @@ func (w *World) admit(ctx context.Context, r *run) error {
 }
 
 func (w *World) credentials(ctx context.Context, r *run, body apiclient.SiteCredentialsBody) error {
-	if _, err := apiclient.Read(w.api.SetMaasSiteCredentialsWithResponse(ctx, r.site, &apiclient.SetMaasSiteCredentialsParams{}, body)); err != nil {
+	if _, err := apiclient.Read(w.api.SetMaasSiteCredentialsWithResponse(ctx, r.site,
+		&apiclient.SetMaasSiteCredentialsParams{}, body)); err != nil {
 		return fmt.Errorf("set credentials of site: %w", err)
 	}
 	return nil
@@ -252,7 +264,8 @@ func (w *World) change(ctx context.Context, r *run, body apiclient.SiteProfileCh
 		return fmt.Errorf("read profile: %w", err)
 	}
 	match := strconv.Quote(strconv.FormatInt(now.JSON.Version, 10))
-	if _, err := apiclient.Read(w.api.UpdateSiteProfileWithResponse(ctx, r.site, r.profile, &apiclient.UpdateSiteProfileParams{IfMatch: match}, body)); err != nil {
+	if _, err := apiclient.Read(w.api.UpdateSiteProfileWithResponse(ctx, r.site, r.profile,
+		&apiclient.UpdateSiteProfileParams{IfMatch: match}, body)); err != nil {
 		return fmt.Errorf("change profile: %w", err)
 	}
 	return nil

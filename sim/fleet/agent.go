@@ -96,7 +96,8 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 		NodeID: answer.NodeID, installation: instance, opts: o, verifiers: answer.Verifiers,
 		domain: answer.TrustBundle.Domain, generation: answer.Generation,
 		line: &line{base: base, config: identified, header: http.Header{
-			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance}, agentwire.HeaderAgentSession: {random()},
+			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance},
+			agentwire.HeaderAgentSession:    {random()},
 			agentwire.HeaderVerifierVersion: {strconv.FormatInt(answer.Verifiers.Version, 10)},
 			agentwire.HeaderTrustBundle:     {answer.TrustBundle.Fingerprint},
 		}},
@@ -115,7 +116,8 @@ func (a *Agent) handBaseline(ctx context.Context, key *ecdsa.PrivateKey) error {
 		return fmt.Errorf("sign baseline of %s: %w", a.NodeID, err)
 	}
 	request := agentwire.BaselineRequest{Inventory: raw, Signature: signature}
-	if _, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathBaseline, ""), request, nil, time.Minute); err != nil {
+	if _, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathBaseline, ""), request, nil,
+		time.Minute); err != nil {
 		a.trouble(err) // the control plane is busy or older: the node then has no baseline
 	}
 	return nil

@@ -22,7 +22,10 @@ func (a *Agent) inventory() agentwire.Inventory {
 }
 
 // kinds are what a validation looks at.
-var kinds = []string{"users", "processes", "mounts", "ipc", "tmp", "disks", "files", "gpu_memory", "gpu_processes", "terminals"}
+var kinds = []string{
+	"users", "processes", "mounts", "ipc", "tmp", "disks", "files", "gpu_memory", "gpu_processes",
+	"terminals",
+}
 
 // result returns the outcome of a task: what the options say, otherwise that of
 // a machine where everything went well and nothing was found.
@@ -61,7 +64,10 @@ func Answer(v agentwire.Verified) any {
 	case *agentwire.StorageCleanupParams:
 		return cleaned(p)
 	case *agentwire.GPUScrubParams:
-		return agentwire.GPUScrubOutput{Outcome: "not_applicable", Reason: "this machine has no GPU", Vendor: "none", GPUs: []agentwire.GPUScrubbed{}}
+		return agentwire.GPUScrubOutput{
+			Outcome: "not_applicable", Reason: "this machine has no GPU", Vendor: "none",
+			GPUs: []agentwire.GPUScrubbed{},
+		}
 	case *agentwire.ValidateCleanParams:
 		out := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}}
 		for _, k := range kinds {
@@ -75,7 +81,8 @@ func Answer(v agentwire.Verified) any {
 
 func cleaned(p *agentwire.StorageCleanupParams) agentwire.StorageCleanupOutput {
 	out := agentwire.StorageCleanupOutput{
-		Scope: p.Scope, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{}, Folders: []agentwire.FolderCleaned{}, Devices: []agentwire.DeviceSanitized{},
+		Scope: p.Scope, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{},
+		Folders: []agentwire.FolderCleaned{}, Devices: []agentwire.DeviceSanitized{},
 	}
 	if p.Scope != "weka" {
 		for _, f := range append([]string{"/tmp", "/var/tmp", "/scratch"}, p.Scratch...) {
@@ -85,10 +92,13 @@ func cleaned(p *agentwire.StorageCleanupParams) agentwire.StorageCleanupOutput {
 	if p.Disks == agentwire.DisksSanitize {
 		disk, now := capabilities().Disks[0], time.Now().UTC()
 		out.Devices = append(out.Devices, agentwire.DeviceSanitized{
-			Device: "/dev/" + disk.Name, MountPoint: "/share1", Serial: simulated, Model: simulated, Transport: simulated, SizeBytes: disk.SizeBytes,
-			Method: "nvme_sanitize_crypto_erase", Level: agentwire.LevelPurge, Outcome: agentwire.OutcomeSanitized, BytesCovered: disk.SizeBytes,
-			CanariesPlanted: 64, SamplesRead: 1024, SampleBytes: 1024 * 4096, VerifiedBy: agentwire.VerifiedByAbsence, Verified: true,
-			Tool: Build.Version, StartedAt: now, EndedAt: now, FilesystemRestored: true,
+			Device: "/dev/" + disk.Name, MountPoint: "/share1", Serial: simulated, Model: simulated, Transport: simulated,
+			SizeBytes: disk.SizeBytes,
+			Method:    "nvme_sanitize_crypto_erase", Level: agentwire.LevelPurge, Outcome: agentwire.OutcomeSanitized,
+			BytesCovered:    disk.SizeBytes,
+			CanariesPlanted: 64, SamplesRead: 1024, SampleBytes: 1024 * 4096, VerifiedBy: agentwire.VerifiedByAbsence,
+			Verified: true,
+			Tool:     Build.Version, StartedAt: now, EndedAt: now, FilesystemRestored: true,
 		})
 	}
 	return out

@@ -12,8 +12,10 @@ import (
 // where all went well.
 func TestAnswersAreOutputsOfTheirTypes(t *testing.T) {
 	for kind, raw := range map[string]string{
-		agentwire.TypeHeartbeatCheck: `{}`, agentwire.TypeDrain: `{"reason":"r"}`, agentwire.TypeUninstall: `{}`, agentwire.TypeGPUScrub: `{}`, agentwire.TypeValidateClean: `{}`,
-		agentwire.TypeStorageCleanup: `{"scope":"all","disks":"sanitize","minimum_level":"purge","scratch":["/scratch/x"]}`, agentwire.TypeHealthProbe: `{}`,
+		agentwire.TypeHeartbeatCheck: `{}`, agentwire.TypeDrain: `{"reason":"r"}`, agentwire.TypeUninstall: `{}`,
+		agentwire.TypeGPUScrub: `{}`, agentwire.TypeValidateClean: `{}`,
+		agentwire.TypeStorageCleanup: `{"scope":"all","disks":"sanitize","minimum_level":"purge","scratch":["/scratch/x"]}`,
+		agentwire.TypeHealthProbe:    `{}`,
 	} {
 		spec, _ := agentwire.Lookup(kind)
 		params, err := spec.Decode(json.RawMessage(raw))
@@ -34,7 +36,8 @@ func TestAnswersAreOutputsOfTheirTypes(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 		case *agentwire.StorageCleanupOutput:
-			if len(o.Folders) != 4 || len(o.Devices) != 1 || !o.Devices[0].Verified || o.Devices[0].Level != agentwire.LevelPurge {
+			if len(o.Folders) != 4 || len(o.Devices) != 1 || !o.Devices[0].Verified ||
+				o.Devices[0].Level != agentwire.LevelPurge {
 				t.Errorf("%+v", o)
 			}
 		case *agentwire.DrainOutput:
@@ -52,7 +55,8 @@ func TestAnswersCanBeOthers(t *testing.T) {
 	a.opts.Answer = func(node string, _ agentwire.Verified) (any, *agentwire.TaskError) {
 		return agentwire.ValidateCleanOutput{Findings: []agentwire.CleanFinding{{Kind: "users", Subject: node}}}, nil
 	}
-	if raw, failure := a.result(v); failure != nil || !strings.Contains(string(raw), `"clean":false`) || !strings.Contains(string(raw), `"subject":"n"`) {
+	if raw, failure := a.result(v); failure != nil || !strings.Contains(string(raw), `"clean":false`) ||
+		!strings.Contains(string(raw), `"subject":"n"`) {
 		t.Errorf("%s, %+v", raw, failure)
 	}
 	a.opts.Answer = func(string, agentwire.Verified) (any, *agentwire.TaskError) {

@@ -64,7 +64,9 @@ func (l *line) call(ctx context.Context, method, path string, body, out any, pat
 	return resp.StatusCode, nil
 }
 
-func (l *line) exchange(ctx context.Context, method, path string, body any, patience time.Duration) (*http.Response, error) {
+func (l *line) exchange(ctx context.Context, method, path string, body any, patience time.Duration) (
+	*http.Response, error,
+) {
 	if err := l.dial(ctx); err != nil {
 		return nil, err
 	}
@@ -135,5 +137,6 @@ func (e *refusedError) Error() string {
 // now.
 func refused(err error) bool {
 	var r *refusedError
-	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests && r.status != http.StatusRequestTimeout
+	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests &&
+		r.status != http.StatusRequestTimeout
 }

@@ -195,16 +195,19 @@ func (g *agents) enroll(ctx context.Context, i region.Installed, h *host) (*flee
 		return nil, err
 	}
 	hardware := &agentwire.Hardware{UUID: i.UUID, SystemSerial: i.Serial, ChassisSerial: i.Serial, MACs: i.MACs}
-	o := fleet.Options{URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Hardware: hardware, Received: func(e agentwire.Envelope, _ time.Time) {
-		switch e.Type {
-		case agentwire.TypeHWSyncReseed:
-			_ = h.reseed() // like a systemd unit: it fails on its own
-		case agentwire.TypeLoginLock:
-			if d, ok := h.disk.(*memoryDisk); ok {
-				d.remove(rack.KeysFile(h.login.User))
+	o := fleet.Options{
+		URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Hardware: hardware,
+		Received: func(e agentwire.Envelope, _ time.Time) {
+			switch e.Type {
+			case agentwire.TypeHWSyncReseed:
+				_ = h.reseed() // like a systemd unit: it fails on its own
+			case agentwire.TypeLoginLock:
+				if d, ok := h.disk.(*memoryDisk); ok {
+					d.remove(rack.KeysFile(h.login.User))
+				}
 			}
-		}
-	}}
+		},
+	}
 	if g.answer != nil {
 		o.Answer = func(_ string, v agentwire.Verified) (any, *agentwire.TaskError) { return g.answer(i.Hostname, v) }
 	}
@@ -238,7 +241,10 @@ func (g *agents) pool(ca []byte) (*x509.CertPool, error) {
 // note writes the record of the layer that makes the machine a node.
 func (a *home) note(problem error) error {
 	now := time.Now().UTC().Format(time.RFC3339)
-	record := map[string]any{"layer": "agent-bootstrap", "version": "1", "state": "succeeded", "started_at": now, "ended_at": now, "exit_code": 0, "step": "", "reason": ""}
+	record := map[string]any{
+		"layer": "agent-bootstrap", "version": "1", "state": "succeeded", "started_at": now,
+		"ended_at": now, "exit_code": 0, "step": "", "reason": "",
+	}
 	if problem != nil {
 		record["state"], record["exit_code"], record["step"], record["reason"] = "failed", 1, "enrol", problem.Error()
 	}

@@ -40,7 +40,10 @@ func newPlane(t *testing.T) *plane {
 	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
 	raw, err := x509.CreateCertificate(rand.Reader, form, form, &p.key.PublicKey, p.key)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +86,10 @@ func (p *plane) enrol(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no request", http.StatusBadRequest)
 		return
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	raw, err := x509.CreateCertificate(rand.Reader, form, p.cert, csr.PublicKey, p.key)
 	if err != nil {
 		http.Error(w, "no certificate", http.StatusInternalServerError)

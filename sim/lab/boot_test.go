@@ -34,7 +34,8 @@ func TestFirstBootsCanBeHindered(t *testing.T) {
 	id := l.SystemIDs()[0]
 	payload := p.payload("token-canary", true)
 	deploy(t, l, id, payload)
-	if b := <-seen; b.Token != "token-canary" || string(b.UserData) != payload || b.SystemID != id || b.Hostname != brief(t, l, id).Hostname {
+	if b := <-seen; b.Token != "token-canary" || string(b.UserData) != payload || b.SystemID != id ||
+		b.Hostname != brief(t, l, id).Hostname {
 		t.Errorf("the first boot is told as %+v", b)
 	}
 	failing.Store(false)

@@ -13,7 +13,10 @@ import (
 // What a tenant left on a machine is gone after its disks were erased, and at
 // the latest when it is deployed again.
 func TestAReleasedMachineLosesItsFiles(t *testing.T) {
-	for name, form := range map[string]url.Values{"erased": {"erase": {"true"}, "quick_erase": {"true"}}, "not erased": {}} {
+	for name, form := range map[string]url.Values{
+		"erased":     {"erase": {"true"}, "quick_erase": {"true"}},
+		"not erased": {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			machines := t.TempDir()
 			r := openRack(t, machines)

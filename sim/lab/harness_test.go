@@ -199,7 +199,8 @@ func credentials(t *testing.T, l *lab.Lab, id string, spoil func(string) string)
 		t.Fatal(err)
 	}
 	token, _ := answer.(map[string]string)
-	return fmt.Sprintf("reporting:\n  maas:\n    endpoint: %q\n    consumer_key: %q\n    token_key: %q\n    token_secret: %q\n",
+	return fmt.Sprintf("reporting:\n  maas:\n    endpoint: %q\n    consumer_key: %q\n    token_key: %q\n    "+
+		"token_secret: %q\n",
 		l.URL+"/metadata/status/"+id, token["consumer_key"], token["token_key"], spoil(token["token_secret"]))
 }
 

@@ -171,7 +171,8 @@ func (h *host) reseed() error {
 	if !ok {
 		return errors.New("MAAS has no key for the machine")
 	}
-	text := fmt.Sprintf("reporting:\n  maas:\n    endpoint: %q\n    consumer_key: %q\n    token_key: %q\n    token_secret: %q\n",
+	text := fmt.Sprintf("reporting:\n  maas:\n    endpoint: %q\n    consumer_key: %q\n    token_key: %q\n    "+
+		"token_secret: %q\n",
 		h.lab.URL+"/metadata/status/"+h.systemID, token["consumer_key"], token["token_key"], token["token_secret"])
 	if err := h.seed([]byte(text)); err != nil {
 		return err

@@ -49,7 +49,10 @@ write_files:
 func TestRealMachines(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	r, err := rack.Open(ctx, rack.Options{Kind: rack.LXD, Folder: t.TempDir(), Throwaway: true, Progress: func(s string) { t.Log(s) }})
+	r, err := rack.Open(ctx, rack.Options{
+		Kind: rack.LXD, Folder: t.TempDir(), Throwaway: true,
+		Progress: func(s string) { t.Log(s) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,8 @@ func TestRealMachines(t *testing.T) {
 	untilReal(t, "a report", func() bool { return brief(t, l, id).LastSync.After(deployed) })
 	mustSay(t, c, timer, "")
 	heard := *brief(t, l, id).LastSync
-	untilReal(t, "two reports of the timer", func() bool { return brief(t, l, id).LastSync.After(heard.Add(3 * time.Second)) })
+	untilReal(t, "two reports of the timer",
+		func() bool { return brief(t, l, id).LastSync.After(heard.Add(3 * time.Second)) })
 	if said := mustSay(t, c, look, ""); said != `{"layer":"site-bundle"}` {
 		t.Errorf("records: %q", said)
 	}

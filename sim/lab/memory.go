@@ -41,7 +41,10 @@ func readMemory(folder string) (memory, error) {
 
 func (l *Lab) remember(folder string) error {
 	listen := strings.TrimSuffix(strings.TrimPrefix(l.URL, "http://"), "/MAAS")
-	return writePrivate(memoryFile(folder), memory{Listen: listen, Proxy: l.proxy.address(), DeployUser: l.DeployUser, DeployPassword: l.DeployPassword})
+	return writePrivate(memoryFile(folder), memory{
+		Listen: listen, Proxy: l.proxy.address(), DeployUser: l.DeployUser,
+		DeployPassword: l.DeployPassword,
+	})
 }
 
 // Record is what people and programs need to use a lab. It holds secrets.

@@ -53,7 +53,8 @@ func TestALabComesBack(t *testing.T) {
 	l, end = begin()
 	defer end()
 	after := l.Record()
-	if after.URL != before.URL || after.Token != before.Token || after.DeployPassword != before.DeployPassword || len(after.Machines) != 3 || after.Machines[0] != before.Machines[0] {
+	if after.URL != before.URL || after.Token != before.Token || after.DeployPassword != before.DeployPassword ||
+		len(after.Machines) != 3 || after.Machines[0] != before.Machines[0] {
 		t.Errorf("the lab came back as another one: %s %s, %d machines", after.URL, after.DeployUser, len(after.Machines))
 	}
 	if b := brief(t, l, id); b.Status != "Deployed" || !b.LastSync.Equal(heard) {
@@ -91,7 +92,8 @@ func TestCredentialsThatTheAgentWrites(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%v, %v", all, err)
 	}
-	if err := all[0].Push(t.Context(), "/etc/maas/maas-machine-creds.yml", 0o600, []byte(credentials(t, l, id, asIs))); err != nil {
+	if err := all[0].Push(t.Context(), "/etc/maas/maas-machine-creds.yml", 0o600,
+		[]byte(credentials(t, l, id, asIs))); err != nil {
 		t.Fatal(err)
 	}
 	deployed, pushed := *brief(t, l, id).LastSync, clock.Now()
@@ -115,7 +117,8 @@ func TestRecordFile(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	r, err := lab.ReadRecord(file)
-	if err != nil || r.Kind != lab.Agents || r.URL != l.URL || len(r.Machines) != 2 || r.Machines[1].Hostname != "gpu-00002" || r.Machines[1].IPMI == "" {
+	if err != nil || r.Kind != lab.Agents || r.URL != l.URL || len(r.Machines) != 2 ||
+		r.Machines[1].Hostname != "gpu-00002" || r.Machines[1].IPMI == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

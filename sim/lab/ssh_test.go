@@ -120,7 +120,8 @@ func TestHardwareSyncOverSSH(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"no YAML": "{", "nothing": "", "another machine's endpoint": strings.Replace(credentials(t, l, id, asIs), id, "xxxxxx", 1),
+		"no YAML": "{", "nothing": "", "another machine's endpoint": strings.Replace(credentials(t, l, id, asIs), id,
+			"xxxxxx", 1),
 	} {
 		mustSay(t, c, push, text)
 		mustSay(t, c, start, "")

@@ -1,9 +1,10 @@
 package maas_test
 
 const (
-	randomRack   = "the recorded rack was made by MAAS's test factory: random interfaces, an IPv6 subnet, no version"
-	ownScript    = "the ephemeral image's own script is MAAS's; the simulator hands out a stand-in"
-	putBack      = "the script of the recording put the machine back to Ready in the database, past a release, so the annotations survived"
+	randomRack = "the recorded rack was made by MAAS's test factory: random interfaces, an IPv6 subnet, no version"
+	ownScript  = "the ephemeral image's own script is MAAS's; the simulator hands out a stand-in"
+	putBack    = "the script of the recording put the machine back to Ready in the database, past a release, so the " +
+		"annotations survived"
 	noRackLookup = "the recorded region had no rack address to render vendor data with and failed; the simulator has one"
 )
 
@@ -15,7 +16,10 @@ var acceptedDifferences = []accepted{
 	{"02-46", "body", ownScript},
 	{"03-16", "[].", randomRack},
 	{"03-16", " length", "the recorded region had two subnets more, which nothing later uses"},
-	{"03-39", "[].vlans[].primary_rack", "the order of fabrics follows their ids here; the recording lists the one without a rack first"},
+	{
+		"03-39", "[].vlans[].primary_rack",
+		"the order of fabrics follows their ids here; the recording lists the one without a rack first",
+	},
 	{"05-05", "", noRackLookup},
 	{"06-09", "workload_annotations", putBack},
 	{"06-09", "owner_data", putBack},

@@ -110,7 +110,8 @@ func TestAListingTakesTimeByTheMachine(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(10, "ready"), ListCost: 100 * time.Millisecond})
 	answered := make(chan answer, 1)
 	go func() {
-		answered <- send(t, "GET", c.region.URL+"/api/2.0/machines/", nil, signature(c.region.Token, c.clock.Now(), "listing"))
+		answered <- send(t, "GET", c.region.URL+"/api/2.0/machines/", nil,
+			signature(c.region.Token, c.clock.Now(), "listing"))
 	}()
 	for c.clock.Waiting() == 0 {
 		runtime.Gosched()

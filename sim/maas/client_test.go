@@ -57,7 +57,8 @@ func (c *client) machine(id string) region.MachineDoc {
 func (c *client) events(id string) []string {
 	c.t.Helper()
 	var page region.EventPage
-	if err := json.Unmarshal([]byte(c.ok("GET", "/events/?op=query&level=INFO&limit=1000&id="+id, nil).body), &page); err != nil {
+	if err := json.Unmarshal([]byte(c.ok("GET", "/events/?op=query&level=INFO&limit=1000&id="+id, nil).body),
+		&page); err != nil {
 		c.t.Fatal(err)
 	}
 	var said []string

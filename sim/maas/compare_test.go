@@ -37,8 +37,10 @@ type difference struct{ where, recorded, here string }
 
 // exact are the fields of a machine that must agree in value, not only in kind.
 var exact = []string{
-	"status", "status_name", "status_message", "status_action", "power_state", "power_type", "owner", "hostname", "fqdn", "osystem", "distro_series", "hwe_kernel", "netboot", "locked",
-	"enable_hw_sync", "sync_interval", "error_description", "ip_addresses", "workload_annotations", "owner_data", "ephemeral_deploy", "memory", "cpu_count", "storage", "bios_boot_method", "commissioning_status", "architecture",
+	"status", "status_name", "status_message", "status_action", "power_state", "power_type", "owner", "hostname", "fqdn",
+	"osystem", "distro_series", "hwe_kernel", "netboot", "locked",
+	"enable_hw_sync", "sync_interval", "error_description", "ip_addresses", "workload_annotations", "owner_data",
+	"ephemeral_deploy", "memory", "cpu_count", "storage", "bios_boot_method", "commissioning_status", "architecture",
 }
 
 func compare(r *replay, e recording, a answer) []difference {
@@ -157,7 +159,10 @@ func shapes(at string, recorded, here any) []difference {
 			d = append(d, shapes(at+"[]", recorded[n], here[n])...)
 		}
 		if len(recorded) != len(here) {
-			d = append(d, difference{strings.TrimPrefix(at, ".") + " length", strconv.Itoa(len(recorded)), strconv.Itoa(len(here))})
+			d = append(d, difference{
+				strings.TrimPrefix(at, ".") + " length", strconv.Itoa(len(recorded)),
+				strconv.Itoa(len(here)),
+			})
 		}
 	}
 	return d
@@ -236,7 +241,10 @@ type conformance struct {
 }
 
 func newConformance() *conformance {
-	return &conformance{open: map[string][]difference{}, labels: map[string]string{}, at: map[string]bool{}, used: map[accepted]int{}, status: map[int]int{}}
+	return &conformance{
+		open: map[string][]difference{}, labels: map[string]string{}, at: map[string]bool{},
+		used: map[accepted]int{}, status: map[int]int{},
+	}
 }
 
 func (c *conformance) add(e recording, found []difference) {
@@ -291,13 +299,16 @@ func (c *conformance) document() string {
 	var b strings.Builder
 	b.WriteString("# How close the MAAS simulator is to MAAS\n\n")
 	b.WriteString("Written by the replay test in `sim/maas`; run it with `-update` to write it again.\n\n")
-	fmt.Fprintf(&b, "%d exchanges recorded from a MAAS 3.7.3 region are replayed in order against the simulator.\n", c.played)
-	b.WriteString("Compared are status, content type, headers, the keys and JSON kinds of the body all the way\ndown, refusals word for word, the state of machines and the events in value.\n\n")
+	fmt.Fprintf(&b, "%d exchanges recorded from a MAAS 3.7.3 region are replayed in order against the simulator.\n",
+		c.played)
+	b.WriteString("Compared are status, content type, headers, the keys and JSON kinds of the body all the way\ndown, " +
+		"refusals word for word, the state of machines and the events in value.\n\n")
 	b.WriteString("| Status | Exchanges |\n| --- | --- |\n")
 	for _, s := range slices.Sorted(maps.Keys(c.status)) {
 		fmt.Fprintf(&b, "| %d | %d |\n", s, c.status[s])
 	}
-	fmt.Fprintf(&b, "\nAccepted differences: %d, in %d of the exchanges. The other %d agree.\n\n", len(c.accepted), c.touched(), c.played-c.touched())
+	fmt.Fprintf(&b, "\nAccepted differences: %d, in %d of the exchanges. The other %d agree.\n\n", len(c.accepted),
+		c.touched(), c.played-c.touched())
 	b.WriteString("| Exchanges | What | Times | Why it is accepted |\n| --- | --- | --- | --- |\n")
 	list := slices.Clone(acceptedDifferences)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].at < list[j].at })

@@ -43,13 +43,42 @@ func TestPhasesFailAsTheyDoInMAAS(t *testing.T) {
 		want  region.Status
 		said  string
 	}{
-		"commissioning": {fault.Rule{Fault: fault.FailCommissioning}, "new", "commission", nil, region.FailedCommissioning, "Failed commissioning"},
-		"storage":       {fault.Rule{Fault: fault.FailDeploy, Phase: "storage"}, "ready", "deploy", nil, region.FailedDeployment, "Node installation failure: 'curtin' configuring storage"},
-		"image":         {fault.Rule{Fault: fault.FailDeploy}, "ready", "deploy", nil, region.FailedDeployment, "Node installation failure: 'curtin' acquiring image"},
-		"configuration": {fault.Rule{Fault: fault.FailDeploy, Phase: "configure"}, "ready", "deploy", nil, region.FailedDeployment, "Node installation failure: 'curtin' configuring installed system"},
-		"cloud-init":    {fault.Rule{Fault: fault.PhaseFails, Phase: "final"}, "ready", "deploy", nil, region.Deployed, "Node post-installation failure: 'cloudinit' running modules for final"},
-		"erase":         {fault.Rule{Fault: fault.FailErase}, "deployed", "release", url.Values{"erase": {"true"}}, region.FailedDiskErasing, "Marking node failed: Failed to erase disks."},
-		"power":         {fault.Rule{Fault: fault.BMCFailure, Power: "on"}, "ready", "deploy", nil, region.FailedDeployment, "Failed to power on node: Connection timed out while performing power action"},
+		"commissioning": {
+			fault.Rule{Fault: fault.FailCommissioning},
+			"new", "commission", nil, region.FailedCommissioning,
+			"Failed commissioning",
+		},
+		"storage": {
+			fault.Rule{Fault: fault.FailDeploy, Phase: "storage"},
+			"ready", "deploy", nil,
+			region.FailedDeployment, "Node installation failure: 'curtin' configuring storage",
+		},
+		"image": {
+			fault.Rule{Fault: fault.FailDeploy},
+			"ready", "deploy", nil, region.FailedDeployment,
+			"Node installation failure: 'curtin' acquiring image",
+		},
+		"configuration": {
+			fault.Rule{Fault: fault.FailDeploy, Phase: "configure"},
+			"ready", "deploy", nil,
+			region.FailedDeployment, "Node installation failure: 'curtin' configuring installed system",
+		},
+		"cloud-init": {
+			fault.Rule{Fault: fault.PhaseFails, Phase: "final"},
+			"ready", "deploy", nil, region.Deployed,
+			"Node post-installation failure: 'cloudinit' running modules for final",
+		},
+		"erase": {
+			fault.Rule{Fault: fault.FailErase},
+			"deployed", "release",
+			url.Values{"erase": {"true"}},
+			region.FailedDiskErasing, "Marking node failed: Failed to erase disks.",
+		},
+		"power": {
+			fault.Rule{Fault: fault.BMCFailure, Power: "on"},
+			"ready", "deploy", nil, region.FailedDeployment,
+			"Failed to power on node: Connection timed out while performing power action",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, maas.Options{Fleet: gpus(1, tt.stage)})
@@ -88,8 +117,12 @@ func TestErasingCanHang(t *testing.T) {
 func TestRequestsCanBeIgnored(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "deployed")})
 	id := c.region.SystemIDs()[0]
-	c.rule(fault.Rule{Fault: fault.Ignored, Operation: "machine.release", Count: 1, Set: map[string]any{"status_name": "Releasing"}})
-	if a := c.call("POST", "/machines/"+id+"/?op=release", url.Values{}); a.status != 200 || !strings.Contains(a.body, `"Releasing"`) {
+	c.rule(fault.Rule{
+		Fault: fault.Ignored, Operation: "machine.release", Count: 1,
+		Set: map[string]any{"status_name": "Releasing"},
+	})
+	if a := c.call("POST", "/machines/"+id+"/?op=release", url.Values{}); a.status != 200 ||
+		!strings.Contains(a.body, `"Releasing"`) {
 		t.Errorf("a release is answered %d %s", a.status, a.body)
 	}
 	c.expect(id, region.Deployed)
@@ -138,7 +171,8 @@ func TestRequestsGoWrong(t *testing.T) {
 	allocate := func(id string) (*http.Response, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		t.Cleanup(cancel)
-		q, err := http.NewRequestWithContext(ctx, http.MethodPost, c.region.URL+"/api/2.0/machines/?op=allocate", strings.NewReader("system_id="+id))
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, c.region.URL+"/api/2.0/machines/?op=allocate",
+			strings.NewReader("system_id="+id))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,9 +186,16 @@ func TestRequestsGoWrong(t *testing.T) {
 		status int // 0: the connection breaks
 		after  region.Status
 	}{
-		{fault.Rule{Fault: fault.ErrorBefore, Operation: "machines.allocate", Count: 1, Status: 503, RetryAfter: "10"}, ids[0], 503, region.Ready},
+		{
+			fault.Rule{Fault: fault.ErrorBefore, Operation: "machines.allocate", Count: 1, Status: 503, RetryAfter: "10"},
+			ids[0], 503, region.Ready,
+		},
 		{fault.Rule{Fault: fault.Drop, Machine: ids[0], Count: 1}, ids[0], 0, region.Ready},
-		{fault.Rule{Fault: fault.ErrorAfter, Machine: "gpu-00001", Operation: "machines.*", Count: 1}, ids[0], 500, region.Allocated},
+		{
+			fault.Rule{Fault: fault.ErrorAfter, Machine: "gpu-00001", Operation: "machines.*", Count: 1},
+			ids[0], 500,
+			region.Allocated,
+		},
 		{fault.Rule{Fault: fault.LostAnswer, Operation: "machines.allocate", Count: 1}, ids[1], 0, region.Allocated},
 	} {
 		c.rule(tt.rule)
@@ -171,7 +212,10 @@ func TestRequestsGoWrong(t *testing.T) {
 		c.expect(tt.id, tt.after)
 		c.region.Faults.Clear()
 	}
-	c.rule(fault.Rule{Fault: fault.Lie, Operation: "machine.get", Count: 1, Set: map[string]any{"status_name": "Ready", "status": 4}})
+	c.rule(fault.Rule{
+		Fault: fault.Lie, Operation: "machine.get", Count: 1,
+		Set: map[string]any{"status_name": "Ready", "status": 4},
+	})
 	if m := c.machine(ids[0]); m.Status != region.Ready {
 		t.Errorf("no lie: %s", m.StatusName)
 	}
@@ -275,7 +319,8 @@ func TestADeployedMachineFailsAndHeals(t *testing.T) {
 	refuse("release")
 	happen("heal")
 	m := c.expect(id, region.Deployed)
-	if *m.InstallationSet != *before.InstallationSet || m.OSystem == "" || m.PowerState != "on" || m.IPAddresses[0] != before.IPAddresses[0] {
+	if *m.InstallationSet != *before.InstallationSet || m.OSystem == "" || m.PowerState != "on" ||
+		m.IPAddresses[0] != before.IPAddresses[0] {
 		t.Errorf("healed as %+v", m)
 	}
 	c.clock.Advance(time.Hour)
@@ -376,7 +421,8 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 		"bad delay":     {"faults: [{fault: slow, delay: soon}]", "duration"},
 	} {
 		_, err := fault.ReadScenario([]byte(tt.file))
-		if tt.complaint == "" && err != nil || tt.complaint != "" && (err == nil || !strings.Contains(err.Error(), tt.complaint)) {
+		if tt.complaint == "" && err != nil || tt.complaint != "" &&
+			(err == nil || !strings.Contains(err.Error(), tt.complaint)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

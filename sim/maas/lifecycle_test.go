@@ -18,26 +18,37 @@ import (
 func gpus(n int, stage string) fleet.Options { return fleet.Options{Machines: n, Stage: stage} }
 
 func TestAMachineGoesThroughItsWholeLife(t *testing.T) {
-	c := start(t, maas.Options{Seed: 7, Fleet: gpus(1, "new"), Images: []string{"custom/gpuaas-h200"}, Timing: region.Timing{Pace: region.PaceTriangular}})
+	c := start(t, maas.Options{
+		Seed: 7, Fleet: gpus(1, "new"), Images: []string{"custom/gpuaas-h200"},
+		Timing: region.Timing{Pace: region.PaceTriangular},
+	})
 	id := c.region.SystemIDs()[0]
 	go c.clockRuns(t)
 	c.op(id, "commission", url.Values{"testing_scripts": {"none"}})
 	c.clock.Advance(29 * time.Minute)
 	m := c.expect(id, region.Ready)
-	if m.Owner != nil || m.PowerState != "off" || m.CPUCount != 224 || len(m.Interfaces) != 10 || len(m.Physical) != 9 || m.BootDisk == nil || *m.BootDisk.Model != "DELLBOSS VD" {
+	if m.Owner != nil || m.PowerState != "off" || m.CPUCount != 224 || len(m.Interfaces) != 10 || len(m.Physical) != 9 ||
+		m.BootDisk == nil || *m.BootDisk.Model != "DELLBOSS VD" {
 		t.Errorf("commissioned as %+v", m)
 	}
 	if m.Interfaces[0].Links[0].Mode != "auto" || m.Interfaces[2].Links[0].Mode != "link_up" {
 		t.Errorf("links %+v %+v", m.Interfaces[0].Links, m.Interfaces[2].Links)
 	}
 	userData := base64.StdEncoding.EncodeToString([]byte("#cloud-config\n"))
-	c.op(id, "deploy", url.Values{"distro_series": {"custom/gpuaas-h200"}, "user_data": {userData}, "enable_hw_sync": {"true"}})
+	c.op(id, "deploy", url.Values{
+		"distro_series": {"custom/gpuaas-h200"}, "user_data": {userData},
+		"enable_hw_sync": {"true"},
+	})
 	c.clock.Advance(59 * time.Minute)
 	m = c.expect(id, region.Deployed)
-	if m.PowerState != "on" || m.Netboot || len(m.IPAddresses) != 1 || m.LastSync == nil || m.DistroSeries != "gpuaas-h200" || *m.SyncInterval != 900 {
+	if m.PowerState != "on" || m.Netboot || len(m.IPAddresses) != 1 || m.LastSync == nil ||
+		m.DistroSeries != "gpuaas-h200" || *m.SyncInterval != 900 {
 		t.Errorf("deployed as %+v", m)
 	}
-	order := []string{"Deploying", "Performing PXE boot", "Loading ephemeral", "Configuring storage", "Installing OS", "Configuring OS", "Rebooting", "Image Deployed: deployed custom/gpuaas-h200/amd64/generic", "Deployed"}
+	order := []string{
+		"Deploying", "Performing PXE boot", "Loading ephemeral", "Configuring storage", "Installing OS",
+		"Configuring OS", "Rebooting", "Image Deployed: deployed custom/gpuaas-h200/amd64/generic", "Deployed",
+	}
 	if said := c.events(id); !slices.Equal(said[len(said)-len(order):], order) {
 		t.Errorf("said %v", said)
 	}
@@ -49,7 +60,8 @@ func TestAMachineGoesThroughItsWholeLife(t *testing.T) {
 	c.op(id, "release", url.Values{"erase": {"true"}})
 	c.expect(id, region.DiskErasing)
 	c.clock.Advance(2 * time.Hour)
-	if m = c.expect(id, region.Ready); m.Owner != nil || m.OSystem != "" || m.PowerState != "off" || len(m.IPAddresses) != 0 {
+	if m = c.expect(id, region.Ready); m.Owner != nil || m.OSystem != "" || m.PowerState != "off" ||
+		len(m.IPAddresses) != 0 {
 		t.Errorf("released as %+v", m)
 	}
 }
@@ -76,10 +88,22 @@ func TestMAASGivesUpOnSilentMachines(t *testing.T) {
 		want            region.Status
 		reason          string
 	}{
-		"no PXE while commissioning": {"ready", "pxe", "commission", nil, 31 * time.Minute, region.FailedCommissioning, "Node operation 'Commissioning' timed out after 30 minutes."},
-		"no datasource":              {"ready", "datasource", "deploy", nil, 61 * time.Minute, region.FailedDeployment, "time-out during deployment"},
-		"no PXE while deploying":     {"ready", "pxe", "deploy", nil, 61 * time.Minute, region.FailedDeployment, "time-out during deployment"},
-		"power stays on":             {"deployed", "power_off", "release", nil, 6 * time.Minute, region.FailedReleasing, "Node operation 'Releasing' timed out after 5 minutes."},
+		"no PXE while commissioning": {
+			"ready", "pxe", "commission", nil, 31 * time.Minute, region.FailedCommissioning,
+			"Node operation 'Commissioning' timed out after 30 minutes.",
+		},
+		"no datasource": {
+			"ready", "datasource", "deploy", nil, 61 * time.Minute, region.FailedDeployment,
+			"time-out during deployment",
+		},
+		"no PXE while deploying": {
+			"ready", "pxe", "deploy", nil, 61 * time.Minute, region.FailedDeployment,
+			"time-out during deployment",
+		},
+		"power stays on": {
+			"deployed", "power_off", "release", nil, 6 * time.Minute, region.FailedReleasing,
+			"Node operation 'Releasing' timed out after 5 minutes.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, maas.Options{Fleet: gpus(1, tt.stage)})
@@ -135,7 +159,8 @@ func TestReleaseEndsInNewWhenCommissioningDidNotPass(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "ready")})
 	id := c.region.SystemIDs()[0]
 	c.fault("bmc_failure", "")
-	if a := c.call("POST", "/machines/"+id+"/?op=commission", url.Values{"skip_storage": {"true"}, "skip_networking": {"true"}}); a.status != 500 {
+	if a := c.call("POST", "/machines/"+id+"/?op=commission",
+		url.Values{"skip_storage": {"true"}, "skip_networking": {"true"}}); a.status != 500 {
 		t.Fatalf("answered %d", a.status)
 	}
 	c.region.Faults.Clear()
@@ -164,10 +189,14 @@ func TestAServerNobodyAnnouncedEnlists(t *testing.T) {
 		t.Errorf("power parameters %s", a.body)
 	}
 	// A record made for the third server by its BMC address finds that server.
-	a := c.ok("POST", "/machines/", url.Values{"power_type": {"ipmi"}, "power_parameters_power_address": {fleet.BMCAddress(3)}, "hostname": {"third"}})
+	a := c.ok("POST", "/machines/", url.Values{
+		"power_type":                     {"ipmi"},
+		"power_parameters_power_address": {fleet.BMCAddress(3)}, "hostname": {"third"},
+	})
 	c.clock.Advance(time.Second)
 	id, _ := c.region.Find("third")
-	if m = c.expect(id, region.Ready); m.Interfaces[0].MAC != "b8:3f:00:00:03:00" || !strings.Contains(a.body, "Commissioning") {
+	if m = c.expect(id, region.Ready); m.Interfaces[0].MAC != "b8:3f:00:00:03:00" ||
+		!strings.Contains(a.body, "Commissioning") {
 		t.Errorf("commissioned as %+v", m)
 	}
 }

@@ -104,7 +104,10 @@ func Start(o Options) (*Region, error) {
 }
 
 func (r *Region) open(o Options, plan *fault.Plan) error {
-	ro := region.Options{Clock: o.Clock, Seed: o.Seed, Timing: o.Timing, BMC: o.BMC, Metal: o.Metal, Mischief: plan, Passive: o.Passive, Log: o.Log}
+	ro := region.Options{
+		Clock: o.Clock, Seed: o.Seed, Timing: o.Timing, BMC: o.BMC, Metal: o.Metal, Mischief: plan,
+		Passive: o.Passive, Log: o.Log,
+	}
 	loaded := false
 	if o.State != "" {
 		f, err := os.Open(o.State)
@@ -144,7 +147,10 @@ func (r *Region) open(o Options, plan *fault.Plan) error {
 }
 
 func (r *Region) serve(o Options) error {
-	var face http.Handler = api.New(api.Options{Region: r.Region, Faults: r.Faults, ListCost: o.ListCost, InFlight: o.InFlight, Log: o.Log})
+	var face http.Handler = api.New(api.Options{
+		Region: r.Region, Faults: r.Faults, ListCost: o.ListCost,
+		InFlight: o.InFlight, Log: o.Log,
+	})
 	if o.Careful && o.State != "" {
 		face = r.careful(face)
 	}

@@ -51,7 +51,10 @@ func TestOperationsBeyondTheRecording(t *testing.T) {
 		{"POST", nic + "?op=unlink_subnet", form("id", link), 200, `"mode": "link_up"`},
 		{"POST", nic + "?op=link_subnet", form("mode", "dhcp"), 200, `"mode": "dhcp"`},
 		{"POST", nic + "?op=link_subnet", form("mode", "dhcp"), 400, "already set to DHCP"},
-		{"POST", nic + "?op=link_subnet", form("mode", "static", "subnet", "cidr:10.20.0.0/16", "force", "yes"), 200, `"ip_address": "10.20.0.3"`},
+		{
+			"POST", nic + "?op=link_subnet", form("mode", "static", "subnet", "cidr:10.20.0.0/16", "force", "yes"), 200,
+			`"ip_address": "10.20.0.3"`,
+		},
 		{"POST", nic + "?op=set_default_gateway", form(), 200, `"mode": "static"`},
 		{"PUT", nic, form("name", "a-name-too-long-for-linux"), 400, "at most 15"},
 		{"PUT", nic, form("vlan", "1"), 400, "not one of the available"},
@@ -77,7 +80,8 @@ func TestOperationsBeyondTheRecording(t *testing.T) {
 		{"GET", "/fabrics/7/vlans/", nil, 404, "No Fabric matches"},
 		{"GET", "/boot-resources/?type=uploaded", nil, 200, `"gpuaas-h200"`},
 		{"GET", "/boot-resources/1/", nil, 200, `"sets"`},
-		{"POST", "/boot-resources/", form("name", "custom/other", "architecture", "amd64/generic", "sha256", "0", "size", "5"), 201, `"name": "other"`},
+		{"POST", "/boot-resources/", form("name", "custom/other", "architecture", "amd64/generic", "sha256", "0", "size",
+			"5"), 201, `"name": "other"`},
 		{"GET", "/nodes/" + ids[0] + "/results/", nil, 200, "[]"},
 		{"GET", "/nodes/" + ids[0] + "/results/current-commissioning/", nil, 404, "No ScriptSet matches"},
 		{"POST", "/account/?op=create_authorisation_token", form("name", "x"), 200, "consumer_key"},
@@ -86,7 +90,8 @@ func TestOperationsBeyondTheRecording(t *testing.T) {
 		{"POST", "/machines/" + ids[1] + "/?op=rescue_mode", form(), 200, "Entering rescue mode"},
 		{"POST", "/machines/" + ids[2] + "/?op=test", form(), 200, "Testing"},
 		{"POST", "/machines/?op=accept", form("machines", ids[1]), 409, "Cannot accept node enlistment"},
-		{"POST", "/machines/?op=release", form("machines", ids[1]), 409, "cannot be released in their current state: " + ids[1]},
+		{"POST", "/machines/?op=release", form("machines", ids[1]), 409, "cannot be released in their current state: " +
+			ids[1]},
 	} {
 		a := c.call(tt.method, tt.path, tt.form)
 		if a.status != tt.status || !strings.Contains(a.body, tt.body) {
@@ -111,7 +116,8 @@ func TestAPlainUserSeesLess(t *testing.T) {
 	if a := as("GET", "/machines/", nil); strings.Contains(a.body, ids[0]) || !strings.Contains(a.body, ids[1]) {
 		t.Errorf("list %.200s", a.body)
 	}
-	if a := as("POST", "/machines/?op=allocate", form("system_id", ids[1])); a.status != 200 || !strings.Contains(a.body, `"owner": "operator"`) {
+	if a := as("POST", "/machines/?op=allocate", form("system_id", ids[1])); a.status != 200 ||
+		!strings.Contains(a.body, `"owner": "operator"`) {
 		t.Errorf("allocate: %d", a.status)
 	}
 	if a := as("POST", "/machines/"+ids[0]+"/?op=release", form()); a.status != 403 {

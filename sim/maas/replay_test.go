@@ -82,7 +82,10 @@ const recordedMachine, recordedRack = "p3edc3", "7ht4h6"
 func newReplay(t *testing.T) *replay {
 	clock := simclock.NewManual(time.Date(2026, 11, 15, 0, 53, 0, 0, time.UTC))
 	r := &replay{t: t, clock: clock, ids: map[string]string{}}
-	r.region = maas.StartTest(t, maas.Options{Clock: clock, Seed: 1, Passive: true, BMC: &stubBMC{state: map[string]string{}}, Images: []string{"custom/gpu-h100-v10", "custom/gpu-h100-v2"}})
+	r.region = maas.StartTest(t, maas.Options{
+		Clock: clock, Seed: 1, Passive: true,
+		BMC: &stubBMC{state: map[string]string{}}, Images: []string{"custom/gpu-h100-v10", "custom/gpu-h100-v2"},
+	})
 	subnets, err := r.region.Subnet("cidr:10.20.0.0/16")
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +223,8 @@ func TestReplayOfTheRecording(t *testing.T) {
 	}
 	report.settle(t)
 	doc := report.document()
-	t.Logf("%d exchanges replayed, %d accepted differences in %d of them", report.played, len(report.accepted), report.touched())
+	t.Logf("%d exchanges replayed, %d accepted differences in %d of them", report.played, len(report.accepted),
+		report.touched())
 	path := filepath.Join("..", "..", "docs", "maas-conformance.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(doc), 0o644); err != nil {
@@ -252,9 +256,18 @@ func (r *replay) learn(e recording, a answer) {
 var between = map[string]func(*replay){
 	"03-03": func(r *replay) {
 		h := &region.Hardware{BootMethod: "uefi", CPUCount: 192, Memory: 2097152, Disks: []region.Disk{
-			{Name: "nvme0n1", Model: "Samsung PM9A3", Serial: "S0", IDPath: "/dev/disk/by-id/nvme-eui.0001", Firmware: "GDC5", Size: 960_000_000_000, BlockSize: 512, Tags: []string{"ssd"}},
-			{Name: "nvme1n1", Model: "Samsung PM9A3", Serial: "S1", IDPath: "/dev/disk/by-id/nvme-eui.0002", Firmware: "GDC5", Size: 3_840_000_000_000, BlockSize: 512, Tags: []string{"ssd"}},
-			{Name: "nvme2n1", Model: "Samsung PM9A3", Serial: "S2", IDPath: "/dev/disk/by-id/nvme-eui.0003", Firmware: "GDC5", Size: 3_840_000_000_000, BlockSize: 512, Tags: []string{"ssd"}},
+			{
+				Name: "nvme0n1", Model: "Samsung PM9A3", Serial: "S0", IDPath: "/dev/disk/by-id/nvme-eui.0001", Firmware: "GDC5",
+				Size: 960_000_000_000, BlockSize: 512, Tags: []string{"ssd"},
+			},
+			{
+				Name: "nvme1n1", Model: "Samsung PM9A3", Serial: "S1", IDPath: "/dev/disk/by-id/nvme-eui.0002", Firmware: "GDC5",
+				Size: 3_840_000_000_000, BlockSize: 512, Tags: []string{"ssd"},
+			},
+			{
+				Name: "nvme2n1", Model: "Samsung PM9A3", Serial: "S2", IDPath: "/dev/disk/by-id/nvme-eui.0003", Firmware: "GDC5",
+				Size: 3_840_000_000_000, BlockSize: 512, Tags: []string{"ssd"},
+			},
 		}}
 		if err := r.region.Inspect(r.machine, h); err != nil {
 			r.t.Fatal(err)
@@ -281,7 +294,10 @@ var between = map[string]func(*replay){
 	},
 	"05-14": func(r *replay) {
 		r.reportAs("cloudinit", "modules-final", "finish", "FAIL", "running modules for final")
-		early := region.Report{Origin: "cloudinit", Name: "init-network/search-MAAS", EventType: "finish", Result: "FAIL", Description: "searching for network data from DataSourceMAAS", Timestamp: float64(r.clock.Now().Unix() - 1)}
+		early := region.Report{
+			Origin: "cloudinit", Name: "init-network/search-MAAS", EventType: "finish", Result: "FAIL",
+			Description: "searching for network data from DataSourceMAAS", Timestamp: float64(r.clock.Now().Unix() - 1),
+		}
 		if err := r.region.Receive(r.machine, early); err != nil {
 			r.t.Fatal(err)
 		}
@@ -318,7 +334,10 @@ func (r *replay) report(name, event, result, description string) {
 
 func (r *replay) reportAs(origin, name, event, result, description string) {
 	r.t.Helper()
-	if err := r.region.Receive(r.machine, region.Report{Origin: origin, Name: name, EventType: event, Result: result, Description: description}); err != nil {
+	if err := r.region.Receive(r.machine, region.Report{
+		Origin: origin, Name: name, EventType: event, Result: result,
+		Description: description,
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -351,7 +370,8 @@ func signature(key string, at time.Time, nonce string) string {
 		nonces++
 		nonce = fmt.Sprintf("n%d", nonces)
 	}
-	return fmt.Sprintf(`OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="%s", oauth_token="%s", oauth_signature="%%26%s", oauth_nonce="%s", oauth_timestamp="%d"`, parts[0], parts[1], parts[2], nonce, at.Unix())
+	return fmt.Sprintf(
+		`OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="%s", oauth_token="%s", oauth_signature="%%26%s", oauth_nonce="%s", oauth_timestamp="%d"`, parts[0], parts[1], parts[2], nonce, at.Unix())
 }
 
 var nonces int

@@ -177,7 +177,9 @@ func (b bootstrap) fetch(ctx context.Context) (content []byte, version string, e
 }
 
 // ask makes one attempt. again says that another one may succeed.
-func (b bootstrap) ask(ctx context.Context, client *http.Client) (content []byte, version string, again bool, err error) {
+func (b bootstrap) ask(ctx context.Context, client *http.Client) (
+	content []byte, version string, again bool, err error,
+) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+agentwire.PathPackage, nil)
 	if err != nil {
 		return nil, "", false, fmt.Errorf("fetch agent package: %w", err)
@@ -236,7 +238,8 @@ func (b bootstrap) install(root, version string, files map[string][]byte) error 
 		return fmt.Errorf("install agent: %w", err)
 	}
 	_, literal := netip.ParseAddr(base.Hostname())
-	settings := strings.NewReplacer("@API_URL@", b.base, "@NODE_ID@", "", "@ALLOW_IP_URL@", strconv.FormatBool(literal == nil)).Replace(string(files["agent.env"]))
+	settings := strings.NewReplacer("@API_URL@", b.base, "@NODE_ID@", "", "@ALLOW_IP_URL@",
+		strconv.FormatBool(literal == nil)).Replace(string(files["agent.env"]))
 	programs := "/opt/gpuaas/agent/" + version
 	for _, f := range []struct {
 		path    string

@@ -57,7 +57,10 @@ func newPlane(t *testing.T, without string) *plane {
 		t.Fatal("package cannot be written")
 	}
 	sum := sha256.Sum256(content.Bytes())
-	p := &plane{content: content.Bytes(), digest: "sha256:" + hex.EncodeToString(sum[:]), refuse: func(int32) int { return 0 }}
+	p := &plane{
+		content: content.Bytes(), digest: "sha256:" + hex.EncodeToString(sum[:]),
+		refuse: func(int32) int { return 0 },
+	}
 	p.Server = httptest.NewTLSServer(p)
 	t.Cleanup(p.Close)
 	return p
@@ -84,8 +87,10 @@ func (p *plane) userData(t *testing.T, token string) []byte {
 	text, err := yaml.Marshal(map[string]any{
 		"write_files": []map[string]string{
 			{"path": "/run/gpuaas-bootstrap/ca.pem", "permissions": "0600", "content": string(ca)},
-			{"path": "/run/gpuaas-bootstrap/authorization", "permissions": "0600", "content": "Authorization: Bearer " + token + "\n"},
-			{"path": "/run/gpuaas-bootstrap/bootstrap.sh", "permissions": "0600", "content": "curl -o x '" + p.URL + agentwire.PathBootstrapScript + "'\n"},
+			{"path": "/run/gpuaas-bootstrap/authorization", "permissions": "0600", "content": "Authorization: Bearer " + token +
+				"\n"},
+			{"path": "/run/gpuaas-bootstrap/bootstrap.sh", "permissions": "0600", "content": "curl -o x '" +
+				p.URL + agentwire.PathBootstrapScript + "'\n"},
 		},
 		"runcmd": [][]string{{"sh", "/run/gpuaas-bootstrap/bootstrap.sh"}},
 	})
@@ -106,7 +111,8 @@ func (p *plane) boot(ctx context.Context, t *testing.T, token string) (Machine, 
 
 func TestAProcessMachineBecomesANode(t *testing.T) {
 	ctx, p := soon(t), newPlane(t, "")
-	p.refuse = func(call int32) int { return []int{0, http.StatusServiceUnavailable, 0}[min(call, 2)] } // once, as it starts
+	// once, as it starts
+	p.refuse = func(call int32) int { return []int{0, http.StatusServiceUnavailable, 0}[min(call, 2)] }
 	m, err := p.boot(ctx, t, "the-token")
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +141,16 @@ func TestBootstrapsThatFail(t *testing.T) {
 		without, token, want string
 		change               func(*plane)
 	}{
-		"refused token":    {token: "the-token", want: "401", change: func(p *plane) { p.refuse = func(int32) int { return http.StatusUnauthorized } }},
+		"refused token": {
+			token: "the-token", want: "401",
+			change: func(p *plane) { p.refuse = func(int32) int { return http.StatusUnauthorized } },
+		},
 		"incomplete":       {token: "the-token", without: "verifiers.json", want: "verifiers.json is not in the package"},
 		"refused by agent": {token: "another", want: "token refused"},
-		"no package":       {token: "the-token", want: "unpack agent package", change: func(p *plane) { p.content = []byte("nothing"); p.digest = digestOf("nothing") }},
+		"no package": {
+			token: "the-token", want: "unpack agent package",
+			change: func(p *plane) { p.content = []byte("nothing"); p.digest = digestOf("nothing") },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlane(t, c.without)
@@ -146,7 +158,8 @@ func TestBootstrapsThatFail(t *testing.T) {
 				c.change(p)
 			}
 			m, err := p.boot(soon(t), t, c.token)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) && c.token == "the-token" {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) &&
+				c.token == "the-token" {
 				t.Errorf("boot: %v", err)
 			}
 			if slices.Contains(diary(m), "enrolled") {

@@ -34,7 +34,8 @@ type writtenFile struct {
 func parseCloudConfig(payload []byte) (cloudConfig, error) {
 	var c cloudConfig
 	if !strings.HasPrefix(string(payload), "#cloud-config") {
-		return c, errors.New("read payload of machine: it is no #cloud-config, and a process machine carries out nothing else")
+		return c,
+			errors.New("read payload of machine: it is no #cloud-config, and a process machine carries out nothing else")
 	}
 	if err := yaml.Unmarshal(payload, &c); err != nil {
 		return c, fmt.Errorf("read payload of machine: %w", err)

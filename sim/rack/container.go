@@ -44,7 +44,10 @@ func (r *lxdRack) Machine(ctx context.Context, s Spec) (Machine, error) {
 	}
 	m := &container{rack: r, name: s.Name}
 	image := imageAlias + "-" + recipeDigest()
-	if _, err := r.run(ctx, call{args: []string{"init", image, m.instance(), "--quiet"}, stdin: bytes.NewReader(definition)}); err != nil {
+	if _, err := r.run(ctx, call{
+		args:  []string{"init", image, m.instance(), "--quiet"},
+		stdin: bytes.NewReader(definition),
+	}); err != nil {
 		return nil, fmt.Errorf("make machine %s: %w", s.Name, err)
 	}
 	if err := m.finish(ctx, s); err != nil {
@@ -177,7 +180,10 @@ func (m *container) Exec(ctx context.Context, stdin io.Reader, argv ...string) (
 	if len(argv) == 0 {
 		return "", errors.New("run program on machine: none was named")
 	}
-	out, err := m.rack.run(ctx, call{args: append([]string{"exec", m.instance(), "--force-noninteractive", "--"}, argv...), stdin: stdin})
+	out, err := m.rack.run(ctx, call{
+		args:  append([]string{"exec", m.instance(), "--force-noninteractive", "--"}, argv...),
+		stdin: stdin,
+	})
 	var failed *ExitError
 	if errors.As(err, &failed) {
 		failed.Program = argv[0]

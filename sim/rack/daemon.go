@@ -45,7 +45,8 @@ func startDaemon(ctx context.Context, home string) (*daemon, error) {
 		return nil, fmt.Errorf("start LXD: %w; install it with tools/install-deps.sh rack", err)
 	}
 	if os.Geteuid() != 0 {
-		return nil, errors.New("start LXD: it needs root; run as root, start the LXD of this system, or take a rack of processes")
+		return nil, errors.New("start LXD: it needs root; run as root, start the LXD of this system, or take a rack of " +
+			"processes")
 	}
 	if err := makeHome(home); err != nil {
 		return nil, err

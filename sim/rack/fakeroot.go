@@ -15,7 +15,8 @@ var hostPrograms []byte
 // hostProgramNames are the names of the script. Programs that are not listed,
 // such as nvidia-smi, are not installed on the machine.
 var hostProgramNames = []string{
-	"usr/sbin/groupadd", "usr/sbin/groupdel", "usr/sbin/useradd", "usr/sbin/userdel", "usr/sbin/usermod", "usr/sbin/visudo",
+	"usr/sbin/groupadd", "usr/sbin/groupdel", "usr/sbin/useradd", "usr/sbin/userdel", "usr/sbin/usermod",
+	"usr/sbin/visudo",
 	"usr/bin/loginctl", "usr/bin/systemctl", "usr/bin/ipcrm", "usr/bin/umount",
 }
 
@@ -34,9 +35,10 @@ func makeRoot(root, hostname string) error {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id)                          // never fails
 	for name, content := range map[string]string{ //nolint:gosec // these accounts have no passwords
-		"etc/hostname":              hostname + "\n",
-		"etc/machine-id":            hex.EncodeToString(id) + "\n",
-		"etc/os-release":            "ID=gpuaas-rack\nNAME=\"gpuaas rack\"\nPRETTY_NAME=\"machine of the gpuaas rack\"\nVERSION_ID=1\n",
+		"etc/hostname":   hostname + "\n",
+		"etc/machine-id": hex.EncodeToString(id) + "\n",
+		"etc/os-release": "ID=gpuaas-rack\nNAME=\"gpuaas rack\"\nPRETTY_NAME=\"machine of the gpuaas " +
+			"rack\"\nVERSION_ID=1\n",
 		"etc/passwd":                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 		"etc/group":                 "root:x:0:\nsudo:x:27:\nnogroup:x:65534:\n",
 		"etc/shadow":                "root:*:20000:0:99999:7:::\nnobody:*:20000:0:99999:7:::\n",
@@ -46,9 +48,11 @@ func makeRoot(root, hostname string) error {
 		"proc/meminfo":              "MemTotal:       16777216 kB\nMemFree:        16000000 kB\nMemAvailable:   16000000 kB\n",
 		"proc/cpuinfo":              "processor\t: 0\nmodel name\t: gpuaas rack\nphysical id\t: 0\ncore id\t\t: 0\n",
 		"proc/loadavg":              "0.00 0.00 0.00 1/1 1\n",
-		"proc/sysvipc/shm":          "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n",
-		"proc/sysvipc/sem":          "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
-		"proc/sysvipc/msg":          "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n",
+		"proc/sysvipc/shm": "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  " +
+			"cuid  cgid      atime      dtime      ctime                   rss                  swap\n",
+		"proc/sysvipc/sem": "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
+		"proc/sysvipc/msg": "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  " +
+			"cgid      stime      rtime      ctime\n",
 	} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil { //nolint:gosec // files of a host
 			return fmt.Errorf("make disk of machine: %w", err)

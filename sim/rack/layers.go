@@ -134,7 +134,10 @@ func (l layer) succeeded(root string) bool {
 
 func (l layer) record(root string, began time.Time, problem error) error {
 	stamp := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	r := layerRecord{Layer: l.name, Version: l.version, Digest: l.digest, State: "succeeded", Started: stamp(began), Ended: stamp(time.Now())}
+	r := layerRecord{
+		Layer: l.name, Version: l.version, Digest: l.digest, State: "succeeded", Started: stamp(began),
+		Ended: stamp(time.Now()),
+	}
 	if problem != nil {
 		r.State, r.ExitCode, r.Step = "failed", 1, "carry out the layer"
 		r.Reason = strings.Join(strings.Fields(problem.Error()), " ")

@@ -27,9 +27,13 @@ func (p *plane) layered(t *testing.T, token string) []byte {
 		t.Fatal(err)
 	}
 	files := []map[string]string{
-		{"path": sync + "steps", "content": "printf '%s\\n' 'install x' | tee \"$1/at\"\ninstall -D -m 0640 -o root -g root \"$1/file-1\" '" + unitOfSync + "'\n'systemctl' 'daemon-reload'\n"},
+		{"path": sync + "steps", "content": "printf '%s\\n' 'install x' | tee \"$1/at\"\ninstall -D -m 0640 -o root -g " +
+			"root \"$1/file-1\" '" + unitOfSync + "'\n'systemctl' 'daemon-reload'\n"},
 		{"path": sync + "file-1", "content": "[Timer]\n"},
-		{"path": FirstBootFolder + "/layers.list", "content": "01-hardware-sync hardware-sync 2 sha256:aa\n02-agent-bootstrap agent-bootstrap 1 sha256:bb\n"},
+		{
+			"path":    FirstBootFolder + "/layers.list",
+			"content": "01-hardware-sync hardware-sync 2 sha256:aa\n02-agent-bootstrap agent-bootstrap 1 sha256:bb\n",
+		},
 	}
 	var steps strings.Builder
 	for i, f := range flat.WriteFiles {
@@ -71,10 +75,12 @@ func TestAProcessMachineCarriesOutLayers(t *testing.T) {
 	if err := m.Booted(ctx); err == nil {
 		t.Fatal("the machine became a node without its package")
 	}
-	if r := recordOf(t, root, "01-hardware-sync"); r.State != "succeeded" || r.Layer != "hardware-sync" || r.Version != "2" || r.Digest != "sha256:aa" {
+	if r := recordOf(t, root, "01-hardware-sync"); r.State != "succeeded" || r.Layer != "hardware-sync" ||
+		r.Version != "2" || r.Digest != "sha256:aa" {
 		t.Errorf("record %+v", r)
 	}
-	if r := recordOf(t, root, "02-agent-bootstrap"); r.State != "failed" || r.ExitCode == 0 || !strings.Contains(r.Reason, "403") || strings.Contains(r.Reason, "the-token") {
+	if r := recordOf(t, root, "02-agent-bootstrap"); r.State != "failed" || r.ExitCode == 0 ||
+		!strings.Contains(r.Reason, "403") || strings.Contains(r.Reason, "the-token") {
 		t.Errorf("record %+v", r)
 	}
 	info, err := os.Stat(filepath.Join(root, unitOfSync))
@@ -94,7 +100,8 @@ func TestAProcessMachineCarriesOutLayers(t *testing.T) {
 	if r := recordOf(t, root, "02-agent-bootstrap"); r.State != "succeeded" {
 		t.Errorf("record %+v", r)
 	}
-	for _, gone := range []string{FirstBootFolder + "/layers/01-hardware-sync", FirstBootFolder + "/layers/02-agent-bootstrap", "run/gpuaas-bootstrap"} {
+	for _, gone := range []string{FirstBootFolder + "/layers/01-hardware-sync", FirstBootFolder +
+		"/layers/02-agent-bootstrap", "run/gpuaas-bootstrap"} {
 		if _, err := os.Stat(filepath.Join(root, gone)); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", gone, err)
 		}
@@ -103,16 +110,21 @@ func TestAProcessMachineCarriesOutLayers(t *testing.T) {
 
 func TestReadBootstrap(t *testing.T) {
 	p := newPlane(t, "")
-	for name, payload := range map[string][]byte{"plain": p.userData(t, "the-token"), "in layers": p.layered(t, "the-token")} {
+	for name, payload := range map[string][]byte{
+		"plain":     p.userData(t, "the-token"),
+		"in layers": p.layered(t, "the-token"),
+	} {
 		b, found, err := ReadBootstrap(payload)
-		if err != nil || !found || b.URL != p.URL || b.Token != "the-token" || !strings.Contains(string(b.CA), "CERTIFICATE") {
+		if err != nil || !found || b.URL != p.URL || b.Token != "the-token" ||
+			!strings.Contains(string(b.CA), "CERTIFICATE") {
 			t.Errorf("%s: %t, %v, %s %s", name, found, err, b.URL, b.Token)
 		}
 	}
 	if _, found, err := ReadBootstrap([]byte("#cloud-config\n{}\n")); found || err != nil {
 		t.Errorf("nothing: %t, %v", found, err)
 	}
-	if _, _, err := ReadBootstrap([]byte("#cloud-config\nwrite_files: [{path: /x, content: \"curl 'https://h" + agentwire.PathBootstrapScript + "'\"}]\n")); err == nil {
+	if _, _, err := ReadBootstrap([]byte("#cloud-config\nwrite_files: [{path: /x, content: \"curl 'https://h" +
+		agentwire.PathBootstrapScript + "'\"}]\n")); err == nil {
 		t.Error("a payload without token is no bootstrap")
 	}
 }

@@ -75,7 +75,8 @@ func (c cloudConfig) makeUser(root string, l layer) error {
 			return err
 		}
 	}
-	if err := writeBelow(root, "/etc/sudoers.d/gpuaas-"+user, 0o440, []byte(user+" ALL=(ALL) NOPASSWD:ALL\n")); err != nil {
+	if err := writeBelow(root, "/etc/sudoers.d/gpuaas-"+user, 0o440,
+		[]byte(user+" ALL=(ALL) NOPASSWD:ALL\n")); err != nil {
 		return err
 	}
 	return writeBelow(root, KeysFile(user), 0o600, []byte(keys))

@@ -45,7 +45,10 @@ func (c client) run(ctx context.Context, k call) (string, error) {
 	case ctx.Err() != nil:
 		return out.String(), fmt.Errorf("run lxc %s: %w", k.verb(), ctx.Err())
 	case errors.As(err, &failed):
-		return out.String(), &ExitError{Program: "lxc " + k.verb(), Code: failed.ExitCode(), Output: strings.TrimSpace(problem.String())}
+		return out.String(), &ExitError{
+			Program: "lxc " + k.verb(), Code: failed.ExitCode(),
+			Output: strings.TrimSpace(problem.String()),
+		}
 	}
 	return "", fmt.Errorf("run lxc %s: %w", k.verb(), err)
 }

@@ -72,7 +72,10 @@ func (r *lxdRack) bridge() string { return prefix + r.id } // 15 characters, the
 // prepare makes what is missing. It looks for each piece before it makes it.
 func (r *lxdRack) prepare(ctx context.Context) error {
 	r.options.Progress("preparing LXD")
-	for _, step := range []func(context.Context) error{r.makeProject, r.makePool, r.makeBridge, r.makeProfile, r.importImage, r.powerUp} {
+	for _, step := range []func(context.Context) error{
+		r.makeProject, r.makePool, r.makeBridge, r.makeProfile,
+		r.importImage, r.powerUp,
+	} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("prepare LXD: %w", err)
 		}
@@ -86,7 +89,8 @@ func (r *lxdRack) makeProject(ctx context.Context) error {
 	if !notFound(err) {
 		return err
 	}
-	return r.global(ctx, "project", "create", r.project, "-c", "features.images=true", "-c", "features.profiles=true", "-c", "features.networks=false")
+	return r.global(ctx, "project", "create", r.project, "-c", "features.images=true", "-c", "features.profiles=true",
+		"-c", "features.networks=false")
 }
 
 func (r *lxdRack) makePool(ctx context.Context) error {

@@ -94,7 +94,8 @@ func TestLXDMachines(t *testing.T) {
 	if err := m.Booted(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("machine made and started in %s, booted after %s", made.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("machine made and started in %s, booted after %s", made.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 
 	t.Run("cloud-init carried out the payload", func(t *testing.T) {
 		for want, argv := range map[string][]string{
@@ -149,7 +150,8 @@ func reach(ctx context.Context, t *testing.T, r Rack, m Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("welcome")) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("welcome")) }))
 	server.Listener = l
 	server.Start()
 	defer server.Close()

@@ -47,7 +47,10 @@ func (m *Metal) Boot(ctx context.Context, i region.Installed) error {
 	if err := m.each(ctx, i.SystemID, Machine.Delete); err != nil {
 		return fmt.Errorf("boot %s: %w", i.SystemID, err)
 	}
-	s := Spec{Name: name, Hostname: i.Hostname, UserData: i.UserData, Hardware: Hardware{UUID: i.UUID, Serial: i.Serial, MACs: i.MACs}}
+	s := Spec{
+		Name: name, Hostname: i.Hostname, UserData: i.UserData,
+		Hardware: Hardware{UUID: i.UUID, Serial: i.Serial, MACs: i.MACs},
+	}
 	if m.Fetches() {
 		if s.Metadata, err = m.key(i); err != nil {
 			return err

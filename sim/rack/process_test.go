@@ -48,7 +48,10 @@ func TestProcessMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := m.(*agentHost).root()
-	for name, want := range map[string]string{"etc/gpuaas/agent.env": "GPUAAS_API_URL=https://control", "etc/motd": "hello", "etc/hostname": "gpu-1\n"} {
+	for name, want := range map[string]string{
+		"etc/gpuaas/agent.env": "GPUAAS_API_URL=https://control",
+		"etc/motd":             "hello", "etc/hostname": "gpu-1\n",
+	} {
 		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
 			t.Errorf("%s is %q, %v", name, got, err)
 		}
@@ -193,7 +196,10 @@ func TestProgramsOfAProcessMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	add := []string{"useradd", "--uid", "20001", "--gid", "20001", "--create-home", "--home-dir", "/home/ada", "--shell", "/bin/bash", "--password", "*", "--comment", "allocation 1", "ada"}
+	add := []string{
+		"useradd", "--uid", "20001", "--gid", "20001", "--create-home", "--home-dir", "/home/ada", "--shell",
+		"/bin/bash", "--password", "*", "--comment", "allocation 1", "ada",
+	}
 	for _, step := range []struct {
 		argv []string
 		code int
@@ -207,7 +213,10 @@ func TestProgramsOfAProcessMachine(t *testing.T) {
 		{argv: add, code: 9},
 		{argv: []string{"useradd", "--uid", "20001", "--gid", "20001", "eve"}, code: 4},
 		{argv: []string{"useradd", "--unknown", "eve"}, code: 2},
-		{argv: []string{"usermod", "--lock", "--expiredate", "1", "--shell", "/usr/sbin/nologin", "ada"}, file: "passwd", want: "ada:x:20001:20001:allocation 1:/home/ada:/usr/sbin/nologin"},
+		{
+			argv: []string{"usermod", "--lock", "--expiredate", "1", "--shell", "/usr/sbin/nologin", "ada"}, file: "passwd",
+			want: "ada:x:20001:20001:allocation 1:/home/ada:/usr/sbin/nologin",
+		},
 		{argv: []string{"loginctl", "terminate-user", "ada"}, file: "shadow", want: "ada:!*:20000:0:99999:7::1:"},
 		{argv: []string{"userdel", "--remove", "ada"}, file: "passwd", want: "-"},
 		{argv: []string{"userdel", "ada"}, code: 6},
@@ -229,7 +238,8 @@ func TestProgramsOfAProcessMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if step.want == "-" && strings.Contains(string(content), "ada") || step.want != "-" && !strings.Contains(string(content), "\n"+step.want+"\n") {
+		if step.want == "-" && strings.Contains(string(content), "ada") || step.want != "-" &&
+			!strings.Contains(string(content), "\n"+step.want+"\n") {
 			t.Errorf("after %v %s is %q", step.argv, step.file, content)
 		}
 	}

@@ -73,7 +73,8 @@ func (h Hardware) made(rack, name string) Hardware {
 
 // firmware returns the files in which a machine reads what it is.
 func (h Hardware) firmware() map[string]string {
-	return map[string]string{"product_uuid": h.UUID + "\n", "product_serial": h.Serial + "\n", "chassis_serial": h.Serial + "\n"}
+	return map[string]string{"product_uuid": h.UUID + "\n", "product_serial": h.Serial + "\n", "chassis_serial": h.Serial +
+		"\n"}
 }
 
 // Metadata is a MAAS region and the machine's key to it.

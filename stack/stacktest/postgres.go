@@ -134,7 +134,8 @@ func (c *cluster) template(ctx context.Context, migrate Migrate, key string) (st
 
 func (c *cluster) ensureTemplate(ctx context.Context, conn *pgx.Conn, name string, migrate Migrate) error {
 	var finished bool
-	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", name).Scan(&finished)
+	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)",
+		name).Scan(&finished)
 	if err != nil {
 		return fmt.Errorf("look for template %s: %w", name, err)
 	}
@@ -188,7 +189,8 @@ func (c *cluster) create(ctx context.Context, conn *pgx.Conn, name, how string) 
 		}
 		break
 	}
-	_, err := conn.Exec(ctx, "REVOKE ALL ON DATABASE "+quoted(name)+" FROM PUBLIC; GRANT CONNECT ON DATABASE "+quoted(name)+" TO gpuaas_app")
+	_, err := conn.Exec(ctx, "REVOKE ALL ON DATABASE "+quoted(name)+" FROM PUBLIC; GRANT CONNECT ON DATABASE "+
+		quoted(name)+" TO gpuaas_app")
 	if err != nil {
 		return fmt.Errorf("restrict database %s: %w", name, err)
 	}

@@ -24,7 +24,8 @@ type event struct {
 const long = 20
 
 // worthTelling are the lines of a failed test that say what went wrong.
-var worthTelling = regexp.MustCompile(`^(FAIL|panic:|fatal error:|WARNING: DATA RACE)|^ *--- FAIL|^ *[a-zA-Z0-9_]+_test\.go:\d+:`)
+var worthTelling = regexp.MustCompile(
+	`^(FAIL|panic:|fatal error:|WARNING: DATA RACE)|^ *--- FAIL|^ *[a-zA-Z0-9_]+_test\.go:\d+:`)
 
 type took struct {
 	name    string

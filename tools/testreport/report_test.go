@@ -58,7 +58,10 @@ func TestFollowingTellsWhatEndedAndWhyItFailed(t *testing.T) {
 	if !failed {
 		t.Error("the failure was not noticed")
 	}
-	for _, want := range []string{"go: downloading", "22.0 s  a\n", "21.0 s  a TestSlow\n", "got 1, want 2", "FAIL gpuaas/b\n"} {
+	for _, want := range []string{
+		"go: downloading", "22.0 s  a\n", "21.0 s  a TestSlow\n", "got 1, want 2",
+		"FAIL gpuaas/b\n",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
@@ -71,7 +74,8 @@ func TestFollowingTellsWhatEndedAndWhyItFailed(t *testing.T) {
 }
 
 func TestTheSummaryNamesTheSlowestFirstAndWhatFailed(t *testing.T) {
-	other := `{"Action":"pass","Package":"gpuaas/c","Test":"TestSlowest","Elapsed":70}` + "\n" + `{"Action":"pass","Package":"gpuaas/c","Elapsed":71}`
+	other := `{"Action":"pass","Package":"gpuaas/c","Test":"TestSlowest","Elapsed":70}` + "\n" +
+		`{"Action":"pass","Package":"gpuaas/c","Elapsed":71}`
 	out, failed := summary(t, 2, events, other)
 	want := `
 the slowest packages:

@@ -103,7 +103,8 @@ func (t Taker) Installation() string {
 func (l *look) add(kind, name, value string) {
 	const most = 4 * agentwire.MaxEntries // of which vendor files are left out again
 	if len(l.taken.Inventory.Entries) < most {
-		l.taken.Inventory.Entries = append(l.taken.Inventory.Entries, agentwire.Entry{Kind: kind, Name: bounded(name), Value: bounded(value)})
+		l.taken.Inventory.Entries = append(l.taken.Inventory.Entries,
+			agentwire.Entry{Kind: kind, Name: bounded(name), Value: bounded(value)})
 		return
 	}
 	l.cut = true
@@ -143,7 +144,8 @@ func (l *look) settle() {
 	entries = slices.Compact(entries)
 	size := 0
 	for i, e := range entries {
-		if size += len(e.Kind) + len(e.Name) + len(e.Value) + len(`{"kind":"","name":"","value":"","packaged":true},`); size > agentwire.MaxInventory || i >= agentwire.MaxEntries {
+		if size += len(e.Kind) + len(e.Name) + len(e.Value) + len(
+			`{"kind":"","name":"","value":"","packaged":true},`); size > agentwire.MaxInventory || i >= agentwire.MaxEntries {
 			entries, l.cut = entries[:i], true
 			break
 		}

@@ -87,14 +87,18 @@ func (l *look) keysIn(path string) {
 // startFolders hold what starts programs by itself, besides cron and at, or gives
 // rights. More of them are agentwire.LaterPlaces.
 var startFolders = []string{
-	"/etc/systemd/system", "/etc/systemd/user", "/etc/systemd/system-generators", "/etc/systemd/user-generators", "/usr/local/lib/systemd",
-	"/usr/lib/systemd/system", "/usr/lib/systemd/user", "/usr/lib/systemd/system-generators", "/usr/lib/systemd/user-generators",
+	"/etc/systemd/system", "/etc/systemd/user", "/etc/systemd/system-generators", "/etc/systemd/user-generators",
+	"/usr/local/lib/systemd",
+	"/usr/lib/systemd/system", "/usr/lib/systemd/user", "/usr/lib/systemd/system-generators",
+	"/usr/lib/systemd/user-generators",
 	"/lib/systemd/system", "/lib/systemd/system-generators", "/run/systemd/system", "/run/systemd/transient",
-	"/etc/init.d", "/etc/rc.local", "/etc/sudoers", "/etc/sudoers.d", "/etc/profile.d", "/etc/modules-load.d", "/etc/udev/rules.d", "/etc/ld.so.conf.d",
+	"/etc/init.d", "/etc/rc.local", "/etc/sudoers", "/etc/sudoers.d", "/etc/profile.d", "/etc/modules-load.d",
+	"/etc/udev/rules.d", "/etc/ld.so.conf.d",
 }
 
 var cronPlaces = []string{
-	"/etc/crontab", "/etc/anacrontab", "/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly",
+	"/etc/crontab", "/etc/anacrontab", "/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly",
+	"/etc/cron.monthly",
 	"/var/spool/cron/crontabs", "/var/spool/cron/tabs",
 }
 
@@ -110,7 +114,8 @@ func (l *look) starts() {
 		}
 		l.filesIn(agentwire.EntryUnit, place, 0, func(name string) bool {
 			// Sessions and slices come and go with logins; opasswd holds former passwords.
-			return strings.HasPrefix(place, "/run/") && (strings.HasSuffix(name, ".scope") || strings.HasSuffix(name, ".slice")) ||
+			return strings.HasPrefix(place, "/run/") &&
+				(strings.HasSuffix(name, ".scope") || strings.HasSuffix(name, ".slice")) ||
 				place == "/etc/security" && name == "opasswd"
 		})
 	}

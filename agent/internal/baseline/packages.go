@@ -38,7 +38,8 @@ func (l *look) markPackaged(entries []agentwire.Entry) []agentwire.Entry {
 	for _, e := range entries {
 		if path := packagedPath(e); path != "" && known[path] != "" && l.md5(path) == known[path] {
 			e.Packaged = true
-			if vendor := func(f string) bool { return strings.HasPrefix(path, f) }; e.Kind == agentwire.EntryUnit && slices.ContainsFunc(vendorFolders, vendor) {
+			if vendor := func(f string) bool { return strings.HasPrefix(path, f) }; e.Kind == agentwire.EntryUnit &&
+				slices.ContainsFunc(vendorFolders, vendor) {
 				continue
 			}
 		}

@@ -88,7 +88,8 @@ func (l *look) sockets() {
 			if program == "" {
 				program = "nobody" // the kernel itself, or it ended meanwhile
 			}
-			l.add(agentwire.EntrySocket, fmt.Sprintf("%s %s on %s by %s", family.protocol, number, where, program), "uid "+fields[7])
+			l.add(agentwire.EntrySocket, fmt.Sprintf("%s %s on %s by %s", family.protocol, number, where, program), "uid "+
+				fields[7])
 		}
 	}
 }

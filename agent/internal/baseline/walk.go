@@ -24,8 +24,10 @@ const maxWalked = 20_000_000
 // unwalked are file systems that hold no files of anybody, or none that can be
 // changed. Layers of containers lie on another file system, and are seen there.
 var unwalked = []string{
-	"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "hugetlbfs", "debugfs", "tracefs", "securityfs", "pstore", "efivarfs", "bpf",
-	"configfs", "fusectl", "binfmt_misc", "autofs", "nsfs", "rpc_pipefs", "selinuxfs", "squashfs", "iso9660", "erofs", "cramfs", "overlay",
+	"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "hugetlbfs", "debugfs", "tracefs", "securityfs",
+	"pstore", "efivarfs", "bpf",
+	"configfs", "fusectl", "binfmt_misc", "autofs", "nsfs", "rpc_pipefs", "selinuxfs", "squashfs", "iso9660", "erofs",
+	"cramfs", "overlay",
 }
 
 // walk looks at every file of every local file system, each once.
@@ -63,7 +65,8 @@ func (l *look) local(mounts []inspect.Mount) []inspect.Mount {
 		case m.Shared():
 			l.taken.Shared = append(l.taken.Shared, m.Point)
 			continue
-		case slices.Contains(unwalked, m.Type) && m.Point != "/", inspect.Within(m.Point, "/proc"), inspect.Within(m.Point, "/sys"):
+		case slices.Contains(unwalked, m.Type) && m.Point != "/", inspect.Within(m.Point, "/proc"),
+			inspect.Within(m.Point, "/sys"):
 			continue
 		case top.Device != m.Device || top.Root != m.Root: // another one was mounted over it
 			continue
@@ -171,7 +174,8 @@ func (v *volume) visit(path string, info fs.FileInfo) error {
 	if v.Given(uid) || v.Given(gid) {
 		if len(v.taken.Owned) < maxOwned {
 			v.taken.Owned = append(v.taken.Owned, agentwire.CleanFinding{
-				Kind: "files", Subject: bounded(path), Detail: fmt.Sprintf("belongs to uid %d and gid %d, one of which a tenant has or had", uid, gid),
+				Kind: "files", Subject: bounded(path), Detail: fmt.Sprintf(
+					"belongs to uid %d and gid %d, one of which a tenant has or had", uid, gid),
 			})
 		}
 		return skipInfo(info) // it counts as one
@@ -258,7 +262,8 @@ func aclText(raw []byte) string {
 	tags := map[uint16]string{1: "u", 2: "user", 4: "g", 8: "group", 16: "m", 32: "o"}
 	var text strings.Builder
 	for raw = raw[min(4, len(raw)):]; len(raw) >= 8; raw = raw[8:] {
-		tag, rights, id := binary.LittleEndian.Uint16(raw), binary.LittleEndian.Uint16(raw[2:]), binary.LittleEndian.Uint32(raw[4:])
+		tag, rights, id := binary.LittleEndian.Uint16(raw), binary.LittleEndian.Uint16(raw[2:]),
+			binary.LittleEndian.Uint32(raw[4:])
 		fmt.Fprintf(&text, " %s", tags[tag])
 		if tag == 2 || tag == 8 {
 			fmt.Fprintf(&text, ":%d", id)

@@ -67,7 +67,8 @@ func Load(root, path string) (Config, error) {
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, fmt.Errorf("read settings: %s does not exist: run the bootstrap command of this node, or name the file with --config", path)
+		return Config{}, fmt.Errorf("read settings: %s does not exist: run the bootstrap command of this node, or name the "+
+			"file with --config", path)
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("read settings: %w", err)
@@ -124,11 +125,13 @@ func fromValues(root string, v map[string]string) (Config, error) {
 	if c.CABundle, err = c.file("GPUAAS_CA_BUNDLE_PATH", v["GPUAAS_CA_BUNDLE_PATH"], CAFile); err != nil {
 		return Config{}, err
 	}
-	if c.NodeCABundle, err = c.file("GPUAAS_NODE_CERT_CA_BUNDLE_PATH", v["GPUAAS_NODE_CERT_CA_BUNDLE_PATH"], NodeCAFile); err != nil {
+	if c.NodeCABundle, err = c.file("GPUAAS_NODE_CERT_CA_BUNDLE_PATH", v["GPUAAS_NODE_CERT_CA_BUNDLE_PATH"],
+		NodeCAFile); err != nil {
 		return Config{}, err
 	}
 	if c.CABundle == c.NodeCABundle {
-		return Config{}, fmt.Errorf("GPUAAS_CA_BUNDLE_PATH and GPUAAS_NODE_CERT_CA_BUNDLE_PATH both name %s: what verifies the control plane and what issues node certificates are two trust stores", c.CABundle)
+		return Config{}, fmt.Errorf("GPUAAS_CA_BUNDLE_PATH and GPUAAS_NODE_CERT_CA_BUNDLE_PATH both name %s: what verifies "+
+			"the control plane and what issues node certificates are two trust stores", c.CABundle)
 	}
 	return c, nil
 }
@@ -140,11 +143,13 @@ func address(name, s string, allowIP bool) (*url.URL, error) {
 		return nil, fmt.Errorf("%s is missing", name)
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.Trim(u.Path, "/") != "" {
 		return nil, fmt.Errorf("%s %q must be https://host or https://host:port, and nothing else", name, s)
 	}
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil && !allowIP {
-		return nil, fmt.Errorf("%s %q names an IP address: use the host name of the control plane, or set GPUAAS_ALLOW_IP_URL=true if nodes really reach it by address", name, s)
+		return nil, fmt.Errorf("%s %q names an IP address: use the host name of the control plane, or set "+
+			"GPUAAS_ALLOW_IP_URL=true if nodes really reach it by address", name, s)
 	}
 	u.Path = ""
 	return u, nil

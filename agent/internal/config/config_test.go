@@ -34,7 +34,8 @@ func TestGoodSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.API.String() != "https://nodes.example.com:8443" || c.Terminal.String() != c.API.String() || c.LogLevel != "info" {
+	if c.API.String() != "https://nodes.example.com:8443" || c.Terminal.String() != c.API.String() ||
+		c.LogLevel != "info" {
 		t.Errorf("%+v", c)
 	}
 	if c.CABundle != filepath.Join(c.Root, CAFile) || c.NodeCABundle != filepath.Join(c.Root, NodeCAFile) {
@@ -61,8 +62,11 @@ func TestBadSettings(t *testing.T) {
 		"an open quote":        {`GPUAAS_API_URL="https://nodes.example.com`, "not closed"},
 		"an expansion":         {"GPUAAS_API_URL=https://$HOST", "special meaning"},
 		"a log level":          {url + "GPUAAS_LOG_LEVEL=loud", "debug, info"},
-		"too large":            {url + "#" + strings.Repeat("x", maxEnvFile-100) + "\n#" + strings.Repeat("x", 200), "larger than"},
-		"one endless line":     {"#" + strings.Repeat("x", maxEnvFile), "read lines"},
+		"too large": {
+			url + "#" + strings.Repeat("x", maxEnvFile-100) + "\n#" + strings.Repeat("x", 200),
+			"larger than",
+		},
+		"one endless line": {"#" + strings.Repeat("x", maxEnvFile), "read lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := load(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {

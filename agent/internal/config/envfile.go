@@ -55,7 +55,8 @@ func setting(line string) (name, value string, err error) {
 		value = value[1 : len(value)-1]
 	}
 	if strings.ContainsAny(value, "\"'\\\x00$`") {
-		return "", "", fmt.Errorf("the value of %s holds a quote, a backslash or another character with a special meaning", name)
+		return "", "", fmt.Errorf("the value of %s holds a quote, a backslash or another character with a special meaning",
+			name)
 	}
 	return name, value, nil
 }

@@ -163,7 +163,8 @@ func (t *Trust) issuer(issued agentwire.Issued, present *Identity, key *ecdsa.Pr
 		return nil, refused
 	}
 	return nil, agentwire.Distrust(agentwire.CodeTrustUnsigned, agentwire.AboutIssuer,
-		"the new certificate is not taken over, the present one stays: %v; another issuer needs the signature of a key that this node trusts", err)
+		"the new certificate is not taken over, the present one stays: %v; another issuer needs the signature of a key "+
+			"that this node trusts", err)
 }
 
 // took stores the version of an issuer that is now in use.
@@ -192,7 +193,8 @@ func (t *Trust) takeRenewed(
 	}
 	if offered := issued.TrustBundle.PEM; offered != "" && !about(agentwire.AboutBundle) && t.otherBundle(offered) {
 		refused = append(refused, agentwire.Distrust(agentwire.CodeTrustUnsigned, agentwire.AboutBundle,
-			"another CA bundle of the control plane came without a signature, the present one stays in use: %s", unsignedBecause))
+			"another CA bundle of the control plane came without a signature, the present one stays in use: %s",
+			unsignedBecause))
 	}
 	if present.Generation > 0 && issued.Generation-present.Generation > agentwire.MaxGenerationJump {
 		refused = append(refused, agentwire.Distrust(agentwire.CodeGenerationJump, agentwire.AboutGeneration,
@@ -224,12 +226,16 @@ func (t *Trust) otherBundle(offered string) bool {
 // what it refuses; the rest is in use. roots is not nil if the control plane is
 // verified with other authorities from now on. Take ignores the issuer of node
 // certificates: a renewal handles it, because a certificate comes with it.
-func (t *Trust) Take(statements []agentwire.Statement, peer []*x509.Certificate, now time.Time) (roots *x509.CertPool, err error) {
+func (t *Trust) Take(statements []agentwire.Statement, peer []*x509.Certificate, now time.Time) (
+	roots *x509.CertPool, err error,
+) {
 	roots, err = t.take(statements, peer, now)
 	return roots, errors.Join(err, t.note(err, now))
 }
 
-func (t *Trust) take(statements []agentwire.Statement, peer []*x509.Certificate, now time.Time) (roots *x509.CertPool, err error) {
+func (t *Trust) take(statements []agentwire.Statement, peer []*x509.Certificate, now time.Time) (
+	roots *x509.CertPool, err error,
+) {
 	var failed []error
 	for _, st := range statements {
 		switch st.About {
@@ -259,7 +265,8 @@ func (t *Trust) adoptBundle(st agentwire.Statement, peer []*x509.Certificate, no
 	}
 	roots, err := fits(st.PEM, peer, now)
 	if err != nil {
-		return nil, agentwire.Distrust(agentwire.CodeTrustUnfit, st.About, "bundle %d is signed and not taken over: %v", st.Version, err)
+		return nil, agentwire.Distrust(agentwire.CodeTrustUnfit, st.About, "bundle %d is signed and not taken over: %v",
+			st.Version, err)
 	}
 	if err := atomicfile.Write(t.s.c.CABundle, []byte(st.PEM), 0o644); err != nil {
 		return nil, err

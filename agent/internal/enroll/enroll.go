@@ -73,7 +73,9 @@ func Enroll(ctx context.Context, o Options, token string) (*Identity, *agentwire
 		return nil, nil, fmt.Errorf("enrol: %w", err)
 	}
 	if c := o.Config.NodeID; c != "" && c != answer.NodeID {
-		return nil, nil, fmt.Errorf("enrol: the token belongs to node %s and GPUAAS_NODE_ID says %s: use a token of this node", answer.NodeID, c)
+		return nil, nil,
+			fmt.Errorf("enrol: the token belongs to node %s and GPUAAS_NODE_ID says %s: use a token of this node", answer.NodeID,
+				c)
 	}
 	if err := check(answer.Issued, answer.NodeID, "", answer.NodeCA, key); err != nil {
 		return nil, nil, fmt.Errorf("enrol: %w", err)
@@ -149,7 +151,9 @@ func (o Options) insist(ctx context.Context, what string, try func() error) erro
 // issuer, and everything else to trust, is taken over only if a key that the
 // node trusts has signed it. Renew returns what it refused together with the
 // identity. If it refused the certificate itself, it returns no identity.
-func (s Store) Renew(ctx context.Context, client *transport.Client, trust *Trust, now func() time.Time) (*Identity, error) {
+func (s Store) Renew(ctx context.Context, client *transport.Client, trust *Trust, now func() time.Time) (
+	*Identity, error,
+) {
 	present, err := s.Load()
 	if err != nil {
 		return nil, err
@@ -196,7 +200,10 @@ func (s Store) Instance() (string, error) {
 		return "", fmt.Errorf("read install id: %w", err)
 	}
 	sum := sha256.New()
-	for _, part := range []string{"gpuaas-instance-v1", s.line("/etc/machine-id"), s.line("/sys/class/dmi/id/product_uuid"), strings.TrimSpace(string(install))} {
+	for _, part := range []string{
+		"gpuaas-instance-v1", s.line("/etc/machine-id"),
+		s.line("/sys/class/dmi/id/product_uuid"), strings.TrimSpace(string(install)),
+	} {
 		sum.Write([]byte(part + "\n"))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

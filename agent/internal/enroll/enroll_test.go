@@ -25,7 +25,8 @@ func enrolled(t *testing.T) (*planetest.Plane, config.Config) {
 	if _, err := enroll.NewStore(c).Load(); !errors.Is(err, enroll.ErrNotEnrolled) {
 		t.Errorf("before enrolment: %v", err)
 	}
-	if _, _, err := enroll.Enroll(t.Context(), enroll.Options{Config: c, Session: "s", Now: time.Now}, plane.Token()); err != nil {
+	if _, _, err := enroll.Enroll(t.Context(), enroll.Options{Config: c, Session: "s", Now: time.Now},
+		plane.Token()); err != nil {
 		t.Fatal(err)
 	}
 	return plane, c
@@ -46,7 +47,10 @@ func renew(t *testing.T, c config.Config) *enroll.Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := transport.New(transport.Options{Base: c.API, Roots: roots, Node: id.Node, Now: time.Now, Certificate: func() *tls.Certificate { return id.Certificate }})
+	client := transport.New(transport.Options{
+		Base: c.API, Roots: roots, Node: id.Node, Now: time.Now,
+		Certificate: func() *tls.Certificate { return id.Certificate },
+	})
 	next, err := s.Renew(t.Context(), client, trust, time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +76,11 @@ func TestAnInterruptedRenewalLeavesAPairThatFits(t *testing.T) {
 			must(t, os.Rename(file(c, "key.pem"), file(c, "key-next.pem")))
 			must(t, os.WriteFile(file(c, "key.pem"), otherKey(t), 0o600))
 		},
-		"what goes with the certificate is missing": func(t *testing.T, c config.Config) { must(t, os.Remove(file(c, "issued.json"))) },
+		"what goes with the certificate is missing": func(t *testing.T,
+			c config.Config,
+		) {
+			must(t, os.Remove(file(c, "issued.json")))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, c := enrolled(t)
@@ -143,7 +151,10 @@ func TestVerifierSets(t *testing.T) {
 			t.Errorf("version %d: %d, %v", step.version, trust.Verifiers().Version(), err)
 		}
 	}
-	empty := plane.State(agentwire.Statement{About: agentwire.AboutVerifiers, Domain: planetest.Domain, Version: 5, Verifiers: &agentwire.VerifierSet{Version: 5}})
+	empty := plane.State(agentwire.Statement{
+		About: agentwire.AboutVerifiers, Domain: planetest.Domain, Version: 5,
+		Verifiers: &agentwire.VerifierSet{Version: 5},
+	})
 	if _, err := trust.Take([]agentwire.Statement{empty}, nil, time.Now()); err == nil {
 		t.Error("a set without keys was adopted")
 	}

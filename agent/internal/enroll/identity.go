@@ -38,7 +38,8 @@ const (
 )
 
 // ErrNotEnrolled says that the machine has no certificate yet.
-var ErrNotEnrolled = errors.New("this node is not enrolled: run the bootstrap command of the node, or gpuaas-agent enroll --token-file FILE")
+var ErrNotEnrolled = errors.New("this node is not enrolled: run the bootstrap command of the node, or gpuaas-agent " +
+	"enroll --token-file FILE")
 
 // Identity is the identity of the node.
 type Identity struct {
@@ -96,9 +97,13 @@ func (s Store) Load() (*Identity, error) {
 		return nil, err
 	}
 	if s.c.NodeID != "" && s.c.NodeID != node {
-		return nil, fmt.Errorf("the certificate belongs to node %s and GPUAAS_NODE_ID says %s: enrol again with a token of the right node", node, s.c.NodeID)
+		return nil, fmt.Errorf("the certificate belongs to node %s and GPUAAS_NODE_ID says %s: enrol again with a token of "+
+			"the right node", node, s.c.NodeID)
 	}
-	id := &Identity{Node: node, Domain: domain, Certificate: &pair, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Serial: serial(leaf)}
+	id := &Identity{
+		Node: node, Domain: domain, Certificate: &pair, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		Serial: serial(leaf),
+	}
 	s.addKept(id)
 	return id, nil
 }
@@ -235,7 +240,11 @@ func (s Store) install(issued agentwire.Issued, issuer string, generation int64)
 		path    string
 		content []byte
 		mode    os.FileMode
-	}{{s.c.NodeCABundle, []byte(issuer), 0o644}, {s.path(issuedFile), raw, 0o600}, {s.path(certFile), []byte(issued.Certificate), 0o600}} {
+	}{
+		{s.c.NodeCABundle, []byte(issuer), 0o644},
+		{s.path(issuedFile), raw, 0o600},
+		{s.path(certFile), []byte(issued.Certificate), 0o600},
+	} {
 		if err := atomicfile.Write(f.path, f.content, f.mode); err != nil {
 			return err
 		}
@@ -291,7 +300,8 @@ func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
 // nodeOf reads the trust domain and the node id from the URI of a certificate.
 func nodeOf(leaf *x509.Certificate) (domain, node string, err error) {
 	for _, u := range leaf.URIs {
-		if node, ok := strings.CutPrefix(u.Path, "/node/"); ok && u.Scheme == "spiffe" && node != "" && !strings.Contains(node, "/") {
+		if node, ok := strings.CutPrefix(u.Path, "/node/"); ok && u.Scheme == "spiffe" && node != "" &&
+			!strings.Contains(node, "/") {
 			return u.Host, node, nil
 		}
 	}

@@ -98,13 +98,28 @@ func TestCapabilitiesOfOtherHosts(t *testing.T) {
 		report gpu.Report
 		want   string
 	}{
-		"AMD":                  {gpu.Report{Vendor: gpu.AMD, DriverSeries: "6.12", GPUs: []gpu.GPU{{Architecture: "gfx942"}, {Architecture: "gfx942"}}}, "amd gfx942 6.12 rocm"},
-		"AMD without compute":  {gpu.Report{Vendor: gpu.AMD, DriverSeries: "6.12", GPUs: []gpu.GPU{{}}}, "amd none 6.12 none"},
-		"NVIDIA of two kinds":  {gpu.Report{Vendor: gpu.NVIDIA, DriverSeries: "580.1", GPUs: []gpu.GPU{{Architecture: "hopper"}, {Architecture: "ada"}}}, "nvidia ada,hopper 580.1 cuda"},
-		"NVIDIA out of driver": {gpu.Report{Vendor: gpu.NVIDIA, Unreachable: []string{"0000:17:00.0"}}, "nvidia none none none"},
+		"AMD": {gpu.Report{
+			Vendor: gpu.AMD, DriverSeries: "6.12",
+			GPUs: []gpu.GPU{{Architecture: "gfx942"}, {Architecture: "gfx942"}},
+		}, "amd gfx942 6.12 rocm"},
+		"AMD without compute": {
+			gpu.Report{Vendor: gpu.AMD, DriverSeries: "6.12", GPUs: []gpu.GPU{{}}},
+			"amd none 6.12 none",
+		},
+		"NVIDIA of two kinds": {gpu.Report{
+			Vendor: gpu.NVIDIA, DriverSeries: "580.1",
+			GPUs: []gpu.GPU{{Architecture: "hopper"}, {Architecture: "ada"}},
+		}, "nvidia ada,hopper 580.1 cuda"},
+		"NVIDIA out of driver": {
+			gpu.Report{Vendor: gpu.NVIDIA, Unreachable: []string{"0000:17:00.0"}},
+			"nvidia none none none",
+		},
 	} {
 		got := c.report.Capabilities()
-		if s := strings.Join([]string{got["gpu.vendor"], got["gpu.architecture"], got["gpu.driver_series"], got["compute.runtime"]}, " "); s != c.want || len(got) != 4 {
+		if s := strings.Join([]string{
+			got["gpu.vendor"], got["gpu.architecture"], got["gpu.driver_series"],
+			got["compute.runtime"],
+		}, " "); s != c.want || len(got) != 4 {
 			t.Errorf("%s: %q, want %q", name, s, c.want)
 		}
 	}
@@ -190,11 +205,28 @@ func TestTheProgramFails(t *testing.T) {
 		{"unknown vendor", script{output: strings.Replace(none, `"none"`, `"acme"`, 1)}, gpu.Garbage},
 		{"unknown outcome", script{output: strings.Replace(none, `"not_applicable"`, `"fine"`, 1)}, gpu.Garbage},
 		{"success without GPU", script{output: strings.Replace(none, `"not_applicable"`, `"scrubbed"`, 1)}, gpu.Garbage},
-		{"failure without GPU", script{output: strings.Replace(none, `"not_applicable"`, `"failed"`, 1), exit: 3}, gpu.Garbage},
-		{"not applicable with a GPU", script{output: strings.Replace(busy, `"outcome":"failed"`, `"outcome":"not_applicable"`, 1)}, gpu.Garbage},
-		{"success with a failed GPU", script{output: strings.Replace(busy, `"outcome":"failed"`, `"outcome":"scrubbed"`, 1)}, gpu.Garbage},
-		{"success with words left", script{output: strings.Replace(good, `"words_nonzero":0`, `"words_nonzero":5`, 1)}, gpu.Garbage},
-		{"more covered than there is", script{output: strings.Replace(good, `"bytes_total":150`, `"bytes_total":1`, 1)}, gpu.Garbage},
+		{
+			"failure without GPU",
+			script{output: strings.Replace(none, `"not_applicable"`, `"failed"`, 1), exit: 3},
+			gpu.Garbage,
+		},
+		{"not applicable with a GPU", script{output: strings.Replace(busy, `"outcome":"failed"`, `"outcome":"not_applicable"`,
+			1)}, gpu.Garbage},
+		{
+			"success with a failed GPU",
+			script{output: strings.Replace(busy, `"outcome":"failed"`, `"outcome":"scrubbed"`, 1)},
+			gpu.Garbage,
+		},
+		{
+			"success with words left",
+			script{output: strings.Replace(good, `"words_nonzero":0`, `"words_nonzero":5`, 1)},
+			gpu.Garbage,
+		},
+		{
+			"more covered than there is",
+			script{output: strings.Replace(good, `"bytes_total":150`, `"bytes_total":1`, 1)},
+			gpu.Garbage,
+		},
 		{"success, bad exit", script{output: good, exit: 1}, gpu.Crashed},
 		{"failure, good exit", script{output: busy}, gpu.Crashed},
 		{"floods", script{output: strings.Repeat(lines[0], 20000)}, gpu.Garbage},
@@ -292,7 +324,8 @@ func FuzzScrub(f *testing.F) {
 			t.Errorf("clean with exit %d and %d GPUs", exit, len(r.GPUs))
 		}
 		for _, g := range r.GPUs {
-			if g.Failure() == nil && (g.WordsNonzero != 0 || g.WordsMismatched != 0 || g.Coverage() < gpu.MinimumCoverage || g.Coverage() > 1) {
+			if g.Failure() == nil && (g.WordsNonzero != 0 || g.WordsMismatched != 0 || g.Coverage() < gpu.MinimumCoverage ||
+				g.Coverage() > 1) {
 				t.Errorf("no failure: %+v", g)
 			}
 		}

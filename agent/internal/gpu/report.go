@@ -60,7 +60,10 @@ type ECC struct {
 
 // Capabilities returns the report in the terms of the fleet's inventory.
 func (r Report) Capabilities() map[string]string {
-	out := map[string]string{"gpu.vendor": string(r.Vendor), "gpu.architecture": "none", "gpu.driver_series": "none", "compute.runtime": "none"}
+	out := map[string]string{
+		"gpu.vendor": string(r.Vendor), "gpu.architecture": "none", "gpu.driver_series": "none",
+		"compute.runtime": "none",
+	}
 	var architectures []string
 	for _, g := range r.GPUs {
 		if g.Architecture != "" && !slices.Contains(architectures, g.Architecture) {

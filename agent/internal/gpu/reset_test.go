@@ -37,9 +37,16 @@ func TestWhatAResetSays(t *testing.T) {
 	}{
 		{gpu.NVIDIA, 0, "GPU 00000000:00:06.0 was successfully reset.\nAll done.\n", gpu.ResetDone},
 		{gpu.NVIDIA, 1, "GPU 00000000:00:06.0 was successfully reset.\nAll done.\n", gpu.ResetFailed},
-		{gpu.NVIDIA, 255, "The following GPUs could not be reset:\n  GPU 00000000:00:06.0: In use by another client\n\n1 device is currently being used by one or more other processes", gpu.ResetInUse},
-		{gpu.NVIDIA, 4, "Unable to disable persistence mode for GPU 00000000:00:06.0: Insufficient Permissions\n", gpu.ResetNotPermitted},
-		{gpu.NVIDIA, 3, "The following GPUs could not be reset:\n  GPU 00000000:17:00.0: Not Supported\n", gpu.ResetNotSupported},
+		{gpu.NVIDIA, 255, "The following GPUs could not be reset:\n  GPU 00000000:00:06.0: In use by another client\n\n1 " +
+			"device is currently being used by one or more other processes", gpu.ResetInUse},
+		{
+			gpu.NVIDIA, 4, "Unable to disable persistence mode for GPU 00000000:00:06.0: Insufficient Permissions\n",
+			gpu.ResetNotPermitted,
+		},
+		{
+			gpu.NVIDIA, 3, "The following GPUs could not be reset:\n  GPU 00000000:17:00.0: Not Supported\n",
+			gpu.ResetNotSupported,
+		},
 		{gpu.NVIDIA, 6, "No devices were found\n", gpu.ResetFailed},
 		{gpu.NVIDIA, 0, "", gpu.ResetFailed},
 		{gpu.AMD, 0, "GPU[0]\t\t: Successfully reset GPU 0\n", gpu.ResetDone},

@@ -99,8 +99,9 @@ func (g ScrubbedGPU) Failure() *Failure {
 		return g.Error
 	case g.Coverage() < MinimumCoverage:
 		return &Failure{
-			Code:    CodeCoverage,
-			Message: fmt.Sprintf("only %.1f %% of the memory could be overwritten, %.0f %% is required", 100*g.Coverage(), 100*MinimumCoverage),
+			Code: CodeCoverage,
+			Message: fmt.Sprintf("only %.1f %% of the memory could be overwritten, %.0f %% is required", 100*g.Coverage(),
+				100*MinimumCoverage),
 		}
 	default:
 		return nil
@@ -109,7 +110,8 @@ func (g ScrubbedGPU) Failure() *Failure {
 
 // Clean says whether there was a GPU and every GPU was scrubbed.
 func (r ScrubReport) Clean() bool {
-	return r.Outcome == Scrubbed && len(r.GPUs) > 0 && !slices.ContainsFunc(r.GPUs, func(g ScrubbedGPU) bool { return g.Failure() != nil })
+	return r.Outcome == Scrubbed && len(r.GPUs) > 0 &&
+		!slices.ContainsFunc(r.GPUs, func(g ScrubbedGPU) bool { return g.Failure() != nil })
 }
 
 // validate refuses a result that contradicts itself or leaves out a requested

@@ -48,7 +48,8 @@ func play(root string, args []string) int {
 		return 7
 	case "stubborn": // with a child, both deaf to a friendly end
 		signal.Ignore(syscall.SIGTERM)
-		child, err := os.StartProcess(os.Args[0], []string{os.Args[0], "deaf"}, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}})
+		child, err := os.StartProcess(os.Args[0], []string{os.Args[0], "deaf"},
+			&os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}})
 		if err != nil {
 			return 1
 		}
@@ -72,7 +73,8 @@ func machine(t *testing.T) (*hosttest.Machine, hostexec.Host) {
 
 func TestOnlyListedProgramsAreStarted(t *testing.T) {
 	m, host := machine(t)
-	m.Install("/bin/sh", "/opt/gpuaas/agent/1.0/gpuaas-agent", "/opt/gpuaas/agent/1.0/sh", "/opt/gpuaas/agent/current/gpuaas-gpu")
+	m.Install("/bin/sh", "/opt/gpuaas/agent/1.0/gpuaas-agent", "/opt/gpuaas/agent/1.0/sh",
+		"/opt/gpuaas/agent/current/gpuaas-gpu")
 	for name, wants := range map[string]string{
 		"ipcrm":                               "/usr/bin/ipcrm",
 		"/usr/bin/ipcrm":                      "/usr/bin/ipcrm",
@@ -110,7 +112,10 @@ func TestTheEnvironmentIsClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.Split(string(out.Stdout), "\n")
-	want := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C", "LC_ALL=C", "HOME=/", "GPUAAS_HOST_ROOT=" + m.Root}
+	want := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C", "LC_ALL=C", "HOME=/",
+		"GPUAAS_HOST_ROOT=" + m.Root,
+	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -175,7 +180,10 @@ func TestAnotherUser(t *testing.T) {
 	if err := os.WriteFile(m.Path("/usr/bin/ipcrm"), self, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := host.Do(t.Context(), hostexec.Command{Program: "ipcrm", Args: []string{"who"}, User: &hostexec.User{UID: 20123, GID: 20124}})
+	out, err := host.Do(t.Context(), hostexec.Command{
+		Program: "ipcrm", Args: []string{"who"},
+		User: &hostexec.User{UID: 20123, GID: 20124},
+	})
 	if err != nil || string(out.Stdout) != "20123 20124" {
 		t.Errorf("ran as %q, %v", out.Stdout, err)
 	}
@@ -216,7 +224,10 @@ func TestTheWholeGroupIsEnded(t *testing.T) {
 func TestATimeoutSaysSo(t *testing.T) {
 	t.Parallel()
 	_, host := machine(t)
-	_, err := host.Do(t.Context(), hostexec.Command{Program: "ipcrm", Args: []string{"deaf"}, Timeout: 50 * time.Millisecond})
+	_, err := host.Do(t.Context(), hostexec.Command{
+		Program: "ipcrm", Args: []string{"deaf"},
+		Timeout: 50 * time.Millisecond,
+	})
 	if !errors.Is(err, hostexec.ErrTimeout) {
 		t.Errorf("error %v", err)
 	}

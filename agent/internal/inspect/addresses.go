@@ -56,7 +56,8 @@ func (m Machine) outward(name string) bool {
 	}
 	return slices.ContainsFunc(m.list(dir+"/brif"), func(port string) bool {
 		below := m.list("/sys/class/net/" + port)
-		return slices.Contains(below, "device") || slices.ContainsFunc(below, func(f string) bool { return strings.HasPrefix(f, "lower_") })
+		return slices.Contains(below, "device") ||
+			slices.ContainsFunc(below, func(f string) bool { return strings.HasPrefix(f, "lower_") })
 	})
 }
 

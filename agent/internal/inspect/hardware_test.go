@@ -43,21 +43,27 @@ func TestHardware(t *testing.T) {
 	}{
 		"a server with a bond, and a BMC on USB": {
 			map[string]string{
-				"/sys/class/dmi/id/product_uuid": "4C4C4544-0042-3510-8052-B4C04F4D3233\n", "/sys/class/dmi/id/product_serial": "B5BRM23\n",
-				"/sys/class/dmi/id/board_serial": ".B5BRM23.CN.\n", "/sys/class/dmi/id/chassis_serial": "B5BRM23\n",
+				"/sys/class/dmi/id/product_uuid":   "4C4C4544-0042-3510-8052-B4C04F4D3233\n",
+				"/sys/class/dmi/id/product_serial": "B5BRM23\n",
+				"/sys/class/dmi/id/board_serial":   ".B5BRM23.CN.\n", "/sys/class/dmi/id/chassis_serial": "B5BRM23\n",
 				"/etc/gpuaas-firmware/product_uuid": "00000000-0000-0000-0000-0000000000aa\n",
-				nic + "eno1/address":                "b0:7b:25:aa:00:01\n", nic + "eno1/bonding_slave/perm_hwaddr": "b0:7b:25:aa:00:01\n",
+				nic + "eno1/address":                "b0:7b:25:aa:00:01\n", nic +
+					"eno1/bonding_slave/perm_hwaddr": "b0:7b:25:aa:00:01\n",
 				nic + "eno2/address": "b0:7b:25:aa:00:01\n", nic + "eno2/bonding_slave/perm_hwaddr": "b0:7b:25:aa:00:02\n",
-				nic + "usb0/address": "be:3a:f2:b6:05:9f\n", nic + "bond0/address": "b0:7b:25:aa:00:01\n", nic + "lo/address": "00:00:00:00:00:00\n",
+				nic + "usb0/address": "be:3a:f2:b6:05:9f\n", nic + "bond0/address": "b0:7b:25:aa:00:01\n", nic +
+					"lo/address": "00:00:00:00:00:00\n",
 			},
-			map[string]string{nic + "eno1/device/subsystem": "/bus/pci", nic + "eno2/device/subsystem": "/bus/pci", nic + "usb0/device/subsystem": "/bus/usb"},
+			map[string]string{nic + "eno1/device/subsystem": "/bus/pci", nic + "eno2/device/subsystem": "/bus/pci", nic +
+				"usb0/device/subsystem": "/bus/usb"},
 			agentwire.Hardware{
-				UUID: "4C4C4544-0042-3510-8052-B4C04F4D3233", SystemSerial: "B5BRM23", BoardSerial: ".B5BRM23.CN.", ChassisSerial: "B5BRM23",
-				MACs: []string{"b0:7b:25:aa:00:01", "b0:7b:25:aa:00:02"},
+				UUID: "4C4C4544-0042-3510-8052-B4C04F4D3233", SystemSerial: "B5BRM23", BoardSerial: ".B5BRM23.CN.",
+				ChassisSerial: "B5BRM23",
+				MACs:          []string{"b0:7b:25:aa:00:01", "b0:7b:25:aa:00:02"},
 			},
 		},
 		"a container, for which its maker speaks": {
-			map[string]string{"/etc/gpuaas-firmware/product_uuid": "11111111-2222-3333-4444-555555555555\n", nic + "eth0/address": "52:54:00:00:00:01\n"},
+			map[string]string{"/etc/gpuaas-firmware/product_uuid": "11111111-2222-3333-4444-555555555555\n", nic +
+				"eth0/address": "52:54:00:00:00:01\n"},
 			nil,
 			agentwire.Hardware{UUID: "11111111-2222-3333-4444-555555555555", MACs: []string{"52:54:00:00:00:01"}},
 		},

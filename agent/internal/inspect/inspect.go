@@ -139,7 +139,8 @@ func (m Machine) disks() []agentwire.Disk {
 			continue
 		}
 		disks = append(disks, agentwire.Disk{
-			Name: name, Model: m.line(dir + "/device/model"), SizeBytes: sectors * 512, // sysfs counts in 512 bytes, whatever the disk does
+			// sysfs counts in 512 bytes, whatever the disk does
+			Name: name, Model: m.line(dir + "/device/model"), SizeBytes: sectors * 512,
 			Rotational: m.line(dir+"/queue/rotational") == "1",
 		})
 	}

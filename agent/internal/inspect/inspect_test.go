@@ -55,7 +55,10 @@ func recorded(t *testing.T, name string) string {
 func TestCapabilities(t *testing.T) {
 	h200 := gpu.Report{
 		Vendor: gpu.NVIDIA, Driver: "550.54.15", DriverSeries: "550.54",
-		GPUs: []gpu.GPU{{Index: 0, UUID: "GPU-1", Name: "NVIDIA H200", Architecture: "hopper", MemoryTotal: 150754820096, PCI: "00000000:18:00.0"}},
+		GPUs: []gpu.GPU{{
+			Index: 0, UUID: "GPU-1", Name: "NVIDIA H200", Architecture: "hopper", MemoryTotal: 150754820096,
+			PCI: "00000000:18:00.0",
+		}},
 	}
 	for name, gpus := range map[string]GPUs{
 		"infiniband": fakeGPUs{report: h200},
@@ -90,7 +93,8 @@ func TestCapabilities(t *testing.T) {
 func TestThisMachine(t *testing.T) {
 	m := Machine{}
 	c := m.Capabilities(t.Context())
-	if c.CPUs < 1 || c.MemoryBytes < 1<<20 || c.NUMANodes < 1 || c.Kernel == "" || c.Facts["gpu.vendor"] == "" || c.Facts["container.runtime"] == "" {
+	if c.CPUs < 1 || c.MemoryBytes < 1<<20 || c.NUMANodes < 1 || c.Kernel == "" || c.Facts["gpu.vendor"] == "" ||
+		c.Facts["container.runtime"] == "" {
 		t.Errorf("%+v", c)
 	}
 	accounts, err := m.Accounts()

@@ -31,7 +31,8 @@ func (m Mount) Option(name string) (value string, ok bool) {
 // network lists file systems that several machines can use, by the beginning of
 // their type.
 var network = []string{
-	"nfs", "cifs", "smb", "wekafs", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "ocfs2", "gfs2", "afs", "9p", "fuse.", "fuseblk", "virtiofs",
+	"nfs", "cifs", "smb", "wekafs", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "ocfs2", "gfs2", "afs", "9p", "fuse.",
+	"fuseblk", "virtiofs",
 }
 
 // Shared says whether other machines may use the content too.
@@ -79,7 +80,10 @@ func parseMounts(text string) []Mount {
 		if !ok || len(left) < 6 || len(right) < 2 {
 			continue
 		}
-		mount := Mount{Device: left[2], Root: unescape(left[3]), Point: unescape(left[4]), Type: right[0], Source: unescape(right[1]), Options: strings.Split(left[5], ",")}
+		mount := Mount{
+			Device: left[2], Root: unescape(left[3]), Point: unescape(left[4]), Type: right[0],
+			Source: unescape(right[1]), Options: strings.Split(left[5], ","),
+		}
 		if len(right) > 2 {
 			mount.Options = append(mount.Options, strings.Split(right[2], ",")...)
 		}

@@ -12,7 +12,8 @@ import (
 func (m Machine) nics() []agentwire.NIC {
 	rdma := m.rdmaInterfaces()
 	names := m.list("/sys/class/net")
-	physical := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !m.exists("/sys/class/net/" + n + "/device") })
+	physical := slices.DeleteFunc(slices.Clone(names),
+		func(n string) bool { return !m.exists("/sys/class/net/" + n + "/device") })
 	if len(physical) == 0 {
 		physical = slices.DeleteFunc(names, func(n string) bool {
 			return n == "lo" || m.exists("/sys/class/net/"+n+"/bridge") || m.exists("/sys/class/net/"+n+"/tun_flags")
@@ -22,7 +23,8 @@ func (m Machine) nics() []agentwire.NIC {
 	for _, name := range physical {
 		dir := "/sys/class/net/" + name
 		nic := agentwire.NIC{
-			Name: name, MAC: m.line(dir + "/address"), Driver: m.target(dir + "/device/driver"), RDMA: slices.Contains(rdma, name),
+			Name: name, MAC: m.line(dir + "/address"), Driver: m.target(dir + "/device/driver"),
+			RDMA: slices.Contains(rdma, name),
 		}
 		if speed, err := strconv.ParseInt(m.line(dir+"/speed"), 10, 64); err == nil && speed > 0 {
 			nic.SpeedMbps = speed

@@ -30,7 +30,10 @@ func TestMountsAreRead(t *testing.T) {
 	if v, ok := mounts[3].Option("user_id"); !ok || v != "20001" {
 		t.Errorf("user_id %q %v", v, ok)
 	}
-	for path, want := range map[string]string{"/tmp/x": "nfs4", "/tmp": "nfs4", "/tmpx": "ext4", "/etc": "ext4", "/home/u1/sshfs/a": "fuse.sshfs"} {
+	for path, want := range map[string]string{
+		"/tmp/x": "nfs4", "/tmp": "nfs4", "/tmpx": "ext4", "/etc": "ext4",
+		"/home/u1/sshfs/a": "fuse.sshfs",
+	} {
 		if m, _ := Holding(mounts, path); m.Type != want {
 			t.Errorf("%s lies on %s, want %s", path, m.Type, want)
 		}
@@ -48,7 +51,8 @@ func TestFileTableIsRead(t *testing.T) {
 }
 
 func TestAccountsAreRead(t *testing.T) {
-	got := parseAccounts("root:x:0:0:root:/root:/bin/bash\n#c:x:1:1:::\nu:x:20001:20002:a,b:/home/u:/bin/sh\nbad:x:a:1:::\nneg:x:-1:1:::\nshort:x:1\n+::::::\nbig:x:4294967296:1:::\n")
+	got := parseAccounts(
+		"root:x:0:0:root:/root:/bin/bash\n#c:x:1:1:::\nu:x:20001:20002:a,b:/home/u:/bin/sh\nbad:x:a:1:::\nneg:x:-1:1:::\nshort:x:1\n+::::::\nbig:x:4294967296:1:::\n")
 	want := []Account{{"root", 0, 0, "/root", "/bin/bash"}, {"u", 20001, 20002, "/home/u", "/bin/sh"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
@@ -66,7 +70,10 @@ func TestProcessesAreRead(t *testing.T) {
 	if !ok || !reflect.DeepEqual(p.UIDs, []int{20001, 0, 0, 0}) || !p.Belongs(20001) || p.Belongs(5) {
 		t.Errorf("%+v %v", p, ok)
 	}
-	for _, text := range []string{"", "Name:\tx\n", "State:\tZ (zombie)\nUid:\t1\t1\t1\t1\n", "Uid:\t1\t1\n", "Uid:\tx\t1\t1\t1\n"} {
+	for _, text := range []string{
+		"", "Name:\tx\n", "State:\tZ (zombie)\nUid:\t1\t1\t1\t1\n", "Uid:\t1\t1\n",
+		"Uid:\tx\t1\t1\t1\n",
+	} {
 		if _, ok := parseStatus(text); ok {
 			t.Errorf("%q is a process", text)
 		}
@@ -74,7 +81,8 @@ func TestProcessesAreRead(t *testing.T) {
 }
 
 func TestIPCIsRead(t *testing.T) {
-	got := parseIPC("shm", "       key      shmid perms  size  cpid  lpid nattch   uid   gid  cuid  cgid\n  0  98356   600  56 30536 30541  0  20001  104  101  104\n broken\n")
+	got := parseIPC("shm", "       key      shmid perms  size  cpid  lpid nattch   uid   gid  cuid  cgid\n  0  98356   "+
+		"600  56 30536 30541  0  20001  104  101  104\n broken\n")
 	if len(got) != 1 || got[0] != (IPC{"shm", 98356, 20001, 101}) || !got[0].Belongs(101) {
 		t.Errorf("%+v", got)
 	}

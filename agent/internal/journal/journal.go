@@ -74,7 +74,8 @@ func Open(dir, node string, now func() time.Time) (*Journal, error) {
 	}
 	c := read(data)
 	if c.node != "" && c.node != node {
-		if err := errors.Join(f.Close(), os.Rename(filepath.Join(dir, fileName), filepath.Join(dir, formerName))); err != nil {
+		if err := errors.Join(f.Close(), os.Rename(filepath.Join(dir, fileName),
+			filepath.Join(dir, formerName))); err != nil {
 			return nil, fmt.Errorf("put journal of node %s aside: %w", c.node, err)
 		}
 		if f, data, err = load(dir); err != nil {
@@ -82,7 +83,10 @@ func Open(dir, node string, now func() time.Time) (*Journal, error) {
 		}
 		c = read(data)
 	}
-	j := &Journal{dir: dir, now: now, file: f, content: c, size: c.good, torn: c.torn, compact: compactAbove, notes: c.damage}
+	j := &Journal{
+		dir: dir, now: now, file: f, content: c, size: c.good, torn: c.torn, compact: compactAbove,
+		notes: c.damage,
+	}
 	if len(c.damage) > 0 {
 		j.keepDamaged(data)
 	}

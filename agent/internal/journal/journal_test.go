@@ -19,13 +19,17 @@ func fixed() time.Time { return start }
 
 func envelope(id string, attempt int) agentwire.Envelope {
 	return agentwire.Envelope{
-		TaskID: id, NodeID: "n", Type: agentwire.TypeHeartbeatCheck, Params: json.RawMessage(`{}`), Generation: 3, Attempt: attempt,
+		TaskID: id, NodeID: "n", Type: agentwire.TypeHeartbeatCheck, Params: json.RawMessage(`{}`), Generation: 3,
+		Attempt:  attempt,
 		IssuedAt: start, ExpiresAt: start.Add(time.Minute),
 	}
 }
 
 func result(status string) agentwire.ResultRequest {
-	return agentwire.ResultRequest{Attempt: 1, Status: status, Output: json.RawMessage(`{"a":1}`), StartedAt: start, FinishedAt: start}
+	return agentwire.ResultRequest{
+		Attempt: 1, Status: status, Output: json.RawMessage(`{"a":1}`), StartedAt: start,
+		FinishedAt: start,
+	}
 }
 
 func open(t *testing.T, dir string) *Journal {
@@ -67,7 +71,8 @@ func TestEverythingIsThereAfterACrash(t *testing.T) {
 		if g := again.Generation(); g != 3 {
 			t.Errorf("generation %d, want the one of the newest task", g)
 		}
-		if u := again.Unfinished(); len(u) != 1 || u[0].ID() != "running" || u[0].Envelope.Attempt != 2 || len(u[0].Steps) != 0 {
+		if u := again.Unfinished(); len(u) != 1 || u[0].ID() != "running" || u[0].Envelope.Attempt != 2 ||
+			len(u[0].Steps) != 0 {
 			t.Errorf("unfinished %+v", u)
 		}
 		if v := again.Recall("running", "stage"); v != "two" {
@@ -226,7 +231,8 @@ func FuzzRead(f *testing.F) {
 			again = append(again, line...)
 		}
 		second := read(again)
-		if len(second.damage) > 0 || second.torn || len(second.tasks) != len(first.tasks) || second.generation != first.generation {
+		if len(second.damage) > 0 || second.torn || len(second.tasks) != len(first.tasks) ||
+			second.generation != first.generation {
 			t.Errorf("rewriting changed the content: %+v, was %+v", second, first)
 		}
 	})

@@ -27,8 +27,10 @@ func TestAJournalOfAnotherNodeIsPutAside(t *testing.T) {
 	task.NodeID, task.Generation = "other", 7
 	done := result(agentwire.ResultSucceeded)
 	for name, before := range map[string][]byte{
-		"with tasks":      lines(t, record{Kind: kindGeneration, Node: "other", Generation: 5}, record{Kind: kindAccepted, Task: "theirs", Envelope: &task}),
-		"with a result":   lines(t, record{Kind: kindAccepted, Task: "theirs", Envelope: &task}, record{Kind: kindResult, Task: "theirs", Result: &done}),
+		"with tasks": lines(t, record{Kind: kindGeneration, Node: "other", Generation: 5},
+			record{Kind: kindAccepted, Task: "theirs", Envelope: &task}),
+		"with a result": lines(t, record{Kind: kindAccepted, Task: "theirs", Envelope: &task},
+			record{Kind: kindResult, Task: "theirs", Result: &done}),
 		"without a task":  lines(t, record{Kind: kindGeneration, Node: "other", Generation: 5}),
 		"without its sum": append(lines(t, record{Kind: kindAccepted, Task: "theirs", Envelope: &task}), "x\n"...),
 	} {
@@ -73,7 +75,8 @@ func TestTasksOfAnotherNodeAreDropped(t *testing.T) {
 	theirs.NodeID = "other"
 	done := result(agentwire.ResultSucceeded)
 	must(t, os.WriteFile(filepath.Join(dir, fileName), lines(t,
-		record{Kind: kindAccepted, Task: "theirs", Envelope: &theirs}, record{Kind: kindAccepted, Task: "ours", Envelope: &ours},
+		record{Kind: kindAccepted, Task: "theirs", Envelope: &theirs},
+		record{Kind: kindAccepted, Task: "ours", Envelope: &ours},
 		record{Kind: kindResult, Task: "lost", Result: &done}), 0o600))
 	j := open(t, dir)
 	if u := j.Unfinished(); len(u) != 1 || u[0].ID() != "ours" {

@@ -30,8 +30,9 @@ func newAuthority(tb testing.TB, name string) authority {
 		tb.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(240 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(240 * time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -58,7 +59,8 @@ func (a authority) serverCertificate(tb testing.TB, name string) tls.Certificate
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(240 * time.Hour),
-		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
@@ -68,7 +70,9 @@ func (a authority) serverCertificate(tb testing.TB, name string) tls.Certificate
 }
 
 // issue signs the request of a node.
-func (a authority) issue(csrPEM, node string, now time.Time, life time.Duration) (certificate, serial string, err error) {
+func (a authority) issue(csrPEM, node string, now time.Time, life time.Duration) (
+	certificate, serial string, err error,
+) {
 	block, _ := pem.Decode([]byte(csrPEM))
 	if block == nil {
 		return "", "", errors.New("no certificate request")

@@ -17,11 +17,15 @@ import (
 
 func (p *Plane) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+agentwire.PathCA, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(p.server.pem())) })
+	mux.HandleFunc("GET "+agentwire.PathCA, func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = w.Write([]byte(p.server.pem()))
+	})
 	mux.HandleFunc("POST "+agentwire.PathEnroll, p.enroll)
 	for pattern, h := range map[string]http.HandlerFunc{
 		"POST " + agentwire.PathRenew: p.renew, "POST " + agentwire.PathReport: p.report, "GET " + agentwire.PathWait: p.wait,
-		"POST " + agentwire.PathResult: p.result, "POST " + agentwire.PathProgress: p.progressed, "POST " + agentwire.PathMint: p.mint,
+		"POST " + agentwire.PathResult: p.result, "POST " + agentwire.PathProgress: p.progressed, "POST " +
+			agentwire.PathMint: p.mint,
 		"GET " + agentwire.PathNodePackage: p.pkg, "GET " + agentwire.PathTrust: p.trusted,
 	} {
 		mux.HandleFunc(pattern, p.identified(h))
@@ -63,7 +67,10 @@ func problemAnswer(w http.ResponseWriter, problem agentwire.Problem) {
 }
 
 func no(w http.ResponseWriter, status int, code, detail string) {
-	problemAnswer(w, agentwire.Problem{Status: status, Code: code, Title: http.StatusText(status), Detail: detail, CorrelationID: "c"})
+	problemAnswer(w, agentwire.Problem{
+		Status: status, Code: code, Title: http.StatusText(status), Detail: detail,
+		CorrelationID: "c",
+	})
 }
 
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {
@@ -93,7 +100,10 @@ func (p *Plane) identified(next http.HandlerFunc) http.HandlerFunc {
 		p.mu.Unlock()
 		roots := x509.NewCertPool()
 		roots.AddCert(p.nodes.certificate)
-		switch _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); {
+		switch _, err := leaf.Verify(x509.VerifyOptions{
+			Roots: roots, CurrentTime: now,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}); {
 		case p.thief: // a thief accepts everybody
 			next(w, r)
 		case now.After(leaf.NotAfter):

@@ -78,9 +78,14 @@ func New(tb testing.TB) *Plane {
 	p := &Plane{
 		tb: tb, server: newAuthority(tb, "control plane CA"), nodes: newAuthority(tb, "node CA"), signer: private,
 		changed: make(chan struct{}), tokens: map[string]string{}, results: map[string][]agentwire.ResultRequest{},
-		progress: map[string][]agentwire.ProgressRequest{}, sessions: map[string]bool{}, serials: map[string]bool{}, cancel: map[string]bool{},
-		life: 24 * time.Hour, renewAfter: 16 * time.Hour, packages: map[string][]byte{}, refused: map[string]bool{}, bundles: map[string]bool{},
-		verifiers: agentwire.VerifierSet{Version: 1, Verifiers: []agentwire.Verifier{{ID: Signer, PublicKey: public, State: "active"}}},
+		progress: map[string][]agentwire.ProgressRequest{}, sessions: map[string]bool{}, serials: map[string]bool{},
+		cancel: map[string]bool{},
+		life:   24 * time.Hour, renewAfter: 16 * time.Hour, packages: map[string][]byte{}, refused: map[string]bool{},
+		bundles: map[string]bool{},
+		verifiers: agentwire.VerifierSet{
+			Version:   1,
+			Verifiers: []agentwire.Verifier{{ID: Signer, PublicKey: public, State: "active"}},
+		},
 	}
 	p.identity = p.server.serverCertificate(tb, "localhost")
 	p.bundle = BundleOf("1", p.server.pem())
@@ -99,7 +104,10 @@ func (p *Plane) Start() {
 	}
 	p.address = listener.Addr().String()
 	ctx, crash := context.WithCancel(context.Background())
-	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: time.Minute, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{
+		Handler: p.handler(), ReadHeaderTimeout: time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 	p.mu.Lock()
 	p.http, p.crash = server, crash
 	p.mu.Unlock()
@@ -171,7 +179,8 @@ func (p *Plane) Update(change func(*Settings)) {
 	defer p.mu.Unlock()
 	s := Settings{
 		Refuse: p.refuse, Drop: p.drop, ClockOffset: p.offset, Life: p.life, RenewAfter: p.renewAfter,
-		Verifiers: p.verifiers, Bundle: p.bundle, Trust: p.trust, Credential: p.credential, Packages: p.packages, Cancel: p.cancel,
+		Verifiers: p.verifiers, Bundle: p.bundle, Trust: p.trust, Credential: p.credential, Packages: p.packages,
+		Cancel: p.cancel,
 	}
 	change(&s)
 	p.refuse, p.drop, p.offset, p.life, p.renewAfter = s.Refuse, s.Drop, s.ClockOffset, s.Life, s.RenewAfter
@@ -249,7 +258,8 @@ func (p *Plane) Await(what string, holds func(*Seen) bool) {
 		changed := p.changed
 		ok := holds(&Seen{
 			Results: p.results, Progress: p.progress, Reports: p.reports, Polls: p.polls, Queued: len(p.queue),
-			Renewals: p.renewals, Sessions: len(p.sessions), Serials: len(p.serials), TrustRefused: p.refused, TrustBundles: p.bundles,
+			Renewals: p.renewals, Sessions: len(p.sessions), Serials: len(p.serials), TrustRefused: p.refused,
+			TrustBundles: p.bundles,
 		})
 		p.mu.Unlock()
 		if ok {

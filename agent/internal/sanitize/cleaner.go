@@ -119,7 +119,10 @@ func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized,
 		return *e, err
 	}
 	p.Ended = true
-	status := map[string]string{agentwire.OutcomeSanitized: "succeeded", agentwire.OutcomeBlank: "succeeded", agentwire.OutcomeRefused: "skipped"}[e.Outcome]
+	status := map[string]string{
+		agentwire.OutcomeSanitized: "succeeded", agentwire.OutcomeBlank: "succeeded",
+		agentwire.OutcomeRefused: "skipped",
+	}[e.Outcome]
 	if status == "" {
 		status = "failed"
 	}

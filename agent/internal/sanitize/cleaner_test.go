@@ -53,7 +53,8 @@ func (m *machine) path(p string) string { return filepath.Join(m.root, p) }
 
 func (m *machine) write(p, content string) {
 	m.t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(m.path(p)), 0o750), os.WriteFile(m.path(p), []byte(content), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(m.path(p)), 0o750),
+		os.WriteFile(m.path(p), []byte(content), 0o600)); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -119,7 +120,8 @@ func (m *machine) restored(mode os.FileMode, uid uint32) {
 		m.t.Errorf("it holds %v, %v", left, err)
 	}
 	probe, err := exec.CommandContext(m.t.Context(), "blkid", "-p", "-o", "export", m.disk.Node).Output()
-	if err != nil || !strings.Contains(string(probe), "UUID="+diskUUID+"\n") || !strings.Contains(string(probe), "LABEL="+diskLabel+"\n") {
+	if err != nil || !strings.Contains(string(probe), "UUID="+diskUUID+"\n") ||
+		!strings.Contains(string(probe), "LABEL="+diskLabel+"\n") {
 		m.t.Errorf("%v: %s", err, probe)
 	}
 	var st unix.Stat_t
@@ -163,8 +165,10 @@ func TestADataDiskIsErasedAndComesBackEmpty(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := m.run(m.cleaner(agentwire.LevelClear))
-			if e.Outcome != agentwire.OutcomeSanitized || !e.Verified || !e.FilesystemRestored || e.Method != string(ZeroOut) || e.Device != m.disk.Node ||
-				e.MountPoint != "/share1" || e.Transport != "loop" || e.Tool != "gpuaas-agent 1" || e.BytesCovered != 48*mebi || e.SampleBytes != 48*mebi {
+			if e.Outcome != agentwire.OutcomeSanitized || !e.Verified || !e.FilesystemRestored || e.Method != string(ZeroOut) ||
+				e.Device != m.disk.Node ||
+				e.MountPoint != "/share1" || e.Transport != "loop" || e.Tool != "gpuaas-agent 1" || e.BytesCovered != 48*mebi ||
+				e.SampleBytes != 48*mebi {
 				t.Errorf("evidence %+v", e)
 			}
 			m.restored(c.want, c.owns)
@@ -263,7 +267,8 @@ func TestDisksSurviveCrashes(t *testing.T) {
 				m.anew()
 			}
 			e := m.run(m.cleaner(""))
-			if e.Outcome != agentwire.OutcomeSanitized || !e.Verified || !e.FilesystemRestored || e.CanariesPlanted != canaryCount {
+			if e.Outcome != agentwire.OutcomeSanitized || !e.Verified || !e.FilesystemRestored ||
+				e.CanariesPlanted != canaryCount {
 				t.Errorf("killed at save %d (another task: %v): %+v", killAt, another, e)
 			}
 			m.restored(0o755, 0)

@@ -165,9 +165,11 @@ func awaitFree(ctx context.Context, path string, d Disk) error {
 
 // flags of mount(2), by their names in mountinfo.
 var flags = map[string]uintptr{
-	"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "sync": unix.MS_SYNCHRONOUS,
-	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME, "strictatime": unix.MS_STRICTATIME,
-	"dirsync": unix.MS_DIRSYNC, "lazytime": unix.MS_LAZYTIME,
+	"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC,
+	"sync":    unix.MS_SYNCHRONOUS,
+	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+	"strictatime": unix.MS_STRICTATIME,
+	"dirsync":     unix.MS_DIRSYNC, "lazytime": unix.MS_LAZYTIME,
 }
 
 // shownOnly lists options that the kernel shows but does not accept.

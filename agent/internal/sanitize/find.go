@@ -90,7 +90,8 @@ type Finder struct {
 func (f Finder) Targets(ctx context.Context) []Target {
 	var targets []Target
 	for i, m := range f.Mounts {
-		if !sharePoint.MatchString(m.Point) || slices.ContainsFunc(f.Mounts[:i], func(o inspect.Mount) bool { return o.Point == m.Point }) {
+		if !sharePoint.MatchString(m.Point) || slices.ContainsFunc(f.Mounts[:i],
+			func(o inspect.Mount) bool { return o.Point == m.Point }) {
 			continue
 		}
 		t := Target{Point: m.Point}
@@ -100,10 +101,14 @@ func (f Finder) Targets(ctx context.Context) []Target {
 		targets = append(targets, t)
 	}
 	for _, w := range f.Table {
-		if !sharePoint.MatchString(w.Point) || slices.ContainsFunc(targets, func(t Target) bool { return t.Point == w.Point }) {
+		if !sharePoint.MatchString(w.Point) || slices.ContainsFunc(targets,
+			func(t Target) bool { return t.Point == w.Point }) {
 			continue
 		}
-		targets = append(targets, Target{Point: w.Point, Refused: "the machine should have a disk here, and it is not mounted: nothing is known of what is on it"})
+		targets = append(targets, Target{
+			Point:   w.Point,
+			Refused: "the machine should have a disk here, and it is not mounted: nothing is known of what is on it",
+		})
 	}
 	return targets
 }
@@ -156,7 +161,10 @@ func (f Finder) disk(numbers string) (Disk, error) {
 		return Disk{}, bare(err)
 	}
 	name := filepath.Base(dir)
-	d := Disk{Name: name, Node: "/dev/" + strings.ReplaceAll(name, "!", "/"), Numbers: numbers, Whole: name, Boot: line(f.Host.Path("/proc/sys/kernel/random/boot_id"))}
+	d := Disk{
+		Name: name, Node: "/dev/" + strings.ReplaceAll(name, "!", "/"), Numbers: numbers, Whole: name,
+		Boot: line(f.Host.Path("/proc/sys/kernel/random/boot_id")),
+	}
 	part := line(dir + "/partition")
 	if part != "" {
 		dir = filepath.Dir(dir)
@@ -245,7 +253,8 @@ func (f Finder) usable(d Disk) error {
 		return bare(err)
 	}
 	if len(list(dir+"/slaves")) > 0 || strings.HasPrefix(d.Name, "dm-") || strings.HasPrefix(d.Name, "md") {
-		return fmt.Errorf("%s is put together from other devices (%s), which would each have to be erased", d.Name, strings.Join(list(dir+"/slaves"), ", "))
+		return fmt.Errorf("%s is put together from other devices (%s), which would each have to be erased", d.Name,
+			strings.Join(list(dir+"/slaves"), ", "))
 	}
 	whole := dir
 	if !d.isWhole() {
@@ -306,7 +315,8 @@ func (f Finder) onlyHere(m inspect.Mount, d Disk) error {
 func (f Finder) wholes(numbers, source string) []string {
 	if numbers == "" || strings.HasPrefix(numbers, "0:") {
 		var st unix.Stat_t
-		if !strings.HasPrefix(source, "/dev/") || unix.Stat(f.Host.Path(source), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		if !strings.HasPrefix(source, "/dev/") || unix.Stat(f.Host.Path(source), &st) != nil ||
+			st.Mode&unix.S_IFMT != unix.S_IFBLK {
 			return nil
 		}
 		numbers = deviceNumbers(&st)

@@ -57,9 +57,12 @@ func TestDisksThatAreLeftAlone(t *testing.T) {
 		build  func(shown)
 		reason string
 	}{
-		"network":        {"30 21 0:40 / /share1 rw - nfs4 server:/x rw", func(shown) {}, "other machines"},
-		"no device":      {"30 21 0:41 / /share1 rw - tmpfs tmpfs rw", func(shown) {}, "no local block device"},
-		"root disk":      {"22 21 8:17 / /boot rw - ext4 /dev/sdb1 rw\n30 21 8:18 / /share1 rw - ext4 /dev/sdb2 rw", func(s shown) { sdbParts(s, nil) }, "sdb also carries /boot"},
+		"network":   {"30 21 0:40 / /share1 rw - nfs4 server:/x rw", func(shown) {}, "other machines"},
+		"no device": {"30 21 0:41 / /share1 rw - tmpfs tmpfs rw", func(shown) {}, "no local block device"},
+		"root disk": {
+			"22 21 8:17 / /boot rw - ext4 /dev/sdb1 rw\n30 21 8:18 / /share1 rw - ext4 /dev/sdb2 rw",
+			func(s shown) { sdbParts(s, nil) }, "sdb also carries /boot",
+		},
 		"bind mount":     {share + "\n31 21 8:16 /x /home/y rw - ext4 /dev/sdb rw", sdb(nil), "also carries /home/y"},
 		"second mount":   {share + "\n31 21 8:16 / /mnt rw - ext4 /dev/sdb rw", sdb(nil), "also carries /mnt"},
 		"stacked":        {share + "\n31 30 0:44 / /share1 rw - tmpfs t rw", sdb(nil), "more than one file system"},
@@ -70,13 +73,20 @@ func TestDisksThatAreLeftAlone(t *testing.T) {
 			s.disk("252:0", "virtual/block/dm-0", nil)
 			s.file("sys/devices/virtual/block/dm-0/slaves/x", "")
 			_ = os.Remove(filepath.Join(s.root, "sys/devices/virtual/block/dm-0/slaves/x"))
-			if err := os.Symlink(filepath.Join(s.root, "sys/devices", ata, "sdb"), filepath.Join(s.root, "sys/devices/virtual/block/dm-0/slaves/sdb")); err != nil {
+			if err := os.Symlink(filepath.Join(s.root, "sys/devices", ata, "sdb"),
+				filepath.Join(s.root, "sys/devices/virtual/block/dm-0/slaves/sdb")); err != nil {
 				s.t.Fatal(err)
 			}
 		}, "also carries /var"},
-		"member":         {share, sdb(map[string]string{"holders/md0/x": ""}), "part of md0"},
-		"part is member": {"30 21 8:18 / /share1 rw - ext4 /dev/sdb2 rw", func(s shown) { sdbParts(s, map[string]string{"holders/dm-3/x": ""}) }, "sdb1 is a part of dm-3"},
-		"mapped":         {"30 21 252:1 / /share1 rw - ext4 /dev/mapper/x rw", func(s shown) { s.disk("252:1", "virtual/block/dm-1", map[string]string{"slaves/sdb/x": ""}) }, "put together"},
+		"member": {share, sdb(map[string]string{"holders/md0/x": ""}), "part of md0"},
+		"part is member": {
+			"30 21 8:18 / /share1 rw - ext4 /dev/sdb2 rw",
+			func(s shown) { sdbParts(s, map[string]string{"holders/dm-3/x": ""}) }, "sdb1 is a part of dm-3",
+		},
+		"mapped": {
+			"30 21 252:1 / /share1 rw - ext4 /dev/mapper/x rw",
+			func(s shown) { s.disk("252:1", "virtual/block/dm-1", map[string]string{"slaves/sdb/x": ""}) }, "put together",
+		},
 		"RAID": {"30 21 9:0 / /share1 rw - ext4 /dev/md0 rw", func(s shown) {
 			s.disk("9:0", "virtual/block/md0", map[string]string{"slaves/sdb/x": "", "slaves/sdc/x": ""})
 		}, "sdb, sdc"},
@@ -124,15 +134,25 @@ func sdbParts(s shown, first map[string]string) {
 func TestWhatADiskIs(t *testing.T) {
 	s := shown{t: t, root: t.TempDir()}
 	s.disk("259:0", "pci0/nvme/nvme0/nvme0n1", map[string]string{
-		"device/serial": "S1 \n", "device/model": "Drive 7\x1b\n", "device/transport": "pcie\n", "wwid": "eui.01\n", "size": "8\n",
+		"device/serial": "S1 \n", "device/model": "Drive 7\x1b\n", "device/transport": "pcie\n", "wwid": "eui.01\n",
+		"size": "8\n",
 	})
 	s.disk("259:1", "pci0/nvme/nvme0/nvme0n1/nvme0n1p3", map[string]string{"partition": "3\n"})
 	s.disk("8:16", ata+"sdb", map[string]string{"device/vpd_pg80": "\x00\x80\x00\x04Z9K1", "device/model": "Spinner"})
 	f := Finder{Host: hostexec.Host{Root: s.root}}
 	for numbers, want := range map[string]Disk{
-		"259:0": {Name: "nvme0n1", Node: "/dev/nvme0n1", Whole: "nvme0n1", Identity: "eui.01", Serial: "S1", Model: `Drive 7\x1b`, Transport: "nvme-pcie"},
-		"259:1": {Name: "nvme0n1p3", Node: "/dev/nvme0n1p3", Whole: "nvme0n1", Identity: "eui.01 part 3", Serial: "S1", Model: `Drive 7\x1b`, Transport: "nvme-pcie", WholeBytes: 4096},
-		"8:16":  {Name: "sdb", Node: "/dev/sdb", Whole: "sdb", Identity: "Z9K1", Serial: "Z9K1", Model: "Spinner", Transport: "ata"},
+		"259:0": {
+			Name: "nvme0n1", Node: "/dev/nvme0n1", Whole: "nvme0n1", Identity: "eui.01", Serial: "S1",
+			Model: `Drive 7\x1b`, Transport: "nvme-pcie",
+		},
+		"259:1": {
+			Name: "nvme0n1p3", Node: "/dev/nvme0n1p3", Whole: "nvme0n1", Identity: "eui.01 part 3", Serial: "S1",
+			Model: `Drive 7\x1b`, Transport: "nvme-pcie", WholeBytes: 4096,
+		},
+		"8:16": {
+			Name: "sdb", Node: "/dev/sdb", Whole: "sdb", Identity: "Z9K1", Serial: "Z9K1", Model: "Spinner",
+			Transport: "ata",
+		},
 	} {
 		want.Numbers = numbers
 		if got, err := f.disk(numbers); err != nil || got != want {
@@ -151,7 +171,10 @@ func TestWhatADiskIs(t *testing.T) {
 }
 
 func TestSharesAreOnlyThose(t *testing.T) {
-	for point, want := range map[string]bool{"/share1": true, "/share12": true, "/share": false, "/share1/x": false, "/shares": false, "/mnt/share1": false, "/share1a": false} {
+	for point, want := range map[string]bool{
+		"/share1": true, "/share12": true, "/share": false, "/share1/x": false,
+		"/shares": false, "/mnt/share1": false, "/share1a": false,
+	} {
 		if IsShare(point) != want {
 			t.Errorf("%s: %v", point, !want)
 		}
@@ -181,7 +204,10 @@ func TestXFSComesBackWithItsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := f.makeCommand("/dev/sdb")
-	if want := []string{"-q", "-f", "-K", "-m", "uuid=" + diskUUID, "-L", diskLabel, "/dev/sdb"}; c.Program != "mkfs.xfs" || !slices.Equal(c.Args, want) {
+	if want := []string{
+		"-q", "-f", "-K", "-m", "uuid=" + diskUUID, "-L", diskLabel,
+		"/dev/sdb",
+	}; c.Program != "mkfs.xfs" || !slices.Equal(c.Args, want) {
 		t.Errorf("%s %q", c.Program, c.Args)
 	}
 }

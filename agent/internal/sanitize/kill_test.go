@@ -87,7 +87,8 @@ func TestAKilledProcessIsFollowedByOneThatGoesOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(text(m.path("/evidence"))), &all); err != nil {
 		t.Fatal(err)
 	}
-	if len(all) != 1 || all[0].Outcome != agentwire.OutcomeSanitized || !all[0].Verified || !all[0].FilesystemRestored || all[0].CanariesPlanted != canaryCount {
+	if len(all) != 1 || all[0].Outcome != agentwire.OutcomeSanitized || !all[0].Verified || !all[0].FilesystemRestored ||
+		all[0].CanariesPlanted != canaryCount {
 		t.Errorf("after %d lives %+v", lives, all)
 	}
 	m.restored(0o755, 0)

@@ -75,7 +75,8 @@ const (
 type NVMeError uint16
 
 func (s NVMeError) Error() string {
-	return fmt.Sprintf("the device answered with status %#x (type %d, code %#x)", uint16(s), uint16(s)>>8&7, uint16(s)&0xff)
+	return fmt.Sprintf("the device answered with status %#x (type %d, code %#x)", uint16(s), uint16(s)>>8&7,
+		uint16(s)&0xff)
 }
 
 func (p *Plan) askNVMe(d Device) []Method {
@@ -162,7 +163,10 @@ func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) } //no
 func sanitizeStatus(d Device) (status, percent int, err error) {
 	log := make([]byte, logSize)
 	// The number of double words counts from zero.
-	c := &NVMeCommand{Opcode: opGetLogPage, NSID: allSpaces, CDW10: logSanitize | (logSize/4-1)<<16, TimeoutMS: millis(commandTimeout)}
+	c := &NVMeCommand{
+		Opcode: opGetLogPage, NSID: allSpaces, CDW10: logSanitize | (logSize/4-1)<<16,
+		TimeoutMS: millis(commandTimeout),
+	}
 	if err := d.Admin(c, log); err != nil {
 		return 0, 0, fmt.Errorf("read sanitize log: %w", err)
 	}

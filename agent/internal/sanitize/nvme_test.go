@@ -149,14 +149,32 @@ func TestNVMeMethods(t *testing.T) {
 		calls   string
 		reason  []string
 	}{
-		"crypto":              {3, 4, nil, NVMeSanitizeCrypto, "crypto", nil},
-		"block":               {2, 4, nil, NVMeSanitizeBlock, "block", []string{"nvme_sanitize_crypto_erase is not supported"}},
-		"crypto is refused":   {3, 4, func(n *nvme) { n.refuseAct = 4 }, NVMeSanitizeBlock, "block", []string{"nvme_sanitize_crypto_erase: start sanitizing: the device answered with status 0x2"}},
-		"sanitize is refused": {3, 4, func(n *nvme) { n.refuse = []uint8{0x84} }, NVMeFormatCrypto, "format", []string{"status 0x4001"}},
-		"format crypto":       {0, 4, nil, NVMeFormatCrypto, "format", nil},
-		"format":              {0, 0, nil, NVMeFormatUserData, "format", []string{"nvme_format_crypto_erase is not supported"}},
-		"format is refused":   {0, 4, func(n *nvme) { n.refuse = []uint8{0x80} }, ZeroOut, "", []string{"nvme_format_crypto_erase: format:", "nvme_format_user_data_erase: format:", "secure_discard"}},
-		"no format":           {0, 4, func(n *nvme) { n.controller[256] = 0 }, ZeroOut, "", []string{"nvme_format_user_data_erase is not supported"}},
+		"crypto": {3, 4, nil, NVMeSanitizeCrypto, "crypto", nil},
+		"block": {
+			2, 4, nil, NVMeSanitizeBlock, "block",
+			[]string{"nvme_sanitize_crypto_erase is not supported"},
+		},
+		"crypto is refused": {
+			3, 4, func(n *nvme) { n.refuseAct = 4 }, NVMeSanitizeBlock, "block",
+			[]string{"nvme_sanitize_crypto_erase: start sanitizing: the device answered with status 0x2"},
+		},
+		"sanitize is refused": {
+			3, 4, func(n *nvme) { n.refuse = []uint8{0x84} }, NVMeFormatCrypto, "format",
+			[]string{"status 0x4001"},
+		},
+		"format crypto": {0, 4, nil, NVMeFormatCrypto, "format", nil},
+		"format": {
+			0, 0, nil, NVMeFormatUserData, "format",
+			[]string{"nvme_format_crypto_erase is not supported"},
+		},
+		"format is refused": {
+			0, 4, func(n *nvme) { n.refuse = []uint8{0x80} }, ZeroOut, "",
+			[]string{"nvme_format_crypto_erase: format:", "nvme_format_user_data_erase: format:", "secure_discard"},
+		},
+		"no format": {
+			0, 4, func(n *nvme) { n.controller[256] = 0 }, ZeroOut, "",
+			[]string{"nvme_format_user_data_erase is not supported"},
+		},
 		"hidden namespaces": {
 			3, 4, func(n *nvme) { n.controller[256] |= 1 << 3; n.spaces = []uint32{1, 2} }, NVMeFormatCrypto, "format",
 			[]string{"nvme_sanitize_block_erase would erase other namespaces"},
@@ -165,7 +183,10 @@ func TestNVMeMethods(t *testing.T) {
 			3, 4 | 2, func(n *nvme) { n.controller[256] |= 1 << 3; n.spaces = []uint32{1, 2} }, ZeroOut, "",
 			[]string{"nvme_format_crypto_erase would erase other namespaces"},
 		},
-		"silent controller": {3, 4, func(n *nvme) { n.refuse = []uint8{0x06} }, ZeroOut, "", []string{"does not say what it can do"}},
+		"silent controller": {
+			3, 4, func(n *nvme) { n.refuse = []uint8{0x06} }, ZeroOut, "",
+			[]string{"does not say what it can do"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNVMe(t, c.sanicap, c.fna)
@@ -196,7 +217,8 @@ func TestLevels(t *testing.T) {
 		}
 	}
 	n := newNVMe(t, 3, 4)
-	if p := Choose(n, true, agentwire.LevelPurge); !slices.Equal(p.Methods, purge) || p.Refusal(agentwire.LevelPurge) != "" {
+	if p := Choose(n, true, agentwire.LevelPurge); !slices.Equal(p.Methods, purge) ||
+		p.Refusal(agentwire.LevelPurge) != "" {
 		t.Errorf("plan %+v", p)
 	}
 	for name, p := range map[string]Plan{
@@ -205,7 +227,8 @@ func TestLevels(t *testing.T) {
 		"cannot":      Choose(newNVMe(t, 0, 0), true, agentwire.LevelPurge),
 		"only format": Choose(newNVMe(t, 0, 0), true, agentwire.LevelPurge),
 	} {
-		if why := p.Refusal(agentwire.LevelPurge); len(p.Methods) > 0 || !strings.Contains(why, "overwrite_zeroes would only be clear") {
+		if why := p.Refusal(agentwire.LevelPurge); len(p.Methods) > 0 ||
+			!strings.Contains(why, "overwrite_zeroes would only be clear") {
 			t.Errorf("%s: %v, %q", name, p.Methods, why)
 		}
 	}
@@ -230,7 +253,8 @@ func TestAnNVMeDeviceThatLiesFails(t *testing.T) {
 		n := newNVMe(t, c.sanicap, c.fna)
 		n.lies = true
 		e := sanitized(t, n, Choose(n, true, "")).Evidence
-		if e.Outcome != agentwire.OutcomeFailed || e.Verified || e.CanariesFound != canaryCount || e.SamplesUnclean != e.SamplesRead || e.SamplesRead != sampleCount {
+		if e.Outcome != agentwire.OutcomeFailed || e.Verified || e.CanariesFound != canaryCount ||
+			e.SamplesUnclean != e.SamplesRead || e.SamplesRead != sampleCount {
 			t.Errorf("evidence %+v", e)
 		}
 	}
@@ -276,7 +300,8 @@ func TestARunningSanitizeIsWaitedFor(t *testing.T) {
 	}
 	n.polls = 3
 	rec := l.record(t, plan)
-	if err := Run(t.Context(), n, rec, l.options()); err != nil || !rec.Evidence.Verified || strings.Join(n.calls, " ") != "crypto" {
+	if err := Run(t.Context(), n, rec, l.options()); err != nil || !rec.Evidence.Verified ||
+		strings.Join(n.calls, " ") != "crypto" {
 		t.Errorf("%v, calls %v, evidence %+v", err, n.calls, rec.Evidence)
 	}
 }
@@ -286,7 +311,8 @@ func TestARealDeviceThatIsNotNVMe(t *testing.T) {
 	if _, err := d.NamespaceID(); err == nil {
 		t.Error("a loop device has a namespace")
 	}
-	if err := d.Admin(&NVMeCommand{Opcode: opIdentify, CDW10: identifyController, TimeoutMS: 1000}, make([]byte, identifySize)); err == nil {
+	if err := d.Admin(&NVMeCommand{Opcode: opIdentify, CDW10: identifyController, TimeoutMS: 1000},
+		make([]byte, identifySize)); err == nil {
 		t.Error("a loop device takes NVMe commands")
 	}
 }

@@ -109,7 +109,8 @@ func (r *run) plant() error {
 			return fmt.Errorf("read canary at %d: %w", c.Offset, err)
 		}
 		if !bytes.Equal(marks(p, sector), c.Sectors) {
-			return fmt.Errorf("a canary at %d did not come back: the device does not keep what is written, so that nothing can be shown", c.Offset)
+			return fmt.Errorf("a canary at %d did not come back: the device does not keep what is written, so that nothing "+
+				"can be shown", c.Offset)
 		}
 	}
 	return r.noteSamples(p)

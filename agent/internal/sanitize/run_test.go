@@ -26,8 +26,10 @@ func TestARealDeviceIsErasedAndVerified(t *testing.T) {
 			e := rec.Evidence
 			last := methods[len(methods)-1]
 			want := agentwire.DeviceSanitized{
-				SizeBytes: diskSize, Method: string(last), Level: agentwire.LevelClear, Outcome: agentwire.OutcomeSanitized, Reason: e.Reason, BytesCovered: diskSize,
-				CanariesPlanted: canaryCount, SamplesRead: 25, SampleBytes: diskSize, VerifiedBy: agentwire.VerifiedByZeroes, Verified: true, StartedAt: noon, EndedAt: noon,
+				SizeBytes: diskSize, Method: string(last), Level: agentwire.LevelClear, Outcome: agentwire.OutcomeSanitized,
+				Reason: e.Reason, BytesCovered: diskSize,
+				CanariesPlanted: canaryCount, SamplesRead: 25, SampleBytes: diskSize, VerifiedBy: agentwire.VerifiedByZeroes,
+				Verified: true, StartedAt: noon, EndedAt: noon,
 			}
 			if e != want {
 				t.Errorf("evidence\n%+v, want\n%+v", e, want)
@@ -60,7 +62,8 @@ func TestCanariesAreSpreadAndReachBothEnds(t *testing.T) {
 		seed := make([]byte, 32)
 		randomBytes(seed)
 		places := canaryPlaces(seed, size)
-		if len(places) != canaryCount || places[0] >= mebi || places[len(places)-1] < size-mebi-block || places[len(places)-1]+block > size {
+		if len(places) != canaryCount || places[0] >= mebi || places[len(places)-1] < size-mebi-block ||
+			places[len(places)-1]+block > size {
 			t.Errorf("%d: %v", size, places)
 		}
 		for i, p := range places {
@@ -104,7 +107,8 @@ func TestADeviceThatLiesFails(t *testing.T) {
 			d := newLoop(t, diskSize).open(t)
 			rec := sanitized(t, c.lie(d), only(c.methods...))
 			e := rec.Evidence
-			if e.Outcome != agentwire.OutcomeFailed || e.Verified || e.VerifiedBy != agentwire.VerifiedByNothing || e.SamplesUnclean == 0 || e.CanariesFound != c.found {
+			if e.Outcome != agentwire.OutcomeFailed || e.Verified || e.VerifiedBy != agentwire.VerifiedByNothing ||
+				e.SamplesUnclean == 0 || e.CanariesFound != c.found {
 				t.Errorf("evidence %+v", e)
 			}
 			if e.Method != string(c.methods[0]) {
@@ -137,7 +141,8 @@ func TestARealDeviceThatKeepsItsDataFails(t *testing.T) {
 	if err := Run(t.Context(), d, rec, opts); err != nil {
 		t.Fatal(err)
 	}
-	if e := rec.Evidence; e.Outcome != agentwire.OutcomeFailed || e.Verified || e.CanariesFound != canaryCount || e.SamplesUnclean != e.SamplesRead {
+	if e := rec.Evidence; e.Outcome != agentwire.OutcomeFailed || e.Verified || e.CanariesFound != canaryCount ||
+		e.SamplesUnclean != e.SamplesRead {
 		t.Errorf("evidence %+v", e)
 	}
 }
@@ -218,7 +223,8 @@ func TestARepetitionGoesOn(t *testing.T) {
 		if !rec.Evidence.Verified || rec.Evidence.CanariesPlanted != canaryCount {
 			t.Errorf("killed at save %d: %+v", failAt, rec.Evidence)
 		}
-		if planted := before.Stage != StageNew; planted && (writes > 0 || offsets(before) != offsets(rec)) || !planted && writes != canaryCount {
+		if planted := before.Stage != StageNew; planted && (writes > 0 || offsets(before) != offsets(rec)) || !planted &&
+			writes != canaryCount {
 			t.Errorf("killed at save %d, in stage %q: %d writes", failAt, before.Stage, writes)
 		}
 		// Once it is judged nothing is done any more.

@@ -47,11 +47,15 @@ func (f Finder) Unclaimed(targets []Target) []Target {
 		}
 		known := slices.ContainsFunc(targets, func(o Target) bool { return o.Disk.Whole == name })
 		of := points[name]
-		if known || slices.ContainsFunc(of, func(p string) bool { return IsShare(p) || p == swap || slices.Contains(systemPoints, p) }) {
+		if known || slices.ContainsFunc(of, func(p string) bool {
+			return IsShare(p) || p == swap ||
+				slices.Contains(systemPoints, p)
+		}) {
 			continue
 		}
 		if len(of) > 0 {
-			t.Refused = fmt.Sprintf("it is mounted at %s, and only what is mounted at /share<N> is erased", strings.Join(of, ", "))
+			t.Refused = fmt.Sprintf("it is mounted at %s, and only what is mounted at /share<N> is erased",
+				strings.Join(of, ", "))
 		}
 		unclaimed = append(unclaimed, t)
 	}
@@ -92,7 +96,8 @@ func (f Finder) points() map[string][]string {
 func isDisk(dir string) bool {
 	name, how := filepath.Base(dir), transport(dir)
 	switch {
-	case strings.HasPrefix(name, "sr"), strings.HasPrefix(name, "fd"), strings.HasPrefix(name, "dm-"), strings.HasPrefix(name, "md"),
+	case strings.HasPrefix(name, "sr"), strings.HasPrefix(name, "fd"), strings.HasPrefix(name, "dm-"),
+		strings.HasPrefix(name, "md"),
 		strings.HasPrefix(name, "ram"), strings.HasPrefix(name, "zram"):
 		return false
 	case slices.Contains(elsewhere, how), strings.HasPrefix(how, "nvme-") && how != "nvme-pcie":
@@ -121,7 +126,8 @@ func (f Finder) Judge(ctx context.Context, t Target, tool string, clock func() t
 	case err != nil:
 		e.Reason = fmt.Sprintf("not mounted: not erased, and it could not be looked at: %v", err)
 	case seen.unclean > 0:
-		e.Reason = fmt.Sprintf("not mounted: not erased, and it is not blank: %s", strings.ReplaceAll(seen.problem, "is not erased", "is not zero"))
+		e.Reason = fmt.Sprintf("not mounted: not erased, and it is not blank: %s",
+			strings.ReplaceAll(seen.problem, "is not erased", "is not zero"))
 	default:
 		e.Outcome, e.Verified, e.VerifiedBy = agentwire.OutcomeBlank, true, agentwire.VerifiedByZeroes
 		e.Reason = "not mounted: not erased; all that was read of it is zero"
@@ -175,7 +181,8 @@ func (f Finder) alone(ctx context.Context, d Disk) error {
 		case err != nil:
 			return fmt.Errorf("the disk %s has another part, %s, which could not be looked at: %w", d.Whole, name, err)
 		case seen.unclean > 0:
-			return fmt.Errorf("the disk %s has another part, %s, which is not mounted and not blank: it would not be erased", d.Whole, name)
+			return fmt.Errorf("the disk %s has another part, %s, which is not mounted and not blank: it would not be erased",
+				d.Whole, name)
 		}
 	}
 	return nil

@@ -30,7 +30,8 @@ func (s shown) listed(numbers, place string, files map[string]string) {
 func (s shown) list(place string) {
 	s.t.Helper()
 	link := filepath.Join(s.root, "sys/block", filepath.Base(place))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o750), os.Symlink(filepath.Join(s.root, "sys/devices", place), link)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o750),
+		os.Symlink(filepath.Join(s.root, "sys/devices", place), link)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -93,10 +94,12 @@ func TestDisksThatNothingMountsAreNamed(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.root, "sys/devices/virtual/block/dm-0/slaves"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(s.root, "sys/devices", scsi, "sdi"), filepath.Join(s.root, "sys/devices/virtual/block/dm-0/slaves/sdi")); err != nil {
+	if err := os.Symlink(filepath.Join(s.root, "sys/devices", scsi, "sdi"),
+		filepath.Join(s.root, "sys/devices/virtual/block/dm-0/slaves/sdi")); err != nil {
 		t.Fatal(err)
 	}
-	f := s.finder("21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 8:1 / /boot/efi rw - vfat /dev/sda1 rw\n23 21 8:32 / /share1 rw - ext4 /dev/sdc rw\n" +
+	f := s.finder("21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 8:1 / /boot/efi rw - vfat /dev/sda1 rw\n23 21 8:32 / " +
+		"/share1 rw - ext4 /dev/sdc rw\n" +
 		"24 21 8:48 / /srv rw - ext4 /dev/sdd rw\n25 21 253:0 / /var rw - ext4 /dev/mapper/var rw\n")
 	var got []string
 	for _, u := range f.Unclaimed([]Target{{Disk: Disk{Whole: "sdj"}}}) {
@@ -127,8 +130,11 @@ func TestADiskThatIsNotMountedIsLookedAtAndNotErased(t *testing.T) {
 		outcome string
 		reason  string
 	}{
-		"blank":         {-1, agentwire.OutcomeBlank, "zero"},
-		"at the start":  {0, agentwire.OutcomeRefused, "not mounted: not erased, and it is not blank: what is at 0 is not zero"},
+		"blank": {-1, agentwire.OutcomeBlank, "zero"},
+		"at the start": {
+			0, agentwire.OutcomeRefused,
+			"not mounted: not erased, and it is not blank: what is at 0 is not zero",
+		},
 		"in the middle": {5*mebi + 17, agentwire.OutcomeRefused, "what is at 5242880 is not zero"},
 		"at the end":    {size - 1, agentwire.OutcomeRefused, "not blank"},
 	} {
@@ -162,8 +168,10 @@ func TestADiskThatIsNotMountedIsLookedAtAndNotErased(t *testing.T) {
 			e := m.run(cleaner)
 			has(t, e.Reason, c.reason)
 			blank := c.outcome == agentwire.OutcomeBlank
-			if e.Outcome != c.outcome || e.Verified != blank || e.Device != "/dev/sdb" || e.MountPoint != "" || e.Serial != "Z1" || e.SizeBytes != size ||
-				e.SamplesRead != 8 || e.SampleBytes != size || e.Level != "" || e.Method != "" || (e.VerifiedBy == agentwire.VerifiedByZeroes) != blank {
+			if e.Outcome != c.outcome || e.Verified != blank || e.Device != "/dev/sdb" || e.MountPoint != "" ||
+				e.Serial != "Z1" || e.SizeBytes != size ||
+				e.SamplesRead != 8 || e.SampleBytes != size || e.Level != "" || e.Method != "" ||
+				(e.VerifiedBy == agentwire.VerifiedByZeroes) != blank {
 				t.Errorf("evidence %+v", e)
 			}
 			if after, err := os.ReadFile(l.Backing); err != nil || string(after) != string(before) {
@@ -208,8 +216,10 @@ func TestAPartitionIsErasedOnlyWhenTheRestOfItsDiskIsBlank(t *testing.T) {
 			s.node("sdb1", data)
 			s.node("sdb2", other)
 			s.file("share1/x", "")
-			targets := s.finder("21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 " + data.Numbers + " / /share1 rw - ext4 /dev/sdb1 rw\n").Targets(t.Context())
-			if len(targets) != 1 || (targets[0].Refused == "") != blank || !blank && !strings.Contains(targets[0].Refused, "sdb2, which is not mounted and not blank") {
+			targets := s.finder("21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 " + data.Numbers +
+				" / /share1 rw - ext4 /dev/sdb1 rw\n").Targets(t.Context())
+			if len(targets) != 1 || (targets[0].Refused == "") != blank || !blank &&
+				!strings.Contains(targets[0].Refused, "sdb2, which is not mounted and not blank") {
 				t.Fatalf("targets %+v", targets)
 			}
 			if e := targets[0].Evidence(""); e.WholeBytes != 1<<30 {

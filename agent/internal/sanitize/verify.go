@@ -189,5 +189,6 @@ func (r *run) judge(f finding) {
 		return
 	}
 	e.Outcome, e.VerifiedBy = agentwire.OutcomeFailed, agentwire.VerifiedByNothing
-	r.note("%s was carried out, but %d of %d canaries and %d of %d samples are not erased: %s", e.Method, f.canaries, e.CanariesPlanted, f.unclean, f.samples, f.problem)
+	r.note("%s was carried out, but %d of %d canaries and %d of %d samples are not erased: %s", e.Method, f.canaries,
+		e.CanariesPlanted, f.unclean, f.samples, f.problem)
 }

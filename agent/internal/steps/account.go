@@ -121,10 +121,12 @@ func (h host) ours(allocation, name string) (s standing, err error) {
 		return s, task.Fail("account_foreign", fmt.Sprintf("account %s was not made by this agent and is not touched", name),
 			"choose another user name, or remove the account by hand", nil)
 	case s.marked && s.mark.AllocationID != allocation:
-		return s, task.Fail("account_of_another_allocation", fmt.Sprintf("account %s belongs to allocation %s", name, s.mark.AllocationID),
+		return s, task.Fail("account_of_another_allocation",
+			fmt.Sprintf("account %s belongs to allocation %s", name, s.mark.AllocationID),
 			"deprovision it for that allocation first", nil)
 	case s.marked && s.exists && s.there.UID != s.mark.UID:
-		return s, task.Fail("account_changed", fmt.Sprintf("account %s has uid %d, but was made with %d", name, s.there.UID, s.mark.UID),
+		return s, task.Fail("account_changed", fmt.Sprintf("account %s has uid %d, but was made with %d", name, s.there.UID,
+			s.mark.UID),
 			"somebody changed the account: look at it before removing it by hand", nil)
 	}
 	return s, nil

@@ -69,7 +69,9 @@ func (h storageCleanup) Apply(ctx context.Context, t *task.Task) (any, error) {
 	return out, remember(t, out)
 }
 
-func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwire.StorageCleanupParams, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) error {
+func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwire.StorageCleanupParams,
+	mounts []inspect.Mount, out *agentwire.StorageCleanupOutput,
+) error {
 	folders := slices.Clone(localFolders)
 	for _, s := range p.Scratch {
 		if !slices.Contains(folders, s) {
@@ -77,7 +79,11 @@ func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwi
 		}
 	}
 	for _, folder := range folders {
-		if err := step(t, "empty "+folder, func() (string, error) { return h.emptyFolder(ctx, folder, mounts, out) }); err != nil {
+		if err := step(t, "empty "+folder, func() (
+			string, error,
+		) {
+			return h.emptyFolder(ctx, folder, mounts, out)
+		}); err != nil {
 			return err
 		}
 	}
@@ -88,7 +94,9 @@ func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwi
 }
 
 // emptyFolder empties one folder and adds the evidence of it.
-func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (string, error) {
+func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts []inspect.Mount,
+	out *agentwire.StorageCleanupOutput,
+) (string, error) {
 	left := func(outcome, format string, args ...any) (string, error) {
 		one := agentwire.FolderCleaned{Path: folder, Outcome: outcome, Reason: fmt.Sprintf(format, args...)}
 		out.Folders = append(out.Folders, one)
@@ -98,7 +106,8 @@ func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts [
 		return outcome + ": " + one.Reason, nil
 	}
 	if m, ok := inspect.Holding(mounts, folder); ok && m.Shared() {
-		return left(agentwire.OutcomeSkipped, "it lies on a %s file system that other machines may use, and is not emptied", m.Type)
+		return left(agentwire.OutcomeSkipped, "it lies on a %s file system that other machines may use, and is not emptied",
+			m.Type)
 	}
 	top, err := openFolder(h.Host, folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,9 +125,13 @@ func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts [
 	if err != nil {
 		return "", fmt.Errorf("empty %s: %w", folder, err)
 	}
-	one := agentwire.FolderCleaned{Path: folder, EntriesRemoved: s.entries, BytesFreed: s.bytes, Outcome: agentwire.OutcomeEmptied}
+	one := agentwire.FolderCleaned{
+		Path: folder, EntriesRemoved: s.entries, BytesFreed: s.bytes,
+		Outcome: agentwire.OutcomeEmptied,
+	}
 	if len(s.residue) > 0 {
-		one.Outcome, one.Reason = agentwire.OutcomeIncomplete, fmt.Sprintf("%d entries could not be removed, the first: %s", len(s.residue), s.residue[0])
+		one.Outcome, one.Reason = agentwire.OutcomeIncomplete,
+			fmt.Sprintf("%d entries could not be removed, the first: %s", len(s.residue), s.residue[0])
 	}
 	out.Folders = append(out.Folders, one)
 	return fmt.Sprintf("%d entries, %d bytes", s.entries, s.bytes), nil
@@ -129,10 +142,13 @@ func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts [
 var systemEntries = []string{"systemd-private-", "snap-private-tmp", "lost+found"}
 
 func keepInTemp(name string, info fs.FileInfo) bool {
-	return info.IsDir() && stat(info).Uid == 0 && slices.ContainsFunc(systemEntries, func(p string) bool { return strings.HasPrefix(name, p) })
+	return info.IsDir() && stat(info).Uid == 0 &&
+		slices.ContainsFunc(systemEntries, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (string, error) {
+func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (
+	string, error,
+) {
 	// Unmount the last one first: it may lie on an earlier one.
 	for _, m := range slices.Backward(mounts) {
 		if m.Type != wekaType {

@@ -15,7 +15,9 @@ const disksFolder = stateFolder + "/disks"
 
 // sanitizeDisks erases the data disks of the machine. A failure of a disk is
 // evidence; the caller of the task decides what it means.
-func (h storageCleanup) sanitizeDisks(ctx context.Context, t *task.Task, p *agentwire.StorageCleanupParams, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) error {
+func (h storageCleanup) sanitizeDisks(ctx context.Context, t *task.Task, p *agentwire.StorageCleanupParams,
+	mounts []inspect.Mount, out *agentwire.StorageCleanupOutput,
+) error {
 	cleaner := sanitize.Cleaner{
 		Finder:  sanitize.Finder{Host: h.Host, Mounts: mounts, Table: h.machine.FileTable(), Minimum: p.MinimumLevel},
 		Tool:    "gpuaas-agent " + h.Updates.Running(),

@@ -17,7 +17,8 @@ func TestCleanupOfDisks(t *testing.T) {
 	looptest.Machine(t, b.Root)
 	disk := looptest.New(t, 16<<20)
 	disk.Ext4(t, "0f3a2c11-5d2b-4f6e-9a7c-112233445566", "gpuaas-s1")
-	b.Write("/proc/self/mountinfo", "21 1 254:77 / / rw - ext4 /dev/root rw\n"+disk.Mount(t, b.Root, "/share1")+"\n31 21 0:40 / /share2 rw - nfs4 s:/x rw\n")
+	b.Write("/proc/self/mountinfo", "21 1 254:77 / / rw - ext4 /dev/root rw\n"+disk.Mount(t, b.Root, "/share1")+
+		"\n31 21 0:40 / /share2 rw - nfs4 s:/x rw\n")
 	b.Write("/share1/job/x", "tenant data")
 	b.Write("/share2/of-everybody", "x")
 	b.Write("/tmp/x", "x")
@@ -28,9 +29,11 @@ func TestCleanupOfDisks(t *testing.T) {
 		t.Error("a file of a tenant on a disk is not found")
 	}
 
-	j := b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "all", Disks: "sanitize", MinimumLevel: "purge", Scratch: []string{"/share2"}})
+	j := b.job(agentwire.TypeStorageCleanup,
+		agentwire.StorageCleanupParams{Scope: "all", Disks: "sanitize", MinimumLevel: "purge", Scratch: []string{"/share2"}})
 	out := j.apply().(agentwire.StorageCleanupOutput)
-	if len(out.Devices) != 2 || out.Devices[0].Outcome != "refused" || out.Devices[1].Outcome != "refused" || !b.Exists("/share1/job/x") || b.Exists("/tmp/x") || len(out.Residue) != 3 {
+	if len(out.Devices) != 2 || out.Devices[0].Outcome != "refused" || out.Devices[1].Outcome != "refused" ||
+		!b.Exists("/share1/job/x") || b.Exists("/tmp/x") || len(out.Residue) != 3 {
 		t.Errorf("output %+v", out)
 	}
 
@@ -38,7 +41,8 @@ func TestCleanupOfDisks(t *testing.T) {
 	out = j.apply().(agentwire.StorageCleanupOutput)
 	j.mustCheck(true)
 	d := out.Devices[0]
-	if d.Outcome != "sanitized" || !d.Verified || !d.FilesystemRestored || d.Tool != "gpuaas-agent 1.0" || !d.StartedAt.Equal(b.now) || d.SizeBytes != 16<<20 {
+	if d.Outcome != "sanitized" || !d.Verified || !d.FilesystemRestored || d.Tool != "gpuaas-agent 1.0" ||
+		!d.StartedAt.Equal(b.now) || d.SizeBytes != 16<<20 {
 		t.Errorf("evidence %+v", d)
 	}
 	if b.Exists("/share1/job") || !b.Exists("/share2/of-everybody") || !disk.Mounted(t, b.Root, "/share1") {
@@ -47,7 +51,11 @@ func TestCleanupOfDisks(t *testing.T) {
 	if len(out.Residue) != 1 || !strings.HasPrefix(out.Residue[0], "/share2: refused: a nfs4 file system") {
 		t.Errorf("residue %q", out.Residue)
 	}
-	if !slices.ContainsFunc(j.steps.lines, func(l string) bool { return strings.HasPrefix(l, "sanitize /share1 started erase: ") }) {
+	if !slices.ContainsFunc(j.steps.lines, func(
+		l string,
+	) bool {
+		return strings.HasPrefix(l, "sanitize /share1 started erase: ")
+	}) {
 		t.Errorf("steps %q", j.steps.lines)
 	}
 	// Without being asked for, disks are not touched.
@@ -83,7 +91,8 @@ func TestADiskThatNothingMountsKeepsANodeUnclean(t *testing.T) {
 	}
 	params := agentwire.StorageCleanupParams{Scope: "local", Disks: "sanitize"}
 	out := b.job(agentwire.TypeStorageCleanup, params).apply().(agentwire.StorageCleanupOutput)
-	if len(out.Devices) != 1 || out.Devices[0].Outcome != agentwire.OutcomeRefused || len(out.Residue) != 1 || !strings.HasPrefix(out.Residue[0], "/dev/sdb: refused: not mounted") {
+	if len(out.Devices) != 1 || out.Devices[0].Outcome != agentwire.OutcomeRefused || len(out.Residue) != 1 ||
+		!strings.HasPrefix(out.Residue[0], "/dev/sdb: refused: not mounted") {
 		t.Errorf("output %+v", out)
 	}
 	if v := validated(b); v.Clean || v.Findings[0].Kind != "disks" || v.Findings[0].Subject != "/dev/sdb" {
@@ -99,7 +108,8 @@ func TestADiskThatNothingMountsKeepsANodeUnclean(t *testing.T) {
 	}
 	v := validated(b)
 	if !v.Clean || !slices.ContainsFunc(v.Checked, func(c agentwire.CheckedKind) bool {
-		return c.Kind == "disks" && c.Result == "clean" && strings.Contains(c.Detail, "1 disks that are not mounted are blank")
+		return c.Kind == "disks" && c.Result == "clean" &&
+			strings.Contains(c.Detail, "1 disks that are not mounted are blank")
 	}) {
 		t.Errorf("validation %+v", v)
 	}

@@ -47,7 +47,12 @@ func TestCleanupOfFolders(t *testing.T) {
 	if out.EntriesRemoved != 15 || out.BytesFreed < 5000 || len(out.Residue) > 0 {
 		t.Errorf("output %+v", out)
 	}
-	for n, want := range []agentwire.FolderCleaned{{Path: "/tmp", Outcome: "emptied"}, {Path: "/var/tmp", Outcome: "emptied"}, {Path: "/scratch", Outcome: "emptied"}, {Path: "/share3", Outcome: "emptied"}} {
+	for n, want := range []agentwire.FolderCleaned{
+		{Path: "/tmp", Outcome: "emptied"},
+		{Path: "/var/tmp", Outcome: "emptied"},
+		{Path: "/scratch", Outcome: "emptied"},
+		{Path: "/share3", Outcome: "emptied"},
+	} {
 		got := out.Folders[n]
 		if got.EntriesRemoved == 0 || got.BytesFreed == 0 {
 			t.Errorf("folder %+v", got)
@@ -106,7 +111,8 @@ func TestCleanupDoesNotFollowLinksToFolders(t *testing.T) {
 		}
 	}
 	out := b.job(agentwire.TypeStorageCleanup, local("/share1/job", "/data/none")).apply().(agentwire.StorageCleanupOutput)
-	if len(out.Residue) != 2 || !strings.Contains(out.Residue[0], "symbolic link") || !b.Exists("/etc/important/file") || out.Folders[2].Outcome != "skipped" || out.Folders[4].Outcome != "not_there" {
+	if len(out.Residue) != 2 || !strings.Contains(out.Residue[0], "symbolic link") || !b.Exists("/etc/important/file") ||
+		out.Folders[2].Outcome != "skipped" || out.Folders[4].Outcome != "not_there" {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -122,7 +128,8 @@ func TestFoldersAreOpenedSafelyAgainstExchanges(t *testing.T) {
 	swapper.Go(func() {
 		at, folder := b.Path("/tmp/a"), b.Path("/tmp/folder")
 		links := []string{b.Path("/tmp/link1"), b.Path("/tmp/link2")}
-		_ = errors.Join(os.Mkdir(folder, 0o755), os.Symlink("systemd-private-1/tmp", links[0]), os.Symlink("../etc/important", links[1]))
+		_ = errors.Join(os.Mkdir(folder, 0o755), os.Symlink("systemd-private-1/tmp", links[0]),
+			os.Symlink("../etc/important", links[1]))
 		for i := 0; ; i++ {
 			select {
 			case <-stop:
@@ -170,7 +177,11 @@ func TestCleanupCrossesNoMounts(t *testing.T) {
 	if b.Read("/etc/important/file") != "x" {
 		t.Fatal("a mounted folder was emptied")
 	}
-	if !slices.ContainsFunc(out.Residue, func(r string) bool { return strings.HasPrefix(r, "/tmp/dir/mnt: it is a mount point") }) || out.Folders[0].Outcome != "incomplete" {
+	if !slices.ContainsFunc(out.Residue, func(
+		r string,
+	) bool {
+		return strings.HasPrefix(r, "/tmp/dir/mnt: it is a mount point")
+	}) || out.Folders[0].Outcome != "incomplete" {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -180,7 +191,8 @@ func TestCleanupLeavesSharedFileSystemsAlone(t *testing.T) {
 	b.Write("/scratch/of-everybody", "x")
 	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 0:40 / /scratch rw - nfs4 server:/x rw\n")
 	out := b.job(agentwire.TypeStorageCleanup, local()).apply().(agentwire.StorageCleanupOutput)
-	if !b.Exists("/scratch/of-everybody") || len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "nfs4") || out.Folders[2].Outcome != "skipped" || !strings.Contains(out.Folders[2].Reason, "nfs4") {
+	if !b.Exists("/scratch/of-everybody") || len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "nfs4") ||
+		out.Folders[2].Outcome != "skipped" || !strings.Contains(out.Folders[2].Reason, "nfs4") {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -258,7 +270,8 @@ func TestCleanupOfSharedMemory(t *testing.T) {
 func TestCleanupOfWeka(t *testing.T) {
 	b := newBench(t)
 	b.Install("/usr/bin/umount")
-	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 0:40 / /mnt/w rw - wekafs a/b rw\n31 30 0:41 / /mnt/w/sub rw - wekafs a/c rw\n32 21 0:42 / /mnt/n rw - nfs s:/x rw\n")
+	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 0:40 / /mnt/w rw - wekafs a/b rw\n31 "+
+		"30 0:41 / /mnt/w/sub rw - wekafs a/c rw\n32 21 0:42 / /mnt/n rw - nfs s:/x rw\n")
 	b.Write("/etc/fstab", "# table\n/dev/vda / ext4 defaults 0 1\na/b /mnt/w wekafs defaults 0 0\n")
 	b.Write(filepath.Join(wekaConfig[0], "auth-token.json"), "secret")
 	b.Write("/tmp/stays", "x")
@@ -270,8 +283,10 @@ func TestCleanupOfWeka(t *testing.T) {
 	}
 	b.Heal("umount")
 	b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "weka"}).cancelIn("umount")
-	out = b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "all"}).apply().(agentwire.StorageCleanupOutput)
-	if !slices.Equal(out.Unmounted, []string{"/mnt/w/sub", "/mnt/w"}) || b.Exists(wekaConfig[0]) || b.Exists("/tmp/stays") {
+	out = b.job(agentwire.TypeStorageCleanup,
+		agentwire.StorageCleanupParams{Scope: "all"}).apply().(agentwire.StorageCleanupOutput)
+	if !slices.Equal(out.Unmounted, []string{"/mnt/w/sub", "/mnt/w"}) || b.Exists(wekaConfig[0]) ||
+		b.Exists("/tmp/stays") {
 		t.Errorf("output %+v", out)
 	}
 	if got := b.Read("/etc/fstab"); got != "# table\n/dev/vda / ext4 defaults 0 1\n" {

@@ -50,7 +50,9 @@ func (h deprovision) Apply(ctx context.Context, t *task.Task) (any, error) {
 }
 
 // removeAccount removes one account. A drain calls it for every account.
-func (h host) removeAccount(ctx context.Context, t *task.Task, s standing, keepHome bool) (agentwire.DeprovisionUserOutput, error) {
+func (h host) removeAccount(ctx context.Context, t *task.Task, s standing, keepHome bool) (
+	agentwire.DeprovisionUserOutput, error,
+) {
 	a, exists := s.mark, s.exists
 	out := agentwire.DeprovisionUserOutput{Username: a.Username, Existed: exists}
 	if a.Ready {
@@ -97,7 +99,8 @@ func (h host) lock(ctx context.Context, a account, exists bool) error {
 	}
 	args := []string{"--lock", "--expiredate", "1", "--shell", "/usr/sbin/nologin", a.Username}
 	if _, err := h.Host.Do(ctx, hostexec.Command{Program: "usermod", Args: args}); err != nil {
-		return task.Fail("account_not_locked", "account "+a.Username+" could not be locked", "look at the message of usermod", err)
+		return task.Fail("account_not_locked", "account "+a.Username+" could not be locked", "look at the message of usermod",
+			err)
 	}
 	// Lingering services and sessions of the login manager; there may be none.
 	for _, verb := range []string{"disable-linger", "terminate-user"} {
@@ -111,7 +114,10 @@ func (h host) lock(ctx context.Context, a account, exists bool) error {
 
 // removeLeftovers removes what outlives the processes of a user.
 func (h host) removeLeftovers(ctx context.Context, a account) error {
-	for _, path := range []string{"/var/spool/cron/crontabs/", "/var/spool/cron/", "/var/mail/", "/var/lib/systemd/linger/"} {
+	for _, path := range []string{
+		"/var/spool/cron/crontabs/", "/var/spool/cron/", "/var/mail/",
+		"/var/lib/systemd/linger/",
+	} {
 		place := h.Host.Path(path + a.Username)
 		if info, err := os.Lstat(place); err != nil || info.IsDir() {
 			continue
@@ -163,8 +169,12 @@ func (h host) removeIPC(ctx context.Context, of func(inspect.IPC) bool) error {
 		if !of(o) {
 			continue
 		}
-		if _, err := h.Host.Do(ctx, hostexec.Command{Program: "ipcrm", Args: []string{flag[o.Kind], strconv.Itoa(o.ID)}}); err != nil {
-			return task.Fail("ipc_remains", fmt.Sprintf("%s %d of uid %d could not be removed", o.Kind, o.ID, o.UID), "remove it with ipcrm", err)
+		if _, err := h.Host.Do(ctx, hostexec.Command{
+			Program: "ipcrm",
+			Args:    []string{flag[o.Kind], strconv.Itoa(o.ID)},
+		}); err != nil {
+			return task.Fail("ipc_remains", fmt.Sprintf("%s %d of uid %d could not be removed", o.Kind, o.ID, o.UID),
+				"remove it with ipcrm", err)
 		}
 	}
 	return nil
@@ -202,14 +212,16 @@ func (h host) deleteAccount(ctx context.Context, a account, exists bool) error {
 	if exists {
 		// The home is removed afterwards, with more care than userdel takes.
 		if _, err := h.Host.Do(ctx, hostexec.Command{Program: "userdel", Args: []string{a.Username}}); err != nil {
-			return task.Fail("account_not_removed", "account "+a.Username+" could not be removed", "look at the message of userdel", err)
+			return task.Fail("account_not_removed", "account "+a.Username+" could not be removed",
+				"look at the message of userdel", err)
 		}
 	}
 	if gid, ok := h.machine.Group(a.Username); !ok || gid != a.GID {
 		return nil
 	}
 	if _, err := h.Host.Do(ctx, hostexec.Command{Program: "groupdel", Args: []string{a.Username}}); err != nil {
-		return task.Fail("account_not_removed", "the group of "+a.Username+" could not be removed", "look at the message of groupdel", err)
+		return task.Fail("account_not_removed", "the group of "+a.Username+" could not be removed",
+			"look at the message of groupdel", err)
 	}
 	return nil
 }
@@ -218,7 +230,8 @@ func (h host) deleteAccount(ctx context.Context, a account, exists bool) error {
 // cannot read it.
 func (h host) dropHome(ctx context.Context, a account, keep bool) (removed bool, err error) {
 	if a.Home != homeOf(a.Username) {
-		return false, task.Fail("home_unsafe", fmt.Sprintf("the home of %s is %q, which is not removed", a.Username, a.Home), "remove it by hand", nil)
+		return false, task.Fail("home_unsafe", fmt.Sprintf("the home of %s is %q, which is not removed", a.Username, a.Home),
+			"remove it by hand", nil)
 	}
 	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(a.Home)))
 	if err != nil {
@@ -234,7 +247,8 @@ func (h host) dropHome(ctx context.Context, a account, keep bool) (removed bool,
 			return false, fmt.Errorf("open home of %s: %w", a.Username, err)
 		}
 		defer home.Close()
-		if err := errors.Join(h.chown(func(u, g int) error { return home.Chown(".", u, g) }, 0, 0), home.Chmod(".", 0o700)); err != nil {
+		if err := errors.Join(h.chown(func(u, g int) error { return home.Chown(".", u, g) }, 0, 0),
+			home.Chmod(".", 0o700)); err != nil {
 			return false, fmt.Errorf("close home of %s: %w", a.Username, err)
 		}
 		return false, nil
@@ -244,7 +258,8 @@ func (h host) dropHome(ctx context.Context, a account, keep bool) (removed bool,
 		return false, fmt.Errorf("remove home of %s: %w", a.Username, err)
 	}
 	if len(residue) > 0 {
-		return false, task.Fail("home_remains", "the home of "+a.Username+" could not be emptied: "+strings.Join(residue, "; "),
+		return false, task.Fail("home_remains", "the home of "+a.Username+" could not be emptied: "+
+			strings.Join(residue, "; "),
 			"unmount or remove what is named, then try again", nil)
 	}
 	return true, nil
@@ -260,7 +275,8 @@ func (h host) verifyGone(a account) error {
 		return err
 	}
 	if exists || len(left) > 0 {
-		return task.Fail("account_remains", fmt.Sprintf("account %s is still there: %t; processes of it: %d", a.Username, exists, len(left)),
+		return task.Fail("account_remains", fmt.Sprintf("account %s is still there: %t; processes of it: %d", a.Username,
+			exists, len(left)),
 			"look at who makes it anew", nil)
 	}
 	return nil

@@ -39,7 +39,10 @@ func TestDeprovision(t *testing.T) {
 			if again := j.apply().(agentwire.DeprovisionUserOutput); again.Existed {
 				t.Errorf("the second time: %+v", again)
 			}
-			for _, path := range []string{"/home/alice", "/etc/sudoers.d/gpuaas-alice", "/var/spool/cron/crontabs/alice", "/var/mail/alice", "/var/lib/gpuaas/users/alice.json"} {
+			for _, path := range []string{
+				"/home/alice", "/etc/sudoers.d/gpuaas-alice", "/var/spool/cron/crontabs/alice",
+				"/var/mail/alice", "/var/lib/gpuaas/users/alice.json",
+			} {
 				if b.Exists(path) {
 					t.Errorf("%s remains", path)
 				}
@@ -49,7 +52,8 @@ func TestDeprovision(t *testing.T) {
 			}
 			calls := b.Calls()[2:]
 			want := []string{
-				"usermod --lock --expiredate 1 --shell /usr/sbin/nologin alice", "loginctl disable-linger alice", "loginctl terminate-user alice",
+				"usermod --lock --expiredate 1 --shell /usr/sbin/nologin alice", "loginctl disable-linger alice",
+				"loginctl terminate-user alice",
 				"ipcrm --shmem-id 42", "userdel alice", "groupdel alice",
 			}
 			if !slices.Equal(calls, want) {
@@ -68,7 +72,8 @@ func TestDeprovisionKeepsAHomeClosed(t *testing.T) {
 		t.Errorf("output %+v", out)
 	}
 	info, err := os.Stat(b.Path("/home/alice"))
-	if err != nil || info.Mode().Perm() != 0o700 || os.Geteuid() == 0 && stat(info).Uid != 0 || b.Read("/home/alice/data") != "x" {
+	if err != nil || info.Mode().Perm() != 0o700 || os.Geteuid() == 0 && stat(info).Uid != 0 ||
+		b.Read("/home/alice/data") != "x" {
 		t.Errorf("home %v, %v", info, err)
 	}
 }
@@ -78,8 +83,12 @@ func TestDeprovisionRefuses(t *testing.T) {
 		params agentwire.DeprovisionUserParams
 		code   string
 	}{
-		"an account of the site":      {agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "admin"}, "account_foreign"},
-		"an account of somebody else": {agentwire.DeprovisionUserParams{AllocationID: strings.Replace(allocation, "1", "2", 1), Username: "alice"}, "account_of_another_allocation"},
+		"an account of the site": {
+			agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "admin"},
+			"account_foreign",
+		},
+		"an account of somebody else": {agentwire.DeprovisionUserParams{AllocationID: strings.Replace(allocation, "1", "2",
+			1), Username: "alice"}, "account_of_another_allocation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := provisioned(t)
@@ -96,7 +105,10 @@ func TestDeprovisionRefuses(t *testing.T) {
 }
 
 func TestDeprovisionAfterAFailure(t *testing.T) {
-	for program, code := range map[string]string{"usermod": "account_not_locked", "userdel": "account_not_removed", "groupdel": "account_not_removed", "ipcrm": "ipc_remains"} {
+	for program, code := range map[string]string{
+		"usermod": "account_not_locked", "userdel": "account_not_removed",
+		"groupdel": "account_not_removed", "ipcrm": "ipc_remains",
+	} {
 		t.Run(program, func(t *testing.T) {
 			b := provisioned(t)
 			b.Write("/proc/sysvipc/sem", "key semid uid cuid\n0 7 20001 20001\n")
@@ -177,7 +189,8 @@ func TestProcessesOfAUserAreEnded(t *testing.T) {
 
 func startSleeper(t *testing.T, uid uint32) *os.Process {
 	t.Helper()
-	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"}, &os.ProcAttr{Dir: "/", Sys: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}})
+	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "600"},
+		&os.ProcAttr{Dir: "/", Sys: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}})
 	if err != nil {
 		t.Fatal(err)
 	}

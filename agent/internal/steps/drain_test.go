@@ -33,7 +33,8 @@ func TestDrain(t *testing.T) {
 	}
 	b.Heal("userdel")
 	revoke.cancelIn("userdel")
-	if out = revoke.apply().(agentwire.DrainOutput); !slices.Equal(out.UsersRevoked, []string{"alice"}) || len(out.UsersLeft) != 0 {
+	if out = revoke.apply().(agentwire.DrainOutput); !slices.Equal(out.UsersRevoked, []string{"alice"}) ||
+		len(out.UsersLeft) != 0 {
 		t.Errorf("output %+v", out)
 	}
 	revoke.mustCheck(true)

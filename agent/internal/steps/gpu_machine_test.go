@@ -37,7 +37,8 @@ func onThisMachine(t *testing.T) *bench {
 		}
 	}
 	b.deps = Deps{
-		Host: host, GPU: gpu.Helper{Path: installedHelper, Runner: host}, Terminals: b.terminals, Updates: update.New(b.Host(), "1.0", time.Now),
+		Host: host, GPU: gpu.Helper{Path: installedHelper, Runner: host}, Terminals: b.terminals,
+		Updates:  update.New(b.Host(), "1.0", time.Now),
 		LastPoll: time.Now, Clock: time.Now,
 	}
 	return b

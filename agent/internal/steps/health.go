@@ -123,7 +123,10 @@ func (h healthProbe) clock(context.Context) []agentwire.HealthCheck {
 }
 
 func (h healthProbe) units(ctx context.Context) []agentwire.HealthCheck {
-	out, err := h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: []string{"list-units", "--failed", "--no-legend", "--plain", "--no-pager"}, Timeout: 20 * time.Second})
+	out, err := h.Host.Do(ctx, hostexec.Command{
+		Program: "systemctl",
+		Args:    []string{"list-units", "--failed", "--no-legend", "--plain", "--no-pager"}, Timeout: 20 * time.Second,
+	})
 	if errors.Is(err, hostexec.ErrNoProgram) {
 		return check("units", notApplicable, "this machine has no systemd")
 	}
@@ -154,7 +157,8 @@ func (h healthProbe) namespace(context.Context) []agentwire.HealthCheck {
 	case errOwn != nil || errMachine != nil:
 		return check("mount_namespace", notApplicable, "the kernel does not say")
 	case own != machine:
-		return check("mount_namespace", warning, "the agent has mounts of its own: its unit must not use PrivateTmp, ProtectSystem and the like")
+		return check("mount_namespace", warning,
+			"the agent has mounts of its own: its unit must not use PrivateTmp, ProtectSystem and the like")
 	}
 	return check("mount_namespace", ok, "that of the machine")
 }
@@ -173,7 +177,8 @@ func (h healthProbe) gpus(ctx context.Context) []agentwire.HealthCheck {
 		case g.ECC == nil:
 			checks = append(checks, check("gpu "+g.UUID, ok, "%s; no error counters", g.Name)...)
 		case g.ECC.Uncorrected > 0:
-			checks = append(checks, check("gpu "+g.UUID, failed, "%s; %d uncorrected memory errors", g.Name, g.ECC.Uncorrected)...)
+			checks = append(checks, check("gpu "+g.UUID, failed, "%s; %d uncorrected memory errors", g.Name,
+				g.ECC.Uncorrected)...)
 		default:
 			checks = append(checks, check("gpu "+g.UUID, ok, "%s; %d corrected memory errors", g.Name, g.ECC.Corrected)...)
 		}

@@ -36,9 +36,18 @@ func TestHealth(t *testing.T) {
 		status  string
 		healthy bool
 	}{
-		"memory":         {func(b *bench) { b.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\n") }, "memory", "ok", true},
-		"memory scarce":  {func(b *bench) { b.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 50 kB\n") }, "memory", "warning", true},
-		"memory out":     {func(b *bench) { b.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 5 kB\n") }, "memory", "failed", false},
+		"memory": {
+			func(b *bench) { b.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 900 kB\n") }, "memory",
+			"ok", true,
+		},
+		"memory scarce": {
+			func(b *bench) { b.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 50 kB\n") }, "memory",
+			"warning", true,
+		},
+		"memory out": {
+			func(b *bench) { b.Write("/proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 5 kB\n") }, "memory",
+			"failed", false,
+		},
 		"memory unknown": {func(*bench) {}, "memory", "not_applicable", true},
 		"load":           {func(b *bench) { b.Write("/proc/loadavg", "9.0 0.5 0.1 1/100 1\n") }, "load", "ok", true},
 		"load high":      {func(b *bench) { b.Write("/proc/loadavg", "9.0 50 0.1 1/100 1\n") }, "load", "warning", true},
@@ -49,20 +58,32 @@ func TestHealth(t *testing.T) {
 			b.Install("/usr/bin/systemctl")
 			b.Say("systemctl", "ssh.service loaded failed failed x\n")
 		}, "units", "warning", true},
-		"systemd away":  {func(b *bench) { b.Install("/usr/bin/systemctl"); b.Fail("systemctl") }, "units", "not_applicable", true},
-		"no GPU":        {func(*bench) {}, "gpu", "not_applicable", true},
-		"GPU":           {ecc(0), "gpu GPU-1", "ok", true},
-		"GPU errors":    {ecc(2), "gpu GPU-1", "failed", false},
-		"GPU lost":      {func(b *bench) { b.gpu.report = gpu.Report{Vendor: gpu.AMD, Unreachable: []string{"x"}} }, "gpu x", "failed", false},
+		"systemd away": {
+			func(b *bench) { b.Install("/usr/bin/systemctl"); b.Fail("systemctl") }, "units", "not_applicable",
+			true,
+		},
+		"no GPU":     {func(*bench) {}, "gpu", "not_applicable", true},
+		"GPU":        {ecc(0), "gpu GPU-1", "ok", true},
+		"GPU errors": {ecc(2), "gpu GPU-1", "failed", false},
+		"GPU lost": {
+			func(b *bench) { b.gpu.report = gpu.Report{Vendor: gpu.AMD, Unreachable: []string{"x"}} }, "gpu x",
+			"failed", false,
+		},
 		"helper broken": {func(b *bench) { b.gpu.inspectErr = errors.New("crashed") }, "gpu", "failed", false},
 		"no kernel log": {func(*bench) {}, "gpu_xid", "not_applicable", true},
 		"kernel log":    {func(b *bench) { b.Write("/dev/kmsg", "6,1,0,-;all is well\n") }, "gpu_xid", "ok", true},
 		"Xid": {func(b *bench) {
 			b.Write("/dev/kmsg", "6,1,0,-;NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.\n")
 		}, "gpu_xid", "warning", true},
-		"contact":    {func(*bench) {}, "contact", "ok", true},
-		"no contact": {func(b *bench) { b.deps.LastPoll = func() time.Time { return time.Time{} } }, "contact", "warning", true},
-		"long ago":   {func(b *bench) { b.deps.LastPoll = func() time.Time { return b.now.Add(-time.Hour) } }, "contact", "warning", true},
+		"contact": {func(*bench) {}, "contact", "ok", true},
+		"no contact": {
+			func(b *bench) { b.deps.LastPoll = func() time.Time { return time.Time{} } }, "contact", "warning",
+			true,
+		},
+		"long ago": {
+			func(b *bench) { b.deps.LastPoll = func() time.Time { return b.now.Add(-time.Hour) } }, "contact",
+			"warning", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -33,7 +33,10 @@ const (
 // versions may be missing.
 var syncUnits = []string{syncTimer, "maas-agent.service"}
 
-var unitFolders = []string{"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/"}
+var unitFolders = []string{
+	"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/",
+	"/lib/systemd/system/",
+}
 
 // Check implements task.Handler. The stored token cannot be compared with one
 // that was not requested yet, so only the task's own work counts as done.
@@ -46,7 +49,10 @@ func (h hwSync) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: strings.Fields(done), Pinned: p.RunScripts != ""}, true, nil
+	return agentwire.HWSyncOutput{
+		CredentialsWritten: true, UnitsRestarted: strings.Fields(done),
+		Pinned: p.RunScripts != "",
+	}, true, nil
 }
 
 // Apply implements task.Handler.
@@ -66,7 +72,10 @@ func (h hwSync) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err := step(t, "pin", func() (string, error) { return "", h.pin(p) }); err != nil {
 		return nil, err
 	}
-	if err := step(t, "units", func() (string, error) { return strings.Join(units, " "), h.restart(ctx, p, units) }); err != nil {
+	if err := step(t, "units", func() (string, error) {
+		return strings.Join(units, " "),
+			h.restart(ctx, p, units)
+	}); err != nil {
 		return nil, err
 	}
 	if err := t.Reporter.Checkpoint(reseeded, strings.Join(units, " ")); err != nil {
@@ -91,16 +100,19 @@ func (h hwSync) installed() []string {
 func (h hwSync) writeCredentials(ctx context.Context, t *task.Task, p *agentwire.HWSyncParams) error {
 	token, err := t.Credentials.Mint(ctx, agentwire.CredentialMAASMachineToken, map[string]string{"system_id": p.SystemID})
 	if err != nil {
-		return task.Fail("machine_token_unavailable", "MAAS gave no token for machine "+p.SystemID, "look at the site of this node", err)
+		return task.Fail("machine_token_unavailable", "MAAS gave no token for machine "+p.SystemID,
+			"look at the site of this node", err)
 	}
 	defer clear(token.Values)
 	var text strings.Builder
 	text.WriteString("reporting:\n  maas:\n")
-	fmt.Fprintf(&text, "    endpoint: %s\n", strconv.Quote(strings.TrimRight(p.MAASURL, "/")+"/metadata/status/"+p.SystemID))
+	fmt.Fprintf(&text, "    endpoint: %s\n",
+		strconv.Quote(strings.TrimRight(p.MAASURL, "/")+"/metadata/status/"+p.SystemID))
 	for _, key := range []string{"consumer_key", "token_key", "token_secret"} {
 		value := token.Values[key]
 		if value == "" || !plain(value) {
-			return task.Fail("machine_token_unusable", "the machine token has no usable "+key, "look at the site of this node", nil)
+			return task.Fail("machine_token_unusable", "the machine token has no usable "+key, "look at the site of this node",
+				nil)
 		}
 		fmt.Fprintf(&text, "    %s: %s\n", key, strconv.Quote(value))
 	}
@@ -150,7 +162,8 @@ func (h hwSync) there(path string) (bool, error) {
 func (h hwSync) lookAtPin(maasURL string) error {
 	base := strings.TrimRight(maasURL, "/")
 	if !plain(base) || strings.ContainsAny(base, " %\"'\\$;#?") {
-		return task.Fail("maas_url_unusable", "the address of MAAS cannot stand in a unit of systemd", "correct the address of the site", nil)
+		return task.Fail("maas_url_unusable", "the address of MAAS cannot stand in a unit of systemd",
+			"correct the address of the site", nil)
 	}
 	settings := "[Service]\nExecStartPre=\n" +
 		"ExecStartPre=/usr/bin/curl -fsSL --retry 3 -o " + syncProgram + ".new " + base + "/maas-run-scripts\n" +
@@ -186,7 +199,8 @@ func (h hwSync) restart(ctx context.Context, p *agentwire.HWSyncParams, units []
 			return task.Fail("systemd_missing", "this machine has no systemctl", "hardware sync needs systemd", err)
 		}
 		if err != nil {
-			return task.Fail("hw_sync_not_started", "systemctl "+strings.Join(args, " ")+" failed", "look at the unit with systemctl status", err)
+			return task.Fail("hw_sync_not_started", "systemctl "+strings.Join(args, " ")+" failed",
+				"look at the unit with systemctl status", err)
 		}
 	}
 	return nil

@@ -28,11 +28,13 @@ func TestHardwareSync(t *testing.T) {
 	b.Heal("systemctl")
 	j.cancelIn("systemctl")
 	j.mustCheck(false)
-	if out := j.apply().(agentwire.HWSyncOutput); !out.CredentialsWritten || !slices.Equal(out.UnitsRestarted, []string{"maas_hardware_sync.timer"}) {
+	if out := j.apply().(agentwire.HWSyncOutput); !out.CredentialsWritten ||
+		!slices.Equal(out.UnitsRestarted, []string{"maas_hardware_sync.timer"}) {
 		t.Errorf("output %+v", out)
 	}
 	j.mustCheck(true)
-	want := "reporting:\n  maas:\n    endpoint: \"http://maas.example:5240/MAAS/metadata/status/abc123\"\n    consumer_key: \"ck\"\n    token_key: \"tk\"\n    token_secret: \"ts\"\n"
+	want := "reporting:\n  maas:\n    endpoint: \"http://maas.example:5240/MAAS/metadata/status/abc123\"\n    " +
+		"consumer_key: \"ck\"\n    token_key: \"tk\"\n    token_secret: \"ts\"\n"
 	if got := b.Read("/etc/maas/maas-machine-creds.yml"); got != want {
 		t.Errorf("credentials\n%s", got)
 	}
@@ -40,7 +42,11 @@ func TestHardwareSync(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	calls := b.Calls()
-	if got := calls[len(calls)-3:]; !slices.Equal(got, []string{"systemctl daemon-reload", "systemctl enable maas_hardware_sync.timer", "systemctl restart maas_hardware_sync.timer"}) {
+	if got := calls[len(calls)-3:]; !slices.Equal(got,
+		[]string{
+			"systemctl daemon-reload", "systemctl enable maas_hardware_sync.timer",
+			"systemctl restart maas_hardware_sync.timer",
+		}) {
 		t.Errorf("calls %q", got)
 	}
 	for _, line := range append(calls, j.steps.lines...) {
@@ -61,7 +67,10 @@ func TestThePinOfHardwareSyncIsRenewed(t *testing.T) {
 	b.Write(pin, "another\n")
 	digest := strings.Repeat("ab", 32)
 	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
-	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m", RunScripts: digest}
+	p := agentwire.HWSyncParams{
+		MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m",
+		RunScripts: digest,
+	}
 	b.job(agentwire.TypeHWSyncReseed, p).apply()
 	if got := b.Read(pin); got != digest+"  /usr/bin/maas-run-scripts.new\n" {
 		t.Errorf("pin %q", got)
@@ -80,7 +89,8 @@ func TestAttackAMachineOfBeforeRunsWhatPlainHTTPBrings(t *testing.T) {
 	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
 	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
 	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"}
-	if out := b.job(agentwire.TypeHWSyncReseed, p).apply().(agentwire.HWSyncOutput); out.Pinned || b.Exists(pin) || b.Exists(looks) {
+	if out := b.job(agentwire.TypeHWSyncReseed, p).apply().(agentwire.HWSyncOutput); out.Pinned || b.Exists(pin) ||
+		b.Exists(looks) {
 		t.Errorf("without a digest: %+v", out)
 	}
 	for _, digest := range []string{strings.Repeat("ab", 32), strings.Repeat("cd", 32)} {
@@ -93,8 +103,10 @@ func TestAttackAMachineOfBeforeRunsWhatPlainHTTPBrings(t *testing.T) {
 			t.Errorf("pin %q", got)
 		}
 		unit := b.Read(looks)
-		reset, check, run := strings.Index(unit, "ExecStartPre=\n"), strings.Index(unit, "sha256sum --check --strict --quiet "+pin), strings.Index(unit, "\nExecStart=\n")
-		if reset < 0 || check < reset || run < check || !strings.Contains(unit, " http://maas.example:5240/MAAS/maas-run-scripts\n") {
+		reset, check, run := strings.Index(unit, "ExecStartPre=\n"),
+			strings.Index(unit, "sha256sum --check --strict --quiet "+pin), strings.Index(unit, "\nExecStart=\n")
+		if reset < 0 || check < reset || run < check ||
+			!strings.Contains(unit, " http://maas.example:5240/MAAS/maas-run-scripts\n") {
 			t.Errorf("the program is run unchecked:\n%s", unit)
 		}
 		entries, err := j.handler.(task.Amender).Amends(t.Context(), j.task)
@@ -117,7 +129,10 @@ func TestAttackAStolenListenerKeyChoosesNoProgramOfRoot(t *testing.T) {
 	b := newBench(t)
 	b.Install("/usr/bin/systemctl")
 	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
-	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts", "run_scripts_sha256": forged}
+	b.minted.Values = map[string]string{
+		"consumer_key": "ck", "token_key": "tk", "token_secret": "ts",
+		"run_scripts_sha256": forged,
+	}
 	for _, p := range []agentwire.HWSyncParams{
 		{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"},
 		{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m", RunScripts: signed},

@@ -86,7 +86,9 @@ func (h host) fresh(p *agentwire.ProvisionUserParams) error {
 		}
 		for name, id := range map[string]int{"uid": p.UID, "gid": p.GID} {
 			if id == g.UID || id == g.GID {
-				return task.Fail("id_used_before", fmt.Sprintf("%s %d was given to %s of allocation %s on this installation, and would inherit what is left of it", name, id, g.Username, g.AllocationID),
+				return task.Fail("id_used_before", fmt.Sprintf(
+					"%s %d was given to %s of allocation %s on this installation, and would inherit what is left of it", name, id,
+					g.Username, g.AllocationID),
 					fmt.Sprintf("choose ids that nobody had here, such as %d, or reimage the node", highest+1), nil)
 			}
 		}

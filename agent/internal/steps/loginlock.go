@@ -41,7 +41,8 @@ func (h loginLock) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if err != nil || len(others) > 0 || len(found.open) > 0 {
 		return nil, false, err
 	}
-	return agentwire.LoginLockOutput{Username: p.Username, Existed: found.exists, Searched: true, Closed: []string{}}, true, nil
+	return agentwire.LoginLockOutput{Username: p.Username, Existed: found.exists, Searched: true, Closed: []string{}},
+		true, nil
 }
 
 // Apply implements task.Handler.
@@ -54,7 +55,10 @@ func (h loginLock) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := agentwire.LoginLockOutput{Username: p.Username, Existed: found.exists, Searched: true, Closed: append([]string{}, found.open...)}
+	out := agentwire.LoginLockOutput{
+		Username: p.Username, Existed: found.exists, Searched: true,
+		Closed: append([]string{}, found.open...),
+	}
 	for _, o := range others {
 		out.Others = append(out.Others, o.name)
 		for _, way := range o.open {
@@ -177,9 +181,11 @@ func (h loginLock) account(name string) (a inspect.Account, exists bool, err err
 	case err != nil:
 		return a, false, err
 	case tenant:
-		return a, false, task.Fail("account_of_another_allocation", "account "+name+" belongs to an allocation", "deprovision it for that allocation", nil)
+		return a, false, task.Fail("account_of_another_allocation", "account "+name+" belongs to an allocation",
+			"deprovision it for that allocation", nil)
 	case exists && a.UID < firstSystemless:
-		return a, false, task.Fail("account_foreign", fmt.Sprintf("account %s has uid %d and belongs to the system", name, a.UID),
+		return a, false, task.Fail("account_foreign",
+			fmt.Sprintf("account %s has uid %d and belongs to the system", name, a.UID),
 			"correct the deploy user of the site", nil)
 	}
 	return a, exists, nil
@@ -310,7 +316,8 @@ func (h loginLock) verifyClosed(name string) error {
 		return err
 	}
 	if len(l.open) > 0 {
-		return task.Fail("login_still_open", "account "+name+" still lets somebody in: "+strings.Join(l.open, ", "), "look at who makes it anew", nil)
+		return task.Fail("login_still_open", "account "+name+" still lets somebody in: "+strings.Join(l.open, ", "),
+			"look at who makes it anew", nil)
 	}
 	return nil
 }

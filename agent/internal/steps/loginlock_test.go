@@ -16,8 +16,10 @@ func setUp(t *testing.T) *bench {
 	b := newBench(t)
 	b.InstallAccounts()
 	b.Install("/usr/bin/systemctl")
-	b.Write("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nmail:x:8:8::/var/mail:/bin/sh\ndeploy:x:1000:1000::/home/deploy:/bin/bash\n")
-	b.Write("/etc/shadow", "root:*:19000:0:99999:7:::\nmail:*:19000:0:99999:7:::\ndeploy:$6$salt$hash:19000:0:99999:7:::\n")
+	b.Write("/etc/passwd",
+		"root:x:0:0:root:/root:/bin/sh\nmail:x:8:8::/var/mail:/bin/sh\ndeploy:x:1000:1000::/home/deploy:/bin/bash\n")
+	b.Write("/etc/shadow",
+		"root:*:19000:0:99999:7:::\nmail:*:19000:0:99999:7:::\ndeploy:$6$salt$hash:19000:0:99999:7:::\n")
 	b.Write("/home/deploy/.ssh/authorized_keys", "ssh-ed25519 AAAA deploy\n")
 	b.Write("/srv/victim/.ssh/authorized_keys", "ssh-ed25519 AAAA root\n")
 	b.Write("/etc/sudoers.d/gpuaas-deploy", "deploy ALL=(ALL) NOPASSWD:ALL\n")
@@ -32,11 +34,17 @@ func TestAttackTheDeployLoginIsUsedAfterEnrolment(t *testing.T) {
 	j := b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "deploy"})
 	j.mustCheck(false)
 	out := j.apply().(agentwire.LoginLockOutput)
-	want := []string{"/etc/sudoers.d/gpuaas-deploy", "/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf", "account", ".ssh/authorized_keys"}
+	want := []string{
+		"/etc/sudoers.d/gpuaas-deploy", "/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf", "account",
+		".ssh/authorized_keys",
+	}
 	if !out.Existed || !slices.Equal(out.Closed, want) {
 		t.Errorf("output %+v", out)
 	}
-	for _, path := range []string{"/home/deploy/.ssh/authorized_keys", "/etc/sudoers.d/gpuaas-deploy", "/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf"} {
+	for _, path := range []string{
+		"/home/deploy/.ssh/authorized_keys", "/etc/sudoers.d/gpuaas-deploy",
+		"/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf",
+	} {
 		if b.Exists(path) {
 			t.Errorf("%s remains", path)
 		}
@@ -82,19 +90,22 @@ func TestAttackARenamedDeployUserLeavesTheOldAccountOpen(t *testing.T) {
 	b := setUp(t)
 	b.Write("/etc/sudoers.d/gpuaas-mail", "mail ALL=(ALL) NOPASSWD:ALL\n")
 	b.Write("/etc/sudoers.d/gpuaas-alice", "alice ALL=(ALL) NOPASSWD:ALL\n")
-	b.Write("/var/lib/gpuaas/users/alice.json", `{"allocation_id":"a","username":"alice","uid":2000,"gid":2000,"home":"/home/alice","ready":true}`)
+	b.Write("/var/lib/gpuaas/users/alice.json",
+		`{"allocation_id":"a","username":"alice","uid":2000,"gid":2000,"home":"/home/alice","ready":true}`)
 	j := b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "renamed"})
 	j.mustCheck(false)
 	out := j.apply().(agentwire.LoginLockOutput)
-	if out.Existed || !out.Searched || !slices.Equal(out.Others, []string{"deploy"}) || !slices.Contains(out.Closed, "deploy: account") {
+	if out.Existed || !out.Searched || !slices.Equal(out.Others, []string{"deploy"}) ||
+		!slices.Contains(out.Closed, "deploy: account") {
 		t.Errorf("output %+v", out)
 	}
 	if got := b.Read("/etc/shadow"); !strings.Contains(got, "deploy:!$6$salt$hash:19000:0:99999:7::1:") {
 		t.Errorf("passwords\n%s", got)
 	}
 	for path, remains := range map[string]bool{
-		"/home/deploy/.ssh/authorized_keys": false, "/etc/sudoers.d/gpuaas-deploy": false, "/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf": false,
-		"/etc/sudoers.d/gpuaas-mail": true, "/etc/sudoers.d/gpuaas-alice": true,
+		"/home/deploy/.ssh/authorized_keys": false, "/etc/sudoers.d/gpuaas-deploy": false,
+		"/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf": false,
+		"/etc/sudoers.d/gpuaas-mail":                   true, "/etc/sudoers.d/gpuaas-alice": true,
 	} {
 		if b.Exists(path) != remains {
 			t.Errorf("%s remains: %v", path, !remains)
@@ -108,7 +119,8 @@ func TestALoginOfAnAllocationIsNotLocked(t *testing.T) {
 	b := provisioned(t)
 	b.Write("/etc/shadow", "alice:*:19000:0:99999:7:::\n")
 	b.job(agentwire.TypeProvisionUser, alice()).apply()
-	b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "alice"}).applyFails("account_of_another_allocation")
+	b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "alice"}).applyFails(
+		"account_of_another_allocation")
 }
 
 // Links that somebody left for root are removed and not followed.

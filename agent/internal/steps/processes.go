@@ -44,7 +44,8 @@ func (h host) endProcesses(ctx context.Context, uid int) (ended int, err error) 
 		}
 		select {
 		case <-ctx.Done():
-			return len(seen), task.Fail("processes_remain", fmt.Sprintf("%d processes of uid %d do not end, the first is %d (%s)", len(left), uid, left[0].PID, left[0].Name),
+			return len(seen), task.Fail("processes_remain",
+				fmt.Sprintf("%d processes of uid %d do not end, the first is %d (%s)", len(left), uid, left[0].PID, left[0].Name),
 				"they wait for a device or a file system: find out which, or restart the machine", ctx.Err())
 		case <-tick.C:
 		}

@@ -62,7 +62,10 @@ func (h provision) Apply(ctx context.Context, t *task.Task) (any, error) {
 	}
 	mark := s.mark
 	if !s.marked {
-		mark = account{AllocationID: p.AllocationID, Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username), CreatedAt: h.Clock()}
+		mark = account{
+			AllocationID: p.AllocationID, Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username),
+			CreatedAt: h.Clock(),
+		}
 		if err := h.mark(mark); err != nil {
 			return nil, err
 		}
@@ -88,16 +91,21 @@ func (h provision) Apply(ctx context.Context, t *task.Task) (any, error) {
 }
 
 func output(p *agentwire.ProvisionUserParams, created bool) agentwire.ProvisionUserOutput {
-	return agentwire.ProvisionUserOutput{Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username), Created: created}
+	return agentwire.ProvisionUserOutput{
+		Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username),
+		Created: created,
+	}
 }
 
 // admit says why an account cannot be made here and now.
 func (h provision) admit(p *agentwire.ProvisionUserParams, s standing) error {
 	if h.draining() {
-		return task.Fail("node_draining", "the node is being drained and takes no new users", "lift the drain, or choose another node", nil)
+		return task.Fail("node_draining", "the node is being drained and takes no new users",
+			"lift the drain, or choose another node", nil)
 	}
 	if s.marked && (s.mark.UID != p.UID || s.mark.GID != p.GID) {
-		return task.Fail("account_changed", fmt.Sprintf("account %s was made with uid %d and gid %d", p.Username, s.mark.UID, s.mark.GID),
+		return task.Fail("account_changed", fmt.Sprintf("account %s was made with uid %d and gid %d", p.Username, s.mark.UID,
+			s.mark.GID),
 			"deprovision it before it gets other ids", nil)
 	}
 	accounts, err := h.machine.Accounts()
@@ -106,7 +114,8 @@ func (h provision) admit(p *agentwire.ProvisionUserParams, s standing) error {
 	}
 	for _, a := range accounts {
 		if a.UID == p.UID && a.Name != p.Username {
-			return task.Fail("uid_in_use", fmt.Sprintf("uid %d belongs to account %s", p.UID, a.Name), "choose another uid, or remove that account", nil)
+			return task.Fail("uid_in_use", fmt.Sprintf("uid %d belongs to account %s", p.UID, a.Name),
+				"choose another uid, or remove that account", nil)
 		}
 	}
 	return h.fresh(p)
@@ -114,8 +123,12 @@ func (h provision) admit(p *agentwire.ProvisionUserParams, s standing) error {
 
 func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams, exists bool) error {
 	if _, ok := h.machine.GroupOf(p.GID); !ok {
-		if _, err := h.Host.Do(ctx, hostexec.Command{Program: "groupadd", Args: []string{"--gid", strconv.Itoa(p.GID), p.Username}}); err != nil {
-			return task.Fail("account_not_created", "the group of "+p.Username+" could not be made", "look at the message of groupadd", err)
+		if _, err := h.Host.Do(ctx, hostexec.Command{
+			Program: "groupadd",
+			Args:    []string{"--gid", strconv.Itoa(p.GID), p.Username},
+		}); err != nil {
+			return task.Fail("account_not_created", "the group of "+p.Username+" could not be made",
+				"look at the message of groupadd", err)
 		}
 	}
 	if exists {
@@ -128,7 +141,8 @@ func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams,
 		"--shell", "/bin/bash", "--password", "*", "--comment", "allocation " + p.AllocationID, p.Username,
 	}
 	if _, err := h.Host.Do(ctx, hostexec.Command{Program: "useradd", Args: args}); err != nil {
-		return task.Fail("account_not_created", "account "+p.Username+" could not be made", "look at the message of useradd", err)
+		return task.Fail("account_not_created", "account "+p.Username+" could not be made", "look at the message of useradd",
+			err)
 	}
 	return h.ownHome(p)
 }
@@ -161,7 +175,8 @@ func (h provision) ownHome(p *agentwire.ProvisionUserParams) error {
 	}
 	home, err := openChild(homes, p.Username)
 	if err != nil {
-		return task.Fail("home_unsafe", "the home of "+p.Username+" is not a folder of its own", "remove it and try again", err)
+		return task.Fail("home_unsafe", "the home of "+p.Username+" is not a folder of its own", "remove it and try again",
+			err)
 	}
 	defer home.Close()
 	if err := home.Chmod(".", homeMode); err != nil {
@@ -203,7 +218,8 @@ func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root
 	}
 	ssh, err := openChild(home, ".ssh")
 	if err != nil {
-		return nil, task.Fail("home_unsafe", "the .ssh of "+p.Username+" is not a folder of its own", "remove it and try again", err)
+		return nil, task.Fail("home_unsafe", "the .ssh of "+p.Username+" is not a folder of its own",
+			"remove it and try again", err)
 	}
 	return ssh, nil
 }
@@ -286,7 +302,8 @@ func (h provision) writeSudo(ctx context.Context, p *agentwire.ProvisionUserPara
 	_, err := h.Host.Do(ctx, hostexec.Command{Program: "visudo", Args: []string{"-c", "-q", "-f", h.Host.Path(draft)}})
 	if err != nil && !errors.Is(err, hostexec.ErrNoProgram) {
 		_ = os.Remove(h.Host.Path(draft))
-		return task.Fail("sudo_rule_refused", "visudo refuses the sudo rule of "+p.Username, "look at the sudo configuration of the machine", err)
+		return task.Fail("sudo_rule_refused", "visudo refuses the sudo rule of "+p.Username,
+			"look at the sudo configuration of the machine", err)
 	}
 	if err := os.Rename(h.Host.Path(draft), place); err != nil {
 		return fmt.Errorf("put sudo rule of %s in place: %w", p.Username, err)

@@ -19,7 +19,10 @@ const (
 )
 
 func alice() agentwire.ProvisionUserParams {
-	return agentwire.ProvisionUserParams{AllocationID: allocation, Username: "alice", UID: 20001, GID: 20001, AuthorizedKeys: []string{key}}
+	return agentwire.ProvisionUserParams{
+		AllocationID: allocation, Username: "alice", UID: 20001, GID: 20001,
+		AuthorizedKeys: []string{key},
+	}
 }
 
 func provisioned(t *testing.T) *bench {
@@ -50,7 +53,8 @@ func TestProvision(t *testing.T) {
 		t.Errorf("rule %q", got)
 	}
 	for path, mode := range map[string]fs.FileMode{
-		"/home/alice": 0o700, "/home/alice/.ssh": 0o700, "/home/alice/.ssh/authorized_keys": 0o600, "/etc/sudoers.d/gpuaas-alice": 0o440, "/var/lib/gpuaas/users/alice.json": 0o600,
+		"/home/alice": 0o700, "/home/alice/.ssh": 0o700, "/home/alice/.ssh/authorized_keys": 0o600,
+		"/etc/sudoers.d/gpuaas-alice": 0o440, "/var/lib/gpuaas/users/alice.json": 0o600,
 	} {
 		info, err := os.Stat(b.Path(path))
 		if err != nil || info.Mode().Perm() != mode {
@@ -62,7 +66,8 @@ func TestProvision(t *testing.T) {
 		}
 	}
 	calls := strings.Join(b.Calls(), "\n")
-	want := "groupadd --gid 20001 alice\nuseradd --uid 20001 --gid 20001 --create-home --home-dir /home/alice --shell /bin/bash --password * --comment allocation " + allocation + " alice"
+	want := "groupadd --gid 20001 alice\nuseradd --uid 20001 --gid 20001 --create-home --home-dir /home/alice --shell " +
+		"/bin/bash --password * --comment allocation " + allocation + " alice"
 	if calls != want {
 		t.Errorf("calls\n%s\nwant\n%s", calls, want)
 	}
@@ -95,10 +100,22 @@ func TestProvisionRefuses(t *testing.T) {
 		prepare func(b *bench, p *agentwire.ProvisionUserParams)
 		code    string
 	}{
-		"an account of the site":      {func(_ *bench, p *agentwire.ProvisionUserParams) { p.Username = "admin" }, "account_foreign"},
-		"an account of somebody else": {func(b *bench, p *agentwire.ProvisionUserParams) { p.AllocationID = other }, "account_of_another_allocation"},
-		"another uid":                 {func(b *bench, p *agentwire.ProvisionUserParams) { p.UID = 20009 }, "account_changed"},
-		"a uid in use":                {func(b *bench, p *agentwire.ProvisionUserParams) { p.Username = "bob" }, "uid_in_use"},
+		"an account of the site": {
+			func(_ *bench, p *agentwire.ProvisionUserParams) { p.Username = "admin" },
+			"account_foreign",
+		},
+		"an account of somebody else": {
+			func(b *bench, p *agentwire.ProvisionUserParams) { p.AllocationID = other },
+			"account_of_another_allocation",
+		},
+		"another uid": {
+			func(b *bench, p *agentwire.ProvisionUserParams) { p.UID = 20009 },
+			"account_changed",
+		},
+		"a uid in use": {
+			func(b *bench, p *agentwire.ProvisionUserParams) { p.Username = "bob" },
+			"uid_in_use",
+		},
 		"a node that is drained": {func(b *bench, p *agentwire.ProvisionUserParams) {
 			b.job(agentwire.TypeDrain, agentwire.DrainParams{}).apply()
 		}, "node_draining"},
@@ -121,7 +138,10 @@ func TestProvisionRefuses(t *testing.T) {
 
 // Whatever program fails or is cut short, the next attempt gets there.
 func TestProvisionAfterAFailure(t *testing.T) {
-	for program, code := range map[string]string{"groupadd": "account_not_created", "useradd": "account_not_created", "visudo": "sudo_rule_refused"} {
+	for program, code := range map[string]string{
+		"groupadd": "account_not_created", "useradd": "account_not_created",
+		"visudo": "sudo_rule_refused",
+	} {
 		t.Run(program, func(t *testing.T) {
 			b := newBench(t)
 			b.InstallAccounts()
@@ -202,7 +222,8 @@ func TestProvisionWithTheRealPrograms(t *testing.T) {
 	if got := b.Read("/etc/shadow"); !strings.Contains(got, "alice:*:") {
 		t.Errorf("passwords\n%s", got)
 	}
-	removal := b.job(agentwire.TypeDeprovisionUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "alice"})
+	removal := b.job(agentwire.TypeDeprovisionUser,
+		agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "alice"})
 	removal.mustCheck(false)
 	if out := removal.apply().(agentwire.DeprovisionUserOutput); !out.Existed || !out.HomeRemoved {
 		t.Errorf("output %+v", out)
@@ -273,7 +294,8 @@ func TestProvisionMendsTheHome(t *testing.T) {
 			j.apply()
 			j.mustCheck(true)
 			info, err := os.Stat(home)
-			if err != nil || info.Mode().Perm() != 0o700 || os.Geteuid() == 0 && (stat(info).Uid != 20001 || stat(info).Gid != 20001) {
+			if err != nil || info.Mode().Perm() != 0o700 || os.Geteuid() == 0 &&
+				(stat(info).Uid != 20001 || stat(info).Gid != 20001) {
 				t.Errorf("home %v, %v", info, err)
 			}
 		})

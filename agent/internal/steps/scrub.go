@@ -46,14 +46,16 @@ func (h gpuScrub) Apply(ctx context.Context, t *task.Task) (any, error) {
 		return nil, helperFailed(err)
 	}
 	report, err := h.GPU.Scrub(ctx, p.GPUs, func(phase gpu.Phase) {
-		t.Reporter.Step("scrub "+phase.UUID, "started", fmt.Sprintf("%s: %d bytes in %.1f ms", phase.Phase, phase.Bytes, phase.DeviceMS))
+		t.Reporter.Step("scrub "+phase.UUID, "started",
+			fmt.Sprintf("%s: %d bytes in %.1f ms", phase.Phase, phase.Bytes, phase.DeviceMS))
 	})
 	if err != nil {
 		return nil, helperFailed(err)
 	}
 	out := agentwire.GPUScrubOutput{Vendor: string(report.Vendor), GPUs: []agentwire.GPUScrubbed{}}
 	if report.Outcome == gpu.NotApplicable {
-		out.Outcome, out.Reason = notApplicable, strings.Join(append([]string{"this machine has no GPU"}, report.Notes...), "; ")
+		out.Outcome, out.Reason = notApplicable,
+			strings.Join(append([]string{"this machine has no GPU"}, report.Notes...), "; ")
 		return out, remember(t, out)
 	}
 	for _, g := range report.GPUs {
@@ -74,10 +76,13 @@ func helperFailed(err error) error {
 	if errors.As(err, &broken) {
 		code = string(broken.Kind)
 	}
-	return task.Fail(code, "the GPU helper did not do its work, so that nothing is known of the GPUs", "look at the driver: nvidia-smi, dmesg; then try again", err)
+	return task.Fail(code, "the GPU helper did not do its work, so that nothing is known of the GPUs",
+		"look at the driver: nvidia-smi, dmesg; then try again", err)
 }
 
-func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.ScrubbedGPU, found gpu.Report, reset bool) agentwire.GPUScrubbed {
+func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.ScrubbedGPU, found gpu.Report,
+	reset bool,
+) agentwire.GPUScrubbed {
 	one := agentwire.GPUScrubbed{
 		UUID: g.UUID, Method: g.Method, BytesTotal: signed(g.BytesTotal), BytesCovered: signed(g.BytesCovered),
 		WordsNonzero: signed(g.WordsNonzero), DurationMs: int64(math.Round(g.DurationMS)), Reset: "skipped: not asked for",

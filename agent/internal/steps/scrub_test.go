@@ -32,7 +32,8 @@ func TestScrub(t *testing.T) {
 	low.BytesCovered = 980
 	dirty.WordsNonzero = 3
 	used.Error = &gpu.Failure{Code: gpu.CodeInUse, Message: "by process 7", PIDs: []int{7}}
-	amd.BytesCovered, amd.Method, amd.Passes, amd.Error = 0, "", nil, &gpu.Failure{Code: gpu.CodeUnsupported, Message: "no driver library"}
+	amd.BytesCovered, amd.Method, amd.Passes, amd.Error = 0, "", nil,
+		&gpu.Failure{Code: gpu.CodeUnsupported, Message: "no driver library"}
 	done := "GPU 00000000:18:00.0 was successfully reset.\nAll done."
 	for name, c := range map[string]struct {
 		vendor  gpu.Vendor
@@ -45,16 +46,46 @@ func TestScrub(t *testing.T) {
 		reason  string
 		reset   string
 	}{
-		"all well":            {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1"), good("GPU-2")}, says: done, outcome: "scrubbed", reset: "done"},
-		"no reset wanted":     {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, noReset: true, outcome: "scrubbed", reset: "skipped: not asked for"},
-		"no tool":             {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, noTool: true, outcome: "scrubbed", reset: "skipped: nvidia-smi is not installed"},
-		"reset refused":       {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, says: "Resetting GPU is not supported.", outcome: "scrubbed", reset: "failed: not_supported"},
-		"reset fails":         {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, fails: true, outcome: "scrubbed", reset: "failed: failed"},
-		"too little covered":  {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{low}, says: done, outcome: "incomplete", reason: "98.00 %", reset: "done"},
-		"not zero in the end": {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{dirty}, says: done, outcome: "incomplete", reason: "3 words", reset: "done"},
-		"one in use":          {vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{used, good("GPU-2")}, says: done, outcome: "incomplete", reason: "gpu_in_use", reset: "done"},
-		"amd":                 {vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, says: "GPU[0] : Successfully reset GPU 0", outcome: "scrubbed", reason: "not overwritten", reset: "done"},
-		"amd without a reset": {vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, noReset: true, outcome: "incomplete", reason: "not_reset", reset: "skipped: not asked for"},
+		"all well": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1"), good("GPU-2")}, says: done,
+			outcome: "scrubbed", reset: "done",
+		},
+		"no reset wanted": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, noReset: true,
+			outcome: "scrubbed", reset: "skipped: not asked for",
+		},
+		"no tool": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, noTool: true, outcome: "scrubbed",
+			reset: "skipped: nvidia-smi is not installed",
+		},
+		"reset refused": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")},
+			says: "Resetting GPU is not supported.", outcome: "scrubbed", reset: "failed: not_supported",
+		},
+		"reset fails": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{good("GPU-1")}, fails: true, outcome: "scrubbed",
+			reset: "failed: failed",
+		},
+		"too little covered": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{low}, says: done, outcome: "incomplete",
+			reason: "98.00 %", reset: "done",
+		},
+		"not zero in the end": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{dirty}, says: done, outcome: "incomplete",
+			reason: "3 words", reset: "done",
+		},
+		"one in use": {
+			vendor: gpu.NVIDIA, gpus: []gpu.ScrubbedGPU{used, good("GPU-2")}, says: done,
+			outcome: "incomplete", reason: "gpu_in_use", reset: "done",
+		},
+		"amd": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, says: "GPU[0] : Successfully reset GPU 0",
+			outcome: "scrubbed", reason: "not overwritten", reset: "done",
+		},
+		"amd without a reset": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, noReset: true, outcome: "incomplete",
+			reason: "not_reset", reset: "skipped: not asked for",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -70,7 +101,8 @@ func TestScrub(t *testing.T) {
 			j := b.job(agentwire.TypeGPUScrub, agentwire.GPUScrubParams{Reset: !c.noReset})
 			j.mustCheck(false)
 			out := j.apply().(agentwire.GPUScrubOutput)
-			if out.Outcome != c.outcome || !strings.Contains(out.Reason, c.reason) || len(out.GPUs) != len(c.gpus) || out.GPUs[0].Reset != c.reset {
+			if out.Outcome != c.outcome || !strings.Contains(out.Reason, c.reason) || len(out.GPUs) != len(c.gpus) ||
+				out.GPUs[0].Reset != c.reset {
 				t.Errorf("output %+v", out)
 			}
 			j.mustCheck(true)
@@ -84,9 +116,11 @@ func TestScrub(t *testing.T) {
 func TestScrubTellsItsFigures(t *testing.T) {
 	b := newBench(t)
 	b.gpu.report, b.gpu.scrub = scrubOf(gpu.NVIDIA, good("GPU-1"))
-	out := b.job(agentwire.TypeGPUScrub, agentwire.GPUScrubParams{GPUs: []string{"GPU-1"}}).apply().(agentwire.GPUScrubOutput)
+	scrub := b.job(agentwire.TypeGPUScrub, agentwire.GPUScrubParams{GPUs: []string{"GPU-1"}})
+	out := scrub.apply().(agentwire.GPUScrubOutput)
 	want := agentwire.GPUScrubbed{
-		UUID: "GPU-1", Method: "overwrite_verify_zero", BytesTotal: 1000, BytesCovered: 995, DurationMs: 70, DeviceMicros: 68250, Reset: "skipped: not asked for",
+		UUID: "GPU-1", Method: "overwrite_verify_zero", BytesTotal: 1000, BytesCovered: 995, DurationMs: 70,
+		DeviceMicros: 68250, Reset: "skipped: not asked for",
 	}
 	if out.Vendor != "nvidia" || out.GPUs[0] != want || b.gpu.asked[0] != "GPU-1" {
 		t.Errorf("%+v of %v", out, b.gpu.asked)
@@ -94,7 +128,8 @@ func TestScrubTellsItsFigures(t *testing.T) {
 }
 
 func TestScrubWithoutAGPUIsNotApplicable(t *testing.T) {
-	out := newBench(t).job(agentwire.TypeGPUScrub, agentwire.GPUScrubParams{Reset: true}).apply().(agentwire.GPUScrubOutput)
+	out := newBench(t).job(agentwire.TypeGPUScrub,
+		agentwire.GPUScrubParams{Reset: true}).apply().(agentwire.GPUScrubOutput)
 	if out.Outcome != "not_applicable" || !strings.Contains(out.Reason, "no driver") {
 		t.Errorf("output %+v", out)
 	}

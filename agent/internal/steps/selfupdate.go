@@ -32,7 +32,8 @@ func (h selfUpdate) Check(ctx context.Context, t *task.Task) (any, bool, error) 
 	if ok && last.TaskID == t.TaskID {
 		return h.outcome(ctx)
 	}
-	if _, digest := h.Updates.Current(); p.Action == actionUpdate && digest == p.Digest && h.Updates.Running() == p.Version {
+	if _, digest := h.Updates.Current(); p.Action == actionUpdate && digest == p.Digest &&
+		h.Updates.Running() == p.Version {
 		return agentwire.SelfUpdateOutput{From: p.Version, To: p.Version}, true, nil
 	}
 	return nil, false, nil
@@ -59,7 +60,8 @@ func (h selfUpdate) outcome(ctx context.Context) (any, bool, error) {
 		return out, true, nil
 	case update.RolledBack:
 		out.To, out.RolledBack = c.From, true
-		return out, true, task.Fail("update_rolled_back", fmt.Sprintf("version %s was taken back, version %s runs again: %s", c.To, c.From, c.Reason),
+		return out, true, task.Fail("update_rolled_back",
+			fmt.Sprintf("version %s was taken back, version %s runs again: %s", c.To, c.From, c.Reason),
 			"look at the log of the agent on the node", nil)
 	case update.OnTrial:
 		return nil, false, nil // a crash prevented its start; it is activated again
@@ -78,7 +80,8 @@ func (h selfUpdate) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if p.Action == actionRollback {
 		err = step(t, "activate", func() (string, error) { return "", h.Updates.Return(ctx, t.TaskID) })
 		if errors.Is(err, update.ErrNoPrevious) {
-			return nil, task.Fail("no_previous_version", "there is no earlier version of the agent on this machine", "update to the version that you want", nil)
+			return nil, task.Fail("no_previous_version", "there is no earlier version of the agent on this machine",
+				"update to the version that you want", nil)
 		}
 	} else {
 		err = h.install(ctx, t, p)
@@ -93,7 +96,8 @@ func (h selfUpdate) install(ctx context.Context, t *task.Task, p *agentwire.Self
 	// The signature covers version and digest, so it is checked before a byte
 	// is fetched.
 	if err := h.Verifiers().VerifyPackage(p.Version, p.Digest, p.SignerVersion, p.Signature); err != nil {
-		return task.Fail("package_signature", "the package of version "+p.Version+" is not signed by a signer that this node accepts",
+		return task.Fail("package_signature", "the package of version "+p.Version+
+			" is not signed by a signer that this node accepts",
 			"sign it anew with the active signer", err)
 	}
 	want := update.Package{Version: p.Version, Digest: p.Digest, SizeBytes: p.SizeBytes}
@@ -114,7 +118,8 @@ func (h selfUpdate) stage(ctx context.Context, want update.Package) (string, err
 	}
 	body, err := h.Packages.Package(ctx, want.Version)
 	if err != nil {
-		return "", task.Fail("package_unavailable", "the package of version "+want.Version+" could not be fetched", "look at the package store of the control plane", err)
+		return "", task.Fail("package_unavailable", "the package of version "+want.Version+" could not be fetched",
+			"look at the package store of the control plane", err)
 	}
 	defer body.Close()
 	return h.Updates.Stage(ctx, want, body)

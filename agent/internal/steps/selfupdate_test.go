@@ -37,7 +37,10 @@ func release(t *testing.T, version string) (*bench, agentwire.SelfUpdateParams) 
 	}
 	files := tar.NewWriter(zipped)
 	for name, body := range map[string][]byte{"gpuaas-agent": program, "version.txt": []byte(version)} {
-		if err := files.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(body)), Mode: 0o644}); err != nil {
+		if err := files.WriteHeader(&tar.Header{
+			Name: name, Typeflag: tar.TypeReg, Size: int64(len(body)),
+			Mode: 0o644,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := files.Write(body); err != nil {
@@ -52,9 +55,15 @@ func release(t *testing.T, version string) (*bench, agentwire.SelfUpdateParams) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.verifiers = agentwire.VerifierSet{Version: 1, Verifiers: []agentwire.Verifier{{ID: "signer-1", PublicKey: public, State: "active"}}}
+	b.verifiers = agentwire.VerifierSet{
+		Version:   1,
+		Verifiers: []agentwire.Verifier{{ID: "signer-1", PublicKey: public, State: "active"}},
+	}
 	sum := sha256.Sum256(raw.Bytes())
-	p := agentwire.SelfUpdateParams{Action: "update", Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:]), SizeBytes: int64(raw.Len()), SignerVersion: "signer-1"}
+	p := agentwire.SelfUpdateParams{
+		Action: "update", Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:]),
+		SizeBytes: int64(raw.Len()), SignerVersion: "signer-1",
+	}
 	p.Signature = ed25519.Sign(private, agentwire.PackageSignedBytes(p.Version, p.Digest))
 	return b, p
 }
@@ -127,7 +136,8 @@ func TestSelfUpdateAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, done := back.check()
-	if want := (agentwire.SelfUpdateOutput{From: "2.0", To: "1.0", RolledBack: true}); !done || out != want || b.current() != "1.0" {
+	if want := (agentwire.SelfUpdateOutput{From: "2.0", To: "1.0", RolledBack: true}); !done || out != want ||
+		b.current() != "1.0" {
 		t.Errorf("output %+v, current %s", out, b.current())
 	}
 }
@@ -142,7 +152,8 @@ func TestAnUpdateThatIsTakenBackFails(t *testing.T) {
 	j.restart("1.0")
 	out, _, err := j.handler.Check(t.Context(), j.task)
 	wantCode(t, err, "update_rolled_back")
-	if got := out.(agentwire.SelfUpdateOutput); !got.RolledBack || got.To != "1.0" || got.Reason != "no contact in time" || b.current() != "1.0" {
+	if got := out.(agentwire.SelfUpdateOutput); !got.RolledBack || got.To != "1.0" || got.Reason != "no contact in time" ||
+		b.current() != "1.0" {
 		t.Errorf("output %+v, current %s", got, b.current())
 	}
 }
@@ -153,7 +164,8 @@ func TestAnUpdateThatWasCutShortGoesOn(t *testing.T) {
 	b, p := release(t, "2.0")
 	j := b.job(agentwire.TypeSelfUpdate, p)
 	j.applyRestarts()
-	if err := errors.Join(os.Remove(b.Path("/opt/gpuaas/agent/current")), os.Symlink("1.0", b.Path("/opt/gpuaas/agent/current"))); err != nil {
+	if err := errors.Join(os.Remove(b.Path("/opt/gpuaas/agent/current")),
+		os.Symlink("1.0", b.Path("/opt/gpuaas/agent/current"))); err != nil {
 		t.Fatal(err)
 	}
 	j.restart("1.0")
@@ -170,13 +182,37 @@ func TestSelfUpdateRefuses(t *testing.T) {
 		code    string
 		fetches int
 	}{
-		"a wrong signature":     {func(_ *bench, p *agentwire.SelfUpdateParams) { p.Signature[0] ^= 1 }, "package_signature", 0},
-		"an unknown signer":     {func(_ *bench, p *agentwire.SelfUpdateParams) { p.SignerVersion = "other" }, "package_signature", 0},
-		"a revoked signer":      {func(b *bench, p *agentwire.SelfUpdateParams) { b.verifiers.Revoked = []string{"signer-1"} }, "package_signature", 0},
-		"another version":       {func(_ *bench, p *agentwire.SelfUpdateParams) { p.Version = "3.0" }, "package_signature", 0},
-		"other bytes":           {func(b *bench, _ *agentwire.SelfUpdateParams) { b.packages.raw[len(b.packages.raw)-1] ^= 1 }, "digest_mismatch", 1},
-		"a store that is away":  {func(b *bench, _ *agentwire.SelfUpdateParams) { b.packages.err = errors.New("503") }, "package_unavailable", 1},
-		"nothing to go back to": {func(_ *bench, p *agentwire.SelfUpdateParams) { *p = agentwire.SelfUpdateParams{Action: "rollback"} }, "no_previous_version", 0},
+		"a wrong signature": {
+			func(_ *bench, p *agentwire.SelfUpdateParams) { p.Signature[0] ^= 1 }, "package_signature",
+			0,
+		},
+		"an unknown signer": {
+			func(_ *bench, p *agentwire.SelfUpdateParams) { p.SignerVersion = "other" },
+			"package_signature", 0,
+		},
+		"a revoked signer": {func(b *bench,
+			p *agentwire.SelfUpdateParams,
+		) {
+			b.verifiers.Revoked = []string{"signer-1"}
+		}, "package_signature", 0},
+		"another version": {
+			func(_ *bench, p *agentwire.SelfUpdateParams) { p.Version = "3.0" }, "package_signature",
+			0,
+		},
+		"other bytes": {func(b *bench,
+			_ *agentwire.SelfUpdateParams,
+		) {
+			b.packages.raw[len(b.packages.raw)-1] ^= 1
+		}, "digest_mismatch", 1},
+		"a store that is away": {
+			func(b *bench, _ *agentwire.SelfUpdateParams) { b.packages.err = errors.New("503") },
+			"package_unavailable", 1,
+		},
+		"nothing to go back to": {func(_ *bench,
+			p *agentwire.SelfUpdateParams,
+		) {
+			*p = agentwire.SelfUpdateParams{Action: "rollback"}
+		}, "no_previous_version", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, p := release(t, "2.0")

@@ -42,8 +42,9 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{
-		Machine: hosttest.New(t), t: t, gpu: &fakeGPU{}, terminals: &fakeTerminals{open: map[string]string{}}, packages: &fakePackages{},
-		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Machine: hosttest.New(t), t: t, gpu: &fakeGPU{}, terminals: &fakeTerminals{open: map[string]string{}},
+		packages: &fakePackages{},
+		now:      time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
 	b.gpu.report = gpu.Report{Type: "report", Vendor: gpu.None}
 	b.gpu.scrub = gpu.ScrubReport{Vendor: gpu.None, Outcome: gpu.NotApplicable, Notes: []string{"no driver"}}

@@ -33,7 +33,8 @@ func (h terminalOpen) Apply(ctx context.Context, t *task.Task) (any, error) {
 		return nil, err
 	}
 	if !marked || !a.Ready {
-		return nil, task.Fail("user_not_provisioned", fmt.Sprintf("%s is not the user of an allocation on this node", p.Username),
+		return nil, task.Fail("user_not_provisioned",
+			fmt.Sprintf("%s is not the user of an allocation on this node", p.Username),
 			"provision the user first", nil)
 	}
 	if err := h.Terminals.Open(ctx, *p); err != nil {

@@ -9,7 +9,10 @@ import (
 )
 
 func session(user string) agentwire.TerminalOpenParams {
-	return agentwire.TerminalOpenParams{SessionID: allocation, Username: user, GatewayURL: "wss://gateway.example:1", Columns: 80, Rows: 24, IdleSeconds: 60, TotalSeconds: 600}
+	return agentwire.TerminalOpenParams{
+		SessionID: allocation, Username: user, GatewayURL: "wss://gateway.example:1",
+		Columns: 80, Rows: 24, IdleSeconds: 60, TotalSeconds: 600,
+	}
 }
 
 func TestTerminals(t *testing.T) {
@@ -34,7 +37,8 @@ func TestTerminals(t *testing.T) {
 		t.Errorf("output %+v", out)
 	}
 	closing.mustCheck(true)
-	if out := b.job(agentwire.TypeTerminalClose, agentwire.TerminalCloseParams{SessionID: allocation}).apply().(agentwire.TerminalCloseOutput); out.Existed {
+	if out := b.job(agentwire.TypeTerminalClose,
+		agentwire.TerminalCloseParams{SessionID: allocation}).apply().(agentwire.TerminalCloseOutput); out.Existed {
 		t.Errorf("output %+v", out)
 	}
 }

@@ -39,7 +39,8 @@ func (h uninstall) Apply(ctx context.Context, t *task.Task) (any, error) {
 		return nil, err
 	}
 	if len(left) > 0 {
-		return nil, task.Fail("users_remain", fmt.Sprintf("%d allocation users are still on this machine: %v", len(left), names(left)),
+		return nil, task.Fail("users_remain", fmt.Sprintf("%d allocation users are still on this machine: %v", len(left),
+			names(left)),
 			"drain the node with revoke_users first", nil)
 	}
 	t.Reporter.Step("sessions", "succeeded", fmt.Sprintf("%d closed", h.Terminals.CloseAll()))

@@ -29,11 +29,15 @@ func TestUninstall(t *testing.T) {
 	}
 	j.conforms(out)
 	done := out.(agentwire.UninstallOutput)
-	if len(done.Residue) > 0 || !slices.Contains(done.Removed, "/var/log/gpuaas") || !slices.Contains(done.Removed, "/opt/gpuaas (once this result was received)") {
+	if len(done.Residue) > 0 || !slices.Contains(done.Removed, "/var/log/gpuaas") ||
+		!slices.Contains(done.Removed, "/opt/gpuaas (once this result was received)") {
 		t.Errorf("output %+v", done)
 	}
 	// Until the result is sent, a restart must be possible.
-	for _, path := range []string{"/opt/gpuaas/agent/1.0/gpuaas-agent", "/etc/gpuaas/agent.env", "/var/lib/gpuaas", "/etc/systemd/system/gpuaas-node-agent.service"} {
+	for _, path := range []string{
+		"/opt/gpuaas/agent/1.0/gpuaas-agent", "/etc/gpuaas/agent.env", "/var/lib/gpuaas",
+		"/etc/systemd/system/gpuaas-node-agent.service",
+	} {
 		if !b.Exists(path) {
 			t.Errorf("%s is gone too early", path)
 		}
@@ -43,12 +47,16 @@ func TestUninstall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{"/opt/gpuaas", "/etc/gpuaas", "/var/lib/gpuaas", "/etc/systemd/system/gpuaas-node-agent.service"} {
+	for _, path := range []string{
+		"/opt/gpuaas", "/etc/gpuaas", "/var/lib/gpuaas",
+		"/etc/systemd/system/gpuaas-node-agent.service",
+	} {
 		if b.Exists(path) {
 			t.Errorf("%s remains", path)
 		}
 	}
-	if calls := b.Calls(); !slices.Contains(calls, "systemctl disable gpuaas-node-agent.service") || calls[len(calls)-1] != "systemctl stop --no-block gpuaas-node-agent.service" {
+	if calls := b.Calls(); !slices.Contains(calls, "systemctl disable gpuaas-node-agent.service") ||
+		calls[len(calls)-1] != "systemctl stop --no-block gpuaas-node-agent.service" {
 		t.Errorf("calls %q", calls)
 	}
 }
@@ -93,7 +101,8 @@ func TestUninstallIsHonestAboutWhatStays(t *testing.T) {
 	b.Fail("systemctl")
 	b.Write("/var/log/gpuaas/agent.log", "")
 	out := b.job(agentwire.TypeUninstall, agentwire.UninstallParams{KeepLogs: true}).apply().(agentwire.UninstallOutput)
-	if len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "cannot do it") || !b.Exists("/var/log/gpuaas/agent.log") {
+	if len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "cannot do it") ||
+		!b.Exists("/var/log/gpuaas/agent.log") {
 		t.Errorf("output %+v", out)
 	}
 }

@@ -54,7 +54,10 @@ type inspection struct {
 
 func (i *inspection) found(kind, subject, format string, args ...any) {
 	if len(i.findings) < maxFindings {
-		i.findings = append(i.findings, agentwire.CleanFinding{Kind: kind, Subject: printable(subject), Detail: fmt.Sprintf(format, args...)})
+		i.findings = append(i.findings, agentwire.CleanFinding{
+			Kind: kind, Subject: printable(subject),
+			Detail: fmt.Sprintf(format, args...),
+		})
 	}
 }
 
@@ -113,7 +116,10 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 		i.checked = append(i.checked, result)
 		t.Reporter.Step(k.name, "succeeded", result.Result)
 	}
-	return agentwire.ValidateCleanOutput{Clean: len(i.findings) == 0, Findings: i.findings, Checked: i.checked, Inventory: i.inventory}, true, nil
+	return agentwire.ValidateCleanOutput{
+		Clean: len(i.findings) == 0, Findings: i.findings, Checked: i.checked,
+		Inventory: i.inventory,
+	}, true, nil
 }
 
 // Apply implements task.Handler.

@@ -40,7 +40,9 @@ func (h validateClean) lookTemp(ctx context.Context, i *inspection) (looked, err
 
 // lookFolders looks at folders of this machine. It only names those that other
 // machines use too.
-func (h validateClean) lookFolders(ctx context.Context, i *inspection, kind string, mounts []inspect.Mount, folders []string) looked {
+func (h validateClean) lookFolders(ctx context.Context, i *inspection, kind string, mounts []inspect.Mount,
+	folders []string,
+) looked {
 	files := 0
 	var done, shared []string
 	for _, folder := range folders {

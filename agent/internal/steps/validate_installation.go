@@ -86,5 +86,6 @@ func (h hwSync) Amends(context.Context, *task.Task) ([]agentwire.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return taker.Units(timerSettings, serviceSettings, "/etc/systemd/system/timers.target.wants/"+syncTimer, "/etc/systemd/system/multi-user.target.wants/maas-agent.service"), nil
+	return taker.Units(timerSettings, serviceSettings, "/etc/systemd/system/timers.target.wants/"+syncTimer,
+		"/etc/systemd/system/multi-user.target.wants/maas-agent.service"), nil
 }

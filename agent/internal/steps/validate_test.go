@@ -21,7 +21,9 @@ func validated(b *bench, allowed ...string) agentwire.ValidateCleanOutput {
 
 func TestACleanMachine(t *testing.T) {
 	b := newBench(t)
-	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:5 / /mnt/site rw - ext4 /dev/vdb rw\n23 21 0:6 / /home rw - ext4 /dev/vdc rw\n24 21 0:7 / /run/user/1000 rw - tmpfs tmpfs rw,uid=1000\n25 21 0:8 / /share1 rw - ext4 /dev/vdd rw\n26 21 0:9 / /share2 rw - nfs s:/x rw\n")
+	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:5 / /mnt/site rw - ext4 /dev/vdb "+
+		"rw\n23 21 0:6 / /home rw - ext4 /dev/vdc rw\n24 21 0:7 / /run/user/1000 rw - tmpfs tmpfs rw,uid=1000\n25 21 0:8 / "+
+		"/share1 rw - ext4 /dev/vdd rw\n26 21 0:9 / /share2 rw - nfs s:/x rw\n")
 	b.Write("/etc/fstab", "/dev/vdb /mnt/site ext4 defaults 0 0\nUUID=1 /share1 ext4 defaults 0 2\n")
 	b.Write("/share1/lost+found/x", "x")
 	b.Mkdir("/share2")
@@ -29,7 +31,10 @@ func TestACleanMachine(t *testing.T) {
 	b.Write("/proc/2/status", "Name:\tdynamic\nState:\tS\nUid:\t61200\t61200\t61200\t61200\n")
 	b.Write("/proc/3/status", "Name:\tzombie\nState:\tZ (zombie)\nUid:\t20001\t20001\t20001\t20001\n")
 	b.Write("/proc/sysvipc/shm", "key shmid uid cuid\n0 42 101 101\n")
-	b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 600 << 20}}}
+	b.gpu.report = gpu.Report{
+		Vendor: gpu.NVIDIA,
+		GPUs:   []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 600 << 20}},
+	}
 	out := validated(b)
 	if !out.Clean || len(out.Findings) != 0 || len(out.Checked) != 10 {
 		t.Errorf("output %+v", out)
@@ -40,8 +45,12 @@ func TestACleanMachine(t *testing.T) {
 		}
 	}
 	details := map[string]string{
-		"users": "4 accounts, 0 homes, 0 notes of allocation users", "processes": "2 processes", "mounts": "6 mounts", "ipc": "1 System V objects, 0 entries of shared memory",
-		"tmp": "2 entries in /tmp, /var/tmp, /scratch", "disks": "3 entries in /share1; shared with other machines and not looked at: /share2", "files": "15 files on /, /home, /mnt/site, /run/user/1000, /share1; shared with other machines and not looked at: /share2", "gpu_memory": "1 GPUs", "gpu_processes": "1 GPUs", "terminals": "0 sessions",
+		"users": "4 accounts, 0 homes, 0 notes of allocation users", "processes": "2 processes", "mounts": "6 mounts",
+		"ipc":   "1 System V objects, 0 entries of shared memory",
+		"tmp":   "2 entries in /tmp, /var/tmp, /scratch",
+		"disks": "3 entries in /share1; shared with other machines and not looked at: /share2",
+		"files": "15 files on /, /home, /mnt/site, /run/user/1000, /share1; shared with other machines and not looked at: " +
+			"/share2", "gpu_memory": "1 GPUs", "gpu_processes": "1 GPUs", "terminals": "0 sessions",
 	}
 	for _, c := range out.Checked {
 		if c.Detail != details[c.Kind] {
@@ -55,11 +64,13 @@ func TestACleanMachine(t *testing.T) {
 func TestUsersOfMountsAreThoseOfTheMachine(t *testing.T) {
 	b := newBench(t)
 	b.Write("/proc/self/uid_map", "         0     100000      65536\n")
-	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:7 / /run rw - tmpfs none rw,uid=100000,gid=100000\n23 21 0:8 / /dev/x rw - tmpfs none rw,uid=20001\n")
+	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:7 / /run rw - tmpfs none "+
+		"rw,uid=100000,gid=100000\n23 21 0:8 / /dev/x rw - tmpfs none rw,uid=20001\n")
 	if out := validated(b); !out.Clean {
 		t.Errorf("findings %+v", out.Findings)
 	}
-	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:7 / /opt/t rw - tmpfs none rw,uid=120001\n")
+	b.Write("/proc/self/mountinfo",
+		"21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:7 / /opt/t rw - tmpfs none rw,uid=120001\n")
 	if out := validated(b); out.Clean || out.Findings[0].Subject != "/opt/t" {
 		t.Errorf("output %+v", out)
 	}
@@ -72,7 +83,8 @@ func TestWithoutAGPUItIsSaidSo(t *testing.T) {
 	for _, c := range out.Checked {
 		results[c.Kind] = c.Result
 	}
-	if !out.Clean || results["gpu_memory"] != "not_applicable" || results["gpu_processes"] != "not_applicable" || results["mounts"] != "not_applicable" || results["disks"] != "not_applicable" {
+	if !out.Clean || results["gpu_memory"] != "not_applicable" || results["gpu_processes"] != "not_applicable" ||
+		results["mounts"] != "not_applicable" || results["disks"] != "not_applicable" {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -116,26 +128,44 @@ func TestEveryKindOfResidueIsFound(t *testing.T) {
 		"account": {func(b *bench) {
 			b.Write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nmallory:x:20001:20001::/home/m:/bin/sh\n")
 		}, "users", "mallory"},
-		"second root":  {func(b *bench) { b.Write("/etc/passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n") }, "users", "toor"},
-		"half removed": {func(b *bench) { b.Write("/var/lib/gpuaas/users/alice.json", `{"username":"alice","uid":20001}`) }, "users", "alice"},
-		"home":         {func(b *bench) { tenant(b, "/home/old") }, "users", "/home/old"},
-		"sudo rule":    {func(b *bench) { b.Write("/etc/sudoers.d/gpuaas-alice", "x") }, "users", "/etc/sudoers.d/gpuaas-alice"},
-		"no accounts":  {func(b *bench) { _ = os.Remove(b.Path("/etc/passwd")) }, "users", "users"},
+		"second root": {
+			func(b *bench) { b.Write("/etc/passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n") },
+			"users", "toor",
+		},
+		"half removed": {
+			func(b *bench) { b.Write("/var/lib/gpuaas/users/alice.json", `{"username":"alice","uid":20001}`) },
+			"users", "alice",
+		},
+		"home": {func(b *bench) { tenant(b, "/home/old") }, "users", "/home/old"},
+		"sudo rule": {
+			func(b *bench) { b.Write("/etc/sudoers.d/gpuaas-alice", "x") }, "users",
+			"/etc/sudoers.d/gpuaas-alice",
+		},
+		"no accounts": {func(b *bench) { _ = os.Remove(b.Path("/etc/passwd")) }, "users", "users"},
 		"process": {func(b *bench) {
 			b.Write("/proc/77/status", "Name:\tminer\nState:\tR\nUid:\t20001\t20001\t20001\t20001\n")
 		}, "processes", "77"},
-		"setuid process": {func(b *bench) { b.Write("/proc/78/status", "Name:\tx\nState:\tR\nUid:\t20001\t0\t0\t0\n") }, "processes", "78"},
+		"setuid process": {
+			func(b *bench) { b.Write("/proc/78/status", "Name:\tx\nState:\tR\nUid:\t20001\t0\t0\t0\n") },
+			"processes", "78",
+		},
 		"process in a space": {func(b *bench) {
 			b.Write("/proc/79/status", "Name:\tx\nState:\tR\nUid:\t165536\t165536\t165536\t165536\n")
 		}, "processes", "79"},
-		"weka":            {mount("30 21 0:40 / /mnt/w rw - wekafs a/b rw"), "mounts", "/mnt/w"},
-		"fuse":            {mount("30 21 0:40 / /opt/x rw - fuse.sshfs h:/ rw,user_id=20001,group_id=20001"), "mounts", "/opt/x"},
+		"weka": {mount("30 21 0:40 / /mnt/w rw - wekafs a/b rw"), "mounts", "/mnt/w"},
+		"fuse": {
+			mount("30 21 0:40 / /opt/x rw - fuse.sshfs h:/ rw,user_id=20001,group_id=20001"), "mounts",
+			"/opt/x",
+		},
 		"runtime folder":  {mount("30 21 0:40 / /run/user/20001 rw - tmpfs tmpfs rw"), "mounts", "/run/user/20001"},
 		"mount in a home": {mount(`30 21 0:40 / /home/a\040b rw - nfs s:/x rw`), "mounts", "/home/a b"},
-		"System V memory": {func(b *bench) { b.Write("/proc/sysvipc/shm", "key shmid uid cuid\n0 42 0 20001\n") }, "ipc", "shm 42"},
-		"POSIX memory":    {func(b *bench) { tenant(b, "/dev/shm/sem.x") }, "ipc", "/dev/shm/sem.x"},
-		"temporary file":  {func(b *bench) { tenant(b, "/tmp/a/b/c") }, "tmp", "/tmp/a/b/c"},
-		"scratch":         {func(b *bench) { tenant(b, "/scratch/x") }, "tmp", "/scratch/x"},
+		"System V memory": {
+			func(b *bench) { b.Write("/proc/sysvipc/shm", "key shmid uid cuid\n0 42 0 20001\n") }, "ipc",
+			"shm 42",
+		},
+		"POSIX memory":   {func(b *bench) { tenant(b, "/dev/shm/sem.x") }, "ipc", "/dev/shm/sem.x"},
+		"temporary file": {func(b *bench) { tenant(b, "/tmp/a/b/c") }, "tmp", "/tmp/a/b/c"},
+		"scratch":        {func(b *bench) { tenant(b, "/scratch/x") }, "tmp", "/scratch/x"},
 		"scratch is a link": {func(b *bench) {
 			tenant(b, "/opt/elsewhere/x")
 			if err := os.Symlink("opt/elsewhere", b.Path("/scratch")); err != nil {
@@ -145,7 +175,10 @@ func TestEveryKindOfResidueIsFound(t *testing.T) {
 		"scratch is a file": {func(b *bench) { b.Write("/scratch", "x") }, "tmp", "/scratch"},
 		"a folder too deep": {func(b *bench) { deep(b, "/tmp") }, "tmp", ""},
 		"file on a disk":    {func(b *bench) { tenant(b, "/share1/job/x") }, "disks", "/share1/job/x"},
-		"disk is not there": {func(b *bench) { b.Write("/etc/fstab", "UUID=1 /share7 ext4 defaults 0 2\n") }, "disks", "/share7"},
+		"disk is not there": {
+			func(b *bench) { b.Write("/etc/fstab", "UUID=1 /share7 ext4 defaults 0 2\n") }, "disks",
+			"/share7",
+		},
 		"disk is a link": {func(b *bench) {
 			if err := os.Symlink("opt", b.Path("/share9")); err != nil {
 				b.t.Fatal(err)
@@ -153,11 +186,22 @@ func TestEveryKindOfResidueIsFound(t *testing.T) {
 		}, "disks", "/share9"},
 		"unreadable homes": {func(b *bench) { _ = os.Remove(b.Path("/home")); b.Write("/home", "x") }, "users", "users"},
 		"GPU memory": {func(b *bench) {
-			b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 2 << 30}}}
+			b.gpu.report = gpu.Report{
+				Vendor: gpu.NVIDIA,
+				GPUs:   []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 2 << 30}},
+			}
 		}, "gpu_memory", "GPU-1"},
-		"GPU without driver": {func(b *bench) { b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, Unreachable: []string{"0000:18:00.0"}} }, "gpu_memory", "0000:18:00.0"},
+		"GPU without driver": {func(b *bench) {
+			b.gpu.report = gpu.Report{
+				Vendor:      gpu.NVIDIA,
+				Unreachable: []string{"0000:18:00.0"},
+			}
+		}, "gpu_memory", "0000:18:00.0"},
 		"GPU process": {func(b *bench) {
-			b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", Processes: []gpu.Process{{PID: 9, Kind: "compute"}}}}}
+			b.gpu.report = gpu.Report{
+				Vendor: gpu.NVIDIA,
+				GPUs:   []gpu.GPU{{UUID: "GPU-1", Processes: []gpu.Process{{PID: 9, Kind: "compute"}}}},
+			}
 		}, "gpu_processes", "9"},
 		"a helper that broke": {func(b *bench) { b.gpu.inspectErr = errors.New("crashed") }, "gpu_memory", "gpu_memory"},
 		"session":             {func(b *bench) { b.terminals.open["s"] = "alice" }, "terminals", "sessions"},
@@ -166,7 +210,8 @@ func TestEveryKindOfResidueIsFound(t *testing.T) {
 			b := newBench(t)
 			c.leave(b)
 			out := validated(b)
-			if out.Clean || len(out.Findings) == 0 || out.Findings[0].Kind != c.kind || c.subject != "" && out.Findings[0].Subject != c.subject || out.Findings[0].Detail == "" {
+			if out.Clean || len(out.Findings) == 0 || out.Findings[0].Kind != c.kind || c.subject != "" &&
+				out.Findings[0].Subject != c.subject || out.Findings[0].Detail == "" {
 				t.Errorf("findings %+v", out.Findings)
 			}
 			for _, k := range out.Checked {

@@ -49,7 +49,8 @@ func (s *Sessions) dial(ctx context.Context, p agentwire.TerminalOpenParams) (*w
 		case <-ctx.Done():
 			return nil, &Error{
 				Code: CodeUnreachable, Message: "the control plane at " + target.Host + " does not take the session up",
-				Remedy: "check that the node reaches that address, and that nodes.terminal_url names the replica when there are several", cause: err,
+				Remedy: "check that the node reaches that address, and that nodes.terminal_url names the replica when there are " +
+					"several", cause: err,
 			}
 		case <-time.After(pause):
 		}

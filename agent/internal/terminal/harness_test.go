@@ -116,7 +116,8 @@ func machine(tb testing.TB) hostexec.Host {
 		"home/alice/.profile":               "PS1='$ '\n",
 	} {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(content), 0o644)); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -197,7 +198,8 @@ func (g *gateway) sessions(tb testing.TB, host hostexec.Host, change func(*termi
 func (g *gateway) params(tb testing.TB, user string) agentwire.TerminalOpenParams {
 	tb.Helper()
 	return agentwire.TerminalOpenParams{
-		SessionID: sessionID, Username: user, GatewayURL: g.url(tb).String(), Columns: 100, Rows: 30, IdleSeconds: 600, TotalSeconds: 3600,
+		SessionID: sessionID, Username: user, GatewayURL: g.url(tb).String(), Columns: 100, Rows: 30, IdleSeconds: 600,
+		TotalSeconds: 3600,
 	}
 }
 

@@ -133,7 +133,8 @@ func (s *Sessions) account(name string) (Account, error) {
 	// Check again, whatever the accounts of the machine say.
 	if who.UID < agentwire.MinUID || who.GID < agentwire.MinUID {
 		return who, &Error{
-			Code: CodeUserRefused, Message: fmt.Sprintf("%s has uid %d and gid %d: below %d there are no sessions", name, who.UID, who.GID, agentwire.MinUID),
+			Code: CodeUserRefused, Message: fmt.Sprintf("%s has uid %d and gid %d: below %d there are no sessions", name,
+				who.UID, who.GID, agentwire.MinUID),
 			Remedy: "somebody changed the account: remove and provision it anew",
 		}
 	}

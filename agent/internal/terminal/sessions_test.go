@@ -26,12 +26,17 @@ func TestAShellRunsAsTheUserOnATerminalOfItsOwn(t *testing.T) {
 	s := g.sessions(t, host, nil)
 	t.Setenv("GPUAAS_SECRET_OF_THE_AGENT", "leak")
 	l := opened(t, g, s, nil)
-	if got := g.received.Load(); got.URL.Path != "/internal/ws/terminal/"+sessionID || got.Header.Get(agentwire.HeaderAgentSession) != "s1" {
+	if got := g.received.Load(); got.URL.Path != "/internal/ws/terminal/"+sessionID ||
+		got.Header.Get(agentwire.HeaderAgentSession) != "s1" {
 		t.Errorf("the agent asked for %s with %v", got.URL, got.Header)
 	}
-	l.types("echo u=$(id -u) g=$(id -G | tr ' ' ,) l=$LOGNAME t=$(test -t 0 && echo yes) w=$PWD e=$(env | grep -c GPUAAS_) z=$0\n")
+	l.types("echo u=$(id -u) g=$(id -G | tr ' ' ,) l=$LOGNAME t=$(test -t 0 && echo yes) w=$PWD e=$(env | grep -c " +
+		"GPUAAS_) z=$0\n")
 	l.shows("z=-bash")
-	want := []string{fmt.Sprintf("u=%d ", expectedUID()), "l=alice ", "t=yes ", "w=" + host.Path("/home/alice") + " ", "e=0 "}
+	want := []string{
+		fmt.Sprintf("u=%d ", expectedUID()), "l=alice ", "t=yes ", "w=" + host.Path("/home/alice") + " ",
+		"e=0 ",
+	}
 	if os.Geteuid() == 0 {
 		// The group of root is left out although the machine lists alice in it.
 		want = append(want, fmt.Sprintf("g=%d,44 ", uid))
@@ -51,7 +56,8 @@ func TestAShellRunsAsTheUserOnATerminalOfItsOwn(t *testing.T) {
 	}
 	l.types("echo last; exit 7\n")
 	last := l.ends()
-	if last.Type != agentwire.FrameClosed || last.Reason != agentwire.ClosedShellEnded || last.Exit == nil || *last.Exit != 7 {
+	if last.Type != agentwire.FrameClosed || last.Reason != agentwire.ClosedShellEnded || last.Exit == nil ||
+		*last.Exit != 7 {
 		t.Errorf("the session ended with %+v", last)
 	}
 	if !strings.Contains(l.shown.String(), "last\r\n") {
@@ -67,17 +73,47 @@ func TestSessionsThatMustNotOpen(t *testing.T) {
 		code    string
 		dialled bool
 	}{
-		"root":                {func(p *agentwire.TerminalOpenParams) { p.Username = "root" }, terminal.CodeParamsInvalid, false},
-		"path for a user":     {func(p *agentwire.TerminalOpenParams) { p.Username = "../alice" }, terminal.CodeParamsInvalid, false},
-		"nobody we know":      {func(p *agentwire.TerminalOpenParams) { p.Username = "mallory" }, terminal.CodeUserMissing, false},
-		"account of others":   {func(p *agentwire.TerminalOpenParams) { p.Username = "foreign" }, terminal.CodeUserMissing, false},
-		"being removed":       {func(p *agentwire.TerminalOpenParams) { p.Username = "leaving" }, terminal.CodeUserMissing, false},
-		"account is gone":     {func(p *agentwire.TerminalOpenParams) { p.Username = "gone" }, terminal.CodeUserMissing, false},
-		"uid changed to 0":    {func(p *agentwire.TerminalOpenParams) { p.Username = "moved" }, terminal.CodeUserRefused, false},
-		"uid of the site":     {func(p *agentwire.TerminalOpenParams) { p.Username = "admin" }, terminal.CodeUserRefused, false},
-		"another host":        {func(p *agentwire.TerminalOpenParams) { p.GatewayURL = "wss://evil.example.com" }, terminal.CodeGatewayRefused, false},
-		"path in the gateway": {func(p *agentwire.TerminalOpenParams) { p.GatewayURL += "/x" }, terminal.CodeGatewayRefused, false},
-		"no such shell":       {func(p *agentwire.TerminalOpenParams) { p.Username = "broken" }, terminal.CodeShell, true},
+		"root": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "root" }, terminal.CodeParamsInvalid,
+			false,
+		},
+		"path for a user": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "../alice" }, terminal.CodeParamsInvalid,
+			false,
+		},
+		"nobody we know": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "mallory" }, terminal.CodeUserMissing,
+			false,
+		},
+		"account of others": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "foreign" }, terminal.CodeUserMissing,
+			false,
+		},
+		"being removed": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "leaving" }, terminal.CodeUserMissing,
+			false,
+		},
+		"account is gone": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "gone" }, terminal.CodeUserMissing,
+			false,
+		},
+		"uid changed to 0": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "moved" }, terminal.CodeUserRefused,
+			false,
+		},
+		"uid of the site": {
+			func(p *agentwire.TerminalOpenParams) { p.Username = "admin" }, terminal.CodeUserRefused,
+			false,
+		},
+		"another host": {
+			func(p *agentwire.TerminalOpenParams) { p.GatewayURL = "wss://evil.example.com" },
+			terminal.CodeGatewayRefused, false,
+		},
+		"path in the gateway": {
+			func(p *agentwire.TerminalOpenParams) { p.GatewayURL += "/x" }, terminal.CodeGatewayRefused,
+			false,
+		},
+		"no such shell": {func(p *agentwire.TerminalOpenParams) { p.Username = "broken" }, terminal.CodeShell, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := g.sessions(t, machine(t), nil)
@@ -107,14 +143,17 @@ func TestSessionsThatMustNotOpen(t *testing.T) {
 func TestNoAccountsCanGiveRoot(t *testing.T) {
 	g := newGateway(t)
 	for _, who := range []terminal.Account{
-		{Name: "alice", UID: 0, GID: 20001, Shell: "/bin/sh"}, {Name: "alice", UID: 20001, GID: 0, Shell: "/bin/sh"}, {Name: "alice", UID: 999, GID: 999, Shell: "/bin/sh"},
+		{Name: "alice", UID: 0, GID: 20001, Shell: "/bin/sh"},
+		{Name: "alice", UID: 20001, GID: 0, Shell: "/bin/sh"},
+		{Name: "alice", UID: 999, GID: 999, Shell: "/bin/sh"},
 	} {
 		s := g.sessions(t, machine(t), func(c *terminal.Config) { c.Accounts = fixed(who) })
 		if code := codeOf(s.Open(t.Context(), g.params(t, "alice"))); code != terminal.CodeUserRefused {
 			t.Errorf("%+v: %q", who, code)
 		}
 	}
-	if _, err := machine(t).StartShell(t.Context(), hostexec.ShellStart{Program: "/bin/sh", Name: "root"}); !errors.Is(err, hostexec.ErrRoot) {
+	if _, err := machine(t).StartShell(t.Context(), hostexec.ShellStart{Program: "/bin/sh", Name: "root"}); !errors.Is(err,
+		hostexec.ErrRoot) {
 		t.Errorf("a shell of root: %v", err)
 	}
 }
@@ -161,13 +200,17 @@ func TestLimits(t *testing.T) {
 			start := time.Now()
 			l := opened(t, g, s, func(p *agentwire.TerminalOpenParams) { p.IdleSeconds, p.TotalSeconds = c.idle, c.total })
 			if c.keepTyping {
-				stop := every(100*time.Millisecond, func() { _ = l.conn.Write(context.Background(), websocket.MessageBinary, []byte("\n")) })
+				stop := every(100*time.Millisecond, func() {
+					_ = l.conn.Write(context.Background(), websocket.MessageBinary,
+						[]byte("\n"))
+				})
 				defer stop()
 			}
 			if last := l.ends(); last.Reason != c.reason || last.Exit != nil {
 				t.Errorf("the session ended with %+v", last)
 			}
-			if took := time.Since(start); took < time.Duration(c.idle)*time.Second || c.keepTyping && took < time.Duration(c.total)*time.Second {
+			if took := time.Since(start); took < time.Duration(c.idle)*time.Second || c.keepTyping &&
+				took < time.Duration(c.total)*time.Second {
 				t.Errorf("after %s", took)
 			}
 		})
@@ -193,10 +236,14 @@ func every(d time.Duration, do func()) (stop func()) {
 // does not want to go.
 func TestNothingOfASessionIsLeft(t *testing.T) {
 	for name, end := range map[string]func(*terminal.Sessions, *leg){
-		"closed by name":    func(s *terminal.Sessions, _ *leg) { s.Close(sessionID) },
-		"user is removed":   func(s *terminal.Sessions, _ *leg) { s.CloseUser("alice") },
-		"node is emptied":   func(s *terminal.Sessions, _ *leg) { s.CloseAll() },
-		"user closes":       func(_ *terminal.Sessions, l *leg) { l.control(agentwire.TerminalFrame{Type: agentwire.FrameClose}) },
+		"closed by name":  func(s *terminal.Sessions, _ *leg) { s.Close(sessionID) },
+		"user is removed": func(s *terminal.Sessions, _ *leg) { s.CloseUser("alice") },
+		"node is emptied": func(s *terminal.Sessions, _ *leg) { s.CloseAll() },
+		"user closes": func(_ *terminal.Sessions,
+			l *leg,
+		) {
+			l.control(agentwire.TerminalFrame{Type: agentwire.FrameClose})
+		},
 		"connection breaks": func(_ *terminal.Sessions, l *leg) { _ = l.conn.CloseNow() },
 		"shell ends":        func(_ *terminal.Sessions, l *leg) { l.types("kill -9 $$\n") },
 		"nonsense":          func(_ *terminal.Sessions, l *leg) { l.send(websocket.MessageText, []byte(`{"type":"exec"}`)) },
@@ -208,7 +255,8 @@ func TestNothingOfASessionIsLeft(t *testing.T) {
 			l := opened(t, g, s, nil)
 			// One in the background in a group of its own, one that ignores the
 			// hangup, one that is stopped.
-			l.types("set -m; sleep 301 & (trap '' HUP TERM; exec sleep 302) & sleep 303 & kill -STOP $!; echo pids: $$ $(jobs -p) .\n")
+			l.types("set -m; sleep 301 & (trap '' HUP TERM; exec sleep 302) & sleep 303 & kill -STOP $!; echo pids: $$ $(jobs " +
+				"-p) .\n")
 			l.until("the processes were named", func() bool { return pids.MatchString(l.shown.String()) })
 			var started []int
 			for _, text := range strings.Fields(pids.FindStringSubmatch(l.shown.String())[1]) {

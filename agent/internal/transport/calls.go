@@ -12,36 +12,53 @@ import (
 )
 
 // Enroll asks for the first certificate with a token.
-func (c *Client) Enroll(ctx context.Context, token string, request agentwire.EnrollRequest) (agentwire.EnrollResponse, error) {
+func (c *Client) Enroll(ctx context.Context, token string, request agentwire.EnrollRequest) (
+	agentwire.EnrollResponse, error,
+) {
 	var answer agentwire.EnrollResponse
-	_, err := c.do(ctx, call{method: http.MethodPost, path: agentwire.PathEnroll, token: token, timeout: callTimeout, body: request, answer: &answer})
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, path: agentwire.PathEnroll, token: token, timeout: callTimeout,
+		body: request, answer: &answer,
+	})
 	return answer, err
 }
 
 // Renew asks for the next certificate with the present one.
 func (c *Client) Renew(ctx context.Context, request agentwire.RenewRequest) (agentwire.Issued, error) {
 	var answer agentwire.Issued
-	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathRenew), timeout: callTimeout, body: request, answer: &answer})
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, path: c.path(agentwire.PathRenew), timeout: callTimeout,
+		body: request, answer: &answer,
+	})
 	return answer, err
 }
 
 // Trust asks what to trust. The answer is signed statements.
 func (c *Client) Trust(ctx context.Context) ([]agentwire.Statement, error) {
 	var answer agentwire.TrustAnswer
-	_, err := c.do(ctx, call{method: http.MethodGet, path: c.path(agentwire.PathTrust), timeout: callTimeout, answer: &answer})
+	_, err := c.do(ctx, call{
+		method: http.MethodGet, path: c.path(agentwire.PathTrust), timeout: callTimeout,
+		answer: &answer,
+	})
 	return answer.Statements, err
 }
 
 // Report says what the agent and its machine are.
 func (c *Client) Report(ctx context.Context, report agentwire.Report) error {
-	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathReport), timeout: callTimeout, body: report})
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, path: c.path(agentwire.PathReport), timeout: callTimeout,
+		body: report,
+	})
 	return err
 }
 
 // Baseline hands over the inventory of the installation.
 func (c *Client) Baseline(ctx context.Context, request agentwire.BaselineRequest) (agentwire.BaselineResponse, error) {
 	var answer agentwire.BaselineResponse
-	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathBaseline), timeout: callTimeout, body: request, answer: &answer})
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, path: c.path(agentwire.PathBaseline), timeout: callTimeout,
+		body: request, answer: &answer,
+	})
 	return answer, err
 }
 
@@ -49,7 +66,8 @@ func (c *Client) Baseline(ctx context.Context, request agentwire.BaselineRequest
 func (c *Client) Wait(ctx context.Context, wait time.Duration) (*agentwire.Envelope, error) {
 	var answer agentwire.Envelope
 	found, err := c.do(ctx, call{
-		method: http.MethodGet, path: c.path(agentwire.PathWait), query: "wait_seconds=" + strconv.Itoa(int(wait/time.Second)),
+		method: http.MethodGet, path: c.path(agentwire.PathWait), query: "wait_seconds=" +
+			strconv.Itoa(int(wait/time.Second)),
 		timeout: wait + pollSlack, answer: &answer,
 	})
 	if err != nil || !found {
@@ -65,14 +83,18 @@ func (c *Client) Result(ctx context.Context, e agentwire.Envelope, result agentw
 }
 
 // Progress renews the lease of a task.
-func (c *Client) Progress(ctx context.Context, e agentwire.Envelope, progress agentwire.ProgressRequest) (agentwire.ProgressResponse, error) {
+func (c *Client) Progress(ctx context.Context, e agentwire.Envelope, progress agentwire.ProgressRequest) (
+	agentwire.ProgressResponse, error,
+) {
 	var answer agentwire.ProgressResponse
 	_, err := c.do(ctx, c.taskCall(agentwire.PathProgress, e, progress, &answer))
 	return answer, err
 }
 
 // Mint asks for a credential under the identity of a task.
-func (c *Client) Mint(ctx context.Context, e agentwire.Envelope, request agentwire.MintRequest) (agentwire.Credential, error) {
+func (c *Client) Mint(ctx context.Context, e agentwire.Envelope, request agentwire.MintRequest) (
+	agentwire.Credential, error,
+) {
 	var answer agentwire.Credential
 	_, err := c.do(ctx, c.taskCall(agentwire.PathMint, e, request, &answer))
 	return answer, err
@@ -80,7 +102,8 @@ func (c *Client) Mint(ctx context.Context, e agentwire.Envelope, request agentwi
 
 func (c *Client) taskCall(pattern string, e agentwire.Envelope, body, answer any) call {
 	return call{
-		method: http.MethodPost, path: c.path(pattern, "{task_id}", e.TaskID), timeout: callTimeout, body: body, answer: answer,
+		method: http.MethodPost, path: c.path(pattern, "{task_id}", e.TaskID), timeout: callTimeout, body: body,
+		answer:      answer,
 		correlation: e.CorrelationID, trace: e.TraceParent,
 	}
 }

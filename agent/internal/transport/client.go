@@ -262,8 +262,10 @@ func (c *Client) path(pattern string, values ...string) string {
 
 // unreachable says why a call got no answer.
 func (c *Client) unreachable(ctx context.Context, k call, err error) error {
-	e := &Error{Kind: Unreachable, Code: CodeUnreachable, cause: err, Message: "the control plane at " + c.o.Base.Host + " cannot be reached"}
-	e.Remedy = "check name resolution, routing and firewalls between the node and " + c.o.Base.Host + "; the agent keeps trying"
+	e := &Error{Kind: Unreachable, Code: CodeUnreachable, cause: err, Message: "the control plane at " + c.o.Base.Host +
+		" cannot be reached"}
+	e.Remedy = "check name resolution, routing and firewalls between the node and " + c.o.Base.Host +
+		"; the agent keeps trying"
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -273,7 +275,8 @@ func (c *Client) unreachable(ctx context.Context, k call, err error) error {
 		return fmt.Errorf("call %s: %w", k.path, context.Canceled)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		e.Kind, e.Code = Untrusted, CodeServerCertificateDate
-		e.Message = "the certificate of the control plane is not valid at " + c.o.Now().UTC().Format(time.RFC3339) + ", the time on this node"
+		e.Message = "the certificate of the control plane is not valid at " + c.o.Now().UTC().Format(time.RFC3339) +
+			", the time on this node"
 		e.Remedy = "check the clock of the node first, then the certificate of the control plane"
 	case errors.As(err, &host):
 		e.Kind, e.Code = Untrusted, CodeServerName
@@ -282,7 +285,8 @@ func (c *Client) unreachable(ctx context.Context, k call, err error) error {
 	case errors.As(err, &unknown), errors.As(err, &verification):
 		e.Kind, e.Code = Untrusted, CodeServerUnknownIssuer
 		e.Message = "the certificate of the control plane was not issued by the authority in the node's CA bundle"
-		e.Remedy = "if the authority was replaced, fetch the new bundle with a bootstrap command of this node; otherwise something else answers at " + c.o.Base.Host
+		e.Remedy = "if the authority was replaced, fetch the new bundle with a bootstrap command of this node; otherwise " +
+			"something else answers at " + c.o.Base.Host
 	}
 	return e
 }

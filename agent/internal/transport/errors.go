@@ -91,7 +91,8 @@ func malformed(k call, err error) error {
 // comes from something in front of the control plane.
 func refusal(response *http.Response) error {
 	e := &Error{Kind: Refused, Status: response.StatusCode, RetryAfter: retryAfter(response.Header.Get("Retry-After"))}
-	if response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout {
+	if response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests ||
+		response.StatusCode == http.StatusRequestTimeout {
 		e.Kind = Unavailable
 	}
 	var p agentwire.Problem
@@ -99,7 +100,8 @@ func refusal(response *http.Response) error {
 	if err != nil || json.Unmarshal(raw, &p) != nil || p.Code == "" {
 		e.Code = CodeNotControlPlane
 		e.Message = "something in front of the control plane answered " + response.Status
-		e.Remedy = "check that GPUAAS_API_URL names the node-facing address of the control plane, and what proxies are on the way"
+		e.Remedy = "check that GPUAAS_API_URL names the node-facing address of the control plane, and what proxies are on " +
+			"the way"
 		return e
 	}
 	e.Code, e.Message, e.Remedy, e.CorrelationID = p.Code, strings.TrimSpace(p.Detail), p.Remedy, p.CorrelationID
@@ -119,15 +121,20 @@ var advice = map[string]string{
 	agentwire.CodeCertificateExpired: Recovery,
 	agentwire.CodeCertificateUnknown: "the authority for node certificates was replaced; " + Recovery,
 	agentwire.CodeCertificateRevoked: "an operator revoked the identity of this node; if that was a mistake: " + Recovery,
-	agentwire.CodeIdentityMismatch:   "GPUAAS_NODE_ID and the certificate of this node belong to different nodes; enrol again with a token of the right one",
-	agentwire.CodeIdentityInUse:      "another machine or process uses this identity: stop it, then have an operator clear the hold on the node",
-	agentwire.CodeNodeFenced:         "the credentials are fine; the state of the node forbids it: gpuaas node get shows why",
-	agentwire.CodeTokenInvalid:       "the token is unknown, was used by another machine, or belongs to another control plane: ask for a new bootstrap command",
-	agentwire.CodeTokenExpired:       "ask for a new bootstrap command and run it at once",
+	agentwire.CodeIdentityMismatch: "GPUAAS_NODE_ID and the certificate of this node belong to different nodes; enrol " +
+		"again with a token of the right one",
+	agentwire.CodeIdentityInUse: "another machine or process uses this identity: stop it, then have an operator " +
+		"clear the hold on the node",
+	agentwire.CodeNodeFenced: "the credentials are fine; the state of the node forbids it: gpuaas node get " +
+		"shows why",
+	agentwire.CodeTokenInvalid: "the token is unknown, was used by another machine, or belongs to another control " +
+		"plane: ask for a new bootstrap command",
+	agentwire.CodeTokenExpired: "ask for a new bootstrap command and run it at once",
 }
 
 // Recovery says how a node whose certificate is useless comes back.
-const Recovery = "ask an operator for a recovery token (gpuaas node bootstrap NODE --recovery), stop the agent, run gpuaas-agent enroll --token-file FILE, and start it again"
+const Recovery = "ask an operator for a recovery token (gpuaas node bootstrap NODE --recovery), stop the agent, run " +
+	"gpuaas-agent enroll --token-file FILE, and start it again"
 
 func retryAfter(s string) time.Duration {
 	seconds, err := strconv.Atoi(s)

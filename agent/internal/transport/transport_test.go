@@ -37,7 +37,8 @@ func clientOf(t *testing.T, s *httptest.Server, change func(*transport.Options))
 	roots.AddCert(s.Certificate())
 	o := transport.Options{
 		Base: base, Roots: roots, Node: "n", Version: "1", Instance: "i", Session: "s", Now: time.Now,
-		Certificate: func() *tls.Certificate { return nil }, Trust: func(h http.Header) { h.Set(agentwire.HeaderVerifierVersion, "7") },
+		Certificate: func() *tls.Certificate { return nil },
+		Trust:       func(h http.Header) { h.Set(agentwire.HeaderVerifierVersion, "7") },
 	}
 	if change != nil {
 		change(&o)
@@ -59,17 +60,35 @@ func TestAnswersBecomeErrors(t *testing.T) {
 		code    string
 		remedy  string
 	}{
-		"a refusal":       {problem(401, agentwire.CodeCertificateExpired), transport.Refused, agentwire.CodeCertificateExpired, "recovery token"},
-		"an outage":       {problem(503, "postgres_unavailable"), transport.Unavailable, "postgres_unavailable", ""},
-		"too many calls":  {problem(429, "rate_limit_exceeded"), transport.Unavailable, "rate_limit_exceeded", ""},
-		"a proxy's error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }, transport.Unavailable, transport.CodeNotControlPlane, "GPUAAS_API_URL"},
-		"a stranger":      {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, transport.Refused, transport.CodeNotControlPlane, "GPUAAS_API_URL"},
+		"a refusal": {
+			problem(401, agentwire.CodeCertificateExpired), transport.Refused,
+			agentwire.CodeCertificateExpired, "recovery token",
+		},
+		"an outage":      {problem(503, "postgres_unavailable"), transport.Unavailable, "postgres_unavailable", ""},
+		"too many calls": {problem(429, "rate_limit_exceeded"), transport.Unavailable, "rate_limit_exceeded", ""},
+		"a proxy's error": {
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) },
+			transport.Unavailable, transport.CodeNotControlPlane, "GPUAAS_API_URL",
+		},
+		"a stranger": {
+			func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, transport.Refused,
+			transport.CodeNotControlPlane, "GPUAAS_API_URL",
+		},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.com", http.StatusFound)
 		}, transport.Refused, transport.CodeNotControlPlane, "GPUAAS_API_URL"},
-		"nonsense":               {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, transport.Malformed, transport.CodeMalformed, ""},
-		"an endless answer":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat(" ", 3<<20)) }, transport.Malformed, transport.CodeMalformed, ""},
-		"a connection that ends": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, transport.Unreachable, transport.CodeUnreachable, "the agent keeps trying"},
+		"nonsense": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
+			transport.Malformed, transport.CodeMalformed, "",
+		},
+		"an endless answer": {func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = io.WriteString(w, strings.Repeat(" ", 3<<20))
+		}, transport.Malformed, transport.CodeMalformed, ""},
+		"a connection that ends": {
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			transport.Unreachable, transport.CodeUnreachable, "the agent keeps trying",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := serve(t, c.handler, nil)
@@ -88,10 +107,14 @@ func TestAnswersBecomeErrors(t *testing.T) {
 func TestWhomNotToTrust(t *testing.T) {
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	for code, change := range map[string]func(*transport.Options){
-		transport.CodeServerUnknownIssuer:   func(o *transport.Options) { o.Roots = x509.NewCertPool() },
-		transport.CodeServerName:            func(o *transport.Options) { o.Base.Host = "localhost:" + o.Base.Port() },
-		transport.CodeServerCertificateDate: func(o *transport.Options) { o.Now = func() time.Time { return time.Now().AddDate(100, 0, 0) } },
-		transport.CodeUnreachable:           func(o *transport.Options) { o.Base.Host = "127.0.0.1:1" },
+		transport.CodeServerUnknownIssuer: func(o *transport.Options) { o.Roots = x509.NewCertPool() },
+		transport.CodeServerName:          func(o *transport.Options) { o.Base.Host = "localhost:" + o.Base.Port() },
+		transport.CodeServerCertificateDate: func(
+			o *transport.Options,
+		) {
+			o.Now = func() time.Time { return time.Now().AddDate(100, 0, 0) }
+		},
+		transport.CodeUnreachable: func(o *transport.Options) { o.Base.Host = "127.0.0.1:1" },
 	} {
 		client := serve(t, ok, change)
 		if _, err := client.Wait(t.Context(), time.Second); transport.CodeOf(err) != code {

@@ -133,7 +133,8 @@ func (s *Store) download(p Package, body io.Reader) (path string, err error) {
 		return "", fmt.Errorf("download package: %w", err)
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); n != p.SizeBytes || got != p.Digest {
-		return "", refuse("digest_mismatch", "the package of version %s is not the one that was announced: %d bytes, %s instead of %d bytes, %s",
+		return "", refuse("digest_mismatch",
+			"the package of version %s is not the one that was announced: %d bytes, %s instead of %d bytes, %s",
 			p.Version, n, got, p.SizeBytes, p.Digest)
 	}
 	return f.Name(), nil
@@ -253,7 +254,8 @@ func (s *Store) settle(p Package, fresh string) (string, error) {
 	}
 	place := s.host.Path(filepath.Join(folder, name))
 	if name == s.link(current) {
-		return "", refuse("package_broken", "version %s runs already but its folder %s is damaged; install the agent anew", p.Version, name)
+		return "", refuse("package_broken", "version %s runs already but its folder %s is damaged; install the agent anew",
+			p.Version, name)
 	}
 	if err := os.RemoveAll(place); err != nil {
 		return "", fmt.Errorf("remove remains of version %s: %w", p.Version, err)

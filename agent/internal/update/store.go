@@ -178,7 +178,8 @@ func (s *Store) Guard() (rolledBack bool, err error) {
 		return true, s.goBack(c)
 	}
 	if c.Starts >= maxStarts {
-		return true, s.giveWay(c, fmt.Sprintf("version %s was started %d times and never reached the control plane", c.To, c.Starts))
+		return true, s.giveWay(c, fmt.Sprintf("version %s was started %d times and never reached the control plane", c.To,
+			c.Starts))
 	}
 	c.Starts++
 	return false, s.save(c)

@@ -38,7 +38,11 @@ func pack(t *testing.T, version string, entries ...entry) (update.Package, []byt
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = []entry{{name: "./", kind: tar.TypeDir}, {name: "gpuaas-agent", body: program}, {name: "version.txt", body: []byte(version)}}
+		entries = []entry{
+			{name: "./", kind: tar.TypeDir},
+			{name: "gpuaas-agent", body: program},
+			{name: "version.txt", body: []byte(version)},
+		}
 	}
 	var raw bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&raw, gzip.NoCompression)
@@ -50,7 +54,10 @@ func pack(t *testing.T, version string, entries ...entry) (update.Package, []byt
 		if e.kind == 0 {
 			e.kind = tar.TypeReg
 		}
-		if err := files.WriteHeader(&tar.Header{Name: e.name, Typeflag: e.kind, Linkname: e.link, Size: int64(len(e.body)), Mode: 0o777}); err != nil {
+		if err := files.WriteHeader(&tar.Header{
+			Name: e.name, Typeflag: e.kind, Linkname: e.link, Size: int64(len(e.body)),
+			Mode: 0o777,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := files.Write(e.body); err != nil {
@@ -61,7 +68,8 @@ func pack(t *testing.T, version string, entries ...entry) (update.Package, []byt
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(raw.Bytes())
-	return update.Package{Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:]), SizeBytes: int64(raw.Len())}, raw.Bytes()
+	return update.Package{Version: version, Digest: "sha256:" + hex.EncodeToString(sum[:]), SizeBytes: int64(raw.Len())},
+		raw.Bytes()
 }
 
 func clock() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
@@ -191,7 +199,8 @@ func TestRollbackRestoresTheWayBack(t *testing.T) {
 func TestGuardFinishesARollback(t *testing.T) {
 	m := installed(t)
 	activated(t, m, "1.0", "2.0")
-	m.Write("/var/lib/gpuaas/update.json", strings.Replace(m.Read("/var/lib/gpuaas/update.json"), "on_trial", "rolled_back", 1))
+	m.Write("/var/lib/gpuaas/update.json", strings.Replace(m.Read("/var/lib/gpuaas/update.json"), "on_trial",
+		"rolled_back", 1))
 	back, err := open(m, "1.0").Guard()
 	if !back || err != nil || link(t, m, "current") != "1.0" {
 		t.Errorf("%v %v, current %s", back, err, link(t, m, "current"))
@@ -203,7 +212,8 @@ func TestGuardFinishesARollback(t *testing.T) {
 func TestAnActivationThatWasCutShort(t *testing.T) {
 	m := installed(t)
 	activated(t, m, "1.0", "2.0")
-	if err := errors.Join(os.Remove(m.Path("/opt/gpuaas/agent/current")), os.Symlink("1.0", m.Path("/opt/gpuaas/agent/current"))); err != nil {
+	if err := errors.Join(os.Remove(m.Path("/opt/gpuaas/agent/current")),
+		os.Symlink("1.0", m.Path("/opt/gpuaas/agent/current"))); err != nil {
 		t.Fatal(err)
 	}
 	s := open(m, "1.0")
@@ -275,21 +285,27 @@ func TestBadPackagesChangeNothing(t *testing.T) {
 		entries []entry
 		code    string
 	}{
-		"parent":         {[]entry{good, version, {name: "../evil", body: []byte("x")}}, "package_unsafe"},
-		"absolute":       {[]entry{good, version, {name: "/etc/evil", body: []byte("x")}}, "package_unsafe"},
-		"folder":         {[]entry{good, version, {name: "sub/file", body: []byte("x")}}, "package_unsafe"},
-		"symbolic link":  {[]entry{{name: "gpuaas-agent", kind: tar.TypeSymlink, link: "/bin/sh"}}, "package_unsafe"},
-		"hard link":      {[]entry{good, version, {name: "passwd", kind: tar.TypeLink, link: "/etc/passwd"}}, "package_unsafe"},
-		"device":         {[]entry{good, version, {name: "null", kind: tar.TypeChar}}, "package_unsafe"},
-		"twice":          {[]entry{good, good}, "package_unsafe"},
-		"digest file":    {[]entry{good, version, {name: "package.sha256", body: []byte("x")}}, "package_unsafe"},
-		"too many":       {many, "package_unsafe"},
-		"no agent":       {[]entry{version}, "package_broken"},
-		"not a program":  {[]entry{{name: "gpuaas-agent", body: []byte("\x7fELF")}, version}, "package_broken"},
-		"it fails":       {[]entry{good}, "package_broken"},
-		"other version":  {[]entry{good, {name: "version.txt", body: []byte("6.6")}}, "package_broken"},
-		"empty":          {[]entry{{name: "./", kind: tar.TypeDir}}, "package_broken"},
-		"two links deep": {[]entry{{name: "a", kind: tar.TypeSymlink, link: "."}, {name: "a/gpuaas-agent", body: program}}, "package_unsafe"},
+		"parent":        {[]entry{good, version, {name: "../evil", body: []byte("x")}}, "package_unsafe"},
+		"absolute":      {[]entry{good, version, {name: "/etc/evil", body: []byte("x")}}, "package_unsafe"},
+		"folder":        {[]entry{good, version, {name: "sub/file", body: []byte("x")}}, "package_unsafe"},
+		"symbolic link": {[]entry{{name: "gpuaas-agent", kind: tar.TypeSymlink, link: "/bin/sh"}}, "package_unsafe"},
+		"hard link": {
+			[]entry{good, version, {name: "passwd", kind: tar.TypeLink, link: "/etc/passwd"}},
+			"package_unsafe",
+		},
+		"device":        {[]entry{good, version, {name: "null", kind: tar.TypeChar}}, "package_unsafe"},
+		"twice":         {[]entry{good, good}, "package_unsafe"},
+		"digest file":   {[]entry{good, version, {name: "package.sha256", body: []byte("x")}}, "package_unsafe"},
+		"too many":      {many, "package_unsafe"},
+		"no agent":      {[]entry{version}, "package_broken"},
+		"not a program": {[]entry{{name: "gpuaas-agent", body: []byte("\x7fELF")}, version}, "package_broken"},
+		"it fails":      {[]entry{good}, "package_broken"},
+		"other version": {[]entry{good, {name: "version.txt", body: []byte("6.6")}}, "package_broken"},
+		"empty":         {[]entry{{name: "./", kind: tar.TypeDir}}, "package_broken"},
+		"two links deep": {
+			[]entry{{name: "a", kind: tar.TypeSymlink, link: "."}, {name: "a/gpuaas-agent", body: program}},
+			"package_unsafe",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := installed(t)
@@ -320,7 +336,9 @@ func TestPackagesThatAreNotTheAnnouncedOne(t *testing.T) {
 	t.Run("not compressed", func(t *testing.T) {
 		m := installed(t)
 		sum := sha256.Sum256([]byte("plain"))
-		_, err := open(m, "1.0").Stage(t.Context(), update.Package{Version: "2.0", Digest: "sha256:" + hex.EncodeToString(sum[:]), SizeBytes: 5}, strings.NewReader("plain"))
+		_, err := open(m, "1.0").Stage(t.Context(),
+			update.Package{Version: "2.0", Digest: "sha256:" + hex.EncodeToString(sum[:]), SizeBytes: 5},
+			strings.NewReader("plain"))
 		wantRefusal(t, m, err, "package_broken")
 	})
 }
@@ -392,7 +410,8 @@ func TestAReturnThatWasCutShort(t *testing.T) {
 	if err := open(m, "2.0").Return(t.Context(), "back"); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(m.Path("/opt/gpuaas/agent/current")), os.Symlink("2.0", m.Path("/opt/gpuaas/agent/current"))); err != nil {
+	if err := errors.Join(os.Remove(m.Path("/opt/gpuaas/agent/current")),
+		os.Symlink("2.0", m.Path("/opt/gpuaas/agent/current"))); err != nil {
 		t.Fatal(err)
 	}
 	wantLinks(t, m, "2.0", "2.0")
@@ -419,7 +438,8 @@ func TestPackagesOfKilledDownloadsAreRemoved(t *testing.T) {
 	if err := open(m, "2.0").Confirm(); err != nil {
 		t.Fatal(err)
 	}
-	if m.Exists("/opt/gpuaas/agent/package-123") || m.Exists("/opt/gpuaas/agent/staging-123") || !m.Exists("/opt/gpuaas/agent/note") {
+	if m.Exists("/opt/gpuaas/agent/package-123") || m.Exists("/opt/gpuaas/agent/staging-123") ||
+		!m.Exists("/opt/gpuaas/agent/note") {
 		t.Error("the wrong files were removed")
 	}
 }

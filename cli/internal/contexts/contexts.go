@@ -37,7 +37,8 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 // CheckName refuses what cannot be the name of a context.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return failure.New(failure.Usage, "usage", "use letters, digits, dots, dashes and underscores, at most 63", "%q cannot be the name of a context", name)
+		return failure.New(failure.Usage, "usage", "use letters, digits, dots, dashes and underscores, at most 63",
+			"%q cannot be the name of a context", name)
 	}
 	return nil
 }
@@ -56,7 +57,8 @@ func (c *File) Names() []string {
 func (c *File) Named(name string) (Context, error) {
 	one, ok := c.Contexts[name]
 	if !ok {
-		return one, failure.New(failure.Usage, "context_unknown", "see which there are: gpuaas context list", "there is no context %q", name)
+		return one, failure.New(failure.Usage, "context_unknown", "see which there are: gpuaas context list",
+			"there is no context %q", name)
 	}
 	return one, nil
 }
@@ -69,7 +71,8 @@ func Path(env map[string]string) (string, error) {
 	if home := env["HOME"]; filepath.IsAbs(home) {
 		return filepath.Join(home, ".config", "gpuaas", "config.yaml"), nil
 	}
-	return "", failure.New(failure.Usage, "no_home", "set HOME or XDG_CONFIG_HOME, or use GPUAAS_URL and GPUAAS_TOKEN", "there is no folder to keep contexts in")
+	return "", failure.New(failure.Usage, "no_home", "set HOME or XDG_CONFIG_HOME, or use GPUAAS_URL and GPUAAS_TOKEN",
+		"there is no folder to keep contexts in")
 }
 
 // Read reads the contexts; there are none when there is no file.
@@ -93,7 +96,8 @@ func Read(path string, warn func(format string, args ...any)) (*File, error) {
 	dec.KnownFields(true) // what is not understood would be lost when the file is written
 	if err := dec.Decode(none); err != nil && !errors.Is(err, io.EOF) {
 		// Not the error itself: it may quote a line with a token.
-		return nil, failure.New(failure.Usage, "contexts_unreadable", "correct the file, or move it away and sign in again: gpuaas login",
+		return nil, failure.New(failure.Usage, "contexts_unreadable",
+			"correct the file, or move it away and sign in again: gpuaas login",
 			"the contexts in %s cannot be understood", path)
 	}
 	if none.Contexts == nil {

@@ -78,7 +78,8 @@ func ExitOf(status int64) int {
 		return NotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return Conflict
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		return Unavailable
 	}
 	if status >= 400 && status < 500 {
@@ -118,7 +119,10 @@ func (f *Error) JSON() []byte {
 		Errors        []apiclient.FieldError `json:"errors,omitempty"`
 		ExitCode      int                    `json:"exit_code"`
 	}
-	l := likeness{Detail: f.What, Code: f.Code, Remedy: f.Remedy, CorrelationID: f.Quote, Errors: f.Fields, ExitCode: f.Exit}
+	l := likeness{
+		Detail: f.What, Code: f.Code, Remedy: f.Remedy, CorrelationID: f.Quote, Errors: f.Fields,
+		ExitCode: f.Exit,
+	}
 	if f.problem != nil {
 		l.Type, l.Title, l.Status = f.problem.Type, f.problem.Title, f.problem.Status
 	}

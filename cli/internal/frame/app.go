@@ -87,7 +87,8 @@ func (a *App) Moment(text string) (time.Time, error) {
 func (a *App) Format() (string, error) {
 	f := cmp.Or(a.Flags.Output, cmp.Or(a.Env["GPUAAS_OUTPUT"], output.Table))
 	if !slices.Contains(output.Formats(), f) {
-		return "", failure.New(failure.Usage, "usage", "use one of: "+strings.Join(output.Formats(), ", "), "there is no output format %q", f)
+		return "", failure.New(failure.Usage, "usage", "use one of: "+strings.Join(output.Formats(), ", "),
+			"there is no output format %q", f)
 	}
 	return f, nil
 }

@@ -52,7 +52,8 @@ func (a *App) callFailure(call *apiclient.CallError) *failure.Error {
 	if a.connected != nil && a.connected.Context == "" {
 		look = "it comes from GPUAAS_URL"
 	}
-	f := failure.New(failure.Unavailable, "unreachable", "check that the control plane runs and that the URL is right: "+look,
+	f := failure.New(failure.Unavailable, "unreachable", "check that the control plane runs and that the URL is right: "+
+		look,
 		"no answer from %s: %v", where, call.Err)
 	var unknown x509.UnknownAuthorityError
 	var wrongName x509.HostnameError
@@ -66,7 +67,8 @@ func (a *App) callFailure(call *apiclient.CallError) *failure.Error {
 		f.Remedy = "check the host name of the URL: " + look
 	}
 	if call.IdempotencyKey != "" {
-		f.Remedy += "\nthe change may or may not have been made; repeat the command with --idempotency-key " + call.IdempotencyKey
+		f.Remedy += "\nthe change may or may not have been made; repeat the command with --idempotency-key " +
+			call.IdempotencyKey
 	}
 	return f
 }

@@ -111,7 +111,8 @@ func (a *App) GivenToken() (string, error) {
 		where = a.Flags.TokenFile
 		f, err := os.Open(a.Flags.TokenFile)
 		if err != nil {
-			return "", failure.New(failure.Usage, "token_unreadable", "name a file that you can read, or - for standard input", "read token: %v", err)
+			return "", failure.New(failure.Usage, "token_unreadable", "name a file that you can read, or - for standard input",
+				"read token: %v", err)
 		}
 		defer func() { _ = f.Close() }() // only read
 		in = f
@@ -122,7 +123,8 @@ func (a *App) GivenToken() (string, error) {
 	}
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || len(b) > longest || bytes.ContainsFunc(b, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", failure.New(failure.Usage, "token_unreadable", "the file must hold the token and nothing else", "%s holds no token", where)
+		return "", failure.New(failure.Usage, "token_unreadable", "the file must hold the token and nothing else",
+			"%s holds no token", where)
 	}
 	return string(b), nil
 }
@@ -147,7 +149,8 @@ func (a *App) ConnectTo(cmd *cobra.Command, to Connection) (*Session, error) {
 		Retrying: a.retrying,
 	})
 	if err != nil {
-		return nil, failure.New(failure.Usage, "context_unusable", "correct it: gpuaas context set NAME --url URL --ca-file FILE", "%v", err)
+		return nil, failure.New(failure.Usage, "context_unusable",
+			"correct it: gpuaas context set NAME --url URL --ca-file FILE", "%v", err)
 	}
 	a.connected = &to
 	return &Session{App: a, Connection: to, Cmd: cmd, Ctx: cmd.Context(), API: api}, nil

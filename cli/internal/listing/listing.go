@@ -75,7 +75,9 @@ type pageBody struct {
 }
 
 // Collect reads pages until there are limit items, or all when limit is 0.
-func Collect(fetchPage func(Page) (apiclient.Answer, error), limit int) (items []json.RawMessage, more bool, err error) {
+func Collect(fetchPage func(Page) (apiclient.Answer, error), limit int) (
+	items []json.RawMessage, more bool, err error,
+) {
 	items = []json.RawMessage{}
 	var cursor *string
 	for {

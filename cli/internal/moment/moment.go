@@ -11,7 +11,10 @@ import (
 // Times as people type them. Those without a zone are local, as they are shown.
 var (
 	zonedForms = []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02T15:04Z07:00"}
-	localForms = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02"}
+	localForms = []string{
+		"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05",
+		"2006-01-02",
+	}
 	clockForms = []string{"15:04", "15:04:05"}
 )
 

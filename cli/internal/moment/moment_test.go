@@ -36,7 +36,8 @@ func TestTimesAsPeopleTypeThem(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "ago", "tomorrow", "yesterday noon", "yesterday 25:00", "2026-02-30", "2026-13-01 00:00", "04.02.2026", "-1h", "10", "5:6:7:8", "yesterdayish",
+		"", "ago", "tomorrow", "yesterday noon", "yesterday 25:00", "2026-02-30", "2026-13-01 00:00", "04.02.2026", "-1h",
+		"10", "5:6:7:8", "yesterdayish",
 	} {
 		got, err := Parse(text, now)
 		if err == nil {

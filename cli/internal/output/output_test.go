@@ -14,8 +14,9 @@ import (
 
 func TestHarmless(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain": "plain", "Zoë 東京": "Zoë 東京", "\x1b[2J": `\x1b[2J`, "a\nb\tc\r": `a\nb\tc\r`, "\u009b31m": `\u009b31m`, "\u202egnp": `\u202egnp`,
-		"\x7f": `\x7f`, "bad\xff": "bad\ufffd", "a\u200bb": `a\u200bb`,
+		"plain": "plain", "Zoë 東京": "Zoë 東京", "\x1b[2J": `\x1b[2J`, "a\nb\tc\r": `a\nb\tc\r`, "\u009b31m": `\u009b31m`,
+		"\u202egnp": `\u202egnp`,
+		"\x7f":      `\x7f`, "bad\xff": "bad\ufffd", "a\u200bb": `a\u200bb`,
 	} {
 		if got := Harmless(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -28,7 +29,8 @@ func FuzzHarmless(f *testing.F) {
 	f.Add("plain\u202e")
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Harmless(s)
-		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return unicode.Is(unicode.C, r) || r == '\u2028' }) {
+		if !utf8.ValidString(got) || strings.ContainsFunc(got,
+			func(r rune) bool { return unicode.Is(unicode.C, r) || r == '\u2028' }) {
 			t.Errorf("%q became %q", s, got)
 		}
 		if Harmless(got) != got {
@@ -52,7 +54,8 @@ func FuzzPrint(f *testing.F) {
 		}
 		var asJSON, asLine, asYAML bytes.Buffer
 		for _, err := range []error{
-			Print(&asJSON, JSON, json.RawMessage(text)), PrintLine(&asLine, JSON, json.RawMessage(text)), Print(&asYAML, YAML, json.RawMessage(text)),
+			Print(&asJSON, JSON, json.RawMessage(text)), PrintLine(&asLine, JSON, json.RawMessage(text)),
+			Print(&asYAML, YAML, json.RawMessage(text)),
 		} {
 			if err != nil {
 				t.Fatal(err)

@@ -91,7 +91,8 @@ func (b *Browser) Await(ctx context.Context, state string) (string, error) {
 	select {
 	case a := <-arrived:
 		if a.code == "" {
-			return "", failure.New(failure.Unauthenticated, "sign_in_refused", "try again: gpuaas login", "the identity provider refused: %s", a.refusal)
+			return "", failure.New(failure.Unauthenticated, "sign_in_refused", "try again: gpuaas login",
+				"the identity provider refused: %s", a.refusal)
 		}
 		return a.code, nil
 	case err := <-stopped:
@@ -99,6 +100,7 @@ func (b *Browser) Await(ctx context.Context, state string) (string, error) {
 	case <-ctx.Done():
 		return "", fmt.Errorf("wait for the browser: %w", ctx.Err())
 	case <-patience.C:
-		return "", failure.New(failure.Unavailable, "sign_in_timeout", "try again: gpuaas login", "nobody signed in within %s", signInPatience)
+		return "", failure.New(failure.Unavailable, "sign_in_timeout", "try again: gpuaas login",
+			"nobody signed in within %s", signInPatience)
 	}
 }

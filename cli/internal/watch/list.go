@@ -19,7 +19,9 @@ func AddFlags(cmd *cobra.Command, watch *bool, interval *time.Duration) {
 
 // List shows a list again and again: in place on a terminal, elsewhere what is new or
 // has changed.
-func List[T any](s *frame.Session, interval time.Duration, columns []table.Column[T], read func() ([]json.RawMessage, error)) error {
+func List[T any](s *frame.Session, interval time.Duration, columns []table.Column[T],
+	read func() ([]json.RawMessage, error),
+) error {
 	format, err := s.Format()
 	if err != nil {
 		return err
@@ -43,7 +45,9 @@ func List[T any](s *frame.Session, interval time.Duration, columns []table.Colum
 }
 
 // AppendRows prints objects below what was printed before.
-func AppendRows[T any](s *frame.Session, format string, columns []table.Column[T], raws []json.RawMessage, headers bool) error {
+func AppendRows[T any](s *frame.Session, format string, columns []table.Column[T], raws []json.RawMessage,
+	headers bool,
+) error {
 	if format != output.Table {
 		for _, raw := range raws {
 			if err := output.PrintLine(s.Program.Out, format, raw); err != nil {

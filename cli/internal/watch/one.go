@@ -74,7 +74,9 @@ func Await[T any](s *frame.Session, w Waiting, a Awaited[T]) (last output.Object
 }
 
 // One shows one object whenever it has changed, until ended says that it will not.
-func One[T any](s *frame.Session, interval time.Duration, read func() (json.RawMessage, error), tell func(output.Object[T]) error, ended func(T) bool) error {
+func One[T any](s *frame.Session, interval time.Duration, read func() (json.RawMessage, error),
+	tell func(output.Object[T]) error, ended func(T) bool,
+) error {
 	var last []byte
 	return s.Again(interval, func() (bool, error) {
 		raw, err := read()

@@ -38,7 +38,8 @@ type flags struct {
 func Command() *cobra.Command {
 	var f flags
 	c := &cobra.Command{
-		Use: "fleet", Short: "Run simulated node agents by the thousand", Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Use: "fleet", Short: "Run simulated node agents by the thousand", Args: cobra.NoArgs, SilenceUsage: true,
+		SilenceErrors: true,
 		Long: `Adds nodes to a control plane, enrols a simulated agent for each, and lets them
 poll until it is interrupted. They speak the real protocol with keys of their own
 and do nothing to any machine. With --measure it asks nodes to answer at a steady
@@ -71,7 +72,10 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 	if err != nil {
 		return fmt.Errorf("read token of an administrator: %w", err)
 	}
-	api, err := apiclient.New(apiclient.Config{URL: f.url, Token: strings.TrimSpace(string(token)), UserAgent: "gpuaas-sim-fleet", Attempts: 20})
+	api, err := apiclient.New(apiclient.Config{
+		URL: f.url, Token: strings.TrimSpace(string(token)),
+		UserAgent: "gpuaas-sim-fleet", Attempts: 20,
+	})
 	if err != nil {
 		return fmt.Errorf("prepare API client: %w", err)
 	}
@@ -87,7 +91,10 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 	}
 	m := newMeasurement()
 	var troubles atomic.Int64
-	options := fleet.Options{URL: f.nodeURL, Roots: roots, Received: m.received, Trouble: func(string, error) { troubles.Add(1) }}
+	options := fleet.Options{
+		URL: f.nodeURL, Roots: roots, Received: m.received,
+		Trouble: func(string, error) { troubles.Add(1) },
+	}
 	began = time.Now()
 	agents, err := options.EnrollAll(ctx, enrolments, f.atOnce)
 	if err != nil {
@@ -108,7 +115,8 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 		return nil
 	}
 	err = m.run(ctx, out, api, agents, f)
-	say(out, "agents alive %d of %d, calls that failed and were repeated %d", running.Alive(), len(agents), troubles.Load())
+	say(out, "agents alive %d of %d, calls that failed and were repeated %d", running.Alive(), len(agents),
+		troubles.Load())
 	return err
 }
 
@@ -123,7 +131,8 @@ func addNodes(ctx context.Context, api *apiclient.Client, f flags) ([]fleet.Enro
 	for i := range enrolments {
 		group.Go(func() error {
 			hostname := fmt.Sprintf("%s-%05d", f.prefix, i)
-			answer, err := api.CreateNodeWithResponse(ctx, &apiclient.CreateNodeParams{}, apiclient.NodeNewBody{Hostname: &hostname, Sku: f.sku, RegionCode: f.region})
+			answer, err := api.CreateNodeWithResponse(ctx, &apiclient.CreateNodeParams{},
+				apiclient.NodeNewBody{Hostname: &hostname, Sku: f.sku, RegionCode: f.region})
 			if err != nil {
 				return fmt.Errorf("add node %s: %w", hostname, err)
 			}
@@ -161,7 +170,8 @@ func pinnedCA(ctx context.Context, nodeURL, fingerprint string) (*x509.CertPool,
 	}
 	sum := sha256.Sum256(content)
 	if hex.EncodeToString(sum[:]) != fingerprint {
-		return nil, errors.New("the CA of the node-facing listener is not the one that the API named: is --node-url of this control plane?")
+		return nil, errors.New("the CA of the node-facing listener is not the one that the API named: is --node-url of " +
+			"this control plane?")
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(content) {

@@ -27,7 +27,10 @@ type measurement struct {
 }
 
 func newMeasurement() *measurement {
-	return &measurement{asked: map[string]time.Time{}, arrived: map[string]time.Time{}, all: make(chan struct{}), total: -1}
+	return &measurement{
+		asked: map[string]time.Time{}, arrived: map[string]time.Time{}, all: make(chan struct{}),
+		total: -1,
+	}
 }
 
 func (m *measurement) received(e agentwire.Envelope, at time.Time) {
@@ -60,7 +63,9 @@ func (m *measurement) settle() {
 
 const patience = time.Minute
 
-func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Client, agents []*fleet.Agent, f flags) error {
+func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Client, agents []*fleet.Agent,
+	f flags,
+) error {
 	ids, err := nodeIDs(agents)
 	if err != nil {
 		return err
@@ -118,7 +123,8 @@ func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Cli
 func allActive(ctx context.Context, api *apiclient.Client, f flags) error {
 	enrolling, one := apiclient.ListNodesParamsStatusEnrolling, int64(1)
 	for {
-		answer, err := api.ListNodesWithResponse(ctx, &apiclient.ListNodesParams{Status: &enrolling, Hostname: &f.prefix, PageSize: &one})
+		answer, err := api.ListNodesWithResponse(ctx,
+			&apiclient.ListNodesParams{Status: &enrolling, Hostname: &f.prefix, PageSize: &one})
 		if err != nil {
 			return fmt.Errorf("look for nodes that are not active yet: %w", err)
 		}
@@ -146,6 +152,7 @@ func (m *measurement) report(out io.Writer, total, rate int) {
 	say(out, "tasks %d at %d/s, arrived %d, missed %d", total, rate, len(took), total-len(took))
 	if len(took) > 0 {
 		at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000 }
-		say(out, "recorded to verified by the agent: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, max %.1f ms", at(.5), at(.9), at(.99), at(1))
+		say(out, "recorded to verified by the agent: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, max %.1f ms", at(.5), at(.9),
+			at(.99), at(1))
 	}
 }

@@ -97,11 +97,13 @@ func word(r fault.Rule) string {
 		if !h.Lasts {
 			continue
 		}
-		if meant := completed(h.Rule); meant.Fault == r.Fault && meant.Phase == r.Phase && meant.Operation == r.Operation && meant.Power == r.Power {
+		if meant := completed(h.Rule); meant.Fault == r.Fault && meant.Phase == r.Phase && meant.Operation == r.Operation &&
+			meant.Power == r.Power {
 			return h.What
 		}
 	}
-	return strings.Join(slices.DeleteFunc([]string{string(r.Fault), r.Phase, r.Operation, r.Power}, func(s string) bool { return s == "" }), " ")
+	return strings.Join(slices.DeleteFunc([]string{string(r.Fault), r.Phase, r.Operation, r.Power},
+		func(s string) bool { return s == "" }), " ")
 }
 
 // completed returns a rule in the form in which a plan keeps it.

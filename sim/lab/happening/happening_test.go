@@ -41,8 +41,12 @@ func TestTable(t *testing.T) {
 }
 
 func TestFailure(t *testing.T) {
-	for word, what := range map[string]string{"deploy": "deploy", "release": "release-fails", "power-off": "power-off-fails", "erase-hangs": "erase-hangs", "broken": "broken"} {
-		if h, possible := happening.Failure(word); !possible || h.What != what || !slices.Contains(happening.Failing(), word) {
+	for word, what := range map[string]string{
+		"deploy": "deploy", "release": "release-fails",
+		"power-off": "power-off-fails", "erase-hangs": "erase-hangs", "broken": "broken",
+	} {
+		if h, possible := happening.Failure(word); !possible || h.What != what ||
+			!slices.Contains(happening.Failing(), word) {
 			t.Errorf("%s means %q", word, h.What)
 		}
 	}

@@ -8,7 +8,8 @@ var all = []Happening{
 		Explanation: "Somebody releases the machine in MAAS, and what is installed on it is given up.",
 	},
 	{
-		What: "redeploy", Befalls: "redeploy", Said: "something else is being installed on %[1]s", Label: "Install something else",
+		What: "redeploy", Befalls: "redeploy", Said: "something else is being installed on %[1]s",
+		Label:       "Install something else",
 		Explanation: "Somebody installs the default image over the machine; its agent is gone.",
 	},
 	{
@@ -37,11 +38,13 @@ var all = []Happening{
 	},
 	{
 		What: "hardware", Befalls: "fail", ill: true, Said: "%[1]s is Failed testing now", Label: "A hardware test fails",
-		Explanation: "Somebody tests the machine, and it does not pass: MAAS calls it Failed testing. Healing accepts it as it is.",
+		Explanation: "Somebody tests the machine, and it does not pass: MAAS calls it Failed testing. Healing accepts it " +
+			"as it is.",
 	},
 	{
 		What: "broken", Befalls: "break", ill: true, Said: "%[1]s is Broken now", Label: "Mark it broken",
-		Explanation: "Somebody marks the machine broken, upon which MAAS releases it. Healing marks it fixed; what was installed does not come back.",
+		Explanation: "Somebody marks the machine broken, upon which MAAS releases it. Healing marks it fixed; what was " +
+			"installed does not come back.",
 	},
 	{
 		What: "commissioning", Lasts: true, Rule: fault.Rule{Fault: fault.FailCommissioning}, Label: "Commissioning fails",
@@ -84,11 +87,13 @@ var all = []Happening{
 		Explanation: "The machine does not switch off when it is released.",
 	},
 	{
-		What: "release-ignored", Lasts: true, Rule: fault.Rule{Fault: fault.Ignored, Operation: "machine.release"}, Label: "Releasing is ignored",
+		What: "release-ignored", Lasts: true, Rule: fault.Rule{Fault: fault.Ignored, Operation: "machine.release"},
+		Label:       "Releasing is ignored",
 		Explanation: "MAAS says that it releases the machine and does nothing.",
 	},
 	{
-		What: "power-off-fails", Lasts: true, Rule: fault.Rule{Fault: fault.Ignored, Operation: "machine.power_off"}, Label: "Switching off is ignored",
+		What: "power-off-fails", Lasts: true, Rule: fault.Rule{Fault: fault.Ignored, Operation: "machine.power_off"},
+		Label:       "Switching off is ignored",
 		Explanation: "MAAS says that it switches the machine off and does nothing.",
 	},
 }

@@ -22,7 +22,8 @@ import (
 
 // addState names the gpuaas up whose lab is meant.
 func addState(c *cobra.Command) *string {
-	return c.PersistentFlags().String("state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "state folder of the gpuaas up that has the lab (GPUAAS_STATE)")
+	return c.PersistentFlags().String("state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"),
+		"state folder of the gpuaas up that has the lab (GPUAAS_STATE)")
 }
 
 func record(state string) (lab.Record, error) {

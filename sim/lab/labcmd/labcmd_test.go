@@ -24,7 +24,10 @@ import (
 // openLab is a lab as gpuaas up leaves it in a state folder.
 func openLab(t *testing.T) (*lab.Lab, string) {
 	t.Helper()
-	l, err := lab.Open(lab.Options{Region: maas.Options{Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: 3, Stage: "new"}}})
+	l, err := lab.Open(lab.Options{Region: maas.Options{
+		Control: "127.0.0.1:0",
+		Fleet:   fleet.Options{Machines: 3, Stage: "new"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,8 @@ func TestMachines(t *testing.T) {
 		}
 		return out
 	}
-	if out := machines("list"); strings.Count(out, "New") != 3 || !strings.Contains(out, "gpu-00002") || !strings.Contains(out, "10.128.0.2") {
+	if out := machines("list"); strings.Count(out, "New") != 3 || !strings.Contains(out, "gpu-00002") ||
+		!strings.Contains(out, "10.128.0.2") {
 		t.Errorf("list:\n%s", out)
 	}
 	if out := machines("power-on", "gpu-00002"); out != "gpu-00002 is switched on\n" {
@@ -84,7 +88,8 @@ func TestMachines(t *testing.T) {
 	machines("fail", "gpu-00002", "erase-hangs")
 	machines("fail", "gpu-00002", "power-off")
 	machines("fail", "gpu-00002", "release-ignored")
-	if rules := l.Faults.Rules(); len(rules) != 5 || rules[2].Phase != "erase" || rules[3].Operation != "machine.power_off" || rules[4].Operation != "machine.release" {
+	if rules := l.Faults.Rules(); len(rules) != 5 || rules[2].Phase != "erase" ||
+		rules[3].Operation != "machine.power_off" || rules[4].Operation != "machine.release" {
 		t.Errorf("%+v", rules)
 	}
 	machines("heal", "gpu-00002") // that of all machines goes on for the others
@@ -96,8 +101,10 @@ func TestMachines(t *testing.T) {
 		t.Errorf("%+v", rules)
 	}
 	for what, args := range map[string][]string{
-		"no machine is called": {"release", "nobody", "--state", state}, "called \"nope\"": {"fail", "nope", "deploy", "--state", state}, "cannot fail": {"fail", "gpu-00002", "hope", "--state", state},
-		"start gpuaas up": {"list", "--state", t.TempDir()},
+		"no machine is called": {"release", "nobody", "--state", state},
+		"called \"nope\"":      {"fail", "nope", "deploy", "--state", state},
+		"cannot fail":          {"fail", "gpu-00002", "hope", "--state", state},
+		"start gpuaas up":      {"list", "--state", t.TempDir()},
 	} {
 		if _, err := run(t, labcmd.MachinesCommand(), args...); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v: %v", args, err)
@@ -186,18 +193,23 @@ func TestSite(t *testing.T) {
 		return out
 	}
 	out := site()
-	if want := "gpuaas onboard --csv " + file + " --site lab --sku h200-sxm-baremetal-8g --watch"; !strings.Contains(out, want) || !strings.Contains(out, "3 machines") {
+	if want := "gpuaas onboard --csv " + file +
+		" --site lab --sku h200-sxm-baremetal-8g --watch"; !strings.Contains(out, want) ||
+		!strings.Contains(out, "3 machines") {
 		t.Errorf("said:\n%s", out)
 	}
-	if said := fmt.Sprint(a.said()); !strings.HasPrefix(said, "[POST  ") || strings.Count(said, "credentials") != 1 || strings.Count(said, "/profiles/") != 1 {
+	if said := fmt.Sprint(a.said()); !strings.HasPrefix(said, "[POST  ") || strings.Count(said, "credentials") != 1 ||
+		strings.Count(said, "/profiles/") != 1 {
 		t.Errorf("the first time: %s", said)
 	}
 	sent, _ := a.site["credentials"].(map[string]any)
-	if a.site["api_base_url"] != l.URL || a.site["deploy_user"] != l.DeployUser || sent["api_token"] != l.Token || sent["deploy_password"] != l.DeployPassword || a.profile["distro_series"] != lab.Image {
+	if a.site["api_base_url"] != l.URL || a.site["deploy_user"] != l.DeployUser || sent["api_token"] != l.Token ||
+		sent["deploy_password"] != l.DeployPassword || a.profile["distro_series"] != lab.Image {
 		t.Errorf("site %v", a.site["name"])
 	}
 	rows, err := os.ReadFile(file)
-	if err != nil || string(rows) != "hostname,ipmi_ip\ngpu-00001,10.128.0.1\ngpu-00002,10.128.0.2\ngpu-00003,10.128.0.3\n" {
+	if err != nil ||
+		string(rows) != "hostname,ipmi_ip\ngpu-00001,10.128.0.1\ngpu-00002,10.128.0.2\ngpu-00003,10.128.0.3\n" {
 		t.Errorf("%q, %v", rows, err)
 	}
 
@@ -208,7 +220,8 @@ func TestSite(t *testing.T) {
 	if said := a.said(); len(said) != 1 || !strings.HasSuffix(said[0], "credentials") {
 		t.Errorf("the second time: %v", said)
 	}
-	if rows, err := os.ReadFile(file); err != nil || strings.Contains(string(rows), "gpu-00002") || !strings.Contains(out, "2 machines") {
+	if rows, err := os.ReadFile(file); err != nil || strings.Contains(string(rows), "gpu-00002") ||
+		!strings.Contains(out, "2 machines") {
 		t.Errorf("%q, %v", rows, err)
 	}
 

@@ -45,7 +45,8 @@ func happen(c *cobra.Command, state, machine, happening, done string) error {
 	if err != nil {
 		return err
 	}
-	if err := control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(machine)+"/"+happening, nil, nil); err != nil {
+	if err := control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(machine)+"/"+happening, nil,
+		nil); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), done+"\n", machine)
@@ -71,7 +72,8 @@ func listCommand(state *string) *cobra.Command {
 				if m.LastSync != nil {
 					heard = m.LastSync.Local().Format(time.TimeOnly)
 				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Hostname, m.SystemID, m.Status, m.Power, cmp.Or(m.BMC, "-"),
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Hostname, m.SystemID, m.Status, m.Power,
+					cmp.Or(m.BMC, "-"),
 					cmp.Or(strings.Join(m.Addresses, " "), "-"), cmp.Or(m.Owner, "-"), heard)
 			}
 			return w.Flush()
@@ -83,7 +85,8 @@ func failCommand(state *string) *cobra.Command {
 	var count int
 	words := happening.Failing()
 	c := &cobra.Command{
-		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "), Args: cobra.ExactArgs(2), ValidArgs: words,
+		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "),
+		Args: cobra.ExactArgs(2), ValidArgs: words,
 		Long: `Let something of a machine fail. Most fail when MAAS next tries them. Two happen
 at once: hardware is a test that somebody ran on the machine and that failed, and
 broken is somebody who marked it so, upon which MAAS releases it.`,
@@ -108,7 +111,8 @@ broken is somebody who marked it so, upon which MAAS releases it.`,
 			if err := control(c.Context(), r, http.MethodPost, "/faults", rule, &added); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s of %s fails from now on; mend everything with: gpuaas sim machines heal\n", args[1], args[0])
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s of %s fails from now on; mend everything with: gpuaas sim machines heal\n",
+				args[1], args[0])
 			return err
 		},
 	}

@@ -53,7 +53,8 @@ again whenever you like: a site that exists is brought up to date.`,
 		if err := writeCSV(file, free); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "site %s is ready; %s lists %d machines that are not in use\n\nOnboard them:\n\n  gpuaas onboard --csv %s --site %s --sku %s --watch\n", name, file, len(free), file, name, lab.SKU)
+		_, err = fmt.Fprintf(c.OutOrStdout(), "site %s is ready; %s lists %d machines that are not in use\n\nOnboard "+
+			"them:\n\n  gpuaas onboard --csv %s --site %s --sku %s --watch\n", name, file, len(free), file, name, lab.SKU)
 		return err
 	}
 	return c
@@ -115,7 +116,8 @@ func (s *site) set(ctx context.Context) error {
 		ApiToken: &s.lab.Token, DeployPassword: &s.lab.DeployPassword,
 		Power: &apiclient.SitePowerBody{User: s.lab.BMCUser, Pass: &s.lab.BMCPassword},
 	}
-	if _, err := apiclient.Read(s.api.SetMaasSiteCredentialsWithResponse(ctx, there.SiteId, &apiclient.SetMaasSiteCredentialsParams{}, body)); err != nil {
+	if _, err := apiclient.Read(s.api.SetMaasSiteCredentialsWithResponse(ctx, there.SiteId,
+		&apiclient.SetMaasSiteCredentialsParams{}, body)); err != nil {
 		return fmt.Errorf("set credentials of site %s: %w", s.name, err)
 	}
 	return s.setProfile(ctx, there.SiteId)
@@ -141,8 +143,9 @@ func (s *site) find(ctx context.Context) (apiclient.SiteView, bool, error) {
 func (s *site) create(ctx context.Context) (apiclient.SiteView, error) {
 	parallel := int32(lab.AtOnce)
 	answer, err := s.api.CreateMaasSiteWithResponse(ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
-		Name: s.name, RegionCode: lab.RegionCode, ApiBaseUrl: s.lab.URL, PxeIface: lab.BootIface, NodePxeIface: s.lab.DeployIface,
-		DeployUser: &s.lab.DeployUser, DeploySshIface: &s.lab.DeployIface, MaxParallel: &parallel,
+		Name: s.name, RegionCode: lab.RegionCode, ApiBaseUrl: s.lab.URL, PxeIface: lab.BootIface,
+		NodePxeIface: s.lab.DeployIface,
+		DeployUser:   &s.lab.DeployUser, DeploySshIface: &s.lab.DeployIface, MaxParallel: &parallel,
 	})
 	if _, err := apiclient.Read(answer, err); err != nil {
 		return apiclient.SiteView{}, fmt.Errorf("create site %s: %w", s.name, err)
@@ -151,7 +154,8 @@ func (s *site) create(ctx context.Context) (apiclient.SiteView, error) {
 }
 
 func (s *site) update(ctx context.Context, there apiclient.SiteView) error {
-	_, err := apiclient.Read(s.api.UpdateMaasSiteWithResponse(ctx, there.SiteId, &apiclient.UpdateMaasSiteParams{IfMatch: etag(there.Version)},
+	_, err := apiclient.Read(s.api.UpdateMaasSiteWithResponse(ctx, there.SiteId,
+		&apiclient.UpdateMaasSiteParams{IfMatch: etag(there.Version)},
 		apiclient.SiteChangeBody{ApiBaseUrl: &s.lab.URL, DeployUser: &s.lab.DeployUser}))
 	if err != nil {
 		return fmt.Errorf("update site %s: %w", s.name, err)
@@ -171,7 +175,8 @@ func (s *site) setProfile(ctx context.Context, id types.UUID) error {
 			continue
 		}
 		parallel := int32(lab.AtOnce)
-		_, err := apiclient.Read(s.api.UpdateSiteProfileWithResponse(ctx, id, p.ProfileId, &apiclient.UpdateSiteProfileParams{IfMatch: etag(p.Version)},
+		_, err := apiclient.Read(s.api.UpdateSiteProfileWithResponse(ctx, id, p.ProfileId,
+			&apiclient.UpdateSiteProfileParams{IfMatch: etag(p.Version)},
 			apiclient.SiteProfileChangeBody{DistroSeries: &s.lab.Image, BatchMaxParallel: &parallel}))
 		if err != nil {
 			return fmt.Errorf("update profile of site %s: %w", s.name, err)

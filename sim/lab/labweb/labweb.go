@@ -71,9 +71,14 @@ type Power struct {
 
 func (s server) describe(*http.Request) (any, *refusal) {
 	return Lab{
-		Name: "lab", Kind: s.lab.Kind, RegionCode: lab.RegionCode, SKU: lab.SKU, Image: lab.Image, URL: s.lab.URL, Machines: s.lab.Count(),
-		PXEIface: lab.BootIface, NodePXEIface: lab.PXEIface, DeployUser: s.lab.DeployUser, DeploySSHIface: lab.PXEIface, MaxParallel: lab.AtOnce,
-		Credentials: Credentials{APIToken: s.lab.Token, DeployPassword: s.lab.DeployPassword, Power: Power{User: lab.BMCUser, Pass: lab.BMCPassword}},
+		Name: "lab", Kind: s.lab.Kind, RegionCode: lab.RegionCode, SKU: lab.SKU, Image: lab.Image, URL: s.lab.URL,
+		Machines: s.lab.Count(),
+		PXEIface: lab.BootIface, NodePXEIface: lab.PXEIface, DeployUser: s.lab.DeployUser, DeploySSHIface: lab.PXEIface,
+		MaxParallel: lab.AtOnce,
+		Credentials: Credentials{
+			APIToken: s.lab.Token, DeployPassword: s.lab.DeployPassword,
+			Power: Power{User: lab.BMCUser, Pass: lab.BMCPassword},
+		},
 	}, nil
 }
 
@@ -93,8 +98,9 @@ func (s server) machines(*http.Request) (any, *refusal) {
 	all := []Machine{}
 	for _, m := range s.lab.Overview() {
 		all = append(all, Machine{
-			Hostname: m.Hostname, SystemID: m.SystemID, Status: m.Status, Power: m.Power, BMC: m.BMC, Addresses: append([]string{}, m.Addresses...),
-			Owner: m.Owner, Faults: s.faults(m),
+			Hostname: m.Hostname, SystemID: m.SystemID, Status: m.Status, Power: m.Power, BMC: m.BMC,
+			Addresses: append([]string{}, m.Addresses...),
+			Owner:     m.Owner, Faults: s.faults(m),
 		})
 	}
 	return all, nil
@@ -124,7 +130,10 @@ func (s server) happen(r *http.Request) (any, *refusal) {
 	}
 	h, possible := happening.Named(in.What)
 	if !possible {
-		return nil, &refusal{http.StatusUnprocessableEntity, "happening_unknown", fmt.Sprintf("%q cannot happen to a machine.", in.What)}
+		return nil, &refusal{
+			http.StatusUnprocessableEntity, "happening_unknown",
+			fmt.Sprintf("%q cannot happen to a machine.", in.What),
+		}
 	}
 	var err error
 	if !h.Lasts {
@@ -177,7 +186,8 @@ func answer(w http.ResponseWriter, v any, refused *refusal) {
 	if refused != nil {
 		status, kind = refused.status, "application/problem+json"
 		problem := map[string]any{
-			"type": "urn:gpuaas:problem:" + refused.code, "title": http.StatusText(status), "status": status, "code": refused.code, "detail": refused.detail,
+			"type": "urn:gpuaas:problem:" + refused.code, "title": http.StatusText(status), "status": status,
+			"code": refused.code, "detail": refused.detail,
 		}
 		// Whoever stands before the lab has set the correlation id of its log.
 		if correlation := w.Header().Get("X-Correlation-Id"); correlation != "" {

@@ -84,20 +84,26 @@ func TestLab(t *testing.T) {
 	var described labweb.Lab
 	p.ask(http.MethodGet, "/", "", http.StatusOK, &described)
 	want := labweb.Lab{
-		Name: "lab", Kind: lab.Agents, RegionCode: "lab", SKU: lab.SKU, Image: lab.Image, URL: p.lab.URL, Machines: 3, PXEIface: lab.BootIface,
+		Name: "lab", Kind: lab.Agents, RegionCode: "lab", SKU: lab.SKU, Image: lab.Image, URL: p.lab.URL, Machines: 3,
+		PXEIface:     lab.BootIface,
 		NodePXEIface: lab.PXEIface, DeployUser: p.lab.DeployUser, DeploySSHIface: lab.PXEIface, MaxParallel: lab.AtOnce,
-		Credentials: labweb.Credentials{APIToken: p.lab.Token, DeployPassword: p.lab.DeployPassword, Power: labweb.Power{User: lab.BMCUser, Pass: lab.BMCPassword}},
+		Credentials: labweb.Credentials{
+			APIToken: p.lab.Token, DeployPassword: p.lab.DeployPassword,
+			Power: labweb.Power{User: lab.BMCUser, Pass: lab.BMCPassword},
+		},
 	}
 	if described != want {
 		t.Errorf("%+v", described)
 	}
 	var possible []happening.Happening
 	p.ask(http.MethodGet, "/happenings", "", http.StatusOK, &possible)
-	if len(possible) != len(happening.All()) || possible[0].What != "release" || possible[0].Label == "" || possible[0].Explanation == "" {
+	if len(possible) != len(happening.All()) || possible[0].What != "release" || possible[0].Label == "" ||
+		possible[0].Explanation == "" {
 		t.Errorf("%+v", possible)
 	}
 	m := p.machine("gpu-00002")
-	if b := p.lab.Overview()[1]; m.SystemID != b.SystemID || m.Status != "Ready" || m.Power != b.Power || m.BMC != "10.128.0.2" || m.Faults == nil || m.Addresses == nil {
+	if b := p.lab.Overview()[1]; m.SystemID != b.SystemID || m.Status != "Ready" || m.Power != b.Power ||
+		m.BMC != "10.128.0.2" || m.Faults == nil || m.Addresses == nil {
 		t.Errorf("%+v", m)
 	}
 }
@@ -174,7 +180,8 @@ func TestRefusals(t *testing.T) {
 			Status                    int
 		}
 		p.ask(c.method, c.path, c.body, c.status, &problem)
-		if problem.Code != c.code || problem.Status != c.status || problem.Type != "urn:gpuaas:problem:"+c.code || problem.Title == "" || problem.Detail == "" {
+		if problem.Code != c.code || problem.Status != c.status || problem.Type != "urn:gpuaas:problem:"+c.code ||
+			problem.Title == "" || problem.Detail == "" {
 			t.Errorf("%s %s: %+v", c.method, c.path, problem)
 		}
 	}

@@ -8,7 +8,10 @@ import (
 )
 
 func FuzzIndented(f *testing.F) {
-	for _, s := range []string{`{}`, `[]`, `null`, `"a\"b{"`, strings.Repeat("[", 20) + strings.Repeat("]", 20), `{"a":[1,{"b":[]},"\\"],"c":{"d":1.5e3,"e":true}}`} {
+	for _, s := range []string{
+		`{}`, `[]`, `null`, `"a\"b{"`, strings.Repeat("[", 20) + strings.Repeat("]", 20),
+		`{"a":[1,{"b":[]},"\\"],"c":{"d":1.5e3,"e":true}}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -48,7 +48,8 @@ func (s *Server) metadata(q *http.Request, machine, path string) (any, error) {
 			err = json.Unmarshal(b, &p)
 		}
 		if err != nil {
-			return nil, &region.RefusalError{Status: http.StatusBadRequest, Text: "Failed to decode status message: " + err.Error()}
+			return nil, &region.RefusalError{Status: http.StatusBadRequest, Text: "Failed to decode status message: " +
+				err.Error()}
 		}
 		if err := s.region.Receive(machine, p); err != nil {
 			return nil, err
@@ -57,7 +58,10 @@ func (s *Server) metadata(q *http.Request, machine, path string) (any, error) {
 	}
 	version, rest, _ := strings.Cut(path, "/")
 	if version != "2012-03-01" && version != "latest" {
-		return nil, &region.RefusalError{Status: http.StatusNotFound, Text: "Unknown metadata version: " + version, Missing: true}
+		return nil, &region.RefusalError{
+			Status: http.StatusNotFound, Text: "Unknown metadata version: " + version,
+			Missing: true,
+		}
 	}
 	switch {
 	case rest == "" && q.Method == http.MethodPost:

@@ -22,7 +22,10 @@ func path(s string) []string { return strings.Split(strings.TrimPrefix(s, "/"), 
 func number(s, kind string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		return 0, &region.RefusalError{Status: http.StatusNotFound, Text: "No " + kind + " matches the given query.", Missing: true}
+		return 0, &region.RefusalError{
+			Status: http.StatusNotFound, Text: "No " + kind + " matches the given query.",
+			Missing: true,
+		}
 	}
 	return n, nil
 }
@@ -51,7 +54,11 @@ func (s *Server) table() []route {
 	return routes
 }
 
-var capabilities = []string{"networks-management", "static-ipaddresses", "ipv6-deployment-ubuntu", "devices-management", "storage-deployment-ubuntu", "network-deployment-ubuntu", "bridging-interface-ubuntu", "bridging-automatic-ubuntu", "authenticate-api"}
+var capabilities = []string{
+	"networks-management", "static-ipaddresses", "ipv6-deployment-ubuntu", "devices-management",
+	"storage-deployment-ubuntu", "network-deployment-ubuntu", "bridging-interface-ubuntu", "bridging-automatic-ubuntu",
+	"authenticate-api",
+}
 
 func (s *Server) smallRoutes() []route {
 	r := s.region
@@ -60,11 +67,22 @@ func (s *Server) smallRoutes() []route {
 			return map[string]any{"version": region.Version, "subversion": "", "capabilities": capabilities}, nil
 		}}},
 		{name: "account", path: path("/account/"), ops: map[string]verb{
-			"list_authorisation_tokens":  {get, func(c *call) (any, error) { return r.Tokens(c.caller), nil }},
-			"create_authorisation_token": {post, func(c *call) (any, error) { return r.CreateToken(c.caller, c.form.Get("name")), nil }},
-			"delete_authorisation_token": {post, func(c *call) (any, error) { return gone(r.DeleteToken(c.caller, c.form.Get("token_key"))) }},
+			"list_authorisation_tokens": {get, func(c *call) (any, error) { return r.Tokens(c.caller), nil }},
+			"create_authorisation_token": {post, func(c *call) (
+				any, error,
+			) {
+				return r.CreateToken(c.caller, c.form.Get("name")), nil
+			}},
+			"delete_authorisation_token": {post, func(c *call) (
+				any, error,
+			) {
+				return gone(r.DeleteToken(c.caller, c.form.Get("token_key")))
+			}},
 		}},
-		{name: "users", path: path("/users/"), ops: map[string]verb{"whoami": {get, func(c *call) (any, error) { return r.Whoami(c.caller), nil }}}},
+		{name: "users", path: path("/users/"), ops: map[string]verb{"whoami": {
+			get,
+			func(c *call) (any, error) { return r.Whoami(c.caller), nil },
+		}}},
 		{name: "maas", path: path("/maas/"), ops: map[string]verb{
 			"get_config": {get, func(c *call) (any, error) {
 				v, err := r.Setting(c.query.Get("name"))
@@ -74,10 +92,23 @@ func (s *Server) smallRoutes() []route {
 				return done(r.SetSetting(c.caller, c.form.Get("name"), c.form.Get("value"), c.form.Has("value")))
 			}},
 		}},
-		{name: "rackcontrollers", path: path("/rackcontrollers/"), methods: map[string]handler{get: func(c *call) (any, error) { return r.Racks(c.caller), nil }}},
-		{name: "zones", path: path("/zones/"), methods: map[string]handler{get: func(*call) (any, error) { return r.Zones(), nil }}},
-		{name: "resourcepools", path: path("/resourcepools/"), methods: map[string]handler{get: func(*call) (any, error) { return r.Pools(), nil }}},
-		{name: "events", path: path("/events/"), ops: map[string]verb{"query": {get, func(c *call) (any, error) { return value(r.Events(c.caller, c.query)) }}}},
+		{
+			name: "rackcontrollers", path: path("/rackcontrollers/"),
+			methods: map[string]handler{get: func(c *call) (any, error) { return r.Racks(c.caller), nil }},
+		},
+		{name: "zones", path: path("/zones/"), methods: map[string]handler{get: func(*call) (
+			any, error,
+		) {
+			return r.Zones(), nil
+		}}},
+		{
+			name: "resourcepools", path: path("/resourcepools/"),
+			methods: map[string]handler{get: func(*call) (any, error) { return r.Pools(), nil }},
+		},
+		{
+			name: "events", path: path("/events/"),
+			ops: map[string]verb{"query": {get, func(c *call) (any, error) { return value(r.Events(c.caller, c.query)) }}},
+		},
 		{name: "boot-resources", path: path("/boot-resources/"), methods: map[string]handler{
 			get: func(c *call) (any, error) { return r.Images(c.query.Get("type")) },
 			post: func(c *call) (any, error) {
@@ -113,7 +144,11 @@ func (s *Server) machineRoutes() []route {
 			post: func(c *call) (any, error) { return value(r.Create(c.ctx, c.caller, c.form)) },
 		},
 		ops: map[string]verb{
-			"accept":           {post, func(c *call) (any, error) { return list(r.Accept(c.ctx, c.caller, c.form["machines"], false)) }},
+			"accept": {post, func(c *call) (
+				any, error,
+			) {
+				return list(r.Accept(c.ctx, c.caller, c.form["machines"], false))
+			}},
 			"accept_all":       {post, func(c *call) (any, error) { return list(r.Accept(c.ctx, c.caller, nil, true)) }},
 			"allocate":         {post, func(c *call) (any, error) { return value(r.Allocate(c.caller, c.form)) }},
 			"release":          {post, func(c *call) (any, error) { return list(r.ReleaseAll(c.ctx, c.caller, c.form)) }},
@@ -158,27 +193,67 @@ func (s *Server) machineOps() map[string]verb {
 	}
 	annotate := doc(func(c *call, id string) (*region.MachineDoc, error) { return r.SetAnnotations(c.caller, id, c.form) })
 	return map[string]verb{
-		"commission":  doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Commission(c.ctx, c.caller, id, c.form) }),
-		"deploy":      doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Deploy(c.caller, id, c.form) }),
-		"release":     doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Release(c.ctx, c.caller, id, c.form) }),
-		"abort":       doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Abort(c.ctx, c.caller, id, c.form) }),
-		"mark_broken": doc(func(c *call, id string) (*region.MachineDoc, error) { return r.MarkBroken(c.ctx, c.caller, id, c.form) }),
-		"mark_fixed":  doc(func(c *call, id string) (*region.MachineDoc, error) { return r.MarkFixed(c.caller, id, c.form) }),
+		"commission": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.Commission(c.ctx, c.caller, id, c.form)
+		}),
+		"deploy": doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Deploy(c.caller, id, c.form) }),
+		"release": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.Release(c.ctx, c.caller, id, c.form)
+		}),
+		"abort": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.Abort(c.ctx, c.caller, id, c.form)
+		}),
+		"mark_broken": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.MarkBroken(c.ctx, c.caller, id, c.form)
+		}),
+		"mark_fixed": doc(func(c *call, id string) (*region.MachineDoc, error) { return r.MarkFixed(c.caller, id, c.form) }),
 		"override_failed_testing": doc(func(c *call, id string) (*region.MachineDoc, error) {
 			return r.OverrideFailedTesting(c.caller, id, c.form)
 		}),
-		"test":             doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Test(c.ctx, c.caller, id, c.form) }),
-		"power_on":         doc(func(c *call, id string) (*region.MachineDoc, error) { return r.PowerOn(c.ctx, c.caller, id, c.form) }),
-		"power_off":        doc(func(c *call, id string) (*region.MachineDoc, error) { return r.PowerOff(c.ctx, c.caller, id, c.form) }),
-		"rescue_mode":      doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Rescue(c.ctx, c.caller, id, true) }),
-		"exit_rescue_mode": doc(func(c *call, id string) (*region.MachineDoc, error) { return r.Rescue(c.ctx, c.caller, id, false) }),
+		"test": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.Test(c.ctx, c.caller, id, c.form)
+		}),
+		"power_on": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.PowerOn(c.ctx, c.caller, id, c.form)
+		}),
+		"power_off": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.PowerOff(c.ctx, c.caller, id, c.form)
+		}),
+		"rescue_mode": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.Rescue(c.ctx, c.caller, id, true)
+		}),
+		"exit_rescue_mode": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.Rescue(c.ctx, c.caller, id, false)
+		}),
 		"lock": doc(func(c *call, id string) (*region.MachineDoc, error) {
 			return r.Lock(c.caller, id, c.form.Get("comment"))
 		}),
 		"unlock": doc(func(c *call, id string) (*region.MachineDoc, error) {
 			return r.Unlock(c.caller, id, c.form.Get("comment"))
 		}),
-		"set_storage_layout":       doc(func(c *call, id string) (*region.MachineDoc, error) { return r.SetStorageLayout(c.caller, id, c.form) }),
+		"set_storage_layout": doc(func(c *call, id string) (
+			*region.MachineDoc, error,
+		) {
+			return r.SetStorageLayout(c.caller, id, c.form)
+		}),
 		"set_workload_annotations": annotate,
 		"set_owner_data":           annotate,
 		"restore_storage_configuration": doc(func(c *call, id string) (*region.MachineDoc, error) {

@@ -19,12 +19,23 @@ func (s *Server) nodeRoutes() []route {
 	r := s.region
 	device := func(f func(c *call, id int) (any, error)) handler { return withID("BlockDevice", f) }
 	return []route{
-		{name: "blockdevices", path: path("/nodes/*/blockdevices/"), methods: map[string]handler{get: func(c *call) (any, error) { return list(r.BlockDevices(c.caller, c.arg(0))) }}},
+		{
+			name: "blockdevices", path: path("/nodes/*/blockdevices/"),
+			methods: map[string]handler{get: func(c *call) (any, error) { return list(r.BlockDevices(c.caller, c.arg(0))) }},
+		},
 		{
 			name: "blockdevice", path: path("/nodes/*/blockdevices/*/"),
-			methods: map[string]handler{get: device(func(c *call, id int) (any, error) { return value(r.BlockDevice(c.caller, c.arg(0), id)) })},
+			methods: map[string]handler{get: device(func(c *call, id int) (
+				any, error,
+			) {
+				return value(r.BlockDevice(c.caller, c.arg(0), id))
+			})},
 			ops: map[string]verb{
-				"set_boot_disk": {post, device(func(c *call, id int) (any, error) { return done(r.SetBootDisk(c.caller, c.arg(0), id)) })},
+				"set_boot_disk": {post, device(func(c *call, id int) (
+					any, error,
+				) {
+					return done(r.SetBootDisk(c.caller, c.arg(0), id))
+				})},
 				"add_tag": {post, device(func(c *call, id int) (any, error) {
 					return value(r.TagBlockDevice(c.caller, c.arg(0), id, c.form.Get("tag"), true))
 				})},
@@ -33,10 +44,23 @@ func (s *Server) nodeRoutes() []route {
 				})},
 			},
 		},
-		{name: "interfaces", path: path("/nodes/*/interfaces/"), methods: map[string]handler{get: func(c *call) (any, error) { return list(r.Interfaces(c.caller, c.arg(0))) }}},
+		{
+			name: "interfaces", path: path("/nodes/*/interfaces/"),
+			methods: map[string]handler{get: func(c *call) (any, error) { return list(r.Interfaces(c.caller, c.arg(0))) }},
+		},
 		s.interfaceRoute(),
-		{name: "results", path: path("/nodes/*/results/"), methods: map[string]handler{get: func(c *call) (any, error) { return r.Results(c.caller, c.arg(0), c.query) }}},
-		{name: "result", path: path("/nodes/*/results/*/"), methods: map[string]handler{get: func(c *call) (any, error) { return r.Result(c.caller, c.arg(0), c.arg(1), c.query) }}},
+		{
+			name: "results", path: path("/nodes/*/results/"),
+			methods: map[string]handler{get: func(c *call) (any, error) { return r.Results(c.caller, c.arg(0), c.query) }},
+		},
+		{
+			name: "result", path: path("/nodes/*/results/*/"),
+			methods: map[string]handler{get: func(c *call) (
+				any, error,
+			) {
+				return r.Result(c.caller, c.arg(0), c.arg(1), c.query)
+			}},
+		},
 	}
 }
 
@@ -57,11 +81,19 @@ func (s *Server) interfaceRoute() route {
 			"link_subnet": {post, nic(func(c *call, id int) (*region.InterfaceDoc, error) {
 				return r.LinkSubnet(c.caller, c.arg(0), id, c.form)
 			})},
-			"unlink_subnet": {post, nic(func(c *call, id int) (*region.InterfaceDoc, error) { return r.Unlink(c.caller, c.arg(0), id, c.form) })},
+			"unlink_subnet": {post, nic(func(c *call, id int) (
+				*region.InterfaceDoc, error,
+			) {
+				return r.Unlink(c.caller, c.arg(0), id, c.form)
+			})},
 			"set_default_gateway": {post, nic(func(c *call, id int) (*region.InterfaceDoc, error) {
 				return r.SetDefaultGateway(c.caller, c.arg(0), id, c.form)
 			})},
-			"disconnect": {post, nic(func(c *call, id int) (*region.InterfaceDoc, error) { return r.Disconnect(c.caller, c.arg(0), id) })},
+			"disconnect": {post, nic(func(c *call, id int) (
+				*region.InterfaceDoc, error,
+			) {
+				return r.Disconnect(c.caller, c.arg(0), id)
+			})},
 		},
 	}
 }
@@ -90,14 +122,21 @@ func (s *Server) networkRoutes() []route {
 			get:  func(*call) (any, error) { return r.Fabrics(), nil },
 			post: func(c *call) (any, error) { return value(r.CreateFabric(c.caller, c.form)) },
 		}},
-		{name: "fabric", path: path("/fabrics/*/"), methods: map[string]handler{get: fabric(func(_ *call, id int) (any, error) { return value(r.Fabric(id)) })}},
+		{
+			name: "fabric", path: path("/fabrics/*/"),
+			methods: map[string]handler{get: fabric(func(_ *call, id int) (any, error) { return value(r.Fabric(id)) })},
+		},
 		{name: "vlans", path: path("/fabrics/*/vlans/"), methods: map[string]handler{
 			get:  fabric(func(_ *call, id int) (any, error) { return list(r.VLANs(id)) }),
 			post: fabric(func(c *call, id int) (any, error) { return value(r.CreateVLAN(c.caller, id, c.form)) }),
 		}},
 		{name: "vlan", path: path("/fabrics/*/vlans/*/"), methods: map[string]handler{
 			get: fabric(withVID(func(_ *call, id, vid int) (any, error) { return value(r.VLAN(&id, vid)) })),
-			put: fabric(withVID(func(c *call, id, vid int) (any, error) { return value(r.UpdateVLAN(c.caller, &id, vid, c.form)) })),
+			put: fabric(withVID(func(c *call, id, vid int) (
+				any, error,
+			) {
+				return value(r.UpdateVLAN(c.caller, &id, vid, c.form))
+			})),
 		}},
 		{name: "vlan", path: path("/vlans/*/"), methods: map[string]handler{
 			get: fabric(func(_ *call, id int) (any, error) { return value(r.VLAN(nil, id)) }),

@@ -58,7 +58,10 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{region: o.Region, faults: o.Faults, listCost: o.ListCost, places: make(chan struct{}, o.InFlight), log: o.Log}
+	s := &Server{
+		region: o.Region, faults: o.Faults, listCost: o.ListCost, places: make(chan struct{}, o.InFlight),
+		log: o.Log,
+	}
 	s.routes = s.table()
 	return s
 }
@@ -234,7 +237,10 @@ func unrecognised(method, op string) error {
 	if op == "" {
 		op = "None"
 	}
-	return &region.RefusalError{Status: http.StatusBadRequest, Text: fmt.Sprintf("Unrecognised signature: method=%s op=%s", method, op)}
+	return &region.RefusalError{
+		Status: http.StatusBadRequest,
+		Text:   fmt.Sprintf("Unrecognised signature: method=%s op=%s", method, op),
+	}
 }
 
 // turnAway answers a caller that has not signed in.

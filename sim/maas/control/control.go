@@ -58,7 +58,11 @@ func read(w http.ResponseWriter, q *http.Request, v any) bool {
 }
 
 func (s *server) status(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]any{"version": region.Version, "machines": s.region.Count(), "requests": s.plan.Requests(), "machine_records": s.region.Rendered(), "faults": len(s.plan.Rules()), "time": s.region.Clock().Now()})
+	answer(w, http.StatusOK, map[string]any{
+		"version": region.Version, "machines": s.region.Count(),
+		"requests": s.plan.Requests(), "machine_records": s.region.Rendered(), "faults": len(s.plan.Rules()),
+		"time": s.region.Clock().Now(),
+	})
 }
 
 func (s *server) faults(w http.ResponseWriter, _ *http.Request) {

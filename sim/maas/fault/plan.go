@@ -55,17 +55,22 @@ var shorthands = map[Kind]struct {
 	kind  Kind
 	phase string
 }{
-	FailCommissioning: {PhaseFails, region.PhaseScripts}, FailTesting: {PhaseFails, region.PhaseTests}, FailDeploy: {PhaseFails, region.PhaseInstall},
-	FailErase: {PhaseFails, region.PhaseErase}, HangErase: {PhaseHangs, region.PhaseErase}, Datasource: {PhaseHangs, region.PhaseDatasource}, NoToken: {PhaseFails, region.PhaseToken},
+	FailCommissioning: {PhaseFails, region.PhaseScripts}, FailTesting: {PhaseFails, region.PhaseTests},
+	FailDeploy: {PhaseFails, region.PhaseInstall},
+	FailErase:  {PhaseFails, region.PhaseErase}, HangErase: {PhaseHangs, region.PhaseErase},
+	Datasource: {PhaseHangs, region.PhaseDatasource}, NoToken: {PhaseFails, region.PhaseToken},
 	NoSync: {PhaseFails, region.PhaseSync}, StuckOff: {PhaseHangs, region.PhasePowerOff},
 }
 
 // Rule is one thing that goes wrong.
 type Rule struct {
-	ID          int            `json:"id" yaml:"-"`
-	Machine     string         `json:"machine,omitempty" yaml:"machine"`     // system id, host name or BMC address; * and ? match
-	Except      []string       `json:"except,omitempty" yaml:"except"`       // machines that match the pattern and are spared
-	Operation   string         `json:"operation,omitempty" yaml:"operation"` // for example machine.deploy or machines.get; * matches
+	ID int `json:"id" yaml:"-"`
+	// system id, host name or BMC address; * and ? match
+	Machine string `json:"machine,omitempty" yaml:"machine"`
+	// machines that match the pattern and are spared
+	Except []string `json:"except,omitempty" yaml:"except"`
+	// for example machine.deploy or machines.get; * matches
+	Operation   string         `json:"operation,omitempty" yaml:"operation"`
 	Fault       Kind           `json:"fault" yaml:"fault"`
 	Phase       string         `json:"phase,omitempty" yaml:"phase"`
 	Power       string         `json:"power,omitempty" yaml:"power"` // on, off or query; empty: each
@@ -206,12 +211,18 @@ func (p *Plan) Phase(m region.Ref, phase string) region.Fate {
 	if r == nil {
 		return region.Fate{}
 	}
-	return region.Fate{Fail: r.Fault == PhaseFails, Hang: r.Fault == PhaseHangs, Text: r.Text, Delay: time.Duration(r.Delay)}
+	return region.Fate{
+		Fail: r.Fault == PhaseFails, Hang: r.Fault == PhaseHangs, Text: r.Text,
+		Delay: time.Duration(r.Delay),
+	}
 }
 
 // Power makes a BMC fail.
 func (p *Plan) Power(m region.Ref, action string) error {
-	r := p.strike(m, m.Operation, func(r *Rule) bool { return r.Fault == BMCFailure && (r.Power == "" || r.Power == action) })
+	r := p.strike(m, m.Operation, func(r *Rule) bool {
+		return r.Fault == BMCFailure &&
+			(r.Power == "" || r.Power == action)
+	})
 	if r == nil {
 		return nil
 	}
@@ -241,7 +252,10 @@ func (p *Plan) Request(m region.Ref, operation string) Action {
 	if r == nil {
 		return Action{}
 	}
-	a := Action{Kind: r.Fault, Delay: time.Duration(r.Delay), Status: r.Status, Body: r.Text, ContentType: r.ContentType, RetryAfter: r.RetryAfter, set: r.Set, machine: m.SystemID}
+	a := Action{
+		Kind: r.Fault, Delay: time.Duration(r.Delay), Status: r.Status, Body: r.Text, ContentType: r.ContentType,
+		RetryAfter: r.RetryAfter, set: r.Set, machine: m.SystemID,
+	}
 	if a.Status == 0 {
 		a.Status = 500
 	}

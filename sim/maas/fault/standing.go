@@ -11,7 +11,8 @@ import (
 func (r *Rule) meets(m region.Ref) bool {
 	names := []string{m.SystemID, m.Hostname, m.BMC}
 	spent := r.Count > 0 && r.Struck >= r.Count
-	return !spent && fits(r.Machine, names...) && !slices.ContainsFunc(names, func(n string) bool { return n != "" && slices.Contains(r.Except, n) })
+	return !spent && fits(r.Machine, names...) &&
+		!slices.ContainsFunc(names, func(n string) bool { return n != "" && slices.Contains(r.Except, n) })
 }
 
 // about says whether a rule is in force for a machine and not for a service

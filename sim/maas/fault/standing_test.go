@@ -8,7 +8,8 @@ import (
 )
 
 func TestStandingAndSpare(t *testing.T) {
-	first, second := region.Ref{SystemID: "aaa111", Hostname: "gpu-1", BMC: "10.0.0.1"}, region.Ref{SystemID: "bbb222", Hostname: "gpu-2", BMC: "10.0.0.2"}
+	first, second := region.Ref{SystemID: "aaa111", Hostname: "gpu-1", BMC: "10.0.0.1"},
+		region.Ref{SystemID: "bbb222", Hostname: "gpu-2", BMC: "10.0.0.2"}
 	plan := fault.NewPlan(1)
 	for _, r := range []fault.Rule{
 		{Machine: "gpu-1", Fault: fault.FailDeploy},

@@ -40,14 +40,30 @@ type shape struct {
 	tags               []string
 }
 
-var dell = region.System{Vendor: "Dell Inc.", Product: "PowerEdge XE9680", Family: "PowerEdge", SKU: "SKU=0B98;ModelName=PowerEdge XE9680", CPUModel: "Intel(R) Xeon(R) Platinum 8480C", BoardVendor: "Dell Inc.", BoardProduct: "0DVRNX", Firmware: "2.4.4"}
+var dell = region.System{
+	Vendor: "Dell Inc.", Product: "PowerEdge XE9680", Family: "PowerEdge",
+	SKU: "SKU=0B98;ModelName=PowerEdge XE9680", CPUModel: "Intel(R) Xeon(R) Platinum 8480C", BoardVendor: "Dell Inc.",
+	BoardProduct: "0DVRNX", Firmware: "2.4.4",
+}
 
 var xe9680 = shape{
 	system: &dell, cpus: 224, speed: 3800, numa: 2, memory: 2 * 1024 * 1024,
-	boot: region.Disk{Model: "DELLBOSS VD", Firmware: "2.5.13.3024", Size: 479_559_942_144, BlockSize: 512, Tags: []string{"ssd"}}, bootCount: 1,
-	data: region.Disk{Model: "Dell Ent NVMe CM7 U.2 RI 3.84TB", Firmware: "2.0.2", Size: 3_840_755_982_336, BlockSize: 512, Tags: []string{"ssd"}}, nvmes: 8,
-	fabricNIC: region.NIC{Vendor: "Mellanox Technologies", Product: "MT2910 Family [ConnectX-7]", Firmware: "28.39.3560 (DEL0000000030)", Speed: 400_000, VFs: 16},
-	mgmtNIC:   region.NIC{Vendor: "Broadcom Inc. and subsidiaries", Product: "BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller", Firmware: "231.1.162.1", Speed: 25_000},
+	boot: region.Disk{
+		Model: "DELLBOSS VD", Firmware: "2.5.13.3024", Size: 479_559_942_144, BlockSize: 512,
+		Tags: []string{"ssd"},
+	}, bootCount: 1,
+	data: region.Disk{
+		Model: "Dell Ent NVMe CM7 U.2 RI 3.84TB", Firmware: "2.0.2", Size: 3_840_755_982_336, BlockSize: 512,
+		Tags: []string{"ssd"},
+	}, nvmes: 8,
+	fabricNIC: region.NIC{
+		Vendor: "Mellanox Technologies", Product: "MT2910 Family [ConnectX-7]",
+		Firmware: "28.39.3560 (DEL0000000030)", Speed: 400_000, VFs: 16,
+	},
+	mgmtNIC: region.NIC{
+		Vendor:  "Broadcom Inc. and subsidiaries",
+		Product: "BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller", Firmware: "231.1.162.1", Speed: 25_000,
+	},
 }
 
 var shapes = map[string]shape{
@@ -77,7 +93,8 @@ func Populate(r *region.Region, o Options) error {
 	}
 	status := region.Ready
 	if o.Stage != "" {
-		if status, ok = region.StatusOf(o.Stage); !ok || !slices.Contains([]region.Status{region.New, region.Ready, region.Deployed}, status) {
+		if status, ok = region.StatusOf(o.Stage); !ok ||
+			!slices.Contains([]region.Status{region.New, region.Ready, region.Deployed}, status) {
 			return fmt.Errorf("a fleet starts new, ready or deployed, not %q", o.Stage)
 		}
 	}
@@ -94,7 +111,10 @@ func Populate(r *region.Region, o Options) error {
 			r.AddHardware(h)
 			continue
 		}
-		r.AddMachine(h, region.Stage{Hostname: fmt.Sprintf("%s-%05d", o.Prefix, n), Status: status, PowerType: "ipmi", User: "root", Pass: "calvin", Owner: o.Owner, Image: o.Image, EnableHWSync: true})
+		r.AddMachine(h, region.Stage{
+			Hostname: fmt.Sprintf("%s-%05d", o.Prefix, n), Status: status, PowerType: "ipmi",
+			User: "root", Pass: "calvin", Owner: o.Owner, Image: o.Image, EnableHWSync: true,
+		})
 	}
 	return nil
 }
@@ -105,8 +125,10 @@ func BMCAddress(n int) string { return fmt.Sprintf("10.%d.%d.%d", 128+n>>16&0x3f
 func (s shape) server(rng *rand.Rand, n int) *region.Hardware {
 	serial := serialOf(rng, 7)
 	h := &region.Hardware{
-		BMCAddress: BMCAddress(n), UUID: fmt.Sprintf("4c4c4544-00%02x-4%03x-80%02x-%012x", rng.IntN(256), rng.IntN(4096), rng.IntN(256), n),
-		Architecture: "amd64/generic", BootMethod: "uefi", CPUCount: s.cpus, CPUSpeed: s.speed, Memory: s.memory, NUMANodes: s.numa, System: s.system, Serial: serial, Tags: s.tags,
+		BMCAddress: BMCAddress(n), UUID: fmt.Sprintf("4c4c4544-00%02x-4%03x-80%02x-%012x", rng.IntN(256), rng.IntN(4096),
+			rng.IntN(256), n),
+		Architecture: "amd64/generic", BootMethod: "uefi", CPUCount: s.cpus, CPUSpeed: s.speed, Memory: s.memory,
+		NUMANodes: s.numa, System: s.system, Serial: serial, Tags: s.tags,
 	}
 	h.NICs, h.Disks = make([]region.NIC, 0, 10), make([]region.Disk, 0, s.bootCount+s.nvmes)
 	nic := func(model region.NIC, name string, port, numa int) {

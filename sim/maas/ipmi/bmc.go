@@ -32,8 +32,10 @@ const (
 	errUser      refusalError = "Incorrect username.  Check BMC configuration and try again."
 	errPassword  refusalError = "Incorrect password.  Check BMC configuration and try again."
 	errPrivilege refusalError = "Access denied while performing power action.  Check BMC configuration and try again."
-	errBusy      refusalError = "Device busy while performing power action.  MAAS performed several retries.  Please wait and try again."
-	errNoAnswer  refusalError = "Connection timed out while performing power action.  Check BMC configuration and connectivity and try again."
+	errBusy      refusalError = "Device busy while performing power action.  MAAS performed several retries.  Please " +
+		"wait and try again."
+	errNoAnswer refusalError = "Connection timed out while performing power action.  Check BMC configuration and " +
+		"connectivity and try again."
 )
 
 var _ region.BMC = (*BMCs)(nil)
@@ -88,7 +90,8 @@ func (b *BMCs) session(ctx context.Context, t region.Target, do func(context.Con
 	if err != nil {
 		return errUser // too long to be one
 	}
-	c.WithTimeout(replyTime).WithRetry(1).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(types.PrivilegeLevelOperator)
+	c.WithTimeout(replyTime).WithRetry(1).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(
+		types.PrivilegeLevelOperator)
 	if err := c.Connect(ctx); err != nil {
 		// There is no session to end: this only closes the socket.
 		cancel()
@@ -111,7 +114,8 @@ func explain(err error) error {
 	text := err.Error()
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
-	case has(client.ErrRAKPAuthentication.Error()) || has(types.NewRmcpStatusError(types.RmcpStatusCodeInvalidIntegrityCheckValue).Error()):
+	case has(client.ErrRAKPAuthentication.Error()) ||
+		has(types.NewRmcpStatusError(types.RmcpStatusCodeInvalidIntegrityCheckValue).Error()):
 		return errPassword
 	case has(types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedName).Error()):
 		return errUser

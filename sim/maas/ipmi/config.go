@@ -32,7 +32,8 @@ func (o Options) check() error {
 	case len(o.Machines) == 0:
 		return errors.New("no machine to give a BMC")
 	case len(o.Machines) > Most:
-		return fmt.Errorf("%d machines are more than the %d that BMCs can be simulated for: ask for fewer machines, or for BMCs inside the process", len(o.Machines), Most)
+		return fmt.Errorf("%d machines are more than the %d that BMCs can be simulated for: ask for fewer machines, or for "+
+			"BMCs inside the process", len(o.Machines), Most)
 	case o.Dir == "" || len(o.Chassis) == 0:
 		return errors.New("a folder and the program that runs Chassis are needed")
 	}
@@ -47,9 +48,11 @@ func (o Options) check() error {
 		case m.Address == "" || seen[m.Address]:
 			return fmt.Errorf("BMC address %q is empty or given twice", m.Address)
 		case len(m.User) > longestUser || !plainText.MatchString(m.User):
-			return fmt.Errorf("user of BMC %s: want 1 to %d printable characters without quotes, backslashes and blanks", m.Address, longestUser)
+			return fmt.Errorf("user of BMC %s: want 1 to %d printable characters without quotes, backslashes and blanks",
+				m.Address, longestUser)
 		case len(m.Pass) > longestPass || !plainText.MatchString(m.Pass):
-			return fmt.Errorf("password of BMC %s: want 1 to %d printable characters without quotes, backslashes and blanks", m.Address, longestPass)
+			return fmt.Errorf("password of BMC %s: want 1 to %d printable characters without quotes, backslashes and blanks",
+				m.Address, longestPass)
 		}
 		seen[m.Address] = true
 	}

@@ -77,13 +77,17 @@ func tool(t *testing.T, b *ipmi.BMCs, m ipmi.Machine, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"-I", "lanplus", "-C", "3", "-L", "OPERATOR", "-H", host, "-p", port, "-U", m.User, "-P", m.Pass, "chassis"}, args...)
+	args = append([]string{
+		"-I", "lanplus", "-C", "3", "-L", "OPERATOR", "-H", host, "-p", port, "-U", m.User, "-P",
+		m.Pass, "chassis",
+	}, args...)
 	c := exec.CommandContext(t.Context(), "ipmitool", args...)
 	var complaints bytes.Buffer // some about what a chassis need not have
 	c.Stderr = &complaints
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("ipmitool %v: %v: %s%s (it comes with: apt-get install ipmitool)", args[len(args)-2:], err, out, complaints.String())
+		t.Fatalf("ipmitool %v: %v: %s%s (it comes with: apt-get install ipmitool)", args[len(args)-2:], err, out,
+			complaints.String())
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -130,13 +134,34 @@ func TestRefusalsAreInTheWordsOfMAAS(t *testing.T) {
 		change func(*region.Target)
 		want   string
 	}{
-		"wrong password":            {func(x *region.Target) { x.Parameters["power_pass"] = "wrong" }, "Incorrect password.  Check BMC configuration and try again."},
-		"password of another":       {func(x *region.Target) { x.Parameters["power_pass"] = all[1].Pass }, "Incorrect password.  Check BMC configuration and try again."},
-		"no password":               {func(x *region.Target) { delete(x.Parameters, "power_pass") }, "Incorrect password.  Check BMC configuration and try again."},
-		"wrong user":                {func(x *region.Target) { x.User = "nobody" }, "Incorrect username.  Check BMC configuration and try again."},
-		"user that cannot be one":   {func(x *region.Target) { x.User = strings.Repeat("x", 17) }, "Incorrect username.  Check BMC configuration and try again."},
-		"address that nobody has":   {func(x *region.Target) { x.Address = "10.9.9.9" }, "Connection timed out while performing power action.  Check BMC configuration and connectivity and try again."},
-		"address that is not given": {func(x *region.Target) { x.Address = "" }, "Connection timed out while performing power action.  Check BMC configuration and connectivity and try again."},
+		"wrong password": {
+			func(x *region.Target) { x.Parameters["power_pass"] = "wrong" },
+			"Incorrect password.  Check BMC configuration and try again.",
+		},
+		"password of another": {
+			func(x *region.Target) { x.Parameters["power_pass"] = all[1].Pass },
+			"Incorrect password.  Check BMC configuration and try again.",
+		},
+		"no password": {
+			func(x *region.Target) { delete(x.Parameters, "power_pass") },
+			"Incorrect password.  Check BMC configuration and try again.",
+		},
+		"wrong user": {
+			func(x *region.Target) { x.User = "nobody" },
+			"Incorrect username.  Check BMC configuration and try again.",
+		},
+		"user that cannot be one": {
+			func(x *region.Target) { x.User = strings.Repeat("x", 17) },
+			"Incorrect username.  Check BMC configuration and try again.",
+		},
+		"address that nobody has": {
+			func(x *region.Target) { x.Address = "10.9.9.9" },
+			"Connection timed out while performing power action.  Check BMC configuration and connectivity and try again.",
+		},
+		"address that is not given": {
+			func(x *region.Target) { x.Address = "" },
+			"Connection timed out while performing power action.  Check BMC configuration and connectivity and try again.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := target(all[0])
@@ -170,7 +195,8 @@ func TestGuessingPasswordsKeepsOnlyThatBMCBusy(t *testing.T) {
 	guess.Pass = "wrong"
 	var last error
 	for range 100 {
-		if _, last = b.State(t.Context(), target(guess)); last == nil || !strings.HasPrefix(last.Error(), "Incorrect password.") {
+		if _, last = b.State(t.Context(), target(guess)); last == nil ||
+			!strings.HasPrefix(last.Error(), "Incorrect password.") {
 			break
 		}
 	}
@@ -237,7 +263,8 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 			}
 			x, cancelQuery := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancelQuery()
-			if _, err := b.State(x, target(o.Machines[0])); err == nil || !strings.HasPrefix(err.Error(), "Connection timed out") {
+			if _, err := b.State(x, target(o.Machines[0])); err == nil ||
+				!strings.HasPrefix(err.Error(), "Connection timed out") {
 				t.Errorf("a BMC that is gone says %v", err)
 			}
 		})
@@ -280,7 +307,15 @@ func TestAsManyAsThereCanBe(t *testing.T) {
 }
 
 func TestChassisRefusesWhatItDoesNotKnow(t *testing.T) {
-	for i, args := range [][]string{nil, {"."}, {".", "get", "door"}, {".", "set", "power", "2"}, {".", "set", "power"}, {".", "drop", "power"}, {filepath.Join(t.TempDir(), "none"), "get", "power"}} {
+	for i, args := range [][]string{
+		nil,
+		{"."},
+		{".", "get", "door"},
+		{".", "set", "power", "2"},
+		{".", "set", "power"},
+		{".", "drop", "power"},
+		{filepath.Join(t.TempDir(), "none"), "get", "power"},
+	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			if err := ipmi.Chassis(args, errorWriter{}); err == nil {
 				t.Errorf("%q is done", args)

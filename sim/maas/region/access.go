@@ -210,7 +210,10 @@ func (r *Region) MachineToken(c Caller, systemID string) (any, error) {
 	case m.NodeToken == nil:
 		return nil, nil //nolint:nilnil // MAAS answers null
 	}
-	return map[string]string{"token_key": m.NodeToken.Key, "token_secret": m.NodeToken.Secret, "consumer_key": m.NodeToken.Consumer}, nil
+	return map[string]string{
+		"token_key": m.NodeToken.Key, "token_secret": m.NodeToken.Secret,
+		"consumer_key": m.NodeToken.Consumer,
+	}, nil
 }
 
 // RenderPreseed does what a rack does when a machine asks for its boot

@@ -236,7 +236,10 @@ func (r *Region) firstBoot() []phase {
 			if text == "" {
 				text = "running modules for final"
 			}
-			r.receive(m, Report{Origin: "cloudinit", Name: "modules-final", EventType: "finish", Result: "FAIL", Description: text})
+			r.receive(m, Report{
+				Origin: "cloudinit", Name: "modules-final", EventType: "finish", Result: "FAIL",
+				Description: text,
+			})
 		}},
 	}
 }

@@ -12,7 +12,11 @@ import (
 	"strings"
 )
 
-var powerTypes = []string{"manual", "ipmi", "redfish", "lxd", "virsh", "webhook", "amt", "apc", "dli", "eaton", "hmc", "hmcz", "moonshot", "mscm", "msftocs", "nova", "openbmc", "proxmox", "raritan", "recs_box", "sm15k", "ucsm", "vmware", "wedge"}
+var powerTypes = []string{
+	"manual", "ipmi", "redfish", "lxd", "virsh", "webhook", "amt", "apc", "dli", "eaton", "hmc",
+	"hmcz", "moonshot", "mscm", "msftocs", "nova", "openbmc", "proxmox", "raritan", "recs_box", "sm15k", "ucsm", "vmware",
+	"wedge",
+}
 
 const notConfigured = "Unconfigured power type. Please configure the power type and try again."
 
@@ -47,7 +51,10 @@ func (r *Region) Create(ctx context.Context, c Caller, f url.Values) (*MachineDo
 
 func (r *Region) register(f url.Values) (*Machine, error) {
 	errs := map[string][]string{}
-	m := &Machine{Domain: "maas", Zone: "default", Pool: "default", PowerState: "unknown", Netboot: true, PowerParameters: map[string]any{}}
+	m := &Machine{
+		Domain: "maas", Zone: "default", Pool: "default", PowerState: "unknown", Netboot: true,
+		PowerParameters: map[string]any{},
+	}
 	ipmi := f.Get("power_type") == "ipmi"
 	macs := r.checkMACs(f, ipmi, errs)
 	r.checkArchitecture(m, f, ipmi, errs)
@@ -91,7 +98,8 @@ func (r *Region) checkMACs(f url.Values, ipmi bool, errs map[string][]string) []
 			case !ok:
 				errs["mac_addresses"] = append(errs["mac_addresses"], fmt.Sprintf("'%s' is not a valid MAC address.", s))
 			case other != nil:
-				errs["mac_addresses"] = append(errs["mac_addresses"], fmt.Sprintf("MAC address %s already in use on %s.", mac, other.Hostname))
+				errs["mac_addresses"] = append(errs["mac_addresses"],
+					fmt.Sprintf("MAC address %s already in use on %s.", mac, other.Hostname))
 			default:
 				macs = append(macs, mac)
 			}
@@ -121,7 +129,8 @@ func (r *Region) checkArchitecture(m *Machine, f url.Values, ipmi bool, errs map
 		}
 	}
 	if !slices.Contains(known, a) {
-		errs["architecture"] = []string{fmt.Sprintf("'%s' is not a valid architecture.  It should be one of: '%s'.", a, strings.Join(known, "', '"))}
+		errs["architecture"] = []string{fmt.Sprintf("'%s' is not a valid architecture.  It should be one of: '%s'.", a,
+			strings.Join(known, "', '"))}
 	}
 	m.Architecture = a
 }
@@ -170,7 +179,11 @@ func (r *Region) checkNames(m *Machine, f url.Values, errs map[string][]string) 
 	}
 }
 
-var ipmiDefaults = map[string]any{"power_driver": "LAN_2_0", "power_boot_type": "auto", "power_address": "", "power_user": "", "power_pass": "", "k_g": "", "cipher_suite_id": "3", "privilege_level": "OPERATOR", "workaround_flags": []string{"opensesspriv"}, "mac_address": "", "power_off_mode": "hard"}
+var ipmiDefaults = map[string]any{
+	"power_driver": "LAN_2_0", "power_boot_type": "auto", "power_address": "",
+	"power_user": "", "power_pass": "", "k_g": "", "cipher_suite_id": "3", "privilege_level": "OPERATOR",
+	"workaround_flags": []string{"opensesspriv"}, "mac_address": "", "power_off_mode": "hard",
+}
 
 func (r *Region) checkPower(m *Machine, f url.Values, badMAC bool, errs map[string][]string) {
 	kind := f.Get("power_type")
@@ -211,13 +224,20 @@ func (r *Region) checkPower(m *Machine, f url.Values, badMAC bool, errs map[stri
 	m.PowerType, m.PowerParameters = kind, params
 }
 
-var petAdjectives = []string{"able", "brave", "calm", "deep", "eager", "fair", "glad", "keen", "loyal", "merry", "noble", "proud", "quick", "rapid", "sound", "swift", "tidy", "vital", "wise", "young"}
+var petAdjectives = []string{
+	"able", "brave", "calm", "deep", "eager", "fair", "glad", "keen", "loyal", "merry",
+	"noble", "proud", "quick", "rapid", "sound", "swift", "tidy", "vital", "wise", "young",
+}
 
-var petAnimals = []string{"ant", "bat", "bear", "bee", "boar", "cat", "crab", "crow", "deer", "dog", "duck", "eagle", "elk", "fox", "goat", "hawk", "hen", "lynx", "mole", "owl"}
+var petAnimals = []string{
+	"ant", "bat", "bear", "bee", "boar", "cat", "crab", "crow", "deer", "dog", "duck", "eagle",
+	"elk", "fox", "goat", "hawk", "hen", "lynx", "mole", "owl",
+}
 
 func (r *Region) petName() string {
 	for {
-		name := petAdjectives[r.rng.IntN(len(petAdjectives))] + "-" + petAnimals[r.rng.IntN(len(petAnimals))] + strconv.Itoa(r.rng.IntN(1000))
+		name := petAdjectives[r.rng.IntN(len(petAdjectives))] + "-" +
+			petAnimals[r.rng.IntN(len(petAnimals))] + strconv.Itoa(r.rng.IntN(1000))
 		if r.find(name) == nil {
 			return name
 		}

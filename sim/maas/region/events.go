@@ -23,7 +23,10 @@ const (
 	Critical Level = 50
 )
 
-var levelNames = map[Level]string{Audit: "AUDIT", Debug: "DEBUG", Info: "INFO", Warning: "WARNING", Error: "ERROR", Critical: "CRITICAL"}
+var levelNames = map[Level]string{
+	Audit: "AUDIT", Debug: "DEBUG", Info: "INFO", Warning: "WARNING", Error: "ERROR",
+	Critical: "CRITICAL",
+}
 
 // Event is one line of the log of a machine.
 type Event struct {
@@ -114,7 +117,10 @@ type eventQuery struct {
 }
 
 func parseEventQuery(q url.Values) (eventQuery, error) {
-	e := eventQuery{ids: q["id"], hosts: q["hostname"], macs: q["mac_address"], domains: q["domain"], zones: q["zone"], pools: q["pool"], agents: q["agent_name"], owner: q.Get("owner"), level: Info, limit: defaultEvents}
+	e := eventQuery{
+		ids: q["id"], hosts: q["hostname"], macs: q["mac_address"], domains: q["domain"], zones: q["zone"],
+		pools: q["pool"], agents: q["agent_name"], owner: q.Get("owner"), level: Info, limit: defaultEvents,
+	}
 	if l := q.Get("level"); l != "" {
 		known := false
 		for level, name := range levelNames {
@@ -160,13 +166,15 @@ func (r *Region) matches(q *eventQuery, e *Event, m *Machine) bool {
 	if q.level == Audit {
 		loud = e.Level == Audit
 	}
-	if !loud || !anyOf(q.ids, m.SystemID) || !anyOf(q.hosts, m.Hostname) || !anyOf(q.domains, m.Domain) || !anyOf(q.zones, m.Zone) || !anyOf(q.pools, m.Pool) || !anyOf(q.agents, m.AgentName) {
+	if !loud || !anyOf(q.ids, m.SystemID) || !anyOf(q.hosts, m.Hostname) || !anyOf(q.domains, m.Domain) ||
+		!anyOf(q.zones, m.Zone) || !anyOf(q.pools, m.Pool) || !anyOf(q.agents, m.AgentName) {
 		return false
 	}
 	if q.owner != "" && e.User != q.owner {
 		return false
 	}
-	return len(q.macs) == 0 || slices.ContainsFunc(m.Interfaces, func(i *Interface) bool { return slices.Contains(q.macs, i.MAC) })
+	return len(q.macs) == 0 || slices.ContainsFunc(m.Interfaces,
+		func(i *Interface) bool { return slices.Contains(q.macs, i.MAC) })
 }
 
 // Events answers an event query: newest first, whichever way it was paged.
@@ -184,7 +192,11 @@ func (r *Region) Events(c Caller, q url.Values) (*EventPage, error) {
 		if user == "" {
 			user = "unknown"
 		}
-		page.Events = append(page.Events, EventDoc{Username: user, Node: f.Machine, Hostname: f.Hostname, ID: f.ID, Level: levelNames[f.Level], Created: f.At.UTC().Format("Mon, 02 Jan. 2006 15:04:05"), Type: f.Type, Description: f.Text})
+		page.Events = append(page.Events, EventDoc{
+			Username: user, Node: f.Machine, Hostname: f.Hostname, ID: f.ID,
+			Level: levelNames[f.Level], Created: f.At.UTC().Format("Mon, 02 Jan. 2006 15:04:05"), Type: f.Type,
+			Description: f.Text,
+		})
 	}
 	page.NextURI, page.PrevURI = eventURIs(q, &e, found)
 	return page, nil
@@ -228,7 +240,10 @@ func (r *Region) findEvents(q *eventQuery, c Caller) []*Event {
 func eventURIs(q url.Values, e *eventQuery, found []*Event) (next, prev *string) {
 	var b strings.Builder
 	b.WriteString("/MAAS/api/2.0/events/?op=query")
-	for _, name := range []string{"id", "hostname", "mac_address", "domain", "zone", "pool", "agent_name", "owner", "level", "limit"} {
+	for _, name := range []string{
+		"id", "hostname", "mac_address", "domain", "zone", "pool", "agent_name", "owner",
+		"level", "limit",
+	} {
 		for _, v := range q[name] {
 			b.WriteString("&" + name + "=" + url.QueryEscape(v))
 		}
@@ -250,12 +265,16 @@ func eventURIs(q url.Values, e *eventQuery, found []*Event) (next, prev *string)
 
 // Latest returns the newest event of a machine at or above a level.
 func (r *Region) Latest(systemID string, level Level) (EventDoc, error) {
-	p, err := r.Events(Caller{User: &User{Name: "admin", Admin: true}}, url.Values{"id": {systemID}, "level": {levelNames[level]}, "limit": {"1"}})
+	p, err := r.Events(Caller{User: &User{Name: "admin", Admin: true}},
+		url.Values{"id": {systemID}, "level": {levelNames[level]}, "limit": {"1"}})
 	if err != nil {
 		return EventDoc{}, err
 	}
 	if len(p.Events) == 0 {
-		return EventDoc{}, &RefusalError{Status: http.StatusNotFound, Text: fmt.Sprintf("machine %s has said nothing", strings.TrimSpace(systemID))}
+		return EventDoc{}, &RefusalError{
+			Status: http.StatusNotFound,
+			Text:   fmt.Sprintf("machine %s has said nothing", strings.TrimSpace(systemID)),
+		}
 	}
 	return p.Events[0], nil
 }

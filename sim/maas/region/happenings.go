@@ -8,7 +8,10 @@ import (
 )
 
 // Happenings are what can happen to a machine past the API.
-var Happenings = []string{"delete", "recreate", "release", "redeploy", "power_on", "power_off", "change_ip", "enlist", "twin", "disown", "break_disk", "remove_disk", "fail", "break", "heal"}
+var Happenings = []string{
+	"delete", "recreate", "release", "redeploy", "power_on", "power_off", "change_ip", "enlist",
+	"twin", "disown", "break_disk", "remove_disk", "fail", "break", "heal",
+}
 
 // Happen makes something happen to a machine that nobody asked MAAS for. The
 // name is a system id, host name, MAC or BMC address; "enlist" takes the BMC

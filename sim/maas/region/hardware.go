@@ -37,7 +37,8 @@ func (r *Region) AddMachine(h *Hardware, s Stage) string {
 	m.PowerType, m.Status = s.PowerType, s.Status
 	if s.PowerType == "ipmi" || s.PowerType == "redfish" {
 		m.PowerParameters = maps.Clone(ipmiDefaults)
-		m.PowerParameters["power_address"], m.PowerParameters["power_user"], m.PowerParameters["power_pass"] = h.BMCAddress, s.User, s.Pass
+		m.PowerParameters["power_address"], m.PowerParameters["power_user"], m.PowerParameters["power_pass"] = h.BMCAddress,
+			s.User, s.Pass
 	}
 	m.PowerState = "off"
 	if s.Status != New {
@@ -68,7 +69,11 @@ func (r *Region) stageDeployed(m *Machine, s Stage) {
 }
 
 func (r *Region) newRecord(h *Hardware, hostname string) *Machine {
-	m := &Machine{ID: r.id("machine"), SystemID: r.systemID(), Hostname: hostname, Domain: "maas", Zone: "default", Pool: "default", PowerState: "unknown", Netboot: true, Architecture: h.Architecture, Hardware: h, PowerParameters: map[string]any{}}
+	m := &Machine{
+		ID: r.id("machine"), SystemID: r.systemID(), Hostname: hostname, Domain: "maas", Zone: "default",
+		Pool: "default", PowerState: "unknown", Netboot: true, Architecture: h.Architecture, Hardware: h,
+		PowerParameters: map[string]any{},
+	}
 	if m.Hostname == "" {
 		m.Hostname = r.petName()
 	}
@@ -147,7 +152,8 @@ func (r *Region) takeBMC(m *Machine) {
 	}
 	params := maps.Clone(ipmiDefaults)
 	maps.Copy(params, m.PowerParameters)
-	params["power_address"], params["power_user"], params["power_pass"] = m.Hardware.BMCAddress, r.text("maas_auto_ipmi_user"), r.randomKey(14)
+	params["power_address"], params["power_user"], params["power_pass"] = m.Hardware.BMCAddress,
+		r.text("maas_auto_ipmi_user"), r.randomKey(14)
 	m.PowerType, m.PowerParameters = "ipmi", params
 }
 
@@ -163,7 +169,8 @@ func (r *Region) inspectDisks(m *Machine) {
 		} else {
 			b = &BlockDevice{ID: r.id("blockdevice")}
 		}
-		b.Name, b.Model, b.Serial, b.IDPath, b.Firmware, b.Size, b.BlockSize, b.NUMA, b.Tags = d.Name, d.Model, d.Serial, d.IDPath, d.Firmware, d.Size, d.BlockSize, d.NUMA, d.Tags
+		b.Name, b.Model, b.Serial, b.IDPath, b.Firmware, b.Size, b.BlockSize, b.NUMA, b.Tags = d.Name, d.Model, d.Serial,
+			d.IDPath, d.Firmware, d.Size, d.BlockSize, d.NUMA, d.Tags
 		disks = append(disks, b)
 	}
 	for _, b := range m.Disks {
@@ -226,20 +233,39 @@ func (r *Region) configureNetwork(m *Machine) {
 
 // plainHardware stands for a server about which nothing was said beforehand.
 func (r *Region) plainHardware(m *Machine) *Hardware {
-	h := &Hardware{BMCAddress: m.powerAddress(), UUID: r.uuid(), Architecture: "amd64/generic", BootMethod: "uefi", CPUCount: 32, CPUSpeed: 2400, Memory: 131072, NUMANodes: 1, Serial: fmt.Sprintf("SIM%06d", m.ID), System: &System{Vendor: "Simulated", Product: "Plain Server", Family: "Unknown", SKU: "Unknown", CPUModel: "Unknown", BoardVendor: "Simulated", BoardProduct: "Board", Firmware: "1.0"}}
+	h := &Hardware{
+		BMCAddress: m.powerAddress(), UUID: r.uuid(), Architecture: "amd64/generic", BootMethod: "uefi",
+		CPUCount: 32, CPUSpeed: 2400, Memory: 131072, NUMANodes: 1, Serial: fmt.Sprintf("SIM%06d", m.ID),
+		System: &System{
+			Vendor: "Simulated", Product: "Plain Server", Family: "Unknown", SKU: "Unknown", CPUModel: "Unknown",
+			BoardVendor: "Simulated", BoardProduct: "Board", Firmware: "1.0",
+		},
+	}
 	if m.Architecture != "" {
 		h.Architecture = m.Architecture
 	}
 	for n, i := range m.Interfaces {
-		h.NICs = append(h.NICs, NIC{Name: fmt.Sprintf("eno%d", n+1), MAC: i.MAC, Vendor: "Simulated", Product: "NIC", Speed: 10000})
+		h.NICs = append(h.NICs, NIC{
+			Name: fmt.Sprintf("eno%d", n+1), MAC: i.MAC, Vendor: "Simulated", Product: "NIC",
+			Speed: 10000,
+		})
 	}
 	if len(h.NICs) == 0 {
-		h.NICs = []NIC{{Name: "eno1", MAC: fmt.Sprintf("52:54:01:%02x:%02x:%02x", m.ID>>16&0xff, m.ID>>8&0xff, m.ID&0xff), Vendor: "Simulated", Product: "NIC", Speed: 10000}}
+		h.NICs = []NIC{{
+			Name: "eno1", MAC: fmt.Sprintf("52:54:01:%02x:%02x:%02x", m.ID>>16&0xff, m.ID>>8&0xff, m.ID&0xff),
+			Vendor: "Simulated", Product: "NIC", Speed: 10000,
+		}}
 	}
 	h.PXEMAC = h.NICs[0].MAC
 	h.Disks = []Disk{
-		{Name: "sda", Model: "Plain SSD", Serial: fmt.Sprintf("SSD%06d", m.ID), Size: 480_000_000_000, BlockSize: 512, Firmware: "1", Tags: []string{"ssd"}},
-		{Name: "nvme0n1", Model: "Plain NVMe", Serial: fmt.Sprintf("NVM%06d", m.ID), Size: 3_840_000_000_000, BlockSize: 512, Firmware: "1", Tags: []string{"ssd"}},
+		{
+			Name: "sda", Model: "Plain SSD", Serial: fmt.Sprintf("SSD%06d", m.ID), Size: 480_000_000_000, BlockSize: 512,
+			Firmware: "1", Tags: []string{"ssd"},
+		},
+		{
+			Name: "nvme0n1", Model: "Plain NVMe", Serial: fmt.Sprintf("NVM%06d", m.ID), Size: 3_840_000_000_000, BlockSize: 512,
+			Firmware: "1", Tags: []string{"ssd"},
+		},
 	}
 	return h
 }

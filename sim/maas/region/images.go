@@ -45,7 +45,10 @@ func (r *Region) addImage(i Image) *Image {
 // AddImage adds an uploaded image under its bare name, or a synced one as os/release.
 func (r *Region) AddImage(name string) {
 	r.change(func() {
-		r.addImage(Image{Name: strings.TrimPrefix(name, "custom/"), Synced: strings.Contains(strings.TrimPrefix(name, "custom/"), "/"), BaseImage: "ubuntu/jammy"})
+		r.addImage(Image{
+			Name:   strings.TrimPrefix(name, "custom/"),
+			Synced: strings.Contains(strings.TrimPrefix(name, "custom/"), "/"), BaseImage: "ubuntu/jammy",
+		})
 	})
 }
 
@@ -92,7 +95,8 @@ func (r *Region) resolveImage(want string) (*Image, error) {
 		os, rel := i.system()
 		choices = append(choices, "'"+os+"/"+rel+"'")
 	}
-	return nil, fieldError("distro_series", fmt.Sprintf("'%s' is not a valid distro_series.  It should be one of: %s.", want, strings.Join(choices, ", ")))
+	return nil, fieldError("distro_series", fmt.Sprintf("'%s' is not a valid distro_series.  It should be one of: %s.",
+		want, strings.Join(choices, ", ")))
 }
 
 // sortedImages returns the lexicographically last image first.
@@ -111,7 +115,10 @@ func (r *Region) imageDoc(i *Image, whole bool) map[string]any {
 	if i.Synced {
 		kind = "Synced"
 	}
-	d := map[string]any{"id": i.ID, "type": kind, "name": i.Name, "architecture": i.Architecture, "resource_uri": "/MAAS/api/2.0/boot-resources/" + strconv.Itoa(i.ID) + "/", "last_deployed": nil, "title": i.Title}
+	d := map[string]any{
+		"id": i.ID, "type": kind, "name": i.Name, "architecture": i.Architecture,
+		"resource_uri": "/MAAS/api/2.0/boot-resources/" + strconv.Itoa(i.ID) + "/", "last_deployed": nil, "title": i.Title,
+	}
 	if i.Synced {
 		d["subarches"] = "generic," + strings.Join(i.kernels(), ",")
 	} else {
@@ -121,8 +128,14 @@ func (r *Region) imageDoc(i *Image, whole bool) map[string]any {
 		d["last_deployed"] = stamp(i.LastDeployed)
 	}
 	if whole {
-		file := map[string]any{"filename": "squashfs", "filetype": "squashfs", "size": i.Size, "complete": true, "sha256": strings.Repeat("0", 64)}
-		d["sets"] = map[string]any{i.Label: map[string]any{"version": i.Label, "label": i.Label, "size": i.Size, "complete": true, "files": map[string]any{"squashfs": file}}}
+		file := map[string]any{
+			"filename": "squashfs", "filetype": "squashfs", "size": i.Size, "complete": true,
+			"sha256": strings.Repeat("0", 64),
+		}
+		d["sets"] = map[string]any{i.Label: map[string]any{
+			"version": i.Label, "label": i.Label, "size": i.Size,
+			"complete": true, "files": map[string]any{"squashfs": file},
+		}}
 	}
 	return d
 }
@@ -177,7 +190,10 @@ func (r *Region) CreateImage(c Caller, f url.Values) (any, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes++
-	return r.imageDoc(r.addImage(Image{Name: strings.TrimPrefix(f.Get("name"), "custom/"), Title: f.Get("title"), Architecture: f.Get("architecture"), BaseImage: f.Get("base_image"), Size: size}), true), nil
+	return r.imageDoc(r.addImage(Image{
+		Name: strings.TrimPrefix(f.Get("name"), "custom/"), Title: f.Get("title"),
+		Architecture: f.Get("architecture"), BaseImage: f.Get("base_image"), Size: size,
+	}), true), nil
 }
 
 // DeleteImage removes a boot resource.

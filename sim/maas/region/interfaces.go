@@ -12,7 +12,9 @@ import (
 
 // forInterface finds an interface that the caller may change. verb is the word
 // of the refusal if the machine is in the wrong state.
-func (r *Region) forInterface(c Caller, systemID string, id int, verb string, also ...Status) (*Machine, *Interface, error) {
+func (r *Region) forInterface(c Caller, systemID string, id int, verb string, also ...Status) (
+	*Machine, *Interface, error,
+) {
 	m, err := r.forAdmin(c, systemID)
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +144,8 @@ func (r *Region) Unlink(c Caller, systemID string, id int, f url.Values) (*Inter
 		for _, l := range i.Links {
 			ids = append(ids, fmt.Sprintf("'%d'", l.ID))
 		}
-		return nil, fieldError("id", fmt.Sprintf("'%s' is not a valid id.  It should be one of: %s.", f.Get("id"), strings.Join(ids, ", ")))
+		return nil, fieldError("id", fmt.Sprintf("'%s' is not a valid id.  It should be one of: %s.", f.Get("id"),
+			strings.Join(ids, ", ")))
 	}
 	if m.GatewayLink == i.Links[at].ID {
 		m.GatewayLink = 0
@@ -235,7 +238,10 @@ func onlyLinkUp(i *Interface) bool {
 }
 
 func (r *Region) parseLink(i *Interface, f url.Values) (linkRequest, error) {
-	q := linkRequest{mode: strings.ToLower(f.Get("mode")), ip: f.Get("ip_address"), gateway: formBool(f, "default_gateway")}
+	q := linkRequest{
+		mode: strings.ToLower(f.Get("mode")), ip: f.Get("ip_address"),
+		gateway: formBool(f, "default_gateway"),
+	}
 	var err error
 	if q.force, err = wordBool(f, "force"); err != nil {
 		return q, err
@@ -244,12 +250,16 @@ func (r *Region) parseLink(i *Interface, f url.Values) (linkRequest, error) {
 	case q.mode == "":
 		return q, fieldError("mode", "This field is required.")
 	case !slices.Contains([]string{"auto", "dhcp", "static", "link_up"}, q.mode):
-		return q, fieldError("mode", fmt.Sprintf("'%s' is not a valid mode.  It should be one of: 'auto', 'dhcp', 'static', 'link_up'.", f.Get("mode")))
+		return q, fieldError("mode", fmt.Sprintf(
+			"'%s' is not a valid mode.  It should be one of: 'auto', 'dhcp', 'static', 'link_up'.", f.Get("mode")))
 	}
 	needs := q.mode == "auto" || q.mode == "static"
 	if spec := f.Get("subnet"); spec != "" {
 		if q.subnet = r.findSubnet(spec); q.subnet == nil {
-			return q, fieldErrors(map[string][]string{"subnet": {fmt.Sprintf("None found with id=%s.", spec), "This field is required."}})
+			return q, fieldErrors(map[string][]string{"subnet": {
+				fmt.Sprintf("None found with id=%s.", spec),
+				"This field is required.",
+			}})
 		}
 	}
 	switch {
@@ -258,13 +268,16 @@ func (r *Region) parseLink(i *Interface, f url.Values) (linkRequest, error) {
 	case q.gateway && !needs:
 		return q, fieldError("default_gateway", fmt.Sprintf("Cannot use in mode '%s'.", q.mode))
 	case q.gateway && q.subnet.Gateway == "":
-		return q, fieldError("default_gateway", "Cannot set as default gateway because subnet "+r.describe(q.subnet)+" doesn't provide a gateway IP address.")
+		return q, fieldError("default_gateway", "Cannot set as default gateway because subnet "+r.describe(q.subnet)+
+			" doesn't provide a gateway IP address.")
 	case q.mode == "link_up" && !q.force && len(i.Links) > 0 && !onlyLinkUp(i):
-		return q, fieldError("mode", "Cannot configure interface to link up (with no IP address) while other links are already configured. Specify force=True to override this behavior and delete all links.")
+		return q, fieldError("mode", "Cannot configure interface to link up (with no IP address) while other links are "+
+			"already configured. Specify force=True to override this behavior and delete all links.")
 	case q.mode == "dhcp" && !q.force && slices.ContainsFunc(i.Links, func(l *Link) bool { return l.Mode == "dhcp" }):
 		return q, fieldError("mode", "Interface is already set to DHCP.")
 	case q.subnet != nil && i.VLAN != 0 && i.VLAN != q.subnet.VLAN && !q.force:
-		return q, fieldErrors(map[string][]string{"subnet": {fmt.Sprintf("Select a valid choice. %s is not one of the available choices.", f.Get("subnet"))}})
+		return q, fieldErrors(map[string][]string{"subnet": {fmt.Sprintf(
+			"Select a valid choice. %s is not one of the available choices.", f.Get("subnet"))}})
 	}
 	if q.mode == "static" && q.ip != "" {
 		a, err := netip.ParseAddr(q.ip)

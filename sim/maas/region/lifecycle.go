@@ -66,7 +66,9 @@ func (r *Region) Commission(ctx context.Context, c Caller, systemID string, f ur
 	}
 	if err := r.cycle(ctx, m, "commission"); err != nil {
 		r.change(func() {
-			r.say(m, Warning, "Failed to query node's BMC", fmt.Sprintf("(%s) - Aborting COMMISSIONING and reverting to %s. Unable to power control the node. Please check power credentials.", c.name(), strings.ToUpper(was.String())))
+			r.say(m, Warning, "Failed to query node's BMC",
+				fmt.Sprintf("(%s) - Aborting COMMISSIONING and reverting to %s. Unable to power control the node. Please check "+
+					"power credentials.", c.name(), strings.ToUpper(was.String())))
 			r.finishSet(m.CommissioningSet, ScriptAborted)
 			r.move(m, was)
 			m.Ops++
@@ -93,7 +95,8 @@ func checkCommission(m *Machine, f url.Values) error {
 }
 
 func (r *Region) startCommissioning(m *Machine, c Caller, f url.Values) {
-	m.SkipNetworking, m.SkipStorage, m.SkipBMCConfig = formBool(f, "skip_networking"), formBool(f, "skip_storage"), formBool(f, "skip_bmc_config")
+	m.SkipNetworking, m.SkipStorage, m.SkipBMCConfig = formBool(f, "skip_networking"), formBool(f, "skip_storage"),
+		formBool(f, "skip_bmc_config")
 	r.sayRequest(m, c, "User starting node commissioning", f.Get("comment"))
 	r.say(m, Info, "Commissioning", "")
 	m.Owner = c.name()
@@ -169,7 +172,11 @@ func (r *Region) Accept(ctx context.Context, c Caller, ids []string, all bool) (
 		return nil, badRequest("Unknown machine(s): %s.", strings.Join(unknown, ", "))
 	}
 	if !c.User.Admin {
-		return nil, &RefusalError{Status: http.StatusForbidden, Text: "You don't have the required permission to accept the following machine(s): " + strings.Join(ids, ", ") + "."}
+		return nil, &RefusalError{
+			Status: http.StatusForbidden,
+			Text: "You don't have the required permission to accept the following machine(s): " + strings.Join(ids, ", ") +
+				".",
+		}
 	}
 	changed := []*MachineDoc{}
 	for _, m := range chosen {
@@ -231,7 +238,10 @@ func (r *Region) Deploy(c Caller, systemID string, f url.Values) (*MachineDoc, e
 }
 
 func (r *Region) checkDeploy(m *Machine, c Caller, f url.Values) (*Image, error) {
-	for _, name := range []string{"enable_hw_sync", "ephemeral_deploy", "enable_kernel_crash_dump", "install_kvm", "register_vmhost", "install_rackd"} {
+	for _, name := range []string{
+		"enable_hw_sync", "ephemeral_deploy", "enable_kernel_crash_dump", "install_kvm",
+		"register_vmhost", "install_rackd",
+	} {
 		on, err := wordBool(f, name)
 		if err != nil {
 			return nil, err
@@ -252,7 +262,8 @@ func (r *Region) checkDeploy(m *Machine, c Caller, f url.Values) (*Image, error)
 	}
 	os, series := image.system()
 	if k := f.Get("hwe_kernel"); k != "" && !slices.Contains(image.kernels(), k) {
-		return nil, fieldError("hwe_kernel", fmt.Sprintf("%s is not available for %s/%s on %s.", k, os, series, m.Architecture))
+		return nil, fieldError("hwe_kernel", fmt.Sprintf("%s is not available for %s/%s on %s.", k, os, series,
+			m.Architecture))
 	}
 	if image.Architecture != m.Architecture {
 		return nil, badRequest("Deployment operating system %s/%s is unavailable for %s.", os, series, m.Architecture)
@@ -276,7 +287,8 @@ func (r *Region) checkBootable(m *Machine, os string) error {
 	case slices.Contains([]string{"ubuntu", "centos", "rhel"}, os) && !m.hasRoot():
 		return bareFieldError("storage", "Mount the root '/' filesystem to be able to deploy this node.")
 	case m.PowerType == "":
-		return &RefusalError{Status: http.StatusInternalServerError, Text: "Error determining BMC task queue for machine " + m.SystemID}
+		return &RefusalError{Status: http.StatusInternalServerError, Text: "Error determining BMC task queue for machine " +
+			m.SystemID}
 	}
 	return nil
 }

@@ -102,7 +102,10 @@ func allTags(_ *Region, m *Machine, values []string) bool {
 }
 
 func archMatches(_ *Region, m *Machine, values []string) bool {
-	return slices.ContainsFunc(values, func(v string) bool { return m.Architecture == v || strings.HasPrefix(m.Architecture, v+"/") })
+	return slices.ContainsFunc(values, func(v string) bool {
+		return m.Architecture == v ||
+			strings.HasPrefix(m.Architecture, v+"/")
+	})
 }
 
 var positiveFilters = map[string]filter{
@@ -112,10 +115,20 @@ var positiveFilters = map[string]filter{
 	"domain":      {match: equals(func(m *Machine) string { return m.Domain })},
 	"agent_name":  {match: equals(func(m *Machine) string { return m.AgentName })},
 	"power_state": {match: equals(func(m *Machine) string { return m.PowerState })},
-	"owner":       {check: named("owner", "owner", func(r *Region, s string) bool { return r.user(s) != nil }), match: equals(func(m *Machine) string { return m.Owner })},
-	"zone":        {check: named("zone", "zone", func(r *Region, s string) bool { return r.zoneDoc(s).Name != "" }), match: equals(func(m *Machine) string { return m.Zone })},
-	"pool":        {check: named("pool", "pool", func(r *Region, s string) bool { return r.poolDoc(s).Name != "" }), match: equals(func(m *Machine) string { return m.Pool })},
-	"tags":        {check: named("tags", "tag", func(r *Region, s string) bool { return slices.Contains(r.state.Tags, s) }), match: allTags},
+	"owner": {
+		check: named("owner", "owner", func(r *Region, s string) bool { return r.user(s) != nil }),
+		match: equals(func(m *Machine) string { return m.Owner }),
+	},
+	"zone": {
+		check: named("zone", "zone", func(r *Region, s string) bool { return r.zoneDoc(s).Name != "" }),
+		match: equals(func(m *Machine) string { return m.Zone }),
+	},
+	"pool": {
+		check: named("pool", "pool", func(r *Region, s string) bool { return r.poolDoc(s).Name != "" }),
+		match: equals(func(m *Machine) string { return m.Pool }),
+	},
+	"tags": {check: named("tags", "tag",
+		func(r *Region, s string) bool { return slices.Contains(r.state.Tags, s) }), match: allTags},
 	"status":      {check: checkStatuses("status"), match: equals(func(m *Machine) string { return m.Status.Ident() })},
 	"mac_address": {check: checkMACFilter, match: hasMAC},
 	"arch":        {match: archMatches},
@@ -128,7 +141,11 @@ var positiveFilters = map[string]filter{
 }
 
 func (f filter) negated() filter {
-	return filter{check: f.check, match: func(r *Region, m *Machine, values []string) bool { return !f.match(r, m, values) }}
+	return filter{check: f.check, match: func(r *Region, m *Machine,
+		values []string,
+	) bool {
+		return !f.match(r, m, values)
+	}}
 }
 
 var filters = buildFilters()
@@ -224,7 +241,8 @@ func (r *Region) Allocate(c Caller, f url.Values) (*MachineDoc, error) {
 	q := url.Values{}
 	for k, v := range f {
 		switch k {
-		case "agent_name", "comment", "dry_run", "verbose", "bridge_all", "bridge_type", "bridge_stp", "bridge_fd", "op", "name":
+		case "agent_name", "comment", "dry_run", "verbose", "bridge_all", "bridge_type", "bridge_stp", "bridge_fd", "op",
+			"name":
 		default:
 			q[k] = v
 		}
@@ -267,7 +285,8 @@ func noneAvailable(f url.Values) *RefusalError {
 	if len(pairs) == 0 {
 		return conflict("No machine available.")
 	}
-	return conflict("No available machine matches constraints: [%s] (resolved to \"%s\")", strings.Join(pairs, ", "), strings.Join(resolved, " "))
+	return conflict("No available machine matches constraints: [%s] (resolved to \"%s\")", strings.Join(pairs, ", "),
+		strings.Join(resolved, " "))
 }
 
 func (r *Region) acquire(m *Machine, c Caller, f url.Values) {

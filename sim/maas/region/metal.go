@@ -3,7 +3,10 @@ package region
 // startMetal boots the installed system of a machine. The lock must be held;
 // the boot itself happens without it.
 func (r *Region) startMetal(m *Machine) {
-	i := Installed{SystemID: m.SystemID, Hostname: m.Hostname, OSystem: m.OSystem, Series: m.DistroSeries, Addresses: m.addresses(), UserData: m.userData()}
+	i := Installed{
+		SystemID: m.SystemID, Hostname: m.Hostname, OSystem: m.OSystem, Series: m.DistroSeries,
+		Addresses: m.addresses(), UserData: m.userData(),
+	}
 	if h := m.Hardware; h != nil {
 		i.UUID, i.Serial = h.UUID, h.Serial
 		for _, n := range h.NICs {

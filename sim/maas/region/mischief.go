@@ -23,7 +23,10 @@ const (
 )
 
 // Phases lists them for code that checks a scenario.
-var Phases = []string{PhaseBMC, PhasePowerOff, PhasePXE, PhaseEphemeral, PhaseScripts, PhaseTests, PhaseStorage, PhaseInstall, PhaseConfigure, PhaseReboot, PhaseDatasource, PhaseFinal, PhaseErase, PhaseRescue, PhaseToken, PhaseSync}
+var Phases = []string{
+	PhaseBMC, PhasePowerOff, PhasePXE, PhaseEphemeral, PhaseScripts, PhaseTests, PhaseStorage,
+	PhaseInstall, PhaseConfigure, PhaseReboot, PhaseDatasource, PhaseFinal, PhaseErase, PhaseRescue, PhaseToken, PhaseSync,
+}
 
 // Ref names a machine to code that decides its fate.
 type Ref struct{ SystemID, Hostname, BMC, Operation string }

@@ -145,7 +145,10 @@ func (r *Region) findSubnet(spec string) *Subnet {
 // claim takes a free address of a subnet, the lowest first.
 func (r *Region) claim(s *Subnet) (string, error) {
 	p, err := netip.ParsePrefix(s.CIDR)
-	exhausted := &RefusalError{Status: http.StatusServiceUnavailable, Text: fmt.Sprintf("No more IPs available in subnet: %s.", s.CIDR)}
+	exhausted := &RefusalError{
+		Status: http.StatusServiceUnavailable,
+		Text:   fmt.Sprintf("No more IPs available in subnet: %s.", s.CIDR),
+	}
 	if err != nil || !p.Addr().Is4() {
 		return "", exhausted
 	}

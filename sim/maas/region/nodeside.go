@@ -32,7 +32,9 @@ func (r *Region) Metadata(systemID, item string) (string, error) {
 	return "", &RefusalError{Status: 404, Text: "No such metadata item: " + item, Missing: true}
 }
 
-const commissioningUserData = "Content-Type: multipart/mixed; boundary=\"===============0==\"\nMIME-Version: 1.0\n\n--===============0==\nContent-Type: text/x-shellscript; charset=\"utf-8\"\n\n#!/bin/sh\nexec maas-run-remote-scripts\n\n--===============0==--\n"
+const commissioningUserData = "Content-Type: multipart/mixed; boundary=\"===============0==\"\nMIME-Version: " +
+	"1.0\n\n--===============0==\nContent-Type: text/x-shellscript; charset=\"utf-8\"\n\n#!/bin/sh\nexec " +
+	"maas-run-remote-scripts\n\n--===============0==--\n"
 
 // UserData returns the user data of a machine. A machine that is being deployed
 // is Deployed from then on: MAAS does not know what cloud-init does with it.
@@ -245,7 +247,8 @@ func (r *Region) receive(m *Machine, p Report) {
 		r.heard(m, p, Error, "Node commissioning failure", text)
 		if p.Name == "modules-final" {
 			r.finishSet(m.CommissioningSet, ScriptFailed)
-			r.fail(m, FailedCommissioning, "Commissioning failed, cloud-init reported a failure (refer to the event log for more information)")
+			r.fail(m, FailedCommissioning,
+				"Commissioning failed, cloud-init reported a failure (refer to the event log for more information)")
 		}
 	case m.Status == Commissioning:
 		r.heard(m, p, Debug, "Node commissioning", text)

@@ -16,7 +16,10 @@ type Brief struct {
 }
 
 func (m *Machine) brief() Brief {
-	b := Brief{SystemID: m.SystemID, Hostname: m.Hostname, Status: m.Status.String(), Power: m.PowerState, Owner: m.Owner, BMC: m.powerAddress(), Addresses: m.addresses()}
+	b := Brief{
+		SystemID: m.SystemID, Hostname: m.Hostname, Status: m.Status.String(), Power: m.PowerState, Owner: m.Owner,
+		BMC: m.powerAddress(), Addresses: m.addresses(),
+	}
 	if m.EnableHWSync {
 		b.SyncInterval = time.Duration(m.SyncInterval) * time.Second
 	}

@@ -109,7 +109,10 @@ func (b *processBMC) State(_ context.Context, t Target) (string, error) {
 
 func (r *Region) target(m *Machine) Target {
 	user, _ := m.PowerParameters["power_user"].(string)
-	return Target{SystemID: m.SystemID, Type: m.PowerType, Address: m.powerAddress(), User: user, Parameters: m.PowerParameters}
+	return Target{
+		SystemID: m.SystemID, Type: m.PowerType, Address: m.powerAddress(), User: user,
+		Parameters: m.PowerParameters,
+	}
 }
 
 // power switches a machine and records the result. Call it without the lock,
@@ -237,7 +240,8 @@ func (r *Region) PowerOff(ctx context.Context, c Caller, systemID string, f url.
 	}
 	if mode := f.Get("stop_mode"); mode != "" && mode != "hard" && mode != "soft" {
 		r.mu.Unlock()
-		return nil, fieldError("stop_mode", fmt.Sprintf("'%s' is not a valid stop_mode.  It should be one of: 'hard', 'soft'.", mode))
+		return nil, fieldError("stop_mode", fmt.Sprintf(
+			"'%s' is not a valid stop_mode.  It should be one of: 'hard', 'soft'.", mode))
 	}
 	r.sayRequest(m, c, "User powering down node", f.Get("comment"))
 	r.changes++

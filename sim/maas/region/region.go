@@ -175,7 +175,10 @@ func (r *Region) furnish() {
 	v.DHCP = true
 	pxe := r.addSubnet("pxe", "10.20.0.0/16", v.ID)
 	pxe.Gateway = "10.20.0.1"
-	rack := &Rack{SystemID: r.systemID(), Hostname: "rack1", Healthy: true, MAC: "52:54:00:ff:00:01", IP: "10.20.0.2", Interface: r.id("interface"), Link: r.id("link"), Subnet: pxe.ID, VLAN: v.ID}
+	rack := &Rack{
+		SystemID: r.systemID(), Hostname: "rack1", Healthy: true, MAC: "52:54:00:ff:00:01", IP: "10.20.0.2",
+		Interface: r.id("interface"), Link: r.id("link"), Subnet: pxe.ID, VLAN: v.ID,
+	}
 	r.state.Racks = append(r.state.Racks, rack)
 	v.Rack = rack.SystemID
 	r.usedIPs[rack.IP], r.usedIPs[pxe.Gateway] = true, true

@@ -30,7 +30,15 @@ func TestEveryStatusHasItsNamesAndAWayOut(t *testing.T) {
 	for _, tt := range []struct {
 		from, to Status
 		legal    bool
-	}{{FailedDeployment, Deploying, false}, {Ready, Deploying, false}, {Allocated, Deploying, true}, {Broken, Deployed, true}, {FailedTesting, Commissioning, true}, {Releasing, New, true}, {Deployed, Deploying, false}} {
+	}{
+		{FailedDeployment, Deploying, false},
+		{Ready, Deploying, false},
+		{Allocated, Deploying, true},
+		{Broken, Deployed, true},
+		{FailedTesting, Commissioning, true},
+		{Releasing, New, true},
+		{Deployed, Deploying, false},
+	} {
 		if Legal(tt.from, tt.to) != tt.legal {
 			t.Errorf("%s to %s is legal: %v", tt.from, tt.to, !tt.legal)
 		}
@@ -62,7 +70,11 @@ func TestDrawnTimesLieInTheirRange(t *testing.T) {
 }
 
 func TestIntervals(t *testing.T) {
-	for text, want := range map[string]time.Duration{"15m": 15 * time.Minute, "1h30m": 90 * time.Minute, "2 hours": 2 * time.Hour, "90 sec": 90 * time.Second, "10min": 10 * time.Minute, "": 0, "banana": 0, "0m": 0, "5": 0, "-5m": 0} {
+	for text, want := range map[string]time.Duration{
+		"15m": 15 * time.Minute, "1h30m": 90 * time.Minute,
+		"2 hours": 2 * time.Hour, "90 sec": 90 * time.Second, "10min": 10 * time.Minute, "": 0, "banana": 0, "0m": 0, "5": 0,
+		"-5m": 0,
+	} {
 		if got, ok := parseInterval(text); got != want || ok != (want > 0) {
 			t.Errorf("%q: %s %v", text, got, ok)
 		}
@@ -74,7 +86,16 @@ func TestTwoKindsOfBooleans(t *testing.T) {
 		text       string
 		word, form bool
 		refused    bool
-	}{{"true", true, true, false}, {"True", true, true, false}, {"1", true, true, false}, {"0", false, true, false}, {"false", false, false, false}, {"no", false, true, false}, {"maybe", false, true, true}, {"", false, false, false}} {
+	}{
+		{"true", true, true, false},
+		{"True", true, true, false},
+		{"1", true, true, false},
+		{"0", false, true, false},
+		{"false", false, false, false},
+		{"no", false, true, false},
+		{"maybe", false, true, true},
+		{"", false, false, false},
+	} {
 		f := url.Values{"x": {tt.text}}
 		word, err := wordBool(f, "x")
 		if word != tt.word || (err != nil) != tt.refused || formBool(f, "x") != tt.form {
@@ -87,7 +108,8 @@ func FuzzAuthenticate(f *testing.F) {
 	r := Open(Options{Seed: 1})
 	f.Cleanup(r.Close)
 	key := strings.Split(r.AdminKey(), ":")
-	f.Add(`OAuth oauth_consumer_key="` + key[0] + `", oauth_token="` + key[1] + `", oauth_signature="%26` + "x" + `", oauth_signature_method="PLAINTEXT", oauth_timestamp="1", oauth_nonce="1"`)
+	f.Add(`OAuth oauth_consumer_key="` + key[0] + `", oauth_token="` + key[1] + `", oauth_signature="%26` + "x" +
+		`", oauth_signature_method="PLAINTEXT", oauth_timestamp="1", oauth_nonce="1"`)
 	f.Add("OAuth ,,=\"")
 	f.Add("Basic xyz")
 	f.Fuzz(func(t *testing.T, header string) {
@@ -99,7 +121,8 @@ func FuzzAuthenticate(f *testing.F) {
 }
 
 func FuzzForms(f *testing.F) {
-	f.Add("architecture=amd64&mac_addresses=52:54:00:00:00:01&power_type=manual&hostname=a", "cidr=10.0.0.0/8&vid=4095", "mode=STATIC&subnet=1&ip_address=::")
+	f.Add("architecture=amd64&mac_addresses=52:54:00:00:00:01&power_type=manual&hostname=a", "cidr=10.0.0.0/8&vid=4095",
+		"mode=STATIC&subnet=1&ip_address=::")
 	f.Fuzz(func(t *testing.T, machine, subnet, link string) {
 		r := Open(Options{Seed: 1})
 		defer r.Close()

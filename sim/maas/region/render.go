@@ -57,7 +57,10 @@ func (r *Region) vlanDoc(v *VLAN) *VLANDoc {
 	if f := r.fabric(v.Fabric); f != nil {
 		name = f.Name
 	}
-	return &VLANDoc{ID: v.ID, VID: v.VID, Name: v.Name, Fabric: name, FabricID: v.Fabric, MTU: v.MTU, DHCPOn: v.DHCP, PrimaryRack: optional(v.Rack), Space: v.Space, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/vlans/%d/", v.ID)}
+	return &VLANDoc{
+		ID: v.ID, VID: v.VID, Name: v.Name, Fabric: name, FabricID: v.Fabric, MTU: v.MTU, DHCPOn: v.DHCP,
+		PrimaryRack: optional(v.Rack), Space: v.Space, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/vlans/%d/", v.ID),
+	}
 }
 
 func (r *Region) fabricDoc(f *Fabric) FabricDoc {
@@ -71,7 +74,11 @@ func (r *Region) fabricDoc(f *Fabric) FabricDoc {
 }
 
 func (r *Region) subnetDoc(s *Subnet) *SubnetDoc {
-	d := &SubnetDoc{ID: s.ID, Name: s.Name, Description: s.Description, CIDR: s.CIDR, DNSServers: listed(s.DNS), RDNSMode: 2, AllowDNS: true, AllowProxy: true, Managed: s.Managed, DisabledBoot: []string{}, Space: "undefined", ResourceURI: fmt.Sprintf("/MAAS/api/2.0/subnets/%d/", s.ID)}
+	d := &SubnetDoc{
+		ID: s.ID, Name: s.Name, Description: s.Description, CIDR: s.CIDR, DNSServers: listed(s.DNS),
+		RDNSMode: 2, AllowDNS: true, AllowProxy: true, Managed: s.Managed, DisabledBoot: []string{}, Space: "undefined",
+		ResourceURI: fmt.Sprintf("/MAAS/api/2.0/subnets/%d/", s.ID),
+	}
 	if s.Gateway != "" || s.ViaAPI {
 		d.GatewayIP = &s.Gateway
 	}
@@ -83,9 +90,12 @@ func (r *Region) subnetDoc(s *Subnet) *SubnetDoc {
 
 func (r *Region) interfaceDoc(m *Machine, i *Interface) *InterfaceDoc {
 	d := &InterfaceDoc{
-		ID: i.ID, SystemID: m.SystemID, Name: i.Name, Type: i.Kind, MAC: i.MAC, Parents: listed(i.Parents), Children: []string{}, Tags: listed(i.Tags),
-		Enabled: i.Enabled, Links: make([]LinkDoc, 0, len(i.Links)), EffectiveMTU: 1500, Vendor: optional(i.Vendor), Product: optional(i.Product),
-		Firmware: optional(i.Firmware), LinkConnected: true, InterfaceSpeed: i.Speed, LinkSpeed: i.Speed, NUMANode: i.NUMA, SRIOV: i.VFs,
+		ID: i.ID, SystemID: m.SystemID, Name: i.Name, Type: i.Kind, MAC: i.MAC, Parents: listed(i.Parents),
+		Children: []string{}, Tags: listed(i.Tags),
+		Enabled: i.Enabled, Links: make([]LinkDoc, 0, len(i.Links)), EffectiveMTU: 1500, Vendor: optional(i.Vendor),
+		Product:  optional(i.Product),
+		Firmware: optional(i.Firmware), LinkConnected: true, InterfaceSpeed: i.Speed, LinkSpeed: i.Speed, NUMANode: i.NUMA,
+		SRIOV:       i.VFs,
 		ResourceURI: "/MAAS/api/2.0/nodes/" + m.SystemID + "/interfaces/" + strconv.Itoa(i.ID) + "/",
 	}
 	if v := r.vlan(i.VLAN); v != nil {
@@ -125,9 +135,12 @@ func (m *Machine) filesystemDoc(f *Filesystem) (*FilesystemDoc, string) {
 func (r *Region) blockDoc(m *Machine, b *BlockDevice) *BlockDeviceDoc {
 	uri := "/MAAS/api/2.0/nodes/" + m.SystemID + "/blockdevices/" + strconv.Itoa(b.ID) + "/"
 	d := &BlockDeviceDoc{
-		ID: b.ID, SystemID: m.SystemID, Name: b.Name, UUID: optional(b.UUID), Type: "physical", Path: "/dev/disk/by-dname/" + b.Name, Model: optional(b.Model),
-		Serial: optional(b.Serial), IDPath: optional(b.IDPath), Firmware: optional(b.Firmware), Size: b.Size, BlockSize: b.BlockSize,
-		UsedFor: b.usedFor(), Tags: listed(b.Tags), Table: optional(b.Table), Partitions: make([]PartitionDoc, 0, len(b.Partitions)), ResourceURI: uri,
+		ID: b.ID, SystemID: m.SystemID, Name: b.Name, UUID: optional(b.UUID), Type: "physical", Path: "/dev/disk/by-dname/" +
+			b.Name, Model: optional(b.Model),
+		Serial: optional(b.Serial), IDPath: optional(b.IDPath), Firmware: optional(b.Firmware), Size: b.Size,
+		BlockSize: b.BlockSize,
+		UsedFor:   b.usedFor(), Tags: listed(b.Tags), Table: optional(b.Table),
+		Partitions: make([]PartitionDoc, 0, len(b.Partitions)), ResourceURI: uri,
 	}
 	d.Filesystem, _ = m.filesystemDoc(b.Filesystem)
 	switch {
@@ -141,7 +154,11 @@ func (r *Region) blockDoc(m *Machine, b *BlockDevice) *BlockDeviceDoc {
 		d.Used += p.Size
 		d.Available -= p.Size
 		path := b.Name + "-part" + strconv.Itoa(n+1)
-		part := PartitionDoc{ID: p.ID, UUID: p.UUID, DeviceID: b.ID, SystemID: m.SystemID, Size: p.Size, Bootable: p.Bootable, Path: "/dev/disk/by-dname/" + path, Type: "partition", Tags: []string{}, ResourceURI: uri + "partition/" + strconv.Itoa(p.ID)}
+		part := PartitionDoc{
+			ID: p.ID, UUID: p.UUID, DeviceID: b.ID, SystemID: m.SystemID, Size: p.Size, Bootable: p.Bootable,
+			Path: "/dev/disk/by-dname/" + path, Type: "partition", Tags: []string{}, ResourceURI: uri + "partition/" +
+				strconv.Itoa(p.ID),
+		}
 		part.Filesystem, part.UsedFor = m.filesystemDoc(p.Filesystem)
 		d.Partitions = append(d.Partitions, part)
 	}
@@ -151,13 +168,20 @@ func (r *Region) blockDoc(m *Machine, b *BlockDevice) *BlockDeviceDoc {
 	return d
 }
 
-var unknownTests = TestsDoc{-1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", nil, nil, nil}
+var unknownTests = TestsDoc{
+	-1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown", -1, "Unknown",
+	-1, "Unknown", -1, "Unknown", nil, nil, nil,
+}
 
-var defaultDomain = DomainDoc{Name: "maas", Authoritative: true, IsDefault: true, ResourceURI: "/MAAS/api/2.0/domains/0/"}
+var defaultDomain = DomainDoc{
+	Name: "maas", Authoritative: true, IsDefault: true,
+	ResourceURI: "/MAAS/api/2.0/domains/0/",
+}
 
 func (r *Region) tests(m *Machine) TestsDoc {
 	t := unknownTests
-	t.CommissioningSet, t.TestingSet, t.InstallationSet = optionalInt(m.CommissioningSet), optionalInt(m.TestingSet), optionalInt(m.InstallationSet)
+	t.CommissioningSet, t.TestingSet, t.InstallationSet = optionalInt(m.CommissioningSet), optionalInt(m.TestingSet),
+		optionalInt(m.InstallationSet)
 	if s := r.summary(m.CommissioningSet); s >= ScriptPending {
 		t.Commissioning, t.CommissioningName = int(s), scriptStatusNames[s]
 	}
@@ -170,15 +194,22 @@ func (r *Region) tests(m *Machine) TestsDoc {
 
 func hardwareInfo(h *Hardware) map[string]string {
 	info := map[string]string{}
-	for _, k := range []string{"system_vendor", "system_product", "system_family", "system_version", "system_sku", "system_serial", "cpu_model", "mainboard_vendor", "mainboard_product", "mainboard_serial", "mainboard_version", "mainboard_firmware_vendor", "mainboard_firmware_date", "mainboard_firmware_version", "chassis_vendor", "chassis_type", "chassis_serial", "chassis_version"} {
+	for _, k := range []string{
+		"system_vendor", "system_product", "system_family", "system_version", "system_sku",
+		"system_serial", "cpu_model", "mainboard_vendor", "mainboard_product", "mainboard_serial", "mainboard_version",
+		"mainboard_firmware_vendor", "mainboard_firmware_date", "mainboard_firmware_version", "chassis_vendor",
+		"chassis_type", "chassis_serial", "chassis_version",
+	} {
 		info[k] = "Unknown"
 	}
 	if h == nil || h.System == nil {
 		return info
 	}
 	s := h.System
-	info["system_vendor"], info["system_product"], info["system_family"], info["system_sku"], info["cpu_model"] = s.Vendor, s.Product, s.Family, s.SKU, s.CPUModel
-	info["mainboard_vendor"], info["mainboard_product"], info["mainboard_firmware_version"] = s.BoardVendor, s.BoardProduct, s.Firmware
+	info["system_vendor"], info["system_product"], info["system_family"], info["system_sku"], info["cpu_model"] = s.Vendor,
+		s.Product, s.Family, s.SKU, s.CPUModel
+	info["mainboard_vendor"], info["mainboard_product"], info["mainboard_firmware_version"] = s.BoardVendor,
+		s.BoardProduct, s.Firmware
 	info["system_serial"], info["chassis_serial"], info["chassis_vendor"] = h.Serial, h.Serial, s.Vendor
 	return info
 }
@@ -186,7 +217,8 @@ func hardwareInfo(h *Hardware) map[string]string {
 func (r *Region) zoneDoc(name string) NamedDoc {
 	for _, z := range r.state.Zones {
 		if z.Name == name {
-			return NamedDoc{ID: z.ID, Name: z.Name, Description: z.Description, ResourceURI: "/MAAS/api/2.0/zones/" + z.Name + "/"}
+			return NamedDoc{ID: z.ID, Name: z.Name, Description: z.Description, ResourceURI: "/MAAS/api/2.0/zones/" + z.Name +
+				"/"}
 		}
 	}
 	return NamedDoc{}
@@ -195,7 +227,10 @@ func (r *Region) zoneDoc(name string) NamedDoc {
 func (r *Region) poolDoc(name string) NamedDoc {
 	for _, p := range r.state.Pools {
 		if p.Name == name {
-			return NamedDoc{ID: p.ID, Name: p.Name, Description: p.Description, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/resourcepool/%d/", p.ID)}
+			return NamedDoc{
+				ID: p.ID, Name: p.Name, Description: p.Description,
+				ResourceURI: fmt.Sprintf("/MAAS/api/2.0/resourcepool/%d/", p.ID),
+			}
 		}
 	}
 	return NamedDoc{}

@@ -7,15 +7,24 @@ import (
 func (r *Region) machineDoc(m *Machine) *MachineDoc {
 	r.rendered.Add(1)
 	d := &MachineDoc{
-		TestsDoc: r.tests(m), SystemID: m.SystemID, Hostname: m.Hostname, FQDN: m.FQDN(), Description: m.Description, HardwareUUID: optional(m.HardwareUUID),
-		Architecture: m.Architecture, MinHWEKernel: m.MinHWEKernel, HWEKernel: optional(m.HWEKernel), BootMethod: optional(m.BootMethod),
-		CPUCount: m.CPUCount, CPUSpeed: m.CPUSpeed, Memory: m.Memory, SwapSize: m.SwapSize, Status: m.Status, StatusName: m.Status.String(),
-		ErrorDescription: m.ErrorDescription, OSystem: m.OSystem, DistroSeries: m.DistroSeries, EphemeralDeploy: m.Ephemeral, Netboot: m.Netboot,
-		Locked: m.Locked, IsDPU: m.IsDPU, Owner: optional(m.Owner), PowerType: m.PowerType, PowerState: m.PowerState, NodeTypeName: "Machine",
-		EnableHWSync: m.EnableHWSync, CrashDump: m.CrashDump, SyncInterval: optionalInt(m.SyncInterval), LastSync: optionalTime(m.LastSync),
-		ResourceURI: "/MAAS/api/2.0/machines/" + m.SystemID + "/", Domain: defaultDomain, Zone: r.zoneDoc(m.Zone), Pool: r.poolDoc(m.Pool),
-		RAIDs: []StubDoc{}, BCaches: []StubDoc{}, CacheSets: []StubDoc{}, VolumeGroups: []StubDoc{}, Special: []FilesystemDoc{},
-		IPAddresses: m.addresses(), TagNames: listed(m.Tags), OwnerData: copied(m.Annotations), HardwareInfo: hardwareInfo(m.inspected()),
+		TestsDoc: r.tests(m), SystemID: m.SystemID, Hostname: m.Hostname, FQDN: m.FQDN(), Description: m.Description,
+		HardwareUUID: optional(m.HardwareUUID),
+		Architecture: m.Architecture, MinHWEKernel: m.MinHWEKernel, HWEKernel: optional(m.HWEKernel),
+		BootMethod: optional(m.BootMethod),
+		CPUCount:   m.CPUCount, CPUSpeed: m.CPUSpeed, Memory: m.Memory, SwapSize: m.SwapSize, Status: m.Status,
+		StatusName:       m.Status.String(),
+		ErrorDescription: m.ErrorDescription, OSystem: m.OSystem, DistroSeries: m.DistroSeries, EphemeralDeploy: m.Ephemeral,
+		Netboot: m.Netboot,
+		Locked:  m.Locked, IsDPU: m.IsDPU, Owner: optional(m.Owner), PowerType: m.PowerType, PowerState: m.PowerState,
+		NodeTypeName: "Machine",
+		EnableHWSync: m.EnableHWSync, CrashDump: m.CrashDump, SyncInterval: optionalInt(m.SyncInterval),
+		LastSync:    optionalTime(m.LastSync),
+		ResourceURI: "/MAAS/api/2.0/machines/" + m.SystemID + "/", Domain: defaultDomain, Zone: r.zoneDoc(m.Zone),
+		Pool:  r.poolDoc(m.Pool),
+		RAIDs: []StubDoc{}, BCaches: []StubDoc{}, CacheSets: []StubDoc{}, VolumeGroups: []StubDoc{},
+		Special:     []FilesystemDoc{},
+		IPAddresses: m.addresses(), TagNames: listed(m.Tags), OwnerData: copied(m.Annotations),
+		HardwareInfo: hardwareInfo(m.inspected()),
 	}
 	d.Annotations = d.OwnerData
 	d.Domain.Name = m.Domain
@@ -112,7 +121,10 @@ func numaNodes(m *Machine) []NUMADoc {
 	return list
 }
 
-var rackServices = []string{"rackd", "temporal", "temporal-worker", "ntp_rack", "ntp_region", "reverse_proxy", "regiond", "syslog_rack", "syslog_region", "dhcpd", "dhcpd6", "proxy", "proxy_rack", "http", "tftp", "bind9", "agent"}
+var rackServices = []string{
+	"rackd", "temporal", "temporal-worker", "ntp_rack", "ntp_region", "reverse_proxy",
+	"regiond", "syslog_rack", "syslog_region", "dhcpd", "dhcpd6", "proxy", "proxy_rack", "http", "tftp", "bind9", "agent",
+}
 
 // Racks lists the rack controllers. A plain user sees none.
 func (r *Region) Racks(c Caller) []RackDoc {
@@ -125,14 +137,20 @@ func (r *Region) Racks(c Caller) []RackDoc {
 	version := Version
 	for _, k := range r.state.Racks {
 		d := RackDoc{
-			TestsDoc: unknownTests, SystemID: k.SystemID, Hostname: k.Hostname, FQDN: k.Hostname + ".maas", Domain: defaultDomain, Architecture: "amd64/generic",
-			CPUCount: 8, CPUSpeed: 3000, Memory: 32768, OSystem: "ubuntu", DistroSeries: "noble", PowerState: "unknown", IPAddresses: []string{k.IP}, Zone: r.zoneDoc("default"),
-			NodeType: 4, NodeTypeName: "Region and rack controller", Version: &version, HardwareInfo: hardwareInfo(nil), TagNames: []string{},
+			TestsDoc: unknownTests, SystemID: k.SystemID, Hostname: k.Hostname, FQDN: k.Hostname + ".maas",
+			Domain: defaultDomain, Architecture: "amd64/generic",
+			CPUCount: 8, CPUSpeed: 3000, Memory: 32768, OSystem: "ubuntu", DistroSeries: "noble", PowerState: "unknown",
+			IPAddresses: []string{k.IP}, Zone: r.zoneDoc("default"),
+			NodeType: 4, NodeTypeName: "Region and rack controller", Version: &version, HardwareInfo: hardwareInfo(nil),
+			TagNames:    []string{},
 			ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + k.SystemID + "/",
 		}
 		id := "ee46a3e2-e08e-11f1-9258-02fc00000001"
 		d.HardwareUUID = &id
-		i := &Interface{ID: k.Interface, Name: "eno1", MAC: k.MAC, Kind: "physical", VLAN: k.VLAN, Enabled: true, Links: []*Link{{ID: k.Link, Mode: "static", IP: k.IP, Subnet: k.Subnet}}}
+		i := &Interface{
+			ID: k.Interface, Name: "eno1", MAC: k.MAC, Kind: "physical", VLAN: k.VLAN, Enabled: true,
+			Links: []*Link{{ID: k.Link, Mode: "static", IP: k.IP, Subnet: k.Subnet}},
+		}
 		d.Interfaces = []InterfaceDoc{*r.interfaceDoc(&Machine{SystemID: k.SystemID}, i)}
 		for _, name := range rackServices {
 			status := "running"

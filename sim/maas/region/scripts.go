@@ -21,7 +21,10 @@ const (
 	ScriptAborted ScriptStatus = 5
 )
 
-var scriptStatusNames = map[ScriptStatus]string{-1: "Unknown", ScriptPending: "Pending", ScriptRunning: "Running", ScriptPassed: "Passed", ScriptFailed: "Failed", 4: "Timed out", ScriptAborted: "Aborted"}
+var scriptStatusNames = map[ScriptStatus]string{
+	-1: "Unknown", ScriptPending: "Pending", ScriptRunning: "Running",
+	ScriptPassed: "Passed", ScriptFailed: "Failed", 4: "Timed out", ScriptAborted: "Aborted",
+}
 
 // The kinds of script sets.
 const (
@@ -54,12 +57,18 @@ type Script struct {
 }
 
 var commissioningScripts = []string{
-	"20-maas-01-install-lldpd", "20-maas-02-dhcp-unconfigured-ifaces", "20-maas-03-machine-resources", "30-maas-01-bmc-config",
-	"40-maas-01-machine-config-hints", "50-maas-01-commissioning", "maas-capture-lldpd", "maas-get-fruid-api-data", "maas-kernel-cmdline",
+	"20-maas-01-install-lldpd", "20-maas-02-dhcp-unconfigured-ifaces", "20-maas-03-machine-resources",
+	"30-maas-01-bmc-config",
+	"40-maas-01-machine-config-hints", "50-maas-01-commissioning", "maas-capture-lldpd", "maas-get-fruid-api-data",
+	"maas-kernel-cmdline",
 	"maas-list-modaliases", "maas-lshw", "maas-serial-ports", "maas-support-info",
 }
 
-var testingScripts = []string{"smartctl-validate", "smartctl-short", "smartctl-long", "smartctl-conveyance", "stress-ng-cpu-long", "stress-ng-cpu-short", "stress-ng-memory-long", "stress-ng-memory-short", "memtester", "badblocks", "7z", "fio", "ntp", "internet-connectivity", "gateway-connectivity", "rack-controller-connectivity"}
+var testingScripts = []string{
+	"smartctl-validate", "smartctl-short", "smartctl-long", "smartctl-conveyance",
+	"stress-ng-cpu-long", "stress-ng-cpu-short", "stress-ng-memory-long", "stress-ng-memory-short", "memtester",
+	"badblocks", "7z", "fio", "ntp", "internet-connectivity", "gateway-connectivity", "rack-controller-connectivity",
+}
 
 var releaseScripts = []string{"wipe-disks"}
 
@@ -179,9 +188,11 @@ func (r *Region) setDoc(s *ScriptSet, output bool) map[string]any {
 	for _, x := range s.Scripts {
 		d := map[string]any{
 			"id": x.ID, "created": mailDate(s.Created), "updated": mailDate(s.Updated), "name": x.Name, "status": int(x.Status),
-			"status_name": scriptStatusNames[x.Status], "exit_status": exitStatus(s, x.Status), "started": mailDate(s.Started), "ended": mailDate(s.Ended),
-			"runtime": runtime(s), "starttime": epoch(s.Started), "endtime": epoch(s.Ended), "estimated_runtime": "0:00:00", "parameters": map[string]any{},
-			"script_id": x.ScriptID, "script_revision_id": nil, "suppressed": false,
+			"status_name": scriptStatusNames[x.Status], "exit_status": exitStatus(s, x.Status), "started": mailDate(s.Started),
+			"ended":   mailDate(s.Ended),
+			"runtime": runtime(s), "starttime": epoch(s.Started), "endtime": epoch(s.Ended), "estimated_runtime": "0:00:00",
+			"parameters": map[string]any{},
+			"script_id":  x.ScriptID, "script_revision_id": nil, "suppressed": false,
 		}
 		if s.Kind == setInstallation {
 			d["script_id"] = nil
@@ -197,8 +208,10 @@ func (r *Region) setDoc(s *ScriptSet, output bool) map[string]any {
 		name = "Failed to apply custom network configuration" // MAAS's words for an empty run
 	}
 	return map[string]any{
-		"id": s.ID, "system_id": s.Machine, "type": s.Kind, "type_name": setNames[s.Kind], "last_ping": mailDate(s.LastPing), "status": int(status),
-		"status_name": name, "started": mailDate(s.Started), "ended": mailDate(s.Ended), "runtime": runtime(s), "results": results,
+		"id": s.ID, "system_id": s.Machine, "type": s.Kind, "type_name": setNames[s.Kind], "last_ping": mailDate(s.LastPing),
+		"status":      int(status),
+		"status_name": name, "started": mailDate(s.Started), "ended": mailDate(s.Ended), "runtime": runtime(s),
+		"results":      results,
 		"resource_uri": fmt.Sprintf("/MAAS/api/2.0/nodes/%s/results/%d/", s.Machine, s.ID),
 	}
 }

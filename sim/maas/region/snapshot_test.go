@@ -25,7 +25,8 @@ func TestAnOperationThatNobodySwitchedOnForGoesOn(t *testing.T) {
 			r := Open(Options{Seed: 1, Clock: simclock.NewManual(time.Now())})
 			defer r.Close()
 			doc, err := r.Create(t.Context(), Caller{User: r.user("admin")}, url.Values{
-				"architecture": {"amd64"}, "mac_addresses": {"52:54:00:00:00:01"}, "power_type": {"virsh"}, "hostname": {"a"}, "commission": {"false"},
+				"architecture": {"amd64"}, "mac_addresses": {"52:54:00:00:00:01"}, "power_type": {"virsh"}, "hostname": {"a"},
+				"commission": {"false"},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -88,19 +88,31 @@ func StatusOf(ident string) (Status, bool) {
 }
 
 // stable are the states to which rescue mode returns.
-var stable = []Status{New, FailedCommissioning, Ready, Reserved, Deployed, Retired, Broken, Allocated, FailedDeployment, FailedReleasing, FailedDiskErasing, FailedTesting, MissingStatus}
+var stable = []Status{
+	New, FailedCommissioning, Ready, Reserved, Deployed, Retired, Broken, Allocated, FailedDeployment,
+	FailedReleasing, FailedDiskErasing, FailedTesting, MissingStatus,
+}
 
 var transitions = map[Status][]Status{
-	New:                  {Commissioning, Testing, MissingStatus, Ready, Retired, Broken, EnteringRescue},
-	Commissioning:        {FailedCommissioning, Ready, Retired, MissingStatus, New, Broken, Testing},
-	FailedCommissioning:  {Commissioning, MissingStatus, Retired, Broken, EnteringRescue, Testing},
-	Ready:                {EnteringRescue, Commissioning, Allocated, Reserved, Retired, MissingStatus, Broken, Testing},
-	Reserved:             {Ready, Allocated, Retired, MissingStatus, Broken, DiskErasing, Releasing, EnteringRescue, Testing},
-	Allocated:            {Ready, Retired, MissingStatus, Broken, Deploying, DiskErasing, Releasing, EnteringRescue, Testing},
-	Deploying:            {Allocated, MissingStatus, Broken, FailedDeployment, Deployed, Ready, DiskErasing, Releasing},
-	FailedDeployment:     {Allocated, MissingStatus, Broken, Ready, DiskErasing, Releasing, EnteringRescue, Testing},
-	Deployed:             {Allocated, MissingStatus, Broken, Ready, DiskErasing, Releasing, EnteringRescue, Testing},
-	Releasing:            {New, Allocated, Reserved, Deployed, Ready, Broken, MissingStatus, FailedDeployment, FailedDiskErasing, FailedReleasing},
+	New:                 {Commissioning, Testing, MissingStatus, Ready, Retired, Broken, EnteringRescue},
+	Commissioning:       {FailedCommissioning, Ready, Retired, MissingStatus, New, Broken, Testing},
+	FailedCommissioning: {Commissioning, MissingStatus, Retired, Broken, EnteringRescue, Testing},
+	Ready:               {EnteringRescue, Commissioning, Allocated, Reserved, Retired, MissingStatus, Broken, Testing},
+	Reserved: {
+		Ready, Allocated, Retired, MissingStatus, Broken, DiskErasing, Releasing, EnteringRescue,
+		Testing,
+	},
+	Allocated: {
+		Ready, Retired, MissingStatus, Broken, Deploying, DiskErasing, Releasing, EnteringRescue,
+		Testing,
+	},
+	Deploying:        {Allocated, MissingStatus, Broken, FailedDeployment, Deployed, Ready, DiskErasing, Releasing},
+	FailedDeployment: {Allocated, MissingStatus, Broken, Ready, DiskErasing, Releasing, EnteringRescue, Testing},
+	Deployed:         {Allocated, MissingStatus, Broken, Ready, DiskErasing, Releasing, EnteringRescue, Testing},
+	Releasing: {
+		New, Allocated, Reserved, Deployed, Ready, Broken, MissingStatus, FailedDeployment,
+		FailedDiskErasing, FailedReleasing,
+	},
 	FailedReleasing:      {Releasing, DiskErasing, Ready, Broken, Testing},
 	DiskErasing:          {Broken, DiskErasing, FailedDiskErasing, Ready, Releasing},
 	FailedDiskErasing:    {DiskErasing, Releasing, Broken, Allocated, Ready, EnteringRescue, Testing},
@@ -112,8 +124,11 @@ var transitions = map[Status][]Status{
 	RescueMode:           {Broken, ExitingRescue, Testing},
 	ExitingRescue:        append([]Status{FailedExitingRescue, RescueMode}, stable...),
 	FailedExitingRescue:  {Broken, ExitingRescue, Testing},
-	Testing:              {Broken, New, Ready, Reserved, Allocated, Deployed, Commissioning, FailedDeployment, MissingStatus, Retired, FailedReleasing, FailedDiskErasing, FailedEnteringRescue, FailedExitingRescue, FailedTesting},
-	FailedTesting:        {Commissioning, Broken, MissingStatus, EnteringRescue, Testing, Ready, Deployed},
+	Testing: {
+		Broken, New, Ready, Reserved, Allocated, Deployed, Commissioning, FailedDeployment,
+		MissingStatus, Retired, FailedReleasing, FailedDiskErasing, FailedEnteringRescue, FailedExitingRescue, FailedTesting,
+	},
+	FailedTesting: {Commissioning, Broken, MissingStatus, EnteringRescue, Testing, Ready, Deployed},
 }
 
 // Legal says whether MAAS lets a machine go from one status to another.
@@ -124,7 +139,8 @@ func (s Status) in(set ...Status) bool { return slices.Contains(set, s) }
 // holdsDisks says whether MAAS shows the copies of the filesystems that it made
 // for the owner, and not the configured ones.
 func (s Status) holdsDisks() bool {
-	return s.in(Allocated, Deploying, Deployed, FailedDeployment, Releasing, FailedReleasing, DiskErasing, FailedDiskErasing, RescueMode, EnteringRescue, FailedEnteringRescue, ExitingRescue, FailedExitingRescue, Testing)
+	return s.in(Allocated, Deploying, Deployed, FailedDeployment, Releasing, FailedReleasing, DiskErasing,
+		FailedDiskErasing, RescueMode, EnteringRescue, FailedEnteringRescue, ExitingRescue, FailedExitingRescue, Testing)
 }
 
 // releasable says whether release can start from a status.

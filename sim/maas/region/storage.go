@@ -101,7 +101,8 @@ func (r *Region) applyLayout(m *Machine, layout string, root *BlockDevice) {
 		root = boot
 	}
 	boot.Table = "GPT"
-	boot.Partitions = []*Partition{r.partition(efiSize, true, &Filesystem{Type: "fat32", Label: "efi", Mount: "/boot/efi", UUID: r.uuid()})}
+	boot.Partitions = []*Partition{r.partition(efiSize, true,
+		&Filesystem{Type: "fat32", Label: "efi", Mount: "/boot/efi", UUID: r.uuid()})}
 	size := usable(root.Size)
 	if root == boot {
 		size -= efiSize
@@ -120,7 +121,10 @@ func (r *Region) applyLayout(m *Machine, layout string, root *BlockDevice) {
 
 func (r *Region) addVolume(m *Machine, size int64, fs *Filesystem) {
 	m.VolumeGroups = []int{r.id("volumegroup")}
-	m.Disks = append(m.Disks, &BlockDevice{ID: r.id("blockdevice"), Name: "vgroot-lvroot", Virtual: true, UUID: r.uuid(), Size: size, BlockSize: 4096, Filesystem: fs})
+	m.Disks = append(m.Disks, &BlockDevice{
+		ID: r.id("blockdevice"), Name: "vgroot-lvroot", Virtual: true, UUID: r.uuid(),
+		Size: size, BlockSize: 4096, Filesystem: fs,
+	})
 }
 
 func (r *Region) partition(size int64, bootable bool, fs *Filesystem) *Partition {
@@ -143,7 +147,9 @@ func (r *Region) SetStorageLayout(c Caller, systemID string, f url.Values) (*Mac
 	case layout == "":
 		return nil, fieldError("storage_layout", "This field is required.")
 	case !slices.Contains(layouts, layout):
-		return nil, fieldError("storage_layout", fmt.Sprintf("'%s' is not a valid storage_layout.  It should be one of: '%s'.", layout, strings.Join(layouts, "', '")))
+		return nil, fieldError("storage_layout",
+			fmt.Sprintf("'%s' is not a valid storage_layout.  It should be one of: '%s'.", layout,
+				strings.Join(layouts, "', '")))
 	case m.bootDisk() == nil:
 		return nil, badRequest("Machine is missing a boot disk; no storage layout can be applied.")
 	}
@@ -160,7 +166,8 @@ func (r *Region) SetStorageLayout(c Caller, systemID string, f url.Values) (*Mac
 			}
 		}
 		if root == nil {
-			return nil, fieldError("root_device", fmt.Sprintf("'%s' is not a valid root_device.  It should be one of: '%s'.", want, strings.Join(ids, "', '")))
+			return nil, fieldError("root_device", fmt.Sprintf("'%s' is not a valid root_device.  It should be one of: '%s'.",
+				want, strings.Join(ids, "', '")))
 		}
 	}
 	r.applyLayout(m, layout, root)
@@ -196,7 +203,10 @@ func (r *Region) RestoreNetworking(c Caller, systemID string, storage bool) (*Ma
 		return nil, conflict("Machine must be in a ready or failed testing state to restore networking configuration.")
 	}
 	if m.Hardware == nil {
-		return nil, &RefusalError{Status: http.StatusInternalServerError, Text: "No resources found from commissioning output"}
+		return nil, &RefusalError{
+			Status: http.StatusInternalServerError,
+			Text:   "No resources found from commissioning output",
+		}
 	}
 	if storage {
 		r.applyLayout(m, r.text("default_storage_layout"), nil)

@@ -44,9 +44,12 @@ func seconds(least, usual, most int) Range {
 // ranges are the times of an eight-GPU server; its firmware alone needs
 // minutes.
 var ranges = map[string]Range{
-	PhaseBMC: seconds(1, 2, 6), PhasePowerOff: seconds(2, 6, 30), PhasePXE: seconds(150, 240, 420), PhaseEphemeral: seconds(40, 70, 150),
-	PhaseScripts: seconds(150, 300, 700), PhaseTests: seconds(60, 120, 900), PhaseStorage: seconds(8, 20, 60), PhaseInstall: seconds(90, 200, 600),
-	PhaseConfigure: seconds(30, 60, 150), PhaseReboot: seconds(150, 260, 420), PhaseDatasource: seconds(15, 40, 90), PhaseFinal: seconds(15, 45, 180),
+	PhaseBMC: seconds(1, 2, 6), PhasePowerOff: seconds(2, 6, 30), PhasePXE: seconds(150, 240, 420),
+	PhaseEphemeral: seconds(40, 70, 150),
+	PhaseScripts:   seconds(150, 300, 700), PhaseTests: seconds(60, 120, 900), PhaseStorage: seconds(8, 20, 60),
+	PhaseInstall:   seconds(90, 200, 600),
+	PhaseConfigure: seconds(30, 60, 150), PhaseReboot: seconds(150, 260, 420), PhaseDatasource: seconds(15, 40, 90),
+	PhaseFinal: seconds(15, 45, 180),
 	PhaseErase: seconds(20, 120, 1800), PhaseRescue: seconds(5, 10, 30),
 }
 

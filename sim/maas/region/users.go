@@ -56,7 +56,10 @@ func (r *Region) randomKey(n int) string {
 }
 
 func (r *Region) addToken(name, user, machine string) *Token {
-	t := &Token{Name: name, Consumer: r.randomKey(18), Key: r.randomKey(18), Secret: r.randomKey(32), User: user, Machine: machine}
+	t := &Token{
+		Name: name, Consumer: r.randomKey(18), Key: r.randomKey(18), Secret: r.randomKey(32), User: user,
+		Machine: machine,
+	}
 	r.state.Tokens = append(r.state.Tokens, t)
 	return t
 }
@@ -149,7 +152,8 @@ func (r *Region) checkFresh(p map[string]string) error {
 	}
 	now := r.clock.Now()
 	if now.Unix()-given > int64(timestampSlack/time.Second) {
-		return &ChallengeError{fmt.Sprintf("'Expired timestamp: given %d and now %d has a greater difference than threshold %d'", given, now.Unix(), int(timestampSlack/time.Second))}
+		return &ChallengeError{fmt.Sprintf("'Expired timestamp: given %d and now %d has a greater difference than "+
+			"threshold %d'", given, now.Unix(), int(timestampSlack/time.Second))}
 	}
 	nonce := p["oauth_consumer_key"] + "/" + p["oauth_token"] + "/" + p["oauth_nonce"]
 	if _, used := r.nonces[nonce]; used {
@@ -184,7 +188,10 @@ func oauthParameters(header string) (map[string]string, bool) {
 		}
 		p[name] = value
 	}
-	for _, needed := range []string{"oauth_consumer_key", "oauth_token", "oauth_signature", "oauth_signature_method", "oauth_timestamp", "oauth_nonce"} {
+	for _, needed := range []string{
+		"oauth_consumer_key", "oauth_token", "oauth_signature", "oauth_signature_method",
+		"oauth_timestamp", "oauth_nonce",
+	} {
 		if p[needed] == "" {
 			return nil, false
 		}
@@ -194,7 +201,8 @@ func oauthParameters(header string) (map[string]string, bool) {
 
 // Whoami returns the account of the caller.
 func (r *Region) Whoami(c Caller) any {
-	return map[string]any{"username": c.name(), "email": c.name() + "@example.com", "is_superuser": c.User != nil && c.User.Admin, "is_local": true, "resource_uri": "/MAAS/api/2.0/users/" + c.name() + "/"}
+	return map[string]any{"username": c.name(), "email": c.name() + "@example.com", "is_superuser": c.User != nil &&
+		c.User.Admin, "is_local": true, "resource_uri": "/MAAS/api/2.0/users/" + c.name() + "/"}
 }
 
 // Tokens lists the API keys of the caller.

@@ -34,7 +34,10 @@ func TestAdvanceRunsWhatFallsDueInOrder(t *testing.T) {
 }
 
 func TestSleepEndsWithTheContext(t *testing.T) {
-	for name, c := range map[string]simclock.Clock{"wall": simclock.Wall(), "manual": simclock.NewManual(time.Unix(0, 0))} {
+	for name, c := range map[string]simclock.Clock{
+		"wall":   simclock.Wall(),
+		"manual": simclock.NewManual(time.Unix(0, 0)),
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := c.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {

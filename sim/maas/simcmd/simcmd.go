@@ -55,7 +55,8 @@ should be one of the loopback interface.`,
 	p := c.Flags()
 	p.StringVar(&f.listen, "listen", "127.0.0.1:5240", "address of the API")
 	p.StringVar(&f.control, "control", "", "address of the control API; none when empty")
-	p.StringVar(&f.dns, "upstream-dns", "1.1.1.1 8.8.8.8", "DNS servers that the region forwards to; a fresh MAAS has none")
+	p.StringVar(&f.dns, "upstream-dns", "1.1.1.1 8.8.8.8",
+		"DNS servers that the region forwards to; a fresh MAAS has none")
 	p.IntVar(&f.machines, "machines", 10, "number of machines")
 	p.IntVar(&f.unknown, "unknown", 0, "number of further servers that MAAS does not know yet")
 	p.StringVar(&f.shape, "shape", "xe9680-h200", "shape of the machines: "+strings.Join(fleet.Shapes(), " or "))
@@ -69,7 +70,9 @@ should be one of the loopback interface.`,
 	p.StringVar(&f.scenario, "scenario", "", "YAML file of what goes wrong")
 	p.DurationVar(&f.listCost, "list-cost", 0, "time that each machine of a listing takes; MAAS takes about 80ms")
 	p.IntVar(&f.inFlight, "in-flight", 0, "requests worked on at once; 16 when 0")
-	p.StringVar(&f.bmc, "bmc", "process", fmt.Sprintf("BMCs of the machines: process, inside this one, or ipmi, which speak IPMI on loopback ports (at most %d)", ipmi.Most))
+	p.StringVar(&f.bmc, "bmc", "process", fmt.Sprintf(
+		"BMCs of the machines: process, inside this one, or ipmi, which speak IPMI on loopback ports (at most %d)",
+		ipmi.Most))
 	p.BoolVar(&f.verbose, "verbose", false, "log every request")
 	c.AddCommand(&cobra.Command{
 		Use: "chassis", Short: "Do what ipmi_sim asks of a chassis", Hidden: true, SilenceUsage: true, SilenceErrors: true,
@@ -96,7 +99,8 @@ func run(ctx context.Context, c *cobra.Command, f *flags) error {
 		return fmt.Errorf("start simulator: %w", err)
 	}
 	out := c.OutOrStdout()
-	_, err = fmt.Fprintf(out, "MAAS URL:       %s\nAPI token:      %s\nOperator token: %s\nMachines:       %d\n", r.URL, r.Token, r.OperatorToken, r.Count())
+	_, err = fmt.Fprintf(out, "MAAS URL:       %s\nAPI token:      %s\nOperator token: %s\nMachines:       %d\n", r.URL,
+		r.Token, r.OperatorToken, r.Count())
 	if err == nil && r.ControlURL != "" {
 		_, err = fmt.Fprintf(out, "Control API:    %s\n", r.ControlURL)
 	}
@@ -154,23 +158,30 @@ func (f *flags) options(c *cobra.Command) (maas.Options, error) {
 		return maas.Options{}, fmt.Errorf("read --timing: %w", err)
 	}
 	if f.speed <= 0 || f.machines < 0 || f.unknown < 0 || f.listCost < 0 || f.inFlight < 0 {
-		return maas.Options{}, errors.New("--speed is positive; --machines, --unknown, --list-cost and --in-flight are not negative")
+		return maas.Options{},
+			errors.New("--speed is positive; --machines, --unknown, --list-cost and --in-flight are not negative")
 	}
 	if f.bmc != "process" && f.bmc != "ipmi" {
 		return maas.Options{}, fmt.Errorf("--bmc is process or ipmi, not %q", f.bmc)
 	}
 	if f.bmc == "ipmi" && f.state != "" {
-		return maas.Options{}, errors.New("--bmc ipmi does not go with --state: BMCs start with the accounts and the power of a fresh fleet")
+		return maas.Options{},
+			errors.New("--bmc ipmi does not go with --state: BMCs start with the accounts and the power of a fresh fleet")
 	}
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
 	}
 	o := maas.Options{
-		Listen: f.listen, Control: f.control, Seed: f.seed, Timing: region.Timing{Pace: pace, Speed: f.speed}, Images: f.images, State: f.state,
-		Fleet:    fleet.Options{Machines: f.machines, Unknown: f.unknown, Shape: f.shape, Stage: f.stage, Image: f.fleetImage},
+		Listen: f.listen, Control: f.control, Seed: f.seed, Timing: region.Timing{Pace: pace, Speed: f.speed},
+		Images: f.images, State: f.state,
+		Fleet: fleet.Options{
+			Machines: f.machines, Unknown: f.unknown, Shape: f.shape, Stage: f.stage,
+			Image: f.fleetImage,
+		},
 		Settings: map[string]string{"upstream_dns": f.dns},
-		ListCost: f.listCost, InFlight: f.inFlight, Log: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+		ListCost: f.listCost, InFlight: f.inFlight,
+		Log: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 	}
 	if f.scenario == "" {
 		return o, nil

@@ -19,7 +19,10 @@ func TestItPrintsWhereItIsAndRunsUntilItIsStopped(t *testing.T) {
 	defer cancel()
 	out, in := io.Pipe()
 	c := simcmd.Command()
-	c.SetArgs([]string{"--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--machines", "2", "--timing", "zero", "--image", "custom/gpuaas-h200"})
+	c.SetArgs([]string{
+		"--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--machines", "2", "--timing", "zero",
+		"--image", "custom/gpuaas-h200",
+	})
 	c.SetOut(in)
 	ended := make(chan error, 1)
 	go func() { ended <- c.ExecuteContext(ctx) }()

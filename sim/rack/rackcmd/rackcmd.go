@@ -29,7 +29,8 @@ func Command() *cobra.Command {
 			"  gpuaas node add m2 --sku h200-sxm-baremetal-8g --region lab --cloud-init | gpuaas sim rack add m2 --user-data -",
 	}
 	p := &client{}
-	c.PersistentFlags().StringVar(&p.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "state folder of the gpuaas up that holds the rack (GPUAAS_STATE)")
+	c.PersistentFlags().StringVar(&p.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"),
+		"state folder of the gpuaas up that holds the rack (GPUAAS_STATE)")
 	c.AddCommand(p.addCommand(), p.listCommand(), p.execCommand(),
 		p.actCommand("start", "Switch a machine on", http.MethodPost, "/start"),
 		p.actCommand("stop", "Shut a machine down", http.MethodPost, "/stop"),
@@ -56,7 +57,8 @@ func (p *client) ask(ctx context.Context, method, path string, in, out any) erro
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{DialContext: dial}}).Do(req)
 	if err != nil {
-		return fmt.Errorf("nobody serves a rack at %s: %w (start gpuaas up --rack lxd or --rack process, or name its folder with --state)", socket, err)
+		return fmt.Errorf("nobody serves a rack at %s: %w (start gpuaas up --rack lxd or --rack process, or name its "+
+			"folder with --state)", socket, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	content, err := io.ReadAll(io.LimitReader(resp.Body, most))

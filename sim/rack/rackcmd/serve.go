@@ -61,7 +61,10 @@ func Serve(ctx context.Context, socket string, r rack.Rack) error {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return fmt.Errorf("protect socket of the rack: %w", err)
 	}
-	server := &http.Server{Handler: routes(r), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{
+		Handler: routes(r), ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -60,7 +60,8 @@ const stopLimit = 3 * time.Second
 // Serve runs the server until ctx ends.
 func Serve(ctx context.Context, c Config) error {
 	if c.TLS.CAFile == "" || c.TLS.CertFile == "" || c.TLS.KeyFile == "" {
-		return errors.New("start temporal: the configuration names no certificates, and without them every account of this machine could give orders")
+		return errors.New("start temporal: the configuration names no certificates, and without them every account of this " +
+			"machine could give orders")
 	}
 	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: "warn", Format: "console"}))
 	var server temporal.Server

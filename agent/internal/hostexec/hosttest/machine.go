@@ -24,7 +24,8 @@ type Machine struct {
 func New(t *testing.T) *Machine {
 	t.Helper()
 	m := &Machine{t: t, Root: t.TempDir()}
-	m.Write("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/usr/sbin:/usr/sbin/nologin\nadmin:x:1000:1000::/home/admin:/bin/bash\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n")
+	m.Write("/etc/passwd",
+		"root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1::/usr/sbin:/usr/sbin/nologin\nadmin:x:1000:1000::/home/admin:/bin/bash\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n")
 	m.Write("/etc/group", "root:x:0:\nadmin:x:1000:admin\nnogroup:x:65534:\n")
 	for _, dir := range []string{"/home", "/tmp", "/var/tmp", "/etc/sudoers.d", "/var/lib/gpuaas", "/proc"} {
 		m.Mkdir(dir)
@@ -89,7 +90,8 @@ func (m *Machine) Install(paths ...string) {
 // InstallAccounts installs the programs that make and remove accounts.
 func (m *Machine) InstallAccounts() {
 	m.t.Helper()
-	m.Install("/usr/sbin/groupadd", "/usr/sbin/groupdel", "/usr/sbin/useradd", "/usr/sbin/userdel", "/usr/sbin/usermod", "/usr/bin/loginctl", "/usr/bin/ipcrm")
+	m.Install("/usr/sbin/groupadd", "/usr/sbin/groupdel", "/usr/sbin/useradd", "/usr/sbin/userdel", "/usr/sbin/usermod",
+		"/usr/bin/loginctl", "/usr/bin/ipcrm")
 }
 
 // Fail makes a program end with a status and a message.

@@ -196,7 +196,8 @@ func (p program) drop(file, name string) error {
 	if err != nil {
 		return err
 	}
-	lines := slices.DeleteFunc(strings.SplitAfter(string(raw), "\n"), func(l string) bool { return strings.HasPrefix(l, name+":") })
+	lines := slices.DeleteFunc(strings.SplitAfter(string(raw), "\n"),
+		func(l string) bool { return strings.HasPrefix(l, name+":") })
 	kept := strings.Join(lines, "")
 	if len(kept) == len(raw) {
 		return fmt.Errorf("'%s' does not exist", name)

@@ -107,7 +107,8 @@ func (l *Loop) Resize(t testing.TB, size int64) {
 // Ext4 makes a file system on the device.
 func (l *Loop) Ext4(t testing.TB, uuid, label string) {
 	t.Helper()
-	_, err := hostexec.Host{}.Do(t.Context(), hostexec.Command{Program: "mkfs.ext4", Args: []string{"-q", "-F", "-m", "0", "-U", uuid, "-L", label, l.Node}})
+	_, err := hostexec.Host{}.Do(t.Context(),
+		hostexec.Command{Program: "mkfs.ext4", Args: []string{"-q", "-F", "-m", "0", "-U", uuid, "-L", label, l.Node}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,8 @@ func Machine(t testing.TB, root string) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(root, "dev"), 0o750), os.MkdirAll(filepath.Join(root, "proc/self"), 0o750)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "dev"), 0o750),
+		os.MkdirAll(filepath.Join(root, "proc/self"), 0o750)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(root, "proc/self/uid_map"), []byte("0 1000000 1000000000\n"), 0o600); err != nil {

@@ -36,7 +36,8 @@ type Library struct {
 	memSet     func(uint64, uint8, uint64) int32
 	copyToHost func(*uint64, uint64, uint64) int32
 
-	launch       func(f uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, parameters *kernelParameters, extra uintptr) int32
+	launch func(f uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, parameters *kernelParameters,
+		extra uintptr) int32
 	eventCreate  func(*uintptr, uint32) int32
 	eventRecord  func(uintptr, uintptr) int32
 	eventWait    func(uintptr) int32

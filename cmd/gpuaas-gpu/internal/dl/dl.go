@@ -45,10 +45,12 @@ func Open(name string) (*Library, error) {
 		path := filepath.Join(folder, name)
 		handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 		if err == nil {
-			return &Library{name: name, lookup: func(symbol string) (uintptr, error) { return purego.Dlsym(handle, symbol) }}, nil
+			return &Library{name: name, lookup: func(symbol string) (uintptr, error) { return purego.Dlsym(handle, symbol) }},
+				nil
 		}
 		// The loader tells the two apart in words alone.
-		if errors.Is(failed, ErrNoLibrary) && !strings.Contains(err.Error(), path+": cannot open shared object file: No such file") {
+		if errors.Is(failed, ErrNoLibrary) && !strings.Contains(err.Error(), path+
+			": cannot open shared object file: No such file") {
 			failed = fmt.Errorf("open %s: %w", name, err)
 		}
 	}

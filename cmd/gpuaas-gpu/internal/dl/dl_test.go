@@ -39,7 +39,8 @@ func TestALibraryThatIsBrokenIsNotMissing(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dl.Open(file); err == nil || errors.Is(err, dl.ErrNoLibrary) || !strings.Contains(err.Error(), "file too short") {
+	if _, err := dl.Open(file); err == nil || errors.Is(err, dl.ErrNoLibrary) ||
+		!strings.Contains(err.Error(), "file too short") {
 		t.Fatalf("err %v", err)
 	}
 }

@@ -72,10 +72,12 @@ func (l *Library) gpu(index uint32) (GPU, error) {
 	}
 	g := GPU{Index: int(index)}
 	var err error
-	if g.UUID, err = l.text("nvmlDeviceGetUUID", 96, func(b *byte, n uint32) int32 { return l.uuid(device, b, n) }); err != nil {
+	if g.UUID, err = l.text("nvmlDeviceGetUUID", 96,
+		func(b *byte, n uint32) int32 { return l.uuid(device, b, n) }); err != nil {
 		return GPU{}, err
 	}
-	if g.Name, err = l.text("nvmlDeviceGetName", 96, func(b *byte, n uint32) int32 { return l.name(device, b, n) }); err != nil {
+	if g.Name, err = l.text("nvmlDeviceGetName", 96,
+		func(b *byte, n uint32) int32 { return l.name(device, b, n) }); err != nil {
 		return GPU{}, err
 	}
 	var pci pciInfo
@@ -130,7 +132,8 @@ func (l *Library) readExtras(device uintptr, g *GPU) {
 	}
 	if l.ecc != nil {
 		var e ECC
-		if l.ecc(device, corrected, volatileCounter, &e.Corrected) == success && l.ecc(device, uncorrected, volatileCounter, &e.Uncorrected) == success {
+		if l.ecc(device, corrected, volatileCounter, &e.Corrected) == success &&
+			l.ecc(device, uncorrected, volatileCounter, &e.Uncorrected) == success {
 			g.ECC = &e
 		}
 	}

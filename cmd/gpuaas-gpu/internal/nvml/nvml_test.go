@@ -66,9 +66,10 @@ func TestAGPUIsRead(t *testing.T) {
 	}
 	used := uint64(42)
 	want := []GPU{{
-		UUID: "GPU-1", Name: "NVIDIA H200", Architecture: "hopper", PCI: "0000:1a:00.0", MemoryTotal: 100, MemoryUsed: 1, UsedIsExact: true,
-		Processes: []Process{{PID: 7, Used: &used, Kind: "compute"}, {PID: 8, Kind: "compute"}},
-		ECC:       &ECC{Corrected: 4, Uncorrected: 5}, MIG: true,
+		UUID: "GPU-1", Name: "NVIDIA H200", Architecture: "hopper", PCI: "0000:1a:00.0", MemoryTotal: 100, MemoryUsed: 1,
+		UsedIsExact: true,
+		Processes:   []Process{{PID: 7, Used: &used, Kind: "compute"}, {PID: 8, Kind: "compute"}},
+		ECC:         &ECC{Corrected: 4, Uncorrected: 5}, MIG: true,
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -55,7 +55,8 @@ func GPUs(root fs.FS) []GPU {
 			continue
 		}
 		g := GPU{
-			Index: len(gpus), ID: text(root, path.Join(device, "unique_id")), Name: text(root, path.Join(device, "product_name")),
+			Index: len(gpus), ID: text(root, path.Join(device, "unique_id")),
+			Name:        text(root, path.Join(device, "product_name")),
 			PCI:         fields(root, path.Join(device, "uevent"))["PCI_SLOT_NAME"],
 			MemoryTotal: total, MemoryUsed: number(root, path.Join(device, "mem_info_vram_used")),
 		}

@@ -19,7 +19,8 @@ func tree(files map[string]string) fstest.MapFS {
 
 func TestCardsOnThePCIBus(t *testing.T) {
 	root := tree(map[string]string{
-		"bus/pci/devices/0000:00:02.0/vendor": "0x1a03\n", "bus/pci/devices/0000:00:02.0/class": "0x030000\n", // the BMC's display
+		// the BMC's display
+		"bus/pci/devices/0000:00:02.0/vendor": "0x1a03\n", "bus/pci/devices/0000:00:02.0/class": "0x030000\n",
 		"bus/pci/devices/0000:17:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:17:00.0/class": "0x030200\n",
 		"bus/pci/devices/0000:18:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:18:00.0/class": "0x068000\n", // a switch
 		"bus/pci/devices/0000:85:00.0/vendor": "0x1002\n", "bus/pci/devices/0000:85:00.0/class": "0x120000\n",
@@ -51,11 +52,12 @@ func TestAMDGPUsAreRead(t *testing.T) {
 		"class/drm/card2-DP-1/status":                 "disconnected\n",
 		"class/kfd/kfd/topology/nodes/0/gpu_id":       "0\n",
 		"class/kfd/kfd/topology/nodes/1/gpu_id":       "51140\n",
-		"class/kfd/kfd/topology/nodes/1/properties":   "simd_count 1216\ngfx_target_version 90402\nlocation_id 34048\ndomain 0\n",
-		"class/kfd/kfd/topology/nodes/2/gpu_id":       "777\n",
-		"class/kfd/kfd/topology/nodes/2/properties":   "gfx_target_version 90010\nlocation_id 42240\ndomain 0\n",
-		"class/kfd/kfd/proc/4711/vram_51140":          "1048576\n",
-		"class/kfd/kfd/proc/4712/vram_1":              "5\n",
+		"class/kfd/kfd/topology/nodes/1/properties": "simd_count 1216\ngfx_target_version 90402\nlocation_id " +
+			"34048\ndomain 0\n",
+		"class/kfd/kfd/topology/nodes/2/gpu_id":     "777\n",
+		"class/kfd/kfd/topology/nodes/2/properties": "gfx_target_version 90010\nlocation_id 42240\ndomain 0\n",
+		"class/kfd/kfd/proc/4711/vram_51140":        "1048576\n",
+		"class/kfd/kfd/proc/4712/vram_1":            "5\n",
 	})
 	want := []sysfs.GPU{
 		{
@@ -63,7 +65,10 @@ func TestAMDGPUsAreRead(t *testing.T) {
 			MemoryTotal: 206141652992, MemoryUsed: 297222144, Processes: []sysfs.Process{{PID: 4711, Used: 1048576}},
 			Errors: &sysfs.Errors{Corrected: 3, Uncorrected: 1},
 		},
-		{Index: 1, ID: "0000:a5:00.0", Name: "AMD 0x740f", Architecture: "gfx90a", PCI: "0000:a5:00.0", MemoryTotal: 68702699520},
+		{
+			Index: 1, ID: "0000:a5:00.0", Name: "AMD 0x740f", Architecture: "gfx90a", PCI: "0000:a5:00.0",
+			MemoryTotal: 68702699520,
+		},
 	}
 	if d := cmp.Diff(want, sysfs.GPUs(root)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

@@ -113,7 +113,10 @@ func TestAllMemoryIsCoveredAndLeftZero(t *testing.T) {
 			}
 			dirty := uint64(len(m.words)) - uint64((len(m.words)+2)/3)
 			var steps []wipe.Step
-			run := wipe.Run{Device: m, Pattern: pattern, Idle: idle, Progress: func(p wipe.Pass) { steps = append(steps, p.Step) }}
+			run := wipe.Run{
+				Device: m, Pattern: pattern, Idle: idle,
+				Progress: func(p wipe.Pass) { steps = append(steps, p.Step) },
+			}
 			got, err := run.Do(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -65,7 +65,9 @@ func (i *IPMI) PXECycle(ctx context.Context, address, user string, pass redact.S
 
 // session does something within its own session and ends it, because a BMC has
 // few sessions.
-func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Secret, do func(context.Context, *client.Client) error) error {
+func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Secret,
+	do func(context.Context, *client.Client) error,
+) error {
 	host, at, err := i.where(address)
 	if err != nil {
 		return err
@@ -77,7 +79,8 @@ func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Se
 		return fault.New(fault.Invalid, CodeRefused, "user name or password are longer than IPMI allows").
 			WithRemedy("correct the BMC credentials of the site or its override")
 	}
-	c.WithTimeout(replyTime).WithRetry(retries).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(types.PrivilegeLevelOperator)
+	c.WithTimeout(replyTime).WithRetry(retries).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(
+		types.PrivilegeLevelOperator)
 	if err := c.Connect(within); err != nil {
 		cancel() // there is no session to end: this only closes the socket
 		_ = c.Close(within)
@@ -109,7 +112,8 @@ func (i *IPMI) where(address string) (host string, at int, err error) {
 		at, err = strconv.Atoi(number)
 	}
 	if err != nil {
-		return "", 0, fault.Wrap(err, fault.Unavailable, CodeUnreachable, "no way to the BMC at %s is known", address).WithRemedy("%s", remedyReach)
+		return "", 0, fault.Wrap(err, fault.Unavailable, CodeUnreachable, "no way to the BMC at %s is known",
+			address).WithRemedy("%s", remedyReach)
 	}
 	return host, at, nil
 }
@@ -135,15 +139,21 @@ func explain(address string, err error) error {
 	switch {
 	case has(client.ErrRAKPAuthentication, types.NewRmcpStatusError(types.RmcpStatusCodeInvalidIntegrityCheckValue),
 		types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedName)):
-		return fault.Wrap(cause, fault.Forbidden, CodeRefused, "the BMC at %s does not know the user, or not by this password", address).WithRemedy("%s", remedyEnter)
+		return fault.Wrap(cause, fault.Forbidden, CodeRefused,
+			"the BMC at %s does not know the user, or not by this password", address).WithRemedy("%s", remedyEnter)
 	case has(types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedRoleOfPriLevel)):
-		return fault.Wrap(cause, fault.Forbidden, CodeRefused, "the user may not switch the server of the BMC at %s", address).WithRemedy("%s", remedyEnter)
-	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"), strings.Contains(text, "connection refused"),
+		return fault.Wrap(cause, fault.Forbidden, CodeRefused, "the user may not switch the server of the BMC at %s",
+			address).WithRemedy("%s", remedyEnter)
+	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"),
+		strings.Contains(text, "connection refused"),
 		strings.Contains(text, "no route to host"), strings.Contains(text, "unreachable"):
-		return fault.Wrap(cause, fault.Unavailable, CodeUnreachable, "the BMC at %s does not answer", address).WithRemedy("%s", remedyReach)
+		return fault.Wrap(cause, fault.Unavailable, CodeUnreachable, "the BMC at %s does not answer",
+			address).WithRemedy("%s", remedyReach)
 	case strings.Contains(text, "Open Session failed"):
-		return fault.Wrap(cause, fault.Unavailable, CodeBusy, "the BMC at %s has no session left", address).WithRemedy("retry in a minute: sessions that were not ended are given up by then")
+		return fault.Wrap(cause, fault.Unavailable, CodeBusy, "the BMC at %s has no session left",
+			address).WithRemedy("retry in a minute: sessions that were not ended are given up by then")
 	}
-	return fault.Wrap(cause, fault.Unavailable, CodeFailed, "the BMC at %s did not make the server boot from the network", address).
+	return fault.Wrap(cause, fault.Unavailable, CodeFailed, "the BMC at %s did not make the server boot from the network",
+		address).
 		WithRemedy("look at the log of the BMC, then retry")
 }

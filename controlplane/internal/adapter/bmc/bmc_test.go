@@ -60,7 +60,8 @@ func server(t *testing.T, on bool) (b *bmc.IPMI, asked func() []string) {
 	}
 	dir := t.TempDir()
 	bmcs, err := ipmi.Start(t.Context(), ipmi.Options{
-		Machines: []ipmi.Machine{{Address: address, User: user, Pass: password, On: on}}, Dir: dir, Chassis: []string{self, "chassis"},
+		Machines: []ipmi.Machine{{Address: address, User: user, Pass: password, On: on}}, Dir: dir,
+		Chassis: []string{self, "chassis"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,10 @@ func TestFailuresAreToldApartAndTellNoSecret(t *testing.T) {
 		"unknown user":   {b, "nobody", password, fault.Forbidden, bmc.CodeRefused},
 		"too long":       {b, strings.Repeat("root", 10), password, fault.Invalid, bmc.CodeRefused},
 		"no way":         {b, user, password, fault.Unavailable, bmc.CodeUnreachable},
-		"nobody there":   {&bmc.IPMI{Find: func(string) string { return gone }}, user, password, fault.Unavailable, bmc.CodeUnreachable},
+		"nobody there": {
+			&bmc.IPMI{Find: func(string) string { return gone }}, user, password, fault.Unavailable,
+			bmc.CodeUnreachable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := address

@@ -53,7 +53,8 @@ type storedFile struct {
 // Compose makes one document from layers. They run in this order.
 func Compose(layers ...Layer) (Bundle, error) {
 	if len(layers) == 0 || len(layers) > maxLayers {
-		return Bundle{}, fault.New(fault.Invalid, "first_boot_invalid", "a first boot has 1 to %d layers, not %d", maxLayers, len(layers))
+		return Bundle{}, fault.New(fault.Invalid, "first_boot_invalid", "a first boot has 1 to %d layers, not %d", maxLayers,
+			len(layers))
 	}
 	names, paths := map[string]bool{}, map[string]string{}
 	bundle := Bundle{}
@@ -109,10 +110,12 @@ func stage(place string, l Layer) staged {
 		fmt.Fprintf(&steps, "printf '%%s\\n' %s | tee \"$1/at\"\n%s\n", quote(said), line)
 	}
 	for _, f := range l.Files {
-		step("install "+f.Path, fmt.Sprintf("install -D -m %04o -o root -g root %s %s", uint32(f.Mode), keep(f.Content.Reveal()), quote(f.Path)))
+		step("install "+f.Path, fmt.Sprintf("install -D -m %04o -o root -g root %s %s", uint32(f.Mode),
+			keep(f.Content.Reveal()), quote(f.Path)))
 	}
 	for _, u := range l.Users {
-		step("make user "+u.Name, fmt.Sprintf("sh %s %s %s", keep(userScript), quote(u.Name), keep(strings.Join(u.Keys, "\n")+"\n")))
+		step("make user "+u.Name, fmt.Sprintf("sh %s %s %s", keep(userScript), quote(u.Name),
+			keep(strings.Join(u.Keys, "\n")+"\n")))
 	}
 	for _, argv := range l.Commands {
 		words := make([]string, len(argv))
@@ -214,6 +217,7 @@ func printable(s string) bool {
 // blockSafe says whether a text consists of whole lines that a YAML block does
 // not change.
 func blockSafe(s string) bool {
-	return printable(s) && strings.HasSuffix(s, "\n") && !strings.HasSuffix(s, "\n\n") && !strings.ContainsAny(s[:1], " \n\t") &&
+	return printable(s) && strings.HasSuffix(s, "\n") && !strings.HasSuffix(s, "\n\n") &&
+		!strings.ContainsAny(s[:1], " \n\t") &&
 		!strings.Contains(s, " \n") && !strings.Contains(s, "\t\n")
 }

@@ -24,9 +24,12 @@ const (
 	maasURL     = "http://maas.site.example:5240/MAAS"
 	someKey     = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFdkbXlrZXlkdW1teWtleWR1bW15a2V5ZHVtbXlrZXk0 deploy@site"
 	siteText    = "#!/bin/sh\nset -eu\necho 'the site was here' >/etc/site-was-here\n"
-	agentText   = "#cloud-config\nwrite_files:\n    - path: /run/gpuaas-bootstrap/authorization\n      owner: root:root\n      permissions: \"0600\"\n" +
-		"      content: |\n        Authorization: Bearer canary-enrolment\n    - path: /run/gpuaas-bootstrap/bootstrap.sh\n      owner: root:root\n" +
-		"      permissions: \"0600\"\n      content: |\n        echo enrolled >/etc/enrolled\nruncmd:\n    - - sh\n      - /run/gpuaas-bootstrap/bootstrap.sh\n"
+	agentText   = "#cloud-config\nwrite_files:\n    - path: /run/gpuaas-bootstrap/authorization\n      owner: " +
+		"root:root\n      permissions: \"0600\"\n" +
+		"      content: |\n        Authorization: Bearer canary-enrolment\n    - path: " +
+		"/run/gpuaas-bootstrap/bootstrap.sh\n      owner: root:root\n" +
+		"      permissions: \"0600\"\n      content: |\n        echo enrolled >/etc/enrolled\nruncmd:\n    - - sh\n      - " +
+		"/run/gpuaas-bootstrap/bootstrap.sh\n"
 )
 
 var (
@@ -35,7 +38,8 @@ var (
 )
 
 var someToken = firstboot.MachineToken{
-	ConsumerKey: redact.New("canary-consumer"), TokenKey: redact.New("canary-token"), TokenSecret: redact.New("canary-secret"),
+	ConsumerKey: redact.New("canary-consumer"), TokenKey: redact.New("canary-token"),
+	TokenSecret: redact.New("canary-secret"),
 }
 
 // must takes what a constructor returns.
@@ -200,9 +204,12 @@ func unpack(t *testing.T, b firstboot.Bundle) map[string]string {
 
 // awkward are texts that readers of YAML like to take for something else.
 var awkward = []string{
-	"", "yes", "no", "on", "off", "y", "n", "true", "null", "~", "=", "<<", "0x1", "0o14", "014", "1e3", "1_000", "1:30", "12:30:45", ".inf", ".nan",
-	"2026-11-15", "- a", "a: b", "#c", "&a", "*a", "!!int 3", "%TAG", "@x", "`x`", "'", `"`, `\n`, "|", ">", "{}", "[]", "?", " lead", "trail ",
-	"\n", "\n\n", "a\n", "a\n\n", " a\n", "\ta\n", "a \nb\n", "a\t\nb\n", "a\r\nb\n", "---\n", "...\n", "# c\n", "ü\n", "\u2028", "\u0085", "\ufeff", "\x00\x01", "\xff\xfe", "😀",
+	"", "yes", "no", "on", "off", "y", "n", "true", "null", "~", "=", "<<", "0x1", "0o14", "014", "1e3", "1_000", "1:30",
+	"12:30:45", ".inf", ".nan",
+	"2026-11-15", "- a", "a: b", "#c", "&a", "*a", "!!int 3", "%TAG", "@x", "`x`", "'", `"`, `\n`, "|", ">", "{}", "[]",
+	"?", " lead", "trail ",
+	"\n", "\n\n", "a\n", "a\n\n", " a\n", "\ta\n", "a \nb\n", "a\t\nb\n", "a\r\nb\n", "---\n", "...\n", "# c\n", "ü\n",
+	"\u2028", "\u0085", "\ufeff", "\x00\x01", "\xff\xfe", "😀",
 	strings.Repeat("long words ", 200), strings.Repeat("x", 5000),
 }
 
@@ -230,7 +237,8 @@ func TestContentsSurviveTheDocument(t *testing.T) {
 func values(t *testing.T, n *yaml.Node) {
 	t.Helper()
 	for i, c := range n.Content {
-		if c.Kind == yaml.ScalarNode && (n.Kind != yaml.MappingNode || i%2 == 1) && c.Style&(yaml.DoubleQuotedStyle|yaml.LiteralStyle) == 0 {
+		if c.Kind == yaml.ScalarNode && (n.Kind != yaml.MappingNode || i%2 == 1) &&
+			c.Style&(yaml.DoubleQuotedStyle|yaml.LiteralStyle) == 0 {
 			t.Errorf("line %d: %q is not quoted", c.Line, c.Value)
 		}
 		if strings.ContainsFunc(c.Value, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' && r != '\t' }) {
@@ -251,28 +259,32 @@ func TestCompositionsThatAreRefused(t *testing.T) {
 		return with(func(l *firstboot.Layer) { l.Files = []firstboot.File{{Path: path, Mode: mode}} })
 	}
 	for name, layers := range map[string][]firstboot.Layer{
-		"none":                  {},
-		"too many":              make([]firstboot.Layer, 100),
-		"same name":             {ok, ok},
-		"no name":               with(func(l *firstboot.Layer) { l.Name = "" }),
-		"name with a path":      with(func(l *firstboot.Layer) { l.Name = "../a" }),
-		"no version":            with(func(l *firstboot.Layer) { l.Version = "" }),
-		"version with a quote":  with(func(l *firstboot.Layer) { l.Version = `1"` }),
-		"nothing to do":         with(func(l *firstboot.Layer) { l.Commands = nil }),
-		"empty command":         with(func(l *firstboot.Layer) { l.Commands = [][]string{{}} }),
-		"command with a line":   with(func(l *firstboot.Layer) { l.Commands = [][]string{{"echo", "a\nb"}} }),
-		"command not in UTF-8":  with(func(l *firstboot.Layer) { l.Commands = [][]string{{"echo", "\xff"}} }),
-		"relative path":         file("etc/x", 0o600),
-		"path with dots":        file("/etc/../x", 0o600),
-		"path with a space":     file("/etc/a b", 0o600),
-		"path of the runner":    file(firstboot.Folder+"/run", 0o600),
-		"folder":                file("/etc/x", os.ModeDir|0o700),
-		"writable by others":    file("/etc/x", 0o666),
-		"set-user-ID":           file("/etc/x", os.ModeSetuid|0o700),
-		"same file in two":      {file("/etc/x", 0o600)[0], {Name: "b", Version: "1", Files: []firstboot.File{{Path: "/etc/x", Mode: 0o600}}}},
+		"none":                 {},
+		"too many":             make([]firstboot.Layer, 100),
+		"same name":            {ok, ok},
+		"no name":              with(func(l *firstboot.Layer) { l.Name = "" }),
+		"name with a path":     with(func(l *firstboot.Layer) { l.Name = "../a" }),
+		"no version":           with(func(l *firstboot.Layer) { l.Version = "" }),
+		"version with a quote": with(func(l *firstboot.Layer) { l.Version = `1"` }),
+		"nothing to do":        with(func(l *firstboot.Layer) { l.Commands = nil }),
+		"empty command":        with(func(l *firstboot.Layer) { l.Commands = [][]string{{}} }),
+		"command with a line":  with(func(l *firstboot.Layer) { l.Commands = [][]string{{"echo", "a\nb"}} }),
+		"command not in UTF-8": with(func(l *firstboot.Layer) { l.Commands = [][]string{{"echo", "\xff"}} }),
+		"relative path":        file("etc/x", 0o600),
+		"path with dots":       file("/etc/../x", 0o600),
+		"path with a space":    file("/etc/a b", 0o600),
+		"path of the runner":   file(firstboot.Folder+"/run", 0o600),
+		"folder":               file("/etc/x", os.ModeDir|0o700),
+		"writable by others":   file("/etc/x", 0o666),
+		"set-user-ID":          file("/etc/x", os.ModeSetuid|0o700),
+		"same file in two": {
+			file("/etc/x", 0o600)[0],
+			{Name: "b", Version: "1", Files: []firstboot.File{{Path: "/etc/x", Mode: 0o600}}},
+		},
 		"user without anything": with(func(l *firstboot.Layer) { l.Users = []firstboot.User{{Name: "bob"}} }),
 	} {
-		if _, err := firstboot.Compose(layers...); fault.CodeOf(err) != "first_boot_invalid" || fault.KindOf(err) != fault.Invalid {
+		if _, err := firstboot.Compose(layers...); fault.CodeOf(err) != "first_boot_invalid" ||
+			fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

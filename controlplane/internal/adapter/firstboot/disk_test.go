@@ -38,7 +38,10 @@ func newBench(t *testing.T) *bench {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"sh", "cat", "sed", "grep", "sort", "tr", "mv", "cp", "rm", "mkdir", "touch", "tail", "ls", "basename"} {
+	for _, name := range []string{
+		"sh", "cat", "sed", "grep", "sort", "tr", "mv", "cp", "rm", "mkdir", "touch", "tail",
+		"ls", "basename",
+	} {
 		program, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
@@ -128,12 +131,14 @@ func TestEmptyDisksBecomeShares(t *testing.T) {
 	b.disk("sda", "tran", "sata")
 	b.init()
 	b.expect(
-		"mkfs.ext4 -q -m 0 -L gpuaas-s1 /dev/nvme2n1", "mount /share1", "mkfs.ext4 -q -m 0 -L gpuaas-s2 /dev/nvme10n1", "mount /share2",
+		"mkfs.ext4 -q -m 0 -L gpuaas-s1 /dev/nvme2n1", "mount /share1", "mkfs.ext4 -q -m 0 -L gpuaas-s2 /dev/nvme10n1",
+		"mount /share2",
 		"mkfs.ext4 -q -m 0 -L gpuaas-s3 /dev/sda", "mount /share3",
 	)
 	const options = " ext4 defaults,nofail,x-systemd.device-timeout=30s 0 2\n"
 	want := "UUID=root / ext4 defaults 0 1\n" +
-		"UUID=uuid-of-nvme2n1 /share1" + options + "UUID=uuid-of-nvme10n1 /share2" + options + "UUID=uuid-of-sda /share3" + options
+		"UUID=uuid-of-nvme2n1 /share1" + options + "UUID=uuid-of-nvme10n1 /share2" + options + "UUID=uuid-of-sda /share3" +
+		options
 	if got := b.table(); got != want {
 		t.Errorf("fstab is\n%s", got)
 	}
@@ -151,7 +156,8 @@ func TestEmptyDisksBecomeShares(t *testing.T) {
 	}
 	b.disk("nvme1n1", "tran", "nvme")
 	b.init("--reformat")
-	b.expect("mount /share1", "mount /share2", "mount /share3", "wipefs -a /dev/nvme1n1", "mkfs.ext4 -q -m 0 -L gpuaas-s4 /dev/nvme1n1", "mount /share4")
+	b.expect("mount /share1", "mount /share2", "mount /share3", "wipefs -a /dev/nvme1n1",
+		"mkfs.ext4 -q -m 0 -L gpuaas-s4 /dev/nvme1n1", "mount /share4")
 }
 
 // What must not be touched, with what the script says about it.
@@ -175,12 +181,20 @@ func TestDisksThatAreKept(t *testing.T) {
 		"fabric":     {"sdb", []string{"tran", "fc"}, "attached by fc", false, nil},
 		"compressed": {"zram0", nil, "no disk of the kinds", false, nil},
 		"unreadable": {"sdb", []string{"broken", "yes"}, "holds data", true, []string{"wipefs -a /dev/sdb"}},
-		"data":       {"sdb", []string{"signature", "ext4", "label", "photos"}, "holds data", true, []string{"wipefs -a /dev/sdb", "mkfs.ext4 -q -m 0 -L gpuaas-s1 /dev/sdb", "mount /share1"}},
+		"data": {
+			"sdb",
+			[]string{"signature", "ext4", "label", "photos"},
+			"holds data", true,
+			[]string{"wipefs -a /dev/sdb", "mkfs.ext4 -q -m 0 -L gpuaas-s1 /dev/sdb", "mount /share1"},
+		},
 		"partitions": {
 			"sdb",
 			[]string{"part", "sdb1 sdb2", "signature", "gpt"},
 			"partitions", true,
-			[]string{"wipefs -a /dev/sdb1", "wipefs -a /dev/sdb2", "wipefs -a /dev/sdb", "mkfs.ext4 -q -m 0 -L gpuaas-s1 /dev/sdb", "mount /share1"},
+			[]string{
+				"wipefs -a /dev/sdb1", "wipefs -a /dev/sdb2", "wipefs -a /dev/sdb",
+				"mkfs.ext4 -q -m 0 -L gpuaas-s1 /dev/sdb", "mount /share1",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,17 +245,29 @@ func TestDiskInitRefuses(t *testing.T) {
 		args    []string
 		says    string
 	}{
-		"without destroy":        {nil, []string{"ext4", "F", "M", "R"}, "say --destroy"},
-		"reformat alone":         {nil, []string{"--reformat", "ext4", "F", "M", "R"}, "say --destroy"},
-		"without arguments":      {nil, []string{"--destroy", "ext4"}, "usage"},
-		"another file system":    {nil, []string{"--destroy", "ntfs", "F", "M", "R"}, "no file system"},
-		"a root that is no disk": {func(b *bench) { b.write(filepath.Join(b.state, "root"), "rpool/ROOT/os") }, []string{"--destroy", "ext4", "F", "M", "R"}, "cannot tell the disk"},
-		"a root below no disk":   {func(b *bench) { b.write(filepath.Join(b.state, "root"), "/dev/mapper/x") }, []string{"--destroy", "ext4", "F", "M", "R"}, "cannot tell the disk"},
+		"without destroy":     {nil, []string{"ext4", "F", "M", "R"}, "say --destroy"},
+		"reformat alone":      {nil, []string{"--reformat", "ext4", "F", "M", "R"}, "say --destroy"},
+		"without arguments":   {nil, []string{"--destroy", "ext4"}, "usage"},
+		"another file system": {nil, []string{"--destroy", "ntfs", "F", "M", "R"}, "no file system"},
+		"a root that is no disk": {
+			func(b *bench) { b.write(filepath.Join(b.state, "root"), "rpool/ROOT/os") },
+			[]string{"--destroy", "ext4", "F", "M", "R"},
+			"cannot tell the disk",
+		},
+		"a root below no disk": {
+			func(b *bench) { b.write(filepath.Join(b.state, "root"), "/dev/mapper/x") },
+			[]string{"--destroy", "ext4", "F", "M", "R"},
+			"cannot tell the disk",
+		},
 		"two with the same label": {func(b *bench) {
 			b.disk("sdb", "label", "gpuaas-s1", "uuid", "a", "type", "ext4")
 			b.disk("sdc", "label", "gpuaas-s1", "uuid", "b", "type", "ext4")
 		}, []string{"--destroy", "ext4", "F", "M", "R"}, "two disks"},
-		"a place that is taken": {func(b *bench) { b.write(b.fstab, "UUID=other "+b.mounts+"/share1 xfs defaults 0 2\n") }, []string{"--destroy", "ext4", "F", "M", "R"}, "another disk"},
+		"a place that is taken": {
+			func(b *bench) { b.write(b.fstab, "UUID=other "+b.mounts+"/share1 xfs defaults 0 2\n") },
+			[]string{"--destroy", "ext4", "F", "M", "R"},
+			"another disk",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

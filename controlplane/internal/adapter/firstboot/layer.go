@@ -61,11 +61,13 @@ var (
 	layerVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 	filePath     = regexp.MustCompile(`^/[A-Za-z0-9._/@+-]{1,254}$`)
 	userName     = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
-	keyForm      = regexp.MustCompile(`^(?:sk-)?(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521))(?:@openssh\.com)? [A-Za-z0-9+/]{40,}={0,3}(?: [ -~]*)?$`)
+	keyForm      = regexp.MustCompile(
+		`^(?:sk-)?(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521))(?:@openssh\.com)? [A-Za-z0-9+/]{40,}={0,3}(?: [ -~]*)?$`)
 )
 
 func invalid(layer, format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, "first_boot_invalid", "layer %s of the first boot: %s", layer, fmt.Sprintf(format, args...))
+	return fault.New(fault.Invalid, "first_boot_invalid", "layer %s of the first boot: %s", layer,
+		fmt.Sprintf(format, args...))
 }
 
 func (l Layer) check() error {
@@ -125,7 +127,8 @@ func (f File) check(layer string) error {
 	case f.Path == Folder || strings.HasPrefix(f.Path, Folder+"/"):
 		return invalid(layer, "%s lies in the folder of the runner", f.Path)
 	case f.Mode&^fs.ModePerm != 0 || f.Mode&0o022 != 0 || f.Mode&0o400 == 0:
-		return invalid(layer, "%s cannot have mode %#o", f.Path, uint32(f.Mode)).WithRemedy("only root may write what runs at the first boot")
+		return invalid(layer, "%s cannot have mode %#o", f.Path,
+			uint32(f.Mode)).WithRemedy("only root may write what runs at the first boot")
 	}
 	return nil
 }
@@ -133,13 +136,15 @@ func (f File) check(layer string) error {
 func (u User) check(layer string) error {
 	switch {
 	case !userName.MatchString(u.Name) || u.Name == "root":
-		return invalid(layer, "%q is no name of a user", u.Name).WithRemedy("use up to 31 lower-case letters, digits, _ and -, and not root")
+		return invalid(layer, "%q is no name of a user",
+			u.Name).WithRemedy("use up to 31 lower-case letters, digits, _ and -, and not root")
 	case len(u.Keys) == 0:
 		return invalid(layer, "user %s has no key", u.Name)
 	}
 	for i, k := range u.Keys {
 		if !keyForm.MatchString(k) {
-			return invalid(layer, "key %d of user %s is no line of authorized_keys", i+1, u.Name).WithRemedy("give type, key and comment, without options")
+			return invalid(layer, "key %d of user %s is no line of authorized_keys", i+1,
+				u.Name).WithRemedy("give type, key and comment, without options")
 		}
 	}
 	return nil

@@ -46,7 +46,8 @@ func SiteBundle(program []byte, version string) (Layer, error) {
 	case len(program) > maxSiteBundle:
 		return Layer{}, invalid(SiteBundleLayer, "its program has %d bytes, more than %d", len(program), maxSiteBundle)
 	case !bytes.HasPrefix(program, []byte("#!/")) && !bytes.HasPrefix(program, []byte("\x7fELF")):
-		return Layer{}, invalid(SiteBundleLayer, "its program cannot be executed").WithRemedy("begin a script with #!/bin/sh, or give an executable")
+		return Layer{}, invalid(SiteBundleLayer,
+			"its program cannot be executed").WithRemedy("begin a script with #!/bin/sh, or give an executable")
 	}
 	const path = scripts + "/site-bundle"
 	return checked(Layer{
@@ -66,7 +67,8 @@ const SharedLoginVersion = "1"
 // account is made even if the site bundle failed, so that somebody can look.
 func DeployUser(name, loginKey string, host HostKey) (Layer, error) {
 	if host.IsZero() {
-		return Layer{}, invalid(DeployUserLayer, "the machine has no host key, so that whoever answers in its place would not be noticed")
+		return Layer{}, invalid(DeployUserLayer,
+			"the machine has no host key, so that whoever answers in its place would not be noticed")
 	}
 	return checked(Layer{
 		Name: DeployUserLayer, Version: deployUserVersion,
@@ -80,7 +82,8 @@ var (
 	//go:embed scripts/maas_hardware_sync.timer
 	syncTimerText string
 
-	syncUnits = template.Must(template.Must(template.New(SyncService).Parse(syncServiceText)).New(SyncTimer).Parse(syncTimerText))
+	syncUnits = template.Must(template.Must(template.New(SyncService).Parse(syncServiceText)).New(SyncTimer).Parse(
+		syncTimerText))
 )
 
 // Where MAAS itself puts hardware sync, and where the agent looks for it.
@@ -119,7 +122,8 @@ func SyncCredentials(maasURL, systemID string, token MachineToken) (redact.Secre
 		value redact.Secret
 	}{{"consumer_key", token.ConsumerKey}, {"token_key", token.TokenKey}, {"token_secret", token.TokenSecret}} {
 		// Such values mean the same in Go's quotes and in YAML's.
-		if plain := part.value.Reveal(); plain == "" || strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if plain := part.value.Reveal(); plain == "" ||
+			strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r > '~' }) {
 			return redact.Secret{}, invalid(HardwareSyncLayer, "the machine token has no usable %s", part.name)
 		}
 		fmt.Fprintf(&text, "    %s: %s\n", part.name, strconv.Quote(part.value.Reveal()))
@@ -134,7 +138,10 @@ func syncBase(maasURL, systemID, interval string) (string, error) {
 		return "", invalid(HardwareSyncLayer, "%s", err)
 	}
 	base := strings.TrimRight(maasURL, "/")
-	if strings.ContainsFunc(base, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%"'\$;#?`, r) }) {
+	if strings.ContainsFunc(base, func(r rune) bool {
+		return r <= ' ' || r > '~' ||
+			strings.ContainsRune(`%"'\$;#?`, r)
+	}) {
 		return "", invalid(HardwareSyncLayer, "the address of MAAS cannot stand in a unit of systemd")
 	}
 	return base, nil
@@ -196,7 +203,11 @@ func HardwareSync(source SyncSource, systemID string, token MachineToken, interv
 		Name: HardwareSyncLayer, Version: hardwareSyncVersion,
 		Files: append(source.files(),
 			File{syncSettings, 0o644, redact.New("[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n")}),
-		Commands: [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "enable", SyncTimer}, {"systemctl", "restart", SyncTimer}},
+		Commands: [][]string{
+			{"systemctl", "daemon-reload"},
+			{"systemctl", "enable", SyncTimer},
+			{"systemctl", "restart", SyncTimer},
+		},
 	}
 	if !token.IsZero() {
 		credentials, err := SyncCredentials(source.URL, systemID, token)
@@ -246,7 +257,8 @@ func DiskInit(spec DiskSpec) (Layer, error) {
 			WithRemedy("leave the layer out, or say destroy")
 	}
 	if spec.Filesystem != "ext4" && spec.Filesystem != "xfs" {
-		return Layer{}, invalid(DiskInitLayer, "%q is no file system for shares", spec.Filesystem).WithRemedy("use ext4 or xfs")
+		return Layer{}, invalid(DiskInitLayer, "%q is no file system for shares",
+			spec.Filesystem).WithRemedy("use ext4 or xfs")
 	}
 	const path = scripts + "/disk-init.sh"
 	command := []string{"sh", path, "--destroy"}

@@ -106,39 +106,56 @@ func TestInputsThatAreRefused(t *testing.T) {
 		"deploy user with key options":   {user("deploy", `command="x" `+someKey), "key 1"},
 		"no host key":                    {host(firstboot.HostKey{}), "no host key"},
 		"half a host key":                {host(firstboot.HostKey{Public: someKey}), "private host key"},
-		"a host key of another kind":     {host(firstboot.HostKey{Private: someHost.Private, Public: "ssh-rsa " + strings.Repeat("A", 60)}), "Ed25519"},
-		"a host key that is none":        {host(firstboot.HostKey{Private: redact.New("canary"), Public: someKey}), "private host key"},
-		"sync that nothing vouches for":  {source(firstboot.SyncSource{URL: url}), "nobody has decided"},
-		"sync with half a digest":        {source(firstboot.SyncSource{URL: url, Digest: "abcd"}), "no SHA-256"},
-		"sync without address":           {hwSync("", "abc123", "15m", nil), "maas_url"},
-		"sync with a specifier":          {hwSync("http://maas/%41", "abc123", "15m", nil), "unit of systemd"},
-		"sync with a space":              {hwSync("http://maas/a b", "abc123", "15m", nil), "unit of systemd"},
-		"sync with a query":              {hwSync("http://maas/?x", "abc123", "15m", nil), "unit of systemd"},
-		"sync of no machine":             {hwSync(url, "../x", "15m", nil), "system_id"},
-		"sync at no interval":            {hwSync(url, "abc123", "soon", nil), "interval"},
-		"sync without secret":            {hwSync(url, "abc123", "15m", func(m *firstboot.MachineToken) { m.TokenSecret = redact.Secret{} }), "token_secret"},
-		"sync with a line in the key":    {hwSync(url, "abc123", "15m", func(m *firstboot.MachineToken) { m.ConsumerKey = redact.New("canary\nx") }), "consumer_key"},
+		"a host key of another kind": {host(
+			firstboot.HostKey{Private: someHost.Private, Public: "ssh-rsa " + strings.Repeat("A", 60)}), "Ed25519"},
+		"a host key that is none": {
+			host(firstboot.HostKey{Private: redact.New("canary"), Public: someKey}),
+			"private host key",
+		},
+		"sync that nothing vouches for": {source(firstboot.SyncSource{URL: url}), "nobody has decided"},
+		"sync with half a digest":       {source(firstboot.SyncSource{URL: url, Digest: "abcd"}), "no SHA-256"},
+		"sync without address":          {hwSync("", "abc123", "15m", nil), "maas_url"},
+		"sync with a specifier":         {hwSync("http://maas/%41", "abc123", "15m", nil), "unit of systemd"},
+		"sync with a space":             {hwSync("http://maas/a b", "abc123", "15m", nil), "unit of systemd"},
+		"sync with a query":             {hwSync("http://maas/?x", "abc123", "15m", nil), "unit of systemd"},
+		"sync of no machine":            {hwSync(url, "../x", "15m", nil), "system_id"},
+		"sync at no interval":           {hwSync(url, "abc123", "soon", nil), "interval"},
+		"sync without secret": {hwSync(url, "abc123", "15m",
+			func(m *firstboot.MachineToken) { m.TokenSecret = redact.Secret{} }), "token_secret"},
+		"sync with a line in the key": {hwSync(url, "abc123", "15m",
+			func(m *firstboot.MachineToken) { m.ConsumerKey = redact.New("canary\nx") }), "consumer_key"},
 		"disks that nobody gave up":      {disk(firstboot.DiskSpec{Filesystem: "ext4"}), "nobody has said"},
 		"reformat alone":                 {disk(firstboot.DiskSpec{Reformat: true, Filesystem: "ext4"}), "nobody has said"},
 		"disks with another file system": {disk(firstboot.DiskSpec{Destroy: true, Filesystem: "btrfs"}), "btrfs"},
 		"disks without file system":      {disk(firstboot.DiskSpec{Destroy: true}), "no file system"},
-		"no interfaces":                  {func() (firstboot.Layer, error) { return firstboot.RoCERouting(nil) }, "0 interfaces"},
-		"the same interface twice":       {func() (firstboot.Layer, error) { return firstboot.RoCERouting(append(someRoCE(), someRoCE()[0])) }, "twice"},
-		"no interface":                   {roce(func(a *firstboot.RoCEAssignment) { a.Interface = "a b" }), "no interface"},
-		"the loopback":                   {roce(func(a *firstboot.RoCEAssignment) { a.Interface = "lo" }), "no interface"},
-		"no prefix":                      {roce(func(a *firstboot.RoCEAssignment) { a.CIDR = netip.Prefix{} }), "IPv4"},
-		"IPv6":                           {roce(func(a *firstboot.RoCEAssignment) { a.CIDR = netip.MustParsePrefix("fd00::1/64") }), "IPv4"},
-		"a network":                      {roce(func(a *firstboot.RoCEAssignment) { a.CIDR = netip.MustParsePrefix("10.0.0.0/24") }), "a network"},
-		"gateway elsewhere":              {roce(func(a *firstboot.RoCEAssignment) { a.Gateway = netip.MustParseAddr("10.9.0.1") }), "gateway"},
-		"tiny MTU":                       {roce(func(a *firstboot.RoCEAssignment) { a.MTU = 100 }), "MTU"},
-		"the main table":                 {roce(func(a *firstboot.RoCEAssignment) { a.Table = 254 }), "table"},
-		"negative table":                 {roce(func(a *firstboot.RoCEAssignment) { a.Table = -1 }), "table"},
-		"agent with a script":            {agent("#!/bin/sh\necho canary\n"), "no cloud-config"},
-		"agent with a shell line":        {agent("#cloud-config\nruncmd: [canary]\n"), "argument lists"},
-		"agent with more":                {agent(agentText + "users: [canary]\n"), "more than files"},
-		"agent with two documents":       {agent(agentText + "---\na: canary\n"), "more than files"},
-		"agent without mode":             {agent("#cloud-config\nwrite_files: [{path: /etc/x, owner: 'root:root', content: canary}]\n"), "mode"},
-		"agent with nothing":             {agent("#cloud-config\n{}\n"), "does nothing"},
+		"no interfaces": {
+			func() (firstboot.Layer, error) { return firstboot.RoCERouting(nil) },
+			"0 interfaces",
+		},
+		"the same interface twice": {func() (
+			firstboot.Layer, error,
+		) {
+			return firstboot.RoCERouting(append(someRoCE(), someRoCE()[0]))
+		}, "twice"},
+		"no interface": {roce(func(a *firstboot.RoCEAssignment) { a.Interface = "a b" }), "no interface"},
+		"the loopback": {roce(func(a *firstboot.RoCEAssignment) { a.Interface = "lo" }), "no interface"},
+		"no prefix":    {roce(func(a *firstboot.RoCEAssignment) { a.CIDR = netip.Prefix{} }), "IPv4"},
+		"IPv6": {roce(
+			func(a *firstboot.RoCEAssignment) { a.CIDR = netip.MustParsePrefix("fd00::1/64") }), "IPv4"},
+		"a network": {roce(
+			func(a *firstboot.RoCEAssignment) { a.CIDR = netip.MustParsePrefix("10.0.0.0/24") }), "a network"},
+		"gateway elsewhere": {roce(
+			func(a *firstboot.RoCEAssignment) { a.Gateway = netip.MustParseAddr("10.9.0.1") }), "gateway"},
+		"tiny MTU":                 {roce(func(a *firstboot.RoCEAssignment) { a.MTU = 100 }), "MTU"},
+		"the main table":           {roce(func(a *firstboot.RoCEAssignment) { a.Table = 254 }), "table"},
+		"negative table":           {roce(func(a *firstboot.RoCEAssignment) { a.Table = -1 }), "table"},
+		"agent with a script":      {agent("#!/bin/sh\necho canary\n"), "no cloud-config"},
+		"agent with a shell line":  {agent("#cloud-config\nruncmd: [canary]\n"), "argument lists"},
+		"agent with more":          {agent(agentText + "users: [canary]\n"), "more than files"},
+		"agent with two documents": {agent(agentText + "---\na: canary\n"), "more than files"},
+		"agent without mode": {agent(
+			"#cloud-config\nwrite_files: [{path: /etc/x, owner: 'root:root', content: canary}]\n"), "mode"},
+		"agent with nothing": {agent("#cloud-config\n{}\n"), "does nothing"},
 	} {
 		l, err := c.make()
 		if fault.CodeOf(err) != "first_boot_invalid" || !strings.Contains(err.Error(), c.says) {
@@ -170,7 +187,8 @@ func TestHardwareSyncWithAndWithoutItsToken(t *testing.T) {
 	if !strings.Contains(without.Files[2].Content.Reveal(), "ConditionPathExists="+firstboot.SyncCredentialsFile+"\n") {
 		t.Error("the service does not wait for its credentials")
 	}
-	if _, err := firstboot.SyncCredentials(url, "abc123", firstboot.MachineToken{}); fault.CodeOf(err) != "first_boot_invalid" {
+	if _, err := firstboot.SyncCredentials(url, "abc123",
+		firstboot.MachineToken{}); fault.CodeOf(err) != "first_boot_invalid" {
 		t.Errorf("credentials without a token: %v", err)
 	}
 }
@@ -186,7 +204,8 @@ func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 		}
 		return files["/lib/systemd/system/"+firstboot.SyncService], files
 	}
-	if _, err := firstboot.HardwareSync(firstboot.SyncSource{URL: maasURL}, "abc123", firstboot.MachineToken{}, "15m"); err == nil {
+	if _, err := firstboot.HardwareSync(firstboot.SyncSource{URL: maasURL}, "abc123", firstboot.MachineToken{},
+		"15m"); err == nil {
 		t.Error("root runs what plain HTTP brings, and nobody decided that")
 	}
 
@@ -204,7 +223,8 @@ func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 	pinned.Digest = hex.EncodeToString(sum[:])
 	_, files := unit(pinned)
 	pin := filepath.Join(folder, "pin")
-	if err := os.WriteFile(pin, []byte(strings.ReplaceAll(files[firstboot.SyncPinFile], "/usr/bin/maas-run-scripts.new", program)), 0o600); err != nil {
+	if err := os.WriteFile(pin, []byte(strings.ReplaceAll(files[firstboot.SyncPinFile], "/usr/bin/maas-run-scripts.new",
+		program)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for content, passes := range map[string]bool{honest: true, honest + "evil\n": false} {
@@ -218,7 +238,8 @@ func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 	}
 
 	text, files = unit(firstboot.SyncSource{URL: "https://maas.site.example/MAAS", CA: "canary-ca\n"})
-	if !strings.Contains(text, " --proto =https --proto-redir =https --cacert /etc/maas/gpuaas-maas-ca.pem ") || files["/etc/maas/gpuaas-maas-ca.pem"] != "canary-ca\n" {
+	if !strings.Contains(text, " --proto =https --proto-redir =https --cacert /etc/maas/gpuaas-maas-ca.pem ") ||
+		files["/etc/maas/gpuaas-maas-ca.pem"] != "canary-ca\n" {
 		t.Errorf("https without the CA of the site:\n%s", text)
 	}
 }

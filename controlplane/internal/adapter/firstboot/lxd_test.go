@@ -34,7 +34,10 @@ echo ok >/etc/site-was-here
 
 func openRack(ctx context.Context, t *testing.T) rack.Rack {
 	t.Helper()
-	r, err := rack.Open(ctx, rack.Options{Kind: rack.LXD, Folder: t.TempDir(), Throwaway: true, Progress: func(s string) { t.Log(s) }})
+	r, err := rack.Open(ctx, rack.Options{
+		Kind: rack.LXD, Folder: t.TempDir(), Throwaway: true,
+		Progress: func(s string) { t.Log(s) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,8 @@ func login(ctx context.Context, t *testing.T, m rack.Machine, user string, l log
 		t.Fatal(err)
 	}
 	c, err := ssh.Dial(ctx, ssh.Config{
-		Dialer: &net.Dialer{}, Address: net.JoinHostPort(address, "22"), User: user, Key: l.login.Private, HostKey: l.host.Public, Patience: 10 * time.Second,
+		Dialer: &net.Dialer{}, Address: net.JoinHostPort(address, "22"), User: user, Key: l.login.Private,
+		HostKey: l.host.Public, Patience: 10 * time.Second,
 	})
 	if err != nil {
 		return "", err
@@ -137,8 +141,13 @@ func layersFor(t *testing.T, site, maas string, l logins) []firstboot.Layer {
 	return []firstboot.Layer{
 		m(firstboot.SiteBundle([]byte(site), "7")),
 		m(firstboot.DeployUser("deploy", l.login.Public, firstboot.HostKey{Private: l.host.Private, Public: l.host.Public})),
-		m(firstboot.HardwareSync(firstboot.SyncSource{URL: maas, Digest: reporterDigest}, "abc123", firstboot.MachineToken{}, "15m")), // MAAS has made no token yet
-		m(firstboot.RoCERouting([]firstboot.RoCEAssignment{{Interface: "roce0", CIDR: netip.MustParsePrefix("172.30.9.61/31"), MTU: 9000}})),
+		// MAAS has made no token yet
+		m(firstboot.HardwareSync(firstboot.SyncSource{URL: maas, Digest: reporterDigest}, "abc123", firstboot.MachineToken{},
+			"15m")),
+		m(firstboot.RoCERouting([]firstboot.RoCEAssignment{{
+			Interface: "roce0", CIDR: netip.MustParsePrefix("172.30.9.61/31"),
+			MTU: 9000,
+		}})),
 		m(firstboot.AgentBootstrap(redact.New(agentText))),
 	}
 }
@@ -178,10 +187,12 @@ func sshByKey(ctx context.Context, t *testing.T, m rack.Machine, keys logins) {
 		t.Errorf("the deploy user gets %q, %v", got, err)
 	}
 	other := newLogins(t)
-	if _, err := login(ctx, t, m, "deploy", logins{host: keys.host, login: other.login}, "true"); fault.CodeOf(err) != ssh.CodeRefused {
+	if _, err := login(ctx, t, m, "deploy", logins{host: keys.host, login: other.login},
+		"true"); fault.CodeOf(err) != ssh.CodeRefused {
 		t.Errorf("the key of another machine: %v", err)
 	}
-	if _, err := login(ctx, t, m, "deploy", logins{host: other.host, login: keys.login}, "true"); fault.CodeOf(err) != ssh.CodeHostKeyChanged {
+	if _, err := login(ctx, t, m, "deploy", logins{host: other.host, login: keys.login},
+		"true"); fault.CodeOf(err) != ssh.CodeHostKeyChanged {
 		t.Errorf("the host key of another machine: %v", err)
 	}
 }
@@ -200,21 +211,26 @@ func lateCredentials(ctx context.Context, t *testing.T, m rack.Machine, maas str
 		t.Fatal(err)
 	}
 	says(ctx, t, m, map[string]string{
-		"systemctl start maas_hardware_sync.service; cat /run/reported": "report-results --config /etc/maas/maas-machine-creds.yml",
+		"systemctl start maas_hardware_sync.service; cat /run/reported": "report-results --config " +
+			"/etc/maas/maas-machine-creds.yml",
 	})
 }
 
 // evil replaces what MAAS hands out: the machine fetches it and does not run it.
 func evil(ctx context.Context, t *testing.T, m rack.Machine) {
 	says(ctx, t, m, map[string]string{
-		"rm -f /run/reported; systemctl start maas_hardware_sync.service >/dev/null 2>&1; ls /run/reported /run/evil 2>/dev/null | wc -l": "0",
+		"rm -f /run/reported; systemctl start maas_hardware_sync.service >/dev/null 2>&1; ls /run/reported /run/evil " +
+			"2>/dev/null | wc -l": "0",
 	})
 }
 
 func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bundle, keys logins) {
 	check := func() {
 		t.Helper()
-		for i, place := range []string{"01-site-bundle", "02-deploy-user", "03-hardware-sync", "04-roce-routing", "05-agent-bootstrap"} {
+		for i, place := range []string{
+			"01-site-bundle", "02-deploy-user", "03-hardware-sync", "04-roce-routing",
+			"05-agent-bootstrap",
+		} {
 			got := parse(t, shell(ctx, t, m, "cat "+firstboot.Folder+"/"+place+".json"))
 			ref := firstboot.LayerRef{Name: got.Layer, Version: got.Version, Digest: got.Digest}
 			if got.State != "succeeded" || ref != b.Layers[i] {
@@ -247,20 +263,26 @@ func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bu
 		"systemctl is-enabled maas_hardware_sync.timer":                                    "enabled",
 		"systemctl is-active maas_hardware_sync.timer":                                     "active",
 		"systemd-analyze verify maas_hardware_sync.timer gpuaas-roce-routing.service 2>&1": "",
-		"systemctl show -P TimersMonotonic maas_hardware_sync.timer | grep -o 'On[A-Za-z]*USec=[0-9a-z]*' | sort | tr '\\n' ' '": "OnActiveUSec=30s OnUnitActiveUSec=15min",
-		"systemctl is-enabled gpuaas-roce-routing.service":                                                                       "enabled",
-		"systemctl is-active gpuaas-roce-routing.service":                                                                        "active",
-		"cat /sys/class/net/roce0/mtu":                                                                                           "9000",
-		"ip -4 rule show priority 10000 | tr '\\t' ' '":                                                                          "10000: from 172.30.9.61 lookup 1000",
-		"cat /etc/enrolled": "enrolled",
+		"systemctl show -P TimersMonotonic maas_hardware_sync.timer | grep -o 'On[A-Za-z]*USec=[0-9a-z]*' | sort | tr " +
+			"'\\n' ' '": "OnActiveUSec=30s OnUnitActiveUSec=15min",
+		"systemctl is-enabled gpuaas-roce-routing.service": "enabled",
+		"systemctl is-active gpuaas-roce-routing.service":  "active",
+		"cat /sys/class/net/roce0/mtu":                     "9000",
+		"ip -4 rule show priority 10000 | tr '\\t' ' '":    "10000: from 172.30.9.61 lookup 1000",
+		"cat /etc/enrolled":                                "enrolled",
 	})
-	if got := shell(ctx, t, m, "ip -4 route show table 1000"); !strings.Contains(got, "default via 172.30.9.60 dev roce0") || !strings.Contains(got, "172.30.9.60/31 dev roce0 scope link src 172.30.9.61") {
+	if got := shell(ctx, t, m, "ip -4 route show table 1000"); !strings.Contains(got,
+		"default via 172.30.9.60 dev roce0") || !strings.Contains(got,
+		"172.30.9.60/31 dev roce0 scope link src 172.30.9.61") {
 		t.Errorf("routes are %q", got)
 	}
 	// Again: nothing happens twice, and routing can be set up at any time.
 	shell(ctx, t, m, "rm /etc/enrolled; sh "+firstboot.Folder+"/run; systemctl restart gpuaas-roce-routing.service")
 	check()
-	says(ctx, t, m, map[string]string{"ls /etc/enrolled 2>&1 | grep -c 'No such'": "1", "ip -4 rule show priority 10000 | wc -l": "1"})
+	says(ctx, t, m, map[string]string{
+		"ls /etc/enrolled 2>&1 | grep -c 'No such'": "1",
+		"ip -4 rule show priority 10000 | wc -l":    "1",
+	})
 }
 
 func siteFails(ctx context.Context, t *testing.T, m rack.Machine, keys logins) {
@@ -269,11 +291,13 @@ func siteFails(ctx context.Context, t *testing.T, m rack.Machine, keys logins) {
 	}
 	got := parse(t, shell(ctx, t, m, "cat "+firstboot.Folder+"/01-site-bundle.json"))
 	if got.State != "failed" || got.Layer != "site-bundle" || got.Version != "7" || *got.ExitCode != 9 ||
-		!strings.HasPrefix(got.Step, "run /usr/local/lib/gpuaas-firstboot/site-bundle") || !strings.HasSuffix(got.Reason, "no licence server") {
+		!strings.HasPrefix(got.Step, "run /usr/local/lib/gpuaas-firstboot/site-bundle") ||
+		!strings.HasSuffix(got.Reason, "no licence server") {
 		t.Errorf("record: %+v", got)
 	}
 	says(ctx, t, m, map[string]string{
-		"ls " + firstboot.Folder + "/*.json | tr '\\n' ' '":                                    firstboot.Folder + "/01-site-bundle.json " + firstboot.Folder + "/02-deploy-user.json",
+		"ls " + firstboot.Folder + "/*.json | tr '\\n' ' '": firstboot.Folder +
+			"/01-site-bundle.json " + firstboot.Folder + "/02-deploy-user.json",
 		"ls /etc/maas /etc/enrolled 2>/dev/null | wc -l":                                       "0",
 		"grep -c 'layer site-bundle, version 7, failed with 9' /var/log/cloud-init-output.log": "1",
 	})

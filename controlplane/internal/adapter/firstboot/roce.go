@@ -54,7 +54,8 @@ func RoCERouting(assignments []RoCEAssignment) (Layer, error) {
 			return Layer{}, err
 		}
 		if interfaces[a.Interface] || addresses[a.CIDR.Addr()] || tables[a.Table] {
-			return Layer{}, invalid(RoCERoutingLayer, "interface %s, address %s or table %d is there twice", a.Interface, a.CIDR.Addr(), a.Table)
+			return Layer{}, invalid(RoCERoutingLayer, "interface %s, address %s or table %d is there twice", a.Interface,
+				a.CIDR.Addr(), a.Table)
 		}
 		interfaces[a.Interface], addresses[a.CIDR.Addr()], tables[a.Table] = true, true, true
 		gateway, mtu := "-", "-"
@@ -64,7 +65,8 @@ func RoCERouting(assignments []RoCEAssignment) (Layer, error) {
 		if a.MTU != 0 {
 			mtu = strconv.Itoa(a.MTU)
 		}
-		fmt.Fprintf(&text, "%s %s %s %s %s %d %d\n", a.Interface, a.CIDR.Addr(), a.CIDR.Masked(), gateway, mtu, a.Table, firstPriority+i)
+		fmt.Fprintf(&text, "%s %s %s %s %s %d %d\n", a.Interface, a.CIDR.Addr(), a.CIDR.Masked(), gateway, mtu, a.Table,
+			firstPriority+i)
 	}
 	const unit = "gpuaas-roce-routing.service"
 	return checked(Layer{
@@ -89,7 +91,8 @@ func (a RoCEAssignment) check() error {
 	case !point && addr == a.CIDR.Masked().Addr():
 		return invalid(RoCERoutingLayer, "%s of %s is a network, not an address in it", a.CIDR, a.Interface)
 	case a.Gateway.IsValid() && (!a.CIDR.Contains(a.Gateway) || a.Gateway == addr):
-		return invalid(RoCERoutingLayer, "gateway %s of %s is not in %s, or is the interface itself", a.Gateway, a.Interface, a.CIDR.Masked())
+		return invalid(RoCERoutingLayer, "gateway %s of %s is not in %s, or is the interface itself", a.Gateway, a.Interface,
+			a.CIDR.Masked())
 	case a.MTU != 0 && (a.MTU < 1280 || a.MTU > 9216):
 		return invalid(RoCERoutingLayer, "MTU %d of %s is not between 1280 and 9216", a.MTU, a.Interface)
 	case a.Table < 1 || a.Table > maxTable || a.Table >= 253 && a.Table <= 255:

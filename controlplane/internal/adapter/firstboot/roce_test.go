@@ -11,19 +11,22 @@ import (
 // One interface that is missing keeps no other from its routes, and is named.
 func TestRoutingGoesOnWithoutAnInterface(t *testing.T) {
 	work := t.TempDir()
-	stub := "#!/bin/sh\ncase \"$*\" in\n'link show dev absent') exit 1 ;;\n'link show'* | *'rule del'*) [ \"$1\" = link ] ; exit ;;\n*lame*) exit 2 ;;\nesac\necho \"$*\" >>\"" + work + "/log\"\n"
+	stub := "#!/bin/sh\ncase \"$*\" in\n'link show dev absent') exit 1 ;;\n'link show'* | *'rule del'*) [ \"$1\" = link " +
+		"] ; exit ;;\n*lame*) exit 2 ;;\nesac\necho \"$*\" >>\"" + work + "/log\"\n"
 	if err := os.WriteFile(filepath.Join(work, "ip"), []byte(stub), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	configuration := filepath.Join(work, "conf")
 	if err := os.WriteFile(configuration, []byte("# a comment\nabsent 10.0.0.1 10.0.0.0/31 10.0.0.0 9000 1000 10000\n"+
-		"lame 10.0.1.1 10.0.1.0/31 10.0.1.0 9000 1001 10001\npresent 10.0.2.5 10.0.2.0/24 - - 1002 10002\n"), 0o600); err != nil {
+		"lame 10.0.1.1 10.0.1.0/31 10.0.1.0 9000 1001 10001\npresent 10.0.2.5 10.0.2.0/24 - - 1002 10002\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "scripts/roce-routing.sh", configuration)
 	cmd.Env = []string{"PATH=" + work}
 	out, err := cmd.CombinedOutput()
-	if err == nil || string(out) != "roce-routing: there is no interface absent\nroce-routing: lame could not be set up\n" {
+	if err == nil ||
+		string(out) != "roce-routing: there is no interface absent\nroce-routing: lame could not be set up\n" {
 		t.Errorf("%v: %s", err, out)
 	}
 	did, err := os.ReadFile(filepath.Join(work, "log"))

@@ -79,7 +79,10 @@ func TestTheFirstLayerThatFailsStopsTheBoot(t *testing.T) {
 	mark := func(name string) []string { return []string{"sh", "-c", `echo x >>"$0"`, filepath.Join(work, name)} }
 	first := firstboot.Layer{Name: "first", Version: "1.0", Commands: [][]string{mark("first")}}
 	second := firstboot.Layer{Name: "second", Version: "2.0", Commands: [][]string{
-		mark("second"), {"sh", "-c", `[ -e "$0" ] || { echo "it's \"broken\" \\ here ü" >&2; exit 7; }`, filepath.Join(work, "repaired")}, mark("after"),
+		mark("second"), {
+			"sh", "-c", `[ -e "$0" ] || { echo "it's \"broken\" \\ here ü" >&2; exit 7; }`,
+			filepath.Join(work, "repaired"),
+		}, mark("after"),
 	}}
 	third := firstboot.Layer{Name: "third", Version: "3.0", Commands: [][]string{mark("third")}}
 	b := compose(t, first, second, third)
@@ -87,14 +90,17 @@ func TestTheFirstLayerThatFailsStopsTheBoot(t *testing.T) {
 
 	out, err := boot(t, folder)
 	var failed *exec.ExitError
-	if !errors.As(err, &failed) || failed.ExitCode() != 1 || !strings.Contains(out, "layer second, version 2.0, failed with 7") {
+	if !errors.As(err, &failed) || failed.ExitCode() != 1 ||
+		!strings.Contains(out, "layer second, version 2.0, failed with 7") {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if r := recorded(t, folder, "01-first"); r.State != "succeeded" || r.Layer != "first" || r.Version != "1.0" || r.Digest != b.Layers[0].Digest || *r.ExitCode != 0 || r.EndedAt == nil {
+	if r := recorded(t, folder, "01-first"); r.State != "succeeded" || r.Layer != "first" || r.Version != "1.0" ||
+		r.Digest != b.Layers[0].Digest || *r.ExitCode != 0 || r.EndedAt == nil {
 		t.Errorf("first: %+v", r)
 	}
 	r := recorded(t, folder, "02-second")
-	if r.State != "failed" || r.Version != "2.0" || *r.ExitCode != 7 || !strings.HasPrefix(r.Step, "run sh -c [ -e") || !strings.HasSuffix(r.Reason, `it's "broken" \ here`) {
+	if r.State != "failed" || r.Version != "2.0" || *r.ExitCode != 7 || !strings.HasPrefix(r.Step, "run sh -c [ -e") ||
+		!strings.HasSuffix(r.Reason, `it's "broken" \ here`) {
 		t.Errorf("second: %+v", r)
 	}
 	gone(t, filepath.Join(folder, "03-third.json"))
@@ -141,7 +147,10 @@ func TestALayerThatWasCutOffIsBegunAgain(t *testing.T) {
 	folder, work := t.TempDir(), t.TempDir()
 	// The runner is the parent of the shell that runs the steps.
 	l := firstboot.Layer{Name: "cut", Version: "1", Commands: [][]string{
-		{"sh", "-c", `echo x >>"$0"; [ -e "$0.again" ] || { touch "$0.again"; kill -9 $(ps -o ppid= -p $PPID); }`, filepath.Join(work, "ran")},
+		{
+			"sh", "-c", `echo x >>"$0"; [ -e "$0.again" ] || { touch "$0.again"; kill -9 $(ps -o ppid= -p $PPID); }`,
+			filepath.Join(work, "ran"),
+		},
 	}}
 	store(t, folder, compose(t, l))
 	if _, err := boot(t, folder); err == nil {

@@ -27,14 +27,18 @@ func (c *Client) judge(k call, a answer) error {
 // knows what the statuses and texts of MAAS mean.
 func judge(k call, a answer, secrets []string) *fault.Error {
 	d := &AnswerError{
-		Operation: k.String(), Status: a.status, Snippet: sanitise(a.body, secrets...), Sent: true, RetryAfter: retryAfter(a.header),
-		genuine: a.header.Get("X-MAAS-API-Hash") != "" || bytes.HasSuffix(bytes.TrimSpace(a.body), []byte("matches the given query.")),
+		Operation: k.String(), Status: a.status, Snippet: sanitise(a.body, secrets...), Sent: true,
+		RetryAfter: retryAfter(a.header),
+		genuine: a.header.Get("X-MAAS-API-Hash") != "" ||
+			bytes.HasSuffix(bytes.TrimSpace(a.body), []byte("matches the given query.")),
 	}
 	switch {
 	case a.status == http.StatusConflict && d.RetryAfter > 0:
-		return failing(d, fault.Unavailable, CodeBusy, "repeat later", "MAAS could not settle a collision in its database; nothing was changed")
+		return failing(d, fault.Unavailable, CodeBusy, "repeat later",
+			"MAAS could not settle a collision in its database; nothing was changed")
 	case a.status == http.StatusTooManyRequests:
-		return failing(d, fault.Unavailable, CodeBusy, "repeat later", "something in front of MAAS limits the requests; nothing was changed")
+		return failing(d, fault.Unavailable, CodeBusy, "repeat later",
+			"something in front of MAAS limits the requests; nothing was changed")
 	case a.status >= http.StatusInternalServerError:
 		return serverError(k, d)
 	case looksLikeHTML(a):
@@ -44,7 +48,8 @@ func judge(k call, a answer, secrets []string) *fault.Error {
 	case a.status == http.StatusUnauthorized, invisibleKey(k, a):
 		return refusedKey(k, d)
 	case a.status == http.StatusForbidden:
-		return failing(d, fault.Forbidden, CodeForbidden, "use an API key of a MAAS administrator, and check that the machine is not locked",
+		return failing(d, fault.Forbidden, CodeForbidden,
+			"use an API key of a MAAS administrator, and check that the machine is not locked",
 			"the user of the API key is not permitted to do this in MAAS%s", quoted(d.Snippet))
 	case a.status == http.StatusNotFound:
 		return notFound(d)
@@ -64,20 +69,25 @@ func serverError(k call, d *AnswerError) *fault.Error {
 	if k.write() {
 		kind, remedy = fault.Ambiguous, remedyReread
 	}
-	gateway := d.Status == http.StatusBadGateway || d.Status == http.StatusServiceUnavailable || d.Status == http.StatusGatewayTimeout
+	gateway := d.Status == http.StatusBadGateway || d.Status == http.StatusServiceUnavailable ||
+		d.Status == http.StatusGatewayTimeout
 	switch {
 	case AboutBMC(d.Snippet):
-		return failing(d, kind, CodeBMCFailure, "check the power credentials, the address of the BMC and its network; "+remedy,
+		return failing(d, kind, CodeBMCFailure, "check the power credentials, the address of the BMC and its network; "+
+			remedy,
 			"the BMC did not do what MAAS asked of it%s", quoted(d.Snippet))
 	case gateway && (d.RetryAfter > 0 || aboutRack(d.Snippet)):
 		return failing(d, kind, CodeRackUnavailable, "check that rackd runs and is connected; "+remedy,
 			"no rack controller of MAAS could do it%s", quoted(d.Snippet))
 	case k.write():
-		return failing(d, kind, CodeAmbiguous, remedy, "MAAS failed with status %d, and may have done it nevertheless%s", d.Status, quoted(d.Snippet))
+		return failing(d, kind, CodeAmbiguous, remedy, "MAAS failed with status %d, and may have done it nevertheless%s",
+			d.Status, quoted(d.Snippet))
 	case gateway:
-		return failing(d, kind, CodeUnreachable, "check that the MAAS region is running", "MAAS does not answer (status %d)%s", d.Status, quoted(d.Snippet))
+		return failing(d, kind, CodeUnreachable, "check that the MAAS region is running",
+			"MAAS does not answer (status %d)%s", d.Status, quoted(d.Snippet))
 	default:
-		return failing(d, kind, CodeServerError, "look into the log of the MAAS region", "MAAS failed with status %d%s", d.Status, quoted(d.Snippet))
+		return failing(d, kind, CodeServerError, "look into the log of the MAAS region", "MAAS failed with status %d%s",
+			d.Status, quoted(d.Snippet))
 	}
 }
 
@@ -85,14 +95,16 @@ func serverError(k call, d *AnswerError) *fault.Error {
 func AboutBMC(text string) bool {
 	lower := strings.ToLower(text)
 	return slices.ContainsFunc([]string{
-		"power action", "bmc", "power driver", "incorrect username", "incorrect password", "ipmi", "power type", "power control",
+		"power action", "bmc", "power driver", "incorrect username", "incorrect password", "ipmi", "power type",
+		"power control",
 		"k_g", "cipher suite", "redfish",
 	}, func(word string) bool { return strings.Contains(lower, word) })
 }
 
 func aboutRack(text string) bool {
 	lower := strings.ToLower(text)
-	return strings.Contains(lower, "rack") || strings.Contains(lower, "no connections available") || strings.Contains(lower, "unable to connect to cluster")
+	return strings.Contains(lower, "rack") || strings.Contains(lower, "no connections available") ||
+		strings.Contains(lower, "unable to connect to cluster")
 }
 
 // invisibleKey recognises that MAAS did not see our key: it does not refuse a
@@ -127,15 +139,18 @@ func notFound(d *AnswerError) *fault.Error {
 	case strings.Contains(d.Snippet, "already in use"):
 		return failing(d, fault.Conflict, CodeAddressInUse, "choose a free address", "the address is already in use")
 	case strings.HasPrefix(d.Snippet, "Unknown API endpoint"):
-		return failing(d, fault.Invalid, CodeNotMAAS, "check the site's URL and the version of MAAS (3.3 or newer)", "this MAAS does not offer the call")
+		return failing(d, fault.Invalid, CodeNotMAAS, "check the site's URL and the version of MAAS (3.3 or newer)",
+			"this MAAS does not offer the call")
 	default:
-		return failing(d, fault.NotFound, CodeNotFound, "list what exists in MAAS", "MAAS does not have it%s", quoted(d.Snippet))
+		return failing(d, fault.NotFound, CodeNotFound, "list what exists in MAAS", "MAAS does not have it%s",
+			quoted(d.Snippet))
 	}
 }
 
 func conflict(d *AnswerError) *fault.Error {
 	if strings.HasPrefix(d.Snippet, "No machine") || strings.HasPrefix(d.Snippet, "No available machine") {
-		return failing(d, fault.Conflict, CodeNoneAvailable, "read the machine: it may be held already, locked, or not Ready", "MAAS has no such machine to give%s", quoted(d.Snippet))
+		return failing(d, fault.Conflict, CodeNoneAvailable, "read the machine: it may be held already, locked, or not Ready",
+			"MAAS has no such machine to give%s", quoted(d.Snippet))
 	}
 	return stateConflict(d)
 }
@@ -150,7 +165,8 @@ func stateConflict(d *AnswerError) *fault.Error {
 func rejected(d *AnswerError, a answer, secrets []string) *fault.Error {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(a.body, &fields) != nil {
-		return failing(d, fault.Invalid, CodeFieldErrors, "correct the request", "MAAS rejected the request%s", quoted(d.Snippet))
+		return failing(d, fault.Invalid, CodeFieldErrors, "correct the request", "MAAS rejected the request%s",
+			quoted(d.Snippet))
 	}
 	names := make([]string, 0, len(fields))
 	for name := range fields {
@@ -165,7 +181,8 @@ func rejected(d *AnswerError, a answer, secrets []string) *fault.Error {
 		}
 		out = append(out, fault.Field{Path: sanitise([]byte(name), secrets...), Message: text})
 	}
-	return failing(d, fault.Invalid, CodeFieldErrors, "correct the named fields", "MAAS rejected the request%s", quoted(d.Snippet)).WithFields(out...)
+	return failing(d, fault.Invalid, CodeFieldErrors, "correct the named fields", "MAAS rejected the request%s",
+		quoted(d.Snippet)).WithFields(out...)
 }
 
 func messages(raw json.RawMessage) []string {

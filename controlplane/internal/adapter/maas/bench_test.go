@@ -96,12 +96,19 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func BenchmarkThousandWaits(b *testing.B) {
 	const n, interval = 1000, time.Second
 	for b.Loop() {
-		region := &crowd{template: `{"system_id": "%s", "hostname": "gpu", "status_name": "%s", "osystem": "ubuntu"}`, changes: map[string]time.Time{}}
+		region := &crowd{
+			template: `{"system_id": "%s", "hostname": "gpu", "status_name": "%s", "osystem": "ubuntu"}`,
+			changes:  map[string]time.Time{},
+		}
 		for i := range n {
 			region.changes[fmt.Sprintf("m%04d", i)] = time.Now().Add(2*time.Second + rand.N(3*time.Second))
 		}
 		s := httptest.NewServer(region)
-		w := maas.NewWatcher(client(b, s.URL), maas.WatcherConfig{Pace: func(maas.Status) (time.Duration, time.Duration) { return interval, interval }})
+		w := maas.NewWatcher(client(b, s.URL), maas.WatcherConfig{Pace: func(maas.Status) (
+			time.Duration, time.Duration,
+		) {
+			return interval, interval
+		}})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var delays []time.Duration

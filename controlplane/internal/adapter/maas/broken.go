@@ -18,7 +18,8 @@ func notSent(k call, err error) error {
 		return f
 	}
 	d := &AnswerError{Operation: k.String(), cause: err}
-	return failing(d, fault.Unavailable, CodeUnreachable, "repeat later", "the call to MAAS was given up before it was sent")
+	return failing(d, fault.Unavailable, CodeUnreachable, "repeat later",
+		"the call to MAAS was given up before it was sent")
 }
 
 // broken is the failure of a call without an answer. If a write was sent, MAAS
@@ -37,19 +38,24 @@ func broken(k call, err error, sent bool) error {
 	case k.write() && sent && late:
 		return failing(d, fault.Ambiguous, CodeAmbiguous, remedyReread, "MAAS did not answer in time, and may have done it")
 	case k.write() && sent:
-		return failing(d, fault.Ambiguous, CodeAmbiguous, remedyReread, "the connection to MAAS broke after the request was sent")
+		return failing(d, fault.Ambiguous, CodeAmbiguous, remedyReread,
+			"the connection to MAAS broke after the request was sent")
 	}
 	if why := distrust(err); why != "" {
-		return failing(d, fault.Unavailable, CodeTLS, "give the site the CA that signed the certificate, or renew the certificate of MAAS",
+		return failing(d, fault.Unavailable, CodeTLS,
+			"give the site the CA that signed the certificate, or renew the certificate of MAAS",
 			"the certificate of MAAS cannot be trusted: %s", why)
 	}
 	if late {
-		return failing(d, fault.Unavailable, CodeUnreachable, "check that MAAS is running and not overloaded", "MAAS did not answer in time")
+		return failing(d, fault.Unavailable, CodeUnreachable, "check that MAAS is running and not overloaded",
+			"MAAS did not answer in time")
 	}
 	if strings.Contains(err.Error(), "malformed HTTP") || strings.Contains(err.Error(), "server gave HTTP response") {
-		return failing(d, fault.Invalid, CodeNotMAAS, "check the scheme and the port of the site's URL", "what answers there does not speak HTTP as MAAS does")
+		return failing(d, fault.Invalid, CodeNotMAAS, "check the scheme and the port of the site's URL",
+			"what answers there does not speak HTTP as MAAS does")
 	}
-	return failing(d, fault.Unavailable, CodeUnreachable, "check the site's URL, the network and that the MAAS region is running", "MAAS cannot be reached")
+	return failing(d, fault.Unavailable, CodeUnreachable,
+		"check the site's URL, the network and that the MAAS region is running", "MAAS cannot be reached")
 }
 
 func distrust(err error) string {
@@ -87,7 +93,8 @@ func cutShort(k call, a answer, err error) error {
 	if k.write() {
 		return failing(d, fault.Ambiguous, code, remedyReread, "%s", message)
 	}
-	return failing(d, fault.Unavailable, code, "repeat later; if it persists, check proxies in front of MAAS", "%s", message)
+	return failing(d, fault.Unavailable, code, "repeat later; if it persists, check proxies in front of MAAS", "%s",
+		message)
 }
 
 func tooLarge(k call, a answer, limit int64) error {

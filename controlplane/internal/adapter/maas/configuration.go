@@ -17,7 +17,8 @@ type StorageLayout struct {
 
 // SetStorageLayout replaces the layout of a Ready machine.
 func (c *Client) SetStorageLayout(ctx context.Context, id string, l StorageLayout) (Machine, error) {
-	f := newForm().text("storage_layout", l.Name).number("root_device", l.RootDevice).number("boot_size", l.BootSize).number("root_size", l.RootSize)
+	f := newForm().text("storage_layout", l.Name).number("root_device", l.RootDevice).number("boot_size",
+		l.BootSize).number("root_size", l.RootSize)
 	return c.operate(ctx, post(id, "set_storage_layout", f), id)
 }
 
@@ -84,7 +85,9 @@ type InterfaceAttributes struct {
 }
 
 // UpdateInterface changes an interface.
-func (c *Client) UpdateInterface(ctx context.Context, id string, iface int64, a InterfaceAttributes) (Interface, error) {
+func (c *Client) UpdateInterface(ctx context.Context, id string, iface int64, a InterfaceAttributes) (
+	Interface, error,
+) {
 	k := call{
 		method: http.MethodPut, path: nodePath(id) + "interfaces/" + number(iface) + "/",
 		form: newForm().text("name", a.Name).number("vlan", a.VLANID).number("mtu", a.MTU),
@@ -123,7 +126,10 @@ type NewSubnet struct {
 // CreateSubnet adds a network to MAAS. MAAS refuses one that overlaps with a
 // known network, so the call may be repeated after an ambiguous failure.
 func (c *Client) CreateSubnet(ctx context.Context, s NewSubnet) (Subnet, error) {
-	out, err := send[Subnet](ctx, c, call{path: "subnets/", form: newForm().text("cidr", s.CIDR).text("name", s.Name).number("vlan", s.VLANID)})
+	out, err := send[Subnet](ctx, c, call{
+		path: "subnets/",
+		form: newForm().text("cidr", s.CIDR).text("name", s.Name).number("vlan", s.VLANID),
+	})
 	if err != nil {
 		return out, fmt.Errorf("create MAAS subnet %s: %w", s.CIDR, err)
 	}

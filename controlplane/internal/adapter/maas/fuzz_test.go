@@ -16,19 +16,24 @@ import (
 
 func TestSnippets(t *testing.T) {
 	for in, want := range map[string]string{
-		"No Machine matches the given query.":                                     "No Machine matches the given query.",
-		"a\r\nb\x00c\x1b[31m":                                                     "a b c [31m",
-		"<html><title>502</title> Bad </html>":                                    "502 Bad",
-		"Invalid signature. Expected signature base string: &abc":                 "Invalid signature. Expected signature base string: [redacted]",
-		`{"token_secret": "abc", "x": 1}`:                                         `{"token_secret": [redacted]`,
-		"key zGz7pN8wWJ4fQ2kLmR9xT3vB1cD6hS5y end":                                "key [redacted] end",
-		"sent %26abcdefgh12 there":                                                "sent [redacted] there",
-		"Cannot disconnect interface because the machine is not New":              "Cannot disconnect interface because the machine is not New",
-		"Authorization: OAuth oauth_token=\"x\"":                                  "Authorization: [redacted]",
-		"'/dev/disk/by-id/x' It should be one of: '1', '2'":                       "'/dev/disk/by-id/x' It should be one of: '1', '2'",
-		"electroencephalographically speaking, the word has no digits in it":      "electroencephalographically speaking, the word has no digits in it",
-		strings.Repeat("ä", 400):                                                  strings.Repeat("ä", 148) + "…",
-		"hunter2 was the power password and hunter2 must not be repeated":         "[redacted] was the power password and [redacted] must not be repeated",
+		"No Machine matches the given query.":  "No Machine matches the given query.",
+		"a\r\nb\x00c\x1b[31m":                  "a b c [31m",
+		"<html><title>502</title> Bad </html>": "502 Bad",
+		"Invalid signature. Expected signature base string: &abc": "Invalid signature. Expected signature " +
+			"base string: [redacted]",
+		`{"token_secret": "abc", "x": 1}`:          `{"token_secret": [redacted]`,
+		"key zGz7pN8wWJ4fQ2kLmR9xT3vB1cD6hS5y end": "key [redacted] end",
+		"sent %26abcdefgh12 there":                 "sent [redacted] there",
+		"Cannot disconnect interface because the machine is not New": "Cannot disconnect interface because " +
+			"the machine is not New",
+		"Authorization: OAuth oauth_token=\"x\"": "Authorization: [redacted]",
+		"'/dev/disk/by-id/x' It should be one of: '1', '2'": "'/dev/disk/by-id/x' It should be one " +
+			"of: '1', '2'",
+		"electroencephalographically speaking, the word has no digits in it": "electroencephalographically speaking, " +
+			"the word has no digits in it",
+		strings.Repeat("ä", 400): strings.Repeat("ä", 148) + "…",
+		"hunter2 was the power password and hunter2 must not be repeated": "[redacted] was the power password and " +
+			"[redacted] must not be repeated",
 		strings.Repeat("x ", maas.MaxExamined) + "zGz7pN8wWJ4fQ2kLmR9xT3vB1cD6hS": strings.Repeat("x ", 148) + "x…",
 	} {
 		if got := maas.Sanitise([]byte(in), "hunter2"); got != want {
@@ -83,7 +88,10 @@ func FuzzErrorAnswer(f *testing.F) {
 }
 
 func FuzzURL(f *testing.F) {
-	for _, s := range []string{"http://maas:5240", "https://h/MAAS/api/2.0/", "http://u:p@h", "http://h/..", "http://[::1]:1/x%2f", "//h", "http://h?x"} {
+	for _, s := range []string{
+		"http://maas:5240", "https://h/MAAS/api/2.0/", "http://u:p@h", "http://h/..",
+		"http://[::1]:1/x%2f", "//h", "http://h?x",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -92,7 +100,8 @@ func FuzzURL(f *testing.F) {
 			checkFault(t, err, fault.Invalid, maas.CodeURLInvalid)
 			return
 		}
-		if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Hostname() == "" || !strings.HasSuffix(u.Path, "/api/2.0/") ||
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Hostname() == "" ||
+			!strings.HasSuffix(u.Path, "/api/2.0/") ||
 			(u.Scheme != "http" && u.Scheme != "https") {
 			t.Errorf("%q became %v", raw, u)
 		}
@@ -110,8 +119,10 @@ func TestPruningChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, same := range map[string]func([]byte) bool{
-			"machine": samePruned[maas.Machine], "machines": samePruned[[]maas.Machine], "interfaces": samePruned[[]maas.Interface],
-			"racks": samePruned[[]maas.RackController], "results": samePruned[[]maas.ResultSet], "fabrics": samePruned[[]maas.Fabric],
+			"machine": samePruned[maas.Machine], "machines": samePruned[[]maas.Machine],
+			"interfaces": samePruned[[]maas.Interface],
+			"racks":      samePruned[[]maas.RackController], "results": samePruned[[]maas.ResultSet],
+			"fabrics": samePruned[[]maas.Fabric],
 		} {
 			if !same(e.Body) || !same(indented.Bytes()) {
 				t.Errorf("%s read as %s", key, name)
@@ -134,13 +145,15 @@ func samePruned[T any](body []byte) bool {
 
 func FuzzPrune(f *testing.F) {
 	for _, s := range []string{
-		`{"system_id": "a\\\"b", "x": {"y": ["}", 1]}, "memory": 1e3 , "locked": true}`, `[{"system_id":"a"} , {}]`, `{"a":1,}`, `{"a" 1}`, `[1,2`, `"`, ` null `,
+		`{"system_id": "a\\\"b", "x": {"y": ["}", 1]}, "memory": 1e3 , "locked": true}`, `[{"system_id":"a"} , {}]`,
+		`{"a":1,}`, `{"a" 1}`, `[1,2`, `"`, ` null `,
 		`{"interface_set": [{"links": [{"id": 1, "z": [[]]}], "vlan": null}], "status_name": "Ready"}`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if !json.Valid(b) || bytes.ContainsRune(b, '\\') || bytes.ContainsAny(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") || !utf8.Valid(b) {
+		if !json.Valid(b) || bytes.ContainsRune(b, '\\') || bytes.ContainsAny(b, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") ||
+			!utf8.Valid(b) {
 			_ = maas.Prune[maas.Machine](b) // names are compared byte by byte, which the decoder does not
 			return
 		}

@@ -56,7 +56,10 @@ type guard struct {
 }
 
 func newGuard(allowed []netip.Prefix, loopback func(netip.AddrPort) bool) *guard {
-	return &guard{allowed: allowed, loopback: loopback, resolver: net.DefaultResolver, dialer: net.Dialer{Timeout: 10 * time.Second}}
+	return &guard{
+		allowed: allowed, loopback: loopback, resolver: net.DefaultResolver,
+		dialer: net.Dialer{Timeout: 10 * time.Second},
+	}
 }
 
 // permits always refuses link-local addresses, because metadata services are
@@ -109,8 +112,10 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 // refusal does not reveal which addresses the name has.
 func refusal(addrs []netip.Addr) error {
 	if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Unmap().IsLoopback() }) {
-		return fault.New(fault.Forbidden, CodeAddressRefused, "the MAAS URL leads to the machine of the control plane itself").
-			WithRemedy("correct the site's URL; if MAAS does run there, whoever runs the control plane names its host:port in the setting sites.loopback")
+		return fault.New(fault.Forbidden, CodeAddressRefused,
+			"the MAAS URL leads to the machine of the control plane itself").
+			WithRemedy("correct the site's URL; if MAAS does run there, whoever runs the control plane names its host:port in " +
+				"the setting sites.loopback")
 	}
 	return fault.New(fault.Forbidden, CodeAddressRefused, "the MAAS URL leads to an address outside the allowed networks").
 		WithRemedy("correct the site's URL, or allow its network")

@@ -99,7 +99,8 @@ func serve(t testing.TB, answer func(n int, r request, w http.ResponseWriter)) *
 			t.Errorf("parse form: %v", err)
 		}
 		got := request{
-			Method: r.Method, Path: strings.TrimPrefix(r.URL.Path, apiBase), Query: r.URL.Query(), Form: r.PostForm, Auth: r.Header.Get("Authorization"),
+			Method: r.Method, Path: strings.TrimPrefix(r.URL.Path, apiBase), Query: r.URL.Query(), Form: r.PostForm,
+			Auth: r.Header.Get("Authorization"),
 		}
 		g.mu.Lock()
 		g.requests = append(g.requests, got)
@@ -128,7 +129,8 @@ func replay(t testing.TB, keys ...string) (*region, *maas.Client) {
 		if err != nil {
 			t.Error(err)
 		}
-		if r.Method != e.Method || r.Path != want.Path || !maps.EqualFunc(r.Query, want.Query(), func(a, b []string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+		if r.Method != e.Method || r.Path != want.Path ||
+			!maps.EqualFunc(r.Query, want.Query(), func(a, b []string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 			t.Errorf("request %d is %s %s %v, recorded was %s %s", n, r.Method, r.Path, r.Query, e.Method, e.Path)
 		}
 		put(w, e)

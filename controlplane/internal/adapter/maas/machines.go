@@ -207,7 +207,8 @@ func (c *Client) Allocate(ctx context.Context, o AllocateOptions) (Machine, erro
 		return Machine{}, fault.New(fault.Invalid, CodeFieldErrors, "allocate needs the id of the machine").
 			WithFields(fault.Field{Path: "system_id", Message: "required"})
 	}
-	f := newForm().text("system_id", o.SystemID).text("agent_name", o.AgentName).text("comment", o.Comment).option("dry_run", o.DryRun)
+	f := newForm().text("system_id", o.SystemID).text("agent_name", o.AgentName).text("comment",
+		o.Comment).option("dry_run", o.DryRun)
 	k := call{method: http.MethodPost, path: "machines/", op: "allocate", form: f}
 	return c.operate(ctx, k, o.SystemID)
 }

@@ -26,7 +26,8 @@ func (c *Client) Cost() Cost {
 		return Cost{}
 	}
 	return Cost{
-		Requests: int(c.meter.requests.Load()), Records: int(c.meter.records.Load()), Waited: time.Duration(c.meter.nanos.Load()),
+		Requests: int(c.meter.requests.Load()), Records: int(c.meter.records.Load()),
+		Waited: time.Duration(c.meter.nanos.Load()),
 	}
 }
 

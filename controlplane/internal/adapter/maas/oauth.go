@@ -20,7 +20,8 @@ func parseKey(key redact.Secret) (apiKey, error) {
 		if len(parts) != 3 || part == "" || strings.ContainsFunc(part, func(r rune) bool {
 			return r <= ' ' || r > '~' || strings.ContainsRune(`",%&=\`, r)
 		}) {
-			return apiKey{}, fault.New(fault.Invalid, CodeTokenMalformed, "the MAAS API key is not of the form consumer:token:secret").
+			return apiKey{}, fault.New(fault.Invalid, CodeTokenMalformed,
+				"the MAAS API key is not of the form consumer:token:secret").
 				WithRemedy("copy the key from MAAS: user preferences, API keys")
 		}
 	}
@@ -30,7 +31,8 @@ func parseKey(key redact.Secret) (apiKey, error) {
 // header signs one try of a request. MAAS remembers nonces, so a signature
 // works only once.
 func (k apiKey) header(now time.Time) string {
-	return `OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="` + url.QueryEscape(k.consumer.Reveal()) +
+	return `OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="` +
+		url.QueryEscape(k.consumer.Reveal()) +
 		`", oauth_token="` + url.QueryEscape(k.token.Reveal()) +
 		`", oauth_signature="%26` + url.QueryEscape(k.secret.Reveal()) +
 		`", oauth_nonce="` + rand.Text() +

@@ -46,7 +46,8 @@ func (c *Client) operated(ctx context.Context, k call, id string) (Machine, erro
 	}
 	now, err := c.Machine(ctx, id)
 	if err != nil {
-		return m, fault.Wrap(err, fault.Ambiguous, CodeAmbiguous, "MAAS accepted it, but the machine could not be read afterwards").
+		return m, fault.Wrap(err, fault.Ambiguous, CodeAmbiguous,
+			"MAAS accepted it, but the machine could not be read afterwards").
 			WithRemedy("%s", remedyReread)
 	}
 	return now, nil
@@ -63,9 +64,11 @@ func (c *Client) explain(ctx context.Context, id, op string, err error) error {
 	case readErr != nil:
 		return err
 	case m.Locked:
-		return fault.Wrap(err, fault.Conflict, CodeMachineLocked, "%s is locked in MAAS", shown(m.Hostname)).WithRemedy("unlock it in MAAS if that is intended")
+		return fault.Wrap(err, fault.Conflict, CodeMachineLocked, "%s is locked in MAAS",
+			shown(m.Hostname)).WithRemedy("unlock it in MAAS if that is intended")
 	case op == "mark_broken":
-		return fault.Wrap(err, fault.Conflict, CodeNotOwner, "only the owner of a machine may mark it broken, and that is %q", shown(m.Owner)).
+		return fault.Wrap(err, fault.Conflict, CodeNotOwner, "only the owner of a machine may mark it broken, and that is %q",
+			shown(m.Owner)).
 			WithRemedy("allocate the machine first, or let its owner do it")
 	default:
 		return err
@@ -89,7 +92,8 @@ type CommissionOptions struct {
 func (o CommissionOptions) add(f *form) {
 	f.flag("enable_ssh", o.EnableSSH).flag("skip_bmc_config", o.SkipBMCConfig).
 		flag("skip_networking", o.SkipNetworking).flag("skip_storage", o.SkipStorage).
-		text("commissioning_scripts", strings.Join(o.Scripts, ",")).text("testing_scripts", strings.Join(o.TestingScripts, ","))
+		text("commissioning_scripts", strings.Join(o.Scripts, ",")).text("testing_scripts",
+		strings.Join(o.TestingScripts, ","))
 }
 
 // Commission inspects a New, Ready, Broken or Failed commissioning machine. It
@@ -125,7 +129,8 @@ func (c *Client) Deploy(ctx context.Context, id string, o DeployOptions) (Machin
 			return Machine{}, fmt.Errorf("deploy MAAS machine %s: %w", id, err)
 		}
 	}
-	f := newForm().text("distro_series", ref).flag("enable_hw_sync", o.EnableHWSync).option("ephemeral_deploy", o.Ephemeral).
+	f := newForm().text("distro_series", ref).flag("enable_hw_sync", o.EnableHWSync).option("ephemeral_deploy",
+		o.Ephemeral).
 		text("hwe_kernel", o.Kernel).text("agent_name", o.AgentName).text("comment", o.Comment)
 	if !o.UserData.IsZero() {
 		f.secret("user_data", redact.New(base64.StdEncoding.EncodeToString([]byte(o.UserData.Reveal()))))
@@ -143,7 +148,8 @@ func (c *Client) requireImage(ctx context.Context, ref string) error {
 		return err
 	}
 	if !HasImage(images, ref) {
-		return fault.New(fault.Invalid, CodeImageMissing, "MAAS has no image %s", ref).WithRemedy("upload the image to MAAS, or name another")
+		return fault.New(fault.Invalid, CodeImageMissing, "MAAS has no image %s",
+			ref).WithRemedy("upload the image to MAAS, or name another")
 	}
 	return nil
 }
@@ -151,10 +157,12 @@ func (c *Client) requireImage(ctx context.Context, ref string) error {
 func (c *Client) abortMismatch(ctx context.Context, id, ref string, m Machine) error {
 	_, err := c.Abort(context.WithoutCancel(ctx), id, "another image was chosen than asked for")
 	if err != nil {
-		return fault.Wrap(err, fault.Ambiguous, CodeImageMismatch, "MAAS installs %s instead of %s, and the abort failed", shown(m.Image()), ref).
+		return fault.Wrap(err, fault.Ambiguous, CodeImageMismatch, "MAAS installs %s instead of %s, and the abort failed",
+			shown(m.Image()), ref).
 			WithRemedy("abort the deployment in MAAS, then correct the name of the image")
 	}
-	return fault.New(fault.Conflict, CodeImageMismatch, "MAAS began to install %s instead of %s; it was aborted", shown(m.Image()), ref).
+	return fault.New(fault.Conflict, CodeImageMismatch, "MAAS began to install %s instead of %s; it was aborted",
+		shown(m.Image()), ref).
 		WithRemedy("use the exact name of an image that MAAS has")
 }
 
@@ -176,7 +184,8 @@ func (c *Client) MarkBroken(ctx context.Context, id, comment string) (Machine, e
 func (c *Client) MarkFixed(ctx context.Context, id, comment string) (Machine, error) {
 	m, err := c.operate(ctx, post(id, "mark_fixed", newForm().text("comment", comment)), id)
 	if err == nil && m.Hollow() {
-		return m, fault.New(fault.Conflict, CodeResurrected, "MAAS shows %s as Deployed again, but it was released when it broke", shown(m.Hostname)).
+		return m, fault.New(fault.Conflict, CodeResurrected,
+			"MAAS shows %s as Deployed again, but it was released when it broke", shown(m.Hostname)).
 			WithRemedy("release the machine")
 	}
 	return m, err

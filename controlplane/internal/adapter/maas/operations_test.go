@@ -52,7 +52,9 @@ func TestPowerParametersAreReadByIDAndNeverShown(t *testing.T) {
 	g := serve(t, func(_ int, r request, w http.ResponseWriter) {
 		var out []string
 		for _, id := range r.Query["id"] {
-			out = append(out, fmt.Sprintf(`%q: {"power_address": "10.0.0.1", "power_user": "u", "power_pass": %q, "k_g": "", "workaround_flags": ["x"], "cipher_suite_id": "3"}`, id, pass))
+			out = append(out,
+				fmt.Sprintf(
+					`%q: {"power_address": "10.0.0.1", "power_user": "u", "power_pass": %q, "k_g": "", "workaround_flags": ["x"], "cipher_suite_id": "3"}`, id, pass))
 		}
 		raw("{"+strings.Join(out, ",")+"}", json200, 200)(0, r, w)
 	})
@@ -66,7 +68,8 @@ func TestPowerParametersAreReadByIDAndNeverShown(t *testing.T) {
 		t.Fatalf("%d in %d requests, %v", len(power), len(g.asked()), err)
 	}
 	p := power["m7"]
-	if p.Address != "10.0.0.1" || p.User != "u" || p.Password.Reveal() != pass || p.Extra["cipher_suite_id"] != "3" || !p.KG.IsZero() {
+	if p.Address != "10.0.0.1" || p.User != "u" || p.Password.Reveal() != pass || p.Extra["cipher_suite_id"] != "3" ||
+		!p.KG.IsZero() {
 		t.Errorf("%+v", p)
 	}
 	if text := fmt.Sprintf("%v %+v %#v", p, p, p); strings.Contains(text, pass) {
@@ -81,7 +84,8 @@ func TestPowerParametersAreReadByIDAndNeverShown(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	echo := serve(t, raw(`{"power_parameters": ["The value `+pass+` is too short"]}`, json200, 400))
-	_, err = client(t, echo.URL).Update(t.Context(), "m1", maas.Attributes{Power: maas.Power{Type: "ipmi", Password: redact.New(pass)}})
+	_, err = client(t, echo.URL).Update(t.Context(), "m1",
+		maas.Attributes{Power: maas.Power{Type: "ipmi", Password: redact.New(pass)}})
 	checkFault(t, err, fault.Invalid, maas.CodeFieldErrors)
 	f, _ := fault.As(err)
 	if strings.Contains(fmt.Sprint(err, f.Fields, f.Message), pass) {

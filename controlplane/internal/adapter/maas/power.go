@@ -18,7 +18,8 @@ func (c *Client) PowerOn(ctx context.Context, id, comment string) (Machine, erro
 		return Machine{}, err
 	}
 	if before.Status == StatusAllocated || (before.Status == StatusDeployed && before.EphemeralDeploy) {
-		return before, fault.New(fault.Conflict, CodeWouldDeploy, "MAAS would start an installation if %s was powered on now", shown(before.Hostname)).
+		return before, fault.New(fault.Conflict, CodeWouldDeploy, "MAAS would start an installation if %s was powered on now",
+			shown(before.Hostname)).
 			WithRemedy("deploy the machine if that is intended")
 	}
 	return c.operate(ctx, post(id, "power_on", newForm().text("comment", comment)), id)

@@ -31,8 +31,16 @@ var (
 	commission = machineOp(func(c *maas.Client, ctx context.Context) (maas.Machine, error) {
 		return c.Commission(ctx, sysid, maas.CommissionOptions{})
 	})
-	abort    = machineOp(func(c *maas.Client, ctx context.Context) (maas.Machine, error) { return c.Abort(ctx, sysid, "") })
-	fixed    = machineOp(func(c *maas.Client, ctx context.Context) (maas.Machine, error) { return c.MarkFixed(ctx, sysid, "") })
+	abort = machineOp(func(c *maas.Client, ctx context.Context) (
+		maas.Machine, error,
+	) {
+		return c.Abort(ctx, sysid, "")
+	})
+	fixed = machineOp(func(c *maas.Client, ctx context.Context) (
+		maas.Machine, error,
+	) {
+		return c.MarkFixed(ctx, sysid, "")
+	})
 	powerOff = machineOp(func(c *maas.Client, ctx context.Context) (maas.Machine, error) {
 		return c.PowerOff(ctx, sysid, false, "")
 	})
@@ -95,14 +103,42 @@ func TestRecordedFailuresAreUnderstood(t *testing.T) {
 		{"three parts", []string{"04/17"}, deploy, fault.Ambiguous, maas.CodeAmbiguous},
 		{"lock twice", []string{"05/21"}, lock, fault.Conflict, maas.CodeStateConflict},
 		{"bad layout", []string{"03/8"}, layout, fault.Invalid, maas.CodeFieldErrors},
-		{"address taken", []string{"03/25"}, linking(maas.LinkOptions{Mode: maas.LinkStatic}, 5), fault.Conflict, maas.CodeAddressInUse},
-		{"address outside", []string{"03/23"}, linking(maas.LinkOptions{Mode: maas.LinkStatic}, 4), fault.Invalid, maas.CodeFieldErrors},
+		{
+			"address taken",
+			[]string{"03/25"},
+			linking(maas.LinkOptions{Mode: maas.LinkStatic}, 5), fault.Conflict,
+			maas.CodeAddressInUse,
+		},
+		{
+			"address outside",
+			[]string{"03/23"},
+			linking(maas.LinkOptions{Mode: maas.LinkStatic}, 4), fault.Invalid,
+			maas.CodeFieldErrors,
+		},
 		{"BMC power off", []string{"06/38"}, powerOff, fault.Ambiguous, maas.CodeBMCFailure},
 		{"BMC commission", []string{"06/39"}, commission, fault.Ambiguous, maas.CodeBMCFailure},
-		{"BMC query", []string{"06/37"}, func(ctx context.Context, c *maas.Client) error { _, err := c.QueryPower(ctx, sysid); return err }, fault.Unavailable, maas.CodeBMCFailure},
-		{"boot disk of no device", []string{"03/6"}, func(ctx context.Context, c *maas.Client) error { return c.SetBootDisk(ctx, sysid, 999999) }, fault.NotFound, maas.CodeNotFound},
-		{"setting unknown", []string{"01/26"}, func(ctx context.Context, c *maas.Client) error { _, err := c.Setting(ctx, "nope"); return err }, fault.Invalid, maas.CodeFieldErrors},
-		{"setting by another", []string{"01/41"}, func(ctx context.Context, c *maas.Client) error { return c.SetSetting(ctx, "upstream_dns", "1.1.1.1") }, fault.Forbidden, maas.CodeForbidden},
+		{"BMC query", []string{"06/37"}, func(ctx context.Context, c *maas.Client) error {
+			_,
+				err := c.QueryPower(ctx, sysid)
+			return err
+		}, fault.Unavailable, maas.CodeBMCFailure},
+		{
+			"boot disk of no device",
+			[]string{"03/6"},
+			func(ctx context.Context, c *maas.Client) error { return c.SetBootDisk(ctx, sysid, 999999) }, fault.NotFound,
+			maas.CodeNotFound,
+		},
+		{"setting unknown", []string{"01/26"}, func(ctx context.Context, c *maas.Client) error {
+			_,
+				err := c.Setting(ctx, "nope")
+			return err
+		}, fault.Invalid, maas.CodeFieldErrors},
+		{
+			"setting by another",
+			[]string{"01/41"},
+			func(ctx context.Context, c *maas.Client) error { return c.SetSetting(ctx, "upstream_dns", "1.1.1.1") },
+			fault.Forbidden, maas.CodeForbidden,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, cl := replay(t, c.keys...)
@@ -115,7 +151,10 @@ func TestFieldErrorsNameTheirFields(t *testing.T) {
 	_, c := replay(t, "02/0")
 	err := create(t.Context(), c)
 	f, _ := fault.As(err)
-	want := []fault.Field{{Path: "architecture", Message: "This field is required."}, {Path: "mac_addresses", Message: "This field is required."}}
+	want := []fault.Field{
+		{Path: "architecture", Message: "This field is required."},
+		{Path: "mac_addresses", Message: "This field is required."},
+	}
 	if !slices.Equal(f.Fields, want) {
 		t.Errorf("fields %v", f.Fields)
 	}
@@ -127,7 +166,8 @@ func TestRecordedMachinesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !m.Installed() || m.Image() != "custom/gpu-h100-v2" || m.Owner != "admin" || m.CPUCount != 192 || m.Hostname != "gpu-001" ||
+	if !m.Installed() || m.Image() != "custom/gpu-h100-v2" || m.Owner != "admin" || m.CPUCount != 192 ||
+		m.Hostname != "gpu-001" ||
 		!m.EnableHWSync || m.LastSync == nil || m.Zone.Name != "default" || m.HardwareInfo["cpu_model"] == "" {
 		t.Errorf("deployed machine read as %+v", m)
 	}
@@ -139,21 +179,27 @@ func TestRecordedMachinesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.Status != maas.StatusReady || m.PowerState != maas.PowerOff || m.Owner != "" || m.SyncHealthy(time.Now()) ||
-		len(m.Interfaces) != 2 || m.Interfaces[0].Links[0].Mode != maas.LinkAuto || m.Interfaces[0].Links[0].Subnet.CIDR != "10.20.0.0/16" ||
-		len(m.BlockDevices) != 3 || m.BlockDevices[1].Partitions[1].Filesystem.MountPoint != "/" || m.BootDisk.Serial != "S1" {
+		len(m.Interfaces) != 2 || m.Interfaces[0].Links[0].Mode != maas.LinkAuto ||
+		m.Interfaces[0].Links[0].Subnet.CIDR != "10.20.0.0/16" ||
+		len(m.BlockDevices) != 3 || m.BlockDevices[1].Partitions[1].Filesystem.MountPoint != "/" ||
+		m.BootDisk.Serial != "S1" {
 		t.Errorf("ready machine read as %+v", m)
 	}
 }
 
 func TestRecordedReads(t *testing.T) {
-	_, c := replay(t, "01/42", "01/24", "01/25", "01/29", "01/30", "03/4", "03/15", "03/16", "03/39", "05/9", "05/10", "06/53", "06/66", "02/13")
+	_, c := replay(t, "01/42", "01/24", "01/25", "01/29", "01/30", "03/4", "03/15", "03/16", "03/39", "05/9", "05/10",
+		"06/53", "06/66", "02/13")
 	ctx := t.Context()
 	racks, err := c.RackControllers(ctx)
 	if err != nil || len(racks) != 1 || racks[0].Healthy() || racks[0].Service("rackd").Status != "unknown" {
 		t.Errorf("racks %v %v", racks, err)
 	}
 	for _, s := range []struct{ name, want string }{
-		{"hardware_sync_interval", "15m"}, {"upstream_dns", ""}, {"node_timeout", "30"}, {"enable_third_party_drivers", "true"},
+		{"hardware_sync_interval", "15m"},
+		{"upstream_dns", ""},
+		{"node_timeout", "30"},
+		{"enable_third_party_drivers", "true"},
 	} {
 		if got, err := c.Setting(ctx, s.name); err != nil || got != s.want {
 			t.Errorf("%s = %q, %v", s.name, got, err)
@@ -174,13 +220,16 @@ func TestRecordedReads(t *testing.T) {
 	if token, err := c.MachineToken(ctx, sysid); err != nil || token.Secret.Reveal() != "REDACTED" {
 		t.Errorf("token %v %v", token, err)
 	}
-	if sets, err := c.Results(ctx, sysid); err != nil || len(sets) != 2 || sets[0].Results[0].StatusName != "Aborted" || sets[0].Results[0].Failed() {
+	if sets, err := c.Results(ctx, sysid); err != nil || len(sets) != 2 || sets[0].Results[0].StatusName != "Aborted" ||
+		sets[0].Results[0].Failed() {
 		t.Errorf("results %v %v", sets, err)
 	}
-	if some, err := c.Machines(ctx, maas.Filter{IDs: []string{sysid}}); err != nil || len(some) != 1 || some[0].SystemID != sysid {
+	if some, err := c.Machines(ctx, maas.Filter{IDs: []string{sysid}}); err != nil || len(some) != 1 ||
+		some[0].SystemID != sysid {
 		t.Errorf("by id %v %v", some, err)
 	}
-	if some, err := c.Machines(ctx, maas.Filter{NotStatus: []maas.Status{maas.StatusReady}}); err != nil || len(some) != 1 || some[0].Status != maas.StatusNew {
+	if some, err := c.Machines(ctx, maas.Filter{NotStatus: []maas.Status{maas.StatusReady}}); err != nil ||
+		len(some) != 1 || some[0].Status != maas.StatusNew {
 		t.Errorf("by status %v %v", some, err)
 	}
 	if state, err := c.QueryPower(ctx, sysid); err != nil || state != maas.PowerOff {
@@ -189,13 +238,18 @@ func TestRecordedReads(t *testing.T) {
 }
 
 func TestRecordedWrites(t *testing.T) {
-	g, c := replay(t, "02/7", "02/33", "04/4", "04/9", "03/5", "03/10", "03/28", "03/30", "01/31", "06/80", "05/20", "05/25")
+	g, c := replay(t, "02/7", "02/33", "04/4", "04/9", "03/5", "03/10", "03/28", "03/30", "01/31", "06/80", "05/20",
+		"05/25")
 	ctx := t.Context()
-	power := maas.Power{Type: "ipmi", Address: "10.99.0.1", User: "maas", Password: redact.New("pw"), Extra: map[string]string{"privilege_level": "ADMIN"}}
+	power := maas.Power{
+		Type: "ipmi", Address: "10.99.0.1", User: "maas", Password: redact.New("pw"),
+		Extra: map[string]string{"privilege_level": "ADMIN"},
+	}
 	steps := []op{
 		func(ctx context.Context, c *maas.Client) error {
 			_, err := c.Create(ctx, maas.CreateOptions{
-				Attributes: maas.Attributes{Hostname: "gpu-001", Architecture: "amd64/generic", Power: power}, MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02"},
+				Attributes: maas.Attributes{Hostname: "gpu-001", Architecture: "amd64/generic", Power: power},
+				MACs:       []string{"52:54:00:00:00:01", "52:54:00:00:00:02"},
 			})
 			return err
 		},
@@ -221,7 +275,8 @@ func TestRecordedWrites(t *testing.T) {
 		}
 	}
 	sent := g.asked()
-	if f := sent[0].Form; f.Get("commission") != "false" || f.Get("power_parameters_power_pass") != "pw" || len(f["mac_addresses"]) != 2 || f.Get("power_parameters_privilege_level") != "ADMIN" {
+	if f := sent[0].Form; f.Get("commission") != "false" || f.Get("power_parameters_power_pass") != "pw" ||
+		len(f["mac_addresses"]) != 2 || f.Get("power_parameters_privilege_level") != "ADMIN" {
 		t.Errorf("create sent %v", f)
 	}
 	if f := sent[5].Form; f.Get("storage_layout") != "flat" || f.Get("root_device") != "3" || f.Has("layout") {

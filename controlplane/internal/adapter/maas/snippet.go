@@ -18,7 +18,8 @@ const (
 var (
 	tags = regexp.MustCompile(`<[^<>]*>`)
 	// MAAS answers a refused signature with the one that it expected.
-	signatureText = regexp.MustCompile(`(?i)(expected signature base string|oauth_[a-z_]+|authorization|signature|token_secret|power_pass(?:word)?|password)("?\s*[:=]\s*).*`)
+	signatureText = regexp.MustCompile(
+		`(?i)(expected signature base string|oauth_[a-z_]+|authorization|signature|token_secret|power_pass(?:word)?|password)("?\s*[:=]\s*).*`)
 	// Keys of MAAS are 18 or 32 letters and digits without a separator.
 	keyLike = regexp.MustCompile(`[A-Za-z0-9]{18,}`)
 	escaped = regexp.MustCompile(`(?:%26|&)[A-Za-z0-9]{8,}`)

@@ -38,20 +38,28 @@ const (
 
 // Statuses lists all statuses. The index is MAAS's number of the status.
 var Statuses = []Status{
-	StatusNew, StatusCommissioning, StatusFailedCommissioning, StatusMissing, StatusReady, StatusReserved, StatusDeployed, StatusRetired, StatusBroken, StatusDeploying, StatusAllocated,
-	StatusFailedDeployment, StatusReleasing, StatusFailedReleasing, StatusDiskErasing, StatusFailedDiskErasing, StatusRescueMode, StatusEnteringRescueMode,
-	StatusFailedEnteringRescueMode, StatusExitingRescueMode, StatusFailedExitingRescueMode, StatusTesting, StatusFailedTesting,
+	StatusNew, StatusCommissioning, StatusFailedCommissioning, StatusMissing, StatusReady, StatusReserved, StatusDeployed,
+	StatusRetired, StatusBroken, StatusDeploying, StatusAllocated,
+	StatusFailedDeployment, StatusReleasing, StatusFailedReleasing, StatusDiskErasing, StatusFailedDiskErasing,
+	StatusRescueMode, StatusEnteringRescueMode,
+	StatusFailedEnteringRescueMode, StatusExitingRescueMode, StatusFailedExitingRescueMode, StatusTesting,
+	StatusFailedTesting,
 }
 
 // labels are the names in machine objects. They cannot be derived from the
 // words.
 var labels = map[Status]string{
-	StatusNew: "New", StatusCommissioning: "Commissioning", StatusFailedCommissioning: "Failed commissioning", StatusMissing: "Missing", StatusReady: "Ready",
-	StatusReserved: "Reserved", StatusDeployed: "Deployed", StatusRetired: "Retired", StatusBroken: "Broken", StatusDeploying: "Deploying", StatusAllocated: "Allocated",
-	StatusFailedDeployment: "Failed deployment", StatusReleasing: "Releasing", StatusFailedReleasing: "Releasing failed", StatusDiskErasing: "Disk erasing",
-	StatusFailedDiskErasing: "Failed disk erasing", StatusRescueMode: "Rescue mode", StatusEnteringRescueMode: "Entering rescue mode",
+	StatusNew: "New", StatusCommissioning: "Commissioning", StatusFailedCommissioning: "Failed commissioning",
+	StatusMissing: "Missing", StatusReady: "Ready",
+	StatusReserved: "Reserved", StatusDeployed: "Deployed", StatusRetired: "Retired", StatusBroken: "Broken",
+	StatusDeploying: "Deploying", StatusAllocated: "Allocated",
+	StatusFailedDeployment: "Failed deployment", StatusReleasing: "Releasing", StatusFailedReleasing: "Releasing failed",
+	StatusDiskErasing:       "Disk erasing",
+	StatusFailedDiskErasing: "Failed disk erasing", StatusRescueMode: "Rescue mode",
+	StatusEnteringRescueMode:       "Entering rescue mode",
 	StatusFailedEnteringRescueMode: "Failed to enter rescue mode", StatusExitingRescueMode: "Exiting rescue mode",
-	StatusFailedExitingRescueMode: "Failed to exit rescue mode", StatusTesting: "Testing", StatusFailedTesting: "Failed testing",
+	StatusFailedExitingRescueMode: "Failed to exit rescue mode", StatusTesting: "Testing",
+	StatusFailedTesting: "Failed testing",
 }
 
 var byLabel = func() map[string]Status {

@@ -124,7 +124,8 @@ func streamFailed(k call, a answer, err error) error {
 		return taker.error
 	case errors.Is(err, errTooLarge), errors.Is(err, errTooMany):
 		d := &AnswerError{Operation: k.String(), Status: a.status, Sent: true, cause: err}
-		return failing(d, fault.Invalid, CodeAnswerTooLarge, "check that the site's URL leads to MAAS", "the listing of MAAS is larger than can be: %v", err)
+		return failing(d, fault.Invalid, CodeAnswerTooLarge, "check that the site's URL leads to MAAS",
+			"the listing of MAAS is larger than can be: %v", err)
 	case errors.Is(err, errNoListing), errors.As(err, &syntax):
 		return invalidAnswer(k, a, err)
 	default:

@@ -73,11 +73,15 @@ func TestAStreamThatIsNotWhole(t *testing.T) {
 		"null":             {"null", json, 200, fault.Invalid, maas.CodeAnswerInvalid},
 		"a null machine":   {"[null]", json, 200, fault.Invalid, maas.CodeAnswerInvalid},
 		"no id":            {`[{"status_name": "Ready"}]`, json, 200, fault.Invalid, maas.CodeAnswerInvalid},
-		"no status":        {`[{"system_id": "abc234", "status_name": null}]`, json, 200, fault.Invalid, maas.CodeAnswerInvalid},
-		"wrong types":      {`[{"system_id": 7, "status_name": "Ready"}]`, json, 200, fault.Invalid, maas.CodeAnswerInvalid},
-		"failed":           {"oops", "text/plain", 500, fault.Unavailable, maas.CodeServerError},
-		"no gateway":       {"<html>bad gateway</html>", "text/html", 502, fault.Unavailable, maas.CodeUnreachable},
-		"huge machine":     {`[{"system_id": "abc234", "status_name": "Ready", "description": "` + strings.Repeat("x", 5<<20) + `"}]`, json, 200, fault.Invalid, maas.CodeAnswerTooLarge},
+		"no status": {
+			`[{"system_id": "abc234", "status_name": null}]`, json, 200, fault.Invalid,
+			maas.CodeAnswerInvalid,
+		},
+		"wrong types": {`[{"system_id": 7, "status_name": "Ready"}]`, json, 200, fault.Invalid, maas.CodeAnswerInvalid},
+		"failed":      {"oops", "text/plain", 500, fault.Unavailable, maas.CodeServerError},
+		"no gateway":  {"<html>bad gateway</html>", "text/html", 502, fault.Unavailable, maas.CodeUnreachable},
+		"huge machine": {`[{"system_id": "abc234", "status_name": "Ready", "description": "` +
+			strings.Repeat("x", 5<<20) + `"}]`, json, 200, fault.Invalid, maas.CodeAnswerTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := serve(t, raw(tt.body, tt.media, tt.status))
@@ -137,7 +141,8 @@ func TestAStreamIsRepeatedOnlyBeforeItsFirstMachine(t *testing.T) {
 		t.Errorf("cost %+v", cost)
 	}
 	enough := errors.New("enough")
-	if err := c.EachMachine(t.Context(), maas.Filter{}, func(maas.Machine) error { return enough }); !errors.Is(err, enough) {
+	if err := c.EachMachine(t.Context(), maas.Filter{}, func(maas.Machine) error { return enough }); !errors.Is(err,
+		enough) {
 		t.Errorf("got %v", err)
 	}
 	if n := len(g.asked()); n != 3 {

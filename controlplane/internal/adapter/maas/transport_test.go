@@ -28,7 +28,8 @@ import (
 )
 
 func brief(c *maas.Config) {
-	c.ReadTimeout, c.WriteTimeout, c.ListTimeout, c.Retries = 150*time.Millisecond, 150*time.Millisecond, 150*time.Millisecond, -1
+	c.ReadTimeout, c.WriteTimeout, c.ListTimeout, c.Retries = 150*time.Millisecond, 150*time.Millisecond,
+		150*time.Millisecond, -1
 }
 
 func raw(body, contentType string, status int) func(int, request, http.ResponseWriter) {
@@ -50,28 +51,45 @@ func TestBadAnswers(t *testing.T) {
 		write  fault.Kind
 		code   string
 	}{
-		"web page":         {raw(page, "text/html", 200), fault.Invalid, fault.Ambiguous, maas.CodeNotMAAS},
-		"web page 404":     {raw(page, "text/html", 404), fault.Invalid, fault.Invalid, maas.CodeNotMAAS},
-		"redirect":         {raw("", "text/html", 301), fault.Invalid, fault.Invalid, maas.CodeNotMAAS},
-		"unknown endpoint": {raw("Unknown API endpoint: /MAAS/api/2.0/machines.", "text/plain", 404), fault.Invalid, fault.Invalid, maas.CodeNotMAAS},
-		"truncated JSON":   {raw(`{"system_id": "p3ed`, json200, 200), fault.Unavailable, fault.Ambiguous, maas.CodeAnswerTruncated},
-		"empty":            {raw(``, json200, 200), fault.Unavailable, fault.Ambiguous, maas.CodeAnswerTruncated},
-		"not JSON":         {raw(`OK then`, "text/plain", 200), fault.Invalid, fault.Ambiguous, maas.CodeAnswerInvalid},
-		"other JSON":       {raw(`{"hello": "world"}`, json200, 200), fault.Invalid, fault.Ambiguous, maas.CodeAnswerInvalid},
-		"other type":       {raw(`{"system_id": 7, "status_name": "Ready"}`, json200, 200), fault.Invalid, fault.Ambiguous, maas.CodeAnswerInvalid},
+		"web page":     {raw(page, "text/html", 200), fault.Invalid, fault.Ambiguous, maas.CodeNotMAAS},
+		"web page 404": {raw(page, "text/html", 404), fault.Invalid, fault.Invalid, maas.CodeNotMAAS},
+		"redirect":     {raw("", "text/html", 301), fault.Invalid, fault.Invalid, maas.CodeNotMAAS},
+		"unknown endpoint": {
+			raw("Unknown API endpoint: /MAAS/api/2.0/machines.", "text/plain", 404), fault.Invalid,
+			fault.Invalid, maas.CodeNotMAAS,
+		},
+		"truncated JSON": {
+			raw(`{"system_id": "p3ed`, json200, 200), fault.Unavailable, fault.Ambiguous,
+			maas.CodeAnswerTruncated,
+		},
+		"empty":      {raw(``, json200, 200), fault.Unavailable, fault.Ambiguous, maas.CodeAnswerTruncated},
+		"not JSON":   {raw(`OK then`, "text/plain", 200), fault.Invalid, fault.Ambiguous, maas.CodeAnswerInvalid},
+		"other JSON": {raw(`{"hello": "world"}`, json200, 200), fault.Invalid, fault.Ambiguous, maas.CodeAnswerInvalid},
+		"other type": {
+			raw(`{"system_id": 7, "status_name": "Ready"}`, json200, 200), fault.Invalid, fault.Ambiguous,
+			maas.CodeAnswerInvalid,
+		},
 		"large error page": {raw(huge, "text/plain", 500), fault.Unavailable, fault.Ambiguous, ""},
-		"large answer":     {raw(`["`+strings.Repeat("x", 2<<20)+`"]`, json200, 200), fault.Invalid, fault.Ambiguous, maas.CodeAnswerTooLarge},
-		"stale timestamp":  {raw("Authorization Error: 'Expired timestamp: given 1 and now 2 has a greater difference than threshold 300'", "text/html", 401), fault.Unavailable, fault.Unavailable, maas.CodeClockSkew},
-		"leaked signature": {raw("Authorization Error: 'Invalid signature. Expected signature base string: &"+secret+"'", "text/html", 401), fault.Forbidden, fault.Forbidden, maas.CodeTokenInvalid},
-		"rate limited":     {raw("slow down", "text/plain", 429), fault.Unavailable, fault.Unavailable, maas.CodeBusy},
-		"proxy without":    {raw("<html>Bad gateway</html>", "text/html", 502), fault.Unavailable, fault.Ambiguous, ""},
+		"large answer": {
+			raw(`["`+strings.Repeat("x", 2<<20)+`"]`, json200, 200), fault.Invalid, fault.Ambiguous,
+			maas.CodeAnswerTooLarge,
+		},
+		"stale timestamp": {raw("Authorization Error: 'Expired timestamp: given 1 and now 2 has a greater difference than "+
+			"threshold 300'", "text/html", 401), fault.Unavailable, fault.Unavailable, maas.CodeClockSkew},
+		"leaked signature": {raw("Authorization Error: 'Invalid signature. Expected signature base string: &"+secret+"'",
+			"text/html", 401), fault.Forbidden, fault.Forbidden, maas.CodeTokenInvalid},
+		"rate limited":  {raw("slow down", "text/plain", 429), fault.Unavailable, fault.Unavailable, maas.CodeBusy},
+		"proxy without": {raw("<html>Bad gateway</html>", "text/html", 502), fault.Unavailable, fault.Ambiguous, ""},
 		"connection cut": {func(_ int, _ request, w http.ResponseWriter) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, `{"system_id": `)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}, fault.Unavailable, fault.Ambiguous, maas.CodeAnswerTruncated},
-		"no answer at all": {func(int, request, http.ResponseWriter) { panic(http.ErrAbortHandler) }, fault.Unavailable, fault.Ambiguous, ""},
+		"no answer at all": {
+			func(int, request, http.ResponseWriter) { panic(http.ErrAbortHandler) }, fault.Unavailable,
+			fault.Ambiguous, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := serve(t, c.answer)
@@ -156,7 +174,8 @@ func TestReadsAreRepeatedAndSignedAnew(t *testing.T) {
 	signatures := map[string]bool{}
 	for _, r := range g.asked() {
 		signatures[r.Auth] = true
-		if !strings.HasPrefix(r.Auth, `OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT"`) || !strings.Contains(r.Auth, `oauth_signature="%26`+secret+`"`) {
+		if !strings.HasPrefix(r.Auth, `OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT"`) ||
+			!strings.Contains(r.Auth, `oauth_signature="%26`+secret+`"`) {
 			t.Errorf("header %s", r.Auth)
 		}
 	}
@@ -210,13 +229,15 @@ func certify(t *testing.T, notAfter time.Time) (tls.Certificate, []byte) {
 	leafKey, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "maas"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: notAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: notAfter,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &leafKey.PublicKey, caKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: leafKey}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: leafKey},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER})
 }
 
 func TestCertificates(t *testing.T) {
@@ -227,11 +248,13 @@ func TestCertificates(t *testing.T) {
 		ca   []byte
 		says string
 	}{
-		"right CA": {good, ca, ""}, "wrong CA": {good, expiredCA, "unknown authority"}, "no CA": {good, nil, "unknown authority"},
+		"right CA": {good, ca, ""}, "wrong CA": {good, expiredCA, "unknown authority"},
+		"no CA":   {good, nil, "unknown authority"},
 		"expired": {expired, expiredCA, "expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { put(w, recorded()["06/14"]) }))
+			s := httptest.NewUnstartedServer(http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) { put(w, recorded()["06/14"]) }))
 			s.TLS = &tls.Config{Certificates: []tls.Certificate{c.cert}}
 			s.Config.ErrorLog = log.New(io.Discard, "", 0)
 			s.StartTLS()

@@ -116,15 +116,17 @@ func TestTrapImagePrefixMatch(t *testing.T) {
 	checkFault(t, err, fault.Ambiguous, maas.CodeImageMismatch)
 
 	_, c := replay(t, "04/35")
-	if m, err := c.Deploy(t.Context(), sysid, maas.DeployOptions{Image: "noble"}); err != nil || m.Image() != "ubuntu/noble" {
+	if m, err := c.Deploy(t.Context(), sysid, maas.DeployOptions{Image: "noble"}); err != nil ||
+		m.Image() != "ubuntu/noble" {
 		t.Errorf("%s %v", m.Image(), err)
 	}
 }
 
 func TestTrapCustomImagePrefix(t *testing.T) {
 	for name, want := range map[string]string{
-		"gpuaas-h200": "custom/gpuaas-h200", "custom/gpuaas-h200": "custom/gpuaas-h200", "ubuntu/noble": "ubuntu/noble", "noble": "noble",
-		"": "", "custom/a/b": "", "/x": "", "x/": "", "a b": "", "custom/\x00": "",
+		"gpuaas-h200": "custom/gpuaas-h200", "custom/gpuaas-h200": "custom/gpuaas-h200", "ubuntu/noble": "ubuntu/noble",
+		"noble": "noble",
+		"":      "", "custom/a/b": "", "/x": "", "x/": "", "a b": "", "custom/\x00": "",
 	} {
 		got, err := maas.ImageRef(name)
 		if got != want || (want == "") != (err != nil) {
@@ -137,14 +139,18 @@ func TestTrapCustomImagePrefix(t *testing.T) {
 	})
 	checkFault(t, err, fault.Conflict, maas.CodeStateConflict)
 	f := g.asked()[1].Form
-	if f.Get("distro_series") != "custom/gpuaas-h200" || f.Get("user_data") != "I2Nsb3VkLWNvbmZpZwp7fQo=" || f.Get("enable_hw_sync") != "true" {
+	if f.Get("distro_series") != "custom/gpuaas-h200" || f.Get("user_data") != "I2Nsb3VkLWNvbmZpZwp7fQo=" ||
+		f.Get("enable_hw_sync") != "true" {
 		t.Errorf("sent %v", f)
 	}
 }
 
 // Most operations answer a wrong status with 409, commission with 400.
 func TestTrapNonUniformStateErrors(t *testing.T) {
-	for key, call := range map[string]op{"02/37": commission, "04/6": commission, "05/26": commission, "02/15": deploy, "04/25": deploy, "02/17": abort} {
+	for key, call := range map[string]op{
+		"02/37": commission, "04/6": commission, "05/26": commission, "02/15": deploy,
+		"04/25": deploy, "02/17": abort,
+	} {
 		_, c := replay(t, key)
 		checkFault(t, call(t.Context(), c), fault.Conflict, maas.CodeStateConflict)
 	}
@@ -154,12 +160,14 @@ func TestTrapNonUniformStateErrors(t *testing.T) {
 func TestTrapBooleansAsWords(t *testing.T) {
 	g := serve(t, func(_ int, _ request, w http.ResponseWriter) { put(w, recorded()["02/36"]) })
 	c := client(t, g.URL)
-	if _, err := c.Commission(t.Context(), sysid, maas.CommissionOptions{EnableSSH: true, SkipBMCConfig: true, TestingScripts: []string{"none"}}); err != nil {
+	if _, err := c.Commission(t.Context(), sysid,
+		maas.CommissionOptions{EnableSSH: true, SkipBMCConfig: true, TestingScripts: []string{"none"}}); err != nil {
 		t.Fatal(err)
 	}
 	f := g.asked()[0].Form
 	for name, want := range map[string]string{
-		"enable_ssh": "true", "skip_bmc_config": "true", "skip_networking": "false", "skip_storage": "false", "testing_scripts": "none",
+		"enable_ssh": "true", "skip_bmc_config": "true", "skip_networking": "false", "skip_storage": "false",
+		"testing_scripts": "none",
 	} {
 		if f.Get(name) != want {
 			t.Errorf("%s = %q", name, f.Get(name))
@@ -185,10 +193,27 @@ func TestReleaseOutcomes(t *testing.T) {
 		want    maas.ReleaseOutcome
 		form    string
 	}{
-		"powers off":    {[]string{"06/12", "06/13", "06/14"}, maas.ReleaseOptions{Comment: "bye"}, maas.ReleaseDone, "comment=bye"},
-		"erases quick":  {[]string{"06/20", "06/22", "06/23"}, maas.ReleaseOptions{Erase: maas.EraseQuick}, maas.ReleaseErasing, "erase=true&quick_erase=true"},
-		"erases secure": {[]string{"06/27", "06/28", "06/29"}, maas.ReleaseOptions{Erase: maas.EraseSecure, Force: true}, maas.ReleaseErasing, "erase=true&force=true&secure_erase=true"},
-		"erases full":   {[]string{"06/31", "06/32", "06/34"}, maas.ReleaseOptions{Erase: maas.EraseFull}, maas.ReleaseErasing, "erase=true"},
+		"powers off": {
+			[]string{"06/12", "06/13", "06/14"},
+			maas.ReleaseOptions{Comment: "bye"},
+			maas.ReleaseDone,
+			"comment=bye",
+		},
+		"erases quick": {
+			[]string{"06/20", "06/22", "06/23"},
+			maas.ReleaseOptions{Erase: maas.EraseQuick},
+			maas.ReleaseErasing, "erase=true&quick_erase=true",
+		},
+		"erases secure": {
+			[]string{"06/27", "06/28", "06/29"},
+			maas.ReleaseOptions{Erase: maas.EraseSecure, Force: true},
+			maas.ReleaseErasing, "erase=true&force=true&secure_erase=true",
+		},
+		"erases full": {
+			[]string{"06/31", "06/32", "06/34"},
+			maas.ReleaseOptions{Erase: maas.EraseFull},
+			maas.ReleaseErasing, "erase=true",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, cl := replay(t, c.keys...)
@@ -218,7 +243,8 @@ func TestTrapReleaseEndsInNew(t *testing.T) {
 func TestTrapNextURILosesItsCursor(t *testing.T) {
 	page := func(w http.ResponseWriter, events string) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_, _ = io.WriteString(w, `{"count": 0, "events": [`+events+`], "next_uri": "/MAAS/api/2.0/events/?op=query", "prev_uri": null}`)
+		_, _ = io.WriteString(w, `{"count": 0, "events": [`+events+
+			`], "next_uri": "/MAAS/api/2.0/events/?op=query", "prev_uri": null}`)
 	}
 	event := func(id string) string {
 		return `{"id": ` + id + `, "node": "abc", "level": "INFO", "created": "Sun, 15 Nov. 2026 00:44:27", "type": "Ready"}`

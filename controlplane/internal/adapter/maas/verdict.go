@@ -54,7 +54,8 @@ func UntilDeployed(m Machine) Verdict {
 		return Failing("the installation failed")
 	case StatusAllocated:
 		return Failing("the deployment was aborted")
-	case StatusBroken, StatusReady, StatusNew, StatusReleasing, StatusFailedReleasing, StatusDiskErasing, StatusFailedDiskErasing, StatusRetired, StatusMissing:
+	case StatusBroken, StatusReady, StatusNew, StatusReleasing, StatusFailedReleasing, StatusDiskErasing,
+		StatusFailedDiskErasing, StatusRetired, StatusMissing:
 		return Failing("the machine was taken away")
 	default:
 		return Waiting()

@@ -111,7 +111,9 @@ func (w *Watcher) Close() {
 // says so, with the event of MAAS that explains it, if the machine is gone, and
 // if the API key is refused. While MAAS does not answer, it goes on waiting. It
 // calls heartbeat, which may be nil, at least every HeartbeatEvery.
-func (w *Watcher) Wait(ctx context.Context, systemID string, want func(Machine) Verdict, heartbeat func()) (Machine, error) {
+func (w *Watcher) Wait(ctx context.Context, systemID string, want func(Machine) Verdict, heartbeat func()) (
+	Machine, error,
+) {
 	me := w.join(systemID)
 	defer w.leave(systemID, me)
 	var last Machine
@@ -152,7 +154,8 @@ func (w *Watcher) ended(id string, last Machine, cause error) error {
 	if last.SystemID == "" {
 		state = "not seen yet"
 	}
-	return fault.Wrap(cause, fault.Unavailable, CodeWaitEnded, "the wait for MAAS machine %s ended while it was %s", id, state).
+	return fault.Wrap(cause, fault.Unavailable, CodeWaitEnded, "the wait for MAAS machine %s ended while it was %s", id,
+		state).
 		WithRemedy("look at the machine and its events in MAAS")
 }
 
@@ -184,7 +187,8 @@ func (w *Watcher) explain(ctx context.Context, m Machine, v Verdict) error {
 			why = quoted(shown(e.Type + " - " + e.Description))
 		}
 	}
-	return fault.Wrap(detail, fault.Conflict, CodeMachineFailed, "%s is %s in MAAS; %s%s", shown(m.Hostname), m.Status.Label(), v.Reason(), why).
+	return fault.Wrap(detail, fault.Conflict, CodeMachineFailed, "%s is %s in MAAS; %s%s", shown(m.Hostname),
+		m.Status.Label(), v.Reason(), why).
 		WithRemedy("look at the machine's events and script results in MAAS")
 }
 

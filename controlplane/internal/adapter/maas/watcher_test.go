@@ -79,7 +79,8 @@ func (f *fleet) Events(_ context.Context, q maas.EventQuery) ([]maas.Event, erro
 	defer f.mu.Unlock()
 	var out []maas.Event
 	for _, e := range f.events {
-		if e.ID > q.After && (len(q.IDs) == 0 || q.IDs[0] == e.SystemID) && (q.Level != maas.LevelWarning || e.Level == maas.LevelError) {
+		if e.ID > q.After && (len(q.IDs) == 0 || q.IDs[0] == e.SystemID) &&
+			(q.Level != maas.LevelWarning || e.Level == maas.LevelError) {
 			out = append(out, e)
 		}
 	}
@@ -152,14 +153,24 @@ func TestAFailureIsExplainedAtOnce(t *testing.T) {
 	bubble(t, f, func(t *testing.T, w *maas.Watcher) {
 		began := time.Now()
 		time.AfterFunc(30*time.Second, func() {
-			f.set("a", maas.StatusDeploying, &maas.Event{Level: maas.LevelError, Type: "Node installation failure", Description: "'curtin' curtin command install"})
-			f.set("a", maas.StatusFailedDeployment, &maas.Event{Level: maas.LevelError, Type: "Marking node failed", Description: "Installation failed\x07"})
-			f.set("a", maas.StatusFailedDeployment, &maas.Event{Level: maas.LevelError, Type: "Script result", Description: "noise"})
+			f.set("a", maas.StatusDeploying, &maas.Event{
+				Level: maas.LevelError, Type: "Node installation failure",
+				Description: "'curtin' curtin command install",
+			})
+			f.set("a", maas.StatusFailedDeployment, &maas.Event{
+				Level: maas.LevelError, Type: "Marking node failed",
+				Description: "Installation failed\x07",
+			})
+			f.set("a", maas.StatusFailedDeployment, &maas.Event{
+				Level: maas.LevelError, Type: "Script result",
+				Description: "noise",
+			})
 		})
 		_, err := w.Wait(t.Context(), "a", maas.UntilDeployed, nil)
 		checkFault(t, err, fault.Conflict, maas.CodeMachineFailed)
 		var detail *maas.MachineError
-		if !errors.As(err, &detail) || detail.Event == nil || detail.Event.Type != "Marking node failed" || detail.Status != maas.StatusFailedDeployment {
+		if !errors.As(err, &detail) || detail.Event == nil || detail.Event.Type != "Marking node failed" ||
+			detail.Status != maas.StatusFailedDeployment {
 			t.Errorf("detail %+v", detail)
 		}
 		if !strings.Contains(err.Error(), "Installation failed") || time.Since(began) > 35*time.Second {
@@ -295,9 +306,22 @@ func TestVerdicts(t *testing.T) {
 		until func(maas.Machine) maas.Verdict
 		want  expect
 	}{
-		"commissioned": {maas.UntilCommissioned, expect{maas.StatusReady: "reached", maas.StatusCommissioning: "", maas.StatusTesting: "", maas.StatusFailedTesting: "failed", maas.StatusNew: "failed"}},
-		"deployed":     {maas.UntilDeployed, expect{maas.StatusDeployed: "reached", maas.StatusDeploying: "", maas.StatusAllocated: "failed", maas.StatusFailedDeployment: "failed", maas.Unknown("Dreaming"): ""}},
-		"released":     {maas.UntilReleased, expect{maas.StatusReady: "reached", maas.StatusNew: "reached", maas.StatusReleasing: "", maas.StatusDiskErasing: "", maas.StatusFailedDiskErasing: "failed", maas.StatusFailedDeployment: ""}},
+		"commissioned": {
+			maas.UntilCommissioned,
+			expect{
+				maas.StatusReady: "reached", maas.StatusCommissioning: "", maas.StatusTesting: "",
+				maas.StatusFailedTesting: "failed", maas.StatusNew: "failed",
+			},
+		},
+		"deployed": {maas.UntilDeployed, expect{
+			maas.StatusDeployed: "reached", maas.StatusDeploying: "",
+			maas.StatusAllocated: "failed", maas.StatusFailedDeployment: "failed", maas.Unknown("Dreaming"): "",
+		}},
+		"released": {maas.UntilReleased, expect{
+			maas.StatusReady: "reached", maas.StatusNew: "reached",
+			maas.StatusReleasing: "", maas.StatusDiskErasing: "", maas.StatusFailedDiskErasing: "failed",
+			maas.StatusFailedDeployment: "",
+		}},
 	} {
 		for status, want := range c.want {
 			v := c.until(maas.Machine{Status: status, OSystem: "ubuntu"})

@@ -89,7 +89,8 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // server has several keys and could otherwise show another one.
 func (c *Client) config() (*ssh.ClientConfig, error) {
 	if c.cfg.HostKey == "" && !c.cfg.FirstUse {
-		return nil, fault.New(fault.Internal, "ssh_host_key_unknown", "the key of the machine at %s is not known, so it is not called", c.cfg.Address)
+		return nil, fault.New(fault.Internal, "ssh_host_key_unknown",
+			"the key of the machine at %s is not known, so it is not called", c.cfg.Address)
 	}
 	auth, err := c.auth()
 	if err != nil {
@@ -122,7 +123,8 @@ func (c *Client) auth() (ssh.AuthMethod, error) {
 	}
 	signer, err := ssh.ParsePrivateKey([]byte(c.cfg.Key.Reveal()))
 	if err != nil { // the error does not quote the key
-		return nil, fault.New(fault.Internal, "ssh_key_unreadable", "the key for %s at %s cannot be read", c.cfg.User, c.cfg.Address)
+		return nil, fault.New(fault.Internal, "ssh_key_unreadable", "the key for %s at %s cannot be read", c.cfg.User,
+			c.cfg.Address)
 	}
 	return ssh.PublicKeys(signer), nil
 }
@@ -222,7 +224,8 @@ func (c *Client) oneLine(text string, secrets ...redact.Secret) string {
 			}
 		}
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }), " ")
+	text = strings.Join(strings.FieldsFunc(text,
+		func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }), " ")
 	const most = 300
 	if runes := []rune(strings.TrimSpace(text)); len(runes) > most {
 		text = "…" + string(runes[len(runes)-most:])

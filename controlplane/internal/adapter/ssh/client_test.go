@@ -29,7 +29,10 @@ func machine(tb testing.TB) *sshtest.Server {
 		case "echo":
 			return sshtest.Reply{Stdout: string(stdin)}
 		case "fail":
-			return sshtest.Reply{Stdout: "partly", Stderr: "sudo: a\x1b[31m password\nis required " + content + " " + password, Status: 7}
+			return sshtest.Reply{
+				Stdout: "partly", Stderr: "sudo: a\x1b[31m password\nis required " + content + " " + password,
+				Status: 7,
+			}
 		case "flood":
 			return sshtest.Reply{Stdout: strings.Repeat("x", 1<<20)}
 		case "hang":
@@ -42,7 +45,10 @@ func machine(tb testing.TB) *sshtest.Server {
 }
 
 func config(s *sshtest.Server) ssh.Config {
-	return ssh.Config{Dialer: s, Address: "10.1.2.3:22", User: user, Password: redact.New(password), FirstUse: true, Patience: 10 * time.Second}
+	return ssh.Config{
+		Dialer: s, Address: "10.1.2.3:22", User: user, Password: redact.New(password), FirstUse: true,
+		Patience: 10 * time.Second,
+	}
 }
 
 func dial(tb testing.TB, cfg ssh.Config) *ssh.Client {
@@ -143,7 +149,8 @@ func TestACommandThatFails(t *testing.T) {
 	_, err := c.Run(t.Context(), "fail", redact.New(content))
 	wantCode(t, err, fault.Conflict, ssh.CodeCommandFailed)
 	var detail *ssh.CommandError
-	if !errors.As(err, &detail) || detail.Status != 7 || detail.Command != "fail" || detail.Stderr != "sudo: a [31m password is required … …" {
+	if !errors.As(err, &detail) || detail.Status != 7 || detail.Command != "fail" ||
+		detail.Stderr != "sudo: a [31m password is required … …" {
 		t.Errorf("detail is %+v", detail)
 	}
 	_, err = c.Run(t.Context(), "unheard of", redact.Secret{})
@@ -225,7 +232,10 @@ func keyed(tb testing.TB) (*sshtest.Server, ssh.Config) {
 	s.SetPassword("")
 	s.SetHostKey(tb, keys[0].Private.Reveal())
 	s.Authorize(keys[1].Public)
-	return s, ssh.Config{Dialer: s, Address: "10.1.2.3:22", User: user, Key: keys[1].Private, HostKey: keys[0].Public, Patience: 10 * time.Second}
+	return s, ssh.Config{
+		Dialer: s, Address: "10.1.2.3:22", User: user, Key: keys[1].Private, HostKey: keys[0].Public,
+		Patience: 10 * time.Second,
+	}
 }
 
 // A machine answers at the address of another one, to be shown the way in to it.
@@ -253,7 +263,8 @@ func TestAttackTheKeyOfOneMachineIsTriedOnAnother(t *testing.T) {
 	_, err := ssh.Dial(t.Context(), cfg)
 	wantCode(t, err, fault.Unauthenticated, ssh.CodeRefused)
 	cfg.Key = redact.New("canary that is no key")
-	if _, err := ssh.Dial(t.Context(), cfg); fault.CodeOf(err) != "ssh_key_unreadable" || strings.Contains(err.Error(), "canary") {
+	if _, err := ssh.Dial(t.Context(), cfg); fault.CodeOf(err) != "ssh_key_unreadable" ||
+		strings.Contains(err.Error(), "canary") {
 		t.Errorf("no key at all: %v", err)
 	}
 }

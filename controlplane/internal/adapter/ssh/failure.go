@@ -42,17 +42,20 @@ func unreachable(address string, err error) error {
 func judge(address, user string, err error) error {
 	var network net.Error
 	switch {
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, os.ErrDeadlineExceeded):
 		return unreachable(address, err)
 	case strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "authentication failures"):
 		return fault.Wrap(err, fault.Unauthenticated, CodeRefused, "the SSH server at %s does not let %s in", address, user).
-			WithRemedy("the first boot makes that account, and it is locked once the agent has enrolled: look at the records of the first boot on the machine")
+			WithRemedy("the first boot makes that account, and it is locked once the agent has enrolled: look at the records " +
+				"of the first boot on the machine")
 	}
 	return unreachable(address, err)
 }
 
 func hostKeyChanged(address, pinned, seen string) error {
-	return fault.New(fault.Conflict, CodeHostKeyChanged, "the SSH server at %s has the key %s, not %s as it should: another machine may be answering; nothing was sent to it",
+	return fault.New(fault.Conflict, CodeHostKeyChanged,
+		"the SSH server at %s has the key %s, not %s as it should: another machine may be answering; nothing was sent to it",
 		address, fingerprintOf(seen), fingerprintOf(pinned)).
 		WithRemedy("find out whether the machine was reinstalled, or whether its address belongs to another one now")
 }
@@ -73,6 +76,7 @@ func failing(address string, c Command, stderr string, err error) error {
 		return unreachable(address, fmt.Errorf("run %q: %w", string(c), err))
 	}
 	detail := &CommandError{Command: c, Status: exit.ExitStatus(), Stderr: stderr}
-	return fault.Wrap(detail, fault.Conflict, CodeCommandFailed, "a command on %s ended with status %d: %s", address, detail.Status, stderr).
+	return fault.Wrap(detail, fault.Conflict, CodeCommandFailed, "a command on %s ended with status %d: %s", address,
+		detail.Status, stderr).
 		WithRemedy("log in to the machine and look what keeps it from working: %s", string(c))
 }

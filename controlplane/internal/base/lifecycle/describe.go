@@ -47,7 +47,10 @@ func (t Table[S, E]) Describe() Description {
 		d.States = append(d.States, sd)
 	}
 	for _, e := range t.Edges {
-		d.Edges = append(d.Edges, EdgeDescription{From: string(e.From), Event: string(e.Event), To: string(e.To), Owner: e.Owner})
+		d.Edges = append(d.Edges, EdgeDescription{
+			From: string(e.From), Event: string(e.Event), To: string(e.To),
+			Owner: e.Owner,
+		})
 	}
 	return d
 }
@@ -55,7 +58,8 @@ func (t Table[S, E]) Describe() Description {
 // Page generates the documentation page: a diagram and two tables.
 func (d Description) Page() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\nGenerated from the lifecycle table in the code by `make gen`; do not edit.\n\n```mermaid\nstateDiagram-v2\n", d.Title)
+	fmt.Fprintf(&b, "# %s\n\nGenerated from the lifecycle table in the code by `make gen`; do not "+
+		"edit.\n\n```mermaid\nstateDiagram-v2\n", d.Title)
 	for _, s := range d.States {
 		if s.Initial {
 			fmt.Fprintf(&b, "    [*] --> %s\n", s.Name)

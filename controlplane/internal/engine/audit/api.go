@@ -91,8 +91,9 @@ func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, err
 func wire(l Log) LogEntry {
 	return LogEntry{
 		ID: l.ID, OccurredAt: l.OccurredAt, ActorKind: string(l.ActorKind), ActorID: l.ActorID, ActorName: l.ActorName,
-		ActorRole: string(l.ActorRole), ActorAddress: l.ActorAddr, Action: l.Action, TargetKind: l.TargetKind, TargetID: l.TargetID,
-		OrgID: given(l.Org), ProjectID: given(l.Project), Result: string(l.Result), Reason: l.Reason,
+		ActorRole: string(l.ActorRole), ActorAddress: l.ActorAddr, Action: l.Action, TargetKind: l.TargetKind,
+		TargetID: l.TargetID,
+		OrgID:    given(l.Org), ProjectID: given(l.Project), Result: string(l.Result), Reason: l.Reason,
 		CorrelationID: l.CorrelationID, Metadata: l.Metadata,
 	}
 }

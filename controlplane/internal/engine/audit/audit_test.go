@@ -46,9 +46,11 @@ func TestAnEntrySaysWhoWhatWhereAndWhy(t *testing.T) {
 		t.Fatal(logs, err)
 	}
 	l := logs[0]
-	if l.ActorID != "u1" || l.ActorName != "Ada" || l.ActorRole != auth.PlatformAdmin || l.ActorAddr != "192.0.2.7" || l.Action != "thing.do" ||
+	if l.ActorID != "u1" || l.ActorName != "Ada" || l.ActorRole != auth.PlatformAdmin || l.ActorAddr != "192.0.2.7" ||
+		l.Action != "thing.do" ||
 		l.TargetKind != "thing" || l.TargetID != "t1" || l.Org != org || l.Project != project || l.Result != audit.Success ||
-		l.Reason != "because" || l.CorrelationID != "corr" || string(l.Metadata) != `{"k": "v"}` || time.Since(l.OccurredAt) > time.Minute {
+		l.Reason != "because" || l.CorrelationID != "corr" || string(l.Metadata) != `{"k": "v"}` ||
+		time.Since(l.OccurredAt) > time.Minute {
 		t.Errorf("%+v", l)
 	}
 }
@@ -86,7 +88,8 @@ func TestTheLogIsAppendOnly(t *testing.T) {
 		}
 	}
 	for _, change := range []string{
-		"ALTER TABLE audit_logs DISABLE TRIGGER ALL", "DROP TABLE audit_logs", "DROP TRIGGER audit_logs_append_only ON audit_logs",
+		"ALTER TABLE audit_logs DISABLE TRIGGER ALL", "DROP TABLE audit_logs",
+		"DROP TRIGGER audit_logs_append_only ON audit_logs",
 	} {
 		if _, err := db.Exec(t.Context(), change); err == nil {
 			t.Errorf("product may %s", change)

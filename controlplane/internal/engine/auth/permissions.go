@@ -53,11 +53,14 @@ var (
 	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
-		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead, OutboxRead, ProjectRead,
-		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
+		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead,
+		OutboxRead, ProjectRead,
+		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead,
+		UserRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		DecommissionManage, NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, ReconciliationManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		DecommissionManage, NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, ReconciliationManage, SelfCheckRun,
+		SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

@@ -71,7 +71,9 @@ type faultInterceptor struct {
 	logger *slog.Logger
 }
 
-func (f *faultInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (f *faultInterceptor) InterceptActivity(_ context.Context,
+	next interceptor.ActivityInboundInterceptor,
+) interceptor.ActivityInboundInterceptor {
 	return &faultActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, f.logger}
 }
 

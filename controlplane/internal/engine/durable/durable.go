@@ -64,8 +64,9 @@ func Open(cfg Config, logger *slog.Logger) (*Client, error) {
 	}
 	c, err := client.NewLazyClient(client.Options{
 		HostPort: cfg.Address, Namespace: cfg.Namespace, ConnectionOptions: conn,
-		Logger:             log.NewStructuredLogger(logger),
-		MetricsHandler:     opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: otel.Meter("temporal")}),
+		Logger: log.NewStructuredLogger(logger),
+		MetricsHandler: opentelemetry.NewMetricsHandler(
+			opentelemetry.MetricsHandlerOptions{Meter: otel.Meter("temporal")}),
 		Interceptors:       []interceptor.ClientInterceptor{tracing},
 		ContextPropagators: []workflow.ContextPropagator{correlation{}},
 	})
@@ -128,7 +129,8 @@ func (c *Client) classify(err error) error {
 	}
 	var missing *serviceerror.NamespaceNotFound
 	if errors.As(err, &missing) {
-		return fault.Wrap(err, fault.Unavailable, "temporal_namespace_missing", "Temporal has no namespace %s", c.cfg.Namespace).
+		return fault.Wrap(err, fault.Unavailable, "temporal_namespace_missing", "Temporal has no namespace %s",
+			c.cfg.Namespace).
 			WithRemedy("create it with: temporal operator namespace create --namespace %s", c.cfg.Namespace)
 	}
 	return fault.Wrap(err, fault.Unavailable, "temporal_unavailable", "Temporal at %s cannot be reached", c.cfg.Address).

@@ -83,7 +83,10 @@ func TestARecordedCancellationReachesTheWorkflow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	for _, m := range []outbox.Message{start(t, "wait", queue, workflowID, nil), cancellation(t, workflowID), cancellation(t, workflowID)} {
+	for _, m := range []outbox.Message{
+		start(t, "wait", queue, workflowID, nil), cancellation(t, workflowID),
+		cancellation(t, workflowID),
+	} {
 		if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
@@ -130,11 +133,13 @@ func TestARecordedSignalReachesTheWorkflow(t *testing.T) {
 	deliver := func(m outbox.Message) error {
 		return (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m})[0]
 	}
-	if err := errors.Join(deliver(start(t, "wait-for-word", queue, workflowID, nil)), deliver(signal(t, workflowID, map[string]string{"status": "done"}))); err != nil {
+	if err := errors.Join(deliver(start(t, "wait-for-word", queue, workflowID, nil)),
+		deliver(signal(t, workflowID, map[string]string{"status": "done"}))); err != nil {
 		t.Fatal(err)
 	}
 	var word map[string]string
-	if err := raw.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), &word); err != nil || word["status"] != "done" {
+	if err := raw.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), &word); err != nil ||
+		word["status"] != "done" {
 		t.Fatalf("%v %v", word, err)
 	}
 	for what, m := range map[string]outbox.Message{
@@ -145,7 +150,8 @@ func TestARecordedSignalReachesTheWorkflow(t *testing.T) {
 			t.Errorf("a signal for %s: %v", what, err)
 		}
 	}
-	if err := deliver(outbox.Message{Type: outbox.WorkflowSignalType, Body: []byte("{")}); fault.CodeOf(err) != "workflow_signal_malformed" {
+	if err := deliver(outbox.Message{Type: outbox.WorkflowSignalType, Body: []byte("{")}); fault.CodeOf(
+		err) != "workflow_signal_malformed" {
 		t.Errorf("a signal that cannot be read: %v", err)
 	}
 }
@@ -195,7 +201,8 @@ func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
 	if p.runs.Load() != 1 || p.correlation.Load() != "corr-7" || p.actor.Load() != "system:workflow:"+decoded.ID {
 		t.Errorf("runs %d, correlation %v, actor %v", p.runs.Load(), p.correlation.Load(), p.actor.Load())
 	}
-	if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{cancellation(t, "no-such-workflow")}); errs[0] != nil {
+	if errs := (durable.Intents{Client: c}).Deliver(t.Context(),
+		[]outbox.Message{cancellation(t, "no-such-workflow")}); errs[0] != nil {
 		t.Errorf("cancel of what is not there: %v", errs[0])
 	}
 	stop()

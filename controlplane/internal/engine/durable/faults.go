@@ -77,7 +77,8 @@ func FromTemporal(err error) error {
 	}
 	var te *temporal.TimeoutError
 	if errors.As(err, &te) {
-		return fault.Wrap(err, fault.Ambiguous, "activity_timed_out", "the step did not answer in time; its effect is unknown")
+		return fault.Wrap(err, fault.Ambiguous, "activity_timed_out",
+			"the step did not answer in time; its effect is unknown")
 	}
 	return err
 }

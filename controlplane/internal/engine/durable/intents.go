@@ -45,7 +45,8 @@ func (c *Client) deliver(ctx context.Context, m outbox.Message) error {
 	}
 	var cancel outbox.WorkflowCancel
 	if err := json.Unmarshal(m.Body, &cancel); err != nil {
-		return fault.Wrap(err, fault.Internal, "workflow_cancel_malformed", "the recorded cancellation of workflow %s cannot be read", m.AggregateID)
+		return fault.Wrap(err, fault.Internal, "workflow_cancel_malformed",
+			"the recorded cancellation of workflow %s cannot be read", m.AggregateID)
 	}
 	return c.cancel(ctx, cancel.ID)
 }
@@ -53,7 +54,8 @@ func (c *Client) deliver(ctx context.Context, m outbox.Message) error {
 func (c *Client) start(ctx context.Context, m outbox.Message) error {
 	start, err := m.WorkflowStart()
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "workflow_start_malformed", "the recorded start of workflow %s cannot be read", m.AggregateID)
+		return fault.Wrap(err, fault.Internal, "workflow_start_malformed", "the recorded start of workflow %s cannot be read",
+			m.AggregateID)
 	}
 	err = c.marking(start.Marks, func(marks temporal.SearchAttributes) error {
 		_, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -79,14 +81,16 @@ func (c *Client) start(ctx context.Context, m outbox.Message) error {
 func (c *Client) signal(ctx context.Context, m outbox.Message) error {
 	signal, err := m.WorkflowSignal()
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "workflow_signal_malformed", "the recorded signal for workflow %s cannot be read", m.AggregateID)
+		return fault.Wrap(err, fault.Internal, "workflow_signal_malformed",
+			"the recorded signal for workflow %s cannot be read", m.AggregateID)
 	}
 	if start := signal.Start; start != nil {
 		err = c.marking(start.Marks, func(marks temporal.SearchAttributes) error {
-			_, err := c.temporal.SignalWithStartWorkflow(ctx, signal.WorkflowID, signal.Name, signal.Payload, client.StartWorkflowOptions{
-				ID: start.ID, TaskQueue: start.Queue, TypedSearchAttributes: marks,
-				WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-			}, start.Type, start.Input)
+			_, err := c.temporal.SignalWithStartWorkflow(ctx, signal.WorkflowID, signal.Name, signal.Payload,
+				client.StartWorkflowOptions{
+					ID: start.ID, TaskQueue: start.Queue, TypedSearchAttributes: marks,
+					WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+				}, start.Type, start.Input)
 			return err
 		})
 	} else {
@@ -98,7 +102,8 @@ func (c *Client) signal(ctx context.Context, m outbox.Message) error {
 	case err == nil || errors.As(err, &gone):
 		return nil
 	case errors.As(err, &invalid):
-		return fault.Wrap(err, fault.Invalid, "workflow_signal_refused", "Temporal refused signal %s of workflow %s", signal.Name, signal.WorkflowID)
+		return fault.Wrap(err, fault.Invalid, "workflow_signal_refused", "Temporal refused signal %s of workflow %s",
+			signal.Name, signal.WorkflowID)
 	}
 	return c.classify(err)
 }

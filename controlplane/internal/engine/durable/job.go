@@ -135,7 +135,8 @@ func pause(ctx workflow.Context, act workflow.ReceiveChannel, turn Turn) (acted 
 		AddReceive(act, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); acted = true }).
 		AddFuture(workflow.NewTimer(timerCtx, turn.Wait), func(f workflow.Future) { err = f.Get(ctx, nil) })
 	if turn.Signal != "" {
-		s.AddReceive(workflow.GetSignalChannel(ctx, turn.Signal), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); drain(c) })
+		s.AddReceive(workflow.GetSignalChannel(ctx, turn.Signal),
+			func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); drain(c) })
 	}
 	s.Select(ctx)
 	return acted, err
@@ -155,7 +156,10 @@ func (j Job) run(ctx workflow.Context, turn Turn) (Turn, error) {
 	}
 	stageCtx, stop := workflow.WithCancel(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: limit, HeartbeatTimeout: stageHeartbeat, WaitForCancellation: true,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2,
+			MaximumInterval: 30 * time.Second,
+		},
 	}))
 	defer stop()
 	call := StageCall{Job: j.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch}
@@ -183,7 +187,10 @@ func (j Job) run(ctx workflow.Context, turn Turn) (Turn, error) {
 }
 
 func (j Job) lost(ctx workflow.Context, call StageCall, err error) (Turn, error) {
-	loss := StageLoss{Kind: fault.KindOf(err), Code: fault.CodeOf(err), Message: "the stage could not be executed; see the worker's log"}
+	loss := StageLoss{
+		Kind: fault.KindOf(err), Code: fault.CodeOf(err),
+		Message: "the stage could not be executed; see the worker's log",
+	}
 	if loss.Code == CodeSuperseded {
 		return j.next(ctx)
 	}

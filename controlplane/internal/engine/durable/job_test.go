@@ -60,7 +60,10 @@ func (l *ledger) Lost(_ context.Context, call durable.StageCall, loss durable.St
 }
 
 func runJob(ctx workflow.Context, job string) error {
-	return durable.RunJob(ctx, durable.Job{ID: job, Next: "Next", Lost: "Lost", Stage: func(s string) string { return "stage." + s }})
+	return durable.RunJob(ctx, durable.Job{
+		ID: job, Next: "Next", Lost: "Lost",
+		Stage: func(s string) string { return "stage." + s },
+	})
 }
 
 func (l *ledger) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
@@ -134,7 +137,8 @@ func TestAnAwaitedSignalEndsTheWait(t *testing.T) {
 				if call.Attempt == 2 {
 					return end, nil
 				}
-				return durable.Turn{Do: durable.TurnAwait, Stage: "a", Attempt: 2, Epoch: 1, Signal: "enrolled", Wait: time.Hour}, nil
+				return durable.Turn{Do: durable.TurnAwait, Stage: "a", Attempt: 2, Epoch: 1, Signal: "enrolled", Wait: time.Hour},
+					nil
 			}
 			env := l.env(t)
 			env.RegisterDelayedCallback(func() {
@@ -191,12 +195,16 @@ func TestAnOperatorStopsAStageBeforeAnythingElseIsDone(t *testing.T) {
 	act := func() {
 		body, err := json.Marshal(outbox.WorkflowSignal{
 			WorkflowID: workflowID, Name: durable.ActSignal,
-			Start: &outbox.WorkflowStart{Type: "job", ID: workflowID, Queue: queue, Input: "j", Marks: map[string]string{durable.MarkHostname: "c07u31", durable.MarkBatch: ""}},
+			Start: &outbox.WorkflowStart{
+				Type: "job", ID: workflowID, Queue: queue, Input: "j",
+				Marks: map[string]string{durable.MarkHostname: "c07u31", durable.MarkBatch: ""},
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{{Type: outbox.WorkflowSignalType, AggregateID: workflowID, Body: body}}); errs[0] != nil {
+		if errs := (durable.Intents{Client: c}).Deliver(t.Context(),
+			[]outbox.Message{{Type: outbox.WorkflowSignalType, AggregateID: workflowID, Body: body}}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 	}

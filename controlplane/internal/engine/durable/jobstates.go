@@ -56,7 +56,10 @@ var JobLifecycle = lifecycle.Table[JobStatus, JobEvent]{
 		{Name: JobFailedManualIntervention, Meaning: "parked: an operator must decide", StuckAfter: time.Hour},
 		{Name: JobCancelled, Meaning: "stopped on request, effects undone where possible", Terminal: true},
 		{Name: JobCompensating, Meaning: "undoing its effects", StuckAfter: time.Hour},
-		{Name: JobReconciled, Meaning: "was parked, and an adoption or the observed state led it to its goal", Terminal: true},
+		{
+			Name: JobReconciled, Meaning: "was parked, and an adoption or the observed state led it to its goal",
+			Terminal: true,
+		},
 	},
 	Edges: jobEdges(),
 }
@@ -80,12 +83,21 @@ func jobEdges() []lifecycle.Edge[JobStatus, JobEvent] {
 	}
 	for _, parked := range []JobStatus{JobFailedRetryable, JobFailedManualIntervention} {
 		for _, action := range []JobEvent{JobRetryStage, JobResume, JobRerun, JobAdoptObserved} {
-			edges = append(edges, lifecycle.Edge[JobStatus, JobEvent]{From: parked, Event: action, To: JobRunning, Owner: operator})
+			edges = append(edges, lifecycle.Edge[JobStatus, JobEvent]{
+				From: parked, Event: action, To: JobRunning,
+				Owner: operator,
+			})
 		}
 		for _, action := range []JobEvent{JobRestartClean, JobCancel} {
-			edges = append(edges, lifecycle.Edge[JobStatus, JobEvent]{From: parked, Event: action, To: JobCompensating, Owner: operator})
+			edges = append(edges, lifecycle.Edge[JobStatus, JobEvent]{
+				From: parked, Event: action, To: JobCompensating,
+				Owner: operator,
+			})
 		}
-		edges = append(edges, lifecycle.Edge[JobStatus, JobEvent]{From: parked, Event: JobReconcile, To: JobReconciled, Owner: reconciler})
+		edges = append(edges, lifecycle.Edge[JobStatus, JobEvent]{
+			From: parked, Event: JobReconcile, To: JobReconciled,
+			Owner: reconciler,
+		})
 	}
 	return edges
 }

@@ -33,7 +33,10 @@ func TestEveryJobThatHasNotEndedCanBeCancelled(t *testing.T) {
 }
 
 func TestAFailedJobIsParkedNeverClosed(t *testing.T) {
-	terminal := map[durable.JobStatus]bool{durable.JobCompleted: true, durable.JobCancelled: true, durable.JobReconciled: true}
+	terminal := map[durable.JobStatus]bool{
+		durable.JobCompleted: true, durable.JobCancelled: true,
+		durable.JobReconciled: true,
+	}
 	for _, s := range durable.JobLifecycle.States {
 		if s.Terminal != terminal[s.Name] {
 			t.Errorf("%s: terminal = %v", s.Name, s.Terminal)
@@ -43,7 +46,8 @@ func TestAFailedJobIsParkedNeverClosed(t *testing.T) {
 		for _, event := range durable.JobLifecycle.AllEvents() {
 			to, err := durable.JobLifecycle.Next(from.Name, event)
 			parked := from.Name == durable.JobFailedRetryable || from.Name == durable.JobFailedManualIntervention
-			if err == nil && to == durable.JobReconciled && !parked && from.Name != durable.JobRunning { // running: after an adoption
+			// running: after an adoption
+			if err == nil && to == durable.JobReconciled && !parked && from.Name != durable.JobRunning {
 				t.Errorf("%s leads from %s to reconciled", event, from.Name)
 			}
 		}

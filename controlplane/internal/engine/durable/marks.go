@@ -33,12 +33,18 @@ func (c *Client) EnsureMarks(ctx context.Context) error {
 		want[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 	}
 	operator := c.temporal.OperatorService()
-	have, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: c.cfg.Namespace})
+	have, err := operator.ListSearchAttributes(ctx,
+		&operatorservice.ListSearchAttributesRequest{Namespace: c.cfg.Namespace})
 	if err == nil {
-		maps.DeleteFunc(want, func(name string, kind enumspb.IndexedValueType) bool { return have.GetCustomAttributes()[name] == kind })
+		maps.DeleteFunc(want, func(name string,
+			kind enumspb.IndexedValueType,
+		) bool {
+			return have.GetCustomAttributes()[name] == kind
+		})
 	}
 	if len(want) > 0 {
-		_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: c.cfg.Namespace, SearchAttributes: want})
+		_, err = operator.AddSearchAttributes(ctx,
+			&operatorservice.AddSearchAttributesRequest{Namespace: c.cfg.Namespace, SearchAttributes: want})
 		var there *serviceerror.AlreadyExists
 		if errors.As(err, &there) {
 			err = nil

@@ -43,7 +43,10 @@ func TestWorkflowsCanBeFoundByTheirMarks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Body = encoded(t, outbox.WorkflowStart{Type: s.Type, ID: s.ID, Queue: s.Queue, Marks: map[string]string{durable.MarkHostname: "c07u31", durable.MarkBatch: ""}})
+		m.Body = encoded(t, outbox.WorkflowStart{
+			Type: s.Type, ID: s.ID, Queue: s.Queue,
+			Marks: map[string]string{durable.MarkHostname: "c07u31", durable.MarkBatch: ""},
+		})
 		if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}

@@ -35,14 +35,16 @@ func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 		kind enumspb.TaskQueueType
 	}{{WorkWorkflow, enumspb.TASK_QUEUE_TYPE_WORKFLOW}, {WorkActivity, enumspb.TASK_QUEUE_TYPE_ACTIVITY}} {
 		answer, err := c.temporal.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-			Namespace: c.cfg.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: TaskQueue}, TaskQueueType: of.kind, ReportStats: true,
+			Namespace: c.cfg.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: TaskQueue}, TaskQueueType: of.kind,
+			ReportStats: true,
 		})
 		if err != nil {
 			return nil, c.classify(err)
 		}
 		out = append(out, Queue{
-			Name: TaskQueue, Work: of.work, Pollers: int64(len(answer.GetPollers())), Backlog: answer.GetStats().GetApproximateBacklogCount(),
-			Oldest: answer.GetStats().GetApproximateBacklogAge().AsDuration(),
+			Name: TaskQueue, Work: of.work, Pollers: int64(len(answer.GetPollers())),
+			Backlog: answer.GetStats().GetApproximateBacklogCount(),
+			Oldest:  answer.GetStats().GetApproximateBacklogAge().AsDuration(),
 		})
 	}
 	return out, nil

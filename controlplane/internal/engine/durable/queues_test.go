@@ -17,7 +17,9 @@ import (
 )
 
 // until asks for the queues until they are as wanted.
-func until(ctx context.Context, t *testing.T, c *durable.Client, wanted func(workflows, activities durable.Queue) bool) {
+func until(ctx context.Context, t *testing.T, c *durable.Client,
+	wanted func(workflows, activities durable.Queue) bool,
+) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -26,7 +28,8 @@ func until(ctx context.Context, t *testing.T, c *durable.Client, wanted func(wor
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(queues) != 2 || queues[0].Name != durable.TaskQueue || queues[0].Work != durable.WorkWorkflow || queues[1].Work != durable.WorkActivity {
+		if len(queues) != 2 || queues[0].Name != durable.TaskQueue || queues[0].Work != durable.WorkWorkflow ||
+			queues[1].Work != durable.WorkActivity {
 			t.Fatalf("the queues are %+v", queues)
 		}
 		if wanted(queues[0], queues[1]) {

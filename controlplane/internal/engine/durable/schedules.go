@@ -86,7 +86,9 @@ func (c *Client) KeepSchedules(ctx context.Context, prefix string, want []Schedu
 // readSchedules reads the schedules that Temporal has. Temporal's listing lags
 // behind, so it only serves to find unwanted ones; wanted ones are read one by
 // one.
-func (c *Client) readSchedules(ctx context.Context, prefix string, wanted map[string]*schedulepb.Schedule) (map[string]*schedulepb.Schedule, error) {
+func (c *Client) readSchedules(ctx context.Context, prefix string, wanted map[string]*schedulepb.Schedule) (
+	map[string]*schedulepb.Schedule, error,
+) {
 	have := map[string]*schedulepb.Schedule{}
 	for token, more := []byte(nil), true; more; more = len(token) > 0 {
 		page, err := within(ctx, c.temporal.WorkflowService().ListSchedules,
@@ -198,7 +200,9 @@ func isThere(err error) bool {
 // within makes one call to Temporal with this package's time limits, and
 // repeats it while Temporal asks to slow down because many schedules change at
 // once.
-func within[Req, Res, Option any](ctx context.Context, call func(context.Context, Req, ...Option) (Res, error), req Req) (Res, error) {
+func within[Req, Res, Option any](ctx context.Context, call func(context.Context, Req, ...Option) (Res, error),
+	req Req,
+) (Res, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
@@ -228,7 +232,8 @@ func wantedSchedules(prefix string, want []Schedule) (map[string]*schedulepb.Sch
 		if s.Input != nil {
 			p, err := converter.GetDefaultDataConverter().ToPayloads(s.Input)
 			if err != nil {
-				return nil, fault.Wrap(err, fault.Internal, "schedule_malformed", "the input of schedule %s cannot be written", s.ID)
+				return nil, fault.Wrap(err, fault.Internal, "schedule_malformed", "the input of schedule %s cannot be written",
+					s.ID)
 			}
 			input = p
 		}
@@ -260,11 +265,12 @@ func (s Schedule) proto(input *commonpb.Payloads) *schedulepb.Schedule {
 }
 
 func startOf(workflowID, kind, queue string, input *commonpb.Payloads) *schedulepb.ScheduleAction {
-	return &schedulepb.ScheduleAction{Action: &schedulepb.ScheduleAction_StartWorkflow{StartWorkflow: &workflowpb.NewWorkflowExecutionInfo{
+	start := &workflowpb.NewWorkflowExecutionInfo{
 		WorkflowId: workflowID, WorkflowType: &commonpb.WorkflowType{Name: kind},
 		TaskQueue: &taskqueuepb.TaskQueue{Name: queue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
 		Input:     input,
-	}}}
+	}
+	return &schedulepb.ScheduleAction{Action: &schedulepb.ScheduleAction_StartWorkflow{StartWorkflow: start}}
 }
 
 // essence returns the parts of a schedule that this package decides, in one

@@ -119,7 +119,8 @@ func shown(d *client.ScheduleDescription) string {
 		spec = append(spec, fmt.Sprintf("%v+%v", i.Every, i.Offset))
 	}
 	return fmt.Sprintf("every %s jitter %v; %s on %s with %s; %s, catch up %v; paused %v %q",
-		strings.Join(spec, " "), s.Spec.Jitter, a.Workflow, a.TaskQueue, input(a), s.Policy.Overlap, s.Policy.CatchupWindow, s.State.Paused, s.State.Note)
+		strings.Join(spec, " "), s.Spec.Jitter, a.Workflow, a.TaskQueue, input(a), s.Policy.Overlap, s.Policy.CatchupWindow,
+		s.State.Paused, s.State.Note)
 }
 
 func input(a *client.ScheduleWorkflowAction) string {
@@ -224,7 +225,9 @@ func TestWhatIsChangedInTemporalIsPutRight(t *testing.T) {
 	if err := c.handle("deleted").Delete(ctx); err != nil {
 		t.Fatal(err)
 	}
-	err = c.handle("changed").Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+	err = c.handle("changed").Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (
+		*client.ScheduleUpdate, error,
+	) {
 		in.Description.Schedule.Spec.Calendars = []client.ScheduleCalendarSpec{{}}
 		return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
 	}})
@@ -440,7 +443,8 @@ func TestAScheduleStartsItsWorkflowNeverTwoAtOnce(t *testing.T) {
 	trigger()
 	c.eventually("it starts anew", func() bool { return p.runs.Load() == 2 })
 	second := c.see("a").Info.RunningWorkflows
-	if len(second) != 1 || second[0].WorkflowID == first[0].WorkflowID || p.correlation.Load() == first[0].FirstExecutionRunID {
+	if len(second) != 1 || second[0].WorkflowID == first[0].WorkflowID ||
+		p.correlation.Load() == first[0].FirstExecutionRunID {
 		t.Errorf("the second: %+v, correlation %v", second, p.correlation.Load())
 	}
 	if err := c.raw.SignalWorkflow(t.Context(), second[0].WorkflowID, "", "word", nil); err != nil {

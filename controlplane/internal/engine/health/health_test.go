@@ -24,11 +24,13 @@ func TestReadyNamesWhatIsDownButNotWhereItIs(t *testing.T) {
 	m := health.NewMonitor(
 		health.Dependency{Name: "postgres", Probe: func(context.Context) error { return nil }},
 		health.Dependency{Name: "temporal", Probe: func(context.Context) error {
-			return fault.Wrap(errors.New("dial 10.0.0.7"), fault.Unavailable, "temporal_unavailable", "Temporal at 10.0.0.7 is down")
+			return fault.Wrap(errors.New("dial 10.0.0.7"), fault.Unavailable, "temporal_unavailable",
+				"Temporal at 10.0.0.7 is down")
 		}},
 	)
 	status, body := ready(t, m)
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, `"temporal":{"up":false,"code":"temporal_unavailable"}`) ||
+	if status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, `"temporal":{"up":false,"code":"temporal_unavailable"}`) ||
 		!strings.Contains(body, `"postgres":{"up":true}`) {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -46,7 +48,8 @@ func TestReadySaysWhatIsInsecure(t *testing.T) {
 		t.Error(body)
 	}
 	m.Insecure = []string{"listen", "temporal"}
-	if status, body := ready(t, m); status != http.StatusOK || !strings.Contains(body, `"insecure":["listen","temporal"]`) {
+	if status, body := ready(t, m); status != http.StatusOK ||
+		!strings.Contains(body, `"insecure":["listen","temporal"]`) {
 		t.Errorf("%d %s", status, body)
 	}
 }

@@ -118,7 +118,10 @@ func TestDenialsAreRecorded(t *testing.T) {
 	f.call(t, http.MethodGet, "/known", "", "")
 	f.call(t, http.MethodGet, "/platform", "admin", "")
 	want := []httpapi.Denial{
-		{OperationID: "platform", Method: "GET", Path: "/platform", Permission: auth.OutboxRead, Reason: "insufficient permissions by user-viewer"},
+		{
+			OperationID: "platform", Method: "GET", Path: "/platform", Permission: auth.OutboxRead,
+			Reason: "insufficient permissions by user-viewer",
+		},
 		{
 			OperationID: "project", Method: "GET", Path: "/projects/{project_id}", Permission: auth.ProjectUpdate,
 			Target: auth.Target{Org: orgB, Project: projectB}, Reason: "no role on the target by user-tenant-admin",
@@ -132,10 +135,11 @@ func TestDenialsAreRecorded(t *testing.T) {
 func TestHandlerSeesPrincipalAndAddress(t *testing.T) {
 	f := newFrame(t)
 	var principal, addr string
-	httpapi.Register(f.API, get("who", "/who", httpapi.Authenticated()), func(ctx context.Context, _ *noInput) (*struct{}, error) {
-		principal, addr = auth.From(ctx).ID, httpapi.ClientAddr(ctx)
-		return nil, nil
-	})
+	httpapi.Register(f.API, get("who", "/who", httpapi.Authenticated()),
+		func(ctx context.Context, _ *noInput) (*struct{}, error) {
+			principal, addr = auth.From(ctx).ID, httpapi.ClientAddr(ctx)
+			return nil, nil
+		})
 	f.call(t, http.MethodGet, "/who", "admin", "", func(r *http.Request) { r.RemoteAddr = "[2001:db8::7]:4711" })
 	if principal != "user-admin" || addr != "2001:db8::7" {
 		t.Errorf("got %q from %q", principal, addr)
@@ -210,7 +214,8 @@ func TestRegistrationRefusesMistakes(t *testing.T) {
 
 func TestOperationsAreListed(t *testing.T) {
 	ops := accessFrame(t).Operations()
-	if len(ops) != 6 || ops[4].ID != "tenant" || ops[4].Access.Scope() != httpapi.ScopeTenant || ops[4].Access.Permission() != auth.TenantUpdate {
+	if len(ops) != 6 || ops[4].ID != "tenant" || ops[4].Access.Scope() != httpapi.ScopeTenant ||
+		ops[4].Access.Permission() != auth.TenantUpdate {
 		t.Errorf("got %+v", ops)
 	}
 }

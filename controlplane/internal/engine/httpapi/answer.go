@@ -30,7 +30,9 @@ func SliceOf[key any](p Page) (postgres.Slice[key], error) {
 }
 
 // ListOf answers with the rows that were read for a page.
-func ListOf[row, view any](p Page, rows []row, err error, show func(row) view, position func(view) any) (*Listed[view], error) {
+func ListOf[row, view any](p Page, rows []row, err error, show func(row) view, position func(view) any) (
+	*Listed[view], error,
+) {
 	if err != nil {
 		return nil, err
 	}

@@ -43,8 +43,9 @@ type Standing struct {
 var (
 	errStreamsClosed = fault.New(fault.Unavailable, "server_shutting_down", "the server is shutting down").
 				WithRemedy("connect again with Last-Event-ID")
-	errUnverified = fault.New(fault.Unavailable, "access_unverified", "nobody could tell for a minute whether this may go on").
-			WithRemedy("connect again; /readyz says what is missing")
+	errUnverified = fault.New(fault.Unavailable, "access_unverified",
+		"nobody could tell for a minute whether this may go on").
+		WithRemedy("connect again; /readyz says what is missing")
 )
 
 // Attend starts a stream or terminal, within the limits per caller and per
@@ -88,10 +89,13 @@ func (s *streams) enter(standing Standing) (leave func(), err error) {
 	case s.closed:
 		return nil, errStreamsClosed
 	case s.count[caller] >= s.perCaller:
-		return nil, fault.New(fault.RateLimited, "stream_limit_exceeded", "%d streams and terminals of this caller are open here", s.perCaller).
-			WithRemedy("close some of them, or follow more with one stream; limits.streams_per_caller sets how many there may be")
+		return nil, fault.New(fault.RateLimited, "stream_limit_exceeded",
+			"%d streams and terminals of this caller are open here", s.perCaller).
+			WithRemedy(
+				"close some of them, or follow more with one stream; limits.streams_per_caller sets how many there may be")
 	case len(s.open) >= s.most:
-		return nil, fault.New(fault.Unavailable, "streams_exhausted", "%d streams and terminals are open in this process", s.most).
+		return nil, fault.New(fault.Unavailable, "streams_exhausted", "%d streams and terminals are open in this process",
+			s.most).
 			WithRemedy("try again in a moment, or another replica; limits.streams sets how many there may be")
 	}
 	t := &attended{Standing: standing, verified: time.Now()}

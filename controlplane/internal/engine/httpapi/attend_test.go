@@ -78,7 +78,8 @@ func TestAttackOneCallerCannotHoldAllStreams(t *testing.T) {
 	if got := other.next(); got != ": alive" {
 		t.Errorf("another caller got %q", got)
 	}
-	refused := resultOf(t, listen(t, f, "/watch", "admin").Response).expect(t, http.StatusServiceUnavailable, "streams_exhausted")
+	refused := resultOf(t, listen(t, f, "/watch", "admin").Response).expect(t, http.StatusServiceUnavailable,
+		"streams_exhausted")
 	if refused.problem.Remedy == "" || refused.header.Get("Retry-After") == "" {
 		t.Errorf("the refusal does not say what to do: %s", refused.body)
 	}

@@ -18,9 +18,10 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 	f := newFrame(t)
 	large := strings.Repeat("c07u43 is active; ", 1000)
 	for path, text := range map[string]string{"/large": large, "/small": "active"} {
-		httpapi.Register(f.API, get(path[1:], path, httpapi.Anywhere(auth.EventRead)), func(context.Context, *noInput) (*httpapi.Plain[map[string]string], error) {
-			return &httpapi.Plain[map[string]string]{Body: map[string]string{"text": text}}, nil
-		})
+		httpapi.Register(f.API, get(path[1:], path, httpapi.Anywhere(auth.EventRead)),
+			func(context.Context, *noInput) (*httpapi.Plain[map[string]string], error) {
+				return &httpapi.Plain[map[string]string]{Body: map[string]string{"text": text}}, nil
+			})
 	}
 	for name, c := range map[string]struct {
 		path, accepts, coding, text string

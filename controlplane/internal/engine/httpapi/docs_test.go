@@ -21,15 +21,18 @@ func TestDocsStayOnThisOrigin(t *testing.T) {
 			t.Errorf("policy allows %s: %s", bad, policy)
 		}
 	}
-	if strings.Contains(page.body, "http://") || strings.Contains(page.body, "https://") || !strings.Contains(page.body, "<title>gpuaas</title>") {
+	if strings.Contains(page.body, "http://") || strings.Contains(page.body, "https://") ||
+		!strings.Contains(page.body, "<title>gpuaas</title>") {
 		t.Errorf("page %s", page.body)
 	}
-	if regexp.MustCompile(`(?s)<script[^>]*>\s*\S+.*?</script>|<style|style=|onload=`).MatchString(strings.ReplaceAll(page.body, "></script>", "/>")) {
+	if regexp.MustCompile(`(?s)<script[^>]*>\s*\S+.*?</script>|<style|style=|onload=`).MatchString(
+		strings.ReplaceAll(page.body, "></script>", "/>")) {
 		t.Error("the page has inline code")
 	}
 	for _, link := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page.body, -1) {
 		asset := f.call(t, http.MethodGet, link[1], "", "").expect(t, 200, "")
-		if len(asset.body) == 0 || asset.header.Get("Content-Type") == "" || asset.header.Get("X-Content-Type-Options") != "nosniff" {
+		if len(asset.body) == 0 || asset.header.Get("Content-Type") == "" ||
+			asset.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d bytes of %q", link[1], len(asset.body), asset.header.Get("Content-Type"))
 		}
 	}
@@ -41,7 +44,8 @@ func TestContractIsServed(t *testing.T) {
 	httpapi.Register(f.API, get("tenant", "/tenants/{org_id}", httpapi.Tenant(auth.TenantRead)),
 		func(context.Context, *tenantInput) (*thingBody, error) { return nil, nil })
 	f.Schema("NodeStatus", []string{"active", "retired"})
-	if y := f.call(t, http.MethodGet, "/openapi.yaml", "", "").expect(t, 200, ""); !strings.HasPrefix(y.body, "components:") {
+	if y := f.call(t, http.MethodGet, "/openapi.yaml", "", "").expect(t, 200, ""); !strings.HasPrefix(y.body,
+		"components:") {
 		t.Errorf("yaml starts %.40q", y.body)
 	}
 	var doc struct {

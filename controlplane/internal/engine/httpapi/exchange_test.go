@@ -23,10 +23,11 @@ import (
 func TestCorrelation(t *testing.T) {
 	f := newFrame(t)
 	var seen string
-	httpapi.Register(f.API, get("see", "/see", httpapi.Public()), func(ctx context.Context, _ *noInput) (*struct{}, error) {
-		seen = telemetry.Correlation(ctx)
-		return nil, nil
-	})
+	httpapi.Register(f.API, get("see", "/see", httpapi.Public()),
+		func(ctx context.Context, _ *noInput) (*struct{}, error) {
+			seen = telemetry.Correlation(ctx)
+			return nil, nil
+		})
 	for _, c := range []struct {
 		header, value string
 		kept          bool
@@ -77,7 +78,10 @@ func TestAccessLogHasNoSecrets(t *testing.T) {
 	f := inputFrame(t)
 	f.call(t, http.MethodGet, "/things?cursor=c4nary", "nobody-c4nary", "", header("Cookie", "c4nary=c4nary"))
 	log := f.log.String()
-	for _, want := range []string{`"operation":"list-things"`, `"status":422`, `"method":"GET"`, `"correlation_id":`, `"duration":`, `"client":"192.0.2.1"`} {
+	for _, want := range []string{
+		`"operation":"list-things"`, `"status":422`, `"method":"GET"`, `"correlation_id":`,
+		`"duration":`, `"client":"192.0.2.1"`,
+	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("log lacks %s: %s", want, log)
 		}
@@ -104,10 +108,11 @@ func TestClientAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFrame(t, func(c *httpapi.Config) { c.TrustedProxies = proxies })
 			var got string
-			httpapi.Register(f.API, get("see", "/see", httpapi.Public()), func(ctx context.Context, _ *noInput) (*struct{}, error) {
-				got = httpapi.ClientAddr(ctx)
-				return nil, nil
-			})
+			httpapi.Register(f.API, get("see", "/see", httpapi.Public()),
+				func(ctx context.Context, _ *noInput) (*struct{}, error) {
+					got = httpapi.ClientAddr(ctx)
+					return nil, nil
+				})
 			f.call(t, http.MethodGet, "/see", "", "", func(r *http.Request) {
 				r.RemoteAddr = c.peer
 				r.Header.Set("X-Forwarded-For", c.forwarded)
@@ -147,7 +152,8 @@ func TestMetricsAndSpans(t *testing.T) {
 		t.Error("the second request continued the trace of the first")
 	}
 	ended := spans.Ended()
-	if ended[0].Name() != "see" || ended[0].SpanContext().TraceID().String() != parent || ended[0].SpanKind() != trace.SpanKindServer {
+	if ended[0].Name() != "see" || ended[0].SpanContext().TraceID().String() != parent ||
+		ended[0].SpanKind() != trace.SpanKindServer {
 		t.Errorf("first span %v", ended[0])
 	}
 	var data metricdata.ResourceMetrics

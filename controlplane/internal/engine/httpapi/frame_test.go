@@ -194,7 +194,8 @@ func resultOf(t testing.TB, resp *http.Response) *result {
 			t.Errorf("not a problem: %v: %s", err, b)
 		}
 		p := out.problem
-		if p.Status != resp.StatusCode || p.Code == "" || p.Title == "" || p.CorrelationID == "" || !strings.HasSuffix(p.Type, p.Code) {
+		if p.Status != resp.StatusCode || p.Code == "" || p.Title == "" || p.CorrelationID == "" ||
+			!strings.HasSuffix(p.Type, p.Code) {
 			t.Errorf("incomplete problem: %s", b)
 		}
 		if p.CorrelationID != resp.Header.Get("X-Correlation-Id") && resp.Header.Get("Idempotency-Replayed") == "" {

@@ -219,7 +219,8 @@ func invalidField(field, message string) *fault.Error {
 // refuse audits the attempt. If that fails, the attempt is refused all the
 // same.
 func (a *API) refuse(r *http.Request, op Operation, target auth.Target, decision auth.Decision) error {
-	refusal := fault.New(fault.Forbidden, "insufficient_permissions", "this needs the permission %s", op.Access.permission).
+	refusal := fault.New(fault.Forbidden, "insufficient_permissions", "this needs the permission %s",
+		op.Access.permission).
 		WithRemedy("ask an administrator for a role that includes %s, or use a token whose scopes do", op.Access.permission)
 	reason := "insufficient permissions"
 	if decision == auth.Hidden {

@@ -53,8 +53,10 @@ func keyParameter() *huma.Param {
 	longest := maxKeyLength
 	return &huma.Param{
 		Name: keyHeader, In: "header",
-		Description: "Makes repeating the request safe: with the same key and the same request the first answer is given again " +
-			"(" + replayedHeader + ": true), and nothing happens twice. Kept for 24 hours. " + keyHeaderAlias + " is accepted too.",
+		Description: "Makes repeating the request safe: with the same key and the same request the first answer is given " +
+			"again " +
+			"(" + replayedHeader + ": true), and nothing happens twice. Kept for 24 hours. " + keyHeaderAlias +
+			" is accepted too.",
 		Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest, Pattern: "^[!-~]+$"},
 	}
 }
@@ -101,7 +103,9 @@ func requestHash(r *http.Request, body []byte) []byte {
 }
 
 // once carries out a request that has a key, unless that was done before.
-func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key string, body []byte, serve http.HandlerFunc) {
+func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key string, body []byte,
+	serve http.HandlerFunc,
+) {
 	ctx := r.Context()
 	principal := auth.From(ctx)
 	c := claim{caller: string(principal.Kind) + ":" + principal.ID, key: key}
@@ -168,7 +172,8 @@ func inProgress() error {
 func earlierAnswer(state httpapidb.KeyStateRow, hash []byte) (*answer, error) {
 	switch {
 	case !bytes.Equal(state.RequestHash, hash):
-		return nil, fault.New(fault.Conflict, "idempotency_key_reused", "this %s was used for a different request", keyHeader).
+		return nil, fault.New(fault.Conflict, "idempotency_key_reused", "this %s was used for a different request",
+			keyHeader).
 			WithRemedy("use a new key for a new request")
 	case state.Status == nil && state.Locked:
 		return nil, inProgress()
@@ -196,7 +201,8 @@ func earlierAnswer(state httpapidb.KeyStateRow, hash []byte) (*answer, error) {
 // repetition took over after the lease ended, markEffect stops this request.
 func (i *idempotency) markEffect(c claim) postgres.TxFunc {
 	return func(ctx context.Context, tx pgx.Tx) error {
-		n, err := httpapidb.New(tx).MarkEffect(ctx, httpapidb.MarkEffectParams{Caller: c.caller, Key: c.key, Attempt: c.attempt})
+		n, err := httpapidb.New(tx).MarkEffect(ctx,
+			httpapidb.MarkEffectParams{Caller: c.caller, Key: c.key, Attempt: c.attempt})
 		if err != nil {
 			return fmt.Errorf("mark effect of request: %w", err)
 		}
@@ -231,7 +237,8 @@ func (i *idempotency) keep(ctx context.Context, a *API, c claim, op Operation, a
 		params.Body, params.BodyWithheld = nil, true
 	}
 	if _, err := httpapidb.New(i.db).StoreAnswer(ctx, params); err != nil {
-		a.cfg.Logger.ErrorContext(ctx, "answer could not be stored under its Idempotency-Key", "operation", op.ID, "error", err)
+		a.cfg.Logger.ErrorContext(ctx, "answer could not be stored under its Idempotency-Key", "operation", op.ID, "error",
+			err)
 		return false
 	}
 	return true

@@ -119,13 +119,16 @@ func TestRepeatedRequestIsReplayed(t *testing.T) {
 	s := newShop(t)
 	first := s.order(t, "k1", `{"name":"a"}`).expect(t, 201, "")
 	second := s.order(t, "k1", `{"name":"a"}`).expect(t, 201, "")
-	third := s.call(t, http.MethodPost, "/orders", "nobody", `{"name":"a"}`, header("X-Idempotency-Key", "k1")).expect(t, 201, "")
+	third := s.call(t, http.MethodPost, "/orders", "nobody", `{"name":"a"}`, header("X-Idempotency-Key", "k1")).expect(t,
+		201, "")
 	for _, r := range []*result{second, third} {
-		if r.body != first.body || r.header.Get("Idempotency-Replayed") != "true" || r.header.Get("Location") != "/orders/1" ||
+		if r.body != first.body || r.header.Get("Idempotency-Replayed") != "true" ||
+			r.header.Get("Location") != "/orders/1" ||
 			r.header.Get("ETag") != `"1"` || r.header.Get("Content-Type") != first.header.Get("Content-Type") {
 			t.Errorf("replayed %q %v", r.body, r.header)
 		}
-		if r.header.Get("X-Correlation-Id") == first.header.Get("X-Correlation-Id") || r.header.Get("Cache-Control") != "no-store" {
+		if r.header.Get("X-Correlation-Id") == first.header.Get("X-Correlation-Id") ||
+			r.header.Get("Cache-Control") != "no-store" {
 			t.Error("a replay is a request of its own")
 		}
 	}
@@ -143,8 +146,10 @@ func TestKeyBelongsToOneRequestAndCaller(t *testing.T) {
 	s := newShop(t)
 	s.order(t, "k", `{"name":"a"}`).expect(t, 201, "")
 	s.order(t, "k", `{"name":"b"}`).expect(t, 409, "idempotency_key_reused")
-	s.call(t, http.MethodPost, "/secrets", "nobody", `{"name":"a"}`, header("Idempotency-Key", "k")).expect(t, 409, "idempotency_key_reused")
-	other := s.call(t, http.MethodPost, "/orders", "nobody-else", `{"name":"a"}`, header("Idempotency-Key", "k")).expect(t, 201, "")
+	s.call(t, http.MethodPost, "/secrets", "nobody", `{"name":"a"}`, header("Idempotency-Key", "k")).expect(t, 409,
+		"idempotency_key_reused")
+	other := s.call(t, http.MethodPost, "/orders", "nobody-else", `{"name":"a"}`, header("Idempotency-Key", "k")).expect(t,
+		201, "")
 	if other.header.Get("Idempotency-Replayed") != "" || s.effects(t) != 2 {
 		t.Error("one caller was given the answer of another")
 	}
@@ -342,7 +347,8 @@ func TestSecretAnswerIsNotStored(t *testing.T) {
 	if r.problem.Remedy == "" || strings.Contains(r.body, "c4nary") {
 		t.Errorf("second answer %s", r.body)
 	}
-	if s.effects(t) != 1 || s.count(t, `SELECT count(*) FROM idempotency_keys WHERE body IS NOT NULL AND body_withheld`) != 0 {
+	if s.effects(t) != 1 || s.count(t,
+		`SELECT count(*) FROM idempotency_keys WHERE body IS NOT NULL AND body_withheld`) != 0 {
 		t.Error("the answer was stored")
 	}
 }
@@ -351,7 +357,8 @@ func TestSecretAnswerIsNotStored(t *testing.T) {
 func TestOfASecretRequestNotEvenAHashIsStored(t *testing.T) {
 	s := newShop(t)
 	for _, password := range []string{"one", "two"} {
-		s.call(t, http.MethodPost, "/taken", "nobody", `{"name":"`+password+`"}`, header("Idempotency-Key", password)).expect(t, 201, "")
+		s.call(t, http.MethodPost, "/taken", "nobody", `{"name":"`+password+`"}`,
+			header("Idempotency-Key", password)).expect(t, 201, "")
 	}
 	if n := s.count(t, `SELECT count(DISTINCT request_hash) FROM idempotency_keys`); n != 1 {
 		t.Errorf("%d hashes: they depend on the body", n)
@@ -391,7 +398,8 @@ func TestDatabaseDown(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	f := inputFrame(t, func(c *httpapi.Config) { c.DB = db })
-	r := f.call(t, http.MethodPost, "/things", "nobody", goodThing, header("Idempotency-Key", "k")).expect(t, 503, "postgres_unavailable")
+	r := f.call(t, http.MethodPost, "/things", "nobody", goodThing, header("Idempotency-Key", "k")).expect(t, 503,
+		"postgres_unavailable")
 	if r.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}

@@ -45,7 +45,8 @@ type patchOutput struct {
 }
 
 func inputFrame(t testing.TB, change ...func(*httpapi.Config)) *frame {
-	f := newFrame(t, append([]func(*httpapi.Config){func(c *httpapi.Config) { c.Limits.MaxBodyBytes = 512 }}, change...)...)
+	f := newFrame(t, append([]func(*httpapi.Config){func(c *httpapi.Config) { c.Limits.MaxBodyBytes = 512 }},
+		change...)...)
 	httpapi.Register(f.API, httpapi.Operation{
 		ID: "create-thing", Method: http.MethodPost, Path: "/things", Summary: "Create", Tag: "test",
 		Access: httpapi.Authenticated(), Status: http.StatusCreated,
@@ -60,7 +61,8 @@ func inputFrame(t testing.TB, change ...func(*httpapi.Config)) *frame {
 				func(x thing) any { return position{Name: x.Name} })}, nil
 		})
 	httpapi.Register(f.API, httpapi.Operation{
-		ID: "update-thing", Method: http.MethodPatch, Path: "/things/{id}", Summary: "Update", Tag: "test", Access: httpapi.Authenticated(),
+		ID: "update-thing", Method: http.MethodPatch, Path: "/things/{id}", Summary: "Update", Tag: "test",
+		Access: httpapi.Authenticated(),
 	}, func(_ context.Context, in *patchInput) (*patchOutput, error) {
 		v, err := in.Version()
 		if err != nil {
@@ -86,54 +88,188 @@ func TestBadInput(t *testing.T) {
 		status                    int
 		code, field               string
 	}{
-		"malformed json":      {method: "POST", path: "/things", body: `{"name":`, status: 400, code: "invalid_request", field: "body"},
-		"two documents":       {method: "POST", path: "/things", body: goodThing + goodThing, status: 400, code: "invalid_request", field: "body"},
-		"no body":             {method: "POST", path: "/things", status: 400, code: "invalid_request"},
-		"null":                {method: "POST", path: "/things", body: `null`, status: 422, code: "validation_error", field: "body"},
-		"a list":              {method: "POST", path: "/things", body: `[]`, status: 422, code: "validation_error", field: "body"},
-		"unknown field":       {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","colour":"red"}`, status: 422, code: "validation_error", field: "body.colour"},
-		"other case":          {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","Name":"x"}`, status: 422, code: "validation_error", field: "body.Name"},
-		"missing field":       {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002"}`, status: 422, code: "validation_error", field: "body"},
-		"wrong type":          {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":7}`, status: 422, code: "validation_error", field: "body.name"},
-		"too long":            {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"` + strings.Repeat("x", 21) + `"}`, status: 422, code: "validation_error", field: "body.name"},
-		"number too large":    {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","count":1e400}`, status: 400, code: "invalid_request", field: "body"},
-		"fraction for int":    {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","count":1.5}`, status: 422, code: "validation_error"},
-		"int beyond 64 bit":   {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","count":1e300}`, status: 422, code: "validation_error"},
-		"bad uuid in body":    {method: "POST", path: "/things", body: `{"id":"7","name":"x"}`, status: 422, code: "validation_error", field: "body.id"},
-		"nul in string":       {method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"a\u0000"}`, status: 422, code: "validation_error", field: "body"},
-		"not utf-8":           {method: "POST", path: "/things", body: "{\"name\":\"\xff\"}", status: 400, code: "invalid_request"},
-		"oversized":           {method: "POST", path: "/things", body: `{"name":"` + strings.Repeat("x", 600) + `"}`, status: 413, code: "body_too_large"},
-		"wrong content type":  {method: "POST", path: "/things", body: goodThing, option: header("Content-Type", "text/plain"), status: 415, code: "unsupported_media_type"},
-		"form content type":   {method: "POST", path: "/things", body: "name=x", option: header("Content-Type", "application/x-www-form-urlencoded"), status: 415, code: "unsupported_media_type"},
-		"broken content type": {method: "POST", path: "/things", body: goodThing, option: header("Content-Type", ";;"), status: 415, code: "unsupported_media_type"},
-		"bad cursor":          {method: "GET", path: "/things?cursor=rubbish", status: 422, code: "cursor_invalid", field: "query.cursor"},
-		"foreign cursor":      {method: "GET", path: "/things?cursor=" + httpapi.EncodeCursor(map[string]int{"n": 1}), status: 422, code: "cursor_invalid", field: "query.cursor"},
-		"long cursor":         {method: "GET", path: "/things?cursor=" + strings.Repeat("x", 1025), status: 422, code: "validation_error", field: "query.cursor"},
-		"page too large":      {method: "GET", path: "/things?page_size=201", status: 422, code: "validation_error", field: "query.page_size"},
-		"page of nothing":     {method: "GET", path: "/things?page_size=0", status: 422, code: "validation_error", field: "query.page_size"},
-		"page not a number":   {method: "GET", path: "/things?page_size=many", status: 422, code: "validation_error", field: "query.page_size"},
-		"bad word":            {method: "GET", path: "/things?kind=huge", status: 422, code: "validation_error", field: "query.kind"},
-		"unknown parameter":   {method: "GET", path: "/things?colour=red", status: 422, code: "validation_error", field: "query.colour"},
-		"unknown on post":     {method: "POST", path: "/things?dry=1", body: goodThing, status: 422, code: "validation_error", field: "query.dry"},
-		"broken query":        {method: "GET", path: "/things?cursor=%zz", status: 400, code: "invalid_request"},
-		"nul in query":        {method: "GET", path: "/things?kind=%00", status: 422, code: "validation_error", field: "query.kind"},
-		"not utf-8 in query":  {method: "GET", path: "/things?kind=%ff", status: 422, code: "validation_error", field: "query.kind"},
-		"nul in path":         {method: "PATCH", path: "/things/%00", body: goodThing, option: match, status: 400, code: "invalid_request"},
-		"bad uuid in path":    {method: "PATCH", path: "/things/7", body: goodThing, option: match, status: 422, code: "validation_error", field: "path.id"},
-		"no if-match":         {method: "PATCH", path: aThing, body: goodThing, status: 428, code: "precondition_required"},
-		"any if-match":        {method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", "*"), status: 422, code: "if_match_invalid", field: "header.If-Match"},
-		"weak if-match":       {method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `W/"7"`), status: 422, code: "if_match_invalid", field: "header.If-Match"},
-		"bare if-match":       {method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `7`), status: 422, code: "if_match_invalid", field: "header.If-Match"},
-		"several if-match":    {method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `"7", "8"`), status: 422, code: "if_match_invalid", field: "header.If-Match"},
-		"stale if-match":      {method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `"6"`), status: 412, code: "thing_changed"},
-		"missing token":       {method: "POST", path: "/things", token: "-", body: `{"name":`, status: 401, code: "token_missing"},
-		"expired token":       {method: "POST", path: "/things", token: "expired", body: goodThing, status: 401, code: "token_expired"},
-		"foreign token":       {method: "POST", path: "/things", token: "someone-elses", body: goodThing, status: 401, code: "token_invalid"},
-		"unknown path":        {method: "GET", path: "/thing", status: 404, code: "not_found"},
-		"unknown method":      {method: "DELETE", path: "/things", status: 405, code: "method_not_allowed"},
-		"invented method":     {method: "BREW", path: "/things", status: 405, code: "method_not_allowed"},
-		"long key":            {method: "POST", path: "/things", body: goodThing, option: header("Idempotency-Key", strings.Repeat("k", 129)), status: 422, code: "validation_error", field: "header.Idempotency-Key"},
-		"key with a space":    {method: "POST", path: "/things", body: goodThing, option: header("X-Idempotency-Key", "a b"), status: 422, code: "validation_error", field: "header.X-Idempotency-Key"},
+		"malformed json": {
+			method: "POST", path: "/things", body: `{"name":`, status: 400, code: "invalid_request",
+			field: "body",
+		},
+		"two documents": {
+			method: "POST", path: "/things", body: goodThing + goodThing, status: 400,
+			code: "invalid_request", field: "body",
+		},
+		"no body": {method: "POST", path: "/things", status: 400, code: "invalid_request"},
+		"null": {
+			method: "POST", path: "/things", body: `null`, status: 422, code: "validation_error",
+			field: "body",
+		},
+		"a list": {
+			method: "POST", path: "/things", body: `[]`, status: 422, code: "validation_error",
+			field: "body",
+		},
+		"unknown field": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","colour":"red"}`, status: 422,
+			code: "validation_error", field: "body.colour",
+		},
+		"other case": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","Name":"x"}`, status: 422, code: "validation_error",
+			field: "body.Name",
+		},
+		"missing field": {
+			method: "POST", path: "/things", body: `{"id":"0a000000-0000-0000-0000-000000000002"}`,
+			status: 422, code: "validation_error", field: "body",
+		},
+		"wrong type": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":7}`, status: 422, code: "validation_error",
+			field: "body.name",
+		},
+		"too long": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"` + strings.Repeat("x", 21) + `"}`, status: 422,
+			code: "validation_error", field: "body.name",
+		},
+		"number too large": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","count":1e400}`, status: 400, code: "invalid_request",
+			field: "body",
+		},
+		"fraction for int": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","count":1.5}`, status: 422, code: "validation_error",
+		},
+		"int beyond 64 bit": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"x","count":1e300}`, status: 422,
+			code: "validation_error",
+		},
+		"bad uuid in body": {
+			method: "POST", path: "/things", body: `{"id":"7","name":"x"}`, status: 422,
+			code: "validation_error", field: "body.id",
+		},
+		"nul in string": {
+			method: "POST", path: "/things",
+			body: `{"id":"0a000000-0000-0000-0000-000000000002","name":"a\u0000"}`, status: 422, code: "validation_error",
+			field: "body",
+		},
+		"not utf-8": {
+			method: "POST", path: "/things", body: "{\"name\":\"\xff\"}", status: 400,
+			code: "invalid_request",
+		},
+		"oversized": {
+			method: "POST", path: "/things", body: `{"name":"` + strings.Repeat("x", 600) + `"}`,
+			status: 413, code: "body_too_large",
+		},
+		"wrong content type": {
+			method: "POST", path: "/things", body: goodThing,
+			option: header("Content-Type", "text/plain"), status: 415, code: "unsupported_media_type",
+		},
+		"form content type": {
+			method: "POST", path: "/things", body: "name=x",
+			option: header("Content-Type", "application/x-www-form-urlencoded"), status: 415, code: "unsupported_media_type",
+		},
+		"broken content type": {
+			method: "POST", path: "/things", body: goodThing, option: header("Content-Type", ";;"),
+			status: 415, code: "unsupported_media_type",
+		},
+		"bad cursor": {
+			method: "GET", path: "/things?cursor=rubbish", status: 422, code: "cursor_invalid",
+			field: "query.cursor",
+		},
+		"foreign cursor": {
+			method: "GET", path: "/things?cursor=" + httpapi.EncodeCursor(map[string]int{"n": 1}),
+			status: 422, code: "cursor_invalid", field: "query.cursor",
+		},
+		"long cursor": {
+			method: "GET", path: "/things?cursor=" + strings.Repeat("x", 1025), status: 422,
+			code: "validation_error", field: "query.cursor",
+		},
+		"page too large": {
+			method: "GET", path: "/things?page_size=201", status: 422, code: "validation_error",
+			field: "query.page_size",
+		},
+		"page of nothing": {
+			method: "GET", path: "/things?page_size=0", status: 422, code: "validation_error",
+			field: "query.page_size",
+		},
+		"page not a number": {
+			method: "GET", path: "/things?page_size=many", status: 422, code: "validation_error",
+			field: "query.page_size",
+		},
+		"bad word": {
+			method: "GET", path: "/things?kind=huge", status: 422, code: "validation_error",
+			field: "query.kind",
+		},
+		"unknown parameter": {
+			method: "GET", path: "/things?colour=red", status: 422, code: "validation_error",
+			field: "query.colour",
+		},
+		"unknown on post": {
+			method: "POST", path: "/things?dry=1", body: goodThing, status: 422, code: "validation_error",
+			field: "query.dry",
+		},
+		"broken query": {method: "GET", path: "/things?cursor=%zz", status: 400, code: "invalid_request"},
+		"nul in query": {
+			method: "GET", path: "/things?kind=%00", status: 422, code: "validation_error",
+			field: "query.kind",
+		},
+		"not utf-8 in query": {
+			method: "GET", path: "/things?kind=%ff", status: 422, code: "validation_error",
+			field: "query.kind",
+		},
+		"nul in path": {
+			method: "PATCH", path: "/things/%00", body: goodThing, option: match, status: 400,
+			code: "invalid_request",
+		},
+		"bad uuid in path": {
+			method: "PATCH", path: "/things/7", body: goodThing, option: match, status: 422,
+			code: "validation_error", field: "path.id",
+		},
+		"no if-match": {method: "PATCH", path: aThing, body: goodThing, status: 428, code: "precondition_required"},
+		"any if-match": {
+			method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", "*"), status: 422,
+			code: "if_match_invalid", field: "header.If-Match",
+		},
+		"weak if-match": {
+			method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `W/"7"`),
+			status: 422, code: "if_match_invalid", field: "header.If-Match",
+		},
+		"bare if-match": {
+			method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `7`), status: 422,
+			code: "if_match_invalid", field: "header.If-Match",
+		},
+		"several if-match": {
+			method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `"7", "8"`),
+			status: 422, code: "if_match_invalid", field: "header.If-Match",
+		},
+		"stale if-match": {
+			method: "PATCH", path: aThing, body: goodThing, option: header("If-Match", `"6"`),
+			status: 412, code: "thing_changed",
+		},
+		"missing token": {
+			method: "POST", path: "/things", token: "-", body: `{"name":`, status: 401,
+			code: "token_missing",
+		},
+		"expired token": {
+			method: "POST", path: "/things", token: "expired", body: goodThing, status: 401,
+			code: "token_expired",
+		},
+		"foreign token": {
+			method: "POST", path: "/things", token: "someone-elses", body: goodThing, status: 401,
+			code: "token_invalid",
+		},
+		"unknown path":    {method: "GET", path: "/thing", status: 404, code: "not_found"},
+		"unknown method":  {method: "DELETE", path: "/things", status: 405, code: "method_not_allowed"},
+		"invented method": {method: "BREW", path: "/things", status: 405, code: "method_not_allowed"},
+		"long key": {
+			method: "POST", path: "/things", body: goodThing,
+			option: header("Idempotency-Key", strings.Repeat("k", 129)), status: 422, code: "validation_error",
+			field: "header.Idempotency-Key",
+		},
+		"key with a space": {
+			method: "POST", path: "/things", body: goodThing, option: header("X-Idempotency-Key", "a b"),
+			status: 422, code: "validation_error", field: "header.X-Idempotency-Key",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := c.token
@@ -178,15 +314,18 @@ func TestRejectedValuesAreNotEchoed(t *testing.T) {
 
 func TestGoodInput(t *testing.T) {
 	f := inputFrame(t)
-	r := f.call(t, http.MethodPost, "/things", "nobody", goodThing, header("Content-Type", "application/json; charset=utf-8")).expect(t, 201, "")
+	r := f.call(t, http.MethodPost, "/things", "nobody", goodThing,
+		header("Content-Type", "application/json; charset=utf-8")).expect(t, 201, "")
 	if r.body != goodThing+"\n" {
 		t.Errorf("got %s", r.body)
 	}
-	r = f.call(t, http.MethodPatch, "/things/"+projectA.String(), "nobody", goodThing, header("If-Match", `"7"`)).expect(t, 200, "")
+	r = f.call(t, http.MethodPatch, "/things/"+projectA.String(), "nobody", goodThing, header("If-Match", `"7"`)).expect(t,
+		200, "")
 	if r.header.Get("ETag") != `"8"` {
 		t.Errorf("ETag %s", r.header.Get("ETag"))
 	}
-	f.call(t, http.MethodPost, "/things", "nobody", `{"id":"0a000000-0000-0000-0000-000000000002","name":"\\u0000"}`).expect(t, 201, "")
+	f.call(t, http.MethodPost, "/things", "nobody",
+		`{"id":"0a000000-0000-0000-0000-000000000002","name":"\\u0000"}`).expect(t, 201, "")
 }
 
 func TestAnyQueryIsAcceptedWhereDeclared(t *testing.T) {
@@ -238,8 +377,11 @@ func TestUnexpectedErrors(t *testing.T) {
 		status  int
 		code    string
 	}{
-		"unclassified": {func(context.Context, *noInput) (*struct{}, error) { return nil, errors.New("hunter2") }, 500, "internal"},
-		"panic":        {func(context.Context, *noInput) (*struct{}, error) { panic("hunter2") }, 500, "internal"},
+		"unclassified": {
+			func(context.Context, *noInput) (*struct{}, error) { return nil, errors.New("hunter2") }, 500,
+			"internal",
+		},
+		"panic": {func(context.Context, *noInput) (*struct{}, error) { panic("hunter2") }, 500, "internal"},
 		"timeout": {func(ctx context.Context, _ *noInput) (*struct{}, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("hunter2: %w", ctx.Err())

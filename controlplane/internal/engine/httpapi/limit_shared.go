@@ -153,7 +153,8 @@ func (l *sharedLimiter) giveBack(key string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leasePatience)
 	defer cancel()
-	err := httpapidb.New(l.db).ReturnAllowance(ctx, httpapidb.ReturnAllowanceParams{Burst: l.local.burst, Unused: held.left, Caller: key})
+	err := httpapidb.New(l.db).ReturnAllowance(ctx,
+		httpapidb.ReturnAllowanceParams{Burst: l.local.burst, Unused: held.left, Caller: key})
 	if err != nil { // the allowance refills by itself
 		l.logger.DebugContext(ctx, "unused requests could not be given back", "error", err)
 	}

@@ -88,12 +88,27 @@ func TestAttackAForgedForwardedAddressIsNotBelieved(t *testing.T) {
 		trusted, header, other string
 		value                  func(addr string) string
 	}{
-		"without proxies":          {"", httpapi.ForwardedFor, "", func(a string) string { return a }},
-		"prepended for":            {"10.0.0.0/8", httpapi.ForwardedFor, "", func(a string) string { return a + ", 198.51.100.7" }},
-		"prepended for, with port": {"10.0.0.0/8", httpapi.ForwardedFor, "", func(a string) string { return a + ", 198.51.100.7:4711" }},
-		"prepended forwarded":      {"10.0.0.0/8", httpapi.Forwarded, "", func(a string) string { return "for=" + a + `, for="198.51.100.7:1";proto=https` }},
-		"the other header":         {"10.0.0.0/8", httpapi.Forwarded, httpapi.ForwardedFor, func(a string) string { return a }},
-		"behind another proxy":     {"10.0.0.0/8", httpapi.ForwardedFor, "", func(a string) string { return a + ", 198.51.100.7, 10.1.2.3" }},
+		"without proxies": {"", httpapi.ForwardedFor, "", func(a string) string { return a }},
+		"prepended for": {
+			"10.0.0.0/8", httpapi.ForwardedFor, "",
+			func(a string) string { return a + ", 198.51.100.7" },
+		},
+		"prepended for, with port": {
+			"10.0.0.0/8", httpapi.ForwardedFor, "",
+			func(a string) string { return a + ", 198.51.100.7:4711" },
+		},
+		"prepended forwarded": {
+			"10.0.0.0/8", httpapi.Forwarded, "",
+			func(a string) string { return "for=" + a + `, for="198.51.100.7:1";proto=https` },
+		},
+		"the other header": {
+			"10.0.0.0/8", httpapi.Forwarded, httpapi.ForwardedFor,
+			func(a string) string { return a },
+		},
+		"behind another proxy": {
+			"10.0.0.0/8", httpapi.ForwardedFor, "",
+			func(a string) string { return a + ", 198.51.100.7, 10.1.2.3" },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFrame(t, func(cfg *httpapi.Config) {
@@ -105,7 +120,8 @@ func TestAttackAForgedForwardedAddressIsNotBelieved(t *testing.T) {
 			httpapi.Register(f.API, get("public", "/public", httpapi.Public()), ok)
 			for i := range 3 {
 				sent := cmp.Or(c.other, c.header)
-				r := f.call(t, http.MethodGet, "/public", "", "", from("10.0.0.1:1"), header(sent, c.value("203.0.113."+strconv.Itoa(i))))
+				r := f.call(t, http.MethodGet, "/public", "", "", from("10.0.0.1:1"),
+					header(sent, c.value("203.0.113."+strconv.Itoa(i))))
 				if want := map[bool]int{true: 204, false: 429}[i < 2]; r.status != want {
 					t.Errorf("request %d: %d, want %d", i, r.status, want)
 				}

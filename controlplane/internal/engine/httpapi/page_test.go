@@ -83,7 +83,8 @@ func FuzzDecodeCursor(f *testing.F) {
 		err := httpapi.DecodeCursor(s, &k)
 		if err == nil {
 			var again keyset
-			if err := httpapi.DecodeCursor(httpapi.EncodeCursor(k), &again); err != nil || !again.At.Equal(k.At) || again.ID != k.ID {
+			if err := httpapi.DecodeCursor(httpapi.EncodeCursor(k), &again); err != nil || !again.At.Equal(k.At) ||
+				again.ID != k.ID {
 				t.Fatalf("%q decodes to what does not come back: %+v %+v %v", s, k, again, err)
 			}
 			return

@@ -150,7 +150,8 @@ func asFault(err error) *fault.Error {
 		return e
 	}
 	if fault.KindOf(err) == fault.Ambiguous {
-		return fault.New(fault.Ambiguous, codeTimeout, "the request was not finished in time; it may or may not have taken effect").
+		return fault.New(fault.Ambiguous, codeTimeout,
+			"the request was not finished in time; it may or may not have taken effect").
 			WithRemedy("read the resource before repeating, or repeat with the same Idempotency-Key")
 	}
 	return fault.New(fault.Internal, codeInternal, "")

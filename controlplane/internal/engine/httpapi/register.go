@@ -164,7 +164,10 @@ func (a *API) finish(op Operation) {
 }
 
 func possibleErrors(op Operation, input reflect.Type) []int {
-	out := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnprocessableEntity, http.StatusBadRequest}
+	out := []int{
+		http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnprocessableEntity,
+		http.StatusBadRequest,
+	}
 	known := op.Access.scope != ScopePublic || op.OpensSession
 	if known {
 		out = append(out, http.StatusUnauthorized)

@@ -142,6 +142,7 @@ func (a *API) mayOpenSession(r *http.Request, op Operation) error {
 
 func (a *API) crossOrigin(r *http.Request, op Operation) error {
 	a.cfg.Logger.WarnContext(r.Context(), "request of another origin refused", "operation", op.ID)
-	return fault.New(fault.Forbidden, "cross_origin_request", "the request comes from a page of another origin, or does not say where from").
+	return fault.New(fault.Forbidden, "cross_origin_request",
+		"the request comes from a page of another origin, or does not say where from").
 		WithRemedy("use the console at its own address, or send a token in the header Authorization")
 }

@@ -26,7 +26,10 @@ type cookieAnswer struct {
 }
 
 func post(opID, path string, access httpapi.Access) httpapi.Operation {
-	return httpapi.Operation{ID: opID, Method: http.MethodPost, Path: path, Summary: opID, Tag: "test", Access: access, Status: http.StatusNoContent}
+	return httpapi.Operation{
+		ID: opID, Method: http.MethodPost, Path: path, Summary: opID, Tag: "test", Access: access,
+		Status: http.StatusNoContent,
+	}
 }
 
 // sessionFrame has something to open and end a session, to read, to change and
@@ -39,9 +42,10 @@ func sessionFrame(t *testing.T, change ...func(*httpapi.Config)) *frame {
 	httpapi.Register(f.API, open, func(ctx context.Context, _ *noInput) (*cookieAnswer, error) {
 		return &cookieAnswer{SetCookie: httpapi.NewSession(ctx, redact.New("viewer"), sessionEnds)}, nil
 	})
-	httpapi.Register(f.API, post("end", "/end", httpapi.Authenticated()), func(ctx context.Context, _ *noInput) (*cookieAnswer, error) {
-		return &cookieAnswer{SetCookie: httpapi.EndSession(ctx)}, nil
-	})
+	httpapi.Register(f.API, post("end", "/end", httpapi.Authenticated()),
+		func(ctx context.Context, _ *noInput) (*cookieAnswer, error) {
+			return &cookieAnswer{SetCookie: httpapi.EndSession(ctx)}, nil
+		})
 	httpapi.Register(f.API, get("read", "/read", httpapi.Authenticated()), ok)
 	httpapi.Register(f.API, post("change", "/change", httpapi.Authenticated()), ok)
 	return f
@@ -72,7 +76,10 @@ func cookiesOf(t *testing.T, r *result) *http.Cookie {
 func byTLS(r *http.Request) { r.TLS = &tls.ConnectionState{} }
 
 func TestASessionIsACookieThatOnlyThisHostSees(t *testing.T) {
-	f := sessionFrame(t, func(c *httpapi.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
+	f := sessionFrame(t, func(c *httpapi.Config) {
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(
+			"10.0.0.0/8")}
+	})
 	from := func(addr, proto string) func(*http.Request) {
 		return func(r *http.Request) {
 			r.RemoteAddr = addr + ":4711"
@@ -99,13 +106,16 @@ func TestASessionIsACookieThatOnlyThisHostSees(t *testing.T) {
 			if set == nil || set.Name != wantName || set.Value != "viewer" || set.Secure != c.secure {
 				t.Fatalf("cookie is %+v", set)
 			}
-			if !set.HttpOnly || set.SameSite != http.SameSiteStrictMode || set.Path != "/" || set.Domain != "" || !set.Expires.Equal(sessionEnds) {
+			if !set.HttpOnly || set.SameSite != http.SameSiteStrictMode || set.Path != "/" || set.Domain != "" ||
+				!set.Expires.Equal(sessionEnds) {
 				t.Errorf("cookie is %s", set.Raw)
 			}
 			back := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: set.Name, Value: set.Value}) }
 			f.call(t, http.MethodGet, "/read", "", "", c.request, back).expect(t, 204, "")
-			ended := cookiesOf(t, f.call(t, http.MethodPost, "/end", "", "", c.request, back, header("Sec-Fetch-Site", "same-origin")).expect(t, 204, ""))
-			if ended == nil || ended.Name != wantName || ended.MaxAge >= 0 || ended.Value != "" || ended.Path != "/" || ended.Secure != c.secure {
+			ended := cookiesOf(t, f.call(t, http.MethodPost, "/end", "", "", c.request, back,
+				header("Sec-Fetch-Site", "same-origin")).expect(t, 204, ""))
+			if ended == nil || ended.Name != wantName || ended.MaxAge >= 0 || ended.Value != "" || ended.Path != "/" ||
+				ended.Secure != c.secure {
 				t.Errorf("the end of the session is %+v", ended)
 			}
 		})
@@ -129,7 +139,8 @@ func TestSessionsOfTwoPortsAreApart(t *testing.T) {
 	f := sessionFrame(t)
 	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
 	for host, want := range map[string]string{
-		"127.0.0.1:8080": plainCookie + "_8080", "[::1]:8090": plainCookie + "_8090", "gpu.example": plainCookie, "gpu.example:x;y": plainCookie,
+		"127.0.0.1:8080": plainCookie + "_8080", "[::1]:8090": plainCookie + "_8090", "gpu.example": plainCookie,
+		"gpu.example:x;y": plainCookie,
 	} {
 		set := cookiesOf(t, f.call(t, http.MethodPost, "/open", "", "", at(host)).expect(t, 204, ""))
 		if set == nil || set.Name != want {
@@ -144,7 +155,10 @@ func TestSessionsOfTwoPortsAreApart(t *testing.T) {
 func TestASessionThatIsOverIsForgotten(t *testing.T) {
 	f := sessionFrame(t)
 	f.world.set(func(w *world) { w.revoked["viewer"] = true })
-	for token, code := range map[string]string{"expired": "token_expired", "viewer": "token_invalid", "rubbish": "token_invalid"} {
+	for token, code := range map[string]string{
+		"expired": "token_expired", "viewer": "token_invalid",
+		"rubbish": "token_invalid",
+	} {
 		r := f.call(t, http.MethodGet, "/read", "", "", session(token)).expect(t, 401, code)
 		if set := cookiesOf(t, r); set == nil || set.Name != plainCookie || set.MaxAge >= 0 {
 			t.Errorf("%s: cookie is %+v", token, set)
@@ -164,8 +178,10 @@ func TestTheHeaderWinsOverTheCookie(t *testing.T) {
 	f := sessionFrame(t)
 	f.call(t, http.MethodGet, "/read", "expired", "", session("viewer")).expect(t, 401, "token_expired")
 	f.call(t, http.MethodGet, "/read", "viewer", "", session("expired")).expect(t, 204, "")
-	f.call(t, http.MethodGet, "/read", "", "", session("viewer"), header("Authorization", "Basic eDp5")).expect(t, 401, "token_missing")
-	if set := cookiesOf(t, f.call(t, http.MethodPost, "/end", "viewer", "", session("viewer")).expect(t, 204, "")); set != nil {
+	f.call(t, http.MethodGet, "/read", "", "", session("viewer"), header("Authorization", "Basic eDp5")).expect(t, 401,
+		"token_missing")
+	if set := cookiesOf(t, f.call(t, http.MethodPost, "/end", "viewer", "", session("viewer")).expect(t, 204,
+		"")); set != nil {
 		t.Errorf("who signs out with a token ends the session of the browser: %+v", set)
 	}
 }
@@ -227,7 +243,8 @@ func TestPagesOfOtherOriginsCannotUseTheCookie(t *testing.T) {
 // Nothing is asked about a session before its page is known to be ours.
 func TestAForeignPageLearnsNothingAboutTheSession(t *testing.T) {
 	f := sessionFrame(t)
-	r := f.call(t, http.MethodPost, "/change", "", "", session("expired"), header("Sec-Fetch-Site", "cross-site")).expect(t, 403, "cross_origin_request")
+	r := f.call(t, http.MethodPost, "/change", "", "", session("expired"),
+		header("Sec-Fetch-Site", "cross-site")).expect(t, 403, "cross_origin_request")
 	if set := cookiesOf(t, r); set != nil {
 		t.Errorf("a foreign page ends the session: %+v", set)
 	}
@@ -235,11 +252,13 @@ func TestAForeignPageLearnsNothingAboutTheSession(t *testing.T) {
 
 func TestForeignPagesAreCountedAsStrangers(t *testing.T) {
 	f := sessionFrame(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{RequestsPerSecond: 0.001, Burst: 2} })
-	f.call(t, http.MethodPost, "/change", "", "", session("viewer"), header("Sec-Fetch-Site", "same-origin")).expect(t, 204, "")
+	f.call(t, http.MethodPost, "/change", "", "", session("viewer"), header("Sec-Fetch-Site", "same-origin")).expect(t,
+		204, "")
 	f.call(t, http.MethodPost, "/change", "", "", session("viewer")).expect(t, 403, "cross_origin_request")
 	f.call(t, http.MethodPost, "/change", "", "", session("viewer")).expect(t, 403, "cross_origin_request")
 	f.call(t, http.MethodPost, "/change", "", "", session("viewer")).expect(t, 429, "rate_limit_exceeded")
-	f.call(t, http.MethodPost, "/change", "", "", session("viewer"), header("Sec-Fetch-Site", "same-origin")).expect(t, 204, "")
+	f.call(t, http.MethodPost, "/change", "", "", session("viewer"), header("Sec-Fetch-Site", "same-origin")).expect(t,
+		204, "")
 }
 
 func TestAStreamEndsWithItsSession(t *testing.T) {
@@ -283,7 +302,8 @@ func TestGuardedHandlers(t *testing.T) {
 	f.call(t, http.MethodPost, "/lab/x", "", "{}", session("admin")).expect(t, 403, "cross_origin_request")
 	f.call(t, http.MethodGet, "/lab/x", "", "", session("expired")).expect(t, 401, "token_expired")
 	f.call(t, http.MethodGet, "/lab/panic", "admin", "").expect(t, 500, "internal")
-	if got := f.call(t, http.MethodPost, "/lab/x", "", "{}", session("admin"), same).expect(t, 202, ""); got.header.Get("X-Caller") != "admin" ||
+	if got := f.call(t, http.MethodPost, "/lab/x", "", "{}", session("admin"), same).expect(t, 202,
+		""); got.header.Get("X-Caller") != "admin" ||
 		got.header.Get("X-Correlation-Id") == "" || got.header.Get("Content-Security-Policy") == "" {
 		t.Errorf("%+v", got.header)
 	}

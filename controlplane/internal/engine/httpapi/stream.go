@@ -66,7 +66,8 @@ func RegisterStream[I any](
 ) {
 	op.Stream = true
 	if _, taken := events[problemEvent]; taken || op.Method != http.MethodGet || len(events) == 0 {
-		panic(fmt.Sprintf("httpapi: stream %q: needs method GET and at least one event, none of them named %s", op.ID, problemEvent))
+		panic(fmt.Sprintf("httpapi: stream %q: needs method GET and at least one event, none of them named %s", op.ID,
+			problemEvent))
 	}
 	described := a.describe(op, reflect.TypeFor[I]())
 	a.nameIDs(reflect.TypeFor[I]())

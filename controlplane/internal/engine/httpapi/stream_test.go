@@ -67,10 +67,13 @@ func (l *listening) next() string {
 	return strings.Join(lines, "|")
 }
 
-func streamFrame(t *testing.T, handler func(context.Context, *feedInput, sender) error, change ...func(*httpapi.Config)) *frame {
+func streamFrame(t *testing.T, handler func(context.Context, *feedInput, sender) error,
+	change ...func(*httpapi.Config),
+) *frame {
 	t.Helper()
 	f := newFrame(t, change...)
-	httpapi.RegisterStream(f.API, get("watch", "/watch", httpapi.Anywhere(auth.EventRead)), map[string]any{"tick": tick{}}, handler)
+	httpapi.RegisterStream(f.API, get("watch", "/watch", httpapi.Anywhere(auth.EventRead)), map[string]any{"tick": tick{}},
+		handler)
 	return f
 }
 
@@ -94,7 +97,8 @@ func TestStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := listen(t, f, c.path, "viewer", c.options...)
-			if l.StatusCode != http.StatusOK || l.Header.Get("Content-Type") != "text/event-stream" || l.Header.Get("Cache-Control") != "no-store" {
+			if l.StatusCode != http.StatusOK || l.Header.Get("Content-Type") != "text/event-stream" ||
+				l.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%d %v", l.StatusCode, l.Header)
 			}
 			for i, want := range []string{`|event: tick|data: {"n":0}`, `|event: tick|data: {"n":1}`, ""} {
@@ -142,7 +146,8 @@ func TestStreamBreaksWithAnEvent(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	got := l.next()
-	if !strings.HasPrefix(got, "event: problem|data: {") || !strings.Contains(got, `"code":"internal"`) || strings.Contains(got, "hunter2") {
+	if !strings.HasPrefix(got, "event: problem|data: {") || !strings.Contains(got, `"code":"internal"`) ||
+		strings.Contains(got, "hunter2") {
 		t.Errorf("got %q", got)
 	}
 	if !strings.Contains(f.log.String(), "hunter2") {
@@ -192,7 +197,10 @@ func TestSilentStream(t *testing.T) {
 }
 
 func TestStreamEndsWithItsToken(t *testing.T) {
-	f := streamFrame(t, untilDone, func(c *httpapi.Config) { c.Heartbeat, c.Recheck = 10*time.Millisecond, 10*time.Millisecond })
+	f := streamFrame(t, untilDone, func(c *httpapi.Config) {
+		c.Heartbeat, c.Recheck = 10*time.Millisecond,
+			10*time.Millisecond
+	})
 	l := listen(t, f, "/watch", "viewer")
 	if got := l.next(); got != ": alive" {
 		t.Fatalf("got %q", got)
@@ -236,7 +244,8 @@ func TestStreamIsInTheContract(t *testing.T) {
 	}
 	op := f.OpenAPI().Paths["/watch"].Get
 	schema := op.Responses["200"].Content["text/event-stream"].Schema
-	if len(schema.OneOf) != 2 || schema.OneOf[0].Properties["event"].Enum[0] != "tick" || schema.OneOf[1].Properties["event"].Enum[0] != "problem" {
+	if len(schema.OneOf) != 2 || schema.OneOf[0].Properties["event"].Enum[0] != "tick" ||
+		schema.OneOf[1].Properties["event"].Enum[0] != "problem" {
 		t.Errorf("%+v", schema)
 	}
 	if op.Responses["403"] == nil || op.Responses["504"] != nil || op.Extensions["x-gpuaas-permission"] != "event:read" {

@@ -31,8 +31,10 @@ type outboxEvent struct {
 
 func wire(e Entry) outboxEvent {
 	out := outboxEvent{
-		EventID: e.ID, Destination: e.Destination, EventType: e.Type, AggregateKind: e.AggregateKind, AggregateID: e.AggregateID,
-		CorrelationID: e.CorrelationID, Status: string(e.Status), Attempts: e.Attempts, LastError: e.LastError, CreatedAt: e.CreatedAt,
+		EventID: e.ID, Destination: e.Destination, EventType: e.Type, AggregateKind: e.AggregateKind,
+		AggregateID:   e.AggregateID,
+		CorrelationID: e.CorrelationID, Status: string(e.Status), Attempts: e.Attempts, LastError: e.LastError,
+		CreatedAt: e.CreatedAt,
 	}
 	if !e.Org.IsZero() {
 		out.OrgID = &e.Org
@@ -97,11 +99,14 @@ func Register(api *httpapi.API, letters *DeadLetters, feed *Feed) {
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "stream-events", Method: http.MethodGet, Path: "/api/v1/events", Tag: tag,
 		Summary: "Follow what happens, as server-sent events",
-		Description: "Holders of a role on the platform see every event; administrators of a tenant those of the tenant and its projects; " +
+		Description: "Holders of a role on the platform see every event; administrators of a tenant those of the tenant " +
+			"and its projects; " +
 			"members of a project those of the project, and changes of the tenant and of its members. " +
 			"The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. " +
-			"Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; " +
-			"otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. " +
+			"Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for " +
+			"days; " +
+			"otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to " +
+			"show. " +
 			"The server ends the stream from time to time; resume then.",
 		Access: httpapi.Anywhere(auth.EventRead),
 	}, map[string]any{"event": eventwire.Envelope{}, "gap": Gap{}, "position": Mark{}}, feed.stream)

@@ -53,7 +53,10 @@ func (noDenials) RecordDenial(context.Context, httpapi.Denial) error { return ni
 
 func serve(tb testing.TB, db *postgres.DB, n *outbox.NATS) *httptest.Server {
 	tb.Helper()
-	api := httpapi.New(httpapi.Config{Title: "t", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db, Auth: doorman{}, Denials: noDenials{}})
+	api := httpapi.New(httpapi.Config{
+		Title: "t", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db,
+		Auth: doorman{}, Denials: noDenials{},
+	})
 	outbox.Register(api, outbox.NewDeadLetters(db), outbox.NewFeed(n))
 	server := httptest.NewServer(api.Handler())
 	tb.Cleanup(server.Close)
@@ -123,7 +126,8 @@ func TestDeadLetterOperations(t *testing.T) {
 	if e := failed[0]; e.AggregateID != "c" || e.LastError != "refused" || e.Attempts != 1 || e.Status != "failed" {
 		t.Errorf("newest failed event is %+v", e)
 	}
-	requeue, discard := "/api/v1/admin/outbox/"+failed[0].EventID.String()+"/requeue", "/api/v1/admin/outbox/"+failed[1].EventID.String()+"/discard"
+	requeue, discard := "/api/v1/admin/outbox/"+failed[0].EventID.String()+"/requeue", "/api/v1/admin/outbox/"+
+		failed[1].EventID.String()+"/discard"
 	unknown := "/api/v1/admin/outbox/" + id.NewString() + "/requeue"
 	for _, c := range []struct {
 		who, method, path, body string
@@ -146,7 +150,8 @@ func TestDeadLetterOperations(t *testing.T) {
 		}
 	}
 	awaitRows(t, db, 1, "status = 'published' AND aggregate_id = 'c' AND attempt_count = 1")
-	if got := call(t, server, "admin", "POST", requeue, ""); got.status != 409 || got.Code != "outbox_event_state_conflict" {
+	if got := call(t, server, "admin", "POST", requeue, ""); got.status != 409 ||
+		got.Code != "outbox_event_state_conflict" {
 		t.Errorf("requeue of a published event: %+v", got)
 	}
 	awaitRows(t, db, 1, "status = 'discarded' AND aggregate_id = 'b' AND finished_at IS NOT NULL")
@@ -297,7 +302,10 @@ func TestFeedShowsOnlyWhatTheReaderMaySee(t *testing.T) {
 	if err := awaitNATS(t, n); err != nil {
 		t.Fatal(err)
 	}
-	user := outbox.Event{Type: eventwire.UserCreated, AggregateKind: "user", AggregateID: "u", Payload: eventwire.User{UserID: "u", Name: "U"}}
+	user := outbox.Event{
+		Type: eventwire.UserCreated, AggregateKind: "user", AggregateID: "u",
+		Payload: eventwire.User{UserID: "u", Name: "U"},
+	}
 	appendEvents(t, db, of(orgB, 1), user, of(orgA, 2))
 	awaitRows(t, db, 3, "status = 'published'")
 
@@ -369,7 +377,10 @@ func TestFeedTellsOfAGap(t *testing.T) {
 func TestFeedDuringAnOutage(t *testing.T) {
 	db := postgrestest.New(t)
 	private := stacktest.Start(t, stack.Options{Only: []stack.Engine{stack.NATS}})
-	n := connectNATS(t, stacktest.NATSAccess{URL: private.Endpoints().NATSURL, TokenFile: private.Endpoints().NATSTokenFile})
+	n := connectNATS(t, stacktest.NATSAccess{
+		URL:       private.Endpoints().NATSURL,
+		TokenFile: private.Endpoints().NATSTokenFile,
+	})
 	server := serve(t, db, n)
 	runRelay(t, outbox.RelayConfig{DB: db, Destinations: toNATS(n), OutageCap: 50 * time.Millisecond})
 	appendEvents(t, db, of(orgA, 1))
@@ -385,7 +396,8 @@ func TestFeedDuringAnOutage(t *testing.T) {
 	if err := awaitCheck(t, n, "events_unavailable"); err != nil {
 		t.Fatal(err)
 	}
-	if l := listen(t, server, "admin", "", ""); l.status != http.StatusServiceUnavailable || l.code != "events_unavailable" {
+	if l := listen(t, server, "admin", "", ""); l.status != http.StatusServiceUnavailable ||
+		l.code != "events_unavailable" {
 		t.Errorf("while NATS is down: %d %s", l.status, l.code)
 	}
 	appendEvents(t, db, of(orgA, 2))
@@ -402,7 +414,8 @@ func TestFeedDuringAnOutage(t *testing.T) {
 }
 
 func ExampleMessage_WorkflowStart() {
-	m := outbox.Message{Body: []byte(`{"type":"SelfCheckWorkflow","id":"self-check-1","queue":"gpuaas","input":{"id":"1"}}`)}
+	m := outbox.Message{Body: []byte(
+		`{"type":"SelfCheckWorkflow","id":"self-check-1","queue":"gpuaas","input":{"id":"1"}}`)}
 	start, err := m.WorkflowStart()
 	fmt.Printf("%s %s %s %s %v\n", start.Type, start.ID, start.Queue, start.Input, err)
 	// Output: SelfCheckWorkflow self-check-1 gpuaas {"id":"1"} <nil>

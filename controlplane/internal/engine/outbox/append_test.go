@@ -39,7 +39,8 @@ func TestAppendRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 			}
 		})
 	}
-	if err := outbox.StartWorkflow(t.Context(), nil, outbox.WorkflowStart{Type: "W", ID: "w"}); fault.CodeOf(err) != "workflow_start_incomplete" {
+	if err := outbox.StartWorkflow(t.Context(), nil,
+		outbox.WorkflowStart{Type: "W", ID: "w"}); fault.CodeOf(err) != "workflow_start_incomplete" {
 		t.Errorf("start without queue: %v", err)
 	}
 	for _, incomplete := range []outbox.WorkflowSignal{{Name: "n"}, {WorkflowID: "w"}} {
@@ -56,7 +57,10 @@ func TestASignalFollowsTheStartOfItsWorkflow(t *testing.T) {
 	err := db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return errors.Join(
 			outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{Type: "W", ID: "w-1", Queue: "q"}),
-			outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: "w-1", Name: "first", Payload: map[string]int{"n": 1}}),
+			outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
+				WorkflowID: "w-1", Name: "first",
+				Payload: map[string]int{"n": 1},
+			}),
 			outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: "w-1", Name: "second"}))
 	})
 	if err != nil {
@@ -70,7 +74,10 @@ func TestASignalFollowsTheStartOfItsWorkflow(t *testing.T) {
 		}
 		return nil
 	})
-	runRelay(t, outbox.RelayConfig{DB: db, RetryUnit: time.Millisecond, Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: temporal}})
+	runRelay(t, outbox.RelayConfig{
+		DB: db, RetryUnit: time.Millisecond,
+		Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: temporal},
+	})
 	got := temporal.awaitCount(t, 3)
 	var signals []outbox.WorkflowSignal
 	for _, m := range got[1:] {
@@ -81,7 +88,8 @@ func TestASignalFollowsTheStartOfItsWorkflow(t *testing.T) {
 		signals = append(signals, signal)
 	}
 	payload, err := json.Marshal(signals[0].Payload)
-	if err != nil || got[0].Type != "W" || signals[0].WorkflowID != "w-1" || signals[0].Name != "first" || string(payload) != `{"n":1}` || signals[1].Name != "second" {
+	if err != nil || got[0].Type != "W" || signals[0].WorkflowID != "w-1" || signals[0].Name != "first" ||
+		string(payload) != `{"n":1}` || signals[1].Name != "second" {
 		t.Errorf("%s, then %+v", got[0].Type, signals)
 	}
 }
@@ -108,7 +116,10 @@ func TestAppendSharesTheFateOfTheTransaction(t *testing.T) {
 func TestMessageCarriesWhoAndWhy(t *testing.T) {
 	db := postgrestest.New(t)
 	org := id.New[id.Org]()
-	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	span := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2},
+		TraceFlags: trace.FlagsSampled,
+	})
 	ctx := trace.ContextWithSpanContext(telemetry.WithCorrelation(t.Context(), "corr-1"), span)
 	event := tenantEvent(org.String(), 7)
 	event.Org = org
@@ -129,8 +140,10 @@ func TestMessageCarriesWhoAndWhy(t *testing.T) {
 	if err := errors.Join(json.Unmarshal(m.Body, &envelope), json.Unmarshal(envelope.Payload, &payload)); err != nil {
 		t.Fatal(err)
 	}
-	if envelope.EventID != m.ID.String() || envelope.EventType != eventwire.TenantUpdated || envelope.OrgID != org.String() ||
-		envelope.CorrelationID != "corr-1" || envelope.Version != "1.0" || envelope.OccurredAt.Location().String() != "UTC" || payload.Version != 7 {
+	if envelope.EventID != m.ID.String() || envelope.EventType != eventwire.TenantUpdated ||
+		envelope.OrgID != org.String() ||
+		envelope.CorrelationID != "corr-1" || envelope.Version != "1.0" || envelope.OccurredAt.Location().String() != "UTC" ||
+		payload.Version != 7 {
 		t.Errorf("envelope is %+v with %+v", envelope, payload)
 	}
 	if m.Org != org || m.CorrelationID != "corr-1" || m.Attempt != 1 || m.AggregateID != org.String() {

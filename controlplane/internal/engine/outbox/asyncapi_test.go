@@ -31,7 +31,8 @@ func TestAsyncAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Error("contract/asyncapi.yaml is not what the code says; run: go test ./controlplane/internal/engine/outbox -run TestAsyncAPI -update")
+		t.Error("contract/asyncapi.yaml is not what the code says; run: go test ./controlplane/internal/engine/outbox -run " +
+			"TestAsyncAPI -update")
 	}
 }
 

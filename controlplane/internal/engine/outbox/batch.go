@@ -122,7 +122,8 @@ func (l *lane) deliverWave(ctx context.Context, wave []Message) []error {
 	errs := l.to.Deliver(ctx, wave)
 	l.metrics.delivered(ctx, time.Since(began))
 	if len(errs) != len(wave) {
-		defect := fault.New(fault.Internal, "deliverer_defect", "the deliverer gave %d results for %d messages", len(errs), len(wave))
+		defect := fault.New(fault.Internal, "deliverer_defect", "the deliverer gave %d results for %d messages", len(errs),
+			len(wave))
 		errs = make([]error, len(wave))
 		for i := range errs {
 			errs[i] = defect
@@ -161,7 +162,8 @@ func (l *lane) record(ctx context.Context, q *outboxdb.Queries, done outcome) er
 
 func (l *lane) recordRefusal(ctx context.Context, q *outboxdb.Queries, r refusal) error {
 	to, delay := Pending, backOff(r.Attempt, l.RetryUnit, l.RetryCap)
-	log := l.log.With("event_id", r.ID, "event_type", r.Type, "attempt", r.Attempt, "correlation_id", r.CorrelationID, "error", r.err)
+	log := l.log.With("event_id", r.ID, "event_type", r.Type, "attempt", r.Attempt, "correlation_id", r.CorrelationID,
+		"error", r.err)
 	if r.Attempt >= l.MaxAttempts {
 		var err error
 		if to, err = Lifecycle.Next(Pending, GiveUp); err != nil {

@@ -41,13 +41,14 @@ func (d *DeadLetters) List(ctx context.Context, before int64, limit int32) ([]En
 // Requeue gives a failed message all its attempts again. Later messages of its
 // aggregate may have been delivered already.
 func (d *DeadLetters) Requeue(ctx context.Context, event id.Event) (Entry, error) {
-	return d.decide(ctx, event, Requeue, "", func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error) {
-		row, err := outboxdb.New(tx).Requeue(ctx, outboxdb.RequeueParams{Seq: seq, Status: string(to)})
-		if err != nil {
-			return row, err
-		}
-		return row, postgres.Notify(ctx, tx, channelOf(row.Destination), "")
-	})
+	return d.decide(ctx, event, Requeue, "",
+		func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error) {
+			row, err := outboxdb.New(tx).Requeue(ctx, outboxdb.RequeueParams{Seq: seq, Status: string(to)})
+			if err != nil {
+				return row, err
+			}
+			return row, postgres.Notify(ctx, tx, channelOf(row.Destination), "")
+		})
 }
 
 // Discard decides that a failed message is never delivered.
@@ -56,14 +57,17 @@ func (d *DeadLetters) Discard(ctx context.Context, event id.Event, reason string
 		return Entry{}, fault.New(fault.Invalid, "reason_required", "an event is discarded for a reason").
 			WithFields(fault.Field{Path: "reason", Message: "must not be empty"})
 	}
-	return d.decide(ctx, event, Discard, reason, func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error) {
-		return outboxdb.New(tx).Discard(ctx, outboxdb.DiscardParams{Seq: seq, Status: string(to)})
-	})
+	return d.decide(ctx, event, Discard, reason,
+		func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error) {
+			return outboxdb.New(tx).Discard(ctx, outboxdb.DiscardParams{Seq: seq, Status: string(to)})
+		})
 }
 
 type decision func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error)
 
-func (d *DeadLetters) decide(ctx context.Context, event id.Event, what Transition, reason string, change decision) (Entry, error) {
+func (d *DeadLetters) decide(ctx context.Context, event id.Event, what Transition, reason string, change decision) (
+	Entry, error,
+) {
 	var entry Entry
 	err := d.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := outboxdb.New(tx)

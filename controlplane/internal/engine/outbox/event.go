@@ -143,7 +143,8 @@ func (e Event) validate() error {
 	case !known:
 		return fault.New(fault.Internal, "event_type_unknown", "event type %q is not in the contract", e.Type)
 	case reflect.TypeOf(e.Payload) != want:
-		return fault.New(fault.Internal, "event_payload_mismatch", "event %s carries %T, its contract says %s", e.Type, e.Payload, want)
+		return fault.New(fault.Internal, "event_payload_mismatch", "event %s carries %T, its contract says %s", e.Type,
+			e.Payload, want)
 	case e.AggregateKind == "" || e.AggregateID == "":
 		return fault.New(fault.Internal, "event_aggregate_missing", "event %s names no aggregate", e.Type)
 	case e.Org.IsZero() && !e.Project.IsZero():

@@ -115,7 +115,8 @@ func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) erro
 // follow reads until the context ends or the past has cost enough. It returns
 // the last position that it saw.
 func (f *Feed) follow(
-	ctx context.Context, messages jetstream.MessagesContext, reader func() *auth.Principal, past *replay, tell func(FeedItem) error,
+	ctx context.Context, messages jetstream.MessagesContext, reader func() *auth.Principal, past *replay,
+	tell func(FeedItem) error,
 ) (last uint64, _ error) {
 	for !past.spent() {
 		msg, err := messages.Next(jetstream.NextContext(ctx))

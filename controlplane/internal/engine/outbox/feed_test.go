@@ -72,14 +72,19 @@ func TestAttackAMemberDoesNotSeeEventsOfAnotherProject(t *testing.T) {
 	runRelay(t, outbox.RelayConfig{DB: db, Destinations: toNATS(n)})
 	in := func(project id.Project, name string) outbox.Event {
 		return outbox.Event{
-			Type: eventwire.ServiceAccountCreated, AggregateKind: "service_account", AggregateID: name, Org: orgA, Project: project,
-			Payload: eventwire.ServiceAccount{ServiceAccountID: name, ProjectID: project.String(), OrgID: orgA.String(), Name: name},
+			Type: eventwire.ServiceAccountCreated, AggregateKind: "service_account", AggregateID: name, Org: orgA,
+			Project: project,
+			Payload: eventwire.ServiceAccount{
+				ServiceAccountID: name, ProjectID: project.String(), OrgID: orgA.String(),
+				Name: name,
+			},
 		}
 	}
 	old := in(projectOther, "old-foreign") // as the release before wrote it
 	old.Project = id.Project{}
 	oldToken := outbox.Event{
-		Type: eventwire.TokenCreated, AggregateKind: "token", AggregateID: "t", Org: orgA, Payload: eventwire.Token{Name: "old-token"},
+		Type: eventwire.TokenCreated, AggregateKind: "token", AggregateID: "t", Org: orgA,
+		Payload: eventwire.Token{Name: "old-token"},
 	}
 	appendEvents(t, db, in(projectOther, "foreign"), in(projectA, "own"), old, oldToken, of(orgA, 7), of(orgB, 8))
 	awaitRows(t, db, 6, "status = 'published'")
@@ -92,7 +97,8 @@ func TestAttackAMemberDoesNotSeeEventsOfAnotherProject(t *testing.T) {
 	}
 	want := map[eventwire.Type]string{eventwire.ServiceAccountCreated: projectA.String(), eventwire.TenantUpdated: ""}
 	if len(shown) != 2 || !maps.Equal(kinds, want) {
-		t.Errorf("a member of one project was shown %d events, %v, want that of the project and that of the tenant", len(shown), kinds)
+		t.Errorf("a member of one project was shown %d events, %v, want that of the project and that of the tenant",
+			len(shown), kinds)
 	}
 	if all, _ := read(t, outbox.NewShortFeed(n, 500*time.Millisecond), people["tenant"]); len(all) != 5 {
 		t.Errorf("the administrator of the tenant was shown %d events, want 5", len(all))
@@ -107,7 +113,10 @@ func TestAttackAReplayOfWhatIsHiddenIsBounded(t *testing.T) {
 	if err := awaitNATS(t, n); err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(eventwire.Envelope{EventType: eventwire.TenantUpdated, OrgID: orgB.String(), Payload: []byte("{}")})
+	body, err := json.Marshal(eventwire.Envelope{
+		EventType: eventwire.TenantUpdated, OrgID: orgB.String(),
+		Payload: []byte("{}"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

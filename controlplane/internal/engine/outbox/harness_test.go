@@ -119,7 +119,8 @@ func (s *script) await(tb testing.TB, what string, holds func(accepted []outbox.
 
 func (s *script) awaitCount(tb testing.TB, n int) []outbox.Message {
 	tb.Helper()
-	s.await(tb, fmt.Sprintf("%d messages", n), func(got []outbox.Message, _ map[id.Event]int) bool { return len(got) >= n })
+	s.await(tb, fmt.Sprintf("%d messages", n),
+		func(got []outbox.Message, _ map[id.Event]int) bool { return len(got) >= n })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]outbox.Message(nil), s.accepted...)

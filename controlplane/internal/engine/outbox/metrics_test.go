@@ -38,7 +38,8 @@ func TestMetrics(t *testing.T) {
 
 	got := collect(t, reader)
 	for name, want := range map[string]string{
-		"gpuaas.outbox.published": "2", "gpuaas.outbox.refused": "1", "gpuaas.outbox.pending": "1", "gpuaas.outbox.failed": "1",
+		"gpuaas.outbox.published": "2", "gpuaas.outbox.refused": "1", "gpuaas.outbox.pending": "1",
+		"gpuaas.outbox.failed": "1",
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %q, want %s", name, got[name], want)

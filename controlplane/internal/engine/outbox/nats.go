@@ -75,7 +75,8 @@ func ConnectNATS(cfg NATSConfig) (*NATS, error) {
 		return nil, misconfigured("%s", withoutURL(err))
 	}
 	n.conn = conn
-	n.js, err = jetstream.New(conn, jetstream.WithPublishAsyncTimeout(publishPatience), jetstream.WithPublishAsyncMaxPending(4096))
+	n.js, err = jetstream.New(conn, jetstream.WithPublishAsyncTimeout(publishPatience),
+		jetstream.WithPublishAsyncMaxPending(4096))
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("open jetstream: %w", err)
@@ -130,7 +131,11 @@ func (n *NATS) options() []nats.Option {
 		options = append(options, nats.TokenHandler(func() string { return n.secret(n.cfg.TokenFile) }))
 	}
 	if n.cfg.PasswordFile != "" {
-		options = append(options, nats.UserInfoHandler(func() (string, string) { return n.cfg.User, n.secret(n.cfg.PasswordFile) }))
+		options = append(options, nats.UserInfoHandler(func() (
+			string, string,
+		) {
+			return n.cfg.User, n.secret(n.cfg.PasswordFile)
+		}))
 	}
 	if n.cfg.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(n.cfg.CredentialsFile))
@@ -185,7 +190,8 @@ var ErrUnavailable = fault.New(fault.Unavailable, "events_unavailable", "the eve
 	WithRemedy("check that NATS with JetStream is running; events are kept and will be published when it is back")
 
 func unreachable(cause error) error {
-	return fault.Wrap(cause, ErrUnavailable.Kind, ErrUnavailable.Code, "%s", ErrUnavailable.Message).WithRemedy("%s", ErrUnavailable.Remedy)
+	return fault.Wrap(cause, ErrUnavailable.Kind, ErrUnavailable.Code, "%s", ErrUnavailable.Message).WithRemedy("%s",
+		ErrUnavailable.Remedy)
 }
 
 func (n *NATS) forget() {
@@ -210,7 +216,8 @@ func (n *NATS) ensure(ctx context.Context) error {
 	stream, err := n.js.Stream(ctx, StreamName)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		_, err = n.js.CreateStream(ctx, n.stream(jetstream.StreamConfig{Name: StreamName, Storage: jetstream.FileStorage, MaxBytes: -1, Replicas: 1}))
+		_, err = n.js.CreateStream(ctx, n.stream(
+			jetstream.StreamConfig{Name: StreamName, Storage: jetstream.FileStorage, MaxBytes: -1, Replicas: 1}))
 	case err == nil:
 		if now, want := stream.CachedInfo().Config, n.stream(stream.CachedInfo().Config); !sameStream(now, want) {
 			_, err = n.js.UpdateStream(ctx, want)
@@ -237,7 +244,8 @@ func (n *NATS) stream(c jetstream.StreamConfig) jetstream.StreamConfig {
 }
 
 func sameStream(a, b jetstream.StreamConfig) bool {
-	return slices.Equal(a.Subjects, b.Subjects) && a.Description == b.Description && a.Retention == b.Retention && a.Discard == b.Discard &&
+	return slices.Equal(a.Subjects, b.Subjects) && a.Description == b.Description && a.Retention == b.Retention &&
+		a.Discard == b.Discard &&
 		a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates && a.Replicas == b.Replicas && a.MaxBytes == b.MaxBytes
 }
 
@@ -252,7 +260,8 @@ func (n *NATS) Deliver(ctx context.Context, batch []Message) []error {
 	}
 	acks := make([]jetstream.PubAckFuture, len(batch))
 	for i, m := range batch {
-		acks[i], errs[i] = n.js.PublishMsgAsync(n.message(m), jetstream.WithMsgID(m.ID.String()), jetstream.WithExpectStream(StreamName))
+		acks[i], errs[i] = n.js.PublishMsgAsync(n.message(m), jetstream.WithMsgID(m.ID.String()),
+			jetstream.WithExpectStream(StreamName))
 	}
 	for i, ack := range acks {
 		if errs[i] == nil {
@@ -287,10 +296,14 @@ func await(ctx context.Context, ack jetstream.PubAckFuture) error {
 // transport lists errors of the connection or the server, which say nothing
 // about the message.
 var transport = []error{
-	nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
-	nats.ErrStaleConnection, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrPermissionViolation,
-	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs, jetstream.ErrStreamNotFound,
-	jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount, jetstream.ErrConnectionClosed, jetstream.ErrServerShutdown,
+	nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrDisconnected,
+	nats.ErrReconnectBufExceeded,
+	nats.ErrStaleConnection, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers, nats.ErrAuthorization,
+	nats.ErrPermissionViolation,
+	jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
+	jetstream.ErrStreamNotFound,
+	jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount, jetstream.ErrConnectionClosed,
+	jetstream.ErrServerShutdown,
 	context.DeadlineExceeded, context.Canceled, io.EOF, net.ErrClosed, os.ErrDeadlineExceeded,
 }
 

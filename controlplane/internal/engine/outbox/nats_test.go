@@ -87,11 +87,13 @@ func TestPublishToNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	header := msgs[0].Header
-	if msgs[0].Subject != "gpuaas.tenant.updated" || header.Get("Nats-Msg-Id") != envelope.EventID || header.Get("Correlation-Id") != envelope.CorrelationID {
+	if msgs[0].Subject != "gpuaas.tenant.updated" || header.Get("Nats-Msg-Id") != envelope.EventID ||
+		header.Get("Correlation-Id") != envelope.CorrelationID {
 		t.Errorf("published to %s with %v: %s", msgs[0].Subject, header, msgs[0].Data)
 	}
 	config := openStream(t, access).CachedInfo().Config
-	if config.Storage != jetstream.FileStorage || config.MaxAge != 7*24*time.Hour || config.Duplicates != 10*time.Minute || config.Subjects[0] != "gpuaas.>" {
+	if config.Storage != jetstream.FileStorage || config.MaxAge != 7*24*time.Hour || config.Duplicates != 10*time.Minute ||
+		config.Subjects[0] != "gpuaas.>" {
 		t.Errorf("stream is %+v", config)
 	}
 }
@@ -102,7 +104,10 @@ func TestStreamIsBroughtUpToDate(t *testing.T) {
 	if err := awaitNATS(t, connectNATS(t, access)); err != nil {
 		t.Fatal(err)
 	}
-	n, err := outbox.ConnectNATS(outbox.NATSConfig{URL: access.URL, TokenFile: access.TokenFile, Prefix: "acme", MaxBytes: 1 << 20, MaxAge: time.Hour})
+	n, err := outbox.ConnectNATS(outbox.NATSConfig{
+		URL: access.URL, TokenFile: access.TokenFile, Prefix: "acme",
+		MaxBytes: 1 << 20, MaxAge: time.Hour,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +216,10 @@ func TestOversizedEventIsRefused(t *testing.T) {
 	big := tenantEvent("big", 1)
 	big.Payload = eventwire.Tenant{OrgID: "big", Name: strings.Repeat("x", 2<<20)}
 	appendEvents(t, db, big, tenantEvent("small", 1))
-	runRelay(t, outbox.RelayConfig{DB: db, Destinations: toNATS(connectNATS(t, access)), MaxAttempts: 2, RetryUnit: time.Millisecond})
+	runRelay(t, outbox.RelayConfig{
+		DB: db, Destinations: toNATS(connectNATS(t, access)), MaxAttempts: 2,
+		RetryUnit: time.Millisecond,
+	})
 	awaitRows(t, db, 1, "status = 'failed' AND aggregate_id = 'big' AND last_error LIKE 'event_refused: %'")
 	awaitRows(t, db, 1, "status = 'published' AND aggregate_id = 'small'")
 }
@@ -267,7 +275,10 @@ func relayChild() {
 	if err != nil {
 		panic(err)
 	}
-	outbox.NewRelay(outbox.RelayConfig{DB: db, Destinations: toNATS(stuckAfter{n}), Workers: 1, OutageCap: 20 * time.Millisecond}).Run(context.Background())
+	outbox.NewRelay(outbox.RelayConfig{
+		DB: db, Destinations: toNATS(stuckAfter{n}), Workers: 1,
+		OutageCap: 20 * time.Millisecond,
+	}).Run(context.Background())
 }
 
 func TestKillBetweenPublishAndMark(t *testing.T) {

@@ -99,7 +99,8 @@ func makeTenants(tb testing.TB, db *postgres.DB, n int) []string {
 	tenants := make([]string, n)
 	for i := range tenants {
 		tenants[i] = id.NewString()
-		_, err := db.Exec(tb.Context(), "INSERT INTO self_checks (id, requested_by, correlation_id, version) VALUES ($1, '', '', 0)", tenants[i])
+		_, err := db.Exec(tb.Context(),
+			"INSERT INTO self_checks (id, requested_by, correlation_id, version) VALUES ($1, '', '', 0)", tenants[i])
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -114,7 +115,8 @@ func changeTenants(ctx context.Context, db *postgres.DB, tenants ...string) erro
 	return db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, tenant := range tenants {
 			var version int64
-			err := tx.QueryRow(ctx, "UPDATE self_checks SET version = version + 1 WHERE id = $1 RETURNING version", tenant).Scan(&version)
+			err := tx.QueryRow(ctx, "UPDATE self_checks SET version = version + 1 WHERE id = $1 RETURNING version",
+				tenant).Scan(&version)
 			if err != nil {
 				return err
 			}
@@ -250,7 +252,8 @@ func TestNotificationWakesTheRelay(t *testing.T) {
 		awaitRows(t, db, 0, "status = 'pending'")
 	}
 	// A subscription that breaks is made anew.
-	tag, err := db.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
+	tag, err := db.Exec(t.Context(),
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
 	if err != nil || tag.RowsAffected() != 1 {
 		t.Fatalf("ended %d subscriptions: %v", tag.RowsAffected(), err)
 	}
@@ -323,5 +326,6 @@ func TestRelayOutlivesTheDatabase(t *testing.T) {
 	for db.Ping(t.Context()) != nil && time.Now().Before(deadline) { // the pool still holds dead connections
 	}
 	appendEvents(t, db, tenantEvent("b", 1))
-	to.await(t, "an event after the restart", func(got []outbox.Message, _ map[id.Event]int) bool { return got[len(got)-1].AggregateID == "b" })
+	to.await(t, "an event after the restart",
+		func(got []outbox.Message, _ map[id.Event]int) bool { return got[len(got)-1].AggregateID == "b" })
 }

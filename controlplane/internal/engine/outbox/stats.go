@@ -36,13 +36,15 @@ func Stats(ctx context.Context, db *postgres.DB) ([]DestinationStats, error) {
 
 var (
 	lag = telemetry.NewRows(telemetry.Metric{
-		Name: "gpuaas.outbox.lag", Seconds: true, Labels: []string{"destination"}, Help: "Age of the oldest message that waits for delivery.",
+		Name: "gpuaas.outbox.lag", Seconds: true, Labels: []string{"destination"},
+		Help: "Age of the oldest message that waits for delivery.",
 	})
 	pending = telemetry.NewRows(telemetry.Metric{
 		Name: "gpuaas.outbox.pending", Labels: []string{"destination"}, Help: "Messages that wait for delivery.",
 	})
 	failed = telemetry.NewRows(telemetry.Metric{
-		Name: "gpuaas.outbox.failed", Labels: []string{"destination"}, Help: "Messages that failed for good and wait for an operator.",
+		Name: "gpuaas.outbox.failed", Labels: []string{"destination"},
+		Help: "Messages that failed for good and wait for an operator.",
 	})
 	published = telemetry.NewCounter(telemetry.Metric{
 		Name: "gpuaas.outbox.published", Labels: []string{"destination"}, Help: "Messages accepted by their destination.",

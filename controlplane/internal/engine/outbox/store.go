@@ -27,7 +27,8 @@ type Entry struct {
 func entryOf(r outboxdb.OutboxEvent) Entry {
 	return Entry{
 		Seq: r.Seq, ID: r.ID, Destination: r.Destination, Type: r.EventType, AggregateKind: r.AggregateKind,
-		AggregateID: r.AggregateID, Org: r.OrgID, Project: r.ProjectID, CorrelationID: r.CorrelationID, Status: Status(r.Status),
+		AggregateID: r.AggregateID, Org: r.OrgID, Project: r.ProjectID, CorrelationID: r.CorrelationID,
+		Status:   Status(r.Status),
 		Attempts: int(r.AttemptCount), LastError: r.LastError, CreatedAt: r.CreatedAt,
 	}
 }

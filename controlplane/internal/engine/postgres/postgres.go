@@ -148,7 +148,8 @@ func classify(err error) error {
 		return err
 	}
 	if unreachable(err) {
-		return fault.Wrap(err, fault.Unavailable, ErrUnavailable.Code, "%s", ErrUnavailable.Message).WithRemedy("%s", ErrUnavailable.Remedy)
+		return fault.Wrap(err, fault.Unavailable, ErrUnavailable.Code, "%s", ErrUnavailable.Message).WithRemedy("%s",
+			ErrUnavailable.Remedy)
 	}
 	return err
 }

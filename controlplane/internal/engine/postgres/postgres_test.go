@@ -82,7 +82,8 @@ func TestAFailedTransactionLeavesNothing(t *testing.T) {
 		return boom
 	})
 	var n int
-	if scanErr := db.QueryRow(t.Context(), "SELECT n FROM counters").Scan(&n); scanErr != nil || n != 0 || !errors.Is(err, boom) {
+	if scanErr := db.QueryRow(t.Context(), "SELECT n FROM counters").Scan(&n); scanErr != nil || n != 0 ||
+		!errors.Is(err, boom) {
 		t.Errorf("n = %d, err = %v, %v", n, err, scanErr)
 	}
 }
@@ -96,7 +97,8 @@ func TestTheCommitHookSharesTheFateOfTheTransaction(t *testing.T) {
 		return err
 	})
 	var n int
-	if scanErr := db.QueryRow(t.Context(), "SELECT n FROM counters").Scan(&n); scanErr != nil || n != 0 || !errors.Is(err, refuse) {
+	if scanErr := db.QueryRow(t.Context(), "SELECT n FROM counters").Scan(&n); scanErr != nil || n != 0 ||
+		!errors.Is(err, refuse) {
 		t.Errorf("n = %d, err = %v, %v", n, err, scanErr)
 	}
 }
@@ -181,7 +183,8 @@ func TestMigratingTwiceAtOnceIsSafe(t *testing.T) {
 		t.Error(err)
 	}
 	var migrations int32
-	if err := owner.QueryRow(t.Context(), "SELECT count(*) FROM goose_db_version WHERE version_id > 0").Scan(&migrations); err != nil {
+	if err := owner.QueryRow(t.Context(), "SELECT count(*) FROM goose_db_version WHERE version_id > 0").Scan(
+		&migrations); err != nil {
 		t.Fatal(err)
 	}
 	if applied.Load() != migrations {
@@ -223,7 +226,8 @@ func TestATransactionNotifiesOnceItHasCommitted(t *testing.T) {
 	db := postgrestest.New(t)
 	ready, heard := make(chan struct{}), make(chan string, 10)
 	go func() {
-		_ = db.Listen(t.Context(), "changes", func() { close(ready) }, func(payload string) { heard <- payload }) // ends with the test
+		// ends with the test
+		_ = db.Listen(t.Context(), "changes", func() { close(ready) }, func(payload string) { heard <- payload })
 	}()
 	<-ready
 	refused := errors.New("refused")

@@ -52,7 +52,8 @@ func TestACertificateThatWasNotAskedForIsNotHandedOut(t *testing.T) {
 	sign := func(change func(*x509.Certificate), public any) string {
 		template := good
 		change(&template)
-		der, err := x509.CreateCertificate(rand.Reader, &template, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}}, public, p256(t))
+		der, err := x509.CreateCertificate(rand.Reader, &template, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}},
+			public, p256(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,22 +65,27 @@ func TestACertificateThatWasNotAskedForIsNotHandedOut(t *testing.T) {
 		t.Fatalf("the right one: %q, %v", c.Serial, err)
 	}
 	for name, certificate := range map[string]string{
-		"of another key":     sign(func(*x509.Certificate) {}, p256(t).Public()),
-		"of another node":    sign(func(c *x509.Certificate) { c.URIs = []*url.URL{other} }, key.Public()),
-		"of two nodes":       sign(func(c *x509.Certificate) { c.URIs = []*url.URL{own, other} }, key.Public()),
-		"with a host name":   sign(func(c *x509.Certificate) { c.DNSNames = []string{"console.example"} }, key.Public()),
-		"with an address":    sign(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} }, key.Public()),
+		"of another key":   sign(func(*x509.Certificate) {}, p256(t).Public()),
+		"of another node":  sign(func(c *x509.Certificate) { c.URIs = []*url.URL{other} }, key.Public()),
+		"of two nodes":     sign(func(c *x509.Certificate) { c.URIs = []*url.URL{own, other} }, key.Public()),
+		"with a host name": sign(func(c *x509.Certificate) { c.DNSNames = []string{"console.example"} }, key.Public()),
+		"with an address": sign(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 1)} },
+			key.Public()),
 		"with a common name": sign(func(c *x509.Certificate) { c.Subject.CommonName = "console.example" }, key.Public()),
-		"for servers":        sign(func(c *x509.Certificate) { c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth) }, key.Public()),
-		"for anything":       sign(func(c *x509.Certificate) { c.ExtKeyUsage = nil }, key.Public()),
-		"of a CA":            sign(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }, key.Public()),
+		"for servers": sign(func(c *x509.Certificate) {
+			c.ExtKeyUsage = append(c.ExtKeyUsage,
+				x509.ExtKeyUsageServerAuth)
+		}, key.Public()),
+		"for anything": sign(func(c *x509.Certificate) { c.ExtKeyUsage = nil }, key.Public()),
+		"of a CA":      sign(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }, key.Public()),
 	} {
 		_, err := misled(t, certificate).SignNodeCSR(t.Context(), csr, uri, time.Hour)
 		if fault.CodeOf(err) != "node_certificate_unexpected" || fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := misled(t, "").SignNodeCSR(t.Context(), csr, uri, time.Hour); fault.CodeOf(err) != "secrets_answer_malformed" {
+	if _, err := misled(t, "").SignNodeCSR(t.Context(), csr, uri,
+		time.Hour); fault.CodeOf(err) != "secrets_answer_malformed" {
 		t.Errorf("nothing: %v", err)
 	}
 }

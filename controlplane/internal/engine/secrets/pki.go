@@ -107,14 +107,17 @@ func (e *Engine) ServerCA(ctx context.Context) (string, error) {
 
 // IssueServerCertificate makes a key and a certificate for a listener of the
 // control plane. Names are DNS names or IP addresses.
-func (e *Engine) IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (ServerCertificate, error) {
+func (e *Engine) IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (
+	ServerCertificate, error,
+) {
 	var hosts, addresses []string
 	for _, n := range names {
 		switch {
 		case net.ParseIP(n) != nil:
 			addresses = append(addresses, n)
 		case n == "" || strings.Contains(n, ","):
-			return ServerCertificate{}, fault.New(fault.Invalid, "server_name_invalid", "%q is neither a DNS name nor an IP address", n)
+			return ServerCertificate{}, fault.New(fault.Invalid, "server_name_invalid",
+				"%q is neither a DNS name nor an IP address", n)
 		default:
 			hosts = append(hosts, n)
 		}
@@ -122,10 +125,11 @@ func (e *Engine) IssueServerCertificate(ctx context.Context, names []string, ttl
 	if len(names) == 0 {
 		return ServerCertificate{}, fault.New(fault.Invalid, "server_name_invalid", "a server certificate needs a name")
 	}
-	answer, err := e.write(ctx, "issue server certificate", openbao.ServerPKIMount+"/issue/"+openbao.ServerRole, map[string]any{
-		"alt_names": strings.Join(hosts, ","), "ip_sans": strings.Join(addresses, ","),
-		"ttl": seconds(ttl), "private_key_format": "pkcs8",
-	})
+	answer, err := e.write(ctx, "issue server certificate", openbao.ServerPKIMount+"/issue/"+openbao.ServerRole,
+		map[string]any{
+			"alt_names": strings.Join(hosts, ","), "ip_sans": strings.Join(addresses, ","),
+			"ttl": seconds(ttl), "private_key_format": "pkcs8",
+		})
 	if err != nil {
 		return ServerCertificate{}, err
 	}
@@ -206,18 +210,21 @@ func checkNodeCertificate(leaf *x509.Certificate, key crypto.PublicKey, uri stri
 	switch {
 	case !ok || !same.Equal(key):
 		return unexpected("it is for another key")
-	case len(leaf.URIs) != 1 || leaf.URIs[0].String() != uri || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0:
+	case len(leaf.URIs) != 1 || leaf.URIs[0].String() != uri ||
+		len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0:
 		return unexpected("its names are not the one that was asked for")
 	case leaf.Subject.CommonName != "":
 		return unexpected("it has a common name")
-	case leaf.IsCA || !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) || len(leaf.UnknownExtKeyUsage) > 0:
+	case leaf.IsCA || !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) ||
+		len(leaf.UnknownExtKeyUsage) > 0:
 		return unexpected("it is good for more than client authentication")
 	}
 	return nil
 }
 
 func unexpected(why string) error {
-	return fault.New(fault.Unavailable, "node_certificate_unexpected", "the node CA signed another certificate than was asked for: %s", why).
+	return fault.New(fault.Unavailable, "node_certificate_unexpected",
+		"the node CA signed another certificate than was asked for: %s", why).
 		WithRemedy("set up role %s/roles/%s as deploy/openbao says", openbao.PKIMount, openbao.NodeRole)
 }
 

@@ -46,8 +46,9 @@ func greedyRequest(tb testing.TB, key crypto.Signer) string {
 		tb.Fatal(err)
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject: pkix.Name{CommonName: "console.example"}, DNSNames: []string{"console.example"}, EmailAddresses: []string{"root@console.example"},
-		IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}, URIs: []*url.URL{other},
+		Subject: pkix.Name{CommonName: "console.example"}, DNSNames: []string{"console.example"},
+		EmailAddresses: []string{"root@console.example"},
+		IPAddresses:    []net.IP{net.IPv4(10, 0, 0, 1)}, URIs: []*url.URL{other},
 	}, key)
 	if err != nil {
 		tb.Fatal(err)
@@ -101,7 +102,8 @@ func TestANodeCertificateHasOneNameAndOneUse(t *testing.T) {
 				t.Errorf("URIs are %v", leaf.URIs)
 			}
 			if len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) != 0 || leaf.Subject.CommonName != "" {
-				t.Errorf("names of the request were taken over: %v %v %v %q", leaf.DNSNames, leaf.IPAddresses, leaf.EmailAddresses, leaf.Subject.CommonName)
+				t.Errorf("names of the request were taken over: %v %v %v %q", leaf.DNSNames, leaf.IPAddresses, leaf.EmailAddresses,
+					leaf.Subject.CommonName)
 			}
 			if !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) || leaf.IsCA {
 				t.Errorf("usages are %v, CA %v", leaf.ExtKeyUsage, leaf.IsCA)
@@ -112,7 +114,10 @@ func TestANodeCertificateHasOneNameAndOneUse(t *testing.T) {
 			if err := leaf.CheckSignatureFrom(parse(t, signed.IssuerPEM)); err != nil {
 				t.Errorf("not signed by its issuer: %v", err)
 			}
-			if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool(t, ca, caErr), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+			if _, err := leaf.Verify(x509.VerifyOptions{
+				Roots:     pool(t, ca, caErr),
+				KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			}); err != nil {
 				t.Errorf("not good under the node CA: %v", err)
 			}
 		})
@@ -169,7 +174,8 @@ func TestARequestThatProvesNothingIsRefused(t *testing.T) {
 		"larger than a request": good + strings.Repeat("\n", 1<<20),
 	} {
 		_, err := e.SignNodeCSR(t.Context(), csr, nodeURI(), time.Hour)
-		if fault.KindOf(err) != fault.Invalid || fault.CodeOf(err) != "csr_refused" || strings.Contains(err.Error(), "canary-text") {
+		if fault.KindOf(err) != fault.Invalid || fault.CodeOf(err) != "csr_refused" ||
+			strings.Contains(err.Error(), "canary-text") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -192,7 +198,8 @@ func TestARevokedCertificateIsOnTheList(t *testing.T) {
 	}
 	serial := parse(t, signed.PEM).SerialNumber
 	listed := func() bool {
-		return slices.ContainsFunc(revocationList(t).RevokedCertificateEntries, func(r x509.RevocationListEntry) bool { return r.SerialNumber.Cmp(serial) == 0 })
+		return slices.ContainsFunc(revocationList(t).RevokedCertificateEntries,
+			func(r x509.RevocationListEntry) bool { return r.SerialNumber.Cmp(serial) == 0 })
 	}
 	if listed() {
 		t.Fatal("revoked before it was")
@@ -217,7 +224,8 @@ func TestARevokedCertificateIsOnTheList(t *testing.T) {
 
 func revocationList(t *testing.T) *x509.RevocationList {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, stacktest.Bao(t).Address+"/v1/gpuaas-pki/crl", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, stacktest.Bao(t).Address+"/v1/gpuaas-pki/crl",
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +259,8 @@ func TestAServerCertificateStandsOnItsOwnRoot(t *testing.T) {
 		t.Error("the key shows when it is printed")
 	}
 	leaf := parse(t, issued.PEM)
-	if left := time.Until(issued.NotAfter); !issued.NotAfter.Equal(leaf.NotAfter) || left > 48*time.Hour || left < 47*time.Hour {
+	if left := time.Until(issued.NotAfter); !issued.NotAfter.Equal(leaf.NotAfter) || left > 48*time.Hour ||
+		left < 47*time.Hour {
 		t.Errorf("lives %v", left)
 	}
 	serverCA, err := e.ServerCA(t.Context())
@@ -266,14 +275,18 @@ func TestAServerCertificateStandsOnItsOwnRoot(t *testing.T) {
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: node}); err == nil {
 		t.Error("a server certificate is good under the node CA")
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: server, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots:     server,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err == nil {
 		t.Error("a server certificate is good for clients")
 	}
 	signed, err := e.SignNodeCSR(t.Context(), greedyRequest(t, p256(t)), nodeURI(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parse(t, signed.PEM).Verify(x509.VerifyOptions{Roots: server, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
+	if _, err := parse(t, signed.PEM).Verify(
+		x509.VerifyOptions{Roots: server, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
 		t.Error("a node certificate is good under the server CA")
 	}
 }

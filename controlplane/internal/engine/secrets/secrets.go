@@ -199,7 +199,8 @@ func (e *Engine) classify(err error) error {
 		case http.StatusForbidden, http.StatusBadRequest:
 			// Nothing was accepted, and it works once an operator has corrected
 			// the AppRole or its policy: unavailable, not a defect.
-			return fault.New(fault.Unavailable, codeRefused, "the secrets engine refused the request with status %d", re.StatusCode).
+			return fault.New(fault.Unavailable, codeRefused, "the secrets engine refused the request with status %d",
+				re.StatusCode).
 				WithRemedy("check the AppRole of this role and its policy against those in deploy/openbao")
 		}
 		return unavailable(fmt.Errorf("status %d", re.StatusCode), e.cfg.Address)
@@ -208,6 +209,7 @@ func (e *Engine) classify(err error) error {
 }
 
 func unavailable(cause error, address string) error {
-	return fault.Wrap(cause, fault.Unavailable, "secrets_unavailable", "the secrets engine at %s cannot be reached or is sealed", address).
+	return fault.Wrap(cause, fault.Unavailable, "secrets_unavailable",
+		"the secrets engine at %s cannot be reached or is sealed", address).
 		WithRemedy("check that OpenBao or Vault is running and unsealed")
 }

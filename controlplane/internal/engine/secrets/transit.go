@@ -36,7 +36,8 @@ func (e *Engine) CreateSigningKey(ctx context.Context, name string) ([]byte, err
 		return nil, err
 	}
 	if kind := field(answer, "type"); kind != signingKeyType {
-		return nil, fault.New(fault.Conflict, "signing_key_mismatch", "key %s of the secrets engine is of type %q, not %s", name, kind, signingKeyType)
+		return nil, fault.New(fault.Conflict, "signing_key_mismatch", "key %s of the secrets engine is of type %q, not %s",
+			name, kind, signingKeyType)
 	}
 	return publicKey(answer, name)
 }
@@ -81,5 +82,6 @@ func keyPath(operation, name string) (string, error) {
 }
 
 func malformedKey(name string) error {
-	return fault.New(fault.Internal, "secrets_answer_malformed", "the secrets engine answered about key %s in an unknown form", name)
+	return fault.New(fault.Internal, "secrets_answer_malformed",
+		"the secrets engine answered about key %s in an unknown form", name)
 }

@@ -11,12 +11,18 @@ import (
 )
 
 var (
-	testCounter = telemetry.NewCounter(telemetry.Metric{Name: "gpuaas.test.ended", Help: "Ended.", Labels: []string{"kind"}})
+	testCounter = telemetry.NewCounter(telemetry.Metric{
+		Name: "gpuaas.test.ended", Help: "Ended.",
+		Labels: []string{"kind"},
+	})
 	testSeconds = telemetry.NewHistogram(telemetry.Metric{
 		Name: "gpuaas.test.duration", Help: "Took.", Seconds: true, Labels: []string{"kind"}, Buckets: []float64{1, 2},
 	})
 	testLevel = telemetry.NewLevel(telemetry.Metric{Name: "gpuaas.test.polls", Help: "Waiting."})
-	testRows  = telemetry.NewRows(telemetry.Metric{Name: "gpuaas.test.oldest", Help: "Age.", Seconds: true, Labels: []string{"kind"}})
+	testRows  = telemetry.NewRows(telemetry.Metric{
+		Name: "gpuaas.test.oldest", Help: "Age.", Seconds: true,
+		Labels: []string{"kind"},
+	})
 )
 
 // What a metric says its name in Prometheus is, is what the exporter calls it,

@@ -44,7 +44,8 @@ func Start(ctx context.Context, cfg Config, out io.Writer) (*Telemetry, error) {
 	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	res := resource.NewSchemaless(
 		attribute.String("service.name", "gpuaas"), attribute.String("service.version", cfg.Version))
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(t.registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(t.registry), otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithoutTargetInfo())
 	if err != nil {
 		return nil, fmt.Errorf("start metrics: %w", err)
 	}

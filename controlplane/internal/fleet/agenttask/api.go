@@ -114,7 +114,8 @@ func (c Commands) RegisterAPI(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-node-task", Method: http.MethodPost, Path: pathOfNode, Tag: tagTasks, Status: http.StatusAccepted,
 		Summary: "Ask a node to do something", Access: httpapi.Platform(auth.NodeTaskRun),
-		Description: "Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.",
+		Description: "Records the task and returns; the node fetches it with its next poll, usually at once. Read the " +
+			"task, or follow the events node_task.*, to see how it ends.",
 	}, func(ctx context.Context, in *struct {
 		NodePath
 		Body NewBody
@@ -155,9 +156,11 @@ func (c Commands) registerTask(api *httpapi.API) {
 		Summary: "Read a task with its steps and output", Access: httpapi.Platform(auth.NodeRead),
 	}, c.get)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "cancel-node-task", Method: http.MethodPost, Path: pathTask + "/cancel", Tag: tagTasks, Status: http.StatusAccepted,
+		ID: "cancel-node-task", Method: http.MethodPost, Path: pathTask + "/cancel", Tag: tagTasks,
+		Status:  http.StatusAccepted,
 		Summary: "Stop a task", Access: httpapi.Platform(auth.NodeTaskRun),
-		Description: "A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.",
+		Description: "A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as " +
+			"it is safe, and reports.",
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body CancelBody
@@ -172,7 +175,8 @@ func (c Commands) registerTask(api *httpapi.API) {
 		out := &httpapi.Listed[TypeView]{}
 		for _, s := range agentwire.Catalog() {
 			out.Body.Items = append(out.Body.Items, TypeView{
-				Type: s.Type, Title: s.Title, Destroys: s.Destroys, Class: string(s.Class), WindowSeconds: int64(s.Window.Seconds()),
+				Type: s.Type, Title: s.Title, Destroys: s.Destroys, Class: string(s.Class),
+				WindowSeconds:   int64(s.Window.Seconds()),
 				PatienceSeconds: int64(s.Patience.Seconds()), Attempts: s.Attempts, OnRequest: reserved[s.Type] == "",
 			})
 		}
@@ -225,7 +229,8 @@ func (c Commands) get(ctx context.Context, in *Path) (*httpapi.Plain[View], erro
 	v := show(t)
 	for _, s := range steps {
 		v.Steps = append(v.Steps, StepView{
-			Attempt: s.Attempt, Seq: s.Seq, Name: s.Name, Status: s.Status, Message: s.Message, Percent: s.Percent, At: s.At.UTC(),
+			Attempt: s.Attempt, Seq: s.Seq, Name: s.Name, Status: s.Status, Message: s.Message, Percent: s.Percent,
+			At: s.At.UTC(),
 		})
 	}
 	return &httpapi.Plain[View]{Body: v}, nil
@@ -246,11 +251,15 @@ func summary(t Task) View {
 
 func show(t Task) View {
 	v := View{
-		TaskID: t.ID, NodeID: t.Node, Type: t.Type, Status: string(t.Status), Class: string(t.Class), Params: t.Params, Output: t.Output,
-		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, CancelRequested: t.CancelRequested, RequestedBy: t.RequestedBy, Reason: t.Reason,
-		CorrelationID: t.Correlation, WorkflowID: t.AwaitWorkflow, SignerVersion: t.SignerVersion, AgentVersion: t.AgentVersion,
-		CreatedAt: t.CreatedAt.UTC(), DeadlineAt: t.DeadlineAt.UTC(), DispatchedAt: utc(t.DispatchedAt), LeaseExpiresAt: utc(t.LeaseExpiresAt),
-		StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt),
+		TaskID: t.ID, NodeID: t.Node, Type: t.Type, Status: string(t.Status), Class: string(t.Class), Params: t.Params,
+		Output:  t.Output,
+		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, CancelRequested: t.CancelRequested, RequestedBy: t.RequestedBy,
+		Reason:        t.Reason,
+		CorrelationID: t.Correlation, WorkflowID: t.AwaitWorkflow, SignerVersion: t.SignerVersion,
+		AgentVersion: t.AgentVersion,
+		CreatedAt:    t.CreatedAt.UTC(), DeadlineAt: t.DeadlineAt.UTC(), DispatchedAt: utc(t.DispatchedAt),
+		LeaseExpiresAt: utc(t.LeaseExpiresAt),
+		StartedAt:      utc(t.StartedAt), FinishedAt: utc(t.FinishedAt),
 	}
 	if t.Error.Code != "" {
 		v.Error = &ErrorView{Code: t.Error.Code, Message: t.Error.Message, Remedy: t.Error.Remedy}

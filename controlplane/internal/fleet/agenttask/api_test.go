@@ -50,7 +50,8 @@ func newSite(t *testing.T) *site {
 				return nil, fault.New(fault.NotFound, "agent_version_unknown", "no such version")
 			}
 			return json.Marshal(agentwire.SelfUpdateParams{
-				Action: "update", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64), SizeBytes: 1, SignerVersion: "s1", Signature: []byte("x"),
+				Action: "update", Version: "1.0.0", Digest: "sha256:" + strings.Repeat("a", 64), SizeBytes: 1, SignerVersion: "s1",
+				Signature: []byte("x"),
 			})
 		},
 	}
@@ -100,27 +101,34 @@ func TestATaskOverTheAPI(t *testing.T) {
 	node := s.node(t)
 	tasks := "/nodes/" + node.String() + "/tasks"
 	var v agenttask.View
-	status, code := s.call(t, "root", http.MethodPost, tasks, object{"type": "node.drain", "params": object{"reason": "r", "revoke_users": true}, "reason": "maintenance"}, &v)
-	if status != http.StatusAccepted || v.Status != "queued" || string(v.Params) != `{"reason":"r","revoke_users":true}` || v.RequestedBy != "root" || v.Reason != "maintenance" {
+	status, code := s.call(t, "root", http.MethodPost, tasks,
+		object{"type": "node.drain", "params": object{"reason": "r", "revoke_users": true}, "reason": "maintenance"}, &v)
+	if status != http.StatusAccepted || v.Status != "queued" || string(v.Params) != `{"reason":"r","revoke_users":true}` ||
+		v.RequestedBy != "root" || v.Reason != "maintenance" {
 		t.Fatalf("%d %s %+v", status, code, v)
 	}
 	task := s.now(t, agenttask.Task{ID: v.TaskID})
 	s.fetch(t, task)
 	step := agentwire.Step{Seq: 1, Name: "sessions", Status: "succeeded", At: s.clock.now()}
-	if _, err := s.queue.Progress(t.Context(), node, task.ID, agentwire.ProgressRequest{Attempt: 1, Steps: []agentwire.Step{step}}); err != nil {
+	if _, err := s.queue.Progress(t.Context(), node, task.ID,
+		agentwire.ProgressRequest{Attempt: 1, Steps: []agentwire.Step{step}}); err != nil {
 		t.Fatal(err)
 	}
-	if status, _ = s.call(t, "root", http.MethodPost, "/node-tasks/"+v.TaskID.String()+"/cancel", object{"reason": "enough"}, &v); status != http.StatusAccepted || !v.CancelRequested {
+	if status, _ = s.call(t, "root", http.MethodPost, "/node-tasks/"+v.TaskID.String()+"/cancel",
+		object{"reason": "enough"}, &v); status != http.StatusAccepted || !v.CancelRequested {
 		t.Errorf("%d %+v", status, v)
 	}
-	if err := s.queue.Result(t.Context(), node, task.ID, succeeded(t, 1, agentwire.DrainOutput{Draining: true})); err != nil {
+	if err := s.queue.Result(t.Context(), node, task.ID,
+		succeeded(t, 1, agentwire.DrainOutput{Draining: true})); err != nil {
 		t.Fatal(err)
 	}
 	status, _ = s.call(t, "auditor", http.MethodGet, "/node-tasks/"+v.TaskID.String(), nil, &v)
-	if status != http.StatusOK || v.Status != "succeeded" || len(v.Steps) != 1 || v.Steps[0].Name != "sessions" || !strings.Contains(string(v.Output), "draining") || v.SignerVersion != "s1" {
+	if status != http.StatusOK || v.Status != "succeeded" || len(v.Steps) != 1 || v.Steps[0].Name != "sessions" ||
+		!strings.Contains(string(v.Output), "draining") || v.SignerVersion != "s1" {
 		t.Errorf("%d %+v", status, v)
 	}
-	if _, code = s.call(t, "root", http.MethodPost, "/node-tasks/"+v.TaskID.String()+"/cancel", object{"reason": "again"}, nil); code != "node_task_state_conflict" {
+	if _, code = s.call(t, "root", http.MethodPost, "/node-tasks/"+v.TaskID.String()+"/cancel", object{"reason": "again"},
+		nil); code != "node_task_state_conflict" {
 		t.Errorf("cancel of what has ended: %s", code)
 	}
 }
@@ -133,16 +141,51 @@ func TestWhatTheAPIRefuses(t *testing.T) {
 		body        object
 		code        string
 	}{
-		"a reader":             {"auditor", tasks, object{"type": "node.drain", "reason": "because"}, "insufficient_permissions"},
-		"no reason":            {"root", tasks, object{"type": "node.drain"}, "validation_error"},
-		"unknown type":         {"root", tasks, object{"type": "node.explode", "reason": "because"}, "node_task_type_unknown"},
-		"bad parameters":       {"root", tasks, object{"type": "node.drain", "params": object{"x": 1}, "reason": "because"}, "node_task_params_invalid"},
-		"parameters that list": {"root", tasks, object{"type": "node.drain", "params": []int{1}, "reason": "because"}, "node_task_params_invalid"},
-		"whom to believe":      {"root", tasks, object{"type": "node.update_verifiers", "reason": "because"}, "node_task_type_reserved"},
-		"whom to talk to":      {"root", tasks, object{"type": "terminal.open", "reason": "because"}, "node_task_type_reserved"},
-		"no such package":      {"root", tasks, object{"type": "node.self_update", "params": object{"version": "9.9.9"}, "reason": "because"}, "agent_version_unknown"},
-		"unknown node":         {"root", "/nodes/" + id.NewString() + "/tasks", object{"type": "node.drain", "reason": "because"}, "node_not_found"},
-		"unknown task":         {"root", "/node-tasks/" + id.NewString() + "/cancel", object{"reason": "because"}, "node_task_not_found"},
+		"a reader": {
+			"auditor", tasks,
+			object{"type": "node.drain", "reason": "because"},
+			"insufficient_permissions",
+		},
+		"no reason": {"root", tasks, object{"type": "node.drain"}, "validation_error"},
+		"unknown type": {
+			"root", tasks,
+			object{"type": "node.explode", "reason": "because"},
+			"node_task_type_unknown",
+		},
+		"bad parameters": {
+			"root", tasks,
+			object{"type": "node.drain", "params": object{"x": 1}, "reason": "because"},
+			"node_task_params_invalid",
+		},
+		"parameters that list": {
+			"root", tasks,
+			object{"type": "node.drain", "params": []int{1}, "reason": "because"},
+			"node_task_params_invalid",
+		},
+		"whom to believe": {
+			"root", tasks,
+			object{"type": "node.update_verifiers", "reason": "because"},
+			"node_task_type_reserved",
+		},
+		"whom to talk to": {
+			"root", tasks,
+			object{"type": "terminal.open", "reason": "because"},
+			"node_task_type_reserved",
+		},
+		"no such package": {"root", tasks, object{
+			"type": "node.self_update", "params": object{"version": "9.9.9"},
+			"reason": "because",
+		}, "agent_version_unknown"},
+		"unknown node": {
+			"root", "/nodes/" + id.NewString() + "/tasks",
+			object{"type": "node.drain", "reason": "because"},
+			"node_not_found",
+		},
+		"unknown task": {
+			"root", "/node-tasks/" + id.NewString() + "/cancel",
+			object{"reason": "because"},
+			"node_task_not_found",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if status, code := s.call(t, c.token, http.MethodPost, c.path, c.body, nil); code != c.code {
@@ -186,7 +229,8 @@ func TestTasksComeInPages(t *testing.T) {
 				Items      []agenttask.View
 				NextCursor string `json:"next_cursor"`
 			}
-			if status, code := s.call(t, "auditor", http.MethodGet, query+"&cursor="+cursor, nil, &page); status != http.StatusOK {
+			if status, code := s.call(t, "auditor", http.MethodGet, query+"&cursor="+cursor, nil,
+				&page); status != http.StatusOK {
 				t.Fatal(status, code)
 			}
 			for _, v := range page.Items {
@@ -213,7 +257,8 @@ func TestTheCatalogIsShown(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	for _, v := range out.Items {
-		if v.OnRequest == (v.Type == "terminal.open" || v.Type == "node.update_verifiers") || v.WindowSeconds == 0 || v.Title == "" {
+		if v.OnRequest == (v.Type == "terminal.open" || v.Type == "node.update_verifiers") || v.WindowSeconds == 0 ||
+			v.Title == "" {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -224,11 +269,13 @@ func TestTheCatalogSaysWhatIsDestroyed(t *testing.T) {
 	var out struct{ Items []agenttask.TypeView }
 	s.call(t, "auditor", http.MethodGet, "/node-task-types", nil, &out)
 	destructive := []string{
-		agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub, agentwire.TypeSelfUpdate,
+		agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub,
+		agentwire.TypeSelfUpdate,
 		agentwire.TypeDeprovisionUser, agentwire.TypeRevokeUser, agentwire.TypeLoginLock,
 	}
 	for _, v := range out.Items {
-		if want := slices.Contains(destructive, v.Type); want != (v.Destroys != "") || want && !strings.HasSuffix(v.Destroys, ".") {
+		if want := slices.Contains(destructive, v.Type); want != (v.Destroys != "") || want &&
+			!strings.HasSuffix(v.Destroys, ".") {
 			t.Errorf("%s destroys %q", v.Type, v.Destroys)
 		}
 	}

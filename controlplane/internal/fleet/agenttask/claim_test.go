@@ -19,9 +19,13 @@ import (
 func TestATaskReachesItsNodeSignedAndTraced(t *testing.T) {
 	w := newWorld(t)
 	node := w.node(t)
-	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	span := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2},
+		TraceFlags: trace.FlagsSampled,
+	})
 	task, err := w.enqueue(trace.ContextWithSpanContext(w.ctx, span), agenttask.Request{
-		Node: node, Type: agentwire.TypeDrain, Params: agentwire.DrainParams{Reason: "<b> & „ü“", RevokeUsers: true}, Reason: "maintenance",
+		Node: node, Type: agentwire.TypeDrain, Params: agentwire.DrainParams{Reason: "<b> & „ü“", RevokeUsers: true},
+		Reason: "maintenance",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,12 +38,14 @@ func TestATaskReachesItsNodeSignedAndTraced(t *testing.T) {
 	if p, ok := verified.Params.(*agentwire.DrainParams); !ok || p.Reason != "<b> & „ü“" || !p.RevokeUsers {
 		t.Errorf("parameters arrived as %+v", verified.Params)
 	}
-	if e.CorrelationID != "corr-1" || e.TraceParent != "00-"+span.TraceID().String()+"-"+span.SpanID().String()+"-01" || e.Attempt != 1 ||
+	if e.CorrelationID != "corr-1" || e.TraceParent != "00-"+span.TraceID().String()+"-"+span.SpanID().String()+"-01" ||
+		e.Attempt != 1 ||
 		!e.IssuedAt.Equal(w.clock.now()) || !e.ExpiresAt.Equal(w.clock.now().Add(15*time.Minute)) {
 		t.Errorf("envelope is %+v", e)
 	}
 	now := w.wants(t, task, agenttask.Dispatched, "")
-	if now.SignerVersion != "s1" || now.TraceParent != e.TraceParent || now.RequestedBy != "u1" || !now.LeaseExpiresAt.Equal(w.clock.now().Add(agentwire.Lease)) {
+	if now.SignerVersion != "s1" || now.TraceParent != e.TraceParent || now.RequestedBy != "u1" ||
+		!now.LeaseExpiresAt.Equal(w.clock.now().Add(agentwire.Lease)) {
 		t.Errorf("row is %+v", now)
 	}
 	if w.poll(t, node) != nil {
@@ -180,7 +186,8 @@ func TestClassesSayWhatRunsBesideWhat(t *testing.T) {
 			if e := w.poll(t, node); e != nil {
 				t.Fatalf("handed out beside %s: %+v", c.running, e)
 			}
-			if err := w.queue.Result(t.Context(), node, running.ID, agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed}); err != nil {
+			if err := w.queue.Result(t.Context(), node, running.ID,
+				agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed}); err != nil {
 				t.Fatal(err)
 			}
 			w.fetch(t, asked)
@@ -232,7 +239,10 @@ func TestATaskWhoseAgentWentAwayGoesBackUncounted(t *testing.T) {
 func TestAKeyStandsForOneTask(t *testing.T) {
 	w := newWorld(t)
 	node := w.node(t)
-	r := agenttask.Request{Node: node, Type: agentwire.TypeDrain, Params: agentwire.DrainParams{Reason: "a", RevokeUsers: true}, IdempotencyKey: "k"}
+	r := agenttask.Request{
+		Node: node, Type: agentwire.TypeDrain,
+		Params: agentwire.DrainParams{Reason: "a", RevokeUsers: true}, IdempotencyKey: "k",
+	}
 	first, err := w.enqueue(w.ctx, r)
 	if err != nil {
 		t.Fatal(err)
@@ -268,18 +278,48 @@ func TestWhatCannotBeAskedIsRefused(t *testing.T) {
 		r    agenttask.Request
 		code string
 	}{
-		"unknown type":                {agenttask.Request{Node: states["active"], Type: "node.explode"}, "node_task_type_unknown"},
-		"unknown parameter":           {agenttask.Request{Node: states["active"], Type: agentwire.TypeDrain, Params: map[string]any{"x": 1}}, "node_task_params_invalid"},
-		"value out of range":          {agenttask.Request{Node: states["active"], Type: agentwire.TypeStorageCleanup, Params: agentwire.StorageCleanupParams{Scope: "/"}}, "node_task_params_invalid"},
-		"what cannot be stored":       {agenttask.Request{Node: states["active"], Type: agentwire.TypeDrain, Params: agentwire.DrainParams{Reason: "a\x00b"}}, "node_task_params_invalid"},
-		"unknown node":                {agenttask.Request{Node: id.New[id.Node](), Type: agentwire.TypeDrain}, "node_not_found"},
-		"node out of the fleet":       {agenttask.Request{Node: states["retired"], Type: agentwire.TypeDrain}, agentwire.CodeNodeFenced},
-		"node that is gone":           {agenttask.Request{Node: states["deleted"], Type: agentwire.TypeDrain}, agentwire.CodeNodeFenced},
-		"node that is going":          {agenttask.Request{Node: states["removing"], Type: agentwire.TypeDrain}, agentwire.CodeNodeFenced},
-		"uninstall of one that goes":  {agenttask.Request{Node: states["removing"], Type: agentwire.TypeUninstall}, ""},
-		"a backslash is not a NUL":    {agenttask.Request{Node: states["active"], Type: agentwire.TypeDrain, Params: agentwire.DrainParams{Reason: `\u0000`}}, ""},
-		"no parameters":               {agenttask.Request{Node: states["active"], Type: agentwire.TypeHeartbeatCheck}, ""},
-		"parameters of null are none": {agenttask.Request{Node: states["active"], Type: agentwire.TypeHeartbeatCheck, Params: []string(nil)}, ""},
+		"unknown type": {
+			agenttask.Request{Node: states["active"], Type: "node.explode"},
+			"node_task_type_unknown",
+		},
+		"unknown parameter": {agenttask.Request{
+			Node: states["active"], Type: agentwire.TypeDrain,
+			Params: map[string]any{"x": 1},
+		}, "node_task_params_invalid"},
+		"value out of range": {agenttask.Request{
+			Node: states["active"], Type: agentwire.TypeStorageCleanup,
+			Params: agentwire.StorageCleanupParams{Scope: "/"},
+		}, "node_task_params_invalid"},
+		"what cannot be stored": {agenttask.Request{
+			Node: states["active"], Type: agentwire.TypeDrain,
+			Params: agentwire.DrainParams{Reason: "a\x00b"},
+		}, "node_task_params_invalid"},
+		"unknown node": {
+			agenttask.Request{Node: id.New[id.Node](), Type: agentwire.TypeDrain},
+			"node_not_found",
+		},
+		"node out of the fleet": {
+			agenttask.Request{Node: states["retired"], Type: agentwire.TypeDrain},
+			agentwire.CodeNodeFenced,
+		},
+		"node that is gone": {
+			agenttask.Request{Node: states["deleted"], Type: agentwire.TypeDrain},
+			agentwire.CodeNodeFenced,
+		},
+		"node that is going": {
+			agenttask.Request{Node: states["removing"], Type: agentwire.TypeDrain},
+			agentwire.CodeNodeFenced,
+		},
+		"uninstall of one that goes": {agenttask.Request{Node: states["removing"], Type: agentwire.TypeUninstall}, ""},
+		"a backslash is not a NUL": {agenttask.Request{
+			Node: states["active"], Type: agentwire.TypeDrain,
+			Params: agentwire.DrainParams{Reason: `\u0000`},
+		}, ""},
+		"no parameters": {agenttask.Request{Node: states["active"], Type: agentwire.TypeHeartbeatCheck}, ""},
+		"parameters of null are none": {agenttask.Request{
+			Node: states["active"], Type: agentwire.TypeHeartbeatCheck,
+			Params: []string(nil),
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.enqueue(w.ctx, c.r)
@@ -303,7 +343,10 @@ func TestANodeThatGoesIsOnlyToldToGo(t *testing.T) {
 func TestTheFleetIsAskedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	nodes := map[string]id.Node{}
-	for _, s := range []string{"bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted"} {
+	for _, s := range []string{
+		"bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired",
+		"removing", "deleted",
+	} {
 		nodes[s] = w.node(t)
 		w.exec(t, `UPDATE nodes SET status = $2 WHERE id = $1`, nodes[s], s)
 	}

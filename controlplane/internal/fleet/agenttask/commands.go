@@ -119,7 +119,8 @@ var keptOut = map[string]bool{
 // provenOut reports whether it is proven that a terminal let nobody in. An
 // earlier attempt that nobody heard of again may have.
 func (t Task) provenOut(e ending) bool {
-	return t.Type == agentwire.TypeTerminalOpen && t.Status == Failed && t.Attempt == 1 && (e.refused || keptOut[e.err.Code])
+	return t.Type == agentwire.TypeTerminalOpen && t.Status == Failed && t.Attempt == 1 &&
+		(e.refused || keptOut[e.err.Code])
 }
 
 // givesRoot says how a task gives somebody root. It is empty if the task does
@@ -184,11 +185,15 @@ func (c Commands) Cancel(ctx context.Context, task id.NodeTask, reason string) (
 		if _, err := Lifecycle.Next(t.Status, Cancel); err != nil {
 			return err
 		}
-		if err := record(ctx, tx, "node_task.cancel", t, audit.Success, reason, map[string]any{"prior_status": t.Status}); err != nil {
+		if err := record(ctx, tx, "node_task.cancel", t, audit.Success, reason,
+			map[string]any{"prior_status": t.Status}); err != nil {
 			return err
 		}
 		if t.Status == Queued {
-			t, err = finish(ctx, tx, t, c.now(), ending{event: Cancel, err: agentwire.TaskError{Code: CodeCancelled, Message: reason}})
+			t, err = finish(ctx, tx, t, c.now(), ending{
+				event: Cancel,
+				err:   agentwire.TaskError{Code: CodeCancelled, Message: reason},
+			})
 			return err
 		}
 		after, err := q.RequestCancel(ctx, task)
@@ -235,11 +240,13 @@ func target(ctx context.Context, q *agenttaskdb.Queries, node id.Node, typ strin
 	row, err := q.Target(ctx, agenttaskdb.TargetParams{NodeID: node, Type: typ})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, fault.New(fault.NotFound, "node_not_found", "there is no node %s", node).WithRemedy("list them with: gpuaas node list")
+		return 0, fault.New(fault.NotFound, "node_not_found", "there is no node %s",
+			node).WithRemedy("list them with: gpuaas node list")
 	case err != nil:
 		return 0, fmt.Errorf("read node %s: %w", node, err)
 	case row.Fenced:
-		return 0, fault.New(fault.Conflict, agentwire.CodeNodeFenced, "node %s is %s: it cannot be given %s", node, row.Status, typ)
+		return 0, fault.New(fault.Conflict, agentwire.CodeNodeFenced, "node %s is %s: it cannot be given %s", node,
+			row.Status, typ)
 	}
 	return row.Generation, nil
 }
@@ -257,7 +264,8 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 		return Task{}, err
 	}
 	if t.Type != r.Type || !bytes.Equal(t.Params, params) {
-		return Task{}, fault.New(fault.Conflict, "node_task_key_reused", "key %q of node %s stands for another task: %s", r.IdempotencyKey, r.Node, t.ID).
+		return Task{}, fault.New(fault.Conflict, "node_task_key_reused", "key %q of node %s stands for another task: %s",
+			r.IdempotencyKey, r.Node, t.ID).
 			WithRemedy("use a new key for a new task")
 	}
 	if r.AwaitWorkflow == "" || r.AwaitWorkflow == t.AwaitWorkflow || t.Status.Ended() {
@@ -266,7 +274,8 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 	if t.AwaitWorkflow != "" {
 		// Only one workflow is signalled. If this one took the task over, the
 		// other would wait for ever.
-		return Task{}, fault.New(fault.Conflict, "node_task_awaited", "task %s with key %q of node %s is awaited by workflow %s", t.ID, r.IdempotencyKey, r.Node, t.AwaitWorkflow).
+		return Task{}, fault.New(fault.Conflict, "node_task_awaited",
+			"task %s with key %q of node %s is awaited by workflow %s", t.ID, r.IdempotencyKey, r.Node, t.AwaitWorkflow).
 			WithRemedy("ask again when the task has ended, or use a new key for a new task")
 	}
 	t.AwaitWorkflow = r.AwaitWorkflow
@@ -279,7 +288,9 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 // everyNode is the payload of a notification for all nodes.
 const everyNode = ""
 
-func record(ctx context.Context, tx pgx.Tx, action string, t Task, result audit.Result, reason string, metadata map[string]any) error {
+func record(ctx context.Context, tx pgx.Tx, action string, t Task, result audit.Result, reason string,
+	metadata map[string]any,
+) error {
 	all := map[string]any{"node_id": t.Node.String(), "type": t.Type, "attempt": t.Attempt}
 	for k, v := range metadata {
 		all[k] = v
@@ -293,7 +304,8 @@ func announce(ctx context.Context, tx pgx.Tx, event eventwire.Type, t Task) erro
 	return outbox.Append(ctx, tx, outbox.Event{
 		Type: event, AggregateKind: aggregate, AggregateID: t.ID.String(),
 		Payload: eventwire.NodeTask{
-			TaskID: t.ID.String(), NodeID: t.Node.String(), TaskType: t.Type, Status: string(t.Status), ErrorCode: t.Error.Code, Attempt: t.Attempt,
+			TaskID: t.ID.String(), NodeID: t.Node.String(), TaskType: t.Type, Status: string(t.Status), ErrorCode: t.Error.Code,
+			Attempt: t.Attempt,
 		},
 	})
 }

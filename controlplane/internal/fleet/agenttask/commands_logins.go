@@ -94,7 +94,8 @@ func deployUsers(ctx context.Context, db agenttaskdb.DBTX, nodes []id.Node) (map
 // that their site has now, and did not look for others: the one that was deployed
 // may be open. It gives the name that was tried.
 func UnprovenLogins(ctx context.Context, db agenttaskdb.DBTX, nodes []id.Node) (map[id.Node]string, error) {
-	rows, err := agenttaskdb.New(db).UnprovenLogins(ctx, agenttaskdb.UnprovenLoginsParams{Nodes: texts(nodes), Type: agentwire.TypeLoginLock})
+	rows, err := agenttaskdb.New(db).UnprovenLogins(ctx,
+		agenttaskdb.UnprovenLoginsParams{Nodes: texts(nodes), Type: agentwire.TypeLoginLock})
 	if err != nil {
 		return nil, fmt.Errorf("list deploy logins that are not proven to be locked: %w", err)
 	}

@@ -41,7 +41,8 @@ func (q *Queue) Result(ctx context.Context, node id.Node, task id.NodeTask, r ag
 		if end.refused {
 			// If a node refuses a task, somebody attacked it or the control
 			// plane is at fault. People must find out either way.
-			if err := record(ctx, tx, "node_task.refuse", t, audit.Denied, end.err.Code, map[string]any{"detail": end.err.Message}); err != nil {
+			if err := record(ctx, tx, "node_task.refuse", t, audit.Denied, end.err.Code,
+				map[string]any{"detail": end.err.Message}); err != nil {
 				return err
 			}
 		}
@@ -59,21 +60,25 @@ func amend(ctx context.Context, tx pgx.Tx, t Task, a *agentwire.Amendment) error
 		return nil
 	}
 	if err := a.Validate(t.Type); err != nil {
-		return record(ctx, tx, "node_task.amend_baseline", t, audit.Denied, "baseline_amendment_refused", map[string]any{"detail": err.Error()})
+		return record(ctx, tx, "node_task.amend_baseline", t, audit.Denied, "baseline_amendment_refused",
+			map[string]any{"detail": err.Error()})
 	}
 	return node.AmendBaseline(ctx, tx, t.Node, t.ID, t.Type, a.Serial, *a)
 }
 
 // Progress renews the lease of a task and stores the steps that its agent
 // reports. Steps that are stored already stay as they are.
-func (q *Queue) Progress(ctx context.Context, node id.Node, task id.NodeTask, r agentwire.ProgressRequest) (agentwire.ProgressResponse, error) {
+func (q *Queue) Progress(ctx context.Context, node id.Node, task id.NodeTask, r agentwire.ProgressRequest) (
+	agentwire.ProgressResponse, error,
+) {
 	var out agentwire.ProgressResponse
 	err := q.onBehalf(ctx, node, task, func(ctx context.Context, tx pgx.Tx, t Task) error {
 		if err := live(t, r.Attempt); err != nil {
 			return err
 		}
 		db, now := agenttaskdb.New(tx), q.cfg.Clock()
-		out = agentwire.ProgressResponse{LeaseExpiresAt: now.Add(agentwire.Lease).UTC(), Cancel: t.CancelRequested || t.overran(now)}
+		out = agentwire.ProgressResponse{LeaseExpiresAt: now.Add(agentwire.Lease).UTC(), Cancel: t.CancelRequested ||
+			t.overran(now)}
 		if err := db.RenewLease(ctx, agenttaskdb.RenewLeaseParams{ID: task, LeaseExpiresAt: out.LeaseExpiresAt}); err != nil {
 			return fmt.Errorf("renew lease of task %s: %w", task, err)
 		}
@@ -91,7 +96,8 @@ func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attem
 			return err
 		}
 		if t.Status != Dispatched || t.Attempt != attempt || !q.cfg.Clock().Before(*t.LeaseExpiresAt) {
-			return fault.New(fault.Conflict, "node_task_not_held", "task %s is %s in attempt %d; attempt %d does not hold it now", task, t.Status, t.Attempt, attempt)
+			return fault.New(fault.Conflict, "node_task_not_held",
+				"task %s is %s in attempt %d; attempt %d does not hold it now", task, t.Status, t.Attempt, attempt)
 		}
 		bound = t
 		return nil
@@ -101,7 +107,9 @@ func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attem
 
 // onBehalf does something to a task for its node, in one transaction. For any
 // other node the task does not exist, and its attempt is audited.
-func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask, do func(context.Context, pgx.Tx, Task) error) error {
+func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask,
+	do func(context.Context, pgx.Tx, Task) error,
+) error {
 	ctx = auth.With(ctx, auth.System("node:"+node.String()))
 	var foreign Task
 	err := q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -116,7 +124,8 @@ func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask, do
 			foreign = t
 			return notYours(node, task)
 		case row.Superseded && !t.Status.Ended():
-			return fault.New(fault.Conflict, agentwire.CodeTaskFinal, "task %s belongs to an earlier generation of node %s and is void", task, node)
+			return fault.New(fault.Conflict, agentwire.CodeTaskFinal,
+				"task %s belongs to an earlier generation of node %s and is void", task, node)
 		}
 		return do(causeOf(ctx, t), tx, t)
 	})
@@ -124,7 +133,8 @@ func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask, do
 		return err
 	}
 	return errors.Join(err, q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return record(ctx, tx, "node_task.touch", foreign, audit.Denied, agentwire.CodeTaskNotYours, map[string]any{"by_node_id": node.String()})
+		return record(ctx, tx, "node_task.touch", foreign, audit.Denied, agentwire.CodeTaskNotYours,
+			map[string]any{"by_node_id": node.String()})
 	}))
 }
 
@@ -139,7 +149,8 @@ func live(t Task, attempt int) error {
 	case t.Status.Ended():
 		return fault.New(fault.Conflict, agentwire.CodeTaskFinal, "task %s is %s, which is final", t.ID, t.Status)
 	case attempt < 1 || attempt > t.Attempt:
-		return fault.New(fault.Conflict, "node_task_attempt_unknown", "task %s was handed out %d times; there is no attempt %d", t.ID, t.Attempt, attempt)
+		return fault.New(fault.Conflict, "node_task_attempt_unknown",
+			"task %s was handed out %d times; there is no attempt %d", t.ID, t.Attempt, attempt)
 	}
 	return nil
 }
@@ -173,7 +184,8 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	}
 	if t.AwaitWorkflow != "" {
 		err := outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
-			WorkflowID: t.AwaitWorkflow, Name: SignalName(t.ID), Payload: map[string]string{"task_id": t.ID.String(), "status": string(t.Status)},
+			WorkflowID: t.AwaitWorkflow, Name: SignalName(t.ID),
+			Payload: map[string]string{"task_id": t.ID.String(), "status": string(t.Status)},
 		})
 		if err != nil {
 			return t, err

@@ -25,7 +25,8 @@ func (q *Queue) Sweep(ctx context.Context) (int, error) {
 	changed := 0
 	var failures []error
 	for {
-		due, err := agenttaskdb.New(q.cfg.DB).Overdue(ctx, agenttaskdb.OverdueParams{Now: q.cfg.Clock(), BatchSize: sweepBite})
+		due, err := agenttaskdb.New(q.cfg.DB).Overdue(ctx,
+			agenttaskdb.OverdueParams{Now: q.cfg.Clock(), BatchSize: sweepBite})
 		if err != nil {
 			return changed, fmt.Errorf("look for overdue tasks: %w", err)
 		}
@@ -88,12 +89,19 @@ func fateOf(t Task, superseded bool, now time.Time) ending {
 	case t.Status.Ended():
 		return ending{}
 	case superseded:
-		return ending{event: Cancel, err: agentwire.TaskError{Code: CodeSuperseded, Message: "the node was taken over or removed; what it was asked before is void"}}
+		return ending{event: Cancel, err: agentwire.TaskError{
+			Code:    CodeSuperseded,
+			Message: "the node was taken over or removed; what it was asked before is void",
+		}}
 	case silent && t.CancelRequested:
-		return ending{event: Cancel, err: agentwire.TaskError{Code: CodeCancelled, Message: "its node fell silent before it could stop it; the effect is unknown"}}
+		return ending{event: Cancel, err: agentwire.TaskError{
+			Code:    CodeCancelled,
+			Message: "its node fell silent before it could stop it; the effect is unknown",
+		}}
 	case silent && (late || t.Attempt >= t.MaxAttempts):
 		return ending{event: Expire, err: agentwire.TaskError{
-			Code: CodeSilent, Message: fmt.Sprintf("the node gave no sign of life during %d attempts; the effect is unknown", t.Attempt),
+			Code: CodeSilent, Message: fmt.Sprintf("the node gave no sign of life during %d attempts; the effect is unknown",
+				t.Attempt),
 			Remedy: "see why the node is silent, look at its state, then ask again",
 		}}
 	case silent:
@@ -105,7 +113,8 @@ func fateOf(t Task, superseded bool, now time.Time) ending {
 		}}
 	case t.Status == Queued && late:
 		return ending{event: Expire, err: agentwire.TaskError{
-			Code: CodeSilent, Message: fmt.Sprintf("the node had it %d times, fell silent, and did not come for it again; the effect is unknown", t.Attempt),
+			Code: CodeSilent, Message: fmt.Sprintf("the node had it %d times, fell silent, and did not come for it again; the "+
+				"effect is unknown", t.Attempt),
 			Remedy: "see why the node is silent, look at its state, then ask again",
 		}}
 	}

@@ -22,7 +22,8 @@ func TestANewPollEndsTheEarlierOne(t *testing.T) {
 	}
 	awaitWaiting(t, q, 1)
 	task := w.ask(t, node, agentwire.TypeHeartbeatCheck)
-	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() || g.envelope.Attempt != 1 {
+	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
+		g.envelope.Attempt != 1 {
 		t.Errorf("%+v", g)
 	}
 }
@@ -39,10 +40,12 @@ func TestAPollThatIsOvertakenWhileItClaimsPutsBack(t *testing.T) {
 		})
 	}
 	task := w.ask(t, node, agentwire.TypeHeartbeatCheck) // one attempt only
-	if g := await(t, poller(t.Context(), q, node, time.Hour), "the end of the earlier poll"); g.envelope != nil || g.err != nil {
+	if g := await(t, poller(t.Context(), q, node, time.Hour), "the end of the earlier poll"); g.envelope != nil ||
+		g.err != nil {
 		t.Errorf("%+v", g)
 	}
-	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() || g.envelope.Attempt != 1 {
+	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
+		g.envelope.Attempt != 1 {
 		t.Errorf("%+v", g)
 	}
 }
@@ -77,11 +80,13 @@ func TestATaskThatIsTakenBackIsHandedOutAgain(t *testing.T) {
 	if err := w.queue.TakeBack(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() || g.envelope.Attempt != 1 {
+	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
+		g.envelope.Attempt != 1 {
 		t.Fatalf("%+v", g)
 	}
 	// One that has ended stays as it ended.
-	if err := w.queue.Result(t.Context(), node, task.ID, agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed}); err != nil {
+	if err := w.queue.Result(t.Context(), node, task.ID,
+		agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.queue.TakeBack(t.Context(), e); err != nil {
@@ -127,7 +132,8 @@ func TestATaskThatIsCancelledBeforeItsNodeHasItEnds(t *testing.T) {
 			if e := w.poll(t, task.Node); e != nil {
 				t.Errorf("it was handed out: %+v", e)
 			}
-			n := w.count(t, `SELECT count(*) FROM outbox_events WHERE event_type IN ('workflow.signal', 'node_task.finished') AND correlation_id = 'corr-1'`)
+			n := w.count(t,
+				`SELECT count(*) FROM outbox_events WHERE event_type IN ('workflow.signal', 'node_task.finished') AND correlation_id = 'corr-1'`)
 			if n != 2 {
 				t.Errorf("the workflow and the readers of events were told %d times", n)
 			}

@@ -149,7 +149,10 @@ func newSigner(tb testing.TB) *signer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &signer{key: private, trusted: agentwire.VerifierSet{Version: 1, Verifiers: []agentwire.Verifier{{ID: "s1", PublicKey: public, State: "active"}}}}
+	return &signer{key: private, trusted: agentwire.VerifierSet{
+		Version:   1,
+		Verifiers: []agentwire.Verifier{{ID: "s1", PublicKey: public, State: "active"}},
+	}}
 }
 
 func (s *signer) fail(err error) {
@@ -222,9 +225,13 @@ func (w *world) ask(tb testing.TB, node id.Node, typ string) agenttask.Task {
 
 var params = map[string]any{
 	agentwire.TypeProvisionUser: agentwire.ProvisionUserParams{
-		AllocationID: "00000000-0000-4000-8000-000000000001", Username: "u1", UID: 20001, GID: 20001, AuthorizedKeys: []string{},
+		AllocationID: "00000000-0000-4000-8000-000000000001", Username: "u1", UID: 20001, GID: 20001,
+		AuthorizedKeys: []string{},
 	},
-	agentwire.TypeDeprovisionUser: agentwire.DeprovisionUserParams{AllocationID: "00000000-0000-4000-8000-000000000001", Username: "u1"},
+	agentwire.TypeDeprovisionUser: agentwire.DeprovisionUserParams{
+		AllocationID: "00000000-0000-4000-8000-000000000001",
+		Username:     "u1",
+	},
 }
 
 // poll is one look of a node of generation 1, without waiting.
@@ -260,7 +267,8 @@ func (w *world) wants(tb testing.TB, t agenttask.Task, status agenttask.Status, 
 	tb.Helper()
 	now := w.now(tb, t)
 	if now.Status != status || now.Error.Code != code {
-		tb.Fatalf("the task is %s with code %q (%s), want %s with %q", now.Status, now.Error.Code, now.Error.Message, status, code)
+		tb.Fatalf("the task is %s with code %q (%s), want %s with %q", now.Status, now.Error.Code, now.Error.Message, status,
+			code)
 	}
 	return now
 }
@@ -278,7 +286,10 @@ func succeeded(tb testing.TB, attempt int, output any) agentwire.ResultRequest {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return agentwire.ResultRequest{Attempt: attempt, Status: agentwire.ResultSucceeded, Output: raw, Build: agentwire.Build{Version: "1.2.3"}}
+	return agentwire.ResultRequest{
+		Attempt: attempt, Status: agentwire.ResultSucceeded, Output: raw,
+		Build: agentwire.Build{Version: "1.2.3"},
+	}
 }
 
 func wantCode(tb testing.TB, what string, err error, code string) {

@@ -32,7 +32,9 @@ func TestAttackALoginThatCannotBeLockedKeepsOthersOpen(t *testing.T) {
 	if second.String() < first.String() {
 		first, second = second, first
 	}
-	w.exec(t, `UPDATE maas_sites SET deploy_user = 'root' WHERE id = (SELECT site_id FROM node_maas_state WHERE node_id = $1)`, first)
+	w.exec(t,
+		`UPDATE maas_sites SET deploy_user = 'root' WHERE id = (SELECT site_id FROM node_maas_state WHERE node_id = $1)`,
+		first)
 	got, err := w.commands.LockLogins(t.Context())
 	if got != 1 || err == nil || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("%d nodes were asked, %v", got, err)
@@ -68,7 +70,10 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One that could not is asked again another day.
-	failed := agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed, Error: &agentwire.TaskError{Code: "account_not_locked", Message: "no"}}
+	failed := agentwire.ResultRequest{
+		Attempt: 1, Status: agentwire.ResultFailed,
+		Error: &agentwire.TaskError{Code: "account_not_locked", Message: "no"},
+	}
 	if err := w.queue.Result(t.Context(), old, task, failed); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +86,8 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 	if task, err = id.Parse[id.NodeTask](e.TaskID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.queue.Result(t.Context(), old, task, succeeded(t, 1, agentwire.LoginLockOutput{Existed: true, Closed: []string{}})); err != nil {
+	if err := w.queue.Result(t.Context(), old, task,
+		succeeded(t, 1, agentwire.LoginLockOutput{Existed: true, Closed: []string{}})); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.pass(48 * time.Hour)
@@ -123,7 +129,10 @@ func (w *world) lockedAs(t *testing.T, n id.Node, out agentwire.LoginLockOutput)
 func TestAttackARenamedDeployUserKeepsTheOldLoginOpen(t *testing.T) {
 	w := newWorld(t)
 	kept, guessed, searching := w.bound(t, "abc123"), w.bound(t, "abc234"), w.bound(t, "abc345")
-	for i, facts := range []string{`{"deployed_at": "2026-01-01T00:00:00Z", "deploy_user": "before"}`, `{"deploy_user": "not-deployed"}`} {
+	for i, facts := range []string{
+		`{"deployed_at": "2026-01-01T00:00:00Z", "deploy_user": "before"}`,
+		`{"deploy_user": "not-deployed"}`,
+	} {
 		w.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, facts, workflow_id, requested_by,
 			correlation_id, completed_at) SELECT $1, site_id, profile_id, 'h200-sxm-baremetal-8g', 'm1', '', node_id, 'completed', 'x', $2, 'x', 'x', 'x', now()
 			FROM node_maas_state WHERE node_id = $3`, id.NewString(), facts, []id.Node{kept, guessed}[i])

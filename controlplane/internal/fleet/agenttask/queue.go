@@ -51,7 +51,9 @@ func New(cfg QueueConfig) *Queue {
 // Wait hands the next task to a node and waits for one up to hold. It returns
 // nil if no task came up, if the caller went away, or if the node polled again:
 // only the latest poll is sure to have an agent at the other end.
-func (q *Queue) Wait(ctx context.Context, node id.Node, generation int64, hold time.Duration) (*agentwire.Envelope, error) {
+func (q *Queue) Wait(ctx context.Context, node id.Node, generation int64, hold time.Duration) (
+	*agentwire.Envelope, error,
+) {
 	// Register before the first look, so that no task can come up unnoticed
 	// between looking and waiting.
 	ctx, leave := context.WithCancel(ctx)
@@ -169,7 +171,8 @@ func (q *Queue) putBack(ctx context.Context, task id.NodeTask, attempt int) {
 	defer stop()
 	err := q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return q.unclaim(ctx, tx, task, attempt) })
 	if err != nil {
-		q.cfg.Logger.WarnContext(ctx, "task could not be put back; its lease will run out", "task_id", task.String(), "error", err)
+		q.cfg.Logger.WarnContext(ctx, "task could not be put back; its lease will run out", "task_id", task.String(), "error",
+			err)
 	}
 }
 
@@ -188,7 +191,10 @@ func (q *Queue) unclaim(ctx context.Context, tx pgx.Tx, task id.NodeTask, attemp
 		return err
 	}
 	if t.CancelRequested {
-		end := ending{event: Cancel, err: agentwire.TaskError{Code: CodeCancelled, Message: "cancelled before its node had it; nothing was done"}}
+		end := ending{event: Cancel, err: agentwire.TaskError{
+			Code:    CodeCancelled,
+			Message: "cancelled before its node had it; nothing was done",
+		}}
 		if t, err = finish(causeOf(ctx, t), tx, t, q.cfg.Clock(), end); err != nil {
 			return err
 		}

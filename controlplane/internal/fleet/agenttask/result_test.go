@@ -35,7 +35,8 @@ func TestAResultEndsATask(t *testing.T) {
 	if err := json.Unmarshal(now.Output, &out); err != nil || !out.Draining || out.UsersRevoked[0] != "u1" {
 		t.Errorf("output is %s, %v", now.Output, err)
 	}
-	if now.AgentVersion != "1.2.3" || now.FinishedAt == nil || now.LeaseExpiresAt != nil || !now.StartedAt.Equal(r.StartedAt) {
+	if now.AgentVersion != "1.2.3" || now.FinishedAt == nil || now.LeaseExpiresAt != nil ||
+		!now.StartedAt.Equal(r.StartedAt) {
 		t.Errorf("row is %+v", now)
 	}
 	for what, sql := range map[string]string{
@@ -66,19 +67,70 @@ func TestResultsAreTakenForWhatTheyAre(t *testing.T) {
 		status agenttask.Status
 		code   string
 	}{
-		"failed":                      {agentwire.ResultRequest{Status: "failed", Error: failure}, false, agenttask.Failed, "disk_full"},
-		"failed without a word":       {agentwire.ResultRequest{Status: "failed"}, false, agenttask.Failed, "node_task_failed"},
-		"failed with output":          {agentwire.ResultRequest{Status: "failed", Error: failure, Output: []byte(`{"draining":true}`)}, false, agenttask.Failed, "disk_full"},
-		"failed with odd output":      {agentwire.ResultRequest{Status: "failed", Error: failure, Output: []byte(`{"odd":true}`)}, false, agenttask.Failed, "disk_full"},
-		"refused":                     {agentwire.ResultRequest{Status: "refused", Error: &agentwire.TaskError{Code: "bad_signature"}}, false, agenttask.Failed, "bad_signature"},
-		"cancelled on request":        {agentwire.ResultRequest{Status: "cancelled"}, true, agenttask.Cancelled, "node_task_cancelled"},
-		"stopped because it overran":  {agentwire.ResultRequest{Status: "cancelled"}, false, agenttask.Expired, agenttask.CodeOverran},
-		"succeeded despite a cancel":  {agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{}`)}, true, agenttask.Succeeded, ""},
-		"success with other output":   {agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{"odd":1}`)}, false, agenttask.Failed, agenttask.CodeOutputInvalid},
-		"success with broken output":  {agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{`)}, false, agenttask.Failed, agenttask.CodeOutputInvalid},
-		"success without output":      {agentwire.ResultRequest{Status: "succeeded"}, false, agenttask.Failed, agenttask.CodeOutputInvalid},
-		"success with what no row is": {agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{"users_left":["\u0000"]}`)}, false, agenttask.Failed, agenttask.CodeOutputInvalid},
-		"words that no row takes":     {agentwire.ResultRequest{Status: "failed", Error: &agentwire.TaskError{Code: "x\x00y", Message: strings.Repeat("ä\xff", 9000)}}, false, agenttask.Failed, "x\uFFFDy"},
+		"failed": {
+			agentwire.ResultRequest{Status: "failed", Error: failure},
+			false, agenttask.Failed,
+			"disk_full",
+		},
+		"failed without a word": {
+			agentwire.ResultRequest{Status: "failed"},
+			false, agenttask.Failed,
+			"node_task_failed",
+		},
+		"failed with output": {agentwire.ResultRequest{
+			Status: "failed", Error: failure,
+			Output: []byte(`{"draining":true}`),
+		}, false, agenttask.Failed, "disk_full"},
+		"failed with odd output": {agentwire.ResultRequest{
+			Status: "failed", Error: failure,
+			Output: []byte(`{"odd":true}`),
+		}, false, agenttask.Failed, "disk_full"},
+		"refused": {agentwire.ResultRequest{
+			Status: "refused",
+			Error:  &agentwire.TaskError{Code: "bad_signature"},
+		}, false, agenttask.Failed, "bad_signature"},
+		"cancelled on request": {
+			agentwire.ResultRequest{Status: "cancelled"},
+			true, agenttask.Cancelled,
+			"node_task_cancelled",
+		},
+		"stopped because it overran": {
+			agentwire.ResultRequest{Status: "cancelled"},
+			false, agenttask.Expired,
+			agenttask.CodeOverran,
+		},
+		"succeeded despite a cancel": {
+			agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{}`)},
+			true,
+			agenttask.Succeeded, "",
+		},
+		"success with other output": {
+			agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{"odd":1}`)},
+			false,
+			agenttask.Failed, agenttask.CodeOutputInvalid,
+		},
+		"success with broken output": {
+			agentwire.ResultRequest{Status: "succeeded", Output: []byte(`{`)},
+			false,
+			agenttask.Failed, agenttask.CodeOutputInvalid,
+		},
+		"success without output": {
+			agentwire.ResultRequest{Status: "succeeded"},
+			false, agenttask.Failed,
+			agenttask.CodeOutputInvalid,
+		},
+		"success with what no row is": {agentwire.ResultRequest{
+			Status: "succeeded",
+			Output: []byte(`{"users_left":["\u0000"]}`),
+		}, false, agenttask.Failed, agenttask.CodeOutputInvalid},
+		"words that no row takes": {
+			agentwire.ResultRequest{
+				Status: "failed",
+				Error:  &agentwire.TaskError{Code: "x\x00y", Message: strings.Repeat("ä\xff", 9000)},
+			},
+			false, agenttask.Failed,
+			"x\uFFFDy",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -112,7 +164,10 @@ func TestARefusalIsAudited(t *testing.T) {
 	w := newWorld(t)
 	task := w.ask(t, w.node(t), agentwire.TypeDrain)
 	w.fetch(t, task)
-	r := agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultRefused, Error: &agentwire.TaskError{Code: string(agentwire.RefusedBadSignature), Message: "not one of signer s1"}}
+	r := agentwire.ResultRequest{
+		Attempt: 1, Status: agentwire.ResultRefused,
+		Error: &agentwire.TaskError{Code: string(agentwire.RefusedBadSignature), Message: "not one of signer s1"},
+	}
 	for range 2 {
 		if err := w.queue.Result(t.Context(), task.Node, task.ID, r); err != nil {
 			t.Fatal(err)
@@ -143,7 +198,8 @@ func TestOnlyItsNodeMayEndRenewOrUseATask(t *testing.T) {
 		"a task that was not given out": {other, w.ask(t, other, agentwire.TypeDrain).ID, 1, "node_task_attempt_unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := w.queue.Result(t.Context(), c.node, c.task, agentwire.ResultRequest{Attempt: c.attempt, Status: agentwire.ResultFailed})
+			err := w.queue.Result(t.Context(), c.node, c.task,
+				agentwire.ResultRequest{Attempt: c.attempt, Status: agentwire.ResultFailed})
 			wantCode(t, "result", err, c.code)
 			_, err = w.queue.Progress(t.Context(), c.node, c.task, agentwire.ProgressRequest{Attempt: c.attempt})
 			wantCode(t, "progress", err, c.code)
@@ -190,9 +246,20 @@ func TestStepsAreKeptInOrderAndOnce(t *testing.T) {
 	half, odd := 50, 500
 	at := w.clock.now().UTC()
 	for _, steps := range [][]agentwire.Step{
-		{{Seq: 2, Name: "b", Status: "succeeded", At: at}, {Seq: 1, Name: "a", Status: "started", Message: "hello \x00", Percent: &half, At: at}},
-		{{Seq: 2, Name: "other", Status: "failed", At: at}, {Seq: 3, Name: strings.Repeat("n", 300), Status: "skipped", Percent: &odd, At: at}},
-		{{Seq: 0, Name: "x", Status: "started", At: at}, {Seq: 1001, Name: "x", Status: "started", At: at}, {Seq: 4, Status: "started", At: at}, {Seq: 5, Name: "x", Status: "odd", At: at}},
+		{
+			{Seq: 2, Name: "b", Status: "succeeded", At: at},
+			{Seq: 1, Name: "a", Status: "started", Message: "hello \x00", Percent: &half, At: at},
+		},
+		{
+			{Seq: 2, Name: "other", Status: "failed", At: at},
+			{Seq: 3, Name: strings.Repeat("n", 300), Status: "skipped", Percent: &odd, At: at},
+		},
+		{
+			{Seq: 0, Name: "x", Status: "started", At: at},
+			{Seq: 1001, Name: "x", Status: "started", At: at},
+			{Seq: 4, Status: "started", At: at},
+			{Seq: 5, Name: "x", Status: "odd", At: at},
+		},
 		nil,
 	} {
 		w.clock.pass(20 * time.Second)
@@ -205,10 +272,12 @@ func TestStepsAreKeptInOrderAndOnce(t *testing.T) {
 	if err != nil || len(steps) != 3 {
 		t.Fatalf("%+v %v", steps, err)
 	}
-	if s := steps[0]; s.Seq != 1 || s.Name != "a" || s.Message != "hello \uFFFD" || *s.Percent != 50 || s.Attempt != 1 || !s.At.Equal(at) {
+	if s := steps[0]; s.Seq != 1 || s.Name != "a" || s.Message != "hello \uFFFD" || *s.Percent != 50 || s.Attempt != 1 ||
+		!s.At.Equal(at) {
 		t.Errorf("%+v", s)
 	}
-	if steps[1].Name != "b" || steps[1].Status != "succeeded" || len([]rune(steps[2].Name)) != 100 || steps[2].Percent != nil {
+	if steps[1].Name != "b" || steps[1].Status != "succeeded" || len([]rune(steps[2].Name)) != 100 ||
+		steps[2].Percent != nil {
 		t.Errorf("%+v", steps[1:])
 	}
 	if now := w.now(t, task); !now.LeaseExpiresAt.Equal(w.clock.now().Add(agentwire.Lease)) {
@@ -220,7 +289,8 @@ func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	node := w.node(t)
 	waiting := w.ask(t, node, agentwire.TypeDrain)
-	if got, err := w.commands.Cancel(w.ctx, waiting.ID, "not needed"); err != nil || got.Status != agenttask.Cancelled || got.Error.Message != "not needed" {
+	if got, err := w.commands.Cancel(w.ctx, waiting.ID, "not needed"); err != nil || got.Status != agenttask.Cancelled ||
+		got.Error.Message != "not needed" {
 		t.Fatalf("%+v %v", got, err)
 	}
 	if w.poll(t, node) != nil {
@@ -234,14 +304,17 @@ func TestCancel(t *testing.T) {
 	running := w.ask(t, node, agentwire.TypeDrain)
 	w.fetch(t, running)
 	for range 2 {
-		if got, err := w.commands.Cancel(w.ctx, running.ID, "enough"); err != nil || got.Status != agenttask.Dispatched || !got.CancelRequested {
+		if got, err := w.commands.Cancel(w.ctx, running.ID, "enough"); err != nil || got.Status != agenttask.Dispatched ||
+			!got.CancelRequested {
 			t.Fatalf("%+v %v", got, err)
 		}
 	}
-	if p, err := w.queue.Progress(t.Context(), node, running.ID, agentwire.ProgressRequest{Attempt: 1}); err != nil || !p.Cancel {
+	if p, err := w.queue.Progress(t.Context(), node, running.ID, agentwire.ProgressRequest{Attempt: 1}); err != nil ||
+		!p.Cancel {
 		t.Errorf("the node is not told: %+v %v", p, err)
 	}
-	if n := w.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'node_task.cancel' AND reason IN ('not needed', 'enough')`); n != 3 {
+	if n := w.count(t,
+		`SELECT count(*) FROM audit_logs WHERE action = 'node_task.cancel' AND reason IN ('not needed', 'enough')`); n != 3 {
 		t.Errorf("%d audit entries", n)
 	}
 }

@@ -14,7 +14,8 @@ var (
 		Name: "gpuaas.node_tasks", Labels: []string{"status"}, Help: "Tasks of nodes that have not ended.",
 	})
 	oldestTask = telemetry.NewRows(telemetry.Metric{
-		Name: "gpuaas.node_tasks.oldest", Seconds: true, Labels: []string{"status"}, Help: "Age of the oldest task that has not ended.",
+		Name: "gpuaas.node_tasks.oldest", Seconds: true, Labels: []string{"status"},
+		Help: "Age of the oldest task that has not ended.",
 	})
 	endedTasks = telemetry.NewCounter(telemetry.Metric{
 		Name: "gpuaas.node_tasks.ended", Labels: []string{"type", "outcome"},

@@ -15,7 +15,8 @@ func TestEndsOfTasksAreMeasured(t *testing.T) {
 	w.fetch(t, done)
 	w.clock.pass(10 * time.Second)
 	for range 2 { // the second result is the same one, and ends nothing
-		if err := w.queue.Result(t.Context(), done.Node, done.ID, succeeded(t, 1, agentwire.DrainOutput{Draining: true})); err != nil {
+		if err := w.queue.Result(t.Context(), done.Node, done.ID,
+			succeeded(t, 1, agentwire.DrainOutput{Draining: true})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,7 +33,8 @@ func TestEndsOfTasksAreMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	scraper.Wants(t,
-		`gpuaas_node_tasks_ended_total{outcome="succeeded",type="node.drain"} 1`, `gpuaas_node_tasks_ended_total{outcome="refused",type="node.drain"} 1`,
+		`gpuaas_node_tasks_ended_total{outcome="succeeded",type="node.drain"} 1`,
+		`gpuaas_node_tasks_ended_total{outcome="refused",type="node.drain"} 1`,
 		`gpuaas_node_tasks_ended_total{outcome="cancelled",type="node.drain"} 1`,
 		`gpuaas_node_task_duration_seconds_bucket{outcome="succeeded",type="node.drain",le="5"} 0`,
 		`gpuaas_node_task_duration_seconds_bucket{outcome="succeeded",type="node.drain",le="15"} 1`,

@@ -23,13 +23,15 @@ func fromRow(r agenttaskdb.NodeTask) (Task, error) {
 		return Task{}, fmt.Errorf("read parameters of task %s: %w", r.ID, err)
 	}
 	return Task{
-		ID: r.ID, Node: r.NodeID, Type: r.Type, Params: params, Status: Status(r.Status), Class: agentwire.Class(r.ConcurrencyClass),
+		ID: r.ID, Node: r.NodeID, Type: r.Type, Params: params, Status: Status(r.Status),
+		Class:      agentwire.Class(r.ConcurrencyClass),
 		Generation: r.Generation, Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), DeadlineAt: r.DeadlineAt,
 		LeaseExpiresAt: r.LeaseExpiresAt, CancelRequested: r.CancelRequested, IdempotencyKey: r.IdempotencyKey,
 		AwaitWorkflow: r.AwaitWorkflowID, RequestedBy: r.RequestedBy, Reason: r.Reason, Correlation: r.CorrelationID,
 		TraceParent: r.TraceParent, SignerVersion: r.SignerVersion, Output: r.Output,
 		Error:        agentwire.TaskError{Code: r.ErrorCode, Message: r.ErrorMessage, Remedy: r.ErrorRemedy},
-		AgentVersion: r.AgentVersion, CreatedAt: r.CreatedAt, DispatchedAt: r.DispatchedAt, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
+		AgentVersion: r.AgentVersion, CreatedAt: r.CreatedAt, DispatchedAt: r.DispatchedAt, StartedAt: r.StartedAt,
+		FinishedAt: r.FinishedAt,
 	}, nil
 }
 
@@ -64,7 +66,10 @@ func Steps(ctx context.Context, db *postgres.DB, task id.NodeTask) ([]Step, erro
 	}
 	out := make([]Step, len(rows))
 	for i, r := range rows {
-		out[i] = Step{Attempt: int(r.Attempt), Step: agentwire.Step{Seq: int(r.Seq), Name: r.Step, Status: r.Status, Message: r.Message, At: r.At}}
+		out[i] = Step{Attempt: int(r.Attempt), Step: agentwire.Step{
+			Seq: int(r.Seq), Name: r.Step, Status: r.Status,
+			Message: r.Message, At: r.At,
+		}}
 		if r.Percent != nil {
 			percent := int(*r.Percent)
 			out[i].Percent = &percent

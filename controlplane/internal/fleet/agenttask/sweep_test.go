@@ -60,7 +60,10 @@ func TestAttemptsAreCounted(t *testing.T) {
 // The rule: attempts of a task are one execution, so what any attempt reports
 // is the truth, wherever the task is meanwhile.
 func TestALateResultCounts(t *testing.T) {
-	for name, again := range map[string]bool{"while it waits to be handed out again": false, "after it was handed out again": true} {
+	for name, again := range map[string]bool{
+		"while it waits to be handed out again": false,
+		"after it was handed out again":         true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			task := w.ask(t, w.node(t), agentwire.TypeDrain)
@@ -70,7 +73,8 @@ func TestALateResultCounts(t *testing.T) {
 			if again {
 				w.fetch(t, task)
 			}
-			if p, err := w.queue.Progress(t.Context(), task.Node, task.ID, agentwire.ProgressRequest{Attempt: 1}); err != nil || p.Cancel {
+			if p, err := w.queue.Progress(t.Context(), task.Node, task.ID, agentwire.ProgressRequest{Attempt: 1}); err != nil ||
+				p.Cancel {
 				t.Fatalf("a late sign of life: %+v %v", p, err)
 			}
 			if err := w.queue.Result(t.Context(), task.Node, task.ID, succeeded(t, 1, agentwire.DrainOutput{})); err != nil {
@@ -90,7 +94,10 @@ func TestTasksEndWhenNobodyCanDoThem(t *testing.T) {
 		status agenttask.Status
 		code   string
 	}{
-		"never fetched": {func(_ *testing.T, w *world, _ agenttask.Task) { w.clock.pass(75 * time.Minute) }, agenttask.Expired, agenttask.CodeNotFetched},
+		"never fetched": {
+			func(_ *testing.T, w *world, _ agenttask.Task) { w.clock.pass(75 * time.Minute) },
+			agenttask.Expired, agenttask.CodeNotFetched,
+		},
 		"fetched once, then never again": {func(t *testing.T, w *world, task agenttask.Task) {
 			w.fetch(t, task)
 			w.clock.pass(time.Minute)
@@ -131,7 +138,8 @@ func TestTasksEndWhenNobodyCanDoThem(t *testing.T) {
 			w.sweep(t, 1)
 			w.wants(t, task, c.status, c.code)
 			w.sweep(t, 0)
-			n := w.count(t, `SELECT count(*) FROM outbox_events WHERE event_type IN ('workflow.signal', 'node_task.finished') AND correlation_id = 'corr-1'`)
+			n := w.count(t,
+				`SELECT count(*) FROM outbox_events WHERE event_type IN ('workflow.signal', 'node_task.finished') AND correlation_id = 'corr-1'`)
 			if n != 2 {
 				t.Errorf("the workflow and the readers of events were told %d times", n)
 			}

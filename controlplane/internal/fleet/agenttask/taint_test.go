@@ -50,17 +50,23 @@ func TestATerminalTaintsUnlessItsNodeRefusedIt(t *testing.T) {
 		result agentwire.ResultRequest
 		want   bool
 	}{
-		"opened":               {succeeded(t, 1, agentwire.TerminalOpenOutput{SessionID: terminalParams.SessionID}), true},
-		"no such user":         {failed("user_not_provisioned"), false},
-		"the task was refused": {agentwire.ResultRequest{Status: "refused", Attempt: 1, Error: &agentwire.TaskError{Code: "bad_signature"}}, false},
-		"the shell broke":      {failed("terminal_shell_failed"), true},
-		"an unknown code":      {failed("something_else"), true},
+		"opened":       {succeeded(t, 1, agentwire.TerminalOpenOutput{SessionID: terminalParams.SessionID}), true},
+		"no such user": {failed("user_not_provisioned"), false},
+		"the task was refused": {agentwire.ResultRequest{
+			Status: "refused", Attempt: 1,
+			Error: &agentwire.TaskError{Code: "bad_signature"},
+		}, false},
+		"the shell broke": {failed("terminal_shell_failed"), true},
+		"an unknown code": {failed("something_else"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			n := w.node(t)
 			ask := func() agenttask.Task {
-				task, err := w.enqueue(w.ctx, agenttask.Request{Node: n, Type: agentwire.TypeTerminalOpen, Params: terminalParams, Owner: row{}, Reason: "test"})
+				task, err := w.enqueue(w.ctx, agenttask.Request{
+					Node: n, Type: agentwire.TypeTerminalOpen, Params: terminalParams,
+					Owner: row{}, Reason: "test",
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +120,8 @@ func TestLettingATenantInTaintsTheNode(t *testing.T) {
 func TestATaskThatWaitedDuringTheCleaningTaintsTheNode(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *world, task agenttask.Task){
 		"it succeeds": func(t *testing.T, w *world, task agenttask.Task) {
-			if err := w.queue.Result(t.Context(), task.Node, task.ID, succeeded(t, 1, agentwire.ProvisionUserOutput{})); err != nil {
+			if err := w.queue.Result(t.Context(), task.Node, task.ID,
+				succeeded(t, 1, agentwire.ProvisionUserOutput{})); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -213,7 +220,10 @@ func TestAttackSudoIsNotedAsRoot(t *testing.T) {
 		want node.Access
 	}{{false, node.UserAccess}, {true, node.RootAccess}, {false, node.RootAccess}} {
 		given.Sudo = c.sudo
-		task, err := w.enqueue(w.ctx, agenttask.Request{Node: n, Type: agentwire.TypeProvisionUser, Params: given, Reason: "test"})
+		task, err := w.enqueue(w.ctx, agenttask.Request{
+			Node: n, Type: agentwire.TypeProvisionUser, Params: given,
+			Reason: "test",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

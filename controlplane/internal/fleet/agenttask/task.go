@@ -52,7 +52,8 @@ func (r Request) owned(ctx context.Context, tx pgx.Tx) error {
 		return r.Owner.Owns(ctx, tx, r.Node, r.Type)
 	}
 	if remedy := reserved[r.Type]; remedy != "" {
-		return fault.New(fault.Invalid, "node_task_type_reserved", "%s is only given by the control plane itself", r.Type).WithRemedy("%s", remedy)
+		return fault.New(fault.Invalid, "node_task_type_reserved", "%s is only given by the control plane itself",
+			r.Type).WithRemedy("%s", remedy)
 	}
 	return nil
 }
@@ -152,7 +153,8 @@ func (t Task) overran(now time.Time) bool {
 // envelope is the task as it is handed to its node, before it is signed.
 func (t Task) envelope(now time.Time) agentwire.Envelope {
 	return agentwire.Envelope{
-		TaskID: t.ID.String(), NodeID: t.Node.String(), Type: t.Type, Params: t.Params, Generation: t.Generation, Attempt: t.Attempt,
+		TaskID: t.ID.String(), NodeID: t.Node.String(), Type: t.Type, Params: t.Params, Generation: t.Generation,
+		Attempt:  t.Attempt,
 		IssuedAt: now.UTC(), ExpiresAt: t.expiry(now).UTC(), CorrelationID: t.Correlation, TraceParent: t.TraceParent,
 	}
 }
@@ -175,7 +177,10 @@ func endingOf(t Task, r agentwire.ResultRequest) (ending, error) {
 		e.startedAt = &r.StartedAt
 	}
 	if r.Error != nil {
-		e.err = agentwire.TaskError{Code: stored(r.Error.Code, 100), Message: stored(r.Error.Message, 4000), Remedy: stored(r.Error.Remedy, 1000)}
+		e.err = agentwire.TaskError{
+			Code: stored(r.Error.Code, 100), Message: stored(r.Error.Message, 4000),
+			Remedy: stored(r.Error.Remedy, 1000),
+		}
 	}
 	switch r.Status {
 	case agentwire.ResultSucceeded:
@@ -187,7 +192,10 @@ func endingOf(t Task, r agentwire.ResultRequest) (ending, error) {
 	case agentwire.ResultCancelled:
 		e.event = Cancel
 		if !t.CancelRequested {
-			e.event, e.err = Expire, agentwire.TaskError{Code: CodeOverran, Message: "the node stopped it because it took longer than its type allows"}
+			e.event, e.err = Expire, agentwire.TaskError{
+				Code:    CodeOverran,
+				Message: "the node stopped it because it took longer than its type allows",
+			}
 		}
 	default:
 		return e, fault.New(fault.Invalid, "node_task_result_invalid", "a task cannot end with status %q", r.Status)
@@ -213,7 +221,8 @@ func (e ending) withOutput(t Task, raw json.RawMessage) ending {
 	case e.event == Succeed:
 		e.event = Fail
 		e.err = agentwire.TaskError{
-			Code: CodeOutputInvalid, Message: stored("the node reports success with an output that is not one of "+t.Type+": "+err.Error(), 4000),
+			Code: CodeOutputInvalid, Message: stored("the node reports success with an output that is not one of "+t.Type+": "+
+				err.Error(), 4000),
 			Remedy: "compare the versions of agent and control plane",
 		}
 	}

@@ -40,7 +40,8 @@ func awaitWaiting(tb testing.TB, q *agenttask.Queue, n int) {
 func TestAnIdlePollEndsWithNothing(t *testing.T) {
 	w := newWorld(t)
 	q, node := w.run(t), w.node(t)
-	if g := await(t, poller(t.Context(), q, node, 20*time.Millisecond), "the end of the poll"); g.envelope != nil || g.err != nil {
+	if g := await(t, poller(t.Context(), q, node, 20*time.Millisecond), "the end of the poll"); g.envelope != nil ||
+		g.err != nil {
 		t.Errorf("%+v", g)
 	}
 	ctx, gone := context.WithCancel(t.Context())
@@ -81,7 +82,8 @@ func TestWakeUpsCrossReplicas(t *testing.T) {
 func TestWhoWaitsForATurnIsWoken(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *world, agenttask.Task){
 		"by a result": func(t *testing.T, w *world, first agenttask.Task) {
-			if err := w.queue.Result(t.Context(), first.Node, first.ID, agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed}); err != nil {
+			if err := w.queue.Result(t.Context(), first.Node, first.ID,
+				agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -116,7 +118,8 @@ func TestTheFleetIsWoken(t *testing.T) {
 	}
 	awaitWaiting(t, q, 20)
 	err := w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := w.commands.EnqueueForFleet(ctx, tx, agenttask.Request{Type: agentwire.TypeHeartbeatCheck, IdempotencyKey: "all"})
+		_, err := w.commands.EnqueueForFleet(ctx, tx,
+			agenttask.Request{Type: agentwire.TypeHeartbeatCheck, IdempotencyKey: "all"})
 		return err
 	})
 	if err != nil {

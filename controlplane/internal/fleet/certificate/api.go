@@ -37,7 +37,8 @@ type View struct {
 
 func show(i Issued) View {
 	return View{
-		CertificateID: i.ID, Kind: i.Kind, NodeID: i.Node, Hostname: i.Hostname, DecommissionID: i.Decommission, Mode: i.Mode, Seq: i.Seq,
+		CertificateID: i.ID, Kind: i.Kind, NodeID: i.Node, Hostname: i.Hostname, DecommissionID: i.Decommission, Mode: i.Mode,
+		Seq:    i.Seq,
 		Digest: i.Digest, PreviousDigest: i.Previous, KeyID: i.KeyID, IssuedAt: i.IssuedAt.UTC(),
 	}
 }
@@ -78,9 +79,10 @@ func (s *Service) Register(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-certificate", Method: http.MethodGet, Path: pathCertificates + "/{certificate_id}", Tag: tag,
-		Summary:     "Read a signed certificate or handover receipt",
-		Description: "The answer, byte by byte, is the signed file. Keep it: it is verified without this control plane, with the public keys.",
-		Access:      httpapi.Platform(auth.CertificateRead),
+		Summary: "Read a signed certificate or handover receipt",
+		Description: "The answer, byte by byte, is the signed file. Keep it: it is verified without this control plane, " +
+			"with the public keys.",
+		Access: httpapi.Platform(auth.CertificateRead),
 	}, func(ctx context.Context, in *struct {
 		CertificateID id.Certificate `path:"certificate_id" doc:"Id of the certificate or handover receipt."`
 	},
@@ -90,7 +92,8 @@ func (s *Service) Register(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-node-certificates", Method: http.MethodGet, Path: "/api/v1/admin/nodes/{node_id}/certificates", Tag: tag,
-		Summary: "List certificates and handover receipts of a node, newest first", Access: httpapi.Platform(auth.CertificateRead),
+		Summary: "List certificates and handover receipts of a node, newest first",
+		Access:  httpapi.Platform(auth.CertificateRead),
 	}, func(ctx context.Context, in *struct {
 		httpapi.Page
 		Kinds
@@ -106,9 +109,10 @@ func (s *Service) Register(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-certificate-keys", Method: http.MethodGet, Path: "/api/v1/certificate-keys", Tag: tag,
-		Summary:     "List the public keys that certificates are verified with",
-		Description: "All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.",
-		Access:      httpapi.Authenticated(),
+		Summary: "List the public keys that certificates are verified with",
+		Description: "All that sign or ever signed. Get them once, from a place you trust, and keep them beside the " +
+			"certificates.",
+		Access: httpapi.Authenticated(),
 	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[certificate.Keys], error) {
 		keys, err := s.Keys(ctx)
 		return &httpapi.Plain[certificate.Keys]{Body: certificate.Keys{Keys: keys}}, err

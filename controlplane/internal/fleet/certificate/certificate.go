@@ -84,11 +84,14 @@ func unfounded(err error, d Draft) error {
 	for i, b := range bad {
 		fields[i] = fault.Field{Path: strings.ReplaceAll(strings.TrimPrefix(b.Path, "/"), "/", "."), Message: b.Problem}
 	}
-	return fault.New(fault.Conflict, CodeUnfounded, "nothing can be issued about decommission %s: %s", d.Decommission, bad[0]).
-		WithRemedy("look at the evidence of the operation; repeat the stage that should have brought it").WithFields(fields...)
+	return fault.New(fault.Conflict, CodeUnfounded, "nothing can be issued about decommission %s: %s", d.Decommission,
+		bad[0]).
+		WithRemedy("look at the evidence of the operation; repeat the stage that should have brought it").WithFields(
+		fields...)
 }
 
 func notFound(certificateID id.Certificate) error {
-	return fault.New(fault.NotFound, "certificate_not_found", "there is no certificate or handover receipt %s", certificateID).
+	return fault.New(fault.NotFound, "certificate_not_found", "there is no certificate or handover receipt %s",
+		certificateID).
 		WithRemedy("list them with: gpuaas certificate list")
 }

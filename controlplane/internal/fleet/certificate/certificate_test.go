@@ -25,7 +25,8 @@ func TestWhatIsIssuedVerifiesAndIsChained(t *testing.T) {
 		d := w.draft()
 		issued := w.issue(t, d)
 		f := w.file(t, issued.ID)
-		if issued.Seq != i+1 || f.Document.Seq != i+1 || f.Digest() != issued.Digest || f.Document.Operation.DecommissionID != d.Decommission.String() ||
+		if issued.Seq != i+1 || f.Document.Seq != i+1 || f.Digest() != issued.Digest ||
+			f.Document.Operation.DecommissionID != d.Decommission.String() ||
 			f.Document.Node.ID != w.node.String() || f.Document.Issuer != "dc1" || len(f.Document.NotCovered) != 1 {
 			t.Errorf("%+v: %+v", issued, f.Document)
 		}
@@ -46,7 +47,8 @@ func TestTheSameEvidenceGetsOneDocument(t *testing.T) {
 	d := w.draft()
 	first := w.issue(t, d)
 	d.Body.Operation.Reason = "another one"
-	if again := w.issue(t, d); again.ID != first.ID || again.Digest != first.Digest || !again.IssuedAt.Equal(first.IssuedAt) {
+	if again := w.issue(t, d); again.ID != first.ID || again.Digest != first.Digest ||
+		!again.IssuedAt.Equal(first.IssuedAt) {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 	if got := w.trace(t); got != (trace{1, 1, 1}) || w.engine.signings != 1 {
@@ -69,7 +71,8 @@ func TestLaterEvidenceGetsADocumentOfItsOwn(t *testing.T) {
 	first := w.issue(t, d)
 	d.EvidenceSeq, d.Body.Operation.Reason = d.EvidenceSeq+1, "once more"
 	second := w.issue(t, d)
-	if second.ID == first.ID || second.Seq != 2 || second.Previous != first.Digest || w.file(t, second.ID).Document.Operation.Reason != "once more" {
+	if second.ID == first.ID || second.Seq != 2 || second.Previous != first.Digest ||
+		w.file(t, second.ID).Document.Operation.Reason != "once more" {
 		t.Errorf("%+v, then %+v", first, second)
 	}
 	if found, err := w.service.OfDecommission(w.ctx, d.Decommission); err != nil || found == nil || found.ID != second.ID {
@@ -152,7 +155,8 @@ func TestTheEndOfTheChainMoves(t *testing.T) {
 		t.Error(issued, err, busy.signings)
 	}
 	moves = -100
-	if _, err := w.replica(busy).Issue(w.ctx, w.draft()); fault.CodeOf(err) != "certificate_chain_busy" || fault.KindOf(err) != fault.Unavailable {
+	if _, err := w.replica(busy).Issue(w.ctx, w.draft()); fault.CodeOf(err) != "certificate_chain_busy" ||
+		fault.KindOf(err) != fault.Unavailable {
 		t.Error(err)
 	}
 	// It was this very operation that somebody else issued meanwhile.
@@ -223,7 +227,10 @@ func TestTheEngineFails(t *testing.T) {
 func TestTheRealEngineSigns(t *testing.T) {
 	w := newWorld(t)
 	bao := stacktest.Bao(t)
-	vault, err := secrets.Open(secrets.Config{Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile, KVMount: "gpuaas-kv"})
+	vault, err := secrets.Open(secrets.Config{
+		Address: bao.Address, RoleIDFile: bao.RoleIDFile,
+		SecretIDFile: bao.SecretIDFile, KVMount: "gpuaas-kv",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +318,10 @@ func TestListsAndWhoMayReadThem(t *testing.T) {
 func TestWhatWasIssuedStays(t *testing.T) {
 	w := newWorld(t)
 	w.issue(t, w.draft())
-	for _, sql := range []string{`UPDATE decommission_certificates SET digest = 'x'`, `DELETE FROM decommission_certificates`} {
+	for _, sql := range []string{
+		`UPDATE decommission_certificates SET digest = 'x'`,
+		`DELETE FROM decommission_certificates`,
+	} {
 		if _, err := w.db.Exec(w.ctx, sql); err == nil || !strings.Contains(err.Error(), "permission denied") {
 			t.Errorf("%s: %v", sql, err)
 		}

@@ -46,7 +46,8 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, reads: certificatedb.New(cfg.DB), engine: cfg.Engine, issuer: cfg.Issuer, now: cfg.Clock, logger: cfg.Logger,
+		db: cfg.DB, reads: certificatedb.New(cfg.DB), engine: cfg.Engine, issuer: cfg.Issuer, now: cfg.Clock,
+		logger:  cfg.Logger,
 		publics: map[string]certificate.Key{},
 	}
 	if s.now == nil {
@@ -129,7 +130,8 @@ func (s *Service) Issue(ctx context.Context, d Draft) (Issued, error) {
 			return *issued, nil
 		}
 	}
-	return Issued{}, fault.New(fault.Unavailable, "certificate_chain_busy", "other documents of node %s are being issued", d.Node).WithRemedy("repeat it")
+	return Issued{}, fault.New(fault.Unavailable, "certificate_chain_busy", "other documents of node %s are being issued",
+		d.Node).WithRemedy("repeat it")
 }
 
 // sign makes the file. It verifies the engine's signature before anybody sees
@@ -155,7 +157,8 @@ func (s *Service) sign(ctx context.Context, d Draft, last link) (*certificate.Si
 		s.mu.Lock()
 		delete(s.publics, KeyName)
 		s.mu.Unlock()
-		return nil, fault.Wrap(err, fault.Unavailable, "certificate_key_changed", "what the secrets engine signed cannot be verified with the public half of key %s", KeyName).
+		return nil, fault.Wrap(err, fault.Unavailable, "certificate_key_changed",
+			"what the secrets engine signed cannot be verified with the public half of key %s", KeyName).
 			WithRemedy("see whether the key was replaced in the secrets engine; it must never be")
 	}
 	return signed, nil
@@ -194,7 +197,8 @@ func (s *Service) add(ctx context.Context, d Draft, last link, signed *certifica
 		return nil, err
 	}
 	if out == &issued {
-		s.logger.InfoContext(ctx, "certificate issued", "certificate_id", issued.ID, "node_id", issued.Node, "kind", issued.Kind, "seq", issued.Seq)
+		s.logger.InfoContext(ctx, "certificate issued", "certificate_id", issued.ID, "node_id", issued.Node, "kind",
+			issued.Kind, "seq", issued.Seq)
 	}
 	return out, nil
 }
@@ -206,8 +210,10 @@ func issuedAs(d Draft, signed *certificate.Signed) (Issued, error) {
 		return Issued{}, fmt.Errorf("read id of certificate: %w", err)
 	}
 	return Issued{
-		ID: certificateID, Node: d.Node, Seq: doc.Seq, Kind: doc.Kind, Decommission: d.Decommission, Hostname: doc.Node.Hostname,
-		Mode: doc.Operation.Mode, Digest: signed.Digest(), Previous: doc.Previous.Digest, KeyID: signed.Signature.KeyID, IssuedAt: doc.IssuedAt,
+		ID: certificateID, Node: d.Node, Seq: doc.Seq, Kind: doc.Kind, Decommission: d.Decommission,
+		Hostname: doc.Node.Hostname,
+		Mode:     doc.Operation.Mode, Digest: signed.Digest(), Previous: doc.Previous.Digest, KeyID: signed.Signature.KeyID,
+		IssuedAt: doc.IssuedAt,
 	}, nil
 }
 
@@ -221,8 +227,11 @@ func insert(ctx context.Context, tx pgx.Tx, i Issued, evidence int64, file []byt
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		Action: "certificate.issue", TargetKind: "certificate", TargetID: i.ID.String(), Result: audit.Success,
-		Reason:   "evidence of " + i.Mode,
-		Metadata: map[string]any{"node_id": i.Node, "decommission_id": i.Decommission, "kind": i.Kind, "seq": i.Seq, "digest": i.Digest, "key_id": i.KeyID},
+		Reason: "evidence of " + i.Mode,
+		Metadata: map[string]any{
+			"node_id": i.Node, "decommission_id": i.Decommission, "kind": i.Kind, "seq": i.Seq,
+			"digest": i.Digest, "key_id": i.KeyID,
+		},
 	})
 	if err != nil {
 		return err
@@ -230,7 +239,8 @@ func insert(ctx context.Context, tx pgx.Tx, i Issued, evidence int64, file []byt
 	return outbox.Append(ctx, tx, outbox.Event{
 		Type: eventwire.NodeCertificateIssued, AggregateKind: "node", AggregateID: i.Node.String(),
 		Payload: eventwire.Certificate{
-			CertificateID: i.ID.String(), NodeID: i.Node.String(), DecommissionID: i.Decommission.String(), Kind: string(i.Kind), Seq: i.Seq, Digest: i.Digest,
+			CertificateID: i.ID.String(), NodeID: i.Node.String(), DecommissionID: i.Decommission.String(), Kind: string(i.Kind),
+			Seq: i.Seq, Digest: i.Digest,
 		},
 	})
 }

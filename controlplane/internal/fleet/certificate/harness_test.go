@@ -75,13 +75,17 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{db: postgrestest.New(tb), engine: &engine{held: map[string]ed25519.PrivateKey{}}, clock: time.Date(2026, 3, 4, 5, 20, 0, 123456789, time.UTC)}
+	w := &world{
+		db: postgrestest.New(tb), engine: &engine{held: map[string]ed25519.PrivateKey{}},
+		clock: time.Date(2026, 3, 4, 5, 20, 0, 123456789, time.UTC),
+	}
 	w.ctx = auth.With(tb.Context(), auth.System("decommission"))
 	w.service = w.replica(w.engine)
 	w.node = w.newNode(tb, "c07u31")
 	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
+		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
+		Denials: nobody{},
+		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
 	})
 	w.service.Register(w.api)
 	return w
@@ -89,7 +93,10 @@ func newWorld(tb testing.TB) *world {
 
 // replica is another process on the same database.
 func (w *world) replica(e certificate.Engine) *certificate.Service {
-	return certificate.New(certificate.Config{DB: w.db, Engine: e, Issuer: "dc1", Clock: func() time.Time { return w.clock }})
+	return certificate.New(certificate.Config{
+		DB: w.db, Engine: e, Issuer: "dc1",
+		Clock: func() time.Time { return w.clock },
+	})
 }
 
 // newNode puts a node into the inventory; what is in it does not matter here.
@@ -107,20 +114,29 @@ func (w *world) newNode(tb testing.TB, hostname string) id.Node {
 // draft is what a soft reset has to say.
 func (w *world) draft() certificate.Draft {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	evidence := []wire.Evidence{{Seq: 3, Stage: "scrub_gpu", Kind: "gpu_scrub", Digest: "sha256:" + strings.Repeat("ab", 32)}}
+	evidence := []wire.Evidence{{Seq: 3, Stage: "scrub_gpu", Kind: "gpu_scrub", Digest: "sha256:" +
+		strings.Repeat("ab", 32)}}
 	return certificate.Draft{
 		Kind: wire.HandoverReceipt, Decommission: id.New[id.Decommission](), Node: w.node,
 		Body: wire.Document{
 			Node: wire.Node{Hostname: "c07u31", SKU: "h200", Region: "eu-1"},
 			Operation: wire.Operation{
-				Mode: "soft_reset", Reason: `next <tenant> & "more" ü`, RequestedBy: "Ada", RequestedAt: at, StartedAt: at, EndedAt: at.Add(time.Minute),
+				Mode: "soft_reset", Reason: `next <tenant> & "more" ü`, RequestedBy: "Ada", RequestedAt: at, StartedAt: at,
+				EndedAt: at.Add(time.Minute),
 			},
 			Subjects: []wire.Subject{{
-				Kind: "gpu", Identifier: "GPU-1", ObservedBy: wire.Agent, Outcome: wire.Sanitized, Method: "overwrite_verify_zero", Level: wire.Clear,
-				CoveredBytes: 995, TotalBytes: 1000, Verification: wire.Verification{How: "read back", BytesRead: 995, Samples: 1, Result: wire.Passed},
+				Kind: "gpu", Identifier: "GPU-1", ObservedBy: wire.Agent, Outcome: wire.Sanitized, Method: "overwrite_verify_zero",
+				Level:        wire.Clear,
+				CoveredBytes: 995, TotalBytes: 1000, Verification: wire.Verification{
+					How: "read back", BytesRead: 995, Samples: 1,
+					Result: wire.Passed,
+				},
 				Tool: "gpuaas-gpu", ToolVersion: "1", StartedAt: at, EndedAt: at.Add(time.Second), Evidence: evidence,
 			}},
-			Validation: &wire.Validation{At: at, ObservedBy: wire.Agent, Clean: true, Looked: []wire.Look{{Kind: "users", Result: "clean"}}, Evidence: evidence},
+			Validation: &wire.Validation{
+				At: at, ObservedBy: wire.Agent, Clean: true,
+				Looked: []wire.Look{{Kind: "users", Result: "clean"}}, Evidence: evidence,
+			},
 		},
 	}
 }

@@ -18,8 +18,9 @@ import (
 
 func fromRow(r certificatedb.ListRow) Issued {
 	return Issued{
-		ID: r.ID, Node: r.NodeID, Seq: int(r.Seq), Kind: certificate.Kind(r.Kind), Decommission: r.DecommissionID, Hostname: r.Hostname,
-		Mode: r.Mode, Digest: r.Digest, Previous: r.PreviousDigest, KeyID: r.KeyID, IssuedAt: r.IssuedAt,
+		ID: r.ID, Node: r.NodeID, Seq: int(r.Seq), Kind: certificate.Kind(r.Kind), Decommission: r.DecommissionID,
+		Hostname: r.Hostname,
+		Mode:     r.Mode, Digest: r.Digest, Previous: r.PreviousDigest, KeyID: r.KeyID, IssuedAt: r.IssuedAt,
 	}
 }
 
@@ -116,13 +117,16 @@ func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[positi
 }
 
 // OfNode reads the documents of a node, newest first.
-func (s *Service) OfNode(ctx context.Context, node id.Node, kind certificate.Kind, page postgres.Slice[position]) ([]Issued, error) {
+func (s *Service) OfNode(ctx context.Context, node id.Node, kind certificate.Kind, page postgres.Slice[position]) (
+	[]Issued, error,
+) {
 	known, err := s.reads.NodeExists(ctx, node)
 	if err != nil {
 		return nil, fmt.Errorf("look for node %s: %w", node, err)
 	}
 	if !known {
-		return nil, fault.New(fault.NotFound, "node_not_found", "there is no node %s", node).WithRemedy("list them with: gpuaas node list")
+		return nil, fault.New(fault.NotFound, "node_not_found", "there is no node %s",
+			node).WithRemedy("list them with: gpuaas node list")
 	}
 	return s.List(ctx, Filter{Node: node, Kind: kind}, page)
 }

@@ -78,8 +78,9 @@ type SpotJob struct {
 
 func showSpot(n Node) Spot {
 	v := Spot{
-		NodeID: n.ID, Hostname: n.Hostname, Status: n.Status, Drift: n.Drift, Schedulable: n.Schedulable, RegionCode: n.RegionCode,
-		SiteID: n.Site, Severity: n.Severity,
+		NodeID: n.ID, Hostname: n.Hostname, Status: n.Status, Drift: n.Drift, Schedulable: n.Schedulable,
+		RegionCode: n.RegionCode,
+		SiteID:     n.Site, Severity: n.Severity,
 	}
 	if n.Job != nil {
 		v.Job = &SpotJob{Kind: n.Job.Kind, JobID: n.Job.ID, Status: n.Job.Status}

@@ -15,7 +15,8 @@ func BenchmarkFleet(b *testing.B) {
 	w.exec(b, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, reported_agent_version, reported_agent_commit, certificate_not_after)
 		SELECT gen_random_uuid(), (ARRAY['active', 'active', 'active', 'offline', 'quarantined'])[i % 5 + 1], 'n' || i, '10.0.0.1', $1, 8, 'eu-' || i % 4, 'maas', '1.0.0', 'abc123', $2
 		FROM generate_series(1, 10000) AS i`, someSKU, now.Add(time.Hour))
-	w.exec(b, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) SELECT n.id, $1, p.id, n.hostname FROM nodes n, maas_site_profiles p`, site)
+	w.exec(b,
+		`INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) SELECT n.id, $1, p.id, n.hostname FROM nodes n, maas_site_profiles p`, site)
 	w.exec(b, `INSERT INTO reconciliation_findings (id, site_id, node_id, type, severity, subject, status, expected, observed, message, opened_at, last_seen_at)
 		SELECT gen_random_uuid(), $1, id, 'released', 'warning', id::text, 'open', '', '', '', $2, $2 FROM nodes WHERE hostname LIKE '%7'`, site, now)
 	w.exec(b, `INSERT INTO node_onboardings (id, site_id, profile_id, hostname, ipmi_ip, sku_id, node_id, status, current_stage, workflow_id, requested_by, correlation_id)

@@ -174,7 +174,8 @@ func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
 	out := []SiteCount{}
 	for _, site := range sites {
 		counted := of[site.ID]
-		wanted := !site.Deleted && (f.Site.IsZero() || f.Site == site.ID) && (f.RegionCode == "" || f.RegionCode == site.RegionCode)
+		wanted := !site.Deleted && (f.Site.IsZero() || f.Site == site.ID) &&
+			(f.RegionCode == "" || f.RegionCode == site.RegionCode)
 		switch {
 		case counted != nil:
 			out = append(out, SiteCount{SiteID: site.ID, Name: site.Name, RegionCode: site.RegionCode, Counted: *counted})

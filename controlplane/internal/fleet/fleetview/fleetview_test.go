@@ -25,22 +25,33 @@ type fleet struct {
 func newFleet(tb testing.TB) fleet {
 	tb.Helper()
 	w := newWorld(tb)
-	f := fleet{world: w, north: w.site(tb, "north", "eu-1"), south: w.site(tb, "south", "eu-2"), empty: w.site(tb, "empty", "eu-2")}
+	f := fleet{
+		world: w, north: w.site(tb, "north", "eu-1"), south: w.site(tb, "south", "eu-2"),
+		empty: w.site(tb, "empty", "eu-2"),
+	}
 	gone := w.site(tb, "gone", "eu-1")
 	w.exec(tb, `UPDATE maas_sites SET deleted_at = clock_timestamp() WHERE id = $1`, gone)
 	f.nodes = map[string]id.Node{
-		"healthy":     w.node(tb, "healthy", "eu-1", "active", ""),
-		"held":        w.node(tb, "held", "eu-1", "active", "schedulable = false, hold_reason = 'two fans', tainted_at = clock_timestamp(), gpus_total = 4"),
-		"draining":    w.node(tb, "draining", "eu-1", "draining", "held_by = 'decommission x', tainted_at = clock_timestamp() - interval '1 day', clean_at = clock_timestamp()"),
-		"behind":      w.node(tb, "behind", "eu-2", "offline", "desired_agent_version = '1.1.0'"),
-		"dev":         w.node(tb, "dev", "eu-2", "quarantined", "reported_agent_version = 'dev'"),
-		"nameless":    w.node(tb, "nameless", "eu-2", "retired", "reported_agent_commit = 'unknown', certificate_not_after = NULL"),
-		"uncertified": w.node(tb, "uncertified", "eu-2", "removing", "certificate_not_after = '2020-01-01', sku_id = '"+otherSKU+"'"),
-		"arriving":    w.node(tb, "arriving", "eu-1", "bootstrap_issued", "reported_agent_version = '', reported_agent_commit = ''"),
-		"enrolling":   w.node(tb, "enrolling", "eu-1", "enrolling", ""),
-		"deleted":     w.node(tb, "deleted", "eu-1", "deleted", ""),
+		"healthy": w.node(tb, "healthy", "eu-1", "active", ""),
+		"held": w.node(tb, "held", "eu-1", "active",
+			"schedulable = false, hold_reason = 'two fans', tainted_at = clock_timestamp(), gpus_total = 4"),
+		"draining": w.node(tb, "draining", "eu-1", "draining",
+			"held_by = 'decommission x', tainted_at = clock_timestamp() - interval '1 day', clean_at = clock_timestamp()"),
+		"behind": w.node(tb, "behind", "eu-2", "offline", "desired_agent_version = '1.1.0'"),
+		"dev":    w.node(tb, "dev", "eu-2", "quarantined", "reported_agent_version = 'dev'"),
+		"nameless": w.node(tb, "nameless", "eu-2", "retired",
+			"reported_agent_commit = 'unknown', certificate_not_after = NULL"),
+		"uncertified": w.node(tb, "uncertified", "eu-2", "removing", "certificate_not_after = '2020-01-01', sku_id = '"+
+			otherSKU+"'"),
+		"arriving": w.node(tb, "arriving", "eu-1", "bootstrap_issued",
+			"reported_agent_version = '', reported_agent_commit = ''"),
+		"enrolling": w.node(tb, "enrolling", "eu-1", "enrolling", ""),
+		"deleted":   w.node(tb, "deleted", "eu-1", "deleted", ""),
 	}
-	for name, site := range map[string]id.Site{"healthy": f.north, "held": f.north, "draining": f.north, "behind": f.south, "dev": f.south} {
+	for name, site := range map[string]id.Site{
+		"healthy": f.north, "held": f.north, "draining": f.north, "behind": f.south,
+		"dev": f.south,
+	} {
 		w.bind(tb, f.nodes[name], site)
 	}
 	w.find(tb, f.north, f.nodes["held"], "info", "open")
@@ -52,10 +63,16 @@ func newFleet(tb testing.TB) fleet {
 	w.find(tb, gone, id.Node{}, "critical", "open")
 	w.find(tb, f.north, f.nodes["deleted"], "critical", "confirmed") // which nobody can settle any more
 	onboard := func(site id.Site, n id.Node, hostname, status string) *fleetview.SpotJob {
-		return &fleetview.SpotJob{Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(), Status: durable.JobStatus(status)}
+		return &fleetview.SpotJob{
+			Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(),
+			Status: durable.JobStatus(status),
+		}
 	}
 	decommission := func(site id.Site, name, status string) *fleetview.SpotJob {
-		return &fleetview.SpotJob{Kind: fleetview.Decommission, JobID: w.decommission(tb, site, f.nodes[name], status).String(), Status: durable.JobStatus(status)}
+		return &fleetview.SpotJob{
+			Kind:  fleetview.Decommission,
+			JobID: w.decommission(tb, site, f.nodes[name], status).String(), Status: durable.JobStatus(status),
+		}
 	}
 	f.jobs = map[string]*fleetview.SpotJob{
 		"arriving": onboard(f.north, f.nodes["arriving"], "arriving", "failed_retryable"),
@@ -75,18 +92,37 @@ func TestTheFleetIsCounted(t *testing.T) {
 	got := get[fleetview.Summary](t, f.world, "")
 	want := fleetview.Summary{
 		AsOf: now, Total: 9, GPUsTotal: 68, Schedulable: 1, Held: 2, Tainted: 1,
-		ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Offline: 1, Quarantined: 1, Draining: 1, Retired: 1, Removing: 1},
-		Agents:   fleetview.AgentCounts{Current: 4, Drift: 1, UnknownBuild: 2}, // of all but the retired and the removing node
+		ByStatus: fleetview.StatusCounts{
+			BootstrapIssued: 1, Enrolling: 1, Active: 2, Offline: 1, Quarantined: 1, Draining: 1,
+			Retired: 1, Removing: 1,
+		},
+		// of all but the retired and the removing node
+		Agents:   fleetview.AgentCounts{Current: 4, Drift: 1, UnknownBuild: 2},
 		Findings: fleetview.FindingCounts{Critical: 1, Warning: 2, Info: 1, Debug: 1},
-		Jobs:     fleetview.JobCounts{OnboardingsRunning: 3, OnboardingsParked: 1, DecommissionsRunning: 1, DecommissionsParked: 1},
+		Jobs: fleetview.JobCounts{
+			OnboardingsRunning: 3, OnboardingsParked: 1, DecommissionsRunning: 1,
+			DecommissionsParked: 1,
+		},
 		Regions: []fleetview.Region{
-			{RegionCode: "eu-1", Counted: fleetview.Counted{Total: 5, ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Draining: 1}}},
-			{RegionCode: "eu-2", Counted: fleetview.Counted{Total: 4, ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1, Retired: 1, Removing: 1}}},
+			{RegionCode: "eu-1", Counted: fleetview.Counted{
+				Total:    5,
+				ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Draining: 1},
+			}},
+			{RegionCode: "eu-2", Counted: fleetview.Counted{
+				Total:    4,
+				ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1, Retired: 1, Removing: 1},
+			}},
 		},
 		Sites: []fleetview.SiteCount{
 			{SiteID: f.empty, Name: "empty", RegionCode: "eu-2"},
-			{SiteID: f.north, Name: "north", RegionCode: "eu-1", Counted: fleetview.Counted{Total: 4, ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Active: 2, Draining: 1}}},
-			{SiteID: f.south, Name: "south", RegionCode: "eu-2", Counted: fleetview.Counted{Total: 2, ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1}}},
+			{
+				SiteID: f.north, Name: "north", RegionCode: "eu-1",
+				Counted: fleetview.Counted{Total: 4, ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Active: 2, Draining: 1}},
+			},
+			{
+				SiteID: f.south, Name: "south", RegionCode: "eu-2",
+				Counted: fleetview.Counted{Total: 2, ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1}},
+			},
 		},
 		SKUs: []fleetview.SKUCount{{SKU: someSKU, Total: 8}, {SKU: otherSKU, Total: 1}},
 	}
@@ -165,9 +201,12 @@ func TestWhatIsCountedCanBeNarrowedTo(t *testing.T) {
 	f := newFleet(t)
 	all := get[fleetview.Summary](t, f.world, "")
 	for query, want := range map[string]fleetview.Summary{
-		"?agent=current":       {Total: all.Agents.Current, Agents: fleetview.AgentCounts{Current: all.Agents.Current}},
-		"?agent=drift":         {Total: all.Agents.Drift, Agents: fleetview.AgentCounts{Drift: all.Agents.Drift}},
-		"?agent=unknown_build": {Total: all.Agents.UnknownBuild, Agents: fleetview.AgentCounts{UnknownBuild: all.Agents.UnknownBuild}},
+		"?agent=current": {Total: all.Agents.Current, Agents: fleetview.AgentCounts{Current: all.Agents.Current}},
+		"?agent=drift":   {Total: all.Agents.Drift, Agents: fleetview.AgentCounts{Drift: all.Agents.Drift}},
+		"?agent=unknown_build": {
+			Total:  all.Agents.UnknownBuild,
+			Agents: fleetview.AgentCounts{UnknownBuild: all.Agents.UnknownBuild},
+		},
 	} {
 		if got := get[fleetview.Summary](t, f.world, query); got.Total != want.Total || got.Agents != want.Agents {
 			t.Errorf("%s leaves %d nodes, %+v, want %d, %+v", query, got.Total, got.Agents, want.Total, want.Agents)
@@ -200,7 +239,8 @@ func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
 	w := newWorld(t)
 	site := w.site(t, "dc1", "eu-1")
 	for i := range 4 {
-		n := w.node(t, fmt.Sprintf("n%d", i), "eu-1", "active", fmt.Sprintf("certificate_not_after = certificate_not_after + interval '%d minutes'", i))
+		n := w.node(t, fmt.Sprintf("n%d", i), "eu-1", "active",
+			fmt.Sprintf("certificate_not_after = certificate_not_after + interval '%d minutes'", i))
 		w.bind(t, n, site)
 		if i < 2 {
 			w.find(t, site, n, "warning", "open")
@@ -232,7 +272,8 @@ func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
 		for _, site := range s.Sites {
 			sited += site.Total
 		}
-		got := fmt.Sprintf("%d nodes, %d GPUs, %d tainted, agents %v, findings %v, jobs %v, sites %d", s.Total, s.GPUsTotal, s.Tainted, s.Agents, s.Findings, s.Jobs, sited)
+		got := fmt.Sprintf("%d nodes, %d GPUs, %d tainted, agents %v, findings %v, jobs %v, sites %d", s.Total, s.GPUsTotal,
+			s.Tainted, s.Agents, s.Findings, s.Jobs, sited)
 		if got != want {
 			t.Errorf("%q: %s, want %s", query, got, want)
 		}
@@ -242,7 +283,10 @@ func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
 func TestTheMapShowsEveryNode(t *testing.T) {
 	f := newFleet(t)
 	spot := func(name, region string, status node.Status, drift node.Drift, site id.Site) fleetview.Spot {
-		return fleetview.Spot{NodeID: f.nodes[name], Hostname: name, Status: status, Drift: drift, RegionCode: region, SiteID: site, Job: f.jobs[name]}
+		return fleetview.Spot{
+			NodeID: f.nodes[name], Hostname: name, Status: status, Drift: drift, RegionCode: region,
+			SiteID: site, Job: f.jobs[name],
+		}
 	}
 	want := []fleetview.Spot{
 		spot("arriving", "eu-1", node.BootstrapIssued, node.UnknownDrift, f.north),
@@ -262,7 +306,8 @@ func TestTheMapShowsEveryNode(t *testing.T) {
 		t.Errorf("the map is not as the fleet is (- want, + got):\n%s", diff)
 	}
 	for query, want := range map[string]string{
-		"?region_code=eu-2": "behind dev nameless uncertified", "?site_id=" + f.north.String(): "arriving draining healthy held",
+		"?region_code=eu-2": "behind dev nameless uncertified", "?site_id=" +
+			f.north.String(): "arriving draining healthy held",
 		"?region_code=eu-1&site_id=" + f.south.String(): "",
 	} {
 		var names []string
@@ -304,7 +349,8 @@ func TestTheFleetIsNotForEverybody(t *testing.T) {
 			}
 		}
 		for _, query := range []string{"?site_id=dc1", "?region_code=" + strings.Repeat("x", 64)} {
-			if answer := w.call(t, "root", path+query); answer.Code != http.StatusUnprocessableEntity || !strings.Contains(answer.Body.String(), "validation_error") {
+			if answer := w.call(t, "root", path+query); answer.Code != http.StatusUnprocessableEntity ||
+				!strings.Contains(answer.Body.String(), "validation_error") {
 				t.Errorf("%s%s answers %d %s", path, query, answer.Code, answer.Body)
 			}
 		}

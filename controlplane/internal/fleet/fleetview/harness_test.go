@@ -34,8 +34,9 @@ func newWorld(tb testing.TB) *world {
 	db, owner := postgrestest.NewWithOwner(tb)
 	w := &world{owner: owner, service: fleetview.New(db, func() time.Time { return now })}
 	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
+		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db, Auth: doorman{}, Projects: nobody{},
+		Denials: nobody{},
+		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
 	})
 	w.service.Register(w.api)
 	return w
@@ -118,7 +119,8 @@ func (w *world) node(tb testing.TB, hostname, region, status, set string) id.Nod
 
 func (w *world) bind(tb testing.TB, n id.Node, s id.Site) {
 	tb.Helper()
-	w.exec(tb, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) SELECT $1, $2, id, $3 FROM maas_site_profiles WHERE site_id = $2`, n, s, n.String())
+	w.exec(tb,
+		`INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) SELECT $1, $2, id, $3 FROM maas_site_profiles WHERE site_id = $2`, n, s, n.String())
 }
 
 func (w *world) find(tb testing.TB, s id.Site, n id.Node, severity, status string) {

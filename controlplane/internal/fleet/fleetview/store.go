@@ -78,7 +78,10 @@ func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node,
 }
 
 func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32) ([]Node, error) {
-	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{RegionCode: optional(f.RegionCode), SiteID: f.site(), Most: most})
+	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{
+		RegionCode: optional(f.RegionCode), SiteID: f.site(),
+		Most: most,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read nodes of the fleet: %w", err)
 	}
@@ -104,7 +107,8 @@ func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32
 // afterwards.
 func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, error) {
 	rows, err := s.reads.Alike(ctx, fleetviewdb.AlikeParams{
-		ByNode: f.byNode(), Now: now, SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
+		ByNode: f.byNode(), Now: now, SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(),
+		Search: optional(f.Search),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count nodes of the fleet: %w", err)
@@ -116,8 +120,10 @@ func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, 
 			CertificateNotAfter: &r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
 		}
 		n := Alike{
-			Number: r.Nodes, Node: r.NodeID, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: r.Held, Tainted: r.Tainted, GPUs: r.GpusTotal,
-			SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now), Agent: agent.State(node.Status(r.Status), now),
+			Number: r.Nodes, Node: r.NodeID, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: r.Held,
+			Tainted: r.Tainted, GPUs: r.GpusTotal,
+			SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now),
+			Agent: agent.State(node.Status(r.Status), now),
 		}
 		if n.Site.IsZero() {
 			n.Site = r.ArrivingAt

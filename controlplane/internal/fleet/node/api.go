@@ -125,11 +125,14 @@ type AgentView struct {
 
 func (s *Service) show(n Node) View {
 	return View{
-		NodeID: n.ID, Status: n.Status, StatusChangedAt: n.StatusChangedAt.UTC(), Hostname: n.Hostname, Host: n.Host, Port: n.Port,
-		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal, RegionCode: n.RegionCode,
+		NodeID: n.ID, Status: n.Status, StatusChangedAt: n.StatusChangedAt.UTC(), Hostname: n.Hostname, Host: n.Host,
+		Port:        n.Port,
+		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal,
+		RegionCode:     n.RegionCode,
 		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason,
-		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt), Generation: n.Generation,
-		Access: n.Access(), Root: n.showRoot(), InstalledAt: utc(n.Installation.MadeAt),
+		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt),
+		Generation: n.Generation,
+		Access:     n.Access(), Root: n.showRoot(), InstalledAt: utc(n.Installation.MadeAt),
 		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,
 		Capabilities: stored[Facts]{n.Capabilities}, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 	}
@@ -137,9 +140,11 @@ func (s *Service) show(n Node) View {
 
 func (s *Service) showAgent(n Node) AgentView {
 	return AgentView{
-		Drift: n.Drift(s.now()), Channel: n.AgentChannel, DesiredVersion: n.DesiredAgentVersion, DesiredDeliveryMode: n.DesiredDeliveryMode,
-		ReportedVersion: n.ReportedAgentVersion, ReportedCommit: n.ReportedAgentCommit, Instance: n.AgentInstance,
-		VerifierVersion: n.VerifierVersion, TrustBundle: n.TrustBundle, TrustRefused: n.TrustRefused, CertificateNotAfter: utc(n.CertificateNotAfter),
+		Drift: n.Drift(s.now()), Channel: n.AgentChannel, DesiredVersion: n.DesiredAgentVersion,
+		DesiredDeliveryMode: n.DesiredDeliveryMode,
+		ReportedVersion:     n.ReportedAgentVersion, ReportedCommit: n.ReportedAgentCommit, Instance: n.AgentInstance,
+		VerifierVersion: n.VerifierVersion, TrustBundle: n.TrustBundle, TrustRefused: n.TrustRefused,
+		CertificateNotAfter:   utc(n.CertificateNotAfter),
 		LastDeliveryAttemptAt: utc(n.LastDeliveryAttemptAt), LastDeliveryResult: n.LastDeliveryResult,
 		LastDeliveryCorrelationID: n.LastDeliveryCorrelationID,
 	}

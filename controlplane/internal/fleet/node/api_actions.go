@@ -32,13 +32,15 @@ func (s *Service) registerActions(api *httpapi.API) {
 		},
 		{
 			"return-node-to-service", "return-to-service", "End the quarantine of a node",
-			"A node that a tenant had access to must be proven clean first. One that is active already stays so.", s.ReturnToService,
+			"A node that a tenant had access to must be proven clean first. One that is active already stays so.",
+			s.ReturnToService,
 		},
 	} {
 		httpapi.Register(api, httpapi.Operation{
 			ID: a.id, Method: http.MethodPost, Path: pathNode + "/" + a.path, Tag: tag, Summary: a.summary,
-			Description: a.note + " Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.",
-			Access:      httpapi.Platform(auth.NodeManage),
+			Description: a.note +
+				" Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.",
+			Access: httpapi.Platform(auth.NodeManage),
 		}, func(ctx context.Context, in *struct {
 			Path
 			Body ActionBody
@@ -49,8 +51,10 @@ func (s *Service) registerActions(api *httpapi.API) {
 		})
 	}
 	httpapi.Register(api, httpapi.Operation{
-		ID: "taint-node", Method: http.MethodPost, Path: pathNode + "/taint", Tag: tag, Summary: "Record that somebody had root on a node",
-		Description: "For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than " +
+		ID: "taint-node", Method: http.MethodPost, Path: pathNode + "/taint", Tag: tag,
+		Summary: "Record that somebody had root on a node",
+		Description: "For ways in that the control plane did not open, such as the physical console. It only ever adds: " +
+			"the node counts as unclean from now on, and nothing less than " +
 			"an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.",
 		Access: httpapi.Platform(auth.NodeManage),
 	}, func(ctx context.Context, in *struct {

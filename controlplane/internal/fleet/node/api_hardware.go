@@ -44,14 +44,16 @@ type AcceptHardwareBody struct {
 
 func showHardware(h agentwire.Hardware) HardwareFacts {
 	return HardwareFacts{
-		UUID: h.UUID, SystemSerial: h.SystemSerial, BoardSerial: h.BoardSerial, ChassisSerial: h.ChassisSerial, MACs: append([]string{}, h.MACs...),
+		UUID: h.UUID, SystemSerial: h.SystemSerial, BoardSerial: h.BoardSerial, ChassisSerial: h.ChassisSerial,
+		MACs: append([]string{}, h.MACs...),
 	}
 }
 
 func showMachine(n Node, m Machine) (HardwareView, error) {
 	v := HardwareView{
 		Known: showHardware(m.Known), Origin: m.Origin, Said: n.HardwareSaid, Addresses: append([]string{}, m.Addresses...),
-		AddressRequired: m.AddressRequired, EnrolledFrom: m.EnrolledFrom, RefusedWhy: m.RefusedWhy, RefusedAt: m.RefusedAt, IdentityVoid: n.IdentityVoid,
+		AddressRequired: m.AddressRequired, EnrolledFrom: m.EnrolledFrom, RefusedWhy: m.RefusedWhy, RefusedAt: m.RefusedAt,
+		IdentityVoid: n.IdentityVoid,
 	}
 	if m.Origin != "" {
 		v.LearnedAt = &m.LearnedAt

@@ -42,9 +42,10 @@ type RevokeBody struct {
 func (s *Service) registerIdentity(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "issue-node-bootstrap", Method: http.MethodPost, Path: pathNode + "/bootstrap", Tag: tag,
-		Summary:     "Issue a new bootstrap for a node",
-		Description: "It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.",
-		Access:      httpapi.Platform(auth.NodeManage), SecretResponse: true,
+		Summary: "Issue a new bootstrap for a node",
+		Description: "It is shown this once. Bootstraps of the same purpose that were issued before and not used stop " +
+			"working.",
+		Access: httpapi.Platform(auth.NodeManage), SecretResponse: true,
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body BootstrapBody

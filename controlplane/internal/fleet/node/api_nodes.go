@@ -117,7 +117,8 @@ func Wanted(answer string) *bool {
 
 func (in ListInput) filter() (Filter, error) {
 	f := Filter{
-		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q), Mode: in.OnboardingMode, Drift: in.Drift,
+		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q),
+		Mode: in.OnboardingMode, Drift: in.Drift,
 		Schedulable: Wanted(in.Schedulable), Agent: in.Agent, Held: Wanted(in.Held), Tainted: Wanted(in.Tainted),
 	}
 	var bad []fault.Field
@@ -131,7 +132,8 @@ func (in ListInput) filter() (Filter, error) {
 	}
 	statuses, known := statusesOf(in.Statuses)
 	if !known {
-		bad = append(bad, fault.Field{Path: "query.statuses", Message: "must be of " + strings.Join(Lifecycle.Values(), ", ")})
+		bad = append(bad, fault.Field{Path: "query.statuses", Message: "must be of " +
+			strings.Join(Lifecycle.Values(), ", ")})
 	}
 	f.Statuses = append(f.Statuses, statuses...)
 	return f, rejected(bad)
@@ -197,7 +199,8 @@ func (s *Service) registerChanges(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-node", Method: http.MethodPost, Path: pathNodes, Tag: tag,
 		Summary: "Add a node that is onboarded by hand",
-		Description: "The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. " +
+		Description: "The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or " +
+			"give it the user data. " +
 			"The node is active as soon as its agent has polled.",
 		Access: httpapi.Platform(auth.NodeManage), Status: http.StatusCreated, SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body NewBody }) (*Created, error) {

@@ -30,12 +30,14 @@ func TestNodeOverTheAPI(t *testing.T) {
 	w := newWorld(t)
 	v, path := w.post(t, object{"host": "C07u31.example", "sku": someSKU, "region_code": "eu-1", "ssh_username": "admin"})
 	n := v.Node
-	if n.Status != node.BootstrapIssued || n.Hostname != "c07u31.example" || n.Host != "C07u31.example" || n.GPUsTotal != 8 || n.Schedulable ||
+	if n.Status != node.BootstrapIssued || n.Hostname != "c07u31.example" || n.Host != "C07u31.example" ||
+		n.GPUsTotal != 8 || n.Schedulable ||
 		n.Agent.Drift != node.UnknownDrift || n.LastContactAt != nil || n.Version != 1 {
 		t.Errorf("a fresh node is %+v", n)
 	}
 	token, isCommand := strings.CutPrefix(v.Bootstrap.Command, "bootstrap with ")
-	if life := time.Until(v.Bootstrap.ExpiresAt); !isCommand || v.Bootstrap.UserData != "" || v.Bootstrap.CAFingerprint != "ab12" || life > 15*time.Minute || life < 14*time.Minute {
+	if life := time.Until(v.Bootstrap.ExpiresAt); !isCommand || v.Bootstrap.UserData != "" ||
+		v.Bootstrap.CAFingerprint != "ab12" || life > 15*time.Minute || life < 14*time.Minute {
 		t.Errorf("the bootstrap is %+v", v.Bootstrap)
 	}
 	grant, err := w.service.TokenGrant(t.Context(), redact.New(token))
@@ -46,23 +48,29 @@ func TestNodeOverTheAPI(t *testing.T) {
 		wants(t, http.StatusConflict, "node_hostname_taken")
 	w.post(t, object{"hostname": "c07u31.example", "sku": someSKU, "region_code": "eu-2"})
 
-	a := w.call(t, http.MethodPatch, path, `"1"`, object{"host": "10.0.0.7", "port": 2222, "agent_channel": "pinned", "desired_agent_version": "1.2.3"})
+	a := w.call(t, http.MethodPatch, path, `"1"`,
+		object{"host": "10.0.0.7", "port": 2222, "agent_channel": "pinned", "desired_agent_version": "1.2.3"})
 	a.decode(t, &n)
-	if a.status != http.StatusOK || a.header.Get("ETag") != `"2"` || n.Host != "10.0.0.7" || n.Port != 2222 || n.Agent.DesiredVersion != "1.2.3" || n.Agent.Channel != node.Pinned {
+	if a.status != http.StatusOK || a.header.Get("ETag") != `"2"` || n.Host != "10.0.0.7" || n.Port != 2222 ||
+		n.Agent.DesiredVersion != "1.2.3" || n.Agent.Channel != node.Pinned {
 		t.Errorf("answer is %d %s", a.status, a.body)
 	}
 	w.call(t, http.MethodPatch, path, `"1"`, object{"port": 22}).wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, http.MethodPatch, path, "", object{"port": 22}).wants(t, http.StatusPreconditionRequired, "precondition_required")
-	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "active"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPatch, path, "", object{"port": 22}).wants(t, http.StatusPreconditionRequired,
+		"precondition_required")
+	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "active"}).wants(t, http.StatusUnprocessableEntity,
+		"validation_error")
 	w.call(t, http.MethodPatch, path, `"2"`, object{"schedulable": true}).wants(t, http.StatusConflict, "node_not_active")
 
 	var detail node.DetailView
 	w.callAs(t, "auditor", http.MethodGet, path, "", nil).decode(t, &detail)
-	if len(detail.History) != 2 || detail.History[0].Kind != node.KindUpdated || detail.History[1].Kind != node.KindCreated ||
+	if len(detail.History) != 2 || detail.History[0].Kind != node.KindUpdated ||
+		detail.History[1].Kind != node.KindCreated ||
 		detail.History[1].ActorID != "user:root" || detail.Inspection != nil {
 		t.Errorf("detail is %+v", detail)
 	}
-	w.callAs(t, "auditor", http.MethodPatch, path, `"2"`, object{"port": 22}).wants(t, http.StatusForbidden, "insufficient_permissions")
+	w.callAs(t, "auditor", http.MethodPatch, path, `"2"`, object{"port": 22}).wants(t, http.StatusForbidden,
+		"insufficient_permissions")
 	w.callAs(t, "guest", http.MethodGet, path, "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
 	w.call(t, http.MethodGet, "/"+id.NewString(), "", nil).wants(t, http.StatusNotFound, "node_not_found")
 	w.call(t, http.MethodGet, "/"+id.NewString()+"/history", "", nil).wants(t, http.StatusNotFound, "node_not_found")
@@ -81,7 +89,8 @@ func TestRejectedNodesNameTheirFields(t *testing.T) {
 	w.call(t, http.MethodPost, "", "", object{"host": "10.0.0.1", "sku": someSKU, "region_code": "eu-1"}).
 		wants(t, http.StatusUnprocessableEntity, "validation_error", "body.hostname")
 	w.exec(t, `UPDATE skus SET status = 'disabled' WHERE id = $1`, someSKU)
-	w.call(t, http.MethodPost, "", "", object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"}).wants(t, http.StatusConflict, "sku_disabled")
+	w.call(t, http.MethodPost, "", "", object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"}).wants(t,
+		http.StatusConflict, "sku_disabled")
 	if n := w.count(t, `SELECT count(*) FROM nodes`); n != 0 {
 		t.Errorf("%d nodes were written", n)
 	}
@@ -95,7 +104,8 @@ func TestHoldsOverTheAPI(t *testing.T) {
 		return w.call(t, http.MethodPatch, path, `"`+itoa(w.read(t, a.node).Version)+`"`, body)
 	}
 	patch(object{"schedulable": false}).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.hold_reason")
-	patch(object{"schedulable": true, "hold_reason": "x"}).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.schedulable")
+	patch(object{"schedulable": true, "hold_reason": "x"}).wants(t, http.StatusUnprocessableEntity, "validation_error",
+		"body.schedulable")
 	for _, c := range []struct {
 		body        object
 		schedulable bool
@@ -140,8 +150,10 @@ func TestNodesAreListedByFilterAndPage(t *testing.T) {
 		return names, page.NextCursor
 	}
 	for query, want := range map[string]int{
-		"page_size=1000": 1000, "": 50, "status=deleted": 1, "schedulable=false": 2, "hostname=n119&page_size=200": 11, "region_code=eu-1&page_size=1000": 300,
-		"onboarding_mode=maas": 0, "sku=mi300x.192g.8gpu": 0, "drift_state=version_drift": 3, "drift_state=version_drift&hostname=n1": 2,
+		"page_size=1000": 1000, "": 50, "status=deleted": 1, "schedulable=false": 2, "hostname=n119&page_size=200": 11,
+		"region_code=eu-1&page_size=1000": 300,
+		"onboarding_mode=maas":            0, "sku=mi300x.192g.8gpu": 0, "drift_state=version_drift": 3,
+		"drift_state=version_drift&hostname=n1":           2,
 		"status=active&sku=" + someSKU + "&page_size=100": 100,
 	} {
 		if names, _ := list(query); len(names) != want {
@@ -183,20 +195,25 @@ func TestBootstrapsOverTheAPI(t *testing.T) {
 	a := w.active(t, "c2")
 	path = "/" + a.node.String()
 	w.call(t, http.MethodPost, path+"/bootstrap", "", object{}).wants(t, http.StatusConflict, "node_state_conflict")
-	w.call(t, http.MethodPost, path+"/bootstrap", "", object{"purpose": "recovery", "mode": "cloud_init"}).decode(t, &again)
+	w.call(t, http.MethodPost, path+"/bootstrap", "", object{"purpose": "recovery", "mode": "cloud_init"}).decode(t,
+		&again)
 	if !strings.HasPrefix(again.UserData, "#cloud-config") {
 		t.Errorf("the bootstrap is %+v", again)
 	}
-	w.callAs(t, "auditor", http.MethodPost, path+"/bootstrap", "", object{}).wants(t, http.StatusForbidden, "insufficient_permissions")
+	w.callAs(t, "auditor", http.MethodPost, path+"/bootstrap", "", object{}).wants(t, http.StatusForbidden,
+		"insufficient_permissions")
 
-	if got := w.call(t, http.MethodPost, path+"/revoke-identity", "", object{"reason": "stolen"}); got.status != http.StatusNoContent {
+	if got := w.call(t, http.MethodPost, path+"/revoke-identity", "",
+		object{"reason": "stolen"}); got.status != http.StatusNoContent {
 		t.Errorf("answer is %d %s", got.status, got.body)
 	}
 	wantCode(t, a.poll(t, a.Session), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
-	w.call(t, http.MethodPost, path+"/revoke-identity", "", object{}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPost, path+"/revoke-identity", "", object{}).wants(t, http.StatusUnprocessableEntity,
+		"validation_error")
 	var life node.AgentView
 	w.call(t, http.MethodGet, path+"/agent-lifecycle", "", nil).decode(t, &life)
-	if life.Drift != node.CertificateRepairOnly || life.ReportedVersion != "1.0.0" || life.LastDeliveryResult != "revoked" || life.CertificateNotAfter != nil {
+	if life.Drift != node.CertificateRepairOnly || life.ReportedVersion != "1.0.0" ||
+		life.LastDeliveryResult != "revoked" || life.CertificateNotAfter != nil {
 		t.Errorf("the agent is %+v", life)
 	}
 }
@@ -216,21 +233,26 @@ func TestNothingIsMadeWithoutItsBootstrap(t *testing.T) {
 type brokenRenderer struct{ renderer }
 
 func (brokenRenderer) Command(redact.Secret) (redact.Secret, error) {
-	return redact.Secret{}, fault.Wrap(errors.New("boom"), fault.Unavailable, "node_listener_unavailable", "no certificate yet")
+	return redact.Secret{}, fault.Wrap(errors.New("boom"), fault.Unavailable, "node_listener_unavailable",
+		"no certificate yet")
 }
 
 func TestHistoryAnswersHowANodeWas(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
 	path := "/" + a.node.String()
-	report := agentwire.Report{Build: release, Capabilities: agentwire.Capabilities{Facts: map[string]string{"gpu.vendor": "amd"}, CPUs: 64}}
+	report := agentwire.Report{
+		Build:        release,
+		Capabilities: agentwire.Capabilities{Facts: map[string]string{"gpu.vendor": "amd"}, CPUs: 64},
+	}
 	if err := w.service.Report(t.Context(), a.node, report); err != nil {
 		t.Fatal(err)
 	}
 	a.certify(t, true)
 	w.drive(t, a.node, node.Quarantine, node.Drain)
 	// Entry i happened i hours after the first.
-	w.exec(t, `UPDATE node_events SET occurred_at = timestamptz '2026-01-01T00:00:00Z' + make_interval(hours => (seq - (SELECT min(seq) FROM node_events))::int)`)
+	w.exec(t,
+		`UPDATE node_events SET occurred_at = timestamptz '2026-01-01T00:00:00Z' + make_interval(hours => (seq - (SELECT min(seq) FROM node_events))::int)`)
 
 	var all node.HistoryBody
 	w.call(t, http.MethodGet, path+"/history", "", nil).decode(t, &all)
@@ -238,7 +260,8 @@ func TestHistoryAnswersHowANodeWas(t *testing.T) {
 	for _, e := range all.Items {
 		kinds = append(kinds, string(e.Kind)+" "+e.Event)
 	}
-	want := "state_changed drain,state_changed quarantine,certificate_renewed ,agent_reported ,state_changed enrolled,enrolled ,state_changed start_enrolment,created "
+	want := "state_changed drain,state_changed quarantine,certificate_renewed ,agent_reported ,state_changed " +
+		"enrolled,enrolled ,state_changed start_enrolment,created "
 	if got := strings.Join(kinds, ","); got != want {
 		t.Fatalf("history is %s\nwant %s", got, want)
 	}
@@ -266,8 +289,10 @@ func TestHistoryAnswersHowANodeWas(t *testing.T) {
 			t.Errorf("at %s: %d entries, %+v", c.at, len(then.Items), then.AsOf)
 		}
 	}
-	w.call(t, http.MethodGet, path+"/history?at=2025-12-31T23:59:59Z", "", nil).wants(t, http.StatusNotFound, "node_not_yet")
-	w.call(t, http.MethodGet, path+"/history?at=yesterday", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodGet, path+"/history?at=2025-12-31T23:59:59Z", "", nil).wants(t, http.StatusNotFound,
+		"node_not_yet")
+	w.call(t, http.MethodGet, path+"/history?at=yesterday", "", nil).wants(t, http.StatusUnprocessableEntity,
+		"validation_error")
 
 	var page node.HistoryBody
 	w.call(t, http.MethodGet, path+"/history?page_size=3", "", nil).decode(t, &page)
@@ -285,7 +310,10 @@ func TestHistoryAnswersHowANodeWas(t *testing.T) {
 func TestHistoryIsAppendOnly(t *testing.T) {
 	w := newWorld(t)
 	w.make(t, "a")
-	for _, change := range []string{`UPDATE node_events SET cause = 'x'`, `DELETE FROM node_events`, `DELETE FROM nodes`, `DELETE FROM node_tokens`} {
+	for _, change := range []string{
+		`UPDATE node_events SET cause = 'x'`, `DELETE FROM node_events`, `DELETE FROM nodes`,
+		`DELETE FROM node_tokens`,
+	} {
 		if _, err := w.db.Exec(context.Background(), change); err == nil {
 			t.Errorf("the product may %s", change)
 		}

@@ -20,15 +20,23 @@ var inspected = func() string {
 			"gpu.vendor": "nvidia", "gpu.architecture": "hopper", "gpu.driver_series": "570", "compute.runtime": "cuda12",
 			"fabric.type": "roce", "container.runtime": "containerd",
 		},
-		CPUModel: "Intel(R) Xeon(R) Platinum 8480C", CPUs: 224, MemoryBytes: 2164663517184, NUMANodes: 2, Kernel: "6.8.0-60-generic", OS: "Ubuntu 24.04.2 LTS",
+		CPUModel: "Intel(R) Xeon(R) Platinum 8480C", CPUs: 224, MemoryBytes: 2164663517184, NUMANodes: 2,
+		Kernel: "6.8.0-60-generic", OS: "Ubuntu 24.04.2 LTS",
 	}
 	for i := range 8 {
 		c.GPUs = append(c.GPUs, agentwire.GPU{
-			Index: i, UUID: fmt.Sprintf("GPU-5a0c7a9e-1f7b-4f55-9d1c-00000000000%d", i), Name: "NVIDIA H200", Architecture: "hopper",
-			MemoryBytes: 150754820096, PCIBusID: fmt.Sprintf("00000000:%d8:00.0", i),
+			Index: i, UUID: fmt.Sprintf("GPU-5a0c7a9e-1f7b-4f55-9d1c-00000000000%d", i), Name: "NVIDIA H200",
+			Architecture: "hopper",
+			MemoryBytes:  150754820096, PCIBusID: fmt.Sprintf("00000000:%d8:00.0", i),
 		})
-		c.NICs = append(c.NICs, agentwire.NIC{Name: fmt.Sprintf("rdma%d", i), MAC: fmt.Sprintf("0c:42:a1:00:00:0%d", i), SpeedMbps: 400000, Driver: "mlx5_core", RDMA: true})
-		c.Disks = append(c.Disks, agentwire.Disk{Name: fmt.Sprintf("nvme%dn1", i), Model: "Micron 7450", SizeBytes: 3840755982336})
+		c.NICs = append(c.NICs, agentwire.NIC{
+			Name: fmt.Sprintf("rdma%d", i), MAC: fmt.Sprintf("0c:42:a1:00:00:0%d", i),
+			SpeedMbps: 400000, Driver: "mlx5_core", RDMA: true,
+		})
+		c.Disks = append(c.Disks, agentwire.Disk{
+			Name: fmt.Sprintf("nvme%dn1", i), Model: "Micron 7450",
+			SizeBytes: 3840755982336,
+		})
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -79,17 +87,23 @@ func (w *world) benchSorted(b *testing.B, all []id.Node) {
 	b.Helper()
 	site, profile := w.maas(b)
 	for _, n := range all[:len(all)/4] {
-		w.exec(b, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n, site, profile, n.String())
+		w.exec(b, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n,
+			site, profile, n.String())
 	}
 	w.exec(b, `ANALYZE`)
 	var queries []string
-	for _, sort := range []string{"hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at"} {
+	for _, sort := range []string{
+		"hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code",
+		"created_at",
+	} {
 		for _, order := range []string{"asc", "desc"} {
 			queries = append(queries, "sort="+sort+"&order="+order)
 		}
 	}
-	queries = append(queries, "", "order=desc", "sort=hostname&q=N99", "sort=last_agent_contact_at&order=desc&site_id="+site.String(),
-		"drift_state=config_drift", "sort=hostname&agent=drift", "agent=unknown_build", "sort=sku&held=true&tainted=false", "sort=hostname&drift_state=in_sync&statuses=active,offline")
+	queries = append(queries, "", "order=desc", "sort=hostname&q=N99", "sort=last_agent_contact_at&order=desc&site_id="+
+		site.String(),
+		"drift_state=config_drift", "sort=hostname&agent=drift", "agent=unknown_build", "sort=sku&held=true&tainted=false",
+		"sort=hostname&drift_state=in_sync&statuses=active,offline")
 	for _, q := range queries {
 		for range 3 {
 			w.listed(b, q)

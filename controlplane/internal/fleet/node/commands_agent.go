@@ -50,7 +50,8 @@ func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) 
 			return err
 		}
 		return c.record(ctx, after, entry{
-			kind: KindAgentReported, cause: "the agent reported something new", action: "node.report", tell: eventwire.NodeUpdated,
+			kind: KindAgentReported, cause: "the agent reported something new", action: "node.report",
+			tell:     eventwire.NodeUpdated,
 			metadata: map[string]any{"agent_version": r.Build.Version, "verifier_version": r.VerifierVersion},
 		})
 	})
@@ -95,7 +96,8 @@ func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, se
 	if err != nil {
 		return false, err
 	}
-	if n.ReportedAgentVersion != r.Build.Version || n.ReportedAgentCommit != r.Build.Commit || n.VerifierVersion != r.VerifierVersion ||
+	if n.ReportedAgentVersion != r.Build.Version || n.ReportedAgentCommit != r.Build.Commit ||
+		n.VerifierVersion != r.VerifierVersion ||
 		n.Inspection == nil || n.HardwareSaid != (r.Hardware != nil) {
 		return false, nil
 	}
@@ -146,8 +148,10 @@ func (s *Service) NoteTrust(ctx context.Context, i Identity, bundle, refused str
 			return nil
 		}
 		return c.record(ctx, nodeFrom(row), entry{
-			kind: KindAgentReported, cause: "the agent refused to trust what it was told: " + refused, action: "node.trust_refused",
-			result: audit.Denied, tell: eventwire.NodeUpdated, metadata: map[string]any{"refused": refused, "trust_bundle": bundle},
+			kind: KindAgentReported, cause: "the agent refused to trust what it was told: " + refused,
+			action: "node.trust_refused",
+			result: audit.Denied, tell: eventwire.NodeUpdated,
+			metadata: map[string]any{"refused": refused, "trust_bundle": bundle},
 		})
 	})
 }
@@ -155,7 +159,9 @@ func (s *Service) NoteTrust(ctx context.Context, i Identity, bundle, refused str
 // BundleBehind counts the nodes that have an agent, and those of them that do
 // not yet verify the control plane with the bundle of this fingerprint. It
 // names some of the latter.
-func (s *Service) BundleBehind(ctx context.Context, fingerprint string) (nodes, behind int, sample []id.Node, err error) {
+func (s *Service) BundleBehind(ctx context.Context, fingerprint string) (
+	nodes, behind int, sample []id.Node, err error,
+) {
 	const most = 20
 	all, err := s.reads.Enrolled(ctx)
 	if err != nil {

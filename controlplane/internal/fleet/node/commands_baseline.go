@@ -28,7 +28,9 @@ type SignedBaseline struct {
 
 // KeepBaseline keeps what an installation is like, as long as no tenant had
 // access to it: whoever has been there could have written it.
-func (s *Service) KeepBaseline(ctx context.Context, node id.Node, b SignedBaseline) (agentwire.BaselineResponse, error) {
+func (s *Service) KeepBaseline(ctx context.Context, node id.Node, b SignedBaseline) (
+	agentwire.BaselineResponse, error,
+) {
 	var answer agentwire.BaselineResponse
 	err := s.inChange(asAgent(ctx, node), func(ctx context.Context, c change) error {
 		n, err := c.lock(ctx, node)
@@ -66,7 +68,9 @@ func (s *Service) KeepBaseline(ctx context.Context, node id.Node, b SignedBaseli
 
 // baselineOpen says why no baseline of the present installation is taken any
 // more; empty: it is.
-func (c change) baselineOpen(ctx context.Context, n Node, installation string) (open nodedb.NodeBaseline, refusal string, err error) {
+func (c change) baselineOpen(ctx context.Context, n Node, installation string) (
+	open nodedb.NodeBaseline, refusal string, err error,
+) {
 	open, err = c.NewestBaseline(ctx, n.ID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return open, "the node enrolled before baselines were kept; its next installation gets one", nil
@@ -86,7 +90,10 @@ func (c change) baselineOpen(ctx context.Context, n Node, installation string) (
 	if installation == "" {
 		return open, "", nil
 	}
-	again, err := c.EarlierBaseline(ctx, nodedb.EarlierBaselineParams{NodeID: n.ID, Generation: open.Generation, Installation: installation})
+	again, err := c.EarlierBaseline(ctx, nodedb.EarlierBaselineParams{
+		NodeID: n.ID, Generation: open.Generation,
+		Installation: installation,
+	})
 	if err != nil {
 		return open, "", fmt.Errorf("read earlier baselines of node: %w", err)
 	}
@@ -110,7 +117,9 @@ func (c change) openBaseline(ctx context.Context, n Node, purpose Purpose) error
 
 // AmendBaseline adds what a task changed of the installation of a node, within
 // the transaction that ends the task.
-func AmendBaseline(ctx context.Context, tx pgx.Tx, node id.Node, task id.NodeTask, taskType, serial string, a agentwire.Amendment) error {
+func AmendBaseline(ctx context.Context, tx pgx.Tx, node id.Node, task id.NodeTask, taskType, serial string,
+	a agentwire.Amendment,
+) error {
 	entries, err := json.Marshal(a.Entries)
 	if err != nil {
 		return fmt.Errorf("encode amendment of baseline: %w", err)

@@ -42,7 +42,8 @@ func (s *Service) doubtReport(ctx context.Context, c change, n Node, reported []
 	if slices.Equal(reachable(known.Addresses), addresses) {
 		return nil // the doubt was raised when this began
 	}
-	return s.onDoubt(ctx, c.tx, n.ID, fmt.Sprintf("its agent reports the addresses %s, and it is reached by %s", listed(addresses), n.Host))
+	return s.onDoubt(ctx, c.tx, n.ID, fmt.Sprintf("its agent reports the addresses %s, and it is reached by %s",
+		listed(addresses), n.Host))
 }
 
 // reachable returns the addresses of a report by which others may reach the

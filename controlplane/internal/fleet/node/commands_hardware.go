@@ -88,7 +88,10 @@ func Expect(ctx context.Context, tx pgx.Tx, node id.Node, known agentwire.Hardwa
 			return err
 		}
 	}
-	if err := c.ExpectAddress(ctx, nodedb.ExpectAddressParams{NodeID: node, AddressRequired: addressRequired}); err != nil {
+	if err := c.ExpectAddress(ctx, nodedb.ExpectAddressParams{
+		NodeID:          node,
+		AddressRequired: addressRequired,
+	}); err != nil {
 		return fmt.Errorf("note address that is expected: %w", err)
 	}
 	return nil
@@ -122,21 +125,26 @@ func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, 
 		if !identifies(m.Known) {
 			return nil, "" // an agent of an earlier release; reconciliation reports a finding about it
 		}
-		return fault.New(fault.Forbidden, agentwire.CodeHardwareMissing, "the agent does not say which machine it runs on, and for this node that is known").
-			WithRemedy("install the agent that this control plane publishes: run the bootstrap command of the node"), "its agent does not say which machine it runs on"
+		return fault.New(fault.Forbidden, agentwire.CodeHardwareMissing,
+				"the agent does not say which machine it runs on, and for this node that is known").
+				WithRemedy("install the agent that this control plane publishes: run the bootstrap command of the node"),
+			"its agent does not say which machine it runs on"
 	}
 	if wrong := CompareHardware(m.Known, *said); len(wrong) > 0 {
-		return fault.New(fault.Forbidden, agentwire.CodeHardwareMismatch, "this is not the machine that the node is: %s", fieldsOf(wrong)).
+		return fault.New(fault.Forbidden, agentwire.CodeHardwareMismatch, "this is not the machine that the node is: %s",
+			fieldsOf(wrong)).
 			WithRemedy("an operator reads what differs with gpuaas node hardware NODE, and accepts a part that was replaced " +
 				"with the command that is shown there"), told(wrong)
 	}
 	switch at, err := netip.ParseAddr(from); {
 	case !m.AddressRequired:
 	case len(m.Addresses) == 0:
-		return fault.New(fault.Unavailable, "node_address_unknown", "the site demands that nodes enrol from their own address, and MAAS has not said yet which that is").
+		return fault.New(fault.Unavailable, "node_address_unknown",
+			"the site demands that nodes enrol from their own address, and MAAS has not said yet which that is").
 			WithRemedy("it is asked again by itself"), ""
 	case err != nil || !slices.Contains(m.Addresses, at.Unmap().String()):
-		return fault.New(fault.Forbidden, agentwire.CodeAddressMismatch, "this is not the machine that the node is: source address").
+		return fault.New(fault.Forbidden, agentwire.CodeAddressMismatch,
+				"this is not the machine that the node is: source address").
 				WithRemedy("an operator reads what differs with gpuaas node hardware NODE"),
 			fmt.Sprintf("its source address is %s, and MAAS gave it %s", from, someOf(m.Addresses))
 	}
@@ -205,7 +213,8 @@ func (s *Service) void(ctx context.Context, c change, n Node, what, cause string
 		return fmt.Errorf("void identity of node: %w", err)
 	}
 	err = c.record(ctx, nodeFrom(row), entry{
-		kind: KindIdentityConflict, event: what, cause: cause, action: "node.void_identity", result: audit.Denied, tell: eventwire.NodeIdentityConflict,
+		kind: KindIdentityConflict, event: what, cause: cause, action: "node.void_identity", result: audit.Denied,
+		tell: eventwire.NodeIdentityConflict,
 	})
 	if err != nil || n.AwaitedBy == "" {
 		return err
@@ -221,7 +230,8 @@ func (s *Service) tookBack(ctx context.Context, node id.Node) {
 		err = s.takeBack(ctx, serials)
 	}
 	if err != nil {
-		s.logger.WarnContext(ctx, "certificates of a voided identity were not taken back by the PKI, and are refused here all the same", "node_id", node.String(), "error", err)
+		s.logger.WarnContext(ctx, "certificates of a voided identity were not taken back by the PKI, and are refused here "+
+			"all the same", "node_id", node.String(), "error", err)
 	}
 }
 
@@ -304,7 +314,8 @@ func (s *Service) AcceptHardware(ctx context.Context, node id.Node, claim, reaso
 			return err
 		}
 		return c.record(ctx, n, entry{
-			kind: KindUpdated, event: "accept_hardware", cause: reason, action: "node.accept_hardware", tell: eventwire.NodeUpdated,
+			kind: KindUpdated, event: "accept_hardware", cause: reason, action: "node.accept_hardware",
+			tell:     eventwire.NodeUpdated,
 			metadata: map[string]any{"was": m.Known, "is": after.Known, "was_refused_because": m.RefusedWhy, "claim": claim},
 		})
 	})

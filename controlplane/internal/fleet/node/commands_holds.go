@@ -65,7 +65,10 @@ func (c change) rehold(ctx context.Context, n Node, e entry) (Node, error) {
 }
 
 func (c change) setHolds(ctx context.Context, n Node) (Node, error) {
-	row, err := c.SetHolds(ctx, nodedb.SetHoldsParams{ID: n.ID, HoldReason: n.HoldReason, HeldUnclean: n.HeldUnclean, HeldBy: n.HeldBy, Schedulable: n.placeable()})
+	row, err := c.SetHolds(ctx, nodedb.SetHoldsParams{
+		ID: n.ID, HoldReason: n.HoldReason, HeldUnclean: n.HeldUnclean,
+		HeldBy: n.HeldBy, Schedulable: n.placeable(),
+	})
 	if err != nil {
 		return Node{}, fmt.Errorf("note what holds node: %w", err)
 	}

@@ -29,11 +29,20 @@ func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert
 		if err := c.mayHave(ctx, n, cert, askedWith); err != nil {
 			return err
 		}
-		result, e := n.LastDeliveryResult, entry{kind: KindCertificateRenewed, cause: "the agent renewed its certificate", action: "node.renew_certificate"}
+		result, e := n.LastDeliveryResult, entry{
+			kind: KindCertificateRenewed, cause: "the agent renewed its certificate",
+			action: "node.renew_certificate",
+		}
 		if askedWith == "" {
 			result = "enrolled"
-			e = entry{kind: KindEnrolled, cause: "the agent was given a certificate", action: "node.enrol", tell: eventwire.NodeEnrolled}
-			if err := c.RevokeCertificates(ctx, nodedb.RevokeCertificatesParams{NodeID: node, RevokedReason: "replaced by enrolment"}); err != nil {
+			e = entry{
+				kind: KindEnrolled, cause: "the agent was given a certificate", action: "node.enrol",
+				tell: eventwire.NodeEnrolled,
+			}
+			if err := c.RevokeCertificates(ctx, nodedb.RevokeCertificatesParams{
+				NodeID:        node,
+				RevokedReason: "replaced by enrolment",
+			}); err != nil {
 				return fmt.Errorf("revoke older certificates: %w", err)
 			}
 		}
@@ -43,7 +52,10 @@ func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert
 		if err != nil {
 			return fmt.Errorf("insert certificate: %w", err)
 		}
-		row, err := c.SetCertificateEnd(ctx, nodedb.SetCertificateEndParams{ID: node, CertificateNotAfter: &cert.NotAfter, LastDeliveryResult: result})
+		row, err := c.SetCertificateEnd(ctx, nodedb.SetCertificateEndParams{
+			ID: node, CertificateNotAfter: &cert.NotAfter,
+			LastDeliveryResult: result,
+		})
 		if err != nil {
 			return fmt.Errorf("note end of certificate: %w", err)
 		}
@@ -146,7 +158,8 @@ func (c change) disown(ctx context.Context, node id.Node, reason string) (Node, 
 // gateway asks it with every call; it costs one query if nothing is new.
 func (s *Service) Authorize(ctx context.Context, p Presented) (Identity, error) {
 	if p.Session == "" {
-		return Identity{}, fault.New(fault.Invalid, "agent_session_missing", "an agent must name its session with every call").
+		return Identity{}, fault.New(fault.Invalid, "agent_session_missing",
+			"an agent must name its session with every call").
 			WithRemedy("install a newer agent")
 	}
 	who, row, err := s.known(ctx, p)
@@ -225,7 +238,10 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 		if err != nil {
 			return fmt.Errorf("lock contact: %w", err)
 		}
-		next := nodedb.SetSessionParams{NodeID: p.Node, SessionID: p.Session, PreviousSession: now.SessionID, RefusedSession: now.RefusedSession}
+		next := nodedb.SetSessionParams{
+			NodeID: p.Node, SessionID: p.Session, PreviousSession: now.SessionID,
+			RefusedSession: now.RefusedSession,
+		}
 		switch {
 		case p.Session == now.SessionID:
 			return nil
@@ -234,7 +250,8 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 			return nil
 		case p.Session == now.PreviousSession:
 			next.PreviousSession, next.RefusedSession = "", now.SessionID
-			if err := c.disputed(ctx, n, "session", "two agents use the identity of the node; the later one is refused"); err != nil {
+			if err := c.disputed(ctx, n, "session",
+				"two agents use the identity of the node; the later one is refused"); err != nil {
 				return err
 			}
 		}

@@ -62,11 +62,13 @@ func (n NewNode) checked() (NewNode, error) {
 			fields = append(fields, fault.Field{Path: "body." + path, Message: message})
 		}
 	}
-	reject(hostnameForm.MatchString(n.Hostname), "hostname", "must be a host name in lower case; it can be left out when host is one")
+	reject(hostnameForm.MatchString(n.Hostname), "hostname",
+		"must be a host name in lower case; it can be left out when host is one")
 	reject(hostForm.MatchString(n.Host), "host", "must be a host name or an address")
 	reject(n.Port >= 1 && n.Port <= 65535, "port", "must be 1 to 65535")
 	reject(userForm.MatchString(n.SSHUsername), "ssh_username", "must be the name of a Linux account")
-	reject(regionForm.MatchString(n.RegionCode), "region_code", "must be 1 to 63 of a-z, 0-9 and -, with a letter or digit at both ends")
+	reject(regionForm.MatchString(n.RegionCode), "region_code",
+		"must be 1 to 63 of a-z, 0-9 and -, with a letter or digit at both ends")
 	reject(n.GPUsTotal == nil || *n.GPUsTotal >= 0 && *n.GPUsTotal <= 64, "gpus_total", "must be 0 to 64")
 	reject(n.Mode == Manual || n.Mode == MAAS, "onboarding_mode", "must be manual or maas")
 	return n, rejected(fields)
@@ -126,7 +128,8 @@ func CreateInTx(ctx context.Context, tx pgx.Tx, n NewNode) (Node, error) {
 		RegionCode: n.RegionCode, OnboardingMode: string(n.Mode), SshUsername: n.SSHUsername, AwaitedBy: n.AwaitedBy,
 	})
 	if postgres.Violates(err, "nodes_hostname") {
-		return Node{}, fault.New(fault.Conflict, "node_hostname_taken", "there is already a node %s in region %s", n.Hostname, n.RegionCode).
+		return Node{}, fault.New(fault.Conflict, "node_hostname_taken", "there is already a node %s in region %s", n.Hostname,
+			n.RegionCode).
 			WithRemedy("look at it: gpuaas node list --hostname %s; or choose another name", n.Hostname)
 	}
 	if postgres.Violates(err, "nodes_pkey") {
@@ -205,7 +208,8 @@ func (ch Change) applied(n Node) (Node, error) {
 	reject(n.Port >= 1 && n.Port <= 65535, "port", "must be 1 to 65535")
 	reject(userForm.MatchString(n.SSHUsername), "ssh_username", "must be the name of a Linux account")
 	reject(n.GPUsTotal >= 0 && n.GPUsTotal <= 64, "gpus_total", "must be 0 to 64")
-	reject(versionForm.MatchString(n.DesiredAgentVersion), "desired_agent_version", "must be a version of the agent, or empty")
+	reject(versionForm.MatchString(n.DesiredAgentVersion), "desired_agent_version",
+		"must be a version of the agent, or empty")
 	set(&n.HoldReason, ch.HoldReason)
 	n.HeldUnclean = n.HeldUnclean && ch.HoldReason == nil
 	reject(len(n.HoldReason) <= 500, "hold_reason", "must be at most 500 bytes long")
@@ -220,7 +224,8 @@ func (ch Change) applied(n Node) (Node, error) {
 		return n, err
 	}
 	if ch.Schedulable != nil && *ch.Schedulable && n.Status != Active {
-		return n, fault.New(fault.Conflict, "node_not_active", "the node is %s; only an active node can be scheduled", n.Status).
+		return n, fault.New(fault.Conflict, "node_not_active", "the node is %s; only an active node can be scheduled",
+			n.Status).
 			WithRemedy("it becomes schedulable with its state unless a hold reason keeps it")
 	}
 	if ch.Schedulable != nil && *ch.Schedulable && n.HeldBy != "" {
@@ -262,7 +267,8 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 		}
 		row, err := c.SetFacts(ctx, nodedb.SetFactsParams{
 			ID: node, Host: after.Host, Port: after.Port, SshUsername: after.SSHUsername, GpusTotal: after.GPUsTotal,
-			Schedulable: after.Schedulable, HoldReason: after.HoldReason, HeldUnclean: after.HeldUnclean, AgentChannel: string(after.AgentChannel),
+			Schedulable: after.Schedulable, HoldReason: after.HoldReason, HeldUnclean: after.HeldUnclean,
+			AgentChannel:        string(after.AgentChannel),
 			DesiredAgentVersion: after.DesiredAgentVersion, DesiredDeliveryMode: string(after.DesiredDeliveryMode),
 		})
 		if err != nil {
@@ -271,7 +277,10 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 		after = nodeFrom(row)
 		return c.record(ctx, after, entry{
 			kind: KindUpdated, cause: "changed by an operator", action: "node.update", tell: eventwire.NodeUpdated,
-			metadata: map[string]any{"schedulable": after.Schedulable, "hold_reason": after.HoldReason, "version": after.Version},
+			metadata: map[string]any{
+				"schedulable": after.Schedulable, "hold_reason": after.HoldReason,
+				"version": after.Version,
+			},
 		})
 	})
 	if err != nil {

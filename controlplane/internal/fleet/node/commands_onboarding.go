@@ -87,7 +87,9 @@ func (c change) tellFirstPoll(ctx context.Context, n Node) error {
 // ExtendToken makes the newest unused bootstrap token valid for ttl from now
 // on, even if it has expired, because the machine it was made for has it
 // already. It returns the new expiry, and whether there was such a token.
-func (s *Service) ExtendToken(ctx context.Context, node id.Node, ttl time.Duration) (expires time.Time, extended bool, err error) {
+func (s *Service) ExtendToken(ctx context.Context, node id.Node, ttl time.Duration) (
+	expires time.Time, extended bool, err error,
+) {
 	if ttl < MinTokenTTL || ttl > MaxTokenTTL {
 		return time.Time{}, false, badTTL(ttl)
 	}
@@ -108,7 +110,10 @@ func (s *Service) ExtendToken(ctx context.Context, node id.Node, ttl time.Durati
 			return fmt.Errorf("extend token: %w", err)
 		}
 		extended = true
-		return c.audit(ctx, n, entry{action: "node.extend_token", metadata: map[string]any{"purpose": Bootstrap, "expires_at": expires}})
+		return c.audit(ctx, n, entry{
+			action:   "node.extend_token",
+			metadata: map[string]any{"purpose": Bootstrap, "expires_at": expires},
+		})
 	})
 	return expires, extended && err == nil, err
 }
@@ -129,7 +134,8 @@ func Abandon(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 // SetHost changes the address by which a node is reached.
 func SetHost(ctx context.Context, tx pgx.Tx, node id.Node, host, cause string) error {
 	if !hostForm.MatchString(host) {
-		return fault.New(fault.Invalid, "node_host_invalid", "a node is reached by a host name or an address, not %.64q", host)
+		return fault.New(fault.Invalid, "node_host_invalid", "a node is reached by a host name or an address, not %.64q",
+			host)
 	}
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)

@@ -35,7 +35,8 @@ func (c change) move(ctx context.Context, before Node, event Event, cause string
 		return Node{}, err
 	}
 	row, err := c.SetStatus(ctx, nodedb.SetStatusParams{
-		ID: before.ID, Status: string(next.Status), Schedulable: next.placeable(), Generation: next.Generation, HoldReason: next.HoldReason, HeldUnclean: next.HeldUnclean,
+		ID: before.ID, Status: string(next.Status), Schedulable: next.placeable(), Generation: next.Generation,
+		HoldReason: next.HoldReason, HeldUnclean: next.HeldUnclean,
 	})
 	if err != nil {
 		return Node{}, fmt.Errorf("move node to %s: %w", next.Status, err)

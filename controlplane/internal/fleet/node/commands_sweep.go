@@ -77,7 +77,10 @@ func (s *Service) sweepLost(ctx context.Context, c change) (int, error) {
 }
 
 func (s *Service) sweepReturned(ctx context.Context, c change) (int, error) {
-	nodes, err := c.Returned(ctx, nodedb.ReturnedParams{OfflineSeconds: s.settings.OfflineAfter.Seconds(), Batch: sweepBatch})
+	nodes, err := c.Returned(ctx, nodedb.ReturnedParams{
+		OfflineSeconds: s.settings.OfflineAfter.Seconds(),
+		Batch:          sweepBatch,
+	})
 	if err != nil {
 		return 0, fmt.Errorf("list nodes that were heard of again: %w", err)
 	}

@@ -22,7 +22,8 @@ func Taint(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
 // TaintRoot records that somebody had root on a node, in addition to Taint.
 // Only a later installation, proven clean, or an accepted risk ends it.
 func TaintRoot(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
-	return changeIn(tx).taint(ctx, node, by, entry{event: "taint_root", cause: cause, metadata: map[string]any{"root_cause": by}})
+	return changeIn(tx).taint(ctx, node, by,
+		entry{event: "taint_root", cause: cause, metadata: map[string]any{"root_cause": by}})
 }
 
 func (c change) taint(ctx context.Context, node id.Node, by RootCause, e entry) error {
@@ -91,7 +92,9 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 	}
 	at = at.Truncate(time.Microsecond) // the precision of the database
 	if before.Root.Stands() && !at.After(*before.Installation.MadeAt) {
-		return Node{}, fault.New(fault.Conflict, CodeRoot, "node %s was looked at before the installation was made that it runs on, and somebody had root on the one before", before.Hostname).
+		return Node{}, fault.New(fault.Conflict, CodeRoot,
+			"node %s was looked at before the installation was made that it runs on, and somebody had root on the one before",
+			before.Hostname).
 			WithRemedy("validate it once more")
 	}
 	if before.CleanAt != nil && !at.After(*before.CleanAt) {
@@ -105,7 +108,11 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 		return Node{}, fmt.Errorf("note that node is clean: %w", err)
 	}
 	after := nodeFrom(row)
-	e := entry{event: "clean", cause: cause, metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted(), "root_ended": before.Root.Stands() && !after.Root.Stands()}}
+	e := entry{
+		event: "clean", cause: cause,
+		metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted(), "root_ended": before.Root.Stands() &&
+			!after.Root.Stands()},
+	}
 	if after.HeldUnclean && !after.Tainted() {
 		after.HoldReason, after.HeldUnclean = "", false
 		return c.rehold(ctx, after, e)
@@ -126,7 +133,9 @@ func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, ri
 	case n.OnboardingMode == MAAS || strings.TrimSpace(risk) == "":
 		return Node{}, n.Incredible()
 	case !n.Root.At.Equal(seen):
-		return Node{}, fault.New(fault.Conflict, CodeRoot, "somebody had root on node %s at %s, which is after the risk of it was accepted", n.Hostname, n.Root.At.UTC().Format(time.RFC3339)).
+		return Node{}, fault.New(fault.Conflict, CodeRoot,
+			"somebody had root on node %s at %s, which is after the risk of it was accepted", n.Hostname,
+			n.Root.At.UTC().Format(time.RFC3339)).
 			WithRemedy("cancel, find out who that was, and ask again")
 	}
 	row, err := c.EndRoot(ctx, nodedb.EndRootParams{ID: node, Risk: risk})
@@ -134,5 +143,8 @@ func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, ri
 		return Node{}, fmt.Errorf("note accepted risk of node: %w", err)
 	}
 	after := nodeFrom(row)
-	return after, c.noted(ctx, after, entry{event: "accept_root", cause: cause, metadata: map[string]any{"residual_risk": risk, "root_at": n.Root.At}})
+	return after, c.noted(ctx, after, entry{
+		event: "accept_root", cause: cause,
+		metadata: map[string]any{"residual_risk": risk, "root_at": n.Root.At},
+	})
 }

@@ -27,7 +27,10 @@ func TakeOver(ctx context.Context, tx pgx.Tx, node id.Node, from, by, cause stri
 		return Node{}, err
 	}
 	n.HeldBy = by
-	return c.rehold(ctx, n, entry{event: "take_over", cause: cause, metadata: map[string]any{"held_by": by, "held_before_by": from}})
+	return c.rehold(ctx, n, entry{
+		event: "take_over", cause: cause,
+		metadata: map[string]any{"held_by": by, "held_before_by": from},
+	})
 }
 
 // Quarantining says why a node was quarantined.
@@ -52,7 +55,8 @@ func LastQuarantined(ctx context.Context, tx pgx.Tx, node id.Node) (Quarantining
 		for _, r := range rows {
 			if Status(r.ToStatus) == Quarantined && r.FromStatus != r.ToStatus {
 				kind := auth.Kind(r.ActorKind)
-				return Quarantining{Cause: r.Cause, By: r.ActorID, ByPerson: kind == auth.KindUser || kind == auth.KindServiceAccount}, nil
+				return Quarantining{Cause: r.Cause, By: r.ActorID, ByPerson: kind == auth.KindUser ||
+					kind == auth.KindServiceAccount}, nil
 			}
 		}
 		if len(rows) < historyPage {

@@ -24,7 +24,9 @@ func (s *Service) newToken(purpose Purpose, ttl time.Duration) Token {
 
 // IssueToken makes a token for a node. Older unused tokens of the same purpose
 // stop working. A ttl of 0 means the default.
-func (s *Service) IssueToken(ctx context.Context, node id.Node, purpose Purpose, ttl time.Duration) (redact.Secret, time.Time, error) {
+func (s *Service) IssueToken(ctx context.Context, node id.Node, purpose Purpose, ttl time.Duration) (
+	redact.Secret, time.Time, error,
+) {
 	if ttl == 0 {
 		ttl = s.settings.BootstrapTTL
 	}
@@ -52,11 +54,15 @@ func (s *Service) issueToken(ctx context.Context, node id.Node, token Token) err
 
 // issue stores a token for a node that is locked or new.
 func (c change) issue(ctx context.Context, n Node, token Token) (Node, error) {
-	if err := c.RevokeUnusedTokens(ctx, nodedb.RevokeUnusedTokensParams{NodeID: n.ID, Purpose: string(token.Purpose)}); err != nil {
+	if err := c.RevokeUnusedTokens(ctx, nodedb.RevokeUnusedTokensParams{
+		NodeID:  n.ID,
+		Purpose: string(token.Purpose),
+	}); err != nil {
 		return Node{}, fmt.Errorf("revoke older tokens: %w", err)
 	}
 	err := c.InsertToken(ctx, nodedb.InsertTokenParams{
-		TokenHash: digest(token.Plain), NodeID: n.ID, Purpose: string(token.Purpose), ExpiresAt: token.ExpiresAt, CreatedBy: auth.From(ctx).ID,
+		TokenHash: digest(token.Plain), NodeID: n.ID, Purpose: string(token.Purpose), ExpiresAt: token.ExpiresAt,
+		CreatedBy: auth.From(ctx).ID,
 	})
 	if err != nil {
 		return Node{}, fmt.Errorf("insert token: %w", err)
@@ -124,11 +130,13 @@ type enrolment struct {
 // joining, it also voids the node's identity. If the node had an agent before,
 // the new one takes over and earlier tasks are void.
 func (s *Service) BeginEnrolment(
-	ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build, caps agentwire.Capabilities,
+	ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build,
+	caps agentwire.Capabilities,
 	hardware *agentwire.Hardware,
 ) (Node, error) {
 	if keyFingerprint == "" || instance == "" {
-		return Node{}, fault.New(fault.Invalid, "enrolment_incomplete", "an enrolment needs the fingerprint of a key and of a machine")
+		return Node{}, fault.New(fault.Invalid, "enrolment_incomplete",
+			"an enrolment needs the fingerprint of a key and of a machine")
 	}
 	known, err := s.token(ctx, token)
 	if err != nil {
@@ -230,7 +238,10 @@ func (s *Service) noteForeignKey(ctx context.Context, c change, n Node, t nodedb
 }
 
 func (c change) enrol(ctx context.Context, n Node, m Machine, e enrolment) (Node, error) {
-	if err := c.ConsumeToken(ctx, nodedb.ConsumeTokenParams{TokenHash: digest(e.token), ConsumedByKey: e.key}); err != nil {
+	if err := c.ConsumeToken(ctx, nodedb.ConsumeTokenParams{
+		TokenHash:     digest(e.token),
+		ConsumedByKey: e.key,
+	}); err != nil {
 		return Node{}, fmt.Errorf("consume token: %w", err)
 	}
 	generation, cause := n.Generation, fmt.Sprintf("a machine that calls itself %.63q began to enrol", e.hostname)

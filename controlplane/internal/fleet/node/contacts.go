@@ -43,7 +43,8 @@ func (c *Contacts) Run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := c.Flush(ctx); err != nil && ctx.Err() == nil {
-			c.service.logger.WarnContext(ctx, "contacts of agents were not written; they are kept for the next time", slog.Any("error", err))
+			c.service.logger.WarnContext(ctx, "contacts of agents were not written; they are kept for the next time",
+				slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():

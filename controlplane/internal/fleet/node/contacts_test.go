@@ -17,7 +17,8 @@ func (w *world) fill(tb testing.TB, count int) []id.Node {
 		SELECT gen_random_uuid(), 'active', 'n' || i, 'n' || i, $2, 8, 'eu-' || (i % 4), 'manual', true, 'm' || i,
 			'1.0.0', 'abc123', clock_timestamp() + interval '1 day', $3::jsonb -> 'facts', clock_timestamp() - interval '1 day'
 		FROM generate_series(1, $1) AS i`, count, someSKU, inspected)
-	w.exec(tb, `INSERT INTO node_inspections (node_id, found) SELECT id, $1::jsonb FROM nodes ON CONFLICT DO NOTHING`, inspected)
+	w.exec(tb, `INSERT INTO node_inspections (node_id, found) SELECT id, $1::jsonb FROM nodes ON CONFLICT DO NOTHING`,
+		inspected)
 	w.exec(tb, `INSERT INTO node_contacts (node_id, last_contact_at, session_id)
 		SELECT id, clock_timestamp(), 'first' FROM nodes WHERE id NOT IN (SELECT node_id FROM node_contacts)`)
 	rows, err := w.owner.Query(tb.Context(), `SELECT id FROM nodes ORDER BY id`)
@@ -40,7 +41,8 @@ func (w *world) fill(tb testing.TB, count int) []id.Node {
 func (w *world) listens(tb testing.TB) {
 	tb.Helper()
 	w.flush(tb)
-	w.exec(tb, `UPDATE node_listening SET listening_since = clock_timestamp() - interval '1 day', last_flush_at = clock_timestamp()`)
+	w.exec(tb,
+		`UPDATE node_listening SET listening_since = clock_timestamp() - interval '1 day', last_flush_at = clock_timestamp()`)
 }
 
 func (w *world) flush(tb testing.TB) {
@@ -52,7 +54,9 @@ func (w *world) flush(tb testing.TB) {
 
 func (w *world) silent(tb testing.TB, n id.Node, minutes int) {
 	tb.Helper()
-	w.exec(tb, `UPDATE node_contacts SET last_contact_at = clock_timestamp() - make_interval(mins => $2) WHERE node_id = $1`, n.String(), minutes)
+	w.exec(tb,
+		`UPDATE node_contacts SET last_contact_at = clock_timestamp() - make_interval(mins => $2) WHERE node_id = $1`,
+		n.String(), minutes)
 }
 
 func (w *world) sweep(tb testing.TB) int {
@@ -91,7 +95,8 @@ func TestContactsAreWrittenInBatches(t *testing.T) {
 	if got := writes(); got != 2 {
 		t.Errorf("%d transactions wrote contacts, want the flush and what was there before", got)
 	}
-	if got := w.count(t, `SELECT count(*) FROM node_contacts WHERE last_contact_at > clock_timestamp() - interval '20 seconds'`); got != 900 {
+	if got := w.count(t,
+		`SELECT count(*) FROM node_contacts WHERE last_contact_at > clock_timestamp() - interval '20 seconds'`); got != 900 {
 		t.Errorf("%d nodes were heard of", got)
 	}
 	quiet := w.versions(t)
@@ -202,7 +207,8 @@ func TestSilenceCountsOnlyWhileSomebodyListened(t *testing.T) {
 	}
 	// The first flush after a pause begins to count anew.
 	w.exec(t, `DELETE FROM node_listening`)
-	w.exec(t, `INSERT INTO node_listening VALUES (true, clock_timestamp() - interval '1 day', clock_timestamp() - interval '10 minutes')`)
+	w.exec(t,
+		`INSERT INTO node_listening VALUES (true, clock_timestamp() - interval '1 day', clock_timestamp() - interval '10 minutes')`)
 	w.flush(t)
 	if n := w.sweep(t); n != 0 {
 		t.Errorf("after a pause: %d nodes changed", n)
@@ -272,9 +278,11 @@ func TestAGapStartsTheTrialAnew(t *testing.T) {
 	a := w.active(t, "a")
 	w.flush(t)
 	recovering := func() int64 {
-		return w.count(t, `SELECT COALESCE(extract(epoch FROM clock_timestamp() - recovering_since), 0)::bigint FROM node_contacts`)
+		return w.count(t,
+			`SELECT COALESCE(extract(epoch FROM clock_timestamp() - recovering_since), 0)::bigint FROM node_contacts`)
 	}
-	w.exec(t, `UPDATE node_contacts SET recovering_since = clock_timestamp() - interval '5 minutes', last_contact_at = clock_timestamp() - interval '50 seconds'`)
+	w.exec(t,
+		`UPDATE node_contacts SET recovering_since = clock_timestamp() - interval '5 minutes', last_contact_at = clock_timestamp() - interval '50 seconds'`)
 	w.service.Contacts().Note(a.node)
 	w.flush(t)
 	if s := recovering(); s < 299 {
@@ -314,11 +322,13 @@ func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
 	a := w.active(t, "a")
 	w.flush(t)
 	w.exec(t, `UPDATE nodes SET status_changed_at = clock_timestamp() - interval '1 day'`)
-	w.exec(t, `UPDATE node_listening SET listening_since = clock_timestamp() - interval '1 day', last_flush_at = clock_timestamp() - interval '10 minutes'`)
+	w.exec(t,
+		`UPDATE node_listening SET listening_since = clock_timestamp() - interval '1 day', last_flush_at = clock_timestamp() - interval '10 minutes'`)
 	w.deaf = true
 	w.silent(t, a.node, 6)
 	w.flush(t)
-	if got := w.count(t, `SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
+	if got := w.count(t,
+		`SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
 		t.Error("it says that it listens")
 	}
 	w.service.Contacts().Note(a.node)
@@ -326,7 +336,8 @@ func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
 	if at := w.read(t, a.node).LastContactAt; at == nil || time.Since(*at) > 30*time.Second {
 		t.Errorf("last heard of at %v", at)
 	}
-	if got := w.count(t, `SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
+	if got := w.count(t,
+		`SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
 		t.Error("a contact counts as listening")
 	}
 	// When it answers again, silence is counted from then on.
@@ -336,7 +347,8 @@ func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
 	if n := w.sweep(t); n != 0 {
 		t.Errorf("%d nodes changed as soon as somebody listened again", n)
 	}
-	if got := w.count(t, `SELECT count(*) FROM node_listening WHERE listening_since > clock_timestamp() - interval '1 minute'`); got != 1 {
+	if got := w.count(t,
+		`SELECT count(*) FROM node_listening WHERE listening_since > clock_timestamp() - interval '1 minute'`); got != 1 {
 		t.Error("it does not say that it listens")
 	}
 }

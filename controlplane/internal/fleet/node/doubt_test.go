@@ -21,7 +21,8 @@ func (w *world) doubts(tb testing.TB) func(id.Node) []string {
 	w.exec(tb, `CREATE TABLE doubts (n serial, node_id uuid, reason text, actor text)`)
 	w.exec(tb, `GRANT ALL ON doubts, doubts_n_seq TO gpuaas_app`)
 	w.onDoubt = func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
-		_, err := tx.Exec(ctx, `INSERT INTO doubts (node_id, reason, actor) VALUES ($1, $2, $3)`, n, reason, auth.From(ctx).ID)
+		_, err := tx.Exec(ctx, `INSERT INTO doubts (node_id, reason, actor) VALUES ($1, $2, $3)`, n, reason,
+			auth.From(ctx).ID)
 		return err
 	}
 	return func(n id.Node) []string {
@@ -104,7 +105,12 @@ func TestAnAgentThatIsElsewhereRaisesADoubt(t *testing.T) {
 	}{
 		{"nothing is known", nil, 1, nil},
 		{"where it should be", []string{"fd00::9", "10.0.0.9"}, 1, nil},
-		{"only where nobody reaches it", []string{"127.0.0.1", "fe80::1", "169.254.0.1", "no address", "10.0.0.7%eth0"}, 1, nil},
+		{
+			"only where nobody reaches it",
+			[]string{"127.0.0.1", "fe80::1", "169.254.0.1", "no address", "10.0.0.7%eth0"},
+			1,
+			nil,
+		},
 		{"elsewhere", []string{"fd00::7", "10.0.0.7"}, 1, []string{elsewhere}},
 		{"elsewhere as before", []string{"fd00::7", "10.0.0.7"}, 1, []string{elsewhere}},
 		{"elsewhere, with other news", []string{"10.0.0.7", "::ffff:10.0.0.7", "fd00::7"}, 2, []string{elsewhere}},

@@ -22,14 +22,16 @@ import (
 func TestManualEnrolmentIsCompleteOnlyWithThePoll(t *testing.T) {
 	w := newWorld(t)
 	n, token := w.make(t, "c1")
-	if n.Status != node.BootstrapIssued || n.Schedulable || n.GPUsTotal != 8 || n.Port != 22 || n.Host != "c1" || n.LastDeliveryResult != "issued" {
+	if n.Status != node.BootstrapIssued || n.Schedulable || n.GPUsTotal != 8 || n.Port != 22 || n.Host != "c1" ||
+		n.LastDeliveryResult != "issued" {
 		t.Fatalf("a fresh node is %+v", n)
 	}
 	a := &agent{w: w, node: n.ID, key: "k", Presented: node.Presented{Node: n.ID, Instance: "m1", Session: "s1"}}
 	if err := a.begin(t, token); err != nil {
 		t.Fatal(err)
 	}
-	if now := w.read(t, n.ID); now.Status != node.Enrolling || now.AgentInstance != "m1" || now.Generation != 1 || now.ReportedAgentVersion != "1.0.0" {
+	if now := w.read(t, n.ID); now.Status != node.Enrolling || now.AgentInstance != "m1" || now.Generation != 1 ||
+		now.ReportedAgentVersion != "1.0.0" {
 		t.Errorf("after the token was used the node is %+v", now)
 	}
 	a.certify(t, false)
@@ -44,12 +46,18 @@ func TestManualEnrolmentIsCompleteOnlyWithThePoll(t *testing.T) {
 	if now := w.read(t, n.ID); now.Status != node.Active || !now.Schedulable || now.LastContactAt == nil {
 		t.Errorf("after its poll the node is %+v", now)
 	}
-	for event, want := range map[string]int64{"node.created": 1, "node.state_changed": 2, "node.enrolled": 1, "node.identity_conflict": 0} {
+	for event, want := range map[string]int64{
+		"node.created": 1, "node.state_changed": 2, "node.enrolled": 1,
+		"node.identity_conflict": 0,
+	} {
 		if got := w.told(t, n.ID, event); got != want {
 			t.Errorf("%d events %s, want %d", got, event, want)
 		}
 	}
-	for _, action := range []string{"node.create", "node.issue_token", "node.start_enrolment", "node.enrol", "node.enrolled"} {
+	for _, action := range []string{
+		"node.create", "node.issue_token", "node.start_enrolment", "node.enrol",
+		"node.enrolled",
+	} {
 		if got := w.audited(t, n.ID, action); got != 1 {
 			t.Errorf("%d audit entries %s", got, action)
 		}
@@ -149,7 +157,9 @@ func TestTokensThatAreRefused(t *testing.T) {
 		both(token, "second", agentwire.CodeTokenInvalid)
 	}
 	both(token, "third", agentwire.CodeTokenInvalid)
-	if told, audited := w.told(t, used.ID, "node.identity_conflict"), w.audited(t, used.ID, "node.identity_conflict")+w.audited(t, used.ID, "node.void_identity"); told != 2 || audited != 2 {
+	if told, audited := w.told(t, used.ID, "node.identity_conflict"),
+		w.audited(t, used.ID, "node.identity_conflict")+w.audited(t, used.ID, "node.void_identity"); told != 2 ||
+		audited != 2 {
 		t.Errorf("two foreign keys were told %d times, audited %d times", told, audited)
 	}
 
@@ -224,7 +234,8 @@ func TestATokenIsUsedByOneOfManyAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range many {
 		group.Go(func() {
-			_, results[i] = w.service.BeginEnrolment(t.Context(), token, fmt.Sprint("key", i), "m", "host", release, anything, nil)
+			_, results[i] = w.service.BeginEnrolment(t.Context(), token, fmt.Sprint("key", i), "m", "host", release, anything,
+				nil)
 		})
 	}
 	group.Wait()
@@ -251,7 +262,10 @@ func TestOfATokenOnlyTheHashIsKept(t *testing.T) {
 	var made node.NewView
 	a.decode(t, &made)
 	token := strings.TrimPrefix(made.Bootstrap.Command, "bootstrap with ")
-	n := &agent{w: w, node: made.Node.NodeID, key: "k", Presented: node.Presented{Node: made.Node.NodeID, Instance: "m", Session: "s"}}
+	n := &agent{
+		w: w, node: made.Node.NodeID, key: "k",
+		Presented: node.Presented{Node: made.Node.NodeID, Instance: "m", Session: "s"},
+	}
 	if err := n.begin(t, redact.New(token)); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +282,8 @@ func TestOfATokenOnlyTheHashIsKept(t *testing.T) {
 // search looks through every column of every table.
 func (w *world) search(tb testing.TB, text string) []string {
 	tb.Helper()
-	rows, err := w.owner.Query(tb.Context(), `SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	rows, err := w.owner.Query(tb.Context(),
+		`SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -304,9 +319,11 @@ func TestARevokedIdentityIsRefusedAtOnce(t *testing.T) {
 	wantCode(t, err, fault.Unavailable, "node_revocation_incomplete")
 	wantCode(t, a.poll(t, a.Session), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
 	// A certificate that was asked for before and is ready only now.
-	err = w.service.RecordCertificate(t.Context(), a.node, node.Cert{Serial: "aa", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, a.Serial)
+	err = w.service.RecordCertificate(t.Context(), a.node,
+		node.Cert{Serial: "aa", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, a.Serial)
 	wantCode(t, err, fault.Unauthenticated, agentwire.CodeCertificateRevoked)
-	err = w.service.RecordCertificate(t.Context(), a.node, node.Cert{Serial: "ab", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, "")
+	err = w.service.RecordCertificate(t.Context(), a.node,
+		node.Cert{Serial: "ab", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, "")
 	wantCode(t, err, fault.Unauthenticated, agentwire.CodeTokenInvalid)
 
 	w.pki.failure = nil

@@ -27,7 +27,9 @@ func TestAMachineThatLeftUncleanComesBackTainted(t *testing.T) {
 	if !n.Tainted() || n.Schedulable || n.Status != node.Active || !n.HeldUnclean {
 		t.Fatalf("the machine came back as %+v", n)
 	}
-	if told := w.count(t, `SELECT count(*) FROM node_events WHERE node_id = $1 AND kind = 'created' AND cause LIKE '%' || $2 || '%'`, back.node, old.node.String()); told != 1 {
+	if told := w.count(t,
+		`SELECT count(*) FROM node_events WHERE node_id = $1 AND kind = 'created' AND cause LIKE '%' || $2 || '%'`, back.node,
+		old.node.String()); told != 1 {
 		t.Error("its history does not say which node it was")
 	}
 	w.clean(t, back.node)
@@ -75,7 +77,10 @@ func TestAMachineOfMAASIsKnownUnderAnotherName(t *testing.T) {
 			onboarded(anew, "new-"+name)
 			var made node.Node
 			w.in(t, func(ctx context.Context, tx pgx.Tx) (err error) {
-				made, err = node.CreateInTx(ctx, tx, node.NewNode{ID: anew, Hostname: "new-" + name, SKU: someSKU, RegionCode: "eu-1", Mode: node.MAAS})
+				made, err = node.CreateInTx(ctx, tx, node.NewNode{
+					ID: anew, Hostname: "new-" + name, SKU: someSKU,
+					RegionCode: "eu-1", Mode: node.MAAS,
+				})
 				return err
 			})
 			if made.Tainted() != (name != "nothing") {
@@ -132,7 +137,11 @@ func TestNobodyIsLetInWhileAnOperationHoldsTheNode(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
 	let := func() error {
-		return w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { return node.LetIn(ctx, tx, a.node, "", "a tenant") })
+		return w.db.InTx(system(t), func(ctx context.Context,
+			tx pgx.Tx,
+		) error {
+			return node.LetIn(ctx, tx, a.node, "", "a tenant")
+		})
 	}
 	w.hold(t, a.node, reset)
 	err := let()

@@ -140,10 +140,14 @@ func swapped(u string) string {
 // fillerSerials are what vendors write instead of a serial, in lower case and
 // with letters and digits only.
 var fillerSerials = []string{
-	"none", "null", "unknown", "invalid", "empty", "oem", "tobefilledbyoem", "filledbyoem", "default", "defaultstring", "notspecified", "notsettable",
-	"notapplicable", "notavailable", "notpresent", "notprovided", "na", "nil", "no", "serial", "serialnumber", "systemserialnumber", "systemserialno",
-	"baseboardserialnumber", "boardserialnumber", "mbserialnumber", "chassisserialnumber", "chassisserialno", "baseboardserialno",
-	"0123456789", "123456789", "1234567890", "12345678", "1234567", "123456", "12345", "1234", "abcdefghij", "ffffffff", "empty1", "xxxx",
+	"none", "null", "unknown", "invalid", "empty", "oem", "tobefilledbyoem", "filledbyoem", "default", "defaultstring",
+	"notspecified", "notsettable",
+	"notapplicable", "notavailable", "notpresent", "notprovided", "na", "nil", "no", "serial", "serialnumber",
+	"systemserialnumber", "systemserialno",
+	"baseboardserialnumber", "boardserialnumber", "mbserialnumber", "chassisserialnumber", "chassisserialno",
+	"baseboardserialno",
+	"0123456789", "123456789", "1234567890", "12345678", "1234567", "123456", "12345", "1234", "abcdefghij", "ffffffff",
+	"empty1", "xxxx",
 }
 
 // usableSerial returns a serial without the characters in which readers differ.
@@ -195,8 +199,11 @@ func someOf(list []string) string {
 func described(h agentwire.Hardware) string {
 	var parts []string
 	for _, f := range [][2]string{
-		{FieldUUID, h.UUID}, {FieldSystemSerial, h.SystemSerial}, {FieldBoardSerial, h.BoardSerial},
-		{FieldChassisSerial, h.ChassisSerial}, {FieldMACs, someOf(h.MACs)},
+		{FieldUUID, h.UUID},
+		{FieldSystemSerial, h.SystemSerial},
+		{FieldBoardSerial, h.BoardSerial},
+		{FieldChassisSerial, h.ChassisSerial},
+		{FieldMACs, someOf(h.MACs)},
 	} {
 		if f[1] != "" {
 			parts = append(parts, f[0]+" "+f[1])

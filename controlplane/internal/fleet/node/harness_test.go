@@ -46,7 +46,10 @@ func newWorld(tb testing.TB, settings ...node.Settings) *world {
 	tb.Helper()
 	w := &world{pki: &pki{}}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
-	cfg := node.Config{DB: w.db, PKI: w.pki, Bootstrap: renderer{}, Clock: w.now, Listening: func() bool { return !w.deaf }}
+	cfg := node.Config{
+		DB: w.db, PKI: w.pki, Bootstrap: renderer{}, Clock: w.now,
+		Listening: func() bool { return !w.deaf },
+	}
 	cfg.OnRevoked = func(ctx context.Context, tx pgx.Tx, node id.Node) error {
 		if w.onRevoked == nil {
 			return nil
@@ -70,8 +73,9 @@ func newWorld(tb testing.TB, settings ...node.Settings) *world {
 // reopen serves the API of the service that is there now.
 func (w *world) reopen() {
 	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
+		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
+		Denials: nobody{},
+		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
 	})
 	w.service.Register(w.api)
 }
@@ -243,7 +247,10 @@ type agent struct {
 func (w *world) enrol(tb testing.TB, hostname string) *agent {
 	tb.Helper()
 	n, token := w.make(tb, hostname)
-	a := &agent{w: w, node: n.ID, key: "key-" + hostname, Presented: node.Presented{Node: n.ID, Instance: "machine-" + hostname, Session: "first"}}
+	a := &agent{
+		w: w, node: n.ID, key: "key-" + hostname,
+		Presented: node.Presented{Node: n.ID, Instance: "machine-" + hostname, Session: "first"},
+	}
 	if err := a.begin(tb, token); err != nil {
 		tb.Fatal(err)
 	}

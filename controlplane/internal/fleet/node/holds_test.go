@@ -53,7 +53,9 @@ func TestAHeldNodeIsNotScheduled(t *testing.T) {
 		if w.audited(t, a.node, "node."+event) != 1 {
 			t.Errorf("%s is not audited once", event)
 		}
-		if n := w.count(t, `SELECT count(*) FROM node_events WHERE event = $1 AND cause = 'it is reset' AND snapshot ? 'status'`, event); n != 1 {
+		if n := w.count(t,
+			`SELECT count(*) FROM node_events WHERE event = $1 AND cause = 'it is reset' AND snapshot ? 'status'`,
+			event); n != 1 {
 			t.Errorf("%s is in the history %d times", event, n)
 		}
 	}
@@ -185,7 +187,8 @@ func TestWhatIsKeptOutComesBackByProof(t *testing.T) {
 	keep()
 	kept := w.read(t, a.node)
 	keep()
-	if n := w.read(t, a.node); kept.HoldReason == "" || n.Version != kept.Version || w.audited(t, a.node, "node.keep_out") != 1 {
+	if n := w.read(t, a.node); kept.HoldReason == "" || n.Version != kept.Version ||
+		w.audited(t, a.node, "node.keep_out") != 1 {
 		t.Errorf("kept out again: %+v", n)
 	}
 	if err := w.unhold(t, a.node, reset); err != nil || w.read(t, a.node).Schedulable {

@@ -95,7 +95,8 @@ func wellFormed(token redact.Secret) bool { return strings.HasPrefix(token.Revea
 const newTokenRemedy = "issue a new one: gpuaas node bootstrap NODE, or with --recovery for a node that had enrolled" //nolint:gosec // advice, not a secret
 
 func tokenInvalid() error {
-	return fault.New(fault.Unauthenticated, agentwire.CodeTokenInvalid, "the token is unknown, was revoked, or has been used by another machine").
+	return fault.New(fault.Unauthenticated, agentwire.CodeTokenInvalid,
+		"the token is unknown, was revoked, or has been used by another machine").
 		WithRemedy(newTokenRemedy)
 }
 
@@ -113,12 +114,14 @@ func tokenUseless(s Status, p Purpose) error {
 }
 
 func nodeFenced(s Status) error {
-	return fault.New(fault.Forbidden, agentwire.CodeNodeFenced, "the node is %s, which keeps its agent out; its credentials are fine", s).
+	return fault.New(fault.Forbidden, agentwire.CodeNodeFenced,
+		"the node is %s, which keeps its agent out; its credentials are fine", s).
 		WithRemedy("an operator must bring the node back first: gpuaas node show NODE has its history")
 }
 
 func certificateRevoked() error {
-	return fault.New(fault.Unauthenticated, agentwire.CodeCertificateRevoked, "the certificate was revoked, or is not one that was issued to this node").
+	return fault.New(fault.Unauthenticated, agentwire.CodeCertificateRevoked,
+		"the certificate was revoked, or is not one that was issued to this node").
 		WithRemedy("enrol again with a recovery token: gpuaas node bootstrap NODE --recovery")
 }
 

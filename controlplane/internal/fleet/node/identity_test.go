@@ -42,14 +42,16 @@ func TestCallersThatAreRefused(t *testing.T) {
 		return err
 	}
 	wantCode(t, try(func(p *node.Presented) { p.Serial = "00" }), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
-	wantCode(t, try(func(p *node.Presented) { p.Serial = b.Serial }), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
+	wantCode(t, try(func(p *node.Presented) { p.Serial = b.Serial }), fault.Unauthenticated,
+		agentwire.CodeCertificateRevoked)
 	wantCode(t, try(func(p *node.Presented) { p.Node = b.node }), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
 	wantCode(t, try(func(p *node.Presented) { p.Session = "" }), fault.Invalid, "agent_session_missing")
 	for range 3 {
 		wantCode(t, try(func(p *node.Presented) { p.Instance = "clone" }), fault.Conflict, agentwire.CodeIdentityInUse)
 	}
 	wantCode(t, try(func(p *node.Presented) { p.Instance = "" }), fault.Conflict, agentwire.CodeIdentityInUse)
-	if told, audited := w.told(t, a.node, "node.identity_conflict"), w.audited(t, a.node, "node.identity_conflict"); told != 2 || audited != 2 {
+	if told, audited := w.told(t, a.node, "node.identity_conflict"),
+		w.audited(t, a.node, "node.identity_conflict"); told != 2 || audited != 2 {
 		t.Errorf("two foreign machines were told %d times, audited %d times", told, audited)
 	}
 	if err := try(func(*node.Presented) {}); err != nil {

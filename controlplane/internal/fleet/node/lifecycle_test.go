@@ -46,7 +46,8 @@ func TestEveryEdgeLeavesItsTrace(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := entries[0]
-			if e.Kind != node.KindStateChanged || e.Event != string(event) || e.From != from.Name || e.To != edge.To || e.Cause != "because" ||
+			if e.Kind != node.KindStateChanged || e.Event != string(event) || e.From != from.Name || e.To != edge.To ||
+				e.Cause != "because" ||
 				e.ActorID != "system:test" || e.CorrelationID != "test" {
 				t.Errorf("%s in %s: history says %+v", event, from.Name, e)
 			}

@@ -113,7 +113,10 @@ func TestACursorBelongsToItsOrder(t *testing.T) {
 	w := newWorld(t)
 	w.fill(t, 3)
 	cursors := map[string]string{}
-	queries := []string{"page_size=1", "page_size=1&sort=hostname", "page_size=1&sort=hostname&order=desc", "page_size=1&sort=created_at", "page_size=1&order=desc"}
+	queries := []string{
+		"page_size=1", "page_size=1&sort=hostname", "page_size=1&sort=hostname&order=desc",
+		"page_size=1&sort=created_at", "page_size=1&order=desc",
+	}
 	for _, q := range queries {
 		cursors[q] = w.listed(t, q).NextCursor
 	}
@@ -125,18 +128,23 @@ func TestACursorBelongsToItsOrder(t *testing.T) {
 				}
 				continue
 			}
-			w.call(t, http.MethodGet, "?"+q+"&cursor="+cursor, "", nil).wants(t, http.StatusUnprocessableEntity, "cursor_invalid", "query.cursor")
+			w.call(t, http.MethodGet, "?"+q+"&cursor="+cursor, "", nil).wants(t, http.StatusUnprocessableEntity,
+				"cursor_invalid", "query.cursor")
 		}
 	}
 	for name, position := range map[string]any{
-		"no node": object{"s": "hostname", "w": "n1"}, "null": object{"s": "hostname", "n": nil}, "a list": []string{"n1"}, "not an id": object{"s": "hostname", "n": "x"},
+		"no node": object{"s": "hostname", "w": "n1"}, "null": object{"s": "hostname", "n": nil}, "a list": []string{"n1"},
+		"not an id": object{"s": "hostname", "n": "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.call(t, http.MethodGet, "?sort=hostname&cursor="+httpapi.EncodeCursor(position), "", nil).wants(t, http.StatusUnprocessableEntity, "cursor_invalid")
+			w.call(t, http.MethodGet, "?sort=hostname&cursor="+httpapi.EncodeCursor(position), "", nil).wants(t,
+				http.StatusUnprocessableEntity, "cursor_invalid")
 		})
 	}
-	w.call(t, http.MethodGet, "?sort=host", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.sort")
-	w.call(t, http.MethodGet, "?order=up", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.order")
+	w.call(t, http.MethodGet, "?sort=host", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+		"query.sort")
+	w.call(t, http.MethodGet, "?order=up", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+		"query.order")
 }
 
 func TestNodesAreSearchedFor(t *testing.T) {
@@ -164,14 +172,17 @@ func TestNodesAreSearchedFor(t *testing.T) {
 			t.Errorf("%s finds %q, want %q", query, got, want)
 		}
 	}
-	w.call(t, http.MethodGet, "?statuses=active,broken", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.statuses")
-	if a := w.call(t, http.MethodGet, "?statuses="+strings.Repeat(",", 20_000), "", nil); a.status != http.StatusUnprocessableEntity || len(a.body) > 2_000 {
+	w.call(t, http.MethodGet, "?statuses=active,broken", "", nil).wants(t, http.StatusUnprocessableEntity,
+		"validation_error", "query.statuses")
+	if a := w.call(t, http.MethodGet, "?statuses="+strings.Repeat(",", 20_000), "",
+		nil); a.status != http.StatusUnprocessableEntity || len(a.body) > 2_000 {
 		t.Errorf("many words that are none: %d, %d bytes", a.status, len(a.body))
 	}
 	if got := names(w.listed(t, "statuses=active"+strings.Repeat(",active", 5_000)).Items); got != "c07u1" {
 		t.Errorf("a word said often finds %q", got)
 	}
-	w.call(t, http.MethodGet, "?site_id=dc1", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.site_id")
+	w.call(t, http.MethodGet, "?site_id=dc1", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+		"query.site_id")
 }
 
 // A node is of the site that it has a machine of; before it has one, of the site
@@ -211,7 +222,8 @@ const verifiersWanted = 3
 // these states.
 func (w *world) everyAgent(tb testing.TB, in ...node.Status) {
 	tb.Helper()
-	w.exec(tb, `INSERT INTO verifier_sets (version) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET version = $1`, verifiersWanted)
+	w.exec(tb, `INSERT INTO verifier_sets (version) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET version = $1`,
+		verifiersWanted)
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, reported_agent_version, reported_agent_commit, desired_agent_version,
 			certificate_not_after, verifier_version)
 		SELECT gen_random_uuid(), status, 'n' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', version, commit, desired, clock_timestamp() + make_interval(mins => ends), verifiers
@@ -230,7 +242,10 @@ func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
 		shown[n.Agent.Drift] = append(shown[n.Agent.Drift], n)
 	}
 	total := 0
-	for _, drift := range []node.Drift{node.InSync, node.VersionDrift, node.ConfigDrift, node.CertificateRepairOnly, node.UnknownDrift} {
+	for _, drift := range []node.Drift{
+		node.InSync, node.VersionDrift, node.ConfigDrift, node.CertificateRepairOnly,
+		node.UnknownDrift,
+	} {
 		narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&drift_state=%s", drift))
 		if len(narrowed) == 0 || names(narrowed) != names(shown[drift]) {
 			t.Errorf("%s: %d nodes are listed, %d are shown so", drift, len(narrowed), len(shown[drift]))
@@ -254,8 +269,9 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 	for rule, is := range map[string]func(n listedNode) string{
 		"agent": func(n listedNode) string {
 			return string(node.Build{
-				Version: n.Agent.Version, Commit: n.Agent.Commit, Desired: n.Agent.Desired, CertificateNotAfter: n.Agent.CertificateNotAfter,
-				Verifiers: n.Agent.Verifiers, VerifiersWanted: verifiersWanted,
+				Version: n.Agent.Version, Commit: n.Agent.Commit, Desired: n.Agent.Desired,
+				CertificateNotAfter: n.Agent.CertificateNotAfter,
+				Verifiers:           n.Agent.Verifiers, VerifiersWanted: verifiersWanted,
 			}.State(n.Status, time.Now()))
 		},
 		"held": func(n listedNode) string {
@@ -272,11 +288,13 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 		}
 		delete(shown, "") // nodes without an agent to speak of: nothing narrows to them
 		for value, want := range shown {
-			if narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&%s=%s", rule, value)); names(narrowed) != names(want) {
+			if narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&%s=%s", rule, value)); names(
+				narrowed) != names(want) {
 				t.Errorf("%s=%s: %d nodes are listed, %d are so", rule, value, len(narrowed), len(want))
 			}
 		}
-		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query."+rule)
+		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+			"query."+rule)
 	}
 	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=active"); len(both) != 9 {
 		t.Errorf("%d nodes are all of it, want 9", len(both))

@@ -15,14 +15,20 @@ import (
 )
 
 // stranger is another machine on the same network.
-var stranger = hardware{UUID: "9a9a9a9a-0042-3510-8052-b4c04f4d3233", SystemSerial: "STRANGER1", MACs: []string{"b0:7b:25:cc:00:01"}}
+var stranger = hardware{
+	UUID: "9a9a9a9a-0042-3510-8052-b4c04f4d3233", SystemSerial: "STRANGER1",
+	MACs: []string{"b0:7b:25:cc:00:01"},
+}
 
 // expected is a node that onboarding awaits, with its token; MAAS knows the server.
 func (w *world) expected(tb testing.TB, addressRequired bool) (node.Node, redact.Secret) {
 	tb.Helper()
 	var n node.Node
 	w.inTx(tb, func(ctx context.Context, c tx) (err error) {
-		if n, err = node.CreateInTx(ctx, c, node.NewNode{Hostname: "m1", SKU: someSKU, RegionCode: "eu-1", Mode: node.MAAS, AwaitedBy: "onboarding-1"}); err != nil {
+		if n, err = node.CreateInTx(ctx, c, node.NewNode{
+			Hostname: "m1", SKU: someSKU, RegionCode: "eu-1", Mode: node.MAAS,
+			AwaitedBy: "onboarding-1",
+		}); err != nil {
 			return err
 		}
 		return node.Expect(ctx, c, n.ID, server, addressRequired)
@@ -70,10 +76,12 @@ func TestAttackAnotherMachineEnrolsWithAStolenToken(t *testing.T) {
 	before := len(w.signals(t))
 	denies(t, w.comes(t, token, "thief", "10.0.0.9", &stranger), agentwire.CodeHardwareMismatch, "system UUID")
 	now := w.read(t, n.ID)
-	if now.AgentInstance != "" || !strings.Contains(now.IdentityVoid, "STRANGER1") || !strings.Contains(now.IdentityVoid, "10.0.0.9") || now.FirstPollAt != nil {
+	if now.AgentInstance != "" || !strings.Contains(now.IdentityVoid, "STRANGER1") ||
+		!strings.Contains(now.IdentityVoid, "10.0.0.9") || now.FirstPollAt != nil {
 		t.Errorf("the node is %+v", now)
 	}
-	if len(w.signals(t)) != before+1 || w.told(t, n.ID, "node.identity_conflict") != 1 || w.audited(t, n.ID, "node.void_identity") != 1 {
+	if len(w.signals(t)) != before+1 || w.told(t, n.ID, "node.identity_conflict") != 1 ||
+		w.audited(t, n.ID, "node.void_identity") != 1 {
 		t.Error("nobody was told")
 	}
 	// The token works for nobody any more, the right machine included.
@@ -91,7 +99,10 @@ func TestAttackAMachineThatIsSilentAboutItselfEnrols(t *testing.T) {
 	w := newWorld(t)
 	n, token := w.expected(t, false)
 	wantCode(t, w.comes(t, token, "thief", "10.0.0.9", nil), fault.Forbidden, agentwire.CodeHardwareMissing)
-	for said, field := range map[*hardware]string{{}: "system UUID", {MACs: server.MACs}: "system UUID", {ChassisSerial: server.ChassisSerial}: "system UUID"} {
+	for said, field := range map[*hardware]string{
+		{}: "system UUID", {MACs: server.MACs}: "system UUID",
+		{ChassisSerial: server.ChassisSerial}: "system UUID",
+	} {
 		denies(t, w.comes(t, w.bootstrap(t, n), "thief", "10.0.0.9", said), agentwire.CodeHardwareMismatch, field)
 	}
 	if w.read(t, n.ID).AgentInstance != "" {
@@ -105,7 +116,8 @@ func TestAttackAThiefRepeatsWhatTheNetworkShows(t *testing.T) {
 	w := newWorld(t)
 	n, token := w.expected(t, false)
 	network := hardware{UUID: server.UUID, MACs: server.MACs}
-	denies(t, w.comes(t, token, "thief", "10.0.0.9", &network), agentwire.CodeHardwareMismatch, "system serial, board serial, chassis serial")
+	denies(t, w.comes(t, token, "thief", "10.0.0.9", &network), agentwire.CodeHardwareMismatch,
+		"system serial, board serial, chassis serial")
 	for name, c := range map[string]struct {
 		said  hardware
 		field string
@@ -133,7 +145,10 @@ func TestAttackAThiefRepeatsWhatTheNetworkShows(t *testing.T) {
 func TestAttackATokenIsUsedByTwoKeysDuringOnboarding(t *testing.T) {
 	w := newWorld(t)
 	n, token := w.expected(t, false)
-	thief := &agent{w: w, node: n.ID, key: "thief", Presented: node.Presented{Node: n.ID, Instance: "instance of thief", Session: "s1"}}
+	thief := &agent{
+		w: w, node: n.ID, key: "thief",
+		Presented: node.Presented{Node: n.ID, Instance: "instance of thief", Session: "s1"},
+	}
 	if err := w.comes(t, token, "thief", "10.0.0.9", &server); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +174,10 @@ func TestAttackATokenIsUsedByTwoKeysDuringOnboarding(t *testing.T) {
 func TestAttackAStolenTokenOfANodeInServiceHoldsIt(t *testing.T) {
 	w := newWorld(t)
 	n, token := w.make(t, "c1")
-	a := &agent{w: w, node: n.ID, key: "k", Presented: node.Presented{Node: n.ID, Instance: "instance of k", Session: "s1"}}
+	a := &agent{w: w, node: n.ID, key: "k", Presented: node.Presented{
+		Node: n.ID, Instance: "instance of k",
+		Session: "s1",
+	}}
 	if err := w.comes(t, token, "k", "10.0.0.7", &server); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +186,8 @@ func TestAttackAStolenTokenOfANodeInServiceHoldsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, w.comes(t, token, "thief", "10.0.0.9", &stranger), fault.Unauthenticated, agentwire.CodeTokenInvalid)
-	if now := w.read(t, n.ID); now.Status != node.Active || now.Schedulable || now.HoldReason == "" || now.IdentityVoid != "" {
+	if now := w.read(t, n.ID); now.Status != node.Active || now.Schedulable || now.HoldReason == "" ||
+		now.IdentityVoid != "" {
 		t.Errorf("the node is %+v", now)
 	}
 	if err := a.poll(t, "s1"); err != nil {
@@ -180,7 +199,10 @@ func TestAttackAStolenTokenOfANodeInServiceHoldsIt(t *testing.T) {
 func (w *world) pinned(tb testing.TB) *agent {
 	tb.Helper()
 	n, token := w.make(tb, "c1")
-	a := &agent{w: w, node: n.ID, key: "k", Presented: node.Presented{Node: n.ID, Instance: "instance of k", Session: "s1"}}
+	a := &agent{w: w, node: n.ID, key: "k", Presented: node.Presented{
+		Node: n.ID, Instance: "instance of k",
+		Session: "s1",
+	}}
 	if err := w.comes(tb, token, "k", "10.0.0.7", &server); err != nil {
 		tb.Fatal(err)
 	}
@@ -222,21 +244,28 @@ func TestAReplacedMainboardIsAcceptedByAnOperator(t *testing.T) {
 	w := newWorld(t)
 	a := w.pinned(t)
 	path := "/" + a.node.String()
-	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "why not"}).wants(t, http.StatusConflict, "hardware_not_refused")
+	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "why not"}).wants(t, http.StatusConflict,
+		"hardware_not_refused")
 	board := but(func(h *hardware) { h.UUID, h.BoardSerial = "4c4c4544-0042-3510-8052-b4c04f4d3200", "NEWBOARD7" })
-	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch, "system UUID, board serial")
+	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch,
+		"system UUID, board serial")
 	var seen node.HardwareView
 	w.call(t, http.MethodGet, path+"/hardware", "", nil).decode(t, &seen)
-	if seen.Origin != node.FromEnrolment || seen.Known.UUID != server.UUID || seen.Refused == nil || seen.Refused.UUID != board.UUID ||
+	if seen.Origin != node.FromEnrolment || seen.Known.UUID != server.UUID || seen.Refused == nil ||
+		seen.Refused.UUID != board.UUID ||
 		!strings.Contains(seen.RefusedWhy, board.UUID) || !seen.Said {
 		t.Errorf("%+v", seen)
 	}
-	w.callAs(t, "auditor", http.MethodPost, path+"/accept-hardware", "", object{"reason": "no"}).wants(t, http.StatusForbidden, "insufficient_permissions")
-	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": ""}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.callAs(t, "auditor", http.MethodPost, path+"/accept-hardware", "", object{"reason": "no"}).wants(t,
+		http.StatusForbidden, "insufficient_permissions")
+	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": ""}).wants(t, http.StatusUnprocessableEntity,
+		"validation_error")
 	claim := seen.RefusedClaim
 	seen = node.HardwareView{}
-	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "mainboard replaced", "claim": claim}).decode(t, &seen)
-	if seen.Origin != node.FromOperator || seen.Known.UUID != board.UUID || seen.RefusedAt != nil || w.audited(t, a.node, "node.accept_hardware") != 1 {
+	w.call(t, http.MethodPost, path+"/accept-hardware", "",
+		object{"reason": "mainboard replaced", "claim": claim}).decode(t, &seen)
+	if seen.Origin != node.FromOperator || seen.Known.UUID != board.UUID || seen.RefusedAt != nil ||
+		w.audited(t, a.node, "node.accept_hardware") != 1 {
 		t.Errorf("%+v", seen)
 	}
 	if err := w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board); err != nil {
@@ -265,7 +294,8 @@ func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
 		return w.call(t, http.MethodPost, path+"/accept-hardware", "", with)
 	}
 	board := but(func(h *hardware) { h.UUID, h.BoardSerial = "4c4c4544-0042-3510-8052-b4c04f4d3200", "NEWBOARD7" })
-	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch, "system UUID, board serial")
+	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch,
+		"system UUID, board serial")
 	read := hardwareOf()
 	denies(t, w.comes(t, w.recovery(t, a), "thief", "10.0.0.9", &stranger), agentwire.CodeHardwareMismatch, "system UUID")
 
@@ -277,11 +307,13 @@ func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
 			t.Errorf("the refusal does not say %s: %s", want, changed.body)
 		}
 	}
-	if now := hardwareOf(); now.Known.UUID != server.UUID || now.RefusedClaim == read.RefusedClaim || w.audited(t, a.node, "node.accept_hardware") != 0 {
+	if now := hardwareOf(); now.Known.UUID != server.UUID || now.RefusedClaim == read.RefusedClaim ||
+		w.audited(t, a.node, "node.accept_hardware") != 0 {
 		t.Errorf("the node is %+v", now)
 	}
 	// The machine comes again: it says the same, so that it is the claim that was read.
-	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch, "system UUID, board serial")
+	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch,
+		"system UUID, board serial")
 	var now node.HardwareView
 	accept(object{"claim": read.RefusedClaim}).decode(t, &now)
 	if now.Known.UUID != board.UUID || now.Origin != node.FromOperator || now.RefusedClaim != "" {
@@ -314,7 +346,9 @@ func TestTheSourceAddressIsOtherwiseOnlyNoted(t *testing.T) {
 	if err := w.comes(t, token, "k", "10.0.0.9", &server); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.count(t, `SELECT count(*) FROM node_events WHERE node_id = $1 AND cause LIKE '%from 10.0.0.9, which is not an address%'`, n.ID); got != 1 {
+	if got := w.count(t,
+		`SELECT count(*) FROM node_events WHERE node_id = $1 AND cause LIKE '%from 10.0.0.9, which is not an address%'`,
+		n.ID); got != 1 {
 		t.Errorf("noted %d times", got)
 	}
 }

@@ -55,25 +55,27 @@ const (
 // Node is one machine of the inventory. The history stores its JSON form, so
 // fields may be added but not renamed.
 type Node struct {
-	ID                        id.Node         `json:"node_id"`
-	Status                    Status          `json:"status"`
-	Hostname                  string          `json:"hostname"`
-	Host                      string          `json:"host"`
-	Port                      int32           `json:"port"`
-	SKU                       string          `json:"sku"`
-	GPUsTotal                 int32           `json:"gpus_total"`
-	RegionCode                string          `json:"region_code"`
-	OnboardingMode            Mode            `json:"onboarding_mode"`
-	SSHUsername               string          `json:"ssh_username"`
-	AccessMethod              string          `json:"access_method"`
-	Schedulable               bool            `json:"schedulable"`
-	HoldReason                string          `json:"hold_reason"`
-	HeldUnclean               bool            `json:"held_unclean,omitempty"` // not proven clean: the control plane set HoldReason
-	HeldBy                    string          `json:"held_by,omitempty"`      // operation that keeps it out of scheduling
-	TaintedAt                 *time.Time      `json:"tainted_at,omitempty"`   // a tenant got access, or it was found unclean
-	CleanAt                   *time.Time      `json:"clean_at,omitempty"`     // when the last clean validation looked
-	Root                      Root            `json:"root,omitzero"`          // who had root on it
-	Installation              Installation    `json:"installation,omitzero"`  // what it runs on
+	ID             id.Node `json:"node_id"`
+	Status         Status  `json:"status"`
+	Hostname       string  `json:"hostname"`
+	Host           string  `json:"host"`
+	Port           int32   `json:"port"`
+	SKU            string  `json:"sku"`
+	GPUsTotal      int32   `json:"gpus_total"`
+	RegionCode     string  `json:"region_code"`
+	OnboardingMode Mode    `json:"onboarding_mode"`
+	SSHUsername    string  `json:"ssh_username"`
+	AccessMethod   string  `json:"access_method"`
+	Schedulable    bool    `json:"schedulable"`
+	HoldReason     string  `json:"hold_reason"`
+	// not proven clean: the control plane set HoldReason
+	HeldUnclean bool   `json:"held_unclean,omitempty"`
+	HeldBy      string `json:"held_by,omitempty"` // operation that keeps it out of scheduling
+	// a tenant got access, or it was found unclean
+	TaintedAt                 *time.Time      `json:"tainted_at,omitempty"`
+	CleanAt                   *time.Time      `json:"clean_at,omitempty"`    // when the last clean validation looked
+	Root                      Root            `json:"root,omitzero"`         // who had root on it
+	Installation              Installation    `json:"installation,omitzero"` // what it runs on
 	Generation                int64           `json:"generation"`
 	AgentChannel              Channel         `json:"agent_channel"`
 	DesiredAgentVersion       string          `json:"desired_agent_version"`
@@ -218,14 +220,16 @@ func (s Status) takesToken(p Purpose) bool {
 }
 
 func notFound() error {
-	return fault.New(fault.NotFound, "node_not_found", "there is no such node").WithRemedy("list them with: gpuaas node list")
+	return fault.New(fault.NotFound, "node_not_found",
+		"there is no such node").WithRemedy("list them with: gpuaas node list")
 }
 
 func atVersion(have, based int64) error {
 	if have == based {
 		return nil
 	}
-	return fault.New(fault.Stale, "version_stale", "it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
+	return fault.New(fault.Stale, "version_stale",
+		"it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
 		WithRemedy("read it again and repeat the change with the new ETag")
 }
 
@@ -233,5 +237,6 @@ func rejected(fields []fault.Field) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+	return fault.New(fault.Invalid, "validation_error",
+		"the request has fields that cannot be accepted").WithFields(fields...)
 }

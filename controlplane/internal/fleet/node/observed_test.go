@@ -36,7 +36,8 @@ func (w *world) note(tb testing.TB, n id.Node, cause string, seen node.Observed)
 
 func (w *world) lastEvent(tb testing.TB, n id.Node) (at time.Time) {
 	tb.Helper()
-	if err := w.owner.QueryRow(tb.Context(), `SELECT max(occurred_at) FROM node_events WHERE node_id = $1`, n).Scan(&at); err != nil {
+	if err := w.owner.QueryRow(tb.Context(), `SELECT max(occurred_at) FROM node_events WHERE node_id = $1`,
+		n).Scan(&at); err != nil {
 		tb.Fatal(err)
 	}
 	return at
@@ -55,7 +56,10 @@ func TestANodeAsItWasObserved(t *testing.T) {
 	a, other := w.active(t, "a"), w.active(t, "b")
 	seenAt := time.Now().Truncate(time.Microsecond)
 	fine := node.Observed{Provider: "maas", Status: "Deployed", Power: "on", IPs: []string{"10.0.0.9"}, SeenAt: seenAt}
-	gone := node.Observed{Provider: "maas", Status: "Ready", Power: "off", Findings: []string{"released", "powered_off"}, SeenAt: seenAt.Add(time.Minute)}
+	gone := node.Observed{
+		Provider: "maas", Status: "Ready", Power: "off", Findings: []string{"released", "powered_off"},
+		SeenAt: seenAt.Add(time.Minute),
+	}
 	before := w.read(t, a.node)
 	unseen := w.lastEvent(t, a.node)
 	at1 := w.note(t, a.node, "the machine was seen for the first time", fine)
@@ -80,7 +84,8 @@ func TestANodeAsItWasObserved(t *testing.T) {
 		"later":               {at2.Add(time.Hour), &gone, "10.0.0.9"},
 	} {
 		then, err := w.service.NodeAt(t.Context(), a.node, c.at)
-		if err != nil || !same(then.Observed, c.want) || then.Host != c.host || then.Status != node.Active || then.Inspection == nil {
+		if err != nil || !same(then.Observed, c.want) || then.Host != c.host || then.Status != node.Active ||
+			then.Inspection == nil {
 			t.Errorf("%s: %+v of %+v, %v", name, then.Observed, then, err)
 		}
 	}
@@ -107,11 +112,13 @@ func TestANodeAsItWasObserved(t *testing.T) {
 		AsOf  *shown `json:"as_of"`
 		Items []node.HistoryView
 	}
-	w.call(t, http.MethodGet, "/"+a.node.String()+"/history?at="+url.QueryEscape(at1.UTC().Format(time.RFC3339Nano)), "", nil).decode(t, &past)
+	w.call(t, http.MethodGet, "/"+a.node.String()+"/history?at="+url.QueryEscape(at1.UTC().Format(time.RFC3339Nano)), "",
+		nil).decode(t, &past)
 	if past.AsOf == nil || !same(past.AsOf.Observed, &fine) || past.AsOf.Host != "a" {
 		t.Errorf("shown of then: %+v", past.AsOf)
 	}
-	if len(past.Items) == 0 || past.Items[0].Kind != node.KindObserved || past.Items[0].Source != node.ByDrift || past.Items[0].Cause != "the machine was seen for the first time" {
+	if len(past.Items) == 0 || past.Items[0].Kind != node.KindObserved || past.Items[0].Source != node.ByDrift ||
+		past.Items[0].Cause != "the machine was seen for the first time" {
 		t.Errorf("history until then: %+v", past.Items)
 	}
 }
@@ -120,7 +127,10 @@ func TestWhatCausedEachChange(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
 	user := &auth.Principal{Kind: auth.KindUser, ID: "user:ada", Name: "ada", Platform: auth.PlatformAdmin}
-	machine := &auth.Principal{Kind: auth.KindServiceAccount, ID: "service_account:ci", Name: "ci", Platform: auth.PlatformAdmin}
+	machine := &auth.Principal{
+		Kind: auth.KindServiceAccount, ID: "service_account:ci", Name: "ci",
+		Platform: auth.PlatformAdmin,
+	}
 	for i, c := range []struct {
 		who  *auth.Principal
 		want node.Source
@@ -150,7 +160,10 @@ func TestWhatCausedEachChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(all, func(e node.HistoryEntry) bool { return e.Kind == node.KindEnrolled && e.Source() == node.ByAgent }) {
+	if !slices.ContainsFunc(all, func(e node.HistoryEntry) bool {
+		return e.Kind == node.KindEnrolled &&
+			e.Source() == node.ByAgent
+	}) {
 		t.Errorf("no enrolment by the agent: %+v", all)
 	}
 	w.silent(t, a.node, 10)
@@ -158,7 +171,8 @@ func TestWhatCausedEachChange(t *testing.T) {
 	w.silent(t, a.node, 10)
 	w.exec(t, `UPDATE nodes SET status_changed_at = clock_timestamp() - interval '1 hour'`)
 	w.sweep(t)
-	if lost, err := w.service.History(t.Context(), a.node, 0, nil, 1); err != nil || lost[0].To != node.Offline || lost[0].Source() != node.BySystem {
+	if lost, err := w.service.History(t.Context(), a.node, 0, nil, 1); err != nil || lost[0].To != node.Offline ||
+		lost[0].Source() != node.BySystem {
 		t.Errorf("%+v %v", lost, err)
 	}
 }
@@ -207,7 +221,8 @@ func TestManyNodesAreReadAtOnce(t *testing.T) {
 	}
 	for i, want := range []id.Node{a.node, b.node, c.ID} {
 		alone := w.read(t, want)
-		if got[i].ID != want || got[i].Version != alone.Version || got[i].Hostname != alone.Hostname || (got[i].LastContactAt == nil) != (want == c.ID) {
+		if got[i].ID != want || got[i].Version != alone.Version || got[i].Hostname != alone.Hostname ||
+			(got[i].LastContactAt == nil) != (want == c.ID) {
 			t.Errorf("%d: %+v, alone %+v", i, got[i], alone)
 		}
 	}

@@ -35,7 +35,10 @@ func (w *world) onboard(tb testing.TB, hostname string) (*agent, redact.Secret) 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &agent{w: w, node: want, key: "k-" + hostname, Presented: node.Presented{Node: want, Instance: "m-" + hostname, Session: "s"}}, token
+	return &agent{
+		w: w, node: want, key: "k-" + hostname,
+		Presented: node.Presented{Node: want, Instance: "m-" + hostname, Session: "s"},
+	}, token
 }
 
 func (a *agent) arrive(tb testing.TB, token redact.Secret) {
@@ -63,7 +66,8 @@ func (w *world) in(tb testing.TB, fn func(ctx context.Context, tx pgx.Tx) error)
 // signals lists what workflows were told.
 func (w *world) signals(tb testing.TB) (out []outbox.WorkflowSignal) {
 	tb.Helper()
-	rows, err := w.owner.Query(tb.Context(), `SELECT envelope FROM outbox_events WHERE event_type = 'workflow.signal' ORDER BY seq`)
+	rows, err := w.owner.Query(tb.Context(),
+		`SELECT envelope FROM outbox_events WHERE event_type = 'workflow.signal' ORDER BY seq`)
 	if err != nil {
 		tb.Fatal(err)
 	}

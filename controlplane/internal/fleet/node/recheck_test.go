@@ -16,7 +16,8 @@ func TestALookAtACallerMovesNothing(t *testing.T) {
 	if err := a.poll(t, "first"); err != nil {
 		t.Fatal(err)
 	}
-	if who, err := w.service.Still(t.Context(), first); err != nil || who.Node != a.node || who.Status != node.Active || who.Generation != 1 {
+	if who, err := w.service.Still(t.Context(), first); err != nil || who.Node != a.node || who.Status != node.Active ||
+		who.Generation != 1 {
 		t.Fatalf("the present one: %+v %v", who, err)
 	}
 	if err := a.poll(t, "second"); err != nil {

@@ -47,7 +47,8 @@ func TestAReimagedNodeIsTheSameNodeWithAnotherIdentity(t *testing.T) {
 	if err != nil || after.ID != old.node || after.Status != node.Enrolling || after.Generation != before.Generation+1 {
 		t.Fatalf("%+v %v", after, err)
 	}
-	if after.AgentInstance != "" || after.FirstPollAt != nil || after.CertificateNotAfter != nil || after.AwaitedBy != reimage || after.HeldBy != reset || !after.Tainted() {
+	if after.AgentInstance != "" || after.FirstPollAt != nil || after.CertificateNotAfter != nil ||
+		after.AwaitedBy != reimage || after.HeldBy != reset || !after.Tainted() {
 		t.Errorf("%+v", after)
 	}
 	again, err := w.reimaged(t, old.node, reimage)
@@ -65,7 +66,10 @@ func TestAReimagedNodeIsTheSameNodeWithAnotherIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := &agent{w: w, node: old.node, key: "fresh", Presented: node.Presented{Node: old.node, Instance: old.Instance, Session: "after the reimage"}}
+	fresh := &agent{
+		w: w, node: old.node, key: "fresh",
+		Presented: node.Presented{Node: old.node, Instance: old.Instance, Session: "after the reimage"},
+	}
 	told := len(w.signals(t))
 	fresh.arrive(t, token)
 	if n := w.read(t, old.node); n.Generation != after.Generation {
@@ -175,7 +179,10 @@ func TestWhatWasAddedByHandCanBeAbandoned(t *testing.T) {
 		})
 	}
 	wantCode(t, stuck.poll(t, "s"), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
-	late := &agent{w: w, node: waiting.ID, key: "k", Presented: node.Presented{Node: waiting.ID, Instance: "m", Session: "s"}}
+	late := &agent{
+		w: w, node: waiting.ID, key: "k",
+		Presented: node.Presented{Node: waiting.ID, Instance: "m", Session: "s"},
+	}
 	wantCode(t, late.begin(t, token), fault.Unauthenticated, agentwire.CodeTokenInvalid)
 }
 
@@ -209,7 +216,11 @@ func TestAReactivatedNodePollsAgain(t *testing.T) {
 func TestSilenceDuringAnOperation(t *testing.T) {
 	w := newWorld(t)
 	for _, events := range [][]node.Event{
-		{node.Drain}, {node.Drain, node.Drained}, {node.Drain, node.Drained, node.Remove}, {node.Drain, node.Reimage}, {node.Quarantine},
+		{node.Drain},
+		{node.Drain, node.Drained},
+		{node.Drain, node.Drained, node.Remove},
+		{node.Drain, node.Reimage},
+		{node.Quarantine},
 	} {
 		w.drive(t, w.active(t, "n-"+id.NewString()).node, events...)
 	}

@@ -44,7 +44,8 @@ func mayServe(before, after Node) error {
 	if err := after.Incredible(); err != nil {
 		return err
 	}
-	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname, unclean).
+	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname,
+		unclean).
 		WithRemedy("clean it and prove it: gpuaas node reset %s", after.Hostname)
 }
 
@@ -83,5 +84,6 @@ func (n Node) gone() error {
 	if n.Status != Deleted {
 		return nil
 	}
-	return fault.New(fault.Conflict, "node_deleted", "the node is deleted: only its history is left").WithRemedy("add the machine again as a new node")
+	return fault.New(fault.Conflict, "node_deleted",
+		"the node is deleted: only its history is left").WithRemedy("add the machine again as a new node")
 }

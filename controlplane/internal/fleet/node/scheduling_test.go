@@ -71,7 +71,11 @@ func (w *walk) step() (what string, err error) {
 		_, err := w.service.ReturnToService(system(w.t), w.node, why)
 		return "return to service", err
 	case 5:
-		return "hold by " + by, w.tx(func(ctx context.Context, tx pgx.Tx) error { _, err := node.Hold(ctx, tx, w.node, by, why); return err })
+		return "hold by " + by, w.tx(func(ctx context.Context, tx pgx.Tx) error {
+			_,
+				err := node.Hold(ctx, tx, w.node, by, why)
+			return err
+		})
 	case 6:
 		return "unhold by " + by, w.tx(func(ctx context.Context, tx pgx.Tx) error {
 			_, err := node.Unhold(ctx, tx, w.node, by, why)
@@ -85,7 +89,11 @@ func (w *walk) step() (what string, err error) {
 			return err
 		})
 	case 9:
-		return "keep out", w.tx(func(ctx context.Context, tx pgx.Tx) error { _, err := node.KeepOut(ctx, tx, w.node, why); return err })
+		return "keep out", w.tx(func(ctx context.Context, tx pgx.Tx) error {
+			_,
+				err := node.KeepOut(ctx, tx, w.node, why)
+			return err
+		})
 	case 10:
 		at := time.Now().Add(time.Duration(w.rand.IntN(3)-1) * time.Hour)
 		return "clean at " + at.String(), w.tx(func(ctx context.Context, tx pgx.Tx) error {
@@ -235,7 +243,8 @@ func TestTheWaysBackIntoService(t *testing.T) {
 					t.Errorf("proven clean, it is refused still: %v", err)
 				}
 			}
-			if after := w.read(t, n); after.Tainted() || after.HoldReason != "" || after.Schedulable != (after.Status == node.Active) {
+			if after := w.read(t, n); after.Tainted() || after.HoldReason != "" ||
+				after.Schedulable != (after.Status == node.Active) {
 				t.Errorf("proven clean, the node is %+v", after)
 			}
 		})
@@ -296,9 +305,11 @@ func TestPlainActions(t *testing.T) {
 	back := func() answer {
 		return w.call(t, http.MethodPost, path+"/return-to-service", "", object{"reason": "NVLink replaced"})
 	}
-	w.call(t, http.MethodPost, path+"/quarantine", "", object{"reason": ""}).wants(t, 422, "validation_error", "body.reason")
+	w.call(t, http.MethodPost, path+"/quarantine", "", object{"reason": ""}).wants(t, 422, "validation_error",
+		"body.reason")
 	w.call(t, http.MethodPost, "/"+id.NewString()+"/quarantine", "", object{"reason": "x"}).wants(t, 404, "node_not_found")
-	w.callAs(t, "auditor", http.MethodPost, path+"/quarantine", "", object{"reason": "x"}).wants(t, 403, "insufficient_permissions")
+	w.callAs(t, "auditor", http.MethodPost, path+"/quarantine", "", object{"reason": "x"}).wants(t, 403,
+		"insufficient_permissions")
 	for range 2 {
 		got := quarantine()
 		got.wants(t, 200, "")
@@ -315,7 +326,8 @@ func TestPlainActions(t *testing.T) {
 	if w.audited(t, a.node, "node.quarantine") != 1 {
 		t.Error("what happened once is audited otherwise")
 	}
-	if n := w.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'node.quarantine' AND reason = 'flaky NVLink' AND actor_id = 'user:root'`); n != 1 {
+	if n := w.count(t,
+		`SELECT count(*) FROM audit_logs WHERE action = 'node.quarantine' AND reason = 'flaky NVLink' AND actor_id = 'user:root'`); n != 1 {
 		t.Error("the reason and who gave it are not audited")
 	}
 	back().wants(t, 200, "")

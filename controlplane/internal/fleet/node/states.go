@@ -49,11 +49,17 @@ const (
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "node", Title: "Node lifecycle", Initial: []Status{BootstrapIssued, Enrolling},
 	States: []lifecycle.State[Status]{
-		{Name: BootstrapIssued, Meaning: "bootstrap bundle and token issued, the node has not enrolled", StuckAfter: 24 * time.Hour},
+		{
+			Name: BootstrapIssued, Meaning: "bootstrap bundle and token issued, the node has not enrolled",
+			StuckAfter: 24 * time.Hour,
+		},
 		{Name: Enrolling, Meaning: "onboarding is in progress, not ready for scheduling", StuckAfter: 2 * time.Hour},
 		{Name: Active, Meaning: "healthy; schedulable unless held"},
 		{Name: Offline, Meaning: "expected to exist, but its agent does not answer", StuckAfter: time.Hour},
-		{Name: Quarantined, Meaning: "blocked from scheduling: drift, failed cleanup or investigation", StuckAfter: 24 * time.Hour},
+		{
+			Name: Quarantined, Meaning: "blocked from scheduling: drift, failed cleanup or investigation",
+			StuckAfter: 24 * time.Hour,
+		},
 		{Name: Draining, Meaning: "being emptied, unschedulable until the drain ends", StuckAfter: time.Hour},
 		{Name: Retired, Meaning: "out of scheduling on purpose, identity kept"},
 		{Name: Removing, Meaning: "being uninstalled and removed", StuckAfter: time.Hour},

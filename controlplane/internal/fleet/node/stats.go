@@ -9,7 +9,10 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-var nodesIn = telemetry.NewRows(telemetry.Metric{Name: "gpuaas.nodes", Labels: []string{"status"}, Help: "Nodes in a state."})
+var nodesIn = telemetry.NewRows(telemetry.Metric{
+	Name: "gpuaas.nodes", Labels: []string{"status"},
+	Help: "Nodes in a state.",
+})
 
 // ObserveStats exports how many nodes are in each state. It reads them at each
 // collection.

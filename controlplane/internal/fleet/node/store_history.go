@@ -62,7 +62,9 @@ func (e HistoryEntry) Source() Source {
 
 // History lists changes of a node, newest first. It lists those before a
 // sequence number (0: all) and until a time (nil: now).
-func (s *Service) History(ctx context.Context, node id.Node, before int64, until *time.Time, limit int32) ([]HistoryEntry, error) {
+func (s *Service) History(ctx context.Context, node id.Node, before int64, until *time.Time, limit int32) (
+	[]HistoryEntry, error,
+) {
 	p := nodedb.ListEventsParams{NodeID: node, Until: until, PageSize: limit}
 	if before > 0 {
 		p.Before = &before
@@ -74,7 +76,8 @@ func (s *Service) History(ctx context.Context, node id.Node, before int64, until
 	out := make([]HistoryEntry, len(rows))
 	for i, r := range rows {
 		out[i] = HistoryEntry{
-			Seq: r.Seq, OccurredAt: r.OccurredAt, Kind: Kind(r.Kind), Event: r.Event, From: Status(r.FromStatus), To: Status(r.ToStatus),
+			Seq: r.Seq, OccurredAt: r.OccurredAt, Kind: Kind(r.Kind), Event: r.Event, From: Status(r.FromStatus),
+			To:    Status(r.ToStatus),
 			Cause: r.Cause, ActorKind: auth.Kind(r.ActorKind), ActorID: r.ActorID, CorrelationID: r.CorrelationID,
 		}
 	}
@@ -88,7 +91,8 @@ func (s *Service) NodeAt(ctx context.Context, node id.Node, at time.Time) (Node,
 		if _, err := s.Node(ctx, node); err != nil {
 			return Node{}, err
 		}
-		return Node{}, fault.New(fault.NotFound, "node_not_yet", "the node did not exist at %s", at.UTC().Format(time.RFC3339)).
+		return Node{}, fault.New(fault.NotFound, "node_not_yet", "the node did not exist at %s",
+			at.UTC().Format(time.RFC3339)).
 			WithRemedy("name a later time")
 	}
 	if err != nil {

@@ -107,7 +107,10 @@ func (p Position) MarshalJSON() ([]byte, error) {
 	if p.Order.plain() {
 		return json.Marshal(p.Node)
 	}
-	return json.Marshal(positionWire{By: p.Order.By, Descending: p.Order.Descending, Words: p.Words, Moment: p.Moment, Node: p.Node})
+	return json.Marshal(positionWire{
+		By: p.Order.By, Descending: p.Order.Descending, Words: p.Words, Moment: p.Moment,
+		Node: p.Node,
+	})
 }
 
 // UnmarshalJSON reads a position for the order that is set already. It refuses
@@ -143,8 +146,10 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		Sort: string(after.Order.By), Descending: after.Order.Descending, Continued: !after.Node.IsZero(),
 		Floor: id.Node{}.String(), AfterWords: after.Words, AfterMoment: after.Moment, AfterID: after.Node.String(),
 		Statuses: make([]string, len(f.Statuses)), SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode),
-		HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search), Schedulable: f.Schedulable, OnboardingMode: optional(f.Mode),
-		Drift: optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(), PageSize: page.Limit,
+		HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search), Schedulable: f.Schedulable,
+		OnboardingMode: optional(f.Mode),
+		Drift:          optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(),
+		PageSize: page.Limit,
 	}
 	for i, status := range f.Statuses {
 		params.Statuses[i] = string(status)

@@ -114,7 +114,11 @@ func TestAttackARecoveryTokenMakesNoInstallation(t *testing.T) {
 	w.install(t, a.node)
 	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, a.node)
 	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
-	err := w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { return node.Installed(ctx, tx, a.node, "somebody") })
+	err := w.db.InTx(system(t), func(ctx context.Context,
+		tx pgx.Tx,
+	) error {
+		return node.Installed(ctx, tx, a.node, "somebody")
+	})
 	if got := w.read(t, a.node); err != nil || got.Installation.By != "decommission 1" {
 		t.Errorf("an active node was installed by %q, %v", got.Installation.By, err)
 	}
@@ -129,7 +133,8 @@ func TestAttackAMachineThatLeftWithRootComesBackWithRoot(t *testing.T) {
 	had := *w.read(t, old.node).Root.At
 	w.leaves(t, old.node)
 	back := w.active(t, "m1")
-	if got := w.read(t, back.node); !got.Compromised() || !got.Root.At.Equal(had) || got.Root.Cause != node.RootBySudo || got.Schedulable {
+	if got := w.read(t, back.node); !got.Compromised() || !got.Root.At.Equal(had) || got.Root.Cause != node.RootBySudo ||
+		got.Schedulable {
 		t.Fatalf("it came back as %+v", got)
 	}
 	wantCode(t, w.says(t, back.node), fault.Conflict, node.CodeRoot)
@@ -171,20 +176,25 @@ func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
 	path := "/" + a.node.String() + "/taint"
-	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "found", "reason": "r"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
-	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "found", "reason": "r"}).wants(t,
+		http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console"}).wants(t,
+		http.StatusUnprocessableEntity, "validation_error")
 	var shown node.View
-	answered := w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "a technician was at the console"})
+	answered := w.call(t, http.MethodPost, path, "",
+		map[string]any{"cause": "physical_console", "reason": "a technician was at the console"})
 	answered.wants(t, http.StatusOK, "")
 	answered.decode(t, &shown)
-	if shown.Access != node.RootAccess || shown.Root == nil || !shown.Root.Compromised || shown.Root.Cause != node.RootByConsole || !shown.Tainted || !shown.Schedulable {
+	if shown.Access != node.RootAccess || shown.Root == nil || !shown.Root.Compromised ||
+		shown.Root.Cause != node.RootByConsole || !shown.Tainted || !shown.Schedulable {
 		t.Errorf("it is shown as %+v, %+v", shown, shown.Root)
 	}
 	if w.audited(t, a.node, "node.taint_root") != 1 {
 		t.Error("it is not in the audit log")
 	}
 	w.leaves(t, a.node)
-	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "r"}).wants(t, http.StatusConflict, "node_deleted")
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "r"}).wants(t,
+		http.StatusConflict, "node_deleted")
 }
 
 // Rows of the release before: whoever was given sudo on the installation that a
@@ -201,7 +211,10 @@ func TestTheMigrationFindsWhoHadRootBefore(t *testing.T) {
 			VALUES ($1, $2, 'allocation.provision_user', jsonb_build_object('sudo', $3::boolean), 'cancelled', 'exclusive', 1, $4, 3, clock_timestamp(), 'x', 'x',
 				clock_timestamp() + $5::interval, clock_timestamp() + $5::interval)`, id.New[id.NodeTask](), n, sudo, attempt, when)
 	}
-	want := map[string]bool{"user": false, "sudo": true, "never_handed_out": false, "reset_since": true, "reimaged_since": false, "reimaged_before": true}
+	want := map[string]bool{
+		"user": false, "sudo": true, "never_handed_out": false, "reset_since": true,
+		"reimaged_since": false, "reimaged_before": true,
+	}
 	nodes := map[string]id.Node{}
 	for name := range want {
 		n := w.active(t, strings.ReplaceAll(name, "_", "-")).node

@@ -38,11 +38,15 @@ type WaitingView struct {
 
 func show(l Listed) View {
 	v := View{
-		ID: l.ID, Status: l.Status, PublicKey: l.PublicKey, VerifierVersion: l.VerifierVersion, PublishedAt: l.PublishedAt.UTC(),
+		ID: l.ID, Status: l.Status, PublicKey: l.PublicKey, VerifierVersion: l.VerifierVersion,
+		PublishedAt: l.PublishedAt.UTC(),
 		EffectiveAt: utc(l.EffectiveAt), RetiresAt: utc(l.RetiresAt), FinishedAt: utc(l.FinishedAt),
 	}
 	if w := l.Waiting; !w.Over() {
-		v.WaitingFor = &WaitingView{NodesBehind: w.NodesBehind, Nodes: append([]id.Node{}, w.Sample...), GraceOf: w.GraceOf, GraceEnds: utc(w.GraceEnds)}
+		v.WaitingFor = &WaitingView{
+			NodesBehind: w.NodesBehind, Nodes: append([]id.Node{}, w.Sample...), GraceOf: w.GraceOf,
+			GraceEnds: utc(w.GraceEnds),
+		}
 	}
 	return v
 }
@@ -75,9 +79,10 @@ func (s *Service) Register(api *httpapi.API) {
 	}, s.list)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "rotate-signer", Method: http.MethodPost, Path: pathSigners + "/rotate", Tag: tagSigners,
-		Summary:     "Replace the key that tasks are signed with",
-		Description: "Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.",
-		Access:      httpapi.Platform(auth.SignerManage),
+		Summary: "Replace the key that tasks are signed with",
+		Description: "Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; " +
+			"with force at once. While a rotation is under way, force brings it to its end.",
+		Access: httpapi.Platform(auth.SignerManage),
 	}, func(ctx context.Context, in *struct{ Body ForceBody }) (*httpapi.Plain[View], error) {
 		return s.answer(ctx)(s.Rotate(ctx, in.Body.Reason, in.Body.Force))
 	})
@@ -89,9 +94,10 @@ func (s *Service) Register(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "revoke-signer", Method: http.MethodPost, Path: pathSigners + "/{signer_id}/revoke", Tag: tagSigners,
-		Summary:     "Take all trust from a signer at once",
-		Description: "When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.",
-		Access:      httpapi.Platform(auth.SignerManage),
+		Summary: "Take all trust from a signer at once",
+		Description: "When it is the active one, another takes over in the same moment: the staged one if all nodes accept " +
+			"it, otherwise the one in grace; with force one that nodes do not know yet.",
+		Access: httpapi.Platform(auth.SignerManage),
 	}, func(ctx context.Context, in *struct {
 		SignerID string `path:"signer_id" pattern:"^[a-z0-9-]{1,64}$" doc:"Id of the signer."`
 		Body     ForceBody

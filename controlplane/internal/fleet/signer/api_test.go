@@ -41,8 +41,9 @@ func (nobody) RecordDenial(context.Context, httpapi.Denial) error { return nil }
 func (w *world) call(t *testing.T, who, method, path string, body map[string]any, into any) (status int, code string) {
 	t.Helper()
 	api := httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
+		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
+		Denials: nobody{},
+		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
 	})
 	w.service.Register(api)
 	var payload io.Reader = http.NoBody
@@ -81,28 +82,35 @@ func TestARotationOverTheAPI(t *testing.T) {
 	if status, code := w.call(t, "root", http.MethodPost, "/rotate", why, &staged); status != http.StatusOK {
 		t.Fatal(status, code)
 	}
-	if staged.Status != signer.Staged || staged.WaitingFor == nil || staged.WaitingFor.NodesBehind != 2 || len(staged.WaitingFor.Nodes) != 2 {
+	if staged.Status != signer.Staged || staged.WaitingFor == nil || staged.WaitingFor.NodesBehind != 2 ||
+		len(staged.WaitingFor.Nodes) != 2 {
 		t.Errorf("%+v", staged)
 	}
-	if status, code := w.call(t, "root", http.MethodPost, "/rotate", why, nil); status != http.StatusConflict || code != "signer_rotation_running" {
+	if status, code := w.call(t, "root", http.MethodPost, "/rotate", why, nil); status != http.StatusConflict ||
+		code != "signer_rotation_running" {
 		t.Error(status, code)
 	}
 	w.deliver(t, w.one, w.two)
-	if status, _ := w.call(t, "root", http.MethodPost, "/rotate", map[string]any{"reason": "now", "force": true}, &active); status != http.StatusOK ||
+	if status, _ := w.call(t, "root", http.MethodPost, "/rotate", map[string]any{"reason": "now", "force": true},
+		&active); status != http.StatusOK ||
 		active.ID != staged.ID || active.Status != signer.Active || active.WaitingFor != nil || active.EffectiveAt == nil {
 		t.Errorf("%d %+v", status, active)
 	}
-	if status, _ := w.call(t, "root", http.MethodPost, "/rollback", why, &active); status != http.StatusOK || active.ID == staged.ID {
+	if status, _ := w.call(t, "root", http.MethodPost, "/rollback", why, &active); status != http.StatusOK ||
+		active.ID == staged.ID {
 		t.Errorf("%d %+v", status, active)
 	}
-	if status, _ := w.call(t, "root", http.MethodPost, "/"+staged.ID+"/revoke", why, &revoked); status != http.StatusOK || revoked.Status != signer.Revoked || revoked.FinishedAt == nil {
+	if status, _ := w.call(t, "root", http.MethodPost, "/"+staged.ID+"/revoke", why, &revoked); status != http.StatusOK ||
+		revoked.Status != signer.Revoked || revoked.FinishedAt == nil {
 		t.Errorf("%d %+v", status, revoked)
 	}
 	var first, second httpapi.List[signer.View]
-	if status, _ := w.call(t, "auditor", http.MethodGet, "?page_size=1", nil, &first); status != http.StatusOK || len(first.Items) != 1 || first.NextCursor == "" {
+	if status, _ := w.call(t, "auditor", http.MethodGet, "?page_size=1", nil, &first); status != http.StatusOK ||
+		len(first.Items) != 1 || first.NextCursor == "" {
 		t.Fatalf("%d %+v", status, first)
 	}
-	if status, _ := w.call(t, "auditor", http.MethodGet, "?page_size=1&cursor="+first.NextCursor, nil, &second); status != http.StatusOK ||
+	if status, _ := w.call(t, "auditor", http.MethodGet, "?page_size=1&cursor="+first.NextCursor, nil,
+		&second); status != http.StatusOK ||
 		len(second.Items) != 1 || second.NextCursor != "" || second.Items[0].ID == first.Items[0].ID {
 		t.Errorf("%d %+v", status, second)
 	}
@@ -119,16 +127,48 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		status            int
 		code              string
 	}{
-		"a guest lists":                  {"guest", http.MethodGet, "", nil, http.StatusForbidden, "insufficient_permissions"},
-		"an auditor rotates":             {"auditor", http.MethodPost, "/rotate", why, http.StatusForbidden, "insufficient_permissions"},
-		"an auditor rolls back":          {"auditor", http.MethodPost, "/rollback", why, http.StatusForbidden, "insufficient_permissions"},
-		"an auditor revokes":             {"auditor", http.MethodPost, "/" + active + "/revoke", why, http.StatusForbidden, "insufficient_permissions"},
-		"no reason":                      {"root", http.MethodPost, "/rotate", map[string]any{}, http.StatusUnprocessableEntity, "validation_error"},
-		"a reason that says nothing":     {"root", http.MethodPost, "/rollback", map[string]any{"reason": "x"}, http.StatusUnprocessableEntity, "validation_error"},
-		"nothing to roll back":           {"root", http.MethodPost, "/rollback", why, http.StatusConflict, "signer_no_rollback"},
-		"no successor":                   {"root", http.MethodPost, "/" + active + "/revoke", why, http.StatusConflict, "signer_no_successor"},
-		"a signer that is not there":     {"root", http.MethodPost, "/nobody/revoke", why, http.StatusNotFound, "signer_not_found"},
-		"a name that no signer can have": {"root", http.MethodPost, "/No_Body/revoke", why, http.StatusUnprocessableEntity, "validation_error"},
+		"a guest lists": {
+			"guest", http.MethodGet, "", nil, http.StatusForbidden,
+			"insufficient_permissions",
+		},
+		"an auditor rotates": {
+			"auditor", http.MethodPost, "/rotate", why, http.StatusForbidden,
+			"insufficient_permissions",
+		},
+		"an auditor rolls back": {
+			"auditor", http.MethodPost, "/rollback", why, http.StatusForbidden,
+			"insufficient_permissions",
+		},
+		"an auditor revokes": {
+			"auditor", http.MethodPost, "/" + active + "/revoke", why, http.StatusForbidden,
+			"insufficient_permissions",
+		},
+		"no reason": {
+			"root", http.MethodPost, "/rotate",
+			map[string]any{},
+			http.StatusUnprocessableEntity, "validation_error",
+		},
+		"a reason that says nothing": {
+			"root", http.MethodPost, "/rollback",
+			map[string]any{"reason": "x"},
+			http.StatusUnprocessableEntity, "validation_error",
+		},
+		"nothing to roll back": {
+			"root", http.MethodPost, "/rollback", why, http.StatusConflict,
+			"signer_no_rollback",
+		},
+		"no successor": {
+			"root", http.MethodPost, "/" + active + "/revoke", why, http.StatusConflict,
+			"signer_no_successor",
+		},
+		"a signer that is not there": {
+			"root", http.MethodPost, "/nobody/revoke", why, http.StatusNotFound,
+			"signer_not_found",
+		},
+		"a name that no signer can have": {
+			"root", http.MethodPost, "/No_Body/revoke", why, http.StatusUnprocessableEntity,
+			"validation_error",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, code := w.call(t, c.who, c.method, c.path, c.body, nil)
@@ -138,7 +178,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		})
 	}
 	w.keys.breaks(errAway)
-	if status, code := w.call(t, "root", http.MethodPost, "/rotate", why, nil); status != http.StatusServiceUnavailable || code != "secrets_unavailable" {
+	if status, code := w.call(t, "root", http.MethodPost, "/rotate", why, nil); status != http.StatusServiceUnavailable ||
+		code != "secrets_unavailable" {
 		t.Error(status, code)
 	}
 	if w.trace(t) != before {

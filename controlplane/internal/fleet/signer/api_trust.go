@@ -54,23 +54,27 @@ type RemoveBody struct {
 func (s *Service) registerTrust(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-trust-bundle", Method: http.MethodGet, Path: pathBundle, Tag: tagTrust,
-		Summary: "Show what nodes verify the control plane with, and how many nodes do", Access: httpapi.Platform(auth.SignerRead),
+		Summary: "Show what nodes verify the control plane with, and how many nodes do",
+		Access:  httpapi.Platform(auth.SignerRead),
 	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[BundleView], error) {
 		return s.showBundle(ctx)(s.CurrentBundle(ctx))
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "add-trust-authority", Method: http.MethodPost, Path: pathBundle + "/authorities", Tag: tagTrust,
-		Summary:     "Have nodes accept the listener by one more CA",
-		Description: "The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.",
-		Access:      httpapi.Platform(auth.SignerManage),
+		Summary: "Have nodes accept the listener by one more CA",
+		Description: "The first step of replacing the CA of the node listener. The new bundle is signed by the task " +
+			"signers and taken over by nodes within minutes; nodes_behind says how many are missing.",
+		Access: httpapi.Platform(auth.SignerManage),
 	}, func(ctx context.Context, in *struct{ Body AuthorityBody }) (*httpapi.Plain[BundleView], error) {
 		return s.showBundle(ctx)(s.AddAuthority(ctx, in.Body.PEM, in.Body.Reason))
 	})
 	httpapi.Register(api, httpapi.Operation{
-		ID: "remove-trust-authority", Method: http.MethodPost, Path: pathBundle + "/authorities/{fingerprint}/remove", Tag: tagTrust,
-		Summary:     "Have nodes accept the listener by a CA no more",
-		Description: "The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.",
-		Access:      httpapi.Platform(auth.SignerManage),
+		ID: "remove-trust-authority", Method: http.MethodPost, Path: pathBundle + "/authorities/{fingerprint}/remove",
+		Tag:     tagTrust,
+		Summary: "Have nodes accept the listener by a CA no more",
+		Description: "The last step of replacing the CA of the node listener. It is refused while nodes have not taken the " +
+			"present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.",
+		Access: httpapi.Platform(auth.SignerManage),
 	}, func(ctx context.Context, in *struct {
 		Fingerprint string `path:"fingerprint" pattern:"^[0-9a-f]{64}$" doc:"SHA-256 of the certificate of the CA."`
 		Body        RemoveBody

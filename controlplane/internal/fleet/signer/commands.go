@@ -158,7 +158,8 @@ func (c *change) add(ctx context.Context, key newKey, status Status) (Signer, er
 		return Signer{}, err
 	}
 	p := signerdb.InsertParams{
-		ID: key.id, Status: string(status), KeyName: key.name, PublicKey: key.public, VerifierVersion: c.verifier, PublishedAt: c.at,
+		ID: key.id, Status: string(status), KeyName: key.name, PublicKey: key.public, VerifierVersion: c.verifier,
+		PublishedAt: c.at,
 	}
 	if status == Active {
 		p.EffectiveAt = &c.at

@@ -34,7 +34,9 @@ func (s *Service) SignEnvelope(ctx context.Context, e *agentwire.Envelope) error
 }
 
 // SignPackage signs an agent package with the active signer.
-func (s *Service) SignPackage(ctx context.Context, version, digest string) (signer string, signature []byte, err error) {
+func (s *Service) SignPackage(ctx context.Context, version, digest string) (
+	signer string, signature []byte, err error,
+) {
 	active, err := s.active(ctx)
 	if err != nil {
 		return "", nil, err
@@ -62,8 +64,10 @@ func (s *Service) sign(ctx context.Context, key signerdb.ActiveKeyRow, message [
 		return nil, fmt.Errorf("sign with signer %s: %w", key.ID, err)
 	}
 	if !ed25519.Verify(key.PublicKey, message, signature) {
-		return nil, fault.New(fault.Unavailable, "signer_key_mismatch", "the secrets engine holds another key under the name of signer %s", key.ID).
-			WithRemedy("check that all replicas talk to the same secrets engine and that it was not reset; then rotate with force")
+		return nil, fault.New(fault.Unavailable, "signer_key_mismatch",
+			"the secrets engine holds another key under the name of signer %s", key.ID).
+			WithRemedy("check that all replicas talk to the same secrets engine and that it was not reset; then rotate with " +
+				"force")
 	}
 	return signature, nil
 }

@@ -49,11 +49,28 @@ func TestRevokingASigner(t *testing.T) {
 			arrange: func(t *testing.T, w *world) string { graced(t, w); return active(t, w) },
 			heir:    func(b []signer.Listed) string { return idOf(b, signer.Grace) },
 		},
-		"active, the staged one is not known everywhere":           {arrange: func(t *testing.T, w *world) string { staged(t, w); return active(t, w) }, code: "signer_no_successor"},
-		"active, the staged one is not known everywhere, by force": {arrange: func(t *testing.T, w *world) string { staged(t, w); return active(t, w) }, force: true, heir: func(b []signer.Listed) string { return idOf(b, signer.Staged) }},
+		"active, the staged one is not known everywhere": {arrange: func(t *testing.T,
+			w *world,
+		) string {
+			staged(t, w)
+			return active(t, w)
+		}, code: "signer_no_successor"},
+		"active, the staged one is not known everywhere, by force": {arrange: func(t *testing.T,
+			w *world,
+		) string {
+			staged(t, w)
+			return active(t, w)
+		}, force: true, heir: func(b []signer.Listed) string { return idOf(b, signer.Staged) }},
 		"active and alone":           {arrange: active, code: "signer_no_successor"},
 		"active and alone, by force": {arrange: active, force: true, heir: func([]signer.Listed) string { return "new" }},
-		"retired":                    {arrange: func(t *testing.T, w *world) string { old := graced(t, w); w.pass(grace); w.tend(t); return old }, force: true, code: "signer_state_conflict"},
+		"retired": {arrange: func(t *testing.T,
+			w *world,
+		) string {
+			old := graced(t, w)
+			w.pass(grace)
+			w.tend(t)
+			return old
+		}, force: true, code: "signer_state_conflict"},
 		"revoked": {arrange: func(t *testing.T, w *world) string {
 			s := staged(t, w)
 			if _, err := w.service.Revoke(w.ctx, s, "it leaked", false); err != nil {
@@ -143,7 +160,8 @@ func TestTheFirstSignerWaitsForTheSecretsEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := agentwire.Envelope{TaskID: "t", Params: []byte(`{}`)}
-	if err := w.service.SignEnvelope(w.ctx, &e); fault.CodeOf(err) != "signer_missing" || fault.KindOf(err) != fault.Unavailable {
+	if err := w.service.SignEnvelope(w.ctx, &e); fault.CodeOf(err) != "signer_missing" ||
+		fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("without a signer: %v", err)
 	}
 	w.keys.breaks(errAway)

@@ -141,10 +141,14 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := &world{
-		db: postgrestest.New(tb), keys: &engine{held: map[string]ed25519.PrivateKey{}}, fleet: &fleet{sets: map[id.Node]agentwire.VerifierSet{}, bundles: map[id.Node]string{}},
+		db: postgrestest.New(tb), keys: &engine{held: map[string]ed25519.PrivateKey{}},
+		fleet: &fleet{sets: map[id.Node]agentwire.VerifierSet{}, bundles: map[id.Node]string{}},
 		clock: time.Now().Truncate(time.Second), one: id.New[id.Node](), two: id.New[id.Node](),
 	}
-	w.ctx = auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "u1", Name: "op", Platform: auth.PlatformAdmin})
+	w.ctx = auth.With(tb.Context(), &auth.Principal{
+		Kind: auth.KindUser, ID: "u1", Name: "op",
+		Platform: auth.PlatformAdmin,
+	})
 	w.service = w.replica()
 	if err := w.service.Ensure(w.ctx); err != nil {
 		tb.Fatal(err)
@@ -225,7 +229,8 @@ func (w *world) all(tb testing.TB) []signer.Listed {
 func (w *world) task(tb testing.TB, by *signer.Service, node id.Node) agentwire.Envelope {
 	tb.Helper()
 	e := agentwire.Envelope{
-		TaskID: id.NewString(), NodeID: node.String(), Type: agentwire.TypeHeartbeatCheck, Params: json.RawMessage(`{}`), Generation: 1, Attempt: 1,
+		TaskID: id.NewString(), NodeID: node.String(), Type: agentwire.TypeHeartbeatCheck, Params: json.RawMessage(`{}`),
+		Generation: 1, Attempt: 1,
 		IssuedAt: w.now(), ExpiresAt: w.now().Add(time.Minute),
 	}
 	if err := by.SignEnvelope(w.ctx, &e); err != nil {

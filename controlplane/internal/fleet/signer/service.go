@@ -151,7 +151,8 @@ func (s *Service) conclude(ctx context.Context, c *change) error {
 // note adds an audit entry to the change.
 func (c *change) note(action string, s Signer, reason string, metadata map[string]any) {
 	c.entries = append(c.entries, audit.Entry{
-		Action: "signer." + action, TargetKind: "signer", TargetID: s.ID, Result: audit.Success, Reason: reason, Metadata: metadata,
+		Action: "signer." + action, TargetKind: "signer", TargetID: s.ID, Result: audit.Success, Reason: reason,
+		Metadata: metadata,
 	})
 }
 

@@ -88,16 +88,21 @@ func (t trio) graceOver(now time.Time) bool {
 }
 
 var (
-	errRotating = fault.New(fault.Conflict, "signer_rotation_running", "a rotation is under way: its new signer waits for nodes to accept it").
-			WithRemedy("see what it waits for with: gpuaas signer list; force it with: gpuaas signer rotate --force")
-	errNothingToRollBack = fault.New(fault.Conflict, "signer_no_rollback", "no signer is in its grace period: there is none to go back to").
-				WithRemedy("replace the signer with: gpuaas signer rotate")
-	errNoSuccessor = fault.New(fault.Conflict, "signer_no_successor", "this signer signs now, and no other one is accepted by all nodes").
-			WithRemedy("rotate first and revoke it once it is in grace; if it must go at once, force it: nodes that know no other signer than this one refuse tasks until they are recovered with a recovery token")
+	errRotating = fault.New(fault.Conflict, "signer_rotation_running",
+		"a rotation is under way: its new signer waits for nodes to accept it").
+		WithRemedy("see what it waits for with: gpuaas signer list; force it with: gpuaas signer rotate --force")
+	errNothingToRollBack = fault.New(fault.Conflict, "signer_no_rollback",
+		"no signer is in its grace period: there is none to go back to").
+		WithRemedy("replace the signer with: gpuaas signer rotate")
+	errNoSuccessor = fault.New(fault.Conflict, "signer_no_successor",
+		"this signer signs now, and no other one is accepted by all nodes").
+		WithRemedy("rotate first and revoke it once it is in grace; if it must go at once, force it: nodes that know no " +
+			"other signer than this one refuse tasks until they are recovered with a recovery token")
 	errMissing = fault.New(fault.Unavailable, "signer_missing", "there is no active signer").
 			WithRemedy("it is made when a process with role api or worker starts and reaches the secrets engine")
-	errChanged = fault.New(fault.Unavailable, "signer_changed", "the signers were changed by somebody else in this moment").
-			WithRemedy("repeat the request")
+	errChanged = fault.New(fault.Unavailable, "signer_changed",
+		"the signers were changed by somebody else in this moment").
+		WithRemedy("repeat the request")
 )
 
 func errNotFound(signer string) error {

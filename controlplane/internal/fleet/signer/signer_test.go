@@ -34,7 +34,8 @@ func TestEveryStateMeetsEveryEvent(t *testing.T) {
 	for from, ways := range leads {
 		for _, event := range signer.Lifecycle.AllEvents() {
 			got, err := signer.Lifecycle.Next(from, event)
-			if want, possible := ways[event]; possible != (err == nil) || got != want || err != nil && fault.CodeOf(err) != "signer_state_conflict" {
+			if want, possible := ways[event]; possible != (err == nil) || got != want || err != nil &&
+				fault.CodeOf(err) != "signer_state_conflict" {
 				t.Errorf("%s --%s--> %q (%v), want %q", from, event, got, err, want)
 			}
 		}
@@ -109,10 +110,12 @@ func TestARotationFromBeginningToEnd(t *testing.T) {
 	w.deliver(t, w.two)
 	w.tend(t)
 	active, graced := w.in(t, signer.Active), w.in(t, signer.Grace)
-	if active == nil || active.ID != staged.ID || graced == nil || graced.ID != old.ID || !graced.RetiresAt.Equal(w.now().Add(grace)) {
+	if active == nil || active.ID != staged.ID || graced == nil || graced.ID != old.ID ||
+		!graced.RetiresAt.Equal(w.now().Add(grace)) {
 		t.Fatalf("not promoted: %+v, %+v", active, graced)
 	}
-	if e := w.task(t, w.service, w.one); e.SignerVersion != staged.ID || w.refuses(e, w.one) != "" || w.refuses(inFlight, w.two) != "" {
+	if e := w.task(t, w.service, w.one); e.SignerVersion != staged.ID || w.refuses(e, w.one) != "" ||
+		w.refuses(inFlight, w.two) != "" {
 		t.Error("a node refuses the new signer, or a task that the old one has signed")
 	}
 
@@ -220,7 +223,8 @@ func TestEveryStepIsAuditedAndAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	rows, err := w.db.Query(t.Context(), `SELECT action || ' ' || actor_kind || ' ' || reason FROM audit_logs WHERE target_kind = 'signer' ORDER BY seq`)
+	rows, err := w.db.Query(t.Context(),
+		`SELECT action || ' ' || actor_kind || ' ' || reason FROM audit_logs WHERE target_kind = 'signer' ORDER BY seq`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +267,10 @@ func TestAPackageIsSigned(t *testing.T) {
 func openBao(tb testing.TB) *secrets.Engine {
 	tb.Helper()
 	bao := stacktest.Bao(tb)
-	e, err := secrets.Open(secrets.Config{Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile, KVMount: "gpuaas-kv"})
+	e, err := secrets.Open(secrets.Config{
+		Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile,
+		KVMount: "gpuaas-kv",
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -272,7 +279,10 @@ func openBao(tb testing.TB) *secrets.Engine {
 
 func TestWithTheRealEngine(t *testing.T) {
 	w := newWorld(t)
-	w.service = signer.New(signer.Config{DB: w.db, Keys: openBao(t), Fleet: w.fleet, Distribute: w.fleet.distribute, Clock: w.now})
+	w.service = signer.New(signer.Config{
+		DB: w.db, Keys: openBao(t), Fleet: w.fleet, Distribute: w.fleet.distribute,
+		Clock: w.now,
+	})
 	w.rotate(t, true)
 	w.deliver(t, w.one)
 	if why := w.refuses(w.task(t, w.service, w.one), w.one); why != "" {
@@ -305,7 +315,10 @@ func BenchmarkSignEnvelope(b *testing.B) {
 	})
 	b.Run("keys in the secrets engine", func(b *testing.B) {
 		w := newWorld(b)
-		w.service = signer.New(signer.Config{DB: w.db, Keys: openBao(b), Fleet: w.fleet, Distribute: w.fleet.distribute, Clock: w.now})
+		w.service = signer.New(signer.Config{
+			DB: w.db, Keys: openBao(b), Fleet: w.fleet, Distribute: w.fleet.distribute,
+			Clock: w.now,
+		})
 		w.rotate(b, true)
 		for b.Loop() {
 			_ = w.task(b, w.service, w.one)
@@ -334,7 +347,8 @@ func TestAttackAVerifierSetThatWasNotPublishedIsNotSent(t *testing.T) {
 		t.Errorf("the published one: %q", code)
 	}
 	forged := set
-	forged.Verifiers = append(slices.Clone(set.Verifiers), agentwire.Verifier{ID: "attacker", PublicKey: set.Verifiers[0].PublicKey, State: "active"})
+	forged.Verifiers = append(slices.Clone(set.Verifiers),
+		agentwire.Verifier{ID: "attacker", PublicKey: set.Verifiers[0].PublicKey, State: "active"})
 	old := set
 	old.Version--
 	for what, s := range map[string]agentwire.VerifierSet{"a key more": forged, "an older one": old} {

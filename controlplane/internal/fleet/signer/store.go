@@ -20,7 +20,8 @@ import (
 func fromRow(r signerdb.SignerVersion) Signer {
 	return Signer{
 		ID: r.ID, Status: Status(r.Status), KeyName: r.KeyName, PublicKey: r.PublicKey, VerifierVersion: r.VerifierVersion,
-		Version: r.Version, PublishedAt: r.PublishedAt, EffectiveAt: r.EffectiveAt, RetiresAt: r.RetiresAt, FinishedAt: r.FinishedAt,
+		Version: r.Version, PublishedAt: r.PublishedAt, EffectiveAt: r.EffectiveAt, RetiresAt: r.RetiresAt,
+		FinishedAt: r.FinishedAt,
 	}
 }
 
@@ -86,9 +87,12 @@ func (p Publication) Owns(ctx context.Context, tx pgx.Tx, _ id.Node, typ string)
 	if err != nil {
 		return err
 	}
-	same := now.Version == p.Set.Version && reflect.DeepEqual(now.Verifiers, p.Set.Verifiers) && slices.Equal(now.Revoked, p.Set.Revoked)
+	same := now.Version == p.Set.Version && reflect.DeepEqual(now.Verifiers, p.Set.Verifiers) &&
+		slices.Equal(now.Revoked, p.Set.Revoked)
 	if typ != agentwire.TypeUpdateVerifiers || !same {
-		return fault.New(fault.Conflict, "verifier_set_not_current", "verifier set %d, as it was given, is not the set that nodes are to use; the newest is %d", p.Set.Version, now.Version).
+		return fault.New(fault.Conflict, "verifier_set_not_current",
+			"verifier set %d, as it was given, is not the set that nodes are to use; the newest is %d", p.Set.Version,
+			now.Version).
 			WithRemedy("rotate the signer with: gpuaas signer rotate")
 	}
 	return nil

@@ -55,7 +55,8 @@ func bundleFrom(row signerdb.NodeTrust) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("read trust bundle %d: %w", row.Version, err)
 	}
 	return Bundle{
-		Version: row.Version, PEM: row.Pem, Fingerprint: agentwire.BundleFingerprint(row.Pem), Authorities: certificates, CreatedAt: row.CreatedAt,
+		Version: row.Version, PEM: row.Pem, Fingerprint: agentwire.BundleFingerprint(row.Pem), Authorities: certificates,
+		CreatedAt: row.CreatedAt,
 	}, nil
 }
 
@@ -74,7 +75,8 @@ func written(authorities []*x509.Certificate) string {
 func (s *Service) Bundle(ctx context.Context, listenerCA string) (Bundle, error) {
 	row, err := s.reads.Trusted(ctx, agentwire.AboutBundle)
 	if errors.Is(err, pgx.ErrNoRows) {
-		row, err = s.trust(ctx, agentwire.AboutBundle, listenerCA, func(*signerdb.Queries, signerdb.NodeTrust) (bool, error) { return true, nil })
+		row, err = s.trust(ctx, agentwire.AboutBundle, listenerCA,
+			func(*signerdb.Queries, signerdb.NodeTrust) (bool, error) { return true, nil })
 	}
 	if err != nil {
 		return Bundle{}, fmt.Errorf("read trust bundle: %w", err)
@@ -107,7 +109,10 @@ func (s *Service) Statements(
 		{About: agentwire.AboutIssuer, Version: by.Version, PEM: by.Pem},
 		{About: agentwire.AboutBundle, Version: bundle.Version, PEM: bundle.Pem},
 	}
-	keys, err := s.reads.Vouching(ctx, signerdb.VouchingParams{RetiredAfter: until(s.now(), -awayAtMost), Most: agentwire.MaxSignatures})
+	keys, err := s.reads.Vouching(ctx, signerdb.VouchingParams{
+		RetiredAfter: until(s.now(), -awayAtMost),
+		Most:         agentwire.MaxSignatures,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read keys that sign what nodes trust: %w", err)
 	}
@@ -151,7 +156,8 @@ func (s *Service) issuer(
 func (s *Service) vouch(ctx context.Context, st *agentwire.Statement, keys []signerdb.VouchingRow) error {
 	message, err := st.SignedBytes()
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "trust_not_signable", "the statement about %s has no form that could be signed", st.About)
+		return fault.Wrap(err, fault.Internal, "trust_not_signable",
+			"the statement about %s has no form that could be signed", st.About)
 	}
 	for _, k := range keys {
 		signature, err := s.vouched.sign(k.ID, message, func() ([]byte, error) {
@@ -226,8 +232,9 @@ var (
 			WithRemedy("it is made when a process with role api has a certificate for its node listener")
 	errLastAuthority = fault.New(fault.Conflict, "trust_bundle_last_authority", "it is the only authority in the bundle").
 				WithRemedy("add the next one first, and wait until all nodes have taken it over")
-	errNotAnAuthority = fault.New(fault.Invalid, "trust_authority_refused", "the text holds no certificate of an authority that is valid now").
-				WithRemedy("send the certificate of the CA itself in PEM, not that of the listener")
+	errNotAnAuthority = fault.New(fault.Invalid, "trust_authority_refused",
+		"the text holds no certificate of an authority that is valid now").
+		WithRemedy("send the certificate of the CA itself in PEM, not that of the listener")
 	errUnknownAuthority = fault.New(fault.NotFound, "trust_authority_not_found", "the bundle holds no such authority").
 				WithRemedy("list them with: gpuaas trust show")
 	errBundleFull = fault.New(fault.Conflict, "trust_bundle_full", "the bundle holds as many authorities as it can").
@@ -238,8 +245,10 @@ var (
 const maxAuthorities = 16
 
 func errNodesBehind(behind int) error {
-	return fault.New(fault.Conflict, "trust_bundle_not_taken_over", "%d nodes have not taken the present bundle over and may know the others only", behind).
-		WithRemedy("see which with: gpuaas trust show; update their agents or bring them back; with force they need a recovery token once the listener has changed")
+	return fault.New(fault.Conflict, "trust_bundle_not_taken_over",
+		"%d nodes have not taken the present bundle over and may know the others only", behind).
+		WithRemedy("see which with: gpuaas trust show; update their agents or bring them back; with force they need a " +
+			"recovery token once the listener has changed")
 }
 
 // AddAuthority adds CAs by which nodes accept the listener. It is the first
@@ -332,7 +341,10 @@ func (s *Service) changeBundle(
 		if err != nil || len(authorities) == len(out.Authorities) {
 			return err
 		}
-		if row, err = q.Trust(ctx, signerdb.TrustParams{About: agentwire.AboutBundle, Pem: written(authorities)}); err != nil {
+		if row, err = q.Trust(ctx, signerdb.TrustParams{
+			About: agentwire.AboutBundle,
+			Pem:   written(authorities),
+		}); err != nil {
 			return fmt.Errorf("write trust bundle: %w", err)
 		}
 		if out, err = bundleFrom(row); err != nil {
@@ -349,7 +361,8 @@ func (s *Service) announce(ctx context.Context, tx pgx.Tx, q *signerdb.Queries, 
 		names[i] = Authority(c)
 	}
 	if err := audit.Record(ctx, tx, audit.Entry{
-		Action: "trust." + action, TargetKind: "trust_bundle", TargetID: strconv.FormatInt(b.Version, 10), Result: audit.Success, Reason: reason,
+		Action: "trust." + action, TargetKind: "trust_bundle", TargetID: strconv.FormatInt(b.Version, 10),
+		Result: audit.Success, Reason: reason,
 		Metadata: map[string]any{"version": b.Version, "authorities": names},
 	}); err != nil {
 		return err
@@ -387,7 +400,8 @@ func (s *Service) trust(
 			return fmt.Errorf("write what nodes trust: %w", err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Action: "trust.record", TargetKind: about, TargetID: strconv.FormatInt(out.Version, 10), Result: audit.Success, Reason: "it is in use",
+			Action: "trust.record", TargetKind: about, TargetID: strconv.FormatInt(out.Version, 10), Result: audit.Success,
+			Reason:   "it is in use",
 			Metadata: map[string]any{"version": out.Version},
 		})
 	})

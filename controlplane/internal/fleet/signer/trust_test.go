@@ -238,7 +238,9 @@ func TestTheBundleOfTheListenerIsReplacedInSteps(t *testing.T) {
 	_, err = w.service.RemoveAuthority(w.ctx, signer.Authority(last.Authorities[0]), "rotation", true)
 	code("trust_bundle_last_authority", err)
 	var audits int
-	if err := w.db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action IN ('trust.add_authority', 'trust.remove_authority')`).Scan(&audits); err != nil || audits != 2 {
+	if err := w.db.QueryRow(t.Context(),
+		`SELECT count(*) FROM audit_logs WHERE action IN ('trust.add_authority', 'trust.remove_authority')`).Scan(
+		&audits); err != nil || audits != 2 {
 		t.Errorf("%d audit entries, %v", audits, err)
 	}
 }

@@ -26,7 +26,10 @@ type View struct {
 }
 
 func show(s SKU) View {
-	return View{SKUID: s.ID, Terms: s.Terms, Status: s.Status, Version: s.Version, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
+	return View{
+		SKUID: s.ID, Terms: s.Terms, Status: s.Status, Version: s.Version, CreatedAt: s.CreatedAt.UTC(),
+		UpdatedAt: s.UpdatedAt.UTC(),
+	}
 }
 
 // NewBody describes a SKU to add.

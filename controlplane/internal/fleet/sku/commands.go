@@ -24,7 +24,10 @@ func New(db *postgres.DB) *Service { return &Service{db: db} }
 func (s *Service) Create(ctx context.Context, id string, terms Terms) (SKU, error) {
 	var fields []fault.Field
 	if !idForm.MatchString(id) {
-		fields = append(fields, fault.Field{Path: "body.sku_id", Message: "must be 1 to 63 of a-z, 0-9, - and ., with a letter or digit at both ends"})
+		fields = append(fields, fault.Field{
+			Path:    "body.sku_id",
+			Message: "must be 1 to 63 of a-z, 0-9, - and ., with a letter or digit at both ends",
+		})
 	}
 	terms, err := terms.checked(fields)
 	if err != nil {
@@ -33,12 +36,14 @@ func (s *Service) Create(ctx context.Context, id string, terms Terms) (SKU, erro
 	var made SKU
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		row, err := skudb.New(tx).Insert(ctx, skudb.InsertParams{
-			ID: id, DisplayName: terms.DisplayName, GpuVendor: string(terms.GPUVendor), GpuModel: terms.GPUModel, GpusTotal: terms.GPUsTotal,
+			ID: id, DisplayName: terms.DisplayName, GpuVendor: string(terms.GPUVendor), GpuModel: terms.GPUModel,
+			GpusTotal:     terms.GPUsTotal,
 			CapacityShape: string(terms.CapacityShape), AllowedCounts: terms.AllowedCounts,
 			PriceMinor: terms.PriceMinor, PriceCurrency: terms.PriceCurrency,
 		})
 		if postgres.Violates(err, "skus_pkey") {
-			return fault.New(fault.Conflict, "sku_id_taken", "there is, or was, a SKU with the id %s", id).WithRemedy("choose another id")
+			return fault.New(fault.Conflict, "sku_id_taken", "there is, or was, a SKU with the id %s",
+				id).WithRemedy("choose another id")
 		}
 		if err != nil {
 			return fmt.Errorf("insert SKU: %w", err)
@@ -60,14 +65,16 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 			return err
 		}
 		if before.Version != version {
-			return fault.New(fault.Stale, "version_stale", "it was changed since it was read: the newest version is %d, the change is based on %d", before.Version, version).
+			return fault.New(fault.Stale, "version_stale",
+				"it was changed since it was read: the newest version is %d, the change is based on %d", before.Version, version).
 				WithRemedy("read it again and repeat the change with the new ETag")
 		}
 		if after, err = ch.applied(before); err != nil {
 			return err
 		}
 		row, err = q.Update(ctx, skudb.UpdateParams{
-			ID: id, DisplayName: after.DisplayName, GpuVendor: string(after.GPUVendor), GpuModel: after.GPUModel, GpusTotal: after.GPUsTotal,
+			ID: id, DisplayName: after.DisplayName, GpuVendor: string(after.GPUVendor), GpuModel: after.GPUModel,
+			GpusTotal:     after.GPUsTotal,
 			CapacityShape: string(after.CapacityShape), AllowedCounts: after.AllowedCounts,
 			PriceMinor: after.PriceMinor, PriceCurrency: after.PriceCurrency, Status: string(after.Status),
 		})
@@ -133,7 +140,10 @@ func (s *Service) List(ctx context.Context, status Status, page postgres.Slice[p
 func record(ctx context.Context, tx pgx.Tx, action string, s SKU, status string) error {
 	err := audit.Record(ctx, tx, audit.Entry{
 		Action: action, TargetKind: "sku", TargetID: s.ID, Result: audit.Success,
-		Metadata: map[string]any{"version": s.Version, "status": status, "price_minor": s.PriceMinor, "price_currency": s.PriceCurrency},
+		Metadata: map[string]any{
+			"version": s.Version, "status": status, "price_minor": s.PriceMinor,
+			"price_currency": s.PriceCurrency,
+		},
 	})
 	if err != nil {
 		return err

@@ -133,11 +133,13 @@ func (t Terms) checked(fields []fault.Field) (Terms, error) {
 	if t.CapacityShape == Slice {
 		most = t.GPUsTotal
 	}
-	if len(t.AllowedCounts) == 0 || len(t.AllowedCounts) > 64 || t.AllowedCounts[0] < 1 || t.AllowedCounts[len(t.AllowedCounts)-1] > most {
+	if len(t.AllowedCounts) == 0 || len(t.AllowedCounts) > 64 || t.AllowedCounts[0] < 1 ||
+		t.AllowedCounts[len(t.AllowedCounts)-1] > most {
 		add("allowed_counts", "must be 1 to 64 numbers from 1 to %d", most)
 	}
 	if len(fields) > 0 {
-		return t, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+		return t, fault.New(fault.Invalid, "validation_error",
+			"the request has fields that cannot be accepted").WithFields(fields...)
 	}
 	return t, nil
 }
@@ -146,5 +148,6 @@ func (t Terms) checked(fields []fault.Field) (Terms, error) {
 func (t Terms) Allows(count int32) bool { return slices.Contains(t.AllowedCounts, count) }
 
 func notFound(id string) error {
-	return fault.New(fault.NotFound, "not_found", "there is no such SKU").WithRemedy("gpuaas sku list shows those that there are; %q is not among them", id)
+	return fault.New(fault.NotFound, "not_found",
+		"there is no such SKU").WithRemedy("gpuaas sku list shows those that there are; %q is not among them", id)
 }

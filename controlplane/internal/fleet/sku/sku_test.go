@@ -36,8 +36,9 @@ func newWorld(tb testing.TB) *world {
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.service = sku.New(w.db)
 	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
+		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
+		Denials: nobody{},
+		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
 	})
 	w.service.Register(w.api)
 	return w
@@ -163,7 +164,8 @@ func TestSKUOverTheAPI(t *testing.T) {
 	a := w.call(t, "root", http.MethodPost, "", "", body("b300"))
 	var v sku.View
 	a.decode(t, &v)
-	if a.status != http.StatusCreated || v.Status != sku.Active || !slices.Equal(v.AllowedCounts, []int32{1, 2, 8}) || v.Version != 1 || !v.Allows(8) || v.Allows(4) {
+	if a.status != http.StatusCreated || v.Status != sku.Active || !slices.Equal(v.AllowedCounts, []int32{1, 2, 8}) ||
+		v.Version != 1 || !v.Allows(8) || v.Allows(4) {
 		t.Errorf("answer is %d %s", a.status, a.body)
 	}
 	w.call(t, "root", http.MethodPost, "", "", body("b300")).wants(t, http.StatusConflict, "sku_id_taken")
@@ -171,11 +173,14 @@ func TestSKUOverTheAPI(t *testing.T) {
 		wants(t, http.StatusUnprocessableEntity, "validation_error", "body.allowed_counts")
 	a = w.call(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 450, "status": "disabled"})
 	a.decode(t, &v)
-	if a.status != http.StatusOK || v.PriceMinor != 450 || v.Status != sku.Disabled || a.header.Get("ETag") != `"2"` || v.GPUModel != "B300" {
+	if a.status != http.StatusOK || v.PriceMinor != 450 || v.Status != sku.Disabled || a.header.Get("ETag") != `"2"` ||
+		v.GPUModel != "B300" {
 		t.Errorf("answer is %d %s", a.status, a.body)
 	}
-	w.call(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 1}).wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, "root", http.MethodPatch, "/b300", "", object{"price_minor": 1}).wants(t, http.StatusPreconditionRequired, "precondition_required")
+	w.call(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 1}).wants(t, http.StatusPreconditionFailed,
+		"version_stale")
+	w.call(t, "root", http.MethodPatch, "/b300", "", object{"price_minor": 1}).wants(t, http.StatusPreconditionRequired,
+		"precondition_required")
 	var list struct{ Items []sku.View }
 	w.call(t, "root", http.MethodGet, "?status=disabled", "", nil).decode(t, &list)
 	if len(list.Items) != 1 || list.Items[0].SKUID != "b300" {
@@ -184,14 +189,16 @@ func TestSKUOverTheAPI(t *testing.T) {
 
 	w.call(t, "member", http.MethodGet, "/b300", "", nil).wants(t, http.StatusOK, "")
 	w.call(t, "guest", http.MethodGet, "/b300", "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
-	w.call(t, "member", http.MethodPatch, "/b300", `"2"`, object{"price_minor": 1}).wants(t, http.StatusForbidden, "insufficient_permissions")
+	w.call(t, "member", http.MethodPatch, "/b300", `"2"`, object{"price_minor": 1}).wants(t, http.StatusForbidden,
+		"insufficient_permissions")
 	w.call(t, "member", http.MethodDelete, "/b300", "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
 
 	w.call(t, "root", http.MethodDelete, "/b300", "", nil).wants(t, http.StatusNoContent, "")
 	w.call(t, "root", http.MethodGet, "/b300", "", nil).wants(t, http.StatusNotFound, "not_found")
 	w.call(t, "root", http.MethodDelete, "/b300", "", nil).wants(t, http.StatusNotFound, "not_found")
 	w.call(t, "root", http.MethodPost, "", "", body("b300")).wants(t, http.StatusConflict, "sku_id_taken")
-	if n := w.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'sku.changed' AND aggregate_id = 'b300'`); n != 3 {
+	if n := w.count(t,
+		`SELECT count(*) FROM outbox_events WHERE event_type = 'sku.changed' AND aggregate_id = 'b300'`); n != 3 {
 		t.Errorf("%d changes were told", n)
 	}
 	for _, action := range []string{"sku.create", "sku.update", "sku.delete"} {
@@ -205,12 +212,14 @@ func TestRejectedSKUsNameTheirFields(t *testing.T) {
 	w := newWorld(t)
 	before := w.count(t, `SELECT count(*) FROM skus`)
 	for field, value := range map[string]any{
-		"sku_id": "No Name", "display_name": "", "gpu_vendor": "3dfx", "gpu_model": "", "gpus_total": 65, "capacity_shape": "rack",
+		"sku_id": "No Name", "display_name": "", "gpu_vendor": "3dfx", "gpu_model": "", "gpus_total": 65,
+		"capacity_shape": "rack",
 		"allowed_counts": []int{0, 1}, "price_minor": -1, "price_currency": "euro",
 	} {
 		b := body("b300")
 		b[field] = value
-		w.call(t, "root", http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
+		w.call(t, "root", http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+
+			field)
 	}
 	for name, change := range map[string]object{
 		"more than there are": {"allowed_counts": []int{9}}, "none at all": {"allowed_counts": []int{}},
@@ -252,7 +261,8 @@ func TestASKUIsNotDeletedWhileItIsBeingUsed(t *testing.T) {
 		}
 		go func() { deleted <- w.service.Delete(t.Context(), "h200-sxm-slice") }()
 		for blocked := int64(0); blocked == 0; { // until the deletion waits for this transaction
-			blocked = w.count(t, `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`)
+			blocked = w.count(t,
+				`SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`)
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 			VALUES (gen_random_uuid(), 'active', 'n', 'n', 'h200-sxm-slice', 8, 'eu-1', 'manual')`)

@@ -16,7 +16,8 @@ func from(r skudb.Sku) SKU {
 		ID: r.ID, Status: Status(r.Status), Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Terms: Terms{
 			DisplayName: r.DisplayName, GPUVendor: Vendor(r.GpuVendor), GPUModel: r.GpuModel, GPUsTotal: r.GpusTotal,
-			CapacityShape: Shape(r.CapacityShape), AllowedCounts: r.AllowedCounts, PriceMinor: r.PriceMinor, PriceCurrency: r.PriceCurrency,
+			CapacityShape: Shape(r.CapacityShape), AllowedCounts: r.AllowedCounts, PriceMinor: r.PriceMinor,
+			PriceCurrency: r.PriceCurrency,
 		},
 	}
 }

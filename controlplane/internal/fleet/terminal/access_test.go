@@ -64,7 +64,8 @@ func TestAttackATerminalDoesNotOutliveThePermission(t *testing.T) {
 	_, user, _ := w.both(t)
 	w.people.demote("admin")
 	last, status := user.ends()
-	if last.Reason != agentwire.ClosedAccessLost || last.Code != "insufficient_permissions" || status != agentwire.CloseUnauthenticated {
+	if last.Reason != agentwire.ClosedAccessLost || last.Code != "insufficient_permissions" ||
+		status != agentwire.CloseUnauthenticated {
 		t.Errorf("the user hears %+v, %d", last, status)
 	}
 }
@@ -101,7 +102,8 @@ func TestASessionWithoutATokenToLookAtIsNotOpened(t *testing.T) {
 	w := newWorld(t, nil)
 	minted := w.mint(t)
 	w.exec(t, `UPDATE terminal_sessions SET requester_token = NULL WHERE id = $1`, minted.SessionID)
-	if last, status := w.user(t, minted).ends(); last.Code != "terminal_token_invalid" || status != agentwire.CloseUnauthenticated {
+	if last, status := w.user(t, minted).ends(); last.Code != "terminal_token_invalid" ||
+		status != agentwire.CloseUnauthenticated {
 		t.Errorf("the user hears %+v, %d", last, status)
 	}
 }

@@ -81,12 +81,15 @@ const root = "/api/v1/admin/terminal-sessions"
 func (s *Service) Register(api *httpapi.API) {
 	s.attend = api.Attend
 	httpapi.Register(api, httpapi.Operation{
-		ID: "create-terminal-token", Method: http.MethodPost, Path: "/api/v1/admin/nodes/{node_id}/terminal-token", Tag: "Terminals",
+		ID: "create-terminal-token", Method: http.MethodPost, Path: "/api/v1/admin/nodes/{node_id}/terminal-token",
+		Tag:    "Terminals",
 		Status: http.StatusCreated, Summary: "Issue a token that opens one terminal session on a node",
-		Description: "Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, " +
+		Description: "Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and " +
+			"`bearer.<token>`, " +
 			"or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. " +
 			"So does a session whose requester loses token, account or permission, within 15 seconds. " +
-			"Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` " +
+			"Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and " +
+			"`session_closed` " +
 			"to the user, `resize` with `cols` and `rows`, and `close`, from the user.",
 		Access: httpapi.Platform(auth.TerminalOpen), SecretResponse: true,
 	}, s.mint)
@@ -95,10 +98,12 @@ func (s *Service) Register(api *httpapi.API) {
 		Summary: "List terminal sessions, newest first", Access: httpapi.Platform(auth.NodeRead),
 	}, s.list)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "close-terminal-session", Method: http.MethodPost, Path: root + "/{session_id}/close", Tag: "Terminals", Status: http.StatusAccepted,
-		Summary:     "End a terminal session",
-		Description: "Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.",
-		Access:      httpapi.Platform(auth.NodeManage),
+		ID: "close-terminal-session", Method: http.MethodPost, Path: root + "/{session_id}/close", Tag: "Terminals",
+		Status:  http.StatusAccepted,
+		Summary: "End a terminal session",
+		Description: "Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is " +
+			"told; one that has ended is left as it is.",
+		Access: httpapi.Platform(auth.NodeManage),
 	}, func(ctx context.Context, in *closeInput) (*sessionOutput, error) {
 		now, err := s.Close(ctx, in.ID, in.Body.Reason)
 		if err != nil {
@@ -110,7 +115,10 @@ func (s *Service) Register(api *httpapi.API) {
 }
 
 func (s *Service) mint(ctx context.Context, in *mintInput) (*mintOutput, error) {
-	made, token, err := s.Mint(ctx, Wish{Node: in.Node, Username: in.Body.Username, Columns: in.Body.Columns, Rows: in.Body.Rows})
+	made, token, err := s.Mint(ctx, Wish{
+		Node: in.Node, Username: in.Body.Username, Columns: in.Body.Columns,
+		Rows: in.Body.Rows,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +157,10 @@ func optional(s string) *string {
 
 func wire(t Session) SessionView {
 	return SessionView{
-		ID: t.ID, NodeID: t.Node, Username: t.Username, Status: string(t.Status), RequestedBy: t.RequestedBy, CloseReason: t.CloseReason,
-		BytesIn: t.BytesIn, BytesOut: t.BytesOut, CorrelationID: t.Correlation, CreatedAt: t.CreatedAt, OpenedAt: t.OpenedAt, ClosedAt: t.ClosedAt,
+		ID: t.ID, NodeID: t.Node, Username: t.Username, Status: string(t.Status), RequestedBy: t.RequestedBy,
+		CloseReason: t.CloseReason,
+		BytesIn:     t.BytesIn, BytesOut: t.BytesOut, CorrelationID: t.Correlation, CreatedAt: t.CreatedAt,
+		OpenedAt: t.OpenedAt,
+		ClosedAt: t.ClosedAt,
 	}
 }

@@ -103,7 +103,9 @@ func (s *Service) admit(r *http.Request, h *held) (task id.NodeTask, leave func(
 
 // watched checks whether the session of a token may be opened, and ends it as
 // soon as it no longer may.
-func (s *Service) watched(ctx context.Context, session id.TerminalSession, token redact.Secret, h *held) (leave func(), err error) {
+func (s *Service) watched(ctx context.Context, session id.TerminalSession, token redact.Secret, h *held) (
+	leave func(), err error,
+) {
 	asked, err := s.presented(ctx, session, token)
 	if err != nil {
 		return nil, err
@@ -165,7 +167,8 @@ func tokenOf(h http.Header) redact.Secret {
 // dismiss tells a user why there will be no session.
 func (s *Service) dismiss(ctx context.Context, conn *websocket.Conn, err error) {
 	frame := agentwire.TerminalFrame{
-		Type: agentwire.FrameError, Code: "internal", Message: "the session could not be begun", Remedy: "ask for a new token", Retryable: true,
+		Type: agentwire.FrameError, Code: "internal", Message: "the session could not be begun",
+		Remedy: "ask for a new token", Retryable: true,
 	}
 	if f, ok := fault.As(err); ok && f.Kind != fault.Internal {
 		frame.Code, frame.Message, frame.Remedy = f.Code, f.Message, f.Remedy

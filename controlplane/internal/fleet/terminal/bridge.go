@@ -66,7 +66,8 @@ func (s *Service) await(ctx context.Context, h *held, task id.NodeTask) *websock
 		case <-h.life.Done():
 			return nil
 		case <-late.C:
-			h.end(failed(reasonNodeSilent, "the node did not open the session in time", "check that the agent runs: gpuaas node show "+h.Node.String(), true))
+			h.end(failed(reasonNodeSilent, "the node did not open the session in time",
+				"check that the agent runs: gpuaas node show "+h.Node.String(), true))
 			return nil
 		case <-look.C:
 			t, err := agenttask.Get(ctx, s.db, task)
@@ -90,7 +91,8 @@ func (s *Service) welcome(ctx context.Context, h *held, node *websocket.Conn) bo
 	frame, err := agentwire.DecodeTerminalFrame(data)
 	switch {
 	case kind != websocket.MessageText || err != nil:
-		h.end(failed(agentwire.ClosedProtocol, "the node does not speak "+agentwire.TerminalProtocol, "compare the versions of agent and control plane", false))
+		h.end(failed(agentwire.ClosedProtocol, "the node does not speak "+agentwire.TerminalProtocol,
+			"compare the versions of agent and control plane", false))
 		return false
 	case frame.Type == agentwire.FrameError:
 		h.end(failed(frame.Code, frame.Message, frame.Remedy, frame.Retryable))
@@ -226,9 +228,11 @@ func closedByNode(data []byte) ending {
 
 // reasons are those that an agent can give.
 var reasons = map[string]bool{
-	agentwire.ClosedShellEnded: true, agentwire.ClosedByUser: true, agentwire.ClosedIdle: true, agentwire.ClosedTotal: true,
-	agentwire.ClosedStalled: true, agentwire.ClosedProtocol: true, agentwire.ClosedRemoved: true, agentwire.ClosedOnRequest: true,
-	agentwire.ClosedDrained: true, agentwire.ClosedGateway: true,
+	agentwire.ClosedShellEnded: true, agentwire.ClosedByUser: true, agentwire.ClosedIdle: true,
+	agentwire.ClosedTotal:   true,
+	agentwire.ClosedStalled: true, agentwire.ClosedProtocol: true, agentwire.ClosedRemoved: true,
+	agentwire.ClosedOnRequest: true,
+	agentwire.ClosedDrained:   true, agentwire.ClosedGateway: true,
 }
 
 // limit ends the session when nothing was carried for too long, or when it was
@@ -263,7 +267,10 @@ func (h *held) keepAlive(node *websocket.Conn) {
 			return
 		case <-tick.C:
 		}
-		for conn, reason := range map[*websocket.Conn]string{h.user: agentwire.ClosedUserLost, node: agentwire.ClosedNodeLost} {
+		for conn, reason := range map[*websocket.Conn]string{
+			h.user: agentwire.ClosedUserLost,
+			node:   agentwire.ClosedNodeLost,
+		} {
 			if h.writing.Load() > 0 {
 				continue
 			}
@@ -284,7 +291,11 @@ func (s *Service) letGo(ctx context.Context, h *held, node *websocket.Conn, open
 		why = ending{reason: agentwire.ClosedGateway}
 	}
 	if node != nil {
-		_ = h.give(node, websocket.MessageText, agentwire.TerminalFrame{Type: agentwire.FrameClose, Reason: why.reason}.Encode(), lastWords) // the node may be gone
+		// the node may be gone
+		_ = h.give(node, websocket.MessageText, agentwire.TerminalFrame{
+			Type:   agentwire.FrameClose,
+			Reason: why.reason,
+		}.Encode(), lastWords)
 		go func() { _ = node.Close(closeCode(why.reason), why.reason) }()
 	}
 	recording, cancel := context.WithTimeout(ctx, recordEnd)
@@ -292,12 +303,18 @@ func (s *Service) letGo(ctx context.Context, h *held, node *websocket.Conn, open
 	if err := s.ended(recording, h.ID, why.reason, h.in.Load(), h.out.Load()); err != nil {
 		s.logger.ErrorContext(ctx, "end of terminal session not recorded; a sweep will", "session", h.ID, "error", err)
 	}
-	told := agentwire.TerminalFrame{Type: agentwire.FrameClosed, SessionID: h.ID.String(), Reason: why.reason, Exit: why.exit}
+	told := agentwire.TerminalFrame{
+		Type: agentwire.FrameClosed, SessionID: h.ID.String(), Reason: why.reason,
+		Exit: why.exit,
+	}
 	if opened && why.told != nil {
 		told.Code, told.Message, told.Remedy = why.told.Code, why.told.Message, why.told.Remedy
 	}
 	if !opened {
-		told = agentwire.TerminalFrame{Type: agentwire.FrameError, Code: why.reason, Message: "the session ended before it began", Retryable: true}
+		told = agentwire.TerminalFrame{
+			Type: agentwire.FrameError, Code: why.reason,
+			Message: "the session ended before it began", Retryable: true,
+		}
 		if why.told != nil {
 			told = *why.told
 		}
@@ -305,14 +322,16 @@ func (s *Service) letGo(ctx context.Context, h *held, node *websocket.Conn, open
 	}
 	_ = h.give(h.user, websocket.MessageText, told.Encode(), lastWords) // the user may be gone
 	_ = h.user.Close(closeCode(why.reason), why.reason)
-	s.logger.InfoContext(ctx, "terminal session ended", "session", h.ID, "node", h.Node, "user", h.Username, "reason", why.reason,
+	s.logger.InfoContext(ctx, "terminal session ended", "session", h.ID, "node", h.Node, "user", h.Username, "reason",
+		why.reason,
 		"opened", opened, "duration", time.Since(h.begun), "bytes_in", h.in.Load(), "bytes_out", h.out.Load())
 	s.broker.remove(h)
 }
 
 func closeCode(reason string) websocket.StatusCode {
 	switch reason {
-	case agentwire.ClosedShellEnded, agentwire.ClosedByUser, agentwire.ClosedRemoved, agentwire.ClosedOnRequest, agentwire.ClosedDrained:
+	case agentwire.ClosedShellEnded, agentwire.ClosedByUser, agentwire.ClosedRemoved, agentwire.ClosedOnRequest,
+		agentwire.ClosedDrained:
 		return websocket.StatusNormalClosure
 	case agentwire.ClosedIdle, agentwire.ClosedTotal:
 		return agentwire.CloseLimit

@@ -48,7 +48,8 @@ func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, err
 		}
 		row, err := q.Insert(ctx, terminaldb.InsertParams{
 			ID: id.New[id.TerminalSession](), NodeID: w.Node, Username: w.Username, TokenHash: digest(token),
-			TokenExpiresAt: now.Add(s.settings.TokenLife), RequestedBy: who.ID, RequesterKind: string(who.Kind), RequesterName: who.Name,
+			TokenExpiresAt: now.Add(s.settings.TokenLife), RequestedBy: who.ID, RequesterKind: string(who.Kind),
+			RequesterName: who.Name,
 			WindowColumns: int32(w.Columns), WindowRows: int32(w.Rows), //nolint:gosec // at most 1000, checked above
 			CorrelationID: telemetry.Correlation(ctx), CreatedAt: now, RequesterToken: who.Token,
 		})
@@ -84,7 +85,8 @@ func (s *Service) ration(ctx context.Context, q *terminaldb.Queries, who string,
 		return fmt.Errorf("count terminal tokens of %s: %w", who, err)
 	}
 	if n >= int64(s.settings.MintsPerMinute) {
-		return fault.New(fault.RateLimited, "rate_limit_exceeded", "more than %d terminal tokens in a minute", s.settings.MintsPerMinute).
+		return fault.New(fault.RateLimited, "rate_limit_exceeded", "more than %d terminal tokens in a minute",
+			s.settings.MintsPerMinute).
 			WithRemedy("wait a minute; a session that is open needs no new token")
 	}
 	return nil
@@ -123,13 +125,15 @@ func (s *Service) Close(ctx context.Context, session id.TerminalSession, reason 
 func (s *Service) tellAgent(ctx context.Context, tx pgx.Tx, session Session, reason string) {
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		_, err := s.tasks.Enqueue(ctx, tx, agenttask.Request{
-			Node: session.Node, Type: agentwire.TypeTerminalClose, Params: agentwire.TerminalCloseParams{SessionID: session.ID.String()},
+			Node: session.Node, Type: agentwire.TypeTerminalClose,
+			Params:         agentwire.TerminalCloseParams{SessionID: session.ID.String()},
 			IdempotencyKey: "terminal-close-" + session.ID.String(), Reason: reason,
 		})
 		return err
 	})
 	if err != nil {
-		s.logger.WarnContext(ctx, "the node was not told to end a terminal session", "session", session.ID, "node", session.Node, "error", err)
+		s.logger.WarnContext(ctx, "the node was not told to end a terminal session", "session", session.ID, "node",
+			session.Node, "error", err)
 	}
 }
 
@@ -192,7 +196,8 @@ func (s *Service) heldHere(session id.TerminalSession) *held {
 // presented returns the session that a token would open. It refuses a session
 // that was requested without an API token, because nothing could be rechecked.
 func (s *Service) presented(ctx context.Context, session id.TerminalSession, token redact.Secret) (Session, error) {
-	row, err := terminaldb.New(s.db).Presented(ctx, terminaldb.PresentedParams{ID: session, TokenHash: digest(token), Now: s.clock()})
+	row, err := terminaldb.New(s.db).Presented(ctx,
+		terminaldb.PresentedParams{ID: session, TokenHash: digest(token), Now: s.clock()})
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.RequesterToken.IsZero() {
 		return Session{}, errToken
 	}
@@ -204,7 +209,9 @@ func (s *Service) presented(ctx context.Context, session id.TerminalSession, tok
 
 // use consumes the token of a session and asks the node for its end. It calls
 // held with the session before it commits, because the node may be quick.
-func (s *Service) use(ctx context.Context, session id.TerminalSession, token redact.Secret, held func(Session)) (Session, id.NodeTask, error) {
+func (s *Service) use(ctx context.Context, session id.TerminalSession, token redact.Secret, held func(Session)) (
+	Session, id.NodeTask, error,
+) {
 	var now Session
 	var task id.NodeTask
 	status, err := Lifecycle.Next(Issued, Use)
@@ -229,7 +236,10 @@ func (s *Service) use(ctx context.Context, session id.TerminalSession, token red
 		}
 		t, err := s.tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: now.Node, Type: agentwire.TypeTerminalOpen, IdempotencyKey: "terminal-open-" + session.String(),
-			Params: s.settings.params(session, Wish{Node: now.Node, Username: now.Username, Columns: now.Columns, Rows: now.Rows}),
+			Params: s.settings.params(session, Wish{
+				Node: now.Node, Username: now.Username, Columns: now.Columns,
+				Rows: now.Rows,
+			}),
 			Reason: "terminal session " + session.String(), Owner: opening(session),
 		})
 		task = t.ID
@@ -248,7 +258,8 @@ func (o opening) Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) 
 		return err
 	}
 	if typ != agentwire.TypeTerminalOpen || now.Node != node || now.Status != Opening {
-		return fault.New(fault.Conflict, "terminal_session_not_opening", "session %s is not being opened on node %s: it is %s", now.ID, node, now.Status).
+		return fault.New(fault.Conflict, "terminal_session_not_opening",
+			"session %s is not being opened on node %s: it is %s", now.ID, node, now.Status).
 			WithRemedy("ask for another session with: gpuaas terminal NODE")
 	}
 	return nil
@@ -292,7 +303,8 @@ func (s *Service) attached(ctx context.Context, session id.TerminalSession) erro
 			return fmt.Errorf("move terminal session %s to %s: %w", session, next, err)
 		}
 		now = fromRow(row)
-		if err := node.Taint(ctx, tx, now.Node, fmt.Sprintf("terminal session %s lets %s in", now.ID, now.Username)); err != nil {
+		if err := node.Taint(ctx, tx, now.Node, fmt.Sprintf("terminal session %s lets %s in", now.ID,
+			now.Username)); err != nil {
 			return err
 		}
 		if err := record(ctx, tx, "terminal_session.open", now, audit.Success, ""); err != nil {
@@ -318,7 +330,9 @@ func (s *Service) ended(ctx context.Context, session id.TerminalSession, reason 
 }
 
 // finish is the only function that ends a session.
-func (s *Service) finish(ctx context.Context, tx pgx.Tx, was Session, event Event, reason string, in, out int64) (Session, error) {
+func (s *Service) finish(ctx context.Context, tx pgx.Tx, was Session, event Event, reason string, in, out int64) (
+	Session, error,
+) {
 	next, err := Lifecycle.Next(was.Status, event)
 	if err != nil {
 		return was, err
@@ -360,7 +374,8 @@ func announce(ctx context.Context, tx pgx.Tx, event eventwire.Type, t Session) e
 	return outbox.Append(ctx, tx, outbox.Event{
 		Type: event, AggregateKind: aggregate, AggregateID: t.ID.String(),
 		Payload: eventwire.TerminalSession{
-			SessionID: t.ID.String(), NodeID: t.Node.String(), Username: t.Username, RequestedBy: t.RequestedBy, Reason: t.CloseReason,
+			SessionID: t.ID.String(), NodeID: t.Node.String(), Username: t.Username, RequestedBy: t.RequestedBy,
+			Reason: t.CloseReason,
 		},
 	})
 }

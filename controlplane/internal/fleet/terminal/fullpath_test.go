@@ -69,13 +69,16 @@ func machine(tb testing.TB) (root string) {
 	tb.Helper()
 	root = tb.TempDir()
 	for name, content := range map[string]string{
-		"etc/passwd":                      fmt.Sprintf("root:x:0:0::/root:/bin/bash\nalice:x:%d:%d::/home/alice:/bin/bash\nbob:x:20002:20002::/home/bob:/bin/bash\n", uid, uid),
+		"etc/passwd": fmt.Sprintf(
+			"root:x:0:0::/root:/bin/bash\nalice:x:%d:%d::/home/alice:/bin/bash\nbob:x:20002:20002::/home/bob:/bin/bash\n", uid,
+			uid),
 		"etc/group":                       "root:x:0:\n",
 		"var/lib/gpuaas/users/alice.json": fmt.Sprintf(`{"username":"alice","uid":%d,"ready":true}`, uid),
 		"home/alice/.profile":             "PS1='$ '\n",
 	} {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(content), 0o644)); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -99,7 +102,10 @@ func TestFromTheAPIToAShell(t *testing.T) {
 	if code := open(task); code != "" {
 		t.Fatalf("the agent does not open the session: %s", code)
 	}
-	user.until("session_ready", func() bool { return len(user.frames) == 1 && user.frames[0].Type == agentwire.FrameReady })
+	user.until("session_ready", func() bool {
+		return len(user.frames) == 1 &&
+			user.frames[0].Type == agentwire.FrameReady
+	})
 
 	want := uid
 	if os.Geteuid() != 0 {
@@ -115,13 +121,16 @@ func TestFromTheAPIToAShell(t *testing.T) {
 	w.wants(t, minted.SessionID, terminal.Open, "")
 	user.sends("exit 3\n")
 	last, status := user.ends()
-	if last.Type != agentwire.FrameClosed || last.Reason != agentwire.ClosedShellEnded || last.Exit == nil || *last.Exit != 3 || status != websocket.StatusNormalClosure {
+	if last.Type != agentwire.FrameClosed || last.Reason != agentwire.ClosedShellEnded || last.Exit == nil ||
+		*last.Exit != 3 || status != websocket.StatusNormalClosure {
 		t.Errorf("the user hears %+v, %d", last, status)
 	}
 
 	ended := w.wants(t, minted.SessionID, terminal.Closed, agentwire.ClosedShellEnded)
-	if typed := int64(len("id -u\nstty size\nstty size\nexit 3\n")); ended.BytesIn != typed || ended.BytesOut != int64(user.shown.Len()) {
-		t.Errorf("%d bytes in and %d out are recorded, want %d and %d", ended.BytesIn, ended.BytesOut, typed, user.shown.Len())
+	if typed := int64(len("id -u\nstty size\nstty size\nexit 3\n")); ended.BytesIn != typed ||
+		ended.BytesOut != int64(user.shown.Len()) {
+		t.Errorf("%d bytes in and %d out are recorded, want %d and %d", ended.BytesIn, ended.BytesOut, typed,
+			user.shown.Len())
 	}
 	if got, want := w.audit(t, minted.SessionID), []string{
 		"terminal_session.issue_token success  by id-of-admin", "terminal_session.connect success  by id-of-admin",
@@ -129,7 +138,8 @@ func TestFromTheAPIToAShell(t *testing.T) {
 	}; !slices.Equal(got, want) {
 		t.Errorf("recorded:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if got := w.events(t, minted.SessionID); !slices.Equal(got, []string{"terminal_session.opened ", "terminal_session.closed shell_ended"}) {
+	if got := w.events(t, minted.SessionID); !slices.Equal(got,
+		[]string{"terminal_session.opened ", "terminal_session.closed shell_ended"}) {
 		t.Errorf("events: %q", got)
 	}
 	w.keepsNoSecret(t, minted.Token)

@@ -54,7 +54,8 @@ func newWorld(tb testing.TB, change func(*terminal.Settings)) *world {
 	tb.Helper()
 	w := &world{db: postgrestest.New(tb), clock: &clock{at: time.Now().Truncate(time.Millisecond)}, log: &logged{}}
 	w.limits = httpapi.Limits{RequestsPerSecond: 10_000, Burst: 10_000}
-	w.people, w.recheck = &people{tokens: map[id.Token]string{}, gone: map[string]bool{}, roles: map[string]auth.Role{}}, 10*time.Millisecond
+	w.people, w.recheck = &people{tokens: map[id.Token]string{}, gone: map[string]bool{}, roles: map[string]auth.Role{}},
+		10*time.Millisecond
 	w.queue = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: newSigner(tb)})
 	w.nodes = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		n, err := id.Parse[id.Node](r.Header.Get(nodeHeader))
@@ -79,7 +80,8 @@ func (w *world) replica(change func(*terminal.Settings)) *terminal.Service {
 		change(&settings)
 	}
 	return terminal.New(terminal.Config{
-		DB: w.db, Tasks: agenttask.Commands{DB: w.db}, Holders: w.people, Settings: settings, Clock: w.clock.now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		DB: w.db, Tasks: agenttask.Commands{DB: w.db}, Holders: w.people, Settings: settings, Clock: w.clock.now,
+		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 }
 
@@ -171,12 +173,14 @@ func (w *world) texts(tb testing.TB, sql string, args ...any) []string {
 // audit lists what was recorded of a session: action, result, reason, actor.
 func (w *world) audit(tb testing.TB, session string) []string {
 	tb.Helper()
-	return w.texts(tb, `SELECT action || ' ' || result || ' ' || reason || ' by ' || actor_id FROM audit_logs WHERE target_id = $1 ORDER BY seq`, session)
+	return w.texts(tb,
+		`SELECT action || ' ' || result || ' ' || reason || ' by ' || actor_id FROM audit_logs WHERE target_id = $1 ORDER BY seq`, session)
 }
 
 func (w *world) events(tb testing.TB, session string) []string {
 	tb.Helper()
-	return w.texts(tb, `SELECT event_type || ' ' || coalesce(envelope->'payload'->>'reason', '') FROM outbox_events WHERE aggregate_id = $1 ORDER BY seq`, session)
+	return w.texts(tb,
+		`SELECT event_type || ' ' || coalesce(envelope->'payload'->>'reason', '') FROM outbox_events WHERE aggregate_id = $1 ORDER BY seq`, session)
 }
 
 func (w *world) wants(tb testing.TB, session string, status terminal.Status, reason string) terminal.Session {
@@ -266,7 +270,9 @@ type end struct {
 	status websocket.StatusCode
 }
 
-func (w *world) dialUser(tb testing.TB, path string, protocols []string, header http.Header) (*end, *http.Response, error) {
+func (w *world) dialUser(tb testing.TB, path string, protocols []string, header http.Header) (
+	*end, *http.Response, error,
+) {
 	tb.Helper()
 	conn, answer, err := websocket.Dial(tb.Context(), "ws"+strings.TrimPrefix(w.public.URL, "http")+path,
 		&websocket.DialOptions{Subprotocols: protocols, HTTPHeader: header})
@@ -280,7 +286,8 @@ func (w *world) dialUser(tb testing.TB, path string, protocols []string, header 
 // user connects with a token as a browser does.
 func (w *world) user(tb testing.TB, t token) *end {
 	tb.Helper()
-	e, _, err := w.dialUser(tb, t.WebsocketPath, []string{agentwire.TerminalProtocol, agentwire.TerminalBearer + t.Token}, nil)
+	e, _, err := w.dialUser(tb, t.WebsocketPath, []string{agentwire.TerminalProtocol, agentwire.TerminalBearer + t.Token},
+		nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -294,8 +301,12 @@ func (w *world) user(tb testing.TB, t token) *end {
 func (w *world) dialNode(tb testing.TB, node id.Node, session string) (*end, problem) {
 	tb.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	conn, answer, err := websocket.Dial(tb.Context(), "wss"+strings.TrimPrefix(w.nodes.URL, "https")+"/internal/ws/terminal/"+session,
-		&websocket.DialOptions{HTTPClient: client, Subprotocols: []string{agentwire.TerminalProtocol}, HTTPHeader: http.Header{nodeHeader: {node.String()}}})
+	conn, answer, err := websocket.Dial(tb.Context(), "wss"+strings.TrimPrefix(w.nodes.URL, "https")+
+		"/internal/ws/terminal/"+session,
+		&websocket.DialOptions{
+			HTTPClient: client, Subprotocols: []string{agentwire.TerminalProtocol},
+			HTTPHeader: http.Header{nodeHeader: {node.String()}},
+		})
 	if err != nil {
 		var p problem
 		if answer == nil || json.NewDecoder(answer.Body).Decode(&p) != nil {
@@ -318,7 +329,10 @@ func (w *world) both(tb testing.TB) (token, *end, *end) {
 		tb.Fatal(p)
 	}
 	node.control(agentwire.TerminalFrame{Type: agentwire.FrameReady, SessionID: t.SessionID})
-	user.until("session_ready", func() bool { return len(user.frames) == 1 && user.frames[0].Type == agentwire.FrameReady })
+	user.until("session_ready", func() bool {
+		return len(user.frames) == 1 &&
+			user.frames[0].Type == agentwire.FrameReady
+	})
 	return t, user, node
 }
 

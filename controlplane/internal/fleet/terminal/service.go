@@ -54,7 +54,8 @@ type Service struct {
 // New makes the service of a replica.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, settings: cfg.Settings.withDefaults(), logger: cfg.Logger, clock: cfg.Clock, broker: newBroker(),
+		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, settings: cfg.Settings.withDefaults(), logger: cfg.Logger,
+		clock: cfg.Clock, broker: newBroker(),
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()
@@ -87,7 +88,8 @@ func (s *Service) Run(ctx context.Context) {
 }
 
 func (s *Service) tend(ctx context.Context) {
-	ctx = auth.With(telemetry.WithCorrelation(ctx, id.NewString()), &auth.Principal{Kind: auth.KindSystem, ID: "terminal", Name: "terminal"})
+	ctx = auth.With(telemetry.WithCorrelation(ctx, id.NewString()),
+		&auth.Principal{Kind: auth.KindSystem, ID: "terminal", Name: "terminal"})
 	if err := s.beat(ctx); err != nil && ctx.Err() == nil {
 		s.logger.ErrorContext(ctx, "terminal sessions of this replica not noted", "error", err)
 	}

@@ -23,7 +23,8 @@ func TestLifecycle(t *testing.T) {
 		t.Error(err)
 	}
 	w := newWorld(t, nil)
-	check := w.texts(t, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'terminal_session_status_check'`)
+	check := w.texts(t,
+		`SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'terminal_session_status_check'`)
 	for _, status := range terminal.Lifecycle.Values() {
 		if ok := w.texts(t, `SELECT (position($1 in $2) > 0)::text`, "'"+status+"'", check[0]); ok[0] != "true" {
 			t.Errorf("the database does not know %s: %s", status, check[0])
@@ -43,14 +44,31 @@ func TestWhoMayHaveATokenForWhat(t *testing.T) {
 		status    int
 		code      string
 	}{
-		"a stranger":             {"nobody", mint(w.node), alice, http.StatusUnauthorized, "token_invalid"},
-		"an auditor":             {"auditor", mint(w.node), alice, http.StatusForbidden, "insufficient_permissions"},
-		"root":                   {"admin", mint(w.node), map[string]any{"username": "root"}, http.StatusUnprocessableEntity, "validation_error"},
-		"a path":                 {"admin", mint(w.node), map[string]any{"username": "../x"}, http.StatusUnprocessableEntity, "validation_error"},
-		"too wide":               {"admin", mint(w.node), map[string]any{"username": "alice", "columns": 1001}, http.StatusUnprocessableEntity, "validation_error"},
-		"no such node":           {"admin", mint(id.New[id.Node]()), alice, http.StatusNotFound, "node_not_found"},
-		"a node that is silent":  {"admin", mint(w.addNode(t, "offline")), alice, http.StatusConflict, "node_offline"},
-		"a node being emptied":   {"admin", mint(w.addNode(t, "draining")), alice, http.StatusConflict, "node_not_in_service"},
+		"a stranger": {"nobody", mint(w.node), alice, http.StatusUnauthorized, "token_invalid"},
+		"an auditor": {"auditor", mint(w.node), alice, http.StatusForbidden, "insufficient_permissions"},
+		"root": {
+			"admin", mint(w.node),
+			map[string]any{"username": "root"},
+			http.StatusUnprocessableEntity,
+			"validation_error",
+		},
+		"a path": {
+			"admin", mint(w.node),
+			map[string]any{"username": "../x"},
+			http.StatusUnprocessableEntity,
+			"validation_error",
+		},
+		"too wide": {
+			"admin", mint(w.node),
+			map[string]any{"username": "alice", "columns": 1001},
+			http.StatusUnprocessableEntity, "validation_error",
+		},
+		"no such node":          {"admin", mint(id.New[id.Node]()), alice, http.StatusNotFound, "node_not_found"},
+		"a node that is silent": {"admin", mint(w.addNode(t, "offline")), alice, http.StatusConflict, "node_offline"},
+		"a node being emptied": {
+			"admin", mint(w.addNode(t, "draining")), alice, http.StatusConflict,
+			"node_not_in_service",
+		},
 		"a node that is gone":    {"admin", mint(w.addNode(t, "deleted")), alice, http.StatusConflict, "node_not_in_service"},
 		"a node that is cleaned": {"admin", mint(held), alice, http.StatusConflict, "node_held"},
 		"a node under suspicion": {"admin", mint(w.addNode(t, "quarantined")), alice, 0, ""},
@@ -70,7 +88,8 @@ func TestTokensAreRationed(t *testing.T) {
 	w := newWorld(t, func(s *terminal.Settings) { s.MintsPerMinute = 0 })
 	ask := func(who string) problem {
 		var m token
-		return w.ask(t, who, http.MethodPost, "/api/v1/admin/nodes/"+w.node.String()+"/terminal-token", map[string]any{"username": "alice"}, &m)
+		return w.ask(t, who, http.MethodPost, "/api/v1/admin/nodes/"+w.node.String()+"/terminal-token",
+			map[string]any{"username": "alice"}, &m)
 	}
 	var mu sync.Mutex
 	var granted, limited int
@@ -120,13 +139,16 @@ func TestAReplicaThatShutsDownSaysSo(t *testing.T) {
 	if last, status := node.ends(); status != websocket.StatusServiceRestart || last.Type != agentwire.FrameClose {
 		t.Errorf("the node hears %+v, %d", last, status)
 	}
-	if last, status := waitingUser.ends(); status != websocket.StatusServiceRestart || last.Type != agentwire.FrameError || !last.Retryable {
+	if last, status := waitingUser.ends(); status != websocket.StatusServiceRestart || last.Type != agentwire.FrameError ||
+		!last.Retryable {
 		t.Errorf("the one who waits hears %+v, %d", last, status)
 	}
 	running.Wait()
 	w.wants(t, m.SessionID, terminal.Closed, agentwire.ClosedGateway)
 	w.wants(t, waiting.SessionID, terminal.Failed, agentwire.ClosedGateway)
-	if _, answer, err := w.dialUser(t, late.WebsocketPath, []string{agentwire.TerminalProtocol, agentwire.TerminalBearer + late.Token}, nil); err == nil || answer.StatusCode != http.StatusServiceUnavailable {
+	if _, answer, err := w.dialUser(t, late.WebsocketPath,
+		[]string{agentwire.TerminalProtocol, agentwire.TerminalBearer + late.Token}, nil); err == nil ||
+		answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a new one: %v", err)
 	}
 	w.wants(t, late.SessionID, terminal.Issued, "")
@@ -158,7 +180,8 @@ func TestAbandonedSessionsAreSwept(t *testing.T) {
 	sweep(1)
 	w.wants(t, unused.SessionID, terminal.Failed, "token_expired")
 	sweep(0)
-	if got := w.events(t, open.SessionID); !slices.Equal(got, []string{"terminal_session.opened ", "terminal_session.closed gateway_lost"}) {
+	if got := w.events(t, open.SessionID); !slices.Equal(got,
+		[]string{"terminal_session.opened ", "terminal_session.closed gateway_lost"}) {
 		t.Errorf("events: %q", got)
 	}
 	// The replica was alive after all: it learns that its sessions are over.
@@ -206,14 +229,16 @@ func TestOperatorsSeeAndEndSessions(t *testing.T) {
 			Status string `json:"status"`
 		} `json:"items"`
 	}
-	if p := w.ask(t, "auditor", http.MethodGet, "/api/v1/admin/terminal-sessions?status=open&node_id="+w.node.String(), nil, &page); p.Code != "" || len(page.Items) != 1 || page.Items[0].ID != open.SessionID {
+	if p := w.ask(t, "auditor", http.MethodGet, "/api/v1/admin/terminal-sessions?status=open&node_id="+w.node.String(),
+		nil, &page); p.Code != "" || len(page.Items) != 1 || page.Items[0].ID != open.SessionID {
 		t.Errorf("%+v %+v", p, page)
 	}
 	closing := func(who, session string) (status string, p problem) {
 		var s struct {
 			Status string `json:"status"`
 		}
-		p = w.ask(t, who, http.MethodPost, "/api/v1/admin/terminal-sessions/"+session+"/close", map[string]any{"reason": "test of it"}, &s)
+		p = w.ask(t, who, http.MethodPost, "/api/v1/admin/terminal-sessions/"+session+"/close",
+			map[string]any{"reason": "test of it"}, &s)
 		return s.Status, p
 	}
 	if _, p := closing("auditor", open.SessionID); p.Status != http.StatusForbidden {
@@ -245,7 +270,8 @@ func TestOperatorsSeeAndEndSessions(t *testing.T) {
 	if ended := w.wants(t, open.SessionID, terminal.Closed, agentwire.ClosedOnRequest); ended.BytesIn != 5 {
 		t.Errorf("%d bytes in", ended.BytesIn)
 	}
-	if got := w.events(t, open.SessionID); !slices.Equal(got, []string{"terminal_session.opened ", "terminal_session.closed closed_by_operator"}) {
+	if got := w.events(t, open.SessionID); !slices.Equal(got,
+		[]string{"terminal_session.opened ", "terminal_session.closed closed_by_operator"}) {
 		t.Errorf("events: %q", got)
 	}
 }
@@ -340,7 +366,10 @@ func TestAllSessionsOfANodeEndTogether(t *testing.T) {
 // as is the context of somebody.
 func as(tb testing.TB, who string) context.Context {
 	tb.Helper()
-	return auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "id-of-" + who, Name: who, Platform: auth.PlatformAdmin})
+	return auth.With(tb.Context(), &auth.Principal{
+		Kind: auth.KindUser, ID: "id-of-" + who, Name: who,
+		Platform: auth.PlatformAdmin,
+	})
 }
 
 // A session that nobody is opening, or that is for another node, does not vouch
@@ -353,7 +382,11 @@ func TestAttackATerminalTaskNeedsASessionThatIsBeingOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	owns := func(node id.Node, typ string) (code string) {
-		err := w.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return terminal.Owns(ctx, tx, session, node, typ) })
+		err := w.db.InTx(t.Context(), func(ctx context.Context,
+			tx pgx.Tx,
+		) error {
+			return terminal.Owns(ctx, tx, session, node, typ)
+		})
 		if err == nil {
 			return ""
 		}
@@ -362,7 +395,8 @@ func TestAttackATerminalTaskNeedsASessionThatIsBeingOpened(t *testing.T) {
 	if code := owns(w.node, agentwire.TypeTerminalOpen); code != "terminal_session_not_opening" {
 		t.Errorf("before anybody connects: %q", code)
 	}
-	w.exec(t, `UPDATE terminal_sessions SET status = 'opening', seen_at = now(), token_used_at = now() WHERE id = $1`, session)
+	w.exec(t, `UPDATE terminal_sessions SET status = 'opening', seen_at = now(), token_used_at = now() WHERE id = $1`,
+		session)
 	if code := owns(w.node, agentwire.TypeTerminalOpen); code != "" {
 		t.Errorf("while it is being opened: %q", code)
 	}

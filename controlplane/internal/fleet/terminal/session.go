@@ -110,7 +110,8 @@ type Wish struct {
 // params are the parameters of the agent's task. Its gateway URL uses wss.
 func (s Settings) params(session id.TerminalSession, w Wish) agentwire.TerminalOpenParams {
 	return agentwire.TerminalOpenParams{
-		SessionID: session.String(), Username: w.Username, GatewayURL: gateway(s.GatewayURL), Columns: w.Columns, Rows: w.Rows,
+		SessionID: session.String(), Username: w.Username, GatewayURL: gateway(s.GatewayURL), Columns: w.Columns,
+		Rows:        w.Rows,
 		IdleSeconds: seconds(s.IdleLimit), TotalSeconds: seconds(s.TotalLimit),
 	}
 }
@@ -154,17 +155,22 @@ func digest(token redact.Secret) []byte {
 }
 
 var (
-	errNoGateway = fault.New(fault.Unavailable, "terminals_missing", "nodes cannot reach this replica, so there are no terminals here").
-			WithRemedy("set nodes.listen and nodes.url, or nodes.terminal_url, and restart")
-	errToken = fault.New(fault.Unauthenticated, "terminal_token_invalid", "the token is unknown, was used before, or has expired").
-			WithRemedy("ask for a new one: a token opens one session, within minutes")
-	errForbidden = fault.New(fault.Forbidden, "insufficient_permissions", "whoever asked for the session may no longer open terminals").
-			WithRemedy("ask an administrator for a role that includes %s", auth.TerminalOpen)
+	errNoGateway = fault.New(fault.Unavailable, "terminals_missing",
+		"nodes cannot reach this replica, so there are no terminals here").
+		WithRemedy("set nodes.listen and nodes.url, or nodes.terminal_url, and restart")
+	errToken = fault.New(fault.Unauthenticated, "terminal_token_invalid",
+		"the token is unknown, was used before, or has expired").
+		WithRemedy("ask for a new one: a token opens one session, within minutes")
+	errForbidden = fault.New(fault.Forbidden, "insufficient_permissions",
+		"whoever asked for the session may no longer open terminals").
+		WithRemedy("ask an administrator for a role that includes %s", auth.TerminalOpen)
 	errTokenInQuery = fault.New(fault.Unauthenticated, "terminal_token_in_query", "a token must not be in an address").
 			WithRemedy("send it in Sec-WebSocket-Protocol or Authorization")
-	errNotFound  = fault.New(fault.NotFound, "terminal_session_not_found", "there is no such session for this node")
-	errEnded     = fault.New(fault.Conflict, "terminal_session_ended", "the session does not wait for its node").WithRemedy("ask for a new session")
+	errNotFound = fault.New(fault.NotFound, "terminal_session_not_found", "there is no such session for this node")
+	errEnded    = fault.New(fault.Conflict, "terminal_session_ended",
+		"the session does not wait for its node").WithRemedy("ask for a new session")
 	errElsewhere = fault.New(fault.Unavailable, "terminal_session_elsewhere", "another replica waits for this session").
 			WithRemedy("dial again; where replicas share an address, give each its own in nodes.terminal_url")
-	errShutdown = fault.New(fault.Unavailable, "server_shutting_down", "this replica is shutting down").WithRemedy("ask for a new session")
+	errShutdown = fault.New(fault.Unavailable, "server_shutting_down",
+		"this replica is shutting down").WithRemedy("ask for a new session")
 )

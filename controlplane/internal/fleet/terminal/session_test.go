@@ -26,7 +26,8 @@ func (w *world) fails(tb testing.TB, task *agentwire.Envelope, code string) {
 		tb.Fatal(err)
 	}
 	err = w.queue.Result(tb.Context(), w.node, tid, agentwire.ResultRequest{
-		Attempt: task.Attempt, Status: agentwire.ResultFailed, Error: &agentwire.TaskError{Code: code, Message: "no", Remedy: "do"},
+		Attempt: task.Attempt, Status: agentwire.ResultFailed,
+		Error: &agentwire.TaskError{Code: code, Message: "no", Remedy: "do"},
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -60,7 +61,8 @@ func TestATokenWorksOnce(t *testing.T) {
 			winner = e
 		})
 	}
-	eventually(t, "all others to be refused", func() bool { mu.Lock(); defer mu.Unlock(); return len(codes) == attempts-1 })
+	eventually(t, "all others to be refused",
+		func() bool { mu.Lock(); defer mu.Unlock(); return len(codes) == attempts-1 })
 	node, p := w.dialNode(t, w.node, minted.SessionID)
 	if p.Code != "" {
 		t.Fatal(p)
@@ -75,7 +77,8 @@ func TestATokenWorksOnce(t *testing.T) {
 	if winner == nil {
 		t.Fatal("nobody has the session")
 	}
-	denied := slices.DeleteFunc(w.audit(t, minted.SessionID), func(s string) bool { return !strings.Contains(s, "denied") })
+	denied := slices.DeleteFunc(w.audit(t, minted.SessionID),
+		func(s string) bool { return !strings.Contains(s, "denied") })
 	if len(denied) != attempts-1 {
 		t.Errorf("%d refusals are recorded: %q", len(denied), denied)
 	}
@@ -96,16 +99,44 @@ func TestTokensThatAreRefused(t *testing.T) {
 		code      string
 		unused    bool // the token stays good
 	}{
-		"in the query":           {path: func(m token) string { return m.WebsocketPath + "?token=" + m.Token }, code: "terminal_token_in_query", unused: true},
-		"query beside a token":   {path: func(m token) string { return m.WebsocketPath + "?x=1" }, protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_in_query", unused: true},
-		"none":                   {code: "terminal_token_invalid", unused: true},
-		"guessed":                {protocols: func(token) []string { return bearer("gpuaas_t" + strings.Repeat("A", 43)) }, code: "terminal_token_invalid", unused: true},
-		"of another session":     {protocols: func(token) []string { return bearer(other.Token) }, code: "terminal_token_invalid", unused: true},
-		"basic authorization":    {header: func(m token) http.Header { return http.Header{"Authorization": {"Basic " + m.Token}} }, code: "terminal_token_invalid", unused: true},
-		"expired":                {protocols: func(m token) []string { return bearer(m.Token) }, pass: 3 * time.Minute, code: "terminal_token_invalid"},
-		"session is no uuid":     {path: func(token) string { return "/ws/terminal/x" }, protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_invalid", unused: true},
-		"session is not there":   {path: func(token) string { return "/ws/terminal/00000000-0000-4000-8000-000000000000" }, protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_invalid", unused: true},
-		"session of another one": {path: func(token) string { return other.WebsocketPath }, protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_invalid", unused: true},
+		"in the query": {
+			path: func(m token) string { return m.WebsocketPath + "?token=" + m.Token },
+			code: "terminal_token_in_query", unused: true,
+		},
+		"query beside a token": {
+			path:      func(m token) string { return m.WebsocketPath + "?x=1" },
+			protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_in_query", unused: true,
+		},
+		"none": {code: "terminal_token_invalid", unused: true},
+		"guessed": {
+			protocols: func(token) []string { return bearer("gpuaas_t" + strings.Repeat("A", 43)) },
+			code:      "terminal_token_invalid", unused: true,
+		},
+		"of another session": {
+			protocols: func(token) []string { return bearer(other.Token) },
+			code:      "terminal_token_invalid", unused: true,
+		},
+		"basic authorization": {header: func(
+			m token,
+		) http.Header {
+			return http.Header{"Authorization": {"Basic " + m.Token}}
+		}, code: "terminal_token_invalid", unused: true},
+		"expired": {
+			protocols: func(m token) []string { return bearer(m.Token) }, pass: 3 * time.Minute,
+			code: "terminal_token_invalid",
+		},
+		"session is no uuid": {
+			path:      func(token) string { return "/ws/terminal/x" },
+			protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_invalid", unused: true,
+		},
+		"session is not there": {
+			path:      func(token) string { return "/ws/terminal/00000000-0000-4000-8000-000000000000" },
+			protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_invalid", unused: true,
+		},
+		"session of another one": {
+			path:      func(token) string { return other.WebsocketPath },
+			protocols: func(m token) []string { return bearer(m.Token) }, code: "terminal_token_invalid", unused: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := w.mint(t)
@@ -155,9 +186,15 @@ func TestRequestsThatAreNoTerminal(t *testing.T) {
 		header http.Header
 		status int
 	}{
-		"no websocket":      {http.Header{}, http.StatusUnprocessableEntity},
-		"foreign origin":    {http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Origin": {"https://evil.example.com"}}, http.StatusForbidden},
-		"unreadable origin": {http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Origin": {"null"}}, http.StatusForbidden},
+		"no websocket": {http.Header{}, http.StatusUnprocessableEntity},
+		"foreign origin": {http.Header{
+			"Upgrade": {"websocket"}, "Connection": {"Upgrade"},
+			"Origin": {"https://evil.example.com"},
+		}, http.StatusForbidden},
+		"unreadable origin": {
+			http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Origin": {"null"}},
+			http.StatusForbidden,
+		},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.public.URL+m.WebsocketPath, http.NoBody)
 		if err != nil {
@@ -173,7 +210,8 @@ func TestRequestsThatAreNoTerminal(t *testing.T) {
 			t.Errorf("%s: %s %s", name, answer.Status, answer.Header.Get("Content-Type"))
 		}
 	}
-	if _, _, err := w.dialUser(t, m.WebsocketPath, []string{agentwire.TerminalProtocol, agentwire.TerminalBearer + m.Token},
+	if _, _, err := w.dialUser(t, m.WebsocketPath,
+		[]string{agentwire.TerminalProtocol, agentwire.TerminalBearer + m.Token},
 		http.Header{"Origin": {w.public.URL}}); err != nil {
 		t.Errorf("a page of the same host: %v", err)
 	}
@@ -194,10 +232,12 @@ func TestOnlyTheNodeOfASessionJoinsIt(t *testing.T) {
 			t.Errorf("session %s: %+v", name, p)
 		}
 	}
-	if _, p := w.dialNode(t, stranger, m.SessionID); p.Code != "terminal_session_not_found" || p.Status != http.StatusNotFound {
+	if _, p := w.dialNode(t, stranger, m.SessionID); p.Code != "terminal_session_not_found" ||
+		p.Status != http.StatusNotFound {
 		t.Errorf("another node: %+v", p)
 	}
-	if got := w.audit(t, m.SessionID); !strings.Contains(strings.Join(got, "\n"), "terminal_session.join denied the session is for another node than "+stranger.String()) {
+	if got := w.audit(t, m.SessionID); !strings.Contains(strings.Join(got, "\n"),
+		"terminal_session.join denied the session is for another node than "+stranger.String()) {
 		t.Errorf("the other node is not recorded: %q", got)
 	}
 	node, p := w.dialNode(t, w.node, m.SessionID)
@@ -216,8 +256,10 @@ func TestOnlyTheNodeOfASessionJoinsIt(t *testing.T) {
 	}
 	// A session that another replica waits for.
 	m = w.mint(t)
-	w.exec(t, `UPDATE terminal_sessions SET status = 'opening', token_used_at = now(), seen_at = now(), gateway = 'other' WHERE id = $1`, m.SessionID)
-	if _, p := w.dialNode(t, w.node, m.SessionID); p.Code != "terminal_session_elsewhere" || p.Status != http.StatusServiceUnavailable {
+	w.exec(t,
+		`UPDATE terminal_sessions SET status = 'opening', token_used_at = now(), seen_at = now(), gateway = 'other' WHERE id = $1`, m.SessionID)
+	if _, p := w.dialNode(t, w.node, m.SessionID); p.Code != "terminal_session_elsewhere" ||
+		p.Status != http.StatusServiceUnavailable {
 		t.Errorf("at the wrong replica: %+v", p)
 	}
 }
@@ -226,11 +268,13 @@ func TestTheNodeNeverComes(t *testing.T) {
 	w := newWorld(t, func(s *terminal.Settings) { s.NodeWait = 100 * time.Millisecond })
 	m := w.mint(t)
 	last, status := w.user(t, m).ends()
-	if last.Type != agentwire.FrameError || !last.Retryable || last.Code != "node_did_not_answer" || last.Remedy == "" || status != agentwire.CloseUnavailable {
+	if last.Type != agentwire.FrameError || !last.Retryable || last.Code != "node_did_not_answer" || last.Remedy == "" ||
+		status != agentwire.CloseUnavailable {
 		t.Errorf("the user hears %+v, %d", last, status)
 	}
 	w.wants(t, m.SessionID, terminal.Failed, "node_did_not_answer")
-	if got := w.audit(t, m.SessionID); got[len(got)-1] != "terminal_session.close failure node_did_not_answer by id-of-admin" {
+	if got := w.audit(t, m.SessionID); got[len(
+		got)-1] != "terminal_session.close failure node_did_not_answer by id-of-admin" {
 		t.Errorf("recorded: %q", got)
 	}
 	if got := w.events(t, m.SessionID); len(got) != 0 {
@@ -252,11 +296,17 @@ func TestBeginningsThatFail(t *testing.T) {
 		},
 		"the node leaves": {
 			func(e *end) { _ = e.conn.CloseNow() },
-			agentwire.TerminalFrame{Type: agentwire.FrameError, Code: agentwire.ClosedNodeLost, Message: "the node left before the session began", Remedy: "try again", Retryable: true},
+			agentwire.TerminalFrame{
+				Type: agentwire.FrameError, Code: agentwire.ClosedNodeLost,
+				Message: "the node left before the session began", Remedy: "try again", Retryable: true,
+			},
 		},
 		"the node talks too soon": {
 			func(e *end) { e.sends("$ ") },
-			agentwire.TerminalFrame{Type: agentwire.FrameError, Code: agentwire.ClosedProtocol, Message: "the node does not speak gpuaas.terminal.v1", Remedy: "compare the versions of agent and control plane"},
+			agentwire.TerminalFrame{
+				Type: agentwire.FrameError, Code: agentwire.ClosedProtocol,
+				Message: "the node does not speak gpuaas.terminal.v1", Remedy: "compare the versions of agent and control plane",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,17 +372,32 @@ func TestEndings(t *testing.T) {
 		reason string
 		status websocket.StatusCode // that the user sees; 0: the user is gone
 	}{
-		"user closes":   {func(u, _ *end) { u.control(agentwire.TerminalFrame{Type: agentwire.FrameClose}) }, agentwire.ClosedByUser, websocket.StatusNormalClosure},
+		"user closes": {
+			func(u, _ *end) { u.control(agentwire.TerminalFrame{Type: agentwire.FrameClose}) },
+			agentwire.ClosedByUser, websocket.StatusNormalClosure,
+		},
 		"user hangs up": {func(u, _ *end) { _ = u.conn.Close(websocket.StatusNormalClosure, "") }, agentwire.ClosedByUser, 0},
 		"user is lost":  {func(u, _ *end) { _ = u.conn.CloseNow() }, agentwire.ClosedUserLost, 0},
 		"node is lost":  {func(_, n *end) { _ = n.conn.CloseNow() }, agentwire.ClosedNodeLost, agentwire.CloseUnavailable},
 		"account is removed": {func(_, n *end) {
 			n.control(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedRemoved})
 		}, agentwire.ClosedRemoved, websocket.StatusNormalClosure},
-		"user talks nonsense":   {func(u, _ *end) { u.send(websocket.MessageText, []byte(`{"type":"exec","command":"id"}`)) }, agentwire.ClosedProtocol, websocket.StatusPolicyViolation},
-		"user plays the node":   {func(u, _ *end) { u.control(agentwire.TerminalFrame{Type: agentwire.FrameReady}) }, agentwire.ClosedProtocol, websocket.StatusPolicyViolation},
-		"node talks nonsense":   {func(_, n *end) { n.send(websocket.MessageText, []byte(`{}`)) }, agentwire.ClosedProtocol, websocket.StatusPolicyViolation},
-		"node invents a reason": {func(_, n *end) { n.control(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: "<script>"}) }, agentwire.ClosedProtocol, websocket.StatusPolicyViolation},
+		"user talks nonsense": {
+			func(u, _ *end) { u.send(websocket.MessageText, []byte(`{"type":"exec","command":"id"}`)) },
+			agentwire.ClosedProtocol, websocket.StatusPolicyViolation,
+		},
+		"user plays the node": {
+			func(u, _ *end) { u.control(agentwire.TerminalFrame{Type: agentwire.FrameReady}) },
+			agentwire.ClosedProtocol, websocket.StatusPolicyViolation,
+		},
+		"node talks nonsense": {
+			func(_, n *end) { n.send(websocket.MessageText, []byte(`{}`)) }, agentwire.ClosedProtocol,
+			websocket.StatusPolicyViolation,
+		},
+		"node invents a reason": {func(_, n *end) {
+			n.control(
+				agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: "<script>"})
+		}, agentwire.ClosedProtocol, websocket.StatusPolicyViolation},
 		"user sends too much": {func(u, _ *end) {
 			_ = u.conn.Write(context.Background(), websocket.MessageBinary, make([]byte, agentwire.MaxTerminalMessage+1))
 		}, agentwire.ClosedProtocol, websocket.StatusMessageTooBig},
@@ -374,7 +439,8 @@ func TestAUserWhoIsSlow(t *testing.T) {
 				return
 			}
 		}
-		_ = node.conn.Write(context.Background(), websocket.MessageText, agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedShellEnded}.Encode())
+		_ = node.conn.Write(context.Background(), websocket.MessageText,
+			agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedShellEnded}.Encode())
 	}()
 	user.ends()
 	got := sha256.Sum256(user.shown.Bytes())

@@ -16,7 +16,10 @@ import (
 
 // who are the callers of the table: holders of one role each, on the tenant or
 // the project that is asked about, and two without any.
-var who = []string{"platform_admin", "auditor", "tenant_admin", "project_admin", "project_member", "project_viewer", "none", "anonymous"}
+var who = []string{
+	"platform_admin", "auditor", "tenant_admin", "project_admin", "project_member", "project_viewer",
+	"none", "anonymous",
+}
 
 // mayCall says, for every operation, who gets past the guard. It is written by
 // hand: it is what the permissions are meant to add up to.
@@ -51,11 +54,15 @@ var mayCall = map[string]string{
 	"list-my-tokens":               "platform_admin auditor tenant_admin project_admin project_member project_viewer none",
 	"create-my-token":              "platform_admin auditor tenant_admin project_admin project_member project_viewer none",
 	"revoke-my-token":              "platform_admin auditor tenant_admin project_admin project_member project_viewer none",
-	"list-auth-methods":            "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
-	"start-oidc-sign-in":           "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
-	"finish-oidc-sign-in":          "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
-	"create-session":               "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
-	"sign-out":                     "platform_admin auditor tenant_admin project_admin project_member project_viewer none",
+	"list-auth-methods": "platform_admin auditor tenant_admin project_admin project_member project_viewer " +
+		"none anonymous",
+	"start-oidc-sign-in": "platform_admin auditor tenant_admin project_admin project_member project_viewer " +
+		"none anonymous",
+	"finish-oidc-sign-in": "platform_admin auditor tenant_admin project_admin project_member project_viewer " +
+		"none anonymous",
+	"create-session": "platform_admin auditor tenant_admin project_admin project_member project_viewer " +
+		"none anonymous",
+	"sign-out": "platform_admin auditor tenant_admin project_admin project_member project_viewer none",
 }
 
 func callers(t *testing.T, w *world, org id.Org, project id.Project) map[string]redact.Secret {
@@ -157,7 +164,8 @@ func TestOtherTenantsDoNotExist(t *testing.T) {
 				want = http.StatusForbidden
 			}
 			if foreign.status != want || missing.status != want {
-				t.Errorf("%s with a foreign %s: %d, with an absent one: %d, want %d", op.ID, param, foreign.status, missing.status, want)
+				t.Errorf("%s with a foreign %s: %d, with an absent one: %d, want %d", op.ID, param, foreign.status, missing.status,
+					want)
 			}
 			if f, m := withoutCorrelation(t, foreign), withoutCorrelation(t, missing); f != m {
 				t.Errorf("%s tells a foreign %s from an absent one:\n%s\n%s", op.ID, param, f, m)

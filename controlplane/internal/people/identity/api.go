@@ -32,7 +32,10 @@ type TenantView struct {
 }
 
 func showTenant(t Tenant) TenantView {
-	return TenantView{OrgID: t.ID, Slug: t.Slug, Name: t.Name, Version: t.Version, CreatedAt: t.CreatedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC()}
+	return TenantView{
+		OrgID: t.ID, Slug: t.Slug, Name: t.Name, Version: t.Version, CreatedAt: t.CreatedAt.UTC(),
+		UpdatedAt: t.UpdatedAt.UTC(),
+	}
 }
 
 // ProjectView is a project as the API shows it.

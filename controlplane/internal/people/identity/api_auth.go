@@ -83,7 +83,8 @@ func (s *Service) registerSessions(api *httpapi.API) {
 		ID: "create-session", Method: http.MethodPost, Path: "/api/v1/auth/session", Tag: tagSignIn,
 		Summary: "Sign a browser in, with a token or at the end of a sign-in through the identity provider",
 		Description: "The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. " +
-			"It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.",
+			"It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from " +
+			"pages of this origin.",
 		Access: httpapi.Public(), SecretResponse: true, OpensSession: true,
 	}, func(ctx context.Context, in *struct{ Body NewSessionBody }) (*SessionAnswer, error) {
 		if err := in.Body.check(); err != nil {
@@ -94,12 +95,14 @@ func (s *Service) registerSessions(api *httpapi.API) {
 			return nil, err
 		}
 		return &SessionAnswer{
-			SetCookie: httpapi.NewSession(ctx, plain, session.ExpiresAt), Body: BrowserSessionView{ExpiresAt: session.ExpiresAt.UTC()},
+			SetCookie: httpapi.NewSession(ctx, plain, session.ExpiresAt),
+			Body:      BrowserSessionView{ExpiresAt: session.ExpiresAt.UTC()},
 		}, nil
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "sign-out", Method: http.MethodPost, Path: "/api/v1/auth/logout", Tag: tagSignIn,
-		Summary: "Revoke the token that this request comes with", Access: httpapi.Authenticated(), Status: http.StatusNoContent, OnToken: true,
+		Summary: "Revoke the token that this request comes with", Access: httpapi.Authenticated(),
+		Status: http.StatusNoContent, OnToken: true,
 	}, func(ctx context.Context, _ *struct{}) (*SignedOut, error) {
 		return &SignedOut{SetCookie: httpapi.EndSession(ctx)}, s.SignOut(ctx)
 	})
@@ -129,14 +132,19 @@ func (s *Service) registerSignIn(api *httpapi.API) {
 		Summary: "Begin a sign-in through the identity provider", Access: httpapi.Public(), SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body StartSignInBody }) (*httpapi.Plain[StartedSignInView], error) {
 		started, err := s.StartSignIn(ctx, in.Body.RedirectURI, in.Body.CodeChallenge)
-		return &httpapi.Plain[StartedSignInView]{Body: StartedSignInView{AuthorizationURL: started.AuthorizationURL, State: started.State.Reveal()}}, err
+		return &httpapi.Plain[StartedSignInView]{Body: StartedSignInView{
+			AuthorizationURL: started.AuthorizationURL,
+			State:            started.State.Reveal(),
+		}}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "finish-oidc-sign-in", Method: http.MethodPost, Path: "/api/v1/auth/oidc/exchange", Tag: tagSignIn,
-		Summary: "Finish a sign-in through the identity provider", Description: "The token of the session is shown once, in this answer.",
-		Access: httpapi.Public(), SecretResponse: true,
+		Summary:     "Finish a sign-in through the identity provider",
+		Description: "The token of the session is shown once, in this answer.",
+		Access:      httpapi.Public(), SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body FinishSignInBody }) (*httpapi.Plain[SessionView], error) {
-		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier), redact.Secret{},
+		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State),
+			redact.New(in.Body.CodeVerifier), redact.Secret{},
 			time.Duration(in.Body.ExpiresIn)*time.Second)
 		return &httpapi.Plain[SessionView]{Body: SessionView{Token: plain.Reveal(), ExpiresAt: session.ExpiresAt.UTC()}}, err
 	})

@@ -71,8 +71,9 @@ func (s *Service) registerTenantMembers(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-tenant-member", Method: http.MethodDelete, Path: all + "/{user_id}", Tag: tagMembers,
-		Summary: "Take a person's role on a tenant away", Description: "The last tenant_admin can be removed by the platform only.",
-		Access: httpapi.Tenant(auth.MemberManage),
+		Summary:     "Take a person's role on a tenant away",
+		Description: "The last tenant_admin can be removed by the platform only.",
+		Access:      httpapi.Tenant(auth.MemberManage),
 	}, func(ctx context.Context, in *TenantMemberPath) (*httpapi.Nothing, error) {
 		return nil, s.RemoveTenantMember(ctx, in.OrgID, in.UserID)
 	})
@@ -97,8 +98,9 @@ func (s *Service) registerProjectMembers(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "put-project-member", Method: http.MethodPut, Path: all + "/{user_id}", Tag: tagMembers,
-		Summary: "Give a person a role in a project", Description: "The person must be known already. Nobody gives a role above their own.",
-		Access: httpapi.Project(auth.MemberManage),
+		Summary:     "Give a person a role in a project",
+		Description: "The person must be known already. Nobody gives a role above their own.",
+		Access:      httpapi.Project(auth.MemberManage),
 	}, func(ctx context.Context, in *struct {
 		ProjectMemberPath
 		Body ProjectRoleBody

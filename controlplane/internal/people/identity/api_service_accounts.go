@@ -60,7 +60,8 @@ func (s *Service) registerServiceAccounts(api *httpapi.API) {
 			return nil, err
 		}
 		rows, err := s.ServiceAccounts(ctx, in.ProjectID, page)
-		return httpapi.ListOf(in.Page, rows, err, showServiceAccount, func(v ServiceAccountView) any { return v.ServiceAccountID })
+		return httpapi.ListOf(in.Page, rows, err, showServiceAccount,
+			func(v ServiceAccountView) any { return v.ServiceAccountID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-service-account", Method: http.MethodGet, Path: one, Tag: tagServiceAccounts,
@@ -71,7 +72,8 @@ func (s *Service) registerServiceAccounts(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-service-account", Method: http.MethodPatch, Path: one, Tag: tagServiceAccounts,
-		Summary: "Change the role of a service account, disable or enable it", Access: httpapi.Project(auth.ServiceAccountManage),
+		Summary: "Change the role of a service account, disable or enable it",
+		Access:  httpapi.Project(auth.ServiceAccountManage),
 	}, func(ctx context.Context, in *struct {
 		ServiceAccountPath
 		httpapi.IfMatch

@@ -33,7 +33,8 @@ func TestTenantOverTheAPI(t *testing.T) {
 		t.Errorf("a fresh tenant has projects %+v", projects.Items)
 	}
 	rename := map[string]any{"name": "Renamed"}
-	wantProblem(t, s.call(t, root, http.MethodPatch, path, "", rename), http.StatusPreconditionRequired, "precondition_required")
+	wantProblem(t, s.call(t, root, http.MethodPatch, path, "", rename), http.StatusPreconditionRequired,
+		"precondition_required")
 	wantProblem(t, s.call(t, root, http.MethodPatch, path, `"9"`, rename), http.StatusPreconditionFailed, "version_stale")
 	a = s.call(t, root, http.MethodPatch, path, `"1"`, rename)
 	if a.status != http.StatusOK || a.header.Get("ETag") != `"2"` {
@@ -44,13 +45,17 @@ func TestTenantOverTheAPI(t *testing.T) {
 	if tenant.Name != "Renamed" || tenant.Version != 2 || a.header.Get("ETag") != `"2"` {
 		t.Errorf("the tenant is %+v", tenant)
 	}
-	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "", map[string]any{"slug": "fresh", "name": "F"}),
+	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
+		map[string]any{"slug": "fresh", "name": "F"}),
 		http.StatusConflict, "tenant_slug_taken")
-	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "", map[string]any{"slug": "No Slug", "name": "F"}),
+	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
+		map[string]any{"slug": "No Slug", "name": "F"}),
 		http.StatusUnprocessableEntity, "validation_error")
-	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "", map[string]any{"slug": "x", "name": "F", "owner": 1}),
+	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
+		map[string]any{"slug": "x", "name": "F", "owner": 1}),
 		http.StatusUnprocessableEntity, "validation_error")
-	wantProblem(t, s.call(t, root, http.MethodGet, "/api/v1/tenants/not-an-id", "", nil), http.StatusUnprocessableEntity, "validation_error")
+	wantProblem(t, s.call(t, root, http.MethodGet, "/api/v1/tenants/not-an-id", "", nil), http.StatusUnprocessableEntity,
+		"validation_error")
 }
 
 // Those who may see everything are told what does not exist, too.
@@ -78,19 +83,23 @@ func TestServiceAccountOverTheAPI(t *testing.T) {
 		t.Fatalf("answer is %d %s", a.status, a.body)
 	}
 	one := all + "/" + account.ServiceAccountID.String()
-	a = s.call(t, boss, http.MethodPost, one+"/tokens", "", map[string]any{"name": "x", "expires_in": 3600, "scopes": []string{"project:read"}})
+	a = s.call(t, boss, http.MethodPost, one+"/tokens", "",
+		map[string]any{"name": "x", "expires_in": 3600, "scopes": []string{"project:read"}})
 	var made identity.NewTokenView
 	a.decode(t, &made)
-	if a.status != http.StatusCreated || !strings.HasPrefix(made.Token, "gpuaas_a") || made.ExpiresAt.Sub(made.CreatedAt).Seconds() != 3600 {
+	if a.status != http.StatusCreated || !strings.HasPrefix(made.Token, "gpuaas_a") ||
+		made.ExpiresAt.Sub(made.CreatedAt).Seconds() != 3600 {
 		t.Fatalf("answer is %d %s", a.status, a.body)
 	}
 	bot := redact.New(made.Token)
 	var me identity.MeView
 	s.call(t, bot, http.MethodGet, "/api/v1/me", "", nil).decode(t, &me)
-	if me.Kind != auth.KindServiceAccount || me.ID != account.ServiceAccountID.String() || len(me.Projects) != 1 || me.TokenID != made.TokenID {
+	if me.Kind != auth.KindServiceAccount || me.ID != account.ServiceAccountID.String() || len(me.Projects) != 1 ||
+		me.TokenID != made.TokenID {
 		t.Errorf("the service account is %+v", me)
 	}
-	wantProblem(t, s.call(t, bot, http.MethodPatch, "/api/v1/projects/"+s.project.ID.String(), `"1"`, map[string]any{"name": "x"}),
+	wantProblem(t, s.call(t, bot, http.MethodPatch, "/api/v1/projects/"+s.project.ID.String(), `"1"`,
+		map[string]any{"name": "x"}),
 		http.StatusForbidden, "insufficient_permissions") // its role would, its scopes do not
 	listed := s.call(t, boss, http.MethodGet, one+"/tokens", "", nil)
 	if strings.Contains(string(listed.body), made.Token) || !strings.Contains(string(listed.body), made.TokenID.String()) {
@@ -103,13 +112,16 @@ func TestServiceAccountOverTheAPI(t *testing.T) {
 		{"name": "x", "scopes": []string{"everything"}},
 		{"name": "x", "kind": "session"},
 	} {
-		wantProblem(t, s.call(t, boss, http.MethodPost, one+"/tokens", "", bad), http.StatusUnprocessableEntity, "validation_error")
+		wantProblem(t, s.call(t, boss, http.MethodPost, one+"/tokens", "", bad), http.StatusUnprocessableEntity,
+			"validation_error")
 	}
-	if a := s.call(t, boss, http.MethodDelete, one+"/tokens/"+made.TokenID.String(), "", nil); a.status != http.StatusNoContent {
+	if a := s.call(t, boss, http.MethodDelete, one+"/tokens/"+made.TokenID.String(), "",
+		nil); a.status != http.StatusNoContent {
 		t.Errorf("revocation answers %d %s", a.status, a.body)
 	}
 	wantProblem(t, s.call(t, bot, http.MethodGet, "/api/v1/me", "", nil), http.StatusUnauthorized, "token_invalid")
-	if a := s.call(t, boss, http.MethodPatch, one, `"1"`, map[string]any{"status": "disabled"}); a.status != http.StatusOK {
+	if a := s.call(t, boss, http.MethodPatch, one, `"1"`,
+		map[string]any{"status": "disabled"}); a.status != http.StatusOK {
 		t.Errorf("disabling answers %d %s", a.status, a.body)
 	}
 	if a := s.call(t, boss, http.MethodDelete, one, "", nil); a.status != http.StatusNoContent {
@@ -138,7 +150,8 @@ func TestPeopleOverTheAPI(t *testing.T) {
 	if len(found.Items) != 1 || found.Items[0] != user {
 		t.Errorf("found %+v", found.Items)
 	}
-	wantProblem(t, s.call(t, root, http.MethodPatch, "/api/v1/admin/users/"+s.root.ID.String(), `"1"`, map[string]any{"disabled": true}),
+	wantProblem(t, s.call(t, root, http.MethodPatch, "/api/v1/admin/users/"+s.root.ID.String(), `"1"`,
+		map[string]any{"disabled": true}),
 		http.StatusConflict, "last_platform_admin")
 
 	member := "/api/v1/projects/" + s.project.ID.String() + "/members/" + user.UserID.String()
@@ -148,7 +161,8 @@ func TestPeopleOverTheAPI(t *testing.T) {
 	if a.status != http.StatusOK || m.Role != auth.ProjectViewer || m.Email != "ada@example.com" {
 		t.Errorf("answer is %d %s", a.status, a.body)
 	}
-	wantProblem(t, s.call(t, root, http.MethodPut, member, "", map[string]any{"role": "owner"}), http.StatusUnprocessableEntity, "validation_error")
+	wantProblem(t, s.call(t, root, http.MethodPut, member, "", map[string]any{"role": "owner"}),
+		http.StatusUnprocessableEntity, "validation_error")
 	if a := s.call(t, root, http.MethodDelete, member, "", nil); a.status != http.StatusNoContent {
 		t.Errorf("removal answers %d %s", a.status, a.body)
 	}
@@ -215,7 +229,8 @@ func TestListsComeInPages(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a b bot c d" {
 		t.Errorf("the pages hold %q", got)
 	}
-	wantProblem(t, s.call(t, root, http.MethodGet, all+"&cursor=x", "", nil), http.StatusUnprocessableEntity, "cursor_invalid")
+	wantProblem(t, s.call(t, root, http.MethodGet, all+"&cursor=x", "", nil), http.StatusUnprocessableEntity,
+		"cursor_invalid")
 }
 
 // Authenticate runs with every request.

@@ -49,7 +49,8 @@ type NewTokenView struct {
 
 func showToken(t Token) TokenView {
 	v := TokenView{
-		TokenID: t.ID, Kind: t.Kind, Name: t.Name, Scopes: t.Scopes, ExpiresAt: t.ExpiresAt.UTC(), CreatedAt: t.CreatedAt.UTC(),
+		TokenID: t.ID, Kind: t.Kind, Name: t.Name, Scopes: t.Scopes, ExpiresAt: t.ExpiresAt.UTC(),
+		CreatedAt: t.CreatedAt.UTC(),
 	}
 	if t.LastUsedAt != nil {
 		used := t.LastUsedAt.UTC()
@@ -74,9 +75,10 @@ func (s *Service) registerTokens(api *httpapi.API) {
 	const all = pathServiceAccounts + "/{service_account_id}/tokens"
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-service-account-token", Method: http.MethodPost, Path: all, Tag: tagTokens,
-		Summary:     "Make a token for a service account",
-		Description: "The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.",
-		Access:      httpapi.Project(auth.ServiceAccountManage), Status: http.StatusCreated, SecretResponse: true,
+		Summary: "Make a token for a service account",
+		Description: "The token is shown once, in this answer. It ends with the token or session that the request comes " +
+			"with, at the latest.",
+		Access: httpapi.Project(auth.ServiceAccountManage), Status: http.StatusCreated, SecretResponse: true,
 	}, func(ctx context.Context, in *struct {
 		ServiceAccountPath
 		Body NewTokenBody
@@ -142,8 +144,9 @@ type ProjectRoleView struct {
 
 func showMe(p *auth.Principal) MeView {
 	me := MeView{
-		Kind: p.Kind, ID: p.ID, Name: p.Name, PlatformRole: p.Platform, Scopes: p.Scopes, TokenID: p.Token, ExpiresAt: p.Expires.UTC(),
-		Tenants: []TenantRoleView{}, Projects: []ProjectRoleView{},
+		Kind: p.Kind, ID: p.ID, Name: p.Name, PlatformRole: p.Platform, Scopes: p.Scopes, TokenID: p.Token,
+		ExpiresAt: p.Expires.UTC(),
+		Tenants:   []TenantRoleView{}, Projects: []ProjectRoleView{},
 		PlatformPermissions: []auth.Permission{}, Permissions: []auth.Permission{},
 	}
 	for _, permission := range auth.Permissions() {
@@ -163,7 +166,10 @@ func showMe(p *auth.Principal) MeView {
 	for project, role := range p.Projects {
 		me.Projects = append(me.Projects, ProjectRoleView{ProjectID: project, OrgID: role.Org, Role: role.Role})
 	}
-	slices.SortFunc(me.Tenants, func(a, b TenantRoleView) int { return strings.Compare(a.OrgID.String(), b.OrgID.String()) })
+	slices.SortFunc(me.Tenants, func(a, b TenantRoleView) int {
+		return strings.Compare(a.OrgID.String(),
+			b.OrgID.String())
+	})
 	slices.SortFunc(me.Projects, func(a, b ProjectRoleView) int {
 		return strings.Compare(a.ProjectID.String(), b.ProjectID.String())
 	})
@@ -191,7 +197,8 @@ func (s *Service) registerOwn(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-my-token", Method: http.MethodPost, Path: "/api/v1/me/tokens", Tag: tagMe,
 		Summary: "Make a token for yourself",
-		Description: "The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. " +
+		Description: "The token is shown once, in this answer. It ends with the token or session that the request comes " +
+			"with, at the latest. " +
 			"Only people make tokens for themselves.",
 		Access: httpapi.Authenticated(), Status: http.StatusCreated, SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body NewTokenBody }) (*httpapi.Plain[NewTokenView], error) {

@@ -49,8 +49,9 @@ func (s *Service) registerUsers(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-user", Method: http.MethodPost, Path: all, Tag: tag,
-		Summary: "Invite a person", Description: "They become able to act by signing in with the same verified e-mail address.",
-		Access: httpapi.Platform(auth.UserManage), Status: http.StatusCreated,
+		Summary:     "Invite a person",
+		Description: "They become able to act by signing in with the same verified e-mail address.",
+		Access:      httpapi.Platform(auth.UserManage), Status: http.StatusCreated,
 	}, func(ctx context.Context, in *struct{ Body NewUserBody }) (*httpapi.Versioned[UserView], error) {
 		u, err := s.CreateUser(ctx, NewUser(in.Body))
 		return httpapi.AtVersion(u.Version, showUser(u)), err
@@ -64,9 +65,10 @@ func (s *Service) registerUsers(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-user", Method: http.MethodPatch, Path: all + "/{user_id}", Tag: tag,
-		Summary:     "Change, disable or enable a person",
-		Description: "Disabling revokes all of their tokens at once. The last enabled platform_admin can be neither demoted nor disabled.",
-		Access:      httpapi.Platform(auth.UserManage),
+		Summary: "Change, disable or enable a person",
+		Description: "Disabling revokes all of their tokens at once. The last enabled platform_admin can be neither " +
+			"demoted nor disabled.",
+		Access: httpapi.Platform(auth.UserManage),
 	}, func(ctx context.Context, in *struct {
 		UserPath
 		httpapi.IfMatch

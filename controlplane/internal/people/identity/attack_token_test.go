@@ -15,9 +15,12 @@ import (
 const year = 365 * 24 * time.Hour
 
 // made is a token that one token makes for its own person.
-func (w *world) made(tb testing.TB, with redact.Secret, life time.Duration, scopes ...auth.Permission) (identity.Token, redact.Secret) {
+func (w *world) made(tb testing.TB, with redact.Secret, life time.Duration, scopes ...auth.Permission) (
+	identity.Token, redact.Secret,
+) {
 	tb.Helper()
-	token, plain, err := w.service.CreateOwnToken(w.as(tb, with), identity.NewToken{Name: "made", Life: life, Scopes: scopes})
+	token, plain, err := w.service.CreateOwnToken(w.as(tb, with),
+		identity.NewToken{Name: "made", Life: life, Scopes: scopes})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -25,10 +28,12 @@ func (w *world) made(tb testing.TB, with redact.Secret, life time.Duration, scop
 }
 
 // madeFor is a token that one token makes for a service account.
-func (w *world) madeFor(tb testing.TB, with redact.Secret, project id.Project, account id.ServiceAccount, life time.Duration,
+func (w *world) madeFor(tb testing.TB, with redact.Secret, project id.Project, account id.ServiceAccount,
+	life time.Duration,
 ) (identity.Token, redact.Secret) {
 	tb.Helper()
-	token, plain, err := w.service.CreateServiceAccountToken(w.as(tb, with), project, account, identity.NewToken{Name: "made", Life: life})
+	token, plain, err := w.service.CreateServiceAccountToken(w.as(tb, with), project, account,
+		identity.NewToken{Name: "made", Life: life})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -46,7 +51,8 @@ type lineage struct {
 func newLineage(t *testing.T, s *stage) lineage {
 	t.Helper()
 	var l lineage
-	token, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.boss.ID)), identity.NewToken{Name: "root", Life: year})
+	token, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.boss.ID)),
+		identity.NewToken{Name: "root", Life: year})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +68,10 @@ func newLineage(t *testing.T, s *stage) lineage {
 
 func (l lineage) wantEnded(t *testing.T, w *world) {
 	t.Helper()
-	for name, token := range map[string]redact.Secret{"session": l.session, "personal": l.personal, "account": l.account, "far": l.far} {
+	for name, token := range map[string]redact.Secret{
+		"session": l.session, "personal": l.personal, "account": l.account,
+		"far": l.far,
+	} {
 		if p, err := w.service.Authenticate(t.Context(), token); err == nil {
 			t.Errorf("the %s token of %s outlives what it was made with", name, p.Name)
 		}
@@ -78,8 +87,10 @@ func TestAttackARevokedParentEndsItsChildren(t *testing.T) {
 	wantCode(t, s.service.RevokeOwnToken(s.as(t, s.token(t, s.boss.ID)), l.rootID), "")
 	l.wantEnded(t, s.world)
 	// What ended is told of, where it counts.
-	s.wantRows(t, "SELECT count(*) FROM outbox_events WHERE event_type = 'token.revoked' AND org_id = '"+s.acme.ID.String()+"'", 2)
-	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.revoke' AND project_id = '"+s.project.ID.String()+"'", 2)
+	s.wantRows(t, "SELECT count(*) FROM outbox_events WHERE event_type = 'token.revoked' AND org_id = '"+
+		s.acme.ID.String()+"'", 2)
+	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.revoke' AND project_id = '"+s.project.ID.String()+
+		"'", 2)
 }
 
 func TestAttackAParentThatEndsOtherwiseEndsItsChildren(t *testing.T) {
@@ -116,14 +127,16 @@ func TestAttackAParentThatEndsOtherwiseEndsItsChildren(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(s.service.UpdateServiceAccount(system(t), s.project.ID, account, 1, identity.ServiceAccountChange{Status: &off}))(t)
+		must(s.service.UpdateServiceAccount(system(t), s.project.ID, account, 1,
+			identity.ServiceAccountChange{Status: &off}))(t)
 		wantRefused(t, s.world, l.far, "token_parent_ended")
 	})
 }
 
 func TestAttackAChildThatWouldOutliveItsParent(t *testing.T) {
 	s := newStage(t)
-	parent, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.boss.ID)), identity.NewToken{Name: "hour", Life: time.Hour})
+	parent, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.boss.ID)),
+		identity.NewToken{Name: "hour", Life: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,11 +187,13 @@ func TestAttackAServiceAccountIsItsOwnIssuer(t *testing.T) {
 	wantProblem(t, s.signIn(t, ofA), http.StatusForbidden, "person_required")
 	// It neither raises nor revives itself.
 	viewer := auth.ProjectViewer
-	_, err = s.service.UpdateServiceAccount(s.as(t, ofA), s.project.ID, a.ID, 1, identity.ServiceAccountChange{Role: &viewer})
+	_, err = s.service.UpdateServiceAccount(s.as(t, ofA), s.project.ID, a.ID, 1,
+		identity.ServiceAccountChange{Role: &viewer})
 	wantCode(t, err, "service_account_self")
 	// And not by an account of another project.
 	there := s.account(t, s.foreign.ID, "there", auth.ProjectAdmin)
-	got := s.call(t, ofA, http.MethodPost, "/api/v1/projects/"+s.foreign.ID.String()+"/service-accounts/"+there.ID.String()+"/tokens", "",
+	got := s.call(t, ofA, http.MethodPost, "/api/v1/projects/"+s.foreign.ID.String()+"/service-accounts/"+
+		there.ID.String()+"/tokens", "",
 		map[string]any{"name": "x"})
 	wantProblem(t, got, http.StatusNotFound, "not_found")
 	// All that it made is gone with the one token that a person made.
@@ -205,7 +220,8 @@ func TestAttackALineOfTokensWithoutEnd(t *testing.T) {
 func TestAttackAScopedTokenGrantsMoreThanItsScopes(t *testing.T) {
 	s := newStage(t)
 	admin, auditor, no, on := auth.PlatformAdmin, auth.Auditor, false, identity.ServiceAccountActive
-	root := s.as(t, s.token(t, s.root.ID, auth.UserRead, auth.UserManage, auth.MemberRead, auth.MemberManage, auth.ServiceAccountManage))
+	root := s.as(t, s.token(t, s.root.ID, auth.UserRead, auth.UserManage, auth.MemberRead, auth.MemberManage,
+		auth.ServiceAccountManage))
 	boss := s.as(t, s.token(t, s.boss.ID, auth.MemberManage, auth.ServiceAccountManage))
 	sleeper := s.user(t, "sleeper@example.com", auth.PlatformAdmin)
 	member := s.user(t, "member@example.com", auth.NoRole)
@@ -214,7 +230,8 @@ func TestAttackAScopedTokenGrantsMoreThanItsScopes(t *testing.T) {
 	must(s.service.UpdateUser(system(t), sleeper.ID, 1, identity.UserChange{Disabled: &yes}))(t)
 	must(s.service.UpdateUser(system(t), member.ID, 1, identity.UserChange{Disabled: &yes}))(t)
 	idle := s.account(t, s.project.ID, "idle", auth.ProjectMember)
-	must(s.service.UpdateServiceAccount(system(t), s.project.ID, idle.ID, 1, identity.ServiceAccountChange{Status: &off}))(t)
+	must(s.service.UpdateServiceAccount(system(t), s.project.ID, idle.ID, 1,
+		identity.ServiceAccountChange{Status: &off}))(t)
 	for name, grant := range map[string]func() error{
 		"invites an administrator": func() error {
 			_, err := s.service.CreateUser(root, identity.NewUser{Email: "x@example.com", PlatformRole: admin})
@@ -245,7 +262,8 @@ func TestAttackAScopedTokenGrantsMoreThanItsScopes(t *testing.T) {
 			return err
 		},
 		"makes a service account": func() error {
-			_, err := s.service.CreateServiceAccount(boss, s.project.ID, identity.NewServiceAccount{Name: "z", Role: auth.ProjectAdmin})
+			_, err := s.service.CreateServiceAccount(boss, s.project.ID,
+				identity.NewServiceAccount{Name: "z", Role: auth.ProjectAdmin})
 			return err
 		},
 		"raises a service account": func() error {
@@ -269,11 +287,16 @@ func TestAttackAScopedTokenGrantsMoreThanItsScopes(t *testing.T) {
 // What scopes leave in can be given, and taking away gives nothing.
 func TestAScopedTokenGrantsWhatItsScopesHold(t *testing.T) {
 	s := newStage(t)
-	viewer := []auth.Permission{auth.TenantRead, auth.ProjectRead, auth.MemberRead, auth.EventRead, auth.LifecycleRead, auth.SKURead}
+	viewer := []auth.Permission{
+		auth.TenantRead, auth.ProjectRead, auth.MemberRead, auth.EventRead, auth.LifecycleRead,
+		auth.SKURead,
+	}
 	boss := s.as(t, s.token(t, s.boss.ID, append(viewer, auth.MemberManage, auth.ServiceAccountManage)...))
 	must(s.service.PutProjectMember(boss, s.project.ID, s.new.ID, auth.ProjectViewer))(t)
-	must(s.service.CreateServiceAccount(boss, s.project.ID, identity.NewServiceAccount{Name: "v", Role: auth.ProjectViewer}))(t)
-	_, _, err := s.service.CreateServiceAccountToken(boss, s.project.ID, s.bot.ID, identity.NewToken{Name: "x", Scopes: viewer[:1]})
+	must(s.service.CreateServiceAccount(boss, s.project.ID,
+		identity.NewServiceAccount{Name: "v", Role: auth.ProjectViewer}))(t)
+	_, _, err := s.service.CreateServiceAccountToken(boss, s.project.ID, s.bot.ID,
+		identity.NewToken{Name: "x", Scopes: viewer[:1]})
 	wantCode(t, err, "")
 	off := identity.ServiceAccountDisabled
 	must(s.service.UpdateServiceAccount(boss, s.project.ID, s.bot.ID, 1, identity.ServiceAccountChange{Status: &off}))(t)

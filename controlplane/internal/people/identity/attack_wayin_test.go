@@ -111,7 +111,8 @@ func TestAttackAFleetingTokenStandsInForTheLast(t *testing.T) {
 	w := newWorld(t, identity.OIDCConfig{})
 	a := w.user(t, "a@example.com", auth.PlatformAdmin)
 	lasting := w.token(t, a.ID)
-	_, _, err := w.service.CreateOwnToken(auth.With(t.Context(), person(a.ID)), identity.NewToken{Name: "short", Life: time.Minute})
+	_, _, err := w.service.CreateOwnToken(auth.With(t.Context(), person(a.ID)),
+		identity.NewToken{Name: "short", Life: time.Minute})
 	wantCode(t, err, "")
 	scoped := w.token(t, a.ID, auth.UserManage)
 	w.as(t, scoped)
@@ -177,11 +178,13 @@ func TestRecoverOpensWhatNobodyCan(t *testing.T) {
 	}
 	wantRefused(t, w, lost, "token_invalid")
 	wantRefused(t, w, child, "token_invalid")
-	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'admin.recover' AND actor_id = 'system:recover' AND result = 'success'", 1)
+	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'admin.recover' AND actor_id = 'system:recover' AND "+
+		"result = 'success'", 1)
 
 	// A token that could not be kept was never made.
 	broken := errors.New("disk full")
-	if _, err := w.service.Recover(t.Context(), true, func(redact.Secret) error { return broken }); !errors.Is(err, broken) || fault.CodeOf(err) == "" {
+	if _, err := w.service.Recover(t.Context(), true, func(redact.Secret) error { return broken }); !errors.Is(err,
+		broken) || fault.CodeOf(err) == "" {
 		t.Errorf("got %v", err)
 	}
 	w.as(t, kept)

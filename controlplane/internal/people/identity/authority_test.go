@@ -58,7 +58,8 @@ func TestNobodyGivesARoleAboveTheirOwn(t *testing.T) {
 	wantCode(t, err, "role_above_own")
 	_, err = s.service.PutTenantMember(member, s.acme.ID, s.dev.ID, auth.TenantAdmin)
 	wantCode(t, err, "role_above_own")
-	_, err = s.service.CreateServiceAccount(member, s.project.ID, identity.NewServiceAccount{Name: "x", Role: auth.ProjectAdmin})
+	_, err = s.service.CreateServiceAccount(member, s.project.ID,
+		identity.NewServiceAccount{Name: "x", Role: auth.ProjectAdmin})
 	wantCode(t, err, "role_above_own")
 	admin := auth.ProjectAdmin
 	_, err = s.service.UpdateServiceAccount(member, s.project.ID, s.bot.ID, 1, identity.ServiceAccountChange{Role: &admin})

@@ -45,12 +45,14 @@ func TestBootstrapMakesOneAdministratorAmongManyReplicas(t *testing.T) {
 		t.Errorf("the token belongs to %s with role %q", p.Name, p.Platform)
 	}
 	w.wantRows(t, "SELECT count(*) FROM users", 1)
-	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE actor_id = 'system:bootstrap' AND action IN ('user.create', 'token.create')", 2)
+	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE actor_id = 'system:bootstrap' AND action IN ('user.create', "+
+		"'token.create')", 2)
 }
 
 func TestBootstrapLeavesAnExistingAdministratorAlone(t *testing.T) {
 	w := newWorld(t, identity.OIDCConfig{})
-	if _, err := w.service.CreateUser(system(t), identity.NewUser{Email: "a@example.com", PlatformRole: auth.PlatformAdmin}); err != nil {
+	if _, err := w.service.CreateUser(system(t),
+		identity.NewUser{Email: "a@example.com", PlatformRole: auth.PlatformAdmin}); err != nil {
 		t.Fatal(err)
 	}
 	token, created, err := w.service.Bootstrap(t.Context())

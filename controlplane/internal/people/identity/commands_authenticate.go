@@ -60,7 +60,8 @@ func (s *Service) authenticate(ctx context.Context, hash []byte) (*auth.Principa
 			WithRemedy("sign in again, or have a new token made")
 	}
 	if row.LineEnded {
-		return nil, fault.New(fault.Unauthenticated, "token_parent_ended", "the token, or session, that this one was made with has ended").
+		return nil, fault.New(fault.Unauthenticated, "token_parent_ended",
+			"the token, or session, that this one was made with has ended").
 			WithRemedy("sign in again, or have a new token made")
 	}
 	principal, err := principalOf(row)

@@ -26,7 +26,9 @@ const (
 // The token exists nowhere else. Bootstrap passes it to keep before the commit,
 // so a crash in between leaves a useless token and not an administrator without
 // one. If the transaction is repeated, keep is called again.
-func (s *Service) Bootstrap(ctx context.Context, keep ...func(redact.Secret) error) (token redact.Secret, created bool, err error) {
+func (s *Service) Bootstrap(ctx context.Context, keep ...func(redact.Secret) error) (
+	token redact.Secret, created bool, err error,
+) {
 	ctx = auth.With(ctx, auth.System("bootstrap"))
 	err = s.inChange(ctx, func(ctx context.Context, c change) error {
 		token, created = redact.Secret{}, false

@@ -24,7 +24,10 @@ func (s *Service) TenantMembers(ctx context.Context, org id.Org, page postgres.S
 	if err == nil && len(rows) == 0 {
 		_, err = s.Tenant(ctx, org) // a tenant that does not exist has no list
 	}
-	return converted(rows, err, func(r identitydb.ListTenantMembersRow) Member { return memberFrom(identitydb.TenantMemberRow(r)) })
+	return converted(rows, err, func(r identitydb.ListTenantMembersRow) Member {
+		return memberFrom(
+			identitydb.TenantMemberRow(r))
+	})
 }
 
 // PutTenantMember gives a person a role on a tenant. If they have it already,
@@ -82,16 +85,23 @@ func (s *Service) RemoveTenantMember(ctx context.Context, org id.Org, user id.Us
 }
 
 // ProjectMembers lists who holds a role in a project.
-func (s *Service) ProjectMembers(ctx context.Context, project id.Project, page postgres.Slice[id.User]) ([]Member, error) {
+func (s *Service) ProjectMembers(ctx context.Context, project id.Project, page postgres.Slice[id.User]) (
+	[]Member, error,
+) {
 	rows, err := s.reads.ListProjectMembers(ctx, identitydb.ListProjectMembersParams{
 		ProjectID: project, After: page.After.String(), PageSize: page.Limit,
 	})
-	return converted(rows, err, func(r identitydb.ListProjectMembersRow) Member { return memberFrom(identitydb.TenantMemberRow(r)) })
+	return converted(rows, err, func(r identitydb.ListProjectMembersRow) Member {
+		return memberFrom(
+			identitydb.TenantMemberRow(r))
+	})
 }
 
 // PutProjectMember gives a person a role in a project, or replaces their role.
 // If they have it already, nothing changes.
-func (s *Service) PutProjectMember(ctx context.Context, project id.Project, user id.User, role auth.Role) (Member, error) {
+func (s *Service) PutProjectMember(ctx context.Context, project id.Project, user id.User, role auth.Role) (
+	Member, error,
+) {
 	if err := checkProjectRole(role); err != nil {
 		return Member{}, err
 	}
@@ -110,7 +120,10 @@ func (s *Service) PutProjectMember(ctx context.Context, project id.Project, user
 			return identitydb.TenantMemberRow(r), err
 		}
 		put := func() error {
-			return c.PutProjectMember(ctx, identitydb.PutProjectMemberParams{ProjectID: project, UserID: user, Role: string(role)})
+			return c.PutProjectMember(ctx, identitydb.PutProjectMemberParams{
+				ProjectID: project, UserID: user,
+				Role: string(role),
+			})
 		}
 		member, err = c.putMember(ctx, target, user, role, read, put)
 		return err
@@ -129,7 +142,10 @@ func (s *Service) RemoveProjectMember(ctx context.Context, project id.Project, u
 		if err != nil {
 			return orNotFound(err)
 		}
-		if err := c.DeleteProjectMember(ctx, identitydb.DeleteProjectMemberParams{ProjectID: project, UserID: user}); err != nil {
+		if err := c.DeleteProjectMember(ctx, identitydb.DeleteProjectMemberParams{
+			ProjectID: project,
+			UserID:    user,
+		}); err != nil {
 			return fmt.Errorf("delete project member: %w", err)
 		}
 		return c.recordRemoval(ctx, auth.Target{Org: row.OrgID, Project: project}, user, auth.Role(before.Role))
@@ -148,7 +164,8 @@ func (c change) putMember(ctx context.Context, target auth.Target, user id.User,
 		return Member{}, fmt.Errorf("read membership: %w", err)
 	}
 	err = put()
-	if postgres.Violates(err, "tenant_memberships_user_id_fkey") || postgres.Violates(err, "project_memberships_user_id_fkey") {
+	if postgres.Violates(err, "tenant_memberships_user_id_fkey") ||
+		postgres.Violates(err, "project_memberships_user_id_fkey") {
 		return Member{}, notFound()
 	}
 	if err != nil {
@@ -170,5 +187,8 @@ func (c change) recordRemoval(ctx context.Context, target auth.Target, user id.U
 }
 
 func membershipEntry(action string, target auth.Target, user id.User) audit.Entry {
-	return audit.Entry{Action: action, TargetKind: "user", TargetID: user.String(), Org: target.Org, Project: target.Project}
+	return audit.Entry{
+		Action: action, TargetKind: "user", TargetID: user.String(), Org: target.Org,
+		Project: target.Project,
+	}
 }

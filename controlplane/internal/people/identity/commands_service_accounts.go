@@ -14,7 +14,9 @@ import (
 )
 
 // CreateServiceAccount makes a service account with a role no higher than the caller's.
-func (s *Service) CreateServiceAccount(ctx context.Context, project id.Project, n NewServiceAccount) (ServiceAccount, error) {
+func (s *Service) CreateServiceAccount(ctx context.Context, project id.Project, n NewServiceAccount) (
+	ServiceAccount, error,
+) {
 	if err := n.check(); err != nil {
 		return ServiceAccount{}, err
 	}
@@ -116,13 +118,17 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, project id.Project, 
 }
 
 // ServiceAccount reads one account of a project.
-func (s *Service) ServiceAccount(ctx context.Context, project id.Project, which id.ServiceAccount) (ServiceAccount, error) {
+func (s *Service) ServiceAccount(ctx context.Context, project id.Project, which id.ServiceAccount) (
+	ServiceAccount, error,
+) {
 	row, err := s.reads.ServiceAccount(ctx, identitydb.ServiceAccountParams{ProjectID: project, ID: which})
 	return serviceAccountFrom(row), orNotFound(err)
 }
 
 // ServiceAccounts lists the accounts of a project.
-func (s *Service) ServiceAccounts(ctx context.Context, project id.Project, page postgres.Slice[id.ServiceAccount]) ([]ServiceAccount, error) {
+func (s *Service) ServiceAccounts(ctx context.Context, project id.Project, page postgres.Slice[id.ServiceAccount]) (
+	[]ServiceAccount, error,
+) {
 	rows, err := s.reads.ListServiceAccounts(ctx, identitydb.ListServiceAccountsParams{
 		ProjectID: project, After: page.After.String(), PageSize: page.Limit,
 	})
@@ -139,7 +145,9 @@ func (c change) grantable(ctx context.Context, project id.Project, role auth.Rol
 	return org, checkGrant(auth.From(ctx), auth.Target{Org: org, Project: project}, role)
 }
 
-func (c change) lockServiceAccount(ctx context.Context, project id.Project, which id.ServiceAccount) (ServiceAccount, error) {
+func (c change) lockServiceAccount(ctx context.Context, project id.Project, which id.ServiceAccount) (
+	ServiceAccount, error,
+) {
 	row, err := c.LockServiceAccount(ctx, identitydb.LockServiceAccountParams{ProjectID: project, ID: which})
 	return serviceAccountFrom(row), orNotFound(err)
 }

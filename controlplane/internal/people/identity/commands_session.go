@@ -25,7 +25,8 @@ func (s *Service) OpenSession(ctx context.Context, presented, former redact.Secr
 	}
 	ctx = auth.With(ctx, caller)
 	if caller.Kind != auth.KindUser {
-		refusal := fault.New(fault.Forbidden, "person_required", "sessions are for people; this token belongs to a service account").
+		refusal := fault.New(fault.Forbidden, "person_required",
+			"sessions are for people; this token belongs to a service account").
 			WithRemedy("sign in with a token of your own; programs send theirs in the header Authorization")
 		return Token{}, redact.Secret{}, s.noteTokenRefusal(ctx, caller.Token.String(), refusal)
 	}
@@ -37,7 +38,9 @@ func (s *Service) OpenSession(ctx context.Context, presented, former redact.Secr
 }
 
 // sessionLike reads the person again, now that they are locked.
-func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, former redact.Secret) (Token, redact.Secret, error) {
+func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, former redact.Secret) (
+	Token, redact.Secret, error,
+) {
 	self, _, err := ownerOf(caller)
 	if err != nil {
 		return Token{}, redact.Secret{}, err
@@ -55,7 +58,8 @@ func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, forme
 		if user.Disabled {
 			return tokenInvalid()
 		}
-		token, err = c.insertToken(ctx, s.now(), plain, NewToken{Name: "sign-in", Life: s.oidc.SessionTTL, Scopes: caller.Scopes},
+		token, err = c.insertToken(ctx, s.now(), plain,
+			NewToken{Name: "sign-in", Life: s.oidc.SessionTTL, Scopes: caller.Scopes},
 			Token{Kind: TokenSession, User: self, MadeFrom: caller.Token}, auth.Target{})
 		return err
 	})
@@ -89,7 +93,8 @@ func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret,
 	case fault.KindOf(err) == fault.NotFound: // somebody else has just ended it
 		return nil
 	case fault.CodeOf(err) == codeLastWayIn:
-		s.logger.WarnContext(ctx, "the former session of a browser goes on: it is the last way in", "token_id", row.ID.String())
+		s.logger.WarnContext(ctx, "the former session of a browser goes on: it is the last way in", "token_id",
+			row.ID.String())
 		return nil
 	}
 	return err

@@ -42,7 +42,8 @@ func (s *Service) StartSignIn(ctx context.Context, redirectURI, codeChallenge st
 	}
 	if b, err := base64.RawURLEncoding.Strict().DecodeString(codeChallenge); err != nil || len(b) != sha256.Size {
 		return SignIn{}, rejected([]fault.Field{{
-			Path: "body.code_challenge", Message: "must be the SHA-256 of the code verifier in 43 characters of base64url (S256)",
+			Path:    "body.code_challenge",
+			Message: "must be the SHA-256 of the code verifier in 43 characters of base64url (S256)",
 		}})
 	}
 	state, nonce := redact.New(randomText()), randomText()
@@ -71,7 +72,9 @@ func (s *Service) StartSignIn(ctx context.Context, redirectURI, codeChallenge st
 // browser's former one, if there is one. If life is not zero, FinishSignIn
 // makes a token of that life instead, from which other lasting tokens can be
 // made.
-func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, former redact.Secret, life time.Duration) (Token, redact.Secret, error) {
+func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, former redact.Secret, life time.Duration) (
+	Token, redact.Secret, error,
+) {
 	if s.idp == nil {
 		return Token{}, redact.Secret{}, oidcNotConfigured()
 	}
@@ -93,7 +96,8 @@ func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, forme
 func (s *Service) takeLogin(ctx context.Context, state, verifier redact.Secret) (identitydb.OidcLogin, error) {
 	login, err := s.reads.TakeLogin(ctx, digest(state))
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && !s.now().Before(login.ExpiresAt) {
-		return login, fault.New(fault.Invalid, "sign_in_state_invalid", "this sign-in is unknown, was finished already or took too long").
+		return login, fault.New(fault.Invalid, "sign_in_state_invalid",
+			"this sign-in is unknown, was finished already or took too long").
 			WithRemedy("start the sign-in again")
 	}
 	if err != nil {
@@ -109,7 +113,9 @@ func (s *Service) takeLogin(ctx context.Context, state, verifier redact.Secret) 
 
 // openSession finds or makes the user for a person, and makes a session for
 // them, or a token if life is not zero.
-func (s *Service) openSession(ctx context.Context, who person, former redact.Secret, life time.Duration) (Token, redact.Secret, error) {
+func (s *Service) openSession(ctx context.Context, who person, former redact.Secret, life time.Duration) (
+	Token, redact.Secret, error,
+) {
 	var token Token
 	kind, letter := TokenSession, letterSession
 	if life > 0 {
@@ -146,12 +152,16 @@ func (s *Service) openSession(ctx context.Context, who person, former redact.Sec
 // that was invited under the same verified address, or a new one if that is
 // allowed.
 func (s *Service) userBehind(ctx context.Context, c change, who person) (User, error) {
-	row, err := c.LockUserByIdentity(ctx, identitydb.LockUserByIdentityParams{OidcIssuer: &who.Issuer, OidcSubject: &who.Subject})
+	row, err := c.LockUserByIdentity(ctx, identitydb.LockUserByIdentityParams{
+		OidcIssuer:  &who.Issuer,
+		OidcSubject: &who.Subject,
+	})
 	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
 		return userFrom(row), err
 	}
 	if who.Email == "" || !who.EmailVerified {
-		return User{}, fault.New(fault.Forbidden, "email_unverified", "the identity provider does not vouch for an e-mail address of yours").
+		return User{}, fault.New(fault.Forbidden, "email_unverified",
+			"the identity provider does not vouch for an e-mail address of yours").
 			WithRemedy("verify the address at the identity provider and sign in again")
 	}
 	row, err = c.LockUserByEmail(ctx, who.Email)
@@ -163,7 +173,8 @@ func (s *Service) userBehind(ctx context.Context, c change, who person) (User, e
 	}
 	invited := userFrom(row)
 	if invited.Linked() {
-		return User{}, fault.New(fault.Forbidden, "identity_mismatch", "the user of this address signs in with another account").
+		return User{}, fault.New(fault.Forbidden, "identity_mismatch",
+			"the user of this address signs in with another account").
 			WithRemedy("sign in with that account, or ask a platform administrator")
 	}
 	if invited.Disabled { // the caller refuses; the person is not linked to this user
@@ -186,12 +197,16 @@ func (c change) link(ctx context.Context, u User, who person) (User, error) {
 	if u.Name == "" {
 		u.Name = who.Name
 	}
-	row, err := c.LinkUser(ctx, identitydb.LinkUserParams{ID: u.ID, Name: u.Name, OidcIssuer: &who.Issuer, OidcSubject: &who.Subject})
+	row, err := c.LinkUser(ctx, identitydb.LinkUserParams{
+		ID: u.ID, Name: u.Name, OidcIssuer: &who.Issuer,
+		OidcSubject: &who.Subject,
+	})
 	if err != nil {
 		return User{}, fmt.Errorf("link user: %w", err)
 	}
 	linked := userFrom(row)
-	return linked, c.record(actingAs(ctx, linked), userEntry("user.link", linked), userEvent(eventwire.UserUpdated, linked))
+	return linked, c.record(actingAs(ctx, linked), userEntry("user.link", linked),
+		userEvent(eventwire.UserUpdated, linked))
 }
 
 // actingAs makes a person who has proven their identity the actor of what

@@ -28,7 +28,8 @@ func (s *Service) CreateTenant(ctx context.Context, n Naming) (Tenant, error) {
 			return fmt.Errorf("insert tenant: %w", err)
 		}
 		tenant = tenantFrom(row)
-		if err := c.record(ctx, tenantEntry("tenant.create", tenant), tenantEvent(eventwire.TenantCreated, tenant)); err != nil {
+		if err := c.record(ctx, tenantEntry("tenant.create", tenant),
+			tenantEvent(eventwire.TenantCreated, tenant)); err != nil {
 			return err
 		}
 		_, err = c.insertProject(ctx, tenant.ID, Naming{Slug: DefaultProject, Name: "Default"})

@@ -27,7 +27,8 @@ func newStage(t *testing.T) *stage {
 	s := &stage{world: w, acme: w.tenant(t, "acme"), other: w.tenant(t, "other")}
 	s.project, s.foreign = w.project(t, s.acme.ID, "one"), w.project(t, s.other.ID, "two")
 	s.root = w.user(t, "root@example.com", auth.PlatformAdmin)
-	s.boss, s.dev, s.new = w.user(t, "boss@example.com", ""), w.user(t, "dev@example.com", ""), w.user(t, "new@example.com", "")
+	s.boss, s.dev, s.new = w.user(t, "boss@example.com", ""), w.user(t, "dev@example.com", ""),
+		w.user(t, "new@example.com", "")
 	must(w.service.PutTenantMember(system(t), s.acme.ID, s.boss.ID, auth.TenantAdmin))(t)
 	must(w.service.PutProjectMember(system(t), s.project.ID, s.dev.ID, auth.ProjectMember))(t)
 	s.bot = w.account(t, s.project.ID, "bot", auth.ProjectMember)
@@ -147,7 +148,8 @@ func tenantCases() []commandCase {
 }
 
 func memberCases() []commandCase {
-	inTenant := func(org func(*stage) id.Org, who func(*stage) id.User, role auth.Role) func(context.Context, *stage) error {
+	inTenant := func(org func(*stage) id.Org, who func(*stage) id.User, role auth.Role) func(context.Context,
+		*stage) error {
 		return func(ctx context.Context, s *stage) error {
 			_, err := s.service.PutTenantMember(ctx, org(s), who(s), role)
 			return err
@@ -176,7 +178,10 @@ func memberCases() []commandCase {
 		{"make tenant admin", inTenant(acme, newcomer, auth.TenantAdmin), "", "membership.change", "membership.changed"},
 		{"make tenant admin again", inTenant(acme, boss, auth.TenantAdmin), "", "", ""},
 		{"make nobody tenant admin", inTenant(acme, nobody, auth.TenantAdmin), "not_found", "", ""},
-		{"make tenant admin of nothing", inTenant(func(*stage) id.Org { return id.Org{1} }, newcomer, auth.TenantAdmin), "not_found", "", ""},
+		{
+			"make tenant admin of nothing", inTenant(func(*stage) id.Org { return id.Org{1} }, newcomer, auth.TenantAdmin),
+			"not_found", "", "",
+		},
 		{"give a project role on a tenant", inTenant(acme, newcomer, auth.ProjectAdmin), "validation_error", "", ""},
 		{"remove tenant admin", removeFromTenant(acme, boss), "", "membership.remove", "membership.removed"},
 		{"remove who is no tenant admin", removeFromTenant(acme, dev), "not_found", "", ""},
@@ -218,12 +223,30 @@ func userCases() []commandCase {
 		{"change nothing of a user", change(dev, 1, identity.UserChange{PlatformRole: &none}), "", "", ""},
 		{"change user at an old version", change(dev, 2, identity.UserChange{Disabled: &yes}), "version_stale", "", ""},
 		{"rename user to nothing", change(dev, 1, identity.UserChange{Name: &empty}), "validation_error", "", ""},
-		{"give user a role of a tenant", change(dev, 1, identity.UserChange{PlatformRole: &wrong}), "validation_error", "", ""},
-		{"change nobody", change(func(*stage) id.User { return id.User{1} }, 1, identity.UserChange{Name: &name}), "not_found", "", ""},
-		{"demote the last platform admin", change(root, 1, identity.UserChange{PlatformRole: &none}), "last_platform_admin", "", ""},
-		{"make the last platform admin auditor", change(root, 1, identity.UserChange{PlatformRole: &auditor}), "last_platform_admin", "", ""},
-		{"disable the last platform admin", change(root, 1, identity.UserChange{Disabled: &yes}), "last_platform_admin", "", ""},
-		{"rename the last platform admin", change(root, 1, identity.UserChange{Name: &name}), "", "user.update", "user.updated"},
+		{
+			"give user a role of a tenant", change(dev, 1, identity.UserChange{PlatformRole: &wrong}), "validation_error", "",
+			"",
+		},
+		{
+			"change nobody", change(func(*stage) id.User { return id.User{1} }, 1, identity.UserChange{Name: &name}),
+			"not_found", "", "",
+		},
+		{
+			"demote the last platform admin", change(root, 1, identity.UserChange{PlatformRole: &none}), "last_platform_admin",
+			"", "",
+		},
+		{
+			"make the last platform admin auditor", change(root, 1, identity.UserChange{PlatformRole: &auditor}),
+			"last_platform_admin", "", "",
+		},
+		{
+			"disable the last platform admin", change(root, 1, identity.UserChange{Disabled: &yes}), "last_platform_admin", "",
+			"",
+		},
+		{
+			"rename the last platform admin", change(root, 1, identity.UserChange{Name: &name}), "", "user.update",
+			"user.updated",
+		},
 	}
 }
 
@@ -243,19 +266,38 @@ func accountCases() []commandCase {
 	admin, wrong := auth.ProjectAdmin, auth.TenantAdmin
 	off, gone := identity.ServiceAccountDisabled, identity.ServiceAccountDeleted
 	return []commandCase{
-		{"create service account", create("new", auth.ProjectViewer), "", "service_account.create", "service_account.created"},
+		{
+			"create service account", create("new", auth.ProjectViewer), "", "service_account.create",
+			"service_account.created",
+		},
 		{"create service account with a name taken", create("bot", auth.ProjectViewer), "service_account_exists", "", ""},
 		{"create service account with a role of a tenant", create("new", auth.TenantAdmin), "validation_error", "", ""},
 		{"create service account in no project", func(ctx context.Context, s *stage) error {
-			_, err := s.service.CreateServiceAccount(ctx, id.Project{1}, identity.NewServiceAccount{Name: "new", Role: auth.ProjectViewer})
+			_, err := s.service.CreateServiceAccount(ctx, id.Project{1},
+				identity.NewServiceAccount{Name: "new", Role: auth.ProjectViewer})
 			return err
 		}, "not_found", "", ""},
-		{"change role of service account", change(1, identity.ServiceAccountChange{Role: &admin}), "", "service_account.update", "service_account.updated"},
+		{
+			"change role of service account", change(1, identity.ServiceAccountChange{Role: &admin}), "",
+			"service_account.update", "service_account.updated",
+		},
 		{"change nothing of a service account", change(1, identity.ServiceAccountChange{}), "", "", ""},
-		{"disable service account", change(1, identity.ServiceAccountChange{Status: &off}), "", "service_account.update", "service_account.updated"},
-		{"delete service account by a change", change(1, identity.ServiceAccountChange{Status: &gone}), "validation_error", "", ""},
-		{"give service account a role of a tenant", change(1, identity.ServiceAccountChange{Role: &wrong}), "validation_error", "", ""},
-		{"change service account at an old version", change(3, identity.ServiceAccountChange{Role: &admin}), "version_stale", "", ""},
+		{
+			"disable service account", change(1, identity.ServiceAccountChange{Status: &off}), "", "service_account.update",
+			"service_account.updated",
+		},
+		{
+			"delete service account by a change", change(1, identity.ServiceAccountChange{Status: &gone}), "validation_error",
+			"", "",
+		},
+		{
+			"give service account a role of a tenant", change(1, identity.ServiceAccountChange{Role: &wrong}),
+			"validation_error", "", "",
+		},
+		{
+			"change service account at an old version", change(3, identity.ServiceAccountChange{Role: &admin}), "version_stale",
+			"", "",
+		},
 		{"change service account through another project", func(ctx context.Context, s *stage) error {
 			_, err := s.service.UpdateServiceAccount(ctx, s.foreign.ID, s.bot.ID, 1, identity.ServiceAccountChange{Role: &admin})
 			return err
@@ -286,14 +328,20 @@ func tokenCases() []commandCase {
 	there := func(s *stage) id.Project { return s.foreign.ID }
 	return []commandCase{
 		{"make own token", own(identity.NewToken{Name: "x"}), "", "token.create", "token.created"},
-		{"make own token with an unknown scope", own(identity.NewToken{Name: "x", Scopes: []auth.Permission{"all"}}), "validation_error", "", ""},
+		{
+			"make own token with an unknown scope", own(identity.NewToken{Name: "x", Scopes: []auth.Permission{"all"}}),
+			"validation_error", "", "",
+		},
 		{"make a token for the system", func(ctx context.Context, s *stage) error {
 			_, _, err := s.service.CreateOwnToken(ctx, identity.NewToken{Name: "x"})
 			return err
 		}, "person_required", "", ""},
 		{"make service account token", forBot(here, identity.NewToken{Name: "x"}), "", "token.create", "token.created"},
 		{"make service account token without a name", forBot(here, identity.NewToken{}), "validation_error", "", ""},
-		{"make service account token through another project", forBot(there, identity.NewToken{Name: "x"}), "not_found", "", ""},
+		{
+			"make service account token through another project", forBot(there, identity.NewToken{Name: "x"}), "not_found", "",
+			"",
+		},
 		{"revoke service account token", func(ctx context.Context, s *stage) error {
 			return s.service.RevokeServiceAccountToken(ctx, s.project.ID, s.bot.ID, s.botToken.ID)
 		}, "", "token.revoke", "token.revoked"},

@@ -20,7 +20,9 @@ import (
 // CreateServiceAccountToken makes a token for an active service account and
 // returns its text, which exists nowhere else. An account cannot make tokens
 // for itself, and neither can anything that it has made.
-func (s *Service) CreateServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount, n NewToken) (Token, redact.Secret, error) {
+func (s *Service) CreateServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount,
+	n NewToken,
+) (Token, redact.Secret, error) {
 	if err := checkNewToken(ctx, n); err != nil {
 		return Token{}, redact.Secret{}, err
 	}
@@ -58,7 +60,8 @@ func (s *Service) CreateOwnToken(ctx context.Context, n NewToken) (Token, redact
 	}
 	caller := auth.From(ctx)
 	if caller.Kind != auth.KindUser {
-		return Token{}, redact.Secret{}, fault.New(fault.Forbidden, "person_required", "only people make tokens for themselves").
+		return Token{}, redact.Secret{}, fault.New(fault.Forbidden, "person_required",
+			"only people make tokens for themselves").
 			WithRemedy("a project_admin makes tokens for the service accounts of the project")
 	}
 	self, _, err := ownerOf(caller)
@@ -75,7 +78,8 @@ func (s *Service) CreateOwnToken(ctx context.Context, n NewToken) (Token, redact
 		if user.Disabled {
 			return tokenInvalid()
 		}
-		token, err = c.insertToken(ctx, s.now(), plain, n, Token{Kind: TokenAPI, User: user.ID, MadeFrom: caller.Token}, auth.Target{})
+		token, err = c.insertToken(ctx, s.now(), plain, n, Token{Kind: TokenAPI, User: user.ID, MadeFrom: caller.Token},
+			auth.Target{})
 		return err
 	})
 	return token, plain, err
@@ -90,7 +94,9 @@ func checkNewToken(ctx context.Context, n NewToken) error {
 
 // insertToken stores a token for the owner named in t. The token ends with the
 // token that it is made with, at the latest.
-func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Secret, n NewToken, t Token, target auth.Target) (Token, error) {
+func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Secret, n NewToken, t Token,
+	target auth.Target,
+) (Token, error) {
 	expires := now.Add(n.life())
 	if !t.MadeFrom.IsZero() {
 		parent, err := c.parent(ctx, now, t)
@@ -109,7 +115,8 @@ func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Sec
 		return Token{}, fmt.Errorf("insert token: %w", err)
 	}
 	token := tokenFrom(row)
-	return token, c.record(ctx, tokenEntry("token.create", target, token), tokenEvent(eventwire.TokenCreated, target, token))
+	return token, c.record(ctx, tokenEntry("token.create", target, token),
+		tokenEvent(eventwire.TokenCreated, target, token))
 }
 
 // parent locks the token that a new one is made with, and refuses if that is
@@ -127,17 +134,21 @@ func (c change) parent(ctx context.Context, now time.Time, t Token) (Token, erro
 	case err != nil:
 		return Token{}, fmt.Errorf("read what a token was made with: %w", err)
 	case line.OfAccount:
-		return Token{}, fault.New(fault.Forbidden, "service_account_self", "a service account cannot make tokens for itself, nor can what it has made").
+		return Token{}, fault.New(fault.Forbidden, "service_account_self",
+			"a service account cannot make tokens for itself, nor can what it has made").
 			WithRemedy("let a project_admin make it")
 	case line.Length >= maxTokenLine:
-		return Token{}, fault.New(fault.Conflict, "token_line_too_long", "%d tokens were made each with the one before it already", maxTokenLine).
+		return Token{}, fault.New(fault.Conflict, "token_line_too_long",
+			"%d tokens were made each with the one before it already", maxTokenLine).
 			WithRemedy("sign in, and make the token with that")
 	}
 	return tokenFrom(row), nil
 }
 
 // ServiceAccountTokens lists the valid tokens of a service account.
-func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, which id.ServiceAccount, page postgres.Slice[id.Token]) ([]Token, error) {
+func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, which id.ServiceAccount,
+	page postgres.Slice[id.Token],
+) ([]Token, error) {
 	if _, err := s.ServiceAccount(ctx, project, which); err != nil {
 		return nil, err
 	}
@@ -166,7 +177,9 @@ func (s *Service) OwnTokens(ctx context.Context, page postgres.Slice[id.Token]) 
 }
 
 // RevokeServiceAccountToken revokes a token of a service account.
-func (s *Service) RevokeServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount, token id.Token) error {
+func (s *Service) RevokeServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount,
+	token id.Token,
+) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		if _, err := c.lockServiceAccount(ctx, project, which); err != nil {
 			return err
@@ -188,7 +201,8 @@ func (s *Service) RevokeOwnToken(ctx context.Context, token id.Token) error {
 		return err
 	}
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
-		return s.keepWayIn(ctx, c, caller.Platform == auth.PlatformAdmin, func() error { return s.revoke(ctx, c, user, account, token) })
+		return s.keepWayIn(ctx, c, caller.Platform == auth.PlatformAdmin,
+			func() error { return s.revoke(ctx, c, user, account, token) })
 	})
 }
 
@@ -200,7 +214,10 @@ func (s *Service) revoke(ctx context.Context, c change, user id.User, account id
 			return orNotFound(err)
 		}
 	}
-	rows, err := c.RevokeToken(ctx, identitydb.RevokeTokenParams{UserID: user, ServiceAccountID: account, ID: which, Now: s.now()})
+	rows, err := c.RevokeToken(ctx, identitydb.RevokeTokenParams{
+		UserID: user, ServiceAccountID: account, ID: which,
+		Now: s.now(),
+	})
 	if err == nil && len(rows) == 0 {
 		err = pgx.ErrNoRows
 	}
@@ -258,6 +275,7 @@ func tokenEntry(action string, target auth.Target, t Token) audit.Entry {
 		metadata["made_from"] = t.MadeFrom
 	}
 	return audit.Entry{
-		Action: action, TargetKind: "token", TargetID: t.ID.String(), Org: target.Org, Project: target.Project, Metadata: metadata,
+		Action: action, TargetKind: "token", TargetID: t.ID.String(), Org: target.Org, Project: target.Project,
+		Metadata: metadata,
 	}
 }

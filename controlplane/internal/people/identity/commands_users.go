@@ -160,6 +160,9 @@ func (s *Service) Users(ctx context.Context, email string, page postgres.Slice[i
 func userEntry(action string, u User) audit.Entry {
 	return audit.Entry{
 		Action: action, TargetKind: "user", TargetID: u.ID.String(),
-		Metadata: map[string]any{"email": u.Email, "platform_role": u.PlatformRole, "disabled": u.Disabled, "version": u.Version},
+		Metadata: map[string]any{
+			"email": u.Email, "platform_role": u.PlatformRole, "disabled": u.Disabled,
+			"version": u.Version,
+		},
 	}
 }

@@ -67,13 +67,18 @@ func (s *Service) AnnounceEndOfAccess(ctx context.Context) error {
 	ctx = auth.With(ctx, auth.System("identity"))
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		now := s.now()
-		told, err := c.NoteEndTold(ctx, identitydb.NoteEndToldParams{ID: end.Token.ID, Now: now, Before: now.Add(-24 * time.Hour)})
+		told, err := c.NoteEndTold(ctx, identitydb.NoteEndToldParams{
+			ID: end.Token.ID, Now: now,
+			Before: now.Add(-24 * time.Hour),
+		})
 		if err != nil || told == 0 { // another replica did it today
 			return err
 		}
-		s.logger.WarnContext(ctx, "nobody can administer the platform once this token ends; make a new one with gpuaas admin recover",
+		s.logger.WarnContext(ctx,
+			"nobody can administer the platform once this token ends; make a new one with gpuaas admin recover",
 			"token_id", end.Token.ID.String(), "name", end.Token.Name, "expires_at", end.At.UTC())
-		return c.record(ctx, tokenEntry("token.expiring", auth.Target{}, end.Token), tokenEvent(eventwire.TokenExpiring, auth.Target{}, end.Token))
+		return c.record(ctx, tokenEntry("token.expiring", auth.Target{}, end.Token),
+			tokenEvent(eventwire.TokenExpiring, auth.Target{}, end.Token))
 	})
 }
 

@@ -34,7 +34,10 @@ func userEvent(t eventwire.Type, u User) outbox.Event {
 // membershipEvent uses the aggregate of the tenant or project, so that a change
 // and a removal keep their order.
 func membershipEvent(t eventwire.Type, target auth.Target, user id.User, role auth.Role) outbox.Event {
-	e := outbox.Event{Type: t, AggregateKind: "tenant", AggregateID: target.Org.String(), Org: target.Org, Project: target.Project}
+	e := outbox.Event{
+		Type: t, AggregateKind: "tenant", AggregateID: target.Org.String(), Org: target.Org,
+		Project: target.Project,
+	}
 	payload := eventwire.Membership{UserID: user.String(), OrgID: target.Org.String(), Role: string(role)}
 	if !target.Project.IsZero() {
 		e.AggregateKind, e.AggregateID = "project", target.Project.String()
@@ -67,6 +70,7 @@ func tokenEvent(t eventwire.Type, target auth.Target, token Token) outbox.Event 
 		payload.UserID = token.User.String()
 	}
 	return outbox.Event{
-		Type: t, AggregateKind: "token", AggregateID: token.ID.String(), Org: target.Org, Project: target.Project, Payload: payload,
+		Type: t, AggregateKind: "token", AggregateID: token.ID.String(), Org: target.Org, Project: target.Project,
+		Payload: payload,
 	}
 }

@@ -34,7 +34,10 @@ type world struct {
 
 func newWorld(tb testing.TB, oidc identity.OIDCConfig) *world {
 	tb.Helper()
-	w := &world{db: postgrestest.New(tb), clock: &clock{now: time.Now().Truncate(time.Microsecond)}, denials: &denials{}, logs: &bytes.Buffer{}}
+	w := &world{
+		db: postgrestest.New(tb), clock: &clock{now: time.Now().Truncate(time.Microsecond)}, denials: &denials{},
+		logs: &bytes.Buffer{},
+	}
 	logger := slog.New(slog.NewTextHandler(&lockedWriter{to: w.logs}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.service = identity.New(identity.Config{DB: w.db, Logger: logger, Clock: w.clock.Now, OIDC: oidc})
 	w.api = httpapi.New(httpapi.Config{
@@ -127,13 +130,15 @@ func (w *world) user(tb testing.TB, email string, platform auth.Role) identity.U
 
 func (w *world) account(tb testing.TB, project id.Project, name string, role auth.Role) identity.ServiceAccount {
 	tb.Helper()
-	return must(w.service.CreateServiceAccount(system(tb), project, identity.NewServiceAccount{Name: name, Role: role}))(tb)
+	return must(w.service.CreateServiceAccount(system(tb), project, identity.NewServiceAccount{Name: name, Role: role}))(
+		tb)
 }
 
 // token makes a token for a person, as they would themselves.
 func (w *world) token(tb testing.TB, who id.User, scopes ...auth.Permission) redact.Secret {
 	tb.Helper()
-	_, plain, err := w.service.CreateOwnToken(auth.With(tb.Context(), person(who)), identity.NewToken{Name: "test", Scopes: scopes})
+	_, plain, err := w.service.CreateOwnToken(auth.With(tb.Context(), person(who)),
+		identity.NewToken{Name: "test", Scopes: scopes})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -56,7 +56,8 @@ func (c OIDCConfig) Validate() []error {
 		}
 		return errs
 	}
-	if u, err := url.Parse(c.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u)) {
+	if u, err := url.Parse(c.Issuer); err != nil || u.Host == "" || u.Scheme != "https" &&
+		(u.Scheme != "http" || !isLoopback(u)) {
 		errs = append(errs, errors.New("oidc.issuer must be an https URL (http only on a loopback address)"))
 	}
 	if c.ClientID == "" {

@@ -121,7 +121,9 @@ func (p *provider) authorizationURL(ctx context.Context, redirectURI, state, non
 }
 
 // identify exchanges the code with which a person came back for their identity.
-func (p *provider) identify(ctx context.Context, redirectURI, nonce string, code, verifier redact.Secret) (person, error) {
+func (p *provider) identify(ctx context.Context, redirectURI, nonce string, code, verifier redact.Secret) (
+	person, error,
+) {
 	d, err := p.discover(ctx)
 	if err != nil {
 		return person{}, err
@@ -161,7 +163,8 @@ func (p *provider) verify(ctx context.Context, d *discovered, raw, nonce string,
 		return person{}, signInFailed(errors.New("the ID token was issued to another client"))
 	case token.IssuedAt.After(p.now().Add(clockSkew)):
 		return person{}, signInFailed(errors.New("the ID token was issued in the future"))
-	case token.Subject == "" || len(token.Subject) > maxSubjectLength || strings.ContainsFunc(token.Subject, unicode.IsControl):
+	case token.Subject == "" || len(token.Subject) > maxSubjectLength ||
+		strings.ContainsFunc(token.Subject, unicode.IsControl):
 		return person{}, signInFailed(errors.New("the ID token names nobody"))
 	}
 	if claims.Email == "" { // many providers leave it out of the ID token
@@ -184,7 +187,9 @@ func (c claims) person(token *oidc.IDToken) person {
 	return who
 }
 
-func (p *provider) askUserInfo(ctx context.Context, d *discovered, subject string, tokens *oauth2.Token, into *claims) error {
+func (p *provider) askUserInfo(ctx context.Context, d *discovered, subject string, tokens *oauth2.Token,
+	into *claims,
+) error {
 	if d.provider.UserInfoEndpoint() == "" {
 		return nil
 	}
@@ -249,16 +254,19 @@ func exchangeFailed(err error) error {
 	if refused.ErrorCode == "invalid_grant" {
 		return signInFailed(errors.New("the provider does not accept the code"))
 	}
-	return fault.New(fault.Unavailable, "oidc_misconfigured", "the identity provider does not accept this client: %s", refused.ErrorCode).
+	return fault.New(fault.Unavailable, "oidc_misconfigured", "the identity provider does not accept this client: %s",
+		refused.ErrorCode).
 		WithRemedy("an operator must compare oidc.client_id, oidc.client_secret and the redirect URIs with the provider")
 }
 
 func unavailable(cause error) error {
-	return fault.Wrap(cause, fault.Unavailable, "oidc_unavailable", "the identity provider cannot be reached or does not answer properly").
+	return fault.Wrap(cause, fault.Unavailable, "oidc_unavailable",
+		"the identity provider cannot be reached or does not answer properly").
 		WithRemedy("try again in a moment; tokens keep working meanwhile")
 }
 
 func signInFailed(cause error) error {
-	return fault.Wrap(cause, fault.Unauthenticated, "sign_in_failed", "the identity provider's answer does not prove who you are").
+	return fault.Wrap(cause, fault.Unauthenticated, "sign_in_failed",
+		"the identity provider's answer does not prove who you are").
 		WithRemedy("start the sign-in again")
 }

@@ -148,7 +148,8 @@ func (p *idp) resign(token string, change func(map[string]any), key *rsa.Private
 	if key == nil {
 		key = p.key
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "key"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: key, KeyID: "key"}},
+		nil)
 	if err != nil {
 		return "", err
 	}

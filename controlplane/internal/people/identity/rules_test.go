@@ -14,7 +14,8 @@ import (
 func TestSlugs(t *testing.T) {
 	for slug, good := range map[string]bool{
 		"a": true, "acme": true, "a-1": true, "0": true, strings.Repeat("a", 63): true,
-		"": false, "-a": false, "a-": false, "Acme": false, "a_b": false, "ä": false, "a\n": false, strings.Repeat("a", 64): false,
+		"": false, "-a": false, "a-": false, "Acme": false, "a_b": false, "ä": false, "a\n": false,
+		strings.Repeat("a", 64): false,
 	} {
 		if err := (Naming{Slug: slug, Name: "n"}).check(); (err == nil) != good {
 			t.Errorf("slug %q: %v", slug, err)
@@ -36,7 +37,8 @@ func TestNames(t *testing.T) {
 func TestEmailAddresses(t *testing.T) {
 	for email, good := range map[string]bool{
 		"ada@example.com": true, "admin@localhost": true, "a+b@example.com": true,
-		"": false, "ada": false, "Ada <ada@example.com>": false, "a@b@c": false, strings.Repeat("a", 255) + "@example.com": false,
+		"": false, "ada": false, "Ada <ada@example.com>": false, "a@b@c": false, strings.Repeat("a", 255) +
+			"@example.com": false,
 	} {
 		if err := (NewUser{Email: email, PlatformRole: auth.NoRole}).check(); (err == nil) != good {
 			t.Errorf("address %q: %v", email, err)
@@ -75,15 +77,21 @@ func TestOIDCConfigReportsEveryProblem(t *testing.T) {
 		cfg      OIDCConfig
 		problems int
 	}{
-		"off":                  {OIDCConfig{}, 0},
-		"client without":       {OIDCConfig{ClientID: "x"}, 1},
-		"good":                 {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x"}, 0},
-		"loopback":             {OIDCConfig{Issuer: "http://127.0.0.1:1", ClientID: "x"}, 0},
-		"plain http":           {OIDCConfig{Issuer: "http://id.example.com", ClientID: "x"}, 1},
-		"sessions too short":   {OIDCConfig{SessionTTL: time.Second}, 1},
-		"everything is wrong":  {OIDCConfig{Issuer: "id", RedirectURIs: []string{"/x", "https://a/#b"}, SessionTTL: time.Second, Scopes: []string{"email"}}, 6},
-		"scopes with openid":   {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x", Scopes: []string{"openid"}}, 0},
-		"configured redirects": {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x", RedirectURIs: []string{"https://a/b"}}, 0},
+		"off":                {OIDCConfig{}, 0},
+		"client without":     {OIDCConfig{ClientID: "x"}, 1},
+		"good":               {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x"}, 0},
+		"loopback":           {OIDCConfig{Issuer: "http://127.0.0.1:1", ClientID: "x"}, 0},
+		"plain http":         {OIDCConfig{Issuer: "http://id.example.com", ClientID: "x"}, 1},
+		"sessions too short": {OIDCConfig{SessionTTL: time.Second}, 1},
+		"everything is wrong": {OIDCConfig{
+			Issuer: "id", RedirectURIs: []string{"/x", "https://a/#b"},
+			SessionTTL: time.Second, Scopes: []string{"email"},
+		}, 6},
+		"scopes with openid": {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x", Scopes: []string{"openid"}}, 0},
+		"configured redirects": {OIDCConfig{
+			Issuer: "https://id.example.com", ClientID: "x",
+			RedirectURIs: []string{"https://a/b"},
+		}, 0},
 	} {
 		if got := c.cfg.Validate(); len(got) != c.problems {
 			t.Errorf("%s: %v, want %d problems", name, got, c.problems)
@@ -184,7 +192,10 @@ func TestNobodyGivesMoreThanTheyHold(t *testing.T) {
 }
 
 func TestLooseBooleans(t *testing.T) {
-	for text, want := range map[string]bool{"true": true, `"true"`: true, "false": false, `"false"`: false, `"1"`: false, "1": false, "null": false, "{}": false} {
+	for text, want := range map[string]bool{
+		"true": true, `"true"`: true, "false": false, `"false"`: false, `"1"`: false,
+		"1": false, "null": false, "{}": false,
+	} {
 		var b looseBool
 		if err := json.Unmarshal([]byte(text), &b); err != nil || bool(b) != want {
 			t.Errorf("%s reads as %v, %v", text, b, err)

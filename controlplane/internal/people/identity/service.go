@@ -37,7 +37,10 @@ type Service struct {
 // New makes the service. It connects to nothing: while a provider or database
 // is not up yet, calls fail as unavailable.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, reads: identitydb.New(cfg.DB), logger: cfg.Logger, now: cfg.Clock, oidc: cfg.OIDC.withDefaults()}
+	s := &Service{
+		db: cfg.DB, reads: identitydb.New(cfg.DB), logger: cfg.Logger, now: cfg.Clock,
+		oidc: cfg.OIDC.withDefaults(),
+	}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}

@@ -36,7 +36,8 @@ func (w *world) over(t *testing.T, session *http.Cookie) {
 
 func TestASessionEndsWhenItsTokenIsRevoked(t *testing.T) {
 	s := newStage(t)
-	leaked, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)), identity.NewToken{Name: "leaked"})
+	leaked, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)),
+		identity.NewToken{Name: "leaked"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestASessionEndsWhenItsTokenIsRevoked(t *testing.T) {
 	second, _ := opened(t, s.signIn(t, redact.New(first.Value)))
 	other, _ := opened(t, s.signIn(t, s.token(t, s.dev.ID)))
 	made := s.me(t, first).TokenID.String()
-	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.create' AND target_id = '"+made+"' AND metadata->>'made_from' = '"+leaked.ID.String()+"'", 1)
+	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.create' AND target_id = '"+made+
+		"' AND metadata->>'made_from' = '"+leaked.ID.String()+"'", 1)
 
 	wantCode(t, s.service.RevokeOwnToken(s.as(t, redact.New(other.Value)), leaked.ID), "")
 	s.over(t, first)
@@ -69,7 +71,8 @@ func TestSigningOutEndsNoSiblings(t *testing.T) {
 func TestASessionOpenedWhileItsTokenIsRevoked(t *testing.T) {
 	s := newStage(t)
 	for range 20 {
-		token, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)), identity.NewToken{Name: "racing"})
+		token, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)),
+			identity.NewToken{Name: "racing"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +110,8 @@ func TestSigningInAgainEndsTheFormerSession(t *testing.T) {
 	s.me(t, fourth)
 
 	// A token that somebody put into the cookie is no session.
-	opened(t, s.signInAgain(t, &http.Cookie{Name: first.Name, Value: token.Reveal()}, map[string]any{"token": s.token(t, s.root.ID).Reveal()}))
+	opened(t, s.signInAgain(t, &http.Cookie{Name: first.Name, Value: token.Reveal()},
+		map[string]any{"token": s.token(t, s.root.ID).Reveal()}))
 	s.as(t, token)
 }
 
@@ -116,7 +120,8 @@ func TestSigningInThroughTheIdentityProviderEndsTheFormerSession(t *testing.T) {
 	ada := w.user(t, "ada@example.com", auth.Auditor)
 	former, _ := opened(t, w.signIn(t, w.token(t, ada.ID)))
 	try := w.attempt(t)
-	now, _ := opened(t, w.signInAgain(t, former, map[string]any{"code": try.code, "state": try.state, "code_verifier": try.verifier}))
+	now, _ := opened(t, w.signInAgain(t, former,
+		map[string]any{"code": try.code, "state": try.state, "code_verifier": try.verifier}))
 	w.over(t, former)
 	w.me(t, now)
 	w.wantRows(t, "SELECT count(*) FROM api_tokens WHERE kind = 'session' AND made_from IS NULL", 1)
@@ -129,7 +134,8 @@ func TestGuessesAreNotKept(t *testing.T) {
 		wantProblem(t, s.signIn(t, text), http.StatusUnauthorized, "token_invalid")
 	}
 	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create'", 0)
-	if !bytes.Contains(s.logs.Bytes(), []byte("a sign-in was refused")) || bytes.Contains(s.logs.Bytes(), []byte(guess.Reveal())) {
+	if !bytes.Contains(s.logs.Bytes(), []byte("a sign-in was refused")) ||
+		bytes.Contains(s.logs.Bytes(), []byte(guess.Reveal())) {
 		t.Errorf("the log says\n%s", s.logs)
 	}
 
@@ -138,7 +144,9 @@ func TestGuessesAreNotKept(t *testing.T) {
 	caller := s.as(t, revoked)
 	wantCode(t, s.service.SignOut(caller), "")
 	wantProblem(t, s.signIn(t, revoked), http.StatusUnauthorized, "token_invalid")
-	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND result = 'denied' AND target_id = '"+auth.From(caller).Token.String()+"'", 1)
+	s.wantRows(t,
+		"SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND result = 'denied' AND target_id = '"+
+			auth.From(caller).Token.String()+"'", 1)
 }
 
 func TestSigningOutAgainWithTheSameKeyIsRefused(t *testing.T) {

@@ -73,8 +73,10 @@ func TestABrowserSignsInWithATokenAndOut(t *testing.T) {
 	if me.ID != s.root.ID.String() || me.PlatformRole != auth.PlatformAdmin || len(me.Scopes) != 0 {
 		t.Errorf("the session is of %+v", me)
 	}
-	s.wantRows(t, "SELECT count(*) FROM api_tokens WHERE kind = 'session' AND name = 'sign-in' AND id = '"+me.TokenID.String()+"'", 1)
-	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.create' AND target_id = '"+me.TokenID.String()+"' AND actor_id = '"+s.root.ID.String()+"'", 1)
+	s.wantRows(t, "SELECT count(*) FROM api_tokens WHERE kind = 'session' AND name = 'sign-in' AND id = '"+
+		me.TokenID.String()+"'", 1)
+	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.create' AND target_id = '"+me.TokenID.String()+
+		"' AND actor_id = '"+s.root.ID.String()+"'", 1)
 
 	a := s.browse(t, cookie, http.MethodPost, "/api/v1/auth/logout")
 	cleared := (&http.Response{Header: a.header}).Cookies()
@@ -90,7 +92,8 @@ func TestABrowserSignsInWithATokenAndOut(t *testing.T) {
 
 func TestASessionEndsWithItsTokenAtTheLatest(t *testing.T) {
 	s := newStage(t)
-	_, short, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)), identity.NewToken{Name: "short", Life: time.Hour})
+	_, short, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)),
+		identity.NewToken{Name: "short", Life: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +123,12 @@ func TestASessionKeepsTheScopesOfItsToken(t *testing.T) {
 	me := s.me(t, cookie)
 	want := []auth.Permission{auth.AuditRead, auth.TenantRead}
 	slices.Sort(me.Scopes)
-	if !slices.Equal(me.Scopes, want) || !slices.Equal(me.PlatformPermissions, want) || !slices.Equal(me.Permissions, want) {
+	if !slices.Equal(me.Scopes, want) || !slices.Equal(me.PlatformPermissions, want) ||
+		!slices.Equal(me.Permissions, want) {
 		t.Errorf("the session is %+v", me)
 	}
-	wantProblem(t, s.browse(t, cookie, http.MethodGet, "/api/v1/admin/users"), http.StatusForbidden, "insufficient_permissions")
+	wantProblem(t, s.browse(t, cookie, http.MethodGet, "/api/v1/admin/users"), http.StatusForbidden,
+		"insufficient_permissions")
 }
 
 func TestWhoGetsNoSession(t *testing.T) {
@@ -153,8 +158,11 @@ func TestWhoGetsNoSession(t *testing.T) {
 			t.Errorf("a refusal sets %s", set)
 		}
 	}
-	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND result = 'denied' AND target_kind = 'token' AND target_id ~ '^[0-9a-f-]{36}$'", 3) // rubbish is none
-	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND reason = 'person_required' AND actor_id = '"+s.bot.ID.String()+"'", 1)
+	// rubbish is none
+	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND result = 'denied' AND "+
+		"target_kind = 'token' AND target_id ~ '^[0-9a-f-]{36}$'", 3)
+	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND reason = 'person_required' AND "+
+		"actor_id = '"+s.bot.ID.String()+"'", 1)
 	s.wantRows(t, "SELECT count(*) FROM api_tokens WHERE kind = 'session'", 0)
 	token := s.token(t, s.root.ID).Reveal()
 	for _, bad := range []map[string]any{
@@ -166,9 +174,11 @@ func TestWhoGetsNoSession(t *testing.T) {
 		{"token": token, "state": "s"},
 		{"token": token, "kind": "api"},
 	} {
-		wantProblem(t, s.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", bad), http.StatusUnprocessableEntity, "validation_error")
+		wantProblem(t, s.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", bad), http.StatusUnprocessableEntity,
+			"validation_error")
 	}
-	wantProblem(t, s.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", map[string]any{"code": "c", "state": "s", "code_verifier": "v"}),
+	wantProblem(t, s.call(t, redact.Secret{}, http.MethodPost, sessionPath, "",
+		map[string]any{"code": "c", "state": "s", "code_verifier": "v"}),
 		http.StatusNotFound, "oidc_not_configured")
 }
 
@@ -184,7 +194,8 @@ func TestABrowserSignsInThroughTheIdentityProvider(t *testing.T) {
 	if me := w.me(t, cookie); me.ID != invited.ID.String() || me.Name != "Ada" {
 		t.Errorf("the session is of %+v", me)
 	}
-	wantProblem(t, w.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", body), http.StatusUnprocessableEntity, "sign_in_state_invalid")
+	wantProblem(t, w.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", body), http.StatusUnprocessableEntity,
+		"sign_in_state_invalid")
 }
 
 func TestOtherPagesSignNobodyIn(t *testing.T) {
@@ -198,7 +209,8 @@ func TestOtherPagesSignNobodyIn(t *testing.T) {
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	rec := httptest.NewRecorder()
 	s.api.Handler().ServeHTTP(rec, r)
-	wantProblem(t, answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}, http.StatusForbidden, "cross_origin_request")
+	wantProblem(t, answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}, http.StatusForbidden,
+		"cross_origin_request")
 	s.wantRows(t, "SELECT count(*) FROM api_tokens WHERE kind = 'session'", 0)
 }
 
@@ -216,15 +228,20 @@ func TestMeSaysWhatTheCallerMayDo(t *testing.T) {
 			may: []auth.Permission{auth.TenantUpdate, auth.AuditRead}, mayNot: []auth.Permission{auth.NodeRead},
 		},
 		{name: "nobody", token: s.token(t, s.new.ID), noPlatform: true, mayNot: auth.Permissions()},
-		{name: "scoped", token: s.token(t, s.root.ID, auth.SiteRead), platform: []auth.Permission{auth.SiteRead}, mayNot: []auth.Permission{auth.SiteManage}},
+		{
+			name: "scoped", token: s.token(t, s.root.ID, auth.SiteRead), platform: []auth.Permission{auth.SiteRead},
+			mayNot: []auth.Permission{auth.SiteManage},
+		},
 	} {
 		a := s.call(t, c.token, http.MethodGet, "/api/v1/me", "", nil)
 		var me identity.MeView
 		a.decode(t, &me)
-		if c.everything && (!slices.Equal(me.PlatformPermissions, auth.Permissions()) || !slices.Equal(me.Permissions, auth.Permissions())) {
+		if c.everything && (!slices.Equal(me.PlatformPermissions, auth.Permissions()) ||
+			!slices.Equal(me.Permissions, auth.Permissions())) {
 			t.Errorf("%s: %+v", c.name, me)
 		}
-		if c.noPlatform && len(me.PlatformPermissions) != 0 || c.platform != nil && !slices.Equal(me.PlatformPermissions, c.platform) {
+		if c.noPlatform && len(me.PlatformPermissions) != 0 || c.platform != nil &&
+			!slices.Equal(me.PlatformPermissions, c.platform) {
 			t.Errorf("%s: on the platform %v", c.name, me.PlatformPermissions)
 		}
 		for _, p := range c.may {
@@ -237,7 +254,8 @@ func TestMeSaysWhatTheCallerMayDo(t *testing.T) {
 				t.Errorf("%s may %s", c.name, p)
 			}
 		}
-		if !slices.IsSorted(me.Permissions) || !slices.IsSorted(me.PlatformPermissions) || bytes.Contains(a.body, []byte("null")) {
+		if !slices.IsSorted(me.Permissions) || !slices.IsSorted(me.PlatformPermissions) ||
+			bytes.Contains(a.body, []byte("null")) {
 			t.Errorf("%s: %s", c.name, a.body)
 		}
 	}

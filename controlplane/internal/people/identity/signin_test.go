@@ -105,7 +105,8 @@ func TestInvitedPersonSignsIn(t *testing.T) {
 		if u.Issuer != w.idp.server.URL || u.Subject != "sub-ada" {
 			t.Errorf("linked to %s %s", u.Issuer, u.Subject)
 		}
-		w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action IN ('user.link', 'token.create') AND actor_id = '"+invited.ID.String()+"'", 2)
+		w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action IN ('user.link', 'token.create') AND actor_id = '"+
+			invited.ID.String()+"'", 2)
 		w.wantRows(t, "SELECT count(*) FROM oidc_logins", 0)
 
 		// Later sign-ins know the person by subject, whatever the address says.
@@ -130,7 +131,8 @@ func TestASignInForLongMakesAToken(t *testing.T) {
 		ExpiresAt time.Time `json:"expires_at"`
 	}
 	a.decode(t, &made)
-	if a.status != http.StatusOK || !strings.HasPrefix(made.Token, "gpuaas_p") || !made.ExpiresAt.Equal(w.clock.Now().Add(90*24*time.Hour)) {
+	if a.status != http.StatusOK || !strings.HasPrefix(made.Token, "gpuaas_p") ||
+		!made.ExpiresAt.Equal(w.clock.Now().Add(90*24*time.Hour)) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	child, _ := w.made(t, redact.New(made.Token), year)
@@ -266,8 +268,14 @@ func TestForgedIDTokens(t *testing.T) {
 		{"another nonce", set("nonce", "x"), nil, http.StatusUnauthorized},
 		{"no nonce", func(c map[string]any) { delete(c, "nonce") }, nil, http.StatusUnauthorized},
 		{"another audience", set("aud", []string{"other"}), nil, http.StatusUnauthorized},
-		{"a second audience", func(c map[string]any) { c["aud"], c["azp"] = []string{clientID, "other"}, "other" }, nil, http.StatusUnauthorized},
-		{"a second audience, ours to use", func(c map[string]any) { c["aud"], c["azp"] = []string{clientID, "other"}, clientID }, nil, http.StatusOK},
+		{
+			"a second audience", func(c map[string]any) { c["aud"], c["azp"] = []string{clientID, "other"}, "other" }, nil,
+			http.StatusUnauthorized,
+		},
+		{"a second audience, ours to use", func(c map[string]any) {
+			c["aud"], c["azp"] = []string{clientID, "other"},
+				clientID
+		}, nil, http.StatusOK},
 		{"another issuer", set("iss", "https://evil.example.com"), nil, http.StatusUnauthorized},
 		{"expired", set("exp", now.Add(-2*time.Minute).Unix()), nil, http.StatusUnauthorized},
 		{"expired within the skew of clocks", set("exp", now.Add(-30*time.Second).Unix()), nil, http.StatusOK},
@@ -275,7 +283,10 @@ func TestForgedIDTokens(t *testing.T) {
 		{"not yet valid", set("nbf", now.Add(time.Hour).Unix()), nil, http.StatusUnauthorized},
 		{"about nobody", set("sub", ""), nil, http.StatusUnauthorized},
 		{"about somebody unspeakable", set("sub", "a\x00b"), nil, http.StatusUnauthorized},
-		{"about another than the user info", func(c map[string]any) { c["sub"] = "sub-other"; delete(c, "email") }, nil, http.StatusUnauthorized},
+		{
+			"about another than the user info", func(c map[string]any) { c["sub"] = "sub-other"; delete(c, "email") }, nil,
+			http.StatusUnauthorized,
+		},
 		{"signed by a stranger", func(map[string]any) {}, signingKeys()[1], http.StatusUnauthorized},
 	} {
 		w.idp.forgery(c.change, c.key)

@@ -16,7 +16,8 @@ func tenantFrom(r identitydb.Tenant) Tenant {
 
 func projectFrom(r identitydb.Project) Project {
 	return Project{
-		ID: r.ID, Org: r.OrgID, Slug: r.Slug, Name: r.Name, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID: r.ID, Org: r.OrgID, Slug: r.Slug, Name: r.Name, Version: r.Version, CreatedAt: r.CreatedAt,
+		UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -57,7 +58,8 @@ func serviceAccountFrom(r identitydb.ServiceAccount) ServiceAccount {
 func tokenFrom(r identitydb.ApiToken) Token {
 	return Token{
 		ID: r.ID, Kind: TokenKind(r.Kind), User: r.UserID, ServiceAccount: r.ServiceAccountID, Name: r.Name,
-		MadeFrom: r.MadeFrom, Scopes: permissionsFrom(r.Scopes), ExpiresAt: r.ExpiresAt, LastUsedAt: r.LastUsedAt, CreatedAt: r.CreatedAt,
+		MadeFrom: r.MadeFrom, Scopes: permissionsFrom(r.Scopes), ExpiresAt: r.ExpiresAt, LastUsedAt: r.LastUsedAt,
+		CreatedAt: r.CreatedAt,
 	}
 }
 

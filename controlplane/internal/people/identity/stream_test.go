@@ -48,8 +48,11 @@ func TestAttackAStreamDoesNotOutliveWhatItsCallerLost(t *testing.T) {
 			w := newWorld(t, identity.OIDCConfig{})
 			opened := make(chan struct{})
 			httpapi.RegisterStream(w.api, httpapi.Operation{
-				ID: "watch", Method: http.MethodGet, Path: "/watch", Summary: "watch", Tag: "test", Access: httpapi.Anywhere(auth.EventRead),
-			}, map[string]any{"event": nothing{}}, func(ctx context.Context, _ *watchInput, send func(httpapi.Event) error) error {
+				ID: "watch", Method: http.MethodGet, Path: "/watch", Summary: "watch", Tag: "test",
+				Access: httpapi.Anywhere(auth.EventRead),
+			}, map[string]any{"event": nothing{}}, func(ctx context.Context, _ *watchInput,
+				send func(httpapi.Event) error,
+			) error {
 				err := send(httpapi.Event{})
 				close(opened)
 				<-ctx.Done()
@@ -86,7 +89,8 @@ func TestEventsOfAProjectNameIt(t *testing.T) {
 	must(w.service.PutProjectMember(system(t), project, who.ID, auth.ProjectMember))(t)
 	must(w.service.PutTenantMember(system(t), org, who.ID, auth.TenantAdmin))(t)
 	account := w.account(t, project, "robot", auth.ProjectMember)
-	if _, _, err := w.service.CreateServiceAccountToken(system(t), project, account.ID, identity.NewToken{Name: "robot"}); err != nil {
+	if _, _, err := w.service.CreateServiceAccountToken(system(t), project, account.ID,
+		identity.NewToken{Name: "robot"}); err != nil {
 		t.Fatal(err)
 	}
 	w.token(t, who.ID)

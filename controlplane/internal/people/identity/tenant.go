@@ -71,7 +71,8 @@ func rejected(fields []fault.Field) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+	return fault.New(fault.Invalid, "validation_error",
+		"the request has fields that cannot be accepted").WithFields(fields...)
 }
 
 // notFound is the fault for whatever does not exist, or must not be known to
@@ -87,6 +88,7 @@ func atVersion(have, based int64) error {
 	if have == based {
 		return nil
 	}
-	return fault.New(fault.Stale, "version_stale", "it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
+	return fault.New(fault.Stale, "version_stale",
+		"it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
 		WithRemedy("read it again and repeat the change with the new ETag")
 }

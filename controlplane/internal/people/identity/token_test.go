@@ -27,7 +27,8 @@ func TestTokensThatAreNone(t *testing.T) {
 
 func TestTokenExpires(t *testing.T) {
 	s := newStage(t)
-	_, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)), identity.NewToken{Name: "x", Life: time.Hour})
+	_, plain, err := s.service.CreateOwnToken(auth.With(t.Context(), person(s.dev.ID)),
+		identity.NewToken{Name: "x", Life: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,11 +126,13 @@ func TestServiceAccountTokens(t *testing.T) {
 	wantCode(t, err, "person_required")
 
 	off, on := identity.ServiceAccountDisabled, identity.ServiceAccountActive
-	a := must(s.service.UpdateServiceAccount(system(t), s.project.ID, s.bot.ID, 1, identity.ServiceAccountChange{Status: &off}))(t)
+	a := must(s.service.UpdateServiceAccount(system(t), s.project.ID, s.bot.ID, 1,
+		identity.ServiceAccountChange{Status: &off}))(t)
 	wantRefused(t, s.world, plain, "token_invalid")
 	_, _, err = s.service.CreateServiceAccountToken(system(t), s.project.ID, s.bot.ID, identity.NewToken{Name: "x"})
 	wantCode(t, err, "service_account_disabled")
-	must(s.service.UpdateServiceAccount(system(t), s.project.ID, s.bot.ID, a.Version, identity.ServiceAccountChange{Status: &on}))(t)
+	must(s.service.UpdateServiceAccount(system(t), s.project.ID, s.bot.ID, a.Version,
+		identity.ServiceAccountChange{Status: &on}))(t)
 	s.as(t, plain)
 
 	wantCode(t, s.service.DeleteServiceAccount(system(t), s.project.ID, s.bot.ID), "")
@@ -153,7 +156,8 @@ func TestScopedTokenMakesNoWiderOne(t *testing.T) {
 	} {
 		_, _, err := s.service.CreateOwnToken(narrow, identity.NewToken{Name: "x", Scopes: c.scopes})
 		wantCode(t, err, c.code)
-		_, _, err = s.service.CreateServiceAccountToken(narrow, s.project.ID, s.bot.ID, identity.NewToken{Name: "x", Scopes: c.scopes})
+		_, _, err = s.service.CreateServiceAccountToken(narrow, s.project.ID, s.bot.ID,
+			identity.NewToken{Name: "x", Scopes: c.scopes})
 		wantCode(t, err, c.code)
 	}
 }

@@ -117,7 +117,10 @@ func checkProjectRole(role auth.Role) error {
 	case auth.ProjectAdmin, auth.ProjectMember, auth.ProjectViewer:
 		return nil
 	default:
-		return rejected([]fault.Field{{Path: "body.role", Message: "must be project_admin, project_member or project_viewer"}})
+		return rejected([]fault.Field{{
+			Path:    "body.role",
+			Message: "must be project_admin, project_member or project_viewer",
+		}})
 	}
 }
 
@@ -133,7 +136,8 @@ func checkGrant(giver *auth.Principal, target auth.Target, given auth.Role, scop
 			return fault.New(fault.Forbidden, "role_above_own", "%s includes %s, which your role %s does not", given, p, own).
 				WithRemedy("give a lesser role, or ask somebody who holds more")
 		case !giver.InScope(p) && (len(scopes) == 0 || slices.Contains(scopes, p)):
-			return fault.New(fault.Forbidden, "scope_above_own", "%s includes %s, which the scopes of your token do not", given, p).
+			return fault.New(fault.Forbidden, "scope_above_own", "%s includes %s, which the scopes of your token do not", given,
+				p).
 				WithRemedy("give a lesser role, or use a token whose scopes include all that the role does, or one without scopes")
 		}
 	}

@@ -48,7 +48,8 @@ func givenAway(before, after waysIn, now time.Time) bool {
 const codeLastWayIn = "last_way_in"
 
 func lastWayIn() error {
-	return fault.New(fault.Conflict, codeLastWayIn, "nobody could administer the platform after this: it ends the last way in").
+	return fault.New(fault.Conflict, codeLastWayIn,
+		"nobody could administer the platform after this: it ends the last way in").
 		WithRemedy("make another way in first: an administrator who has signed in through the identity provider, " +
 			"or, on the machine of the control plane, a new token with gpuaas admin recover")
 }

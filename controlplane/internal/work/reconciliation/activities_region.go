@@ -101,7 +101,8 @@ func (r *RegionsOf) Open(ctx context.Context, at id.Site) (Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%v", access.URL, access.Token.Reveal(), access.CA, access.AllowedNetworks))
+	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%v", access.URL, access.Token.Reveal(), access.CA,
+		access.AllowedNetworks))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	have := r.opened[at]
@@ -240,7 +241,8 @@ func (r *region) Release(ctx context.Context, systemID, erase, comment string) e
 	switch way {
 	case maas.EraseNone, maas.EraseQuick, maas.EraseSecure:
 	default:
-		return fault.New(fault.Invalid, "erase_mode_invalid", "%q is not a way to erase disks", erase).WithRemedy("use none, quick or secure")
+		return fault.New(fault.Invalid, "erase_mode_invalid", "%q is not a way to erase disks",
+			erase).WithRemedy("use none, quick or secure")
 	}
 	released, err := r.Client.Release(ctx, systemID, maas.ReleaseOptions{Erase: way, Comment: comment})
 	m := released.Machine
@@ -259,6 +261,7 @@ func (r *region) Release(ctx context.Context, systemID, erase, comment string) e
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, "release_not_begun", "%s is still %s, although MAAS accepted to release it", maas.Shown(m.Hostname), maas.Shown(m.Status.Label())).
+	return fault.New(fault.Unavailable, "release_not_begun", "%s is still %s, although MAAS accepted to release it",
+		maas.Shown(m.Hostname), maas.Shown(m.Status.Label())).
 		WithRemedy("look at the machine and its events in MAAS")
 }

@@ -86,7 +86,8 @@ func agreed(hostname string, matches ...evidence) (*Machine, string, error) {
 				seen := machineOf(candidate)
 				found, by = &seen, m.by
 			case found.SystemID != candidate.SystemID:
-				return nil, "", fault.New(fault.Conflict, "twin_ambiguous", "more than one machine of MAAS could be the server of %s: %s by its %s, and %s by its %s",
+				return nil, "", fault.New(fault.Conflict, "twin_ambiguous",
+					"more than one machine of MAAS could be the server of %s: %s by its %s, and %s by its %s",
 					hostname, found.SystemID, by, clean(candidate.SystemID), m.by).
 					WithRemedy("remove or correct the wrong ones in MAAS")
 			}

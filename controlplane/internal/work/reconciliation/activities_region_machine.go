@@ -25,11 +25,13 @@ func stateOf(m maas.Machine) State {
 		return Deploying
 	case maas.StatusReleasing, maas.StatusDiskErasing:
 		return Leaving
-	case maas.StatusCommissioning, maas.StatusTesting, maas.StatusRescueMode, maas.StatusEnteringRescueMode, maas.StatusExitingRescueMode:
+	case maas.StatusCommissioning, maas.StatusTesting, maas.StatusRescueMode, maas.StatusEnteringRescueMode,
+		maas.StatusExitingRescueMode:
 		return Maintenance
 	case maas.StatusRetired, maas.StatusMissing:
 		return Withdrawn
-	case maas.StatusBroken, maas.StatusFailedCommissioning, maas.StatusFailedDeployment, maas.StatusFailedReleasing, maas.StatusFailedDiskErasing,
+	case maas.StatusBroken, maas.StatusFailedCommissioning, maas.StatusFailedDeployment, maas.StatusFailedReleasing,
+		maas.StatusFailedDiskErasing,
 		maas.StatusFailedEnteringRescueMode, maas.StatusFailedExitingRescueMode, maas.StatusFailedTesting:
 		return Failed
 	default:
@@ -50,9 +52,11 @@ const (
 // that the database would refuse.
 func machineOf(m maas.Machine) Machine {
 	out := Machine{
-		SystemID: clean(m.SystemID), Hostname: clean(m.Hostname), Status: clean(m.Status.Label()), State: stateOf(m), Power: clean(string(m.PowerState)), Owner: clean(m.Owner),
+		SystemID: clean(m.SystemID), Hostname: clean(m.Hostname), Status: clean(m.Status.Label()), State: stateOf(m),
+		Power: clean(string(m.PowerState)), Owner: clean(m.Owner),
 		IPs: addresses(m.IPAddresses), MACs: macsOf(m), Links: linksOf(m), Installation: m.InstallationResultID,
-		SyncEnabled: m.EnableHWSync, SyncInterval: time.Duration(min(max(m.SyncInterval, 0), int64(maxSync/time.Second))) * time.Second, LastSync: m.LastSync,
+		SyncEnabled: m.EnableHWSync, SyncInterval: time.Duration(
+			min(max(m.SyncInterval, 0), int64(maxSync/time.Second))) * time.Second, LastSync: m.LastSync,
 	}
 	if out.Power == "" {
 		out.Power = string(maas.PowerUnknown)

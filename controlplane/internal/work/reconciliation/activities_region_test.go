@@ -26,8 +26,9 @@ func TestEveryStatusMeansSomething(t *testing.T) {
 		maas.StatusReleasing: reconciliation.Leaving, maas.StatusDiskErasing: reconciliation.Leaving,
 		maas.StatusRetired: reconciliation.Withdrawn, maas.StatusMissing: reconciliation.Withdrawn,
 		maas.StatusCommissioning: reconciliation.Maintenance, maas.StatusTesting: reconciliation.Maintenance,
-		maas.StatusRescueMode: reconciliation.Maintenance, maas.StatusEnteringRescueMode: reconciliation.Maintenance, maas.StatusExitingRescueMode: reconciliation.Maintenance,
-		maas.StatusBroken: reconciliation.Failed,
+		maas.StatusRescueMode: reconciliation.Maintenance, maas.StatusEnteringRescueMode: reconciliation.Maintenance,
+		maas.StatusExitingRescueMode: reconciliation.Maintenance,
+		maas.StatusBroken:            reconciliation.Failed,
 	}
 	for _, s := range maas.Statuses {
 		if strings.HasPrefix(string(s), "failed_") {
@@ -63,15 +64,18 @@ func TestWhatIsKeptOfAMachine(t *testing.T) {
 	}
 	m := got[0]
 	synced := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	if m.Hostname != "gpu-1" || m.Power != "on" || m.Owner != "admin" || m.Installation != 42 || !m.SyncEnabled || m.SyncInterval != 15*time.Minute ||
+	if m.Hostname != "gpu-1" || m.Power != "on" || m.Owner != "admin" || m.Installation != 42 || !m.SyncEnabled ||
+		m.SyncInterval != 15*time.Minute ||
 		m.LastSync == nil || !m.LastSync.Equal(synced) || !slices.Equal(m.IPs, []string{"10.0.0.7"}) ||
-		!slices.Equal(m.MACs, []string{"aa:bb:cc:00:00:01", "aa:bb:cc:00:00:02"}) || len(m.Links) != 1 || m.Links[0] != (reconciliation.Link{Interface: "eno1", Address: "10.0.0.7"}) {
+		!slices.Equal(m.MACs, []string{"aa:bb:cc:00:00:01", "aa:bb:cc:00:00:02"}) || len(m.Links) != 1 ||
+		m.Links[0] != (reconciliation.Link{Interface: "eno1", Address: "10.0.0.7"}) {
 		t.Errorf("kept %+v", m)
 	}
 	null := `[{"system_id": "abc234", "status_name": "New", "hostname": null, "owner": null, "power_state": null, "ip_addresses": null, "interface_set": null,
 		"boot_interface": null, "last_sync": null, "sync_interval": null, "current_installation_result_id": null, "osystem": null}]`
 	got, err = view(t, answers(t, says(null))).Read(t.Context(), []string{"abc234"})
-	if err != nil || got[0].Power != "unknown" || got[0].LastSync != nil || got[0].Installation != 0 || got[0].MACs != nil || got[0].Links != nil {
+	if err != nil || got[0].Power != "unknown" || got[0].LastSync != nil || got[0].Installation != 0 ||
+		got[0].MACs != nil || got[0].Links != nil {
 		t.Errorf("of nulls %+v, %v", got, err)
 	}
 }
@@ -82,12 +86,18 @@ func TestNoAnswerIsNoInformation(t *testing.T) {
 		rule simfault.Rule
 		late bool
 	}{
-		"500":       {rule: simfault.Rule{Fault: simfault.ErrorBefore, Status: 500}},
-		"502":       {rule: simfault.Rule{Fault: simfault.ErrorBefore, Status: 502, ContentType: "text/html", Text: "<html>bad gateway</html>"}},
-		"hangs":     {rule: simfault.Rule{Fault: simfault.Hang}, late: true},
-		"cut off":   {rule: simfault.Rule{Fault: simfault.Truncate}},
-		"dropped":   {rule: simfault.Rule{Fault: simfault.Drop}},
-		"a page":    {rule: simfault.Rule{Fault: simfault.ErrorAfter, Status: 200, ContentType: "text/html", Text: "<html>sign in</html>"}},
+		"500": {rule: simfault.Rule{Fault: simfault.ErrorBefore, Status: 500}},
+		"502": {rule: simfault.Rule{
+			Fault: simfault.ErrorBefore, Status: 502, ContentType: "text/html",
+			Text: "<html>bad gateway</html>",
+		}},
+		"hangs":   {rule: simfault.Rule{Fault: simfault.Hang}, late: true},
+		"cut off": {rule: simfault.Rule{Fault: simfault.Truncate}},
+		"dropped": {rule: simfault.Rule{Fault: simfault.Drop}},
+		"a page": {rule: simfault.Rule{
+			Fault: simfault.ErrorAfter, Status: 200, ContentType: "text/html",
+			Text: "<html>sign in</html>",
+		}},
 		"forbidden": {rule: simfault.Rule{Fault: simfault.ErrorBefore, Status: 403, Text: "no"}},
 		"not found": {rule: simfault.Rule{Fault: simfault.ErrorBefore, Status: 404, Text: "404 page not found"}},
 	} {
@@ -162,11 +172,14 @@ func TestAnswersAboutOthersAreRefused(t *testing.T) {
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
 	_, err = read(listing("abc234", "abc234"), "abc234", "def678")
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
-	_, err = view(t, answers(t, says(listing("abc234", "def678", "abc234")))).Exceptions(t.Context(), func(reconciliation.Machine) {})
+	_, err = view(t, answers(t, says(listing("abc234", "def678", "abc234")))).Exceptions(t.Context(),
+		func(reconciliation.Machine) {})
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
-	_, err = view(t, answers(t, says(listing("abc234", "def678", "abc234")))).SwitchedOff(t.Context(), func(reconciliation.Machine) {})
+	_, err = view(t, answers(t, says(listing("abc234", "def678", "abc234")))).SwitchedOff(t.Context(),
+		func(reconciliation.Machine) {})
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
-	_, exists, err := view(t, answers(t, says(`{"system_id": "def678", "status_name": "Ready"}`))).Direct(t.Context(), "abc234")
+	_, exists, err := view(t, answers(t, says(`{"system_id": "def678", "status_name": "Ready"}`))).Direct(t.Context(),
+		"abc234")
 	if exists {
 		t.Error("another machine exists for it")
 	}
@@ -234,7 +247,8 @@ func TestNoListingThatFailsKeepsWhatTheOtherShowsFromACycle(t *testing.T) {
 			w.maas.noReads = true // the listings alone show it
 			w.silence(1)
 			run := w.cycle(t)
-			if _, found := w.open(t, c.node)[c.want]; !found || run.Outcome != reconciliation.Partly || len(w.open(t, 1-c.node)) != 0 {
+			if _, found := w.open(t, c.node)[c.want]; !found || run.Outcome != reconciliation.Partly ||
+				len(w.open(t, 1-c.node)) != 0 {
 				t.Errorf("%s: found %v and %v", run.Outcome, w.open(t, 0), w.open(t, 1))
 			}
 		})
@@ -248,7 +262,9 @@ func TestWhatMAASSaysIsHarmless(t *testing.T) {
 	var addresses, nics []string
 	for i := range 3000 {
 		addresses = append(addresses, fmt.Sprintf(`"10.1.%d.%d"`, i/250, i%250))
-		nics = append(nics, fmt.Sprintf(`{"name": "e%d\u0000%s", "mac_address": "02:00:00:00:%02x:%02x", "links": [{"ip_address": "10.2.%d.%d\u0000"}, {"ip_address": "%s"}]}`, i, long[:200], i/256, i%256, i/250, i%250, long[:200]))
+		nics = append(nics,
+			fmt.Sprintf(
+				`{"name": "e%d\u0000%s", "mac_address": "02:00:00:00:%02x:%02x", "links": [{"ip_address": "10.2.%d.%d\u0000"}, {"ip_address": "%s"}]}`, i, long[:200], i/256, i%256, i/250, i%250, long[:200]))
 	}
 	body := `[{"system_id": "abc234", "hostname": "gpu\u0000-1` + "\xff" + long + `", "status_name": "Being\u0000 admired ` + long + `", "power_state": "o\u0000n` + long + `",
 		"owner": "ad\u0000min` + long + `", "sync_interval": 9223372036854775807, "ip_addresses": ["10.0.0.7", "10.0.0.7", "10.0.0.8,10.0.0.9", "\u0000", "", ` + strings.Join(addresses, ",") + `],
@@ -258,7 +274,8 @@ func TestWhatMAASSaysIsHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := got[0]
-	if m.State != reconciliation.Strange || !strings.HasPrefix(m.Hostname, "gpu\uFFFD-1") || !strings.HasPrefix(m.Status, "Being admired") || !strings.HasPrefix(m.Owner, "ad\uFFFDmin") {
+	if m.State != reconciliation.Strange || !strings.HasPrefix(m.Hostname, "gpu\uFFFD-1") ||
+		!strings.HasPrefix(m.Status, "Being admired") || !strings.HasPrefix(m.Owner, "ad\uFFFDmin") {
 		t.Errorf("%.40q %.40q %.40q %s", m.Hostname, m.Status, m.Owner, m.State)
 	}
 	texts := []string{m.SystemID, m.Hostname, m.Status, m.Power, m.Owner}
@@ -271,10 +288,13 @@ func TestWhatMAASSaysIsHarmless(t *testing.T) {
 			t.Errorf("kept %d bytes: %.60q", len(s), s)
 		}
 	}
-	if len(m.IPs) != 256 || len(m.MACs) != 256 || len(m.Links) > 512 || !slices.Equal(m.IPs[:2], []string{"10.0.0.7", "10.1.0.0"}) || m.SyncInterval < 0 {
-		t.Errorf("%d addresses (%v), %d MACs, %d links, sync every %s", len(m.IPs), m.IPs[:2], len(m.MACs), len(m.Links), m.SyncInterval)
+	if len(m.IPs) != 256 || len(m.MACs) != 256 || len(m.Links) > 512 ||
+		!slices.Equal(m.IPs[:2], []string{"10.0.0.7", "10.1.0.0"}) || m.SyncInterval < 0 {
+		t.Errorf("%d addresses (%v), %d MACs, %d links, sync every %s", len(m.IPs), m.IPs[:2], len(m.MACs), len(m.Links),
+			m.SyncInterval)
 	}
-	_, err = view(t, answers(t, says(`[{"system_id": "x\u0000y", "status_name": "Ready"}]`))).Read(t.Context(), []string{"abc234"})
+	_, err = view(t, answers(t, says(`[{"system_id": "x\u0000y", "status_name": "Ready"}]`))).Read(t.Context(),
+		[]string{"abc234"})
 	if wantCode(t, err, reconciliation.CodeAnswerMixedUp); strings.ContainsRune(err.Error(), 0) {
 		t.Errorf("%q", err)
 	}
@@ -301,7 +321,8 @@ func TestReleasing(t *testing.T) {
 	ids := s.SystemIDs()
 	r := s.view(t)
 	for i, erase := range []string{"none", "quick", "secure"} {
-		if err := r.Release(t.Context(), ids[i], erase, "by gpuaas reconciliation, as the policy of the site says"); err != nil {
+		if err := r.Release(t.Context(), ids[i], erase,
+			"by gpuaas reconciliation, as the policy of the site says"); err != nil {
 			t.Errorf("%s: %v", erase, err)
 		}
 		if err := r.Release(t.Context(), ids[i], erase, "again"); err != nil {
@@ -351,7 +372,8 @@ func TestAClientLivesFromRunToRun(t *testing.T) {
 		t.Errorf("a new view begins with %+v, and is client %d", c, s.door.opened)
 	}
 	s.door.token = "x:y:z"
-	if _, err := s.view(t).Read(t.Context(), s.SystemIDs()[:1]); s.door.opened != 2 || fault.CodeOf(err) != maas.CodeTokenInvalid {
+	if _, err := s.view(t).Read(t.Context(), s.SystemIDs()[:1]); s.door.opened != 2 ||
+		fault.CodeOf(err) != maas.CodeTokenInvalid {
 		t.Errorf("client %d after the token was changed, %v", s.door.opened, err)
 	}
 	if _, err := second.Read(t.Context(), s.SystemIDs()[:1]); err != nil {
@@ -367,14 +389,16 @@ func TestAHundredThousandExceptions(t *testing.T) {
 			says("[]")(w, q)
 			return
 		}
-		nic := strings.Repeat(`{"name": "ens1", "mac_address": "aa:bb:cc:dd:ee:ff", "links": [{"ip_address": "10.0.0.1"}]},`, 2)
+		nic := strings.Repeat(`{"name": "ens1", "mac_address": "aa:bb:cc:dd:ee:ff", "links": [{"ip_address": "10.0.0.1"}]},`,
+			2)
 		_, _ = w.Write([]byte("["))
 		for n := range machines {
 			comma := ","
 			if n == 0 {
 				comma = ""
 			}
-			_, _ = fmt.Fprintf(w, `%s{"system_id": "m%05d", "status_name": "Broken", "interface_set": [%s]}`, comma, n, strings.TrimSuffix(nic, ","))
+			_, _ = fmt.Fprintf(w, `%s{"system_id": "m%05d", "status_name": "Broken", "interface_set": [%s]}`, comma, n,
+				strings.TrimSuffix(nic, ","))
 		}
 		_, _ = w.Write([]byte("]"))
 	}))
@@ -409,22 +433,31 @@ func TestFindingAServerAgain(t *testing.T) {
 		by       string
 		code     string
 	}{
-		"by its name":              {recreated, "gpu-00001", nil, "", "hostname", ""},
-		"by its name and domain":   {recreated, "gpu-00001.maas", nil, "", "hostname", ""},
-		"by its interface":         {recreated, "other", func() []string { return macs }, "", "mac_address", ""},
-		"by its BMC":               {recreated, "other", nil, bmc, "power_address", ""},
-		"by all of them":           {recreated, "gpu-00001", func() []string { return macs }, bmc, "mac_address", ""},
-		"not at all":               {recreated, "other", nil, "10.9.9.9", "", ""},
-		"not by nothing":           {recreated, "", nil, "", "", ""},
-		"not by nonsense":          {recreated, "", func() []string { return []string{"zz", ""} }, "nonsense", "", ""},
-		"not a server of the name": {recreated, "gpu-00001", func() []string { return []string{"02:00:00:00:00:99"} }, "", "", ""},
-		"not what is gone":         {func(t *testing.T, s *simulation, m string) { t.Helper(); s.happen(t, m, "delete") }, "gpu-00001", func() []string { return macs }, bmc, "", ""},
+		"by its name":            {recreated, "gpu-00001", nil, "", "hostname", ""},
+		"by its name and domain": {recreated, "gpu-00001.maas", nil, "", "hostname", ""},
+		"by its interface":       {recreated, "other", func() []string { return macs }, "", "mac_address", ""},
+		"by its BMC":             {recreated, "other", nil, bmc, "power_address", ""},
+		"by all of them":         {recreated, "gpu-00001", func() []string { return macs }, bmc, "mac_address", ""},
+		"not at all":             {recreated, "other", nil, "10.9.9.9", "", ""},
+		"not by nothing":         {recreated, "", nil, "", "", ""},
+		"not by nonsense":        {recreated, "", func() []string { return []string{"zz", ""} }, "nonsense", "", ""},
+		"not a server of the name": {
+			recreated, "gpu-00001", func() []string { return []string{"02:00:00:00:00:99"} }, "", "",
+			"",
+		},
+		"not what is gone": {
+			func(t *testing.T, s *simulation, m string) { t.Helper(); s.happen(t, m, "delete") },
+			"gpu-00001", func() []string { return macs }, bmc, "", "",
+		},
 		"two of the BMC": {func(t *testing.T, s *simulation, m string) {
 			t.Helper()
 			s.happen(t, m, "twin")
 			s.happen(t, m, "recreate")
 		}, "other", nil, bmc, "", "twin_ambiguous"},
-		"two by what they show": {recreated, "gpu-00002", func() []string { return append(slices.Clone(macs), "b8:3f:00:00:02:00") }, "", "", "twin_ambiguous"},
+		"two by what they show": {
+			recreated, "gpu-00002",
+			func() []string { return append(slices.Clone(macs), "b8:3f:00:00:02:00") }, "", "", "twin_ambiguous",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := simulate(t, 3, "deployed")

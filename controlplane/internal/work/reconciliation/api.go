@@ -62,9 +62,12 @@ type FindingView struct {
 
 func showFinding(f FindingShown) FindingView {
 	v := FindingView{
-		FindingID: f.ID, SiteID: f.Site, SiteName: f.SiteName, Hostname: f.Hostname, MAASSystemID: f.SystemID, Type: f.Type, Title: string(f.Type),
-		Severity: f.Severity, Status: f.Status, Expected: f.Expected, Observed: f.Observed, Message: f.Message, Details: job.DetailsOf(f.Details),
-		Looks: f.Looks, Occurrence: f.Occurrence, Action: f.Action, Withheld: f.Withheld, ActionNote: f.ActionNote, Advice: f.Advised(),
+		FindingID: f.ID, SiteID: f.Site, SiteName: f.SiteName, Hostname: f.Hostname, MAASSystemID: f.SystemID, Type: f.Type,
+		Title:    string(f.Type),
+		Severity: f.Severity, Status: f.Status, Expected: f.Expected, Observed: f.Observed, Message: f.Message,
+		Details: job.DetailsOf(f.Details),
+		Looks:   f.Looks, Occurrence: f.Occurrence, Action: f.Action, Withheld: f.Withheld, ActionNote: f.ActionNote,
+		Advice:   f.Advised(),
 		OpenedAt: f.OpenedAt.UTC(), LastSeenAt: f.LastSeenAt.UTC(), ConfirmedAt: utc(f.ConfirmedAt), ActedAt: utc(f.ActedAt),
 		AcknowledgedAt: utc(f.AcknowledgedAt), AcknowledgedBy: f.AcknowledgedBy, Acknowledgement: f.Acknowledgement,
 		ClosedAt: utc(f.ClosedAt), ClosedBecause: f.ClosedBecause,
@@ -114,8 +117,10 @@ type DriftDetailView struct {
 
 func showDrift(d Drift) DriftView {
 	v := DriftView{
-		NodeID: d.Node, Hostname: d.Hostname, SiteID: d.Site, SiteName: d.SiteName, NodeStatus: d.Status, Schedulable: d.Schedulable,
-		HoldReason: d.HoldReason, HeldBy: d.HeldBy, MAASSystemID: d.SystemID, MAASStatus: d.MAASStatus, MAASPowerState: d.Power,
+		NodeID: d.Node, Hostname: d.Hostname, SiteID: d.Site, SiteName: d.SiteName, NodeStatus: d.Status,
+		Schedulable: d.Schedulable,
+		HoldReason:  d.HoldReason, HeldBy: d.HeldBy, MAASSystemID: d.SystemID, MAASStatus: d.MAASStatus,
+		MAASPowerState:   d.Power,
 		LastReconciledAt: utc(d.ReadAt), Drifted: d.Drifted, Findings: showFindings(d.Findings), Advice: d.Advised(),
 	}
 	if len(v.Findings) > 0 {
@@ -127,7 +132,8 @@ func showDrift(d Drift) DriftView {
 func (s *Service) registerStatus(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-reconciliation-status", Method: http.MethodGet, Path: pathRoot + "/status", Tag: tag,
-		Summary: "Say how well MAAS, the agents and the inventory agree, site by site", Access: httpapi.Platform(auth.ReconciliationRead),
+		Summary: "Say how well MAAS, the agents and the inventory agree, site by site",
+		Access:  httpapi.Platform(auth.ReconciliationRead),
 	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[Overview], error) {
 		o, err := s.Status(ctx)
 		if err != nil {
@@ -138,13 +144,18 @@ func (s *Service) registerStatus(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "decide-reconciliation-breaker", Method: http.MethodPost, Path: pathRoot + "/sites/{site_id}/breaker", Tag: tag,
 		Summary: "Decide about nodes that were not quarantined because they are too many",
-		Description: "confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, " +
-			"which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, " +
+		Description: "confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and " +
+			"closes the breaker, " +
+			"which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it " +
+			"is another one by now, " +
 			"nothing is done and the answer is 409 breaker_changed.",
 		Access: httpapi.Platform(auth.ReconciliationManage),
 	}, func(ctx context.Context, in *BreakerInput) (*httpapi.Plain[SiteOverview], error) {
 		b := in.Body
-		if err := s.DecideBreaker(ctx, BreakerDecision{Site: in.SiteID, Confirm: b.Decision == confirmed, Seen: b.NodeIDs, Reason: b.Reason}); err != nil {
+		if err := s.DecideBreaker(ctx, BreakerDecision{
+			Site: in.SiteID, Confirm: b.Decision == confirmed, Seen: b.NodeIDs,
+			Reason: b.Reason,
+		}); err != nil {
 			return nil, err
 		}
 		o, err := s.statusOf(ctx, in.SiteID)
@@ -189,5 +200,6 @@ func (r *ids) refused() error {
 	if len(r.bad) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(r.bad...)
+	return fault.New(fault.Invalid, "validation_error",
+		"the request has fields that cannot be accepted").WithFields(r.bad...)
 }

@@ -31,7 +31,8 @@ func TestARunIsAskedForOnce(t *testing.T) {
 	var first, again reconciliation.RunView
 	o.as(t, "root", http.MethodPost, "/run", key, body).into(t, http.StatusAccepted, &first)
 	o.as(t, "root", http.MethodPost, "/run", key, body).into(t, http.StatusAccepted, &again)
-	if first.RunID != again.RunID || !first.DryRun || !first.Full || first.Trigger != reconciliation.ByOperator || first.SiteName != "dc1" || first.Outcome != "" ||
+	if first.RunID != again.RunID || !first.DryRun || !first.Full || first.Trigger != reconciliation.ByOperator ||
+		first.SiteName != "dc1" || first.Outcome != "" ||
 		first.Reason != "after the outage" || first.RequestedBy != "user:root" || first.EndedAt != nil {
 		t.Errorf("the run is %+v, then %+v", first, again)
 	}
@@ -48,7 +49,8 @@ func TestARunIsAskedForOnce(t *testing.T) {
 	}
 	o.post(t, "/run", map[string]any{"site_id": id.NewString()}).refuses(t, http.StatusNotFound, "not_found")
 	o.post(t, "/run", map[string]any{}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.post(t, "/run", map[string]any{"site_id": dc1, "force": true}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
+	o.post(t, "/run", map[string]any{"site_id": dc1, "force": true}).refuses(t, http.StatusUnprocessableEntity,
+		"validation_error")
 	o.exec(t, `UPDATE maas_sites SET status = 'disabled' WHERE id = $1`, dc1)
 	o.post(t, "/run", map[string]any{"site_id": dc1}).refuses(t, http.StatusConflict, "site_disabled")
 }
@@ -61,7 +63,8 @@ func TestFindingsAreAcknowledged(t *testing.T) {
 	var v reconciliation.FindingView
 	path := "/findings/" + setting.String() + "/acknowledge"
 	o.post(t, path, map[string]any{"reason": "it is for next week"}).into(t, http.StatusOK, &v)
-	if v.FindingID != setting || v.AcknowledgedAt == nil || !v.AcknowledgedAt.Equal(noon) || v.AcknowledgedBy != "user:root" || v.Acknowledgement != "it is for next week" ||
+	if v.FindingID != setting || v.AcknowledgedAt == nil || !v.AcknowledgedAt.Equal(noon) ||
+		v.AcknowledgedBy != "user:root" || v.Acknowledgement != "it is for next week" ||
 		v.Status != reconciliation.Confirmed || v.NodeID != nil {
 		t.Errorf("the finding is %+v", v)
 	}
@@ -70,8 +73,10 @@ func TestFindingsAreAcknowledged(t *testing.T) {
 	}
 	o.post(t, path, map[string]any{}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
 	o.post(t, path, map[string]any{"reason": "  "}).refuses(t, http.StatusUnprocessableEntity, "reason_missing")
-	o.post(t, "/findings/"+over.String()+"/acknowledge", map[string]any{"reason": "r"}).refuses(t, http.StatusConflict, "finding_closed")
-	o.post(t, "/findings/"+id.NewString()+"/acknowledge", map[string]any{"reason": "r"}).refuses(t, http.StatusNotFound, "not_found")
+	o.post(t, "/findings/"+over.String()+"/acknowledge", map[string]any{"reason": "r"}).refuses(t, http.StatusConflict,
+		"finding_closed")
+	o.post(t, "/findings/"+id.NewString()+"/acknowledge", map[string]any{"reason": "r"}).refuses(t, http.StatusNotFound,
+		"not_found")
 }
 
 func TestDriftIsResolved(t *testing.T) {
@@ -83,7 +88,8 @@ func TestDriftIsResolved(t *testing.T) {
 	resolve := func(r reconciliation.Resolution) (v reconciliation.RunView) {
 		t.Helper()
 		o.post(t, path, map[string]any{"resolution": r, "reason": "board was replaced"}).into(t, http.StatusAccepted, &v)
-		if v.Resolution != r || v.Trigger != reconciliation.ByResolution || v.NodeID == nil || *v.NodeID != n || v.Hostname != "c07u43" || v.SiteID != dc1 {
+		if v.Resolution != r || v.Trigger != reconciliation.ByResolution || v.NodeID == nil || *v.NodeID != n ||
+			v.Hostname != "c07u43" || v.SiteID != dc1 {
 			t.Errorf("%s answers %+v", r, v)
 		}
 		return v
@@ -109,7 +115,8 @@ func TestDriftIsResolved(t *testing.T) {
 	if v.NodeStatus != "quarantined" || v.Schedulable {
 		t.Errorf("the node is %s, schedulable %v", v.NodeStatus, v.Schedulable)
 	}
-	if run := resolve(reconciliation.Reimage); len(run.Report.Left) != 1 || !strings.HasPrefix(run.Report.Left[0].Job, "decommission ") {
+	if run := resolve(reconciliation.Reimage); len(run.Report.Left) != 1 ||
+		!strings.HasPrefix(run.Report.Left[0].Job, "decommission ") {
 		t.Errorf("reimage is %+v", run)
 	}
 	if got := o.audited(t, "reconciliation.resolve"); got != 5 {
@@ -127,13 +134,19 @@ func TestResolutionsThatAreRefused(t *testing.T) {
 	o.post(t, "/drift/"+id.NewString()+"/resolve", body).refuses(t, http.StatusNotFound, "node_not_found")
 	o.post(t, "/drift/"+loose.String()+"/resolve", body).refuses(t, http.StatusConflict, "node_not_bound")
 	path := "/drift/" + n.String() + "/resolve"
-	o.post(t, path, map[string]any{"resolution": "forget", "reason": "r"}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.post(t, path, map[string]any{"resolution": "acknowledge"}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.post(t, path, map[string]any{"resolution": "acknowledge", "reason": ""}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
+	o.post(t, path, map[string]any{"resolution": "forget", "reason": "r"}).refuses(t, http.StatusUnprocessableEntity,
+		"validation_error")
+	o.post(t, path, map[string]any{"resolution": "acknowledge"}).refuses(t, http.StatusUnprocessableEntity,
+		"validation_error")
+	o.post(t, path, map[string]any{"resolution": "acknowledge", "reason": ""}).refuses(t, http.StatusUnprocessableEntity,
+		"validation_error")
 	o.reimageFails = true
 	o.post(t, path, map[string]any{"resolution": "reimage", "reason": "r"}).refuses(t, http.StatusConflict, "node_busy")
 	o.exec(t, `UPDATE nodes SET status = 'retired' WHERE id = $1`, n)
-	if got := o.post(t, path, map[string]any{"resolution": "quarantine", "reason": "r"}); got.status != http.StatusConflict {
+	if got := o.post(t, path, map[string]any{
+		"resolution": "quarantine",
+		"reason":     "r",
+	}); got.status != http.StatusConflict {
 		t.Errorf("quarantine of a retired node: %d %s", got.status, got.body)
 	}
 	if got := o.count(t, `SELECT count(*) FROM reconciliation_runs`); got != 0 {
@@ -147,15 +160,19 @@ func TestTheBreakerIsDecided(t *testing.T) {
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	o.find(t, finding{site: dc1, node: n})
 	path := "/sites/" + dc1.String() + "/breaker"
-	confirm, dismiss := map[string]any{"decision": "confirm", "reason": "rack 7 is down"}, map[string]any{"decision": "dismiss", "reason": "MAAS was restored"}
+	confirm, dismiss := map[string]any{"decision": "confirm", "reason": "rack 7 is down"},
+		map[string]any{"decision": "dismiss", "reason": "MAAS was restored"}
 	o.post(t, path, confirm).refuses(t, http.StatusConflict, "breaker_not_open")
 	o.post(t, "/sites/"+id.NewString()+"/breaker", confirm).refuses(t, http.StatusNotFound, "not_found")
-	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3]::uuid[] WHERE site_id = $1`, dc1, noon, n)
-	o.post(t, path, map[string]any{"decision": "maybe", "reason": "r"}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
+	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3]::uuid[] WHERE site_id = $1`, dc1,
+		noon, n)
+	o.post(t, path, map[string]any{"decision": "maybe", "reason": "r"}).refuses(t, http.StatusUnprocessableEntity,
+		"validation_error")
 	o.post(t, path, map[string]any{"decision": "confirm"}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
 	var v reconciliation.SiteOverview
 	o.post(t, path, confirm).into(t, http.StatusOK, &v)
-	if v.State != reconciliation.SiteBreakerOpen || v.Breaker == nil || v.Breaker.ConfirmedAt == nil || len(v.Breaker.Nodes) != 1 || v.Breaker.Nodes[0].NodeID != n {
+	if v.State != reconciliation.SiteBreakerOpen || v.Breaker == nil || v.Breaker.ConfirmedAt == nil ||
+		len(v.Breaker.Nodes) != 1 || v.Breaker.Nodes[0].NodeID != n {
 		t.Errorf("after confirm the site is %+v", v)
 	}
 	v = reconciliation.SiteOverview{}
@@ -163,7 +180,8 @@ func TestTheBreakerIsDecided(t *testing.T) {
 	if v.State != reconciliation.SiteOK || v.Breaker != nil {
 		t.Errorf("after dismiss the site is %+v", v)
 	}
-	if got := o.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'reconciliation.breaker_closed'`); got != 1 {
+	if got := o.count(t,
+		`SELECT count(*) FROM outbox_events WHERE event_type = 'reconciliation.breaker_closed'`); got != 1 {
 		t.Errorf("others were told %d times", got)
 	}
 }
@@ -175,7 +193,8 @@ func TestADecisionIsAboutTheNodesThatWereSeen(t *testing.T) {
 	dc1 := o.site(t, "dc1", ago(time.Minute))
 	seen, came := o.node(t, "c07u43", dc1, ago(time.Minute)), o.node(t, "c07u44", dc1, ago(time.Minute))
 	unknown := id.New[id.Node]()
-	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3, $4]::uuid[] WHERE site_id = $1`, dc1, noon, seen, came)
+	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3, $4]::uuid[] WHERE site_id = $1`,
+		dc1, noon, seen, came)
 	path := "/sites/" + dc1.String() + "/breaker"
 	for _, decision := range []string{"confirm", "dismiss"} {
 		for name, c := range map[string]struct {
@@ -189,17 +208,24 @@ func TestADecisionIsAboutTheNodesThatWereSeen(t *testing.T) {
 		} {
 			got := o.post(t, path, map[string]any{"decision": decision, "reason": "rack 7 is down", "node_ids": c.nodes})
 			got.refuses(t, http.StatusConflict, "breaker_changed")
-			if !strings.Contains(string(got.body), c.says) || !strings.Contains(string(got.body), "gpuaas reconcile status --site dc1") {
+			if !strings.Contains(string(got.body), c.says) ||
+				!strings.Contains(string(got.body), "gpuaas reconcile status --site dc1") {
 				t.Errorf("%s, %s: the answer is %s", decision, name, got.body)
 			}
 		}
 	}
-	if n := o.count(t, `SELECT count(*) FROM reconciliation_sites WHERE confirmed_at IS NOT NULL OR tripped_at IS NULL`); n != 0 {
+	if n := o.count(t,
+		`SELECT count(*) FROM reconciliation_sites WHERE confirmed_at IS NOT NULL OR tripped_at IS NULL`); n != 0 {
 		t.Error("what was refused was done")
 	}
 	for _, decision := range []string{"confirm", "dismiss"} { // in whatever order they are named
-		o.post(t, path, map[string]any{"decision": decision, "reason": "rack 7 is down", "node_ids": []id.Node{came, seen, came}}).into(t, http.StatusOK, &reconciliation.SiteOverview{})
+		o.post(t, path, map[string]any{
+			"decision": decision, "reason": "rack 7 is down",
+			"node_ids": []id.Node{came, seen, came},
+		}).into(t, http.StatusOK, &reconciliation.SiteOverview{})
 	}
-	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []id.Node{seen}}).refuses(t, http.StatusConflict, "breaker_not_open")
-	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []string{"c07u43"}}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
+	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []id.Node{seen}}).refuses(t,
+		http.StatusConflict, "breaker_not_open")
+	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []string{"c07u43"}}).refuses(t,
+		http.StatusUnprocessableEntity, "validation_error")
 }

@@ -45,22 +45,29 @@ type ResolveInput struct {
 func (s *Service) registerDrift(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-drift", Method: http.MethodGet, Path: pathDrift, Tag: tag,
-		Summary: "List the nodes that are not as they should be, the worst first", Access: httpapi.Platform(auth.ReconciliationRead),
+		Summary: "List the nodes that are not as they should be, the worst first",
+		Access:  httpapi.Platform(auth.ReconciliationRead),
 	}, s.listDrift)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-node-drift", Method: http.MethodGet, Path: pathDrifted, Tag: tag,
-		Summary: "Say what is not as it should be about a node, and what was", Access: httpapi.Platform(auth.ReconciliationRead),
+		Summary: "Say what is not as it should be about a node, and what was",
+		Access:  httpapi.Platform(auth.ReconciliationRead),
 	}, func(ctx context.Context, in *NodePath) (*httpapi.Plain[DriftDetailView], error) {
 		d, err := s.DriftOf(ctx, in.NodeID)
 		if err != nil {
 			return nil, err
 		}
-		return &httpapi.Plain[DriftDetailView]{Body: DriftDetailView{DriftView: showDrift(d), History: showFindings(d.History)}}, nil
+		return &httpapi.Plain[DriftDetailView]{Body: DriftDetailView{
+			DriftView: showDrift(d),
+			History:   showFindings(d.History),
+		}}, nil
 	})
 	httpapi.Register(api, httpapi.Operation{
-		ID: "resolve-node-drift", Method: http.MethodPost, Path: pathDrifted + "/resolve", Tag: tag, Status: http.StatusAccepted,
+		ID: "resolve-node-drift", Method: http.MethodPost, Path: pathDrifted + "/resolve", Tag: tag,
+		Status:  http.StatusAccepted,
 		Summary: "Settle what is not as it should be about a node",
-		Description: "acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is " +
+		Description: "acknowledge and quarantine have ended when this answers. The others look at the machine first: read " +
+			"the run that is " +
 			"answered until it has an outcome.",
 		Access: httpapi.Platform(auth.ReconciliationManage),
 	}, func(ctx context.Context, in *ResolveInput) (*httpapi.Plain[RunView], error) {
@@ -84,7 +91,11 @@ func (s *Service) listDrift(ctx context.Context, in *ListDriftInput) (*httpapi.L
 	if err != nil {
 		return nil, err
 	}
-	list := httpapi.NewList(in.Page, rows, func(d Drift) any { return DriftPosition{Worst: d.worst, Hostname: d.Hostname, Node: d.Node} })
+	list := httpapi.NewList(in.Page, rows, func(
+		d Drift,
+	) any {
+		return DriftPosition{Worst: d.worst, Hostname: d.Hostname, Node: d.Node}
+	})
 	out := httpapi.List[DriftView]{NextCursor: list.NextCursor, Items: make([]DriftView, len(list.Items))}
 	for i, d := range list.Items {
 		out.Items[i] = showDrift(d)
@@ -133,7 +144,8 @@ func (s *Service) registerFindings(api *httpapi.API) {
 			return nil, err
 		}
 		rows, err := s.Findings(ctx, f, page)
-		return httpapi.ListOf(in.Page, rows, err, showFinding, func(v FindingView) any { return FindingPosition{At: v.OpenedAt, ID: v.FindingID} })
+		return httpapi.ListOf(in.Page, rows, err, showFinding,
+			func(v FindingView) any { return FindingPosition{At: v.OpenedAt, ID: v.FindingID} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "acknowledge-finding", Method: http.MethodPost, Path: pathRoot + "/findings/{finding_id}/acknowledge", Tag: tag,

@@ -34,8 +34,10 @@ type RunView struct {
 
 func showRun(r RunShown) RunView {
 	v := RunView{
-		RunID: r.ID, SiteID: r.Site, SiteName: r.SiteName, Trigger: r.Trigger, Full: r.Full, DryRun: r.DryRun, Hostname: r.Hostname,
-		Resolution: r.Resolution, Reason: r.Reason, RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, Outcome: r.Outcome, Report: r.Report,
+		RunID: r.ID, SiteID: r.Site, SiteName: r.SiteName, Trigger: r.Trigger, Full: r.Full, DryRun: r.DryRun,
+		Hostname:   r.Hostname,
+		Resolution: r.Resolution, Reason: r.Reason, RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID,
+		Outcome: r.Outcome, Report: r.Report,
 		RequestedAt: r.RequestedAt.UTC(), BeganAt: utc(r.BeganAt), EndedAt: utc(r.EndedAt),
 	}
 	if !r.Node.IsZero() {
@@ -93,12 +95,16 @@ func (s *Service) registerRuns(api *httpapi.API) {
 		Description: "Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.",
 		Access:      httpapi.Platform(auth.ReconciliationManage),
 	}, func(ctx context.Context, in *NewRunInput) (*httpapi.Plain[RunView], error) {
-		run, err := s.RequestRun(ctx, RunRequest{Site: in.Body.SiteID, DryRun: in.Body.DryRun, Full: in.Body.Full, Reason: in.Body.Reason})
+		run, err := s.RequestRun(ctx, RunRequest{
+			Site: in.Body.SiteID, DryRun: in.Body.DryRun, Full: in.Body.Full,
+			Reason: in.Body.Reason,
+		})
 		return s.answerRun(ctx, run, err)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-reconciliation-runs", Method: http.MethodGet, Path: pathRoot + "/runs", Tag: tag,
-		Summary: "List runs, newest first", Description: "They are kept for a while.", Access: httpapi.Platform(auth.ReconciliationRead),
+		Summary: "List runs, newest first", Description: "They are kept for a while.",
+		Access: httpapi.Platform(auth.ReconciliationRead),
 	}, func(ctx context.Context, in *ListRunsInput) (*httpapi.Listed[RunView], error) {
 		page, err := httpapi.SliceOf[RunPosition](in.Page)
 		if err != nil {
@@ -111,7 +117,8 @@ func (s *Service) registerRuns(api *httpapi.API) {
 			return nil, err
 		}
 		rows, err := s.Runs(ctx, f, page)
-		return httpapi.ListOf(in.Page, rows, err, showRun, func(v RunView) any { return RunPosition{At: v.RequestedAt, ID: v.RunID} })
+		return httpapi.ListOf(in.Page, rows, err, showRun,
+			func(v RunView) any { return RunPosition{At: v.RequestedAt, ID: v.RunID} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-reconciliation-run", Method: http.MethodGet, Path: pathRoot + "/runs/{run_id}", Tag: tag,

@@ -55,7 +55,8 @@ func simRegions(b *testing.B, count, machines int) (regions []simRegion, apart b
 			}
 		}
 		if len(regions) != count || len(regions[0].machines(b)) != machines {
-			b.Fatalf("%s must name %d regions with %d machines each, and names %d", regionsVariable, count, machines, len(regions))
+			b.Fatalf("%s must name %d regions with %d machines each, and names %d", regionsVariable, count, machines,
+				len(regions))
 		}
 		return regions, true
 	}
@@ -130,7 +131,10 @@ type estate struct {
 
 func newEstate(b *testing.B, count, machines int) *estate {
 	b.Helper()
-	e := &estate{url: postgrestest.OwnerURL(b), vault: &plainVault{kept: map[string]map[string]redact.Secret{}}, regions: map[id.Site]simRegion{}, fleet: map[id.Site][]region.Brief{}}
+	e := &estate{
+		url: postgrestest.OwnerURL(b), vault: &plainVault{kept: map[string]map[string]redact.Secret{}},
+		regions: map[id.Site]simRegion{}, fleet: map[id.Site][]region.Brief{},
+	}
 	e.open(b)
 	b.Cleanup(func() { e.db.Close() })
 	var regions []simRegion
@@ -151,11 +155,15 @@ func (e *estate) open(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.db, e.sites = db, site.New(site.Config{DB: db, Secrets: e.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: anyPort}})
+	e.db, e.sites = db, site.New(site.Config{
+		DB: db, Secrets: e.vault, FingerprintRounds: 1,
+		Regions: &site.MAAS{Loopback: anyPort},
+	})
 	opened := &reconciliation.RegionsOf{Sites: e.sites, Clients: &site.MAAS{DB: db, Loopback: anyPort}}
 	b.Cleanup(opened.Close)
 	e.service = reconciliation.New(reconciliation.Config{
-		DB: db, Sites: e.sites, Nodes: node.New(node.Config{DB: db, Clock: e.clock}), Regions: opened, Tasks: noTasks{}, Clock: e.clock,
+		DB: db, Sites: e.sites, Nodes: node.New(node.Config{DB: db, Clock: e.clock}), Regions: opened, Tasks: noTasks{},
+		Clock:  e.clock,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 }
@@ -197,7 +205,8 @@ func (e *estate) settle(b *testing.B, n int, r simRegion) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	err = e.vault.Put(ctx, "maas-sites/"+made.ID.String()+"/api-token", map[string]redact.Secret{"token": redact.New(r.token), "api_base_url": redact.New(r.url)})
+	err = e.vault.Put(ctx, "maas-sites/"+made.ID.String()+"/api-token",
+		map[string]redact.Secret{"token": redact.New(r.token), "api_base_url": redact.New(r.url)})
 	if err != nil {
 		b.Fatal(err)
 	}

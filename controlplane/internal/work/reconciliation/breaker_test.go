@@ -78,10 +78,12 @@ func TestAConfirmedBreakerQuarantinesTheListedNodesAndNoOthers(t *testing.T) {
 	w.cycle(t)
 	w.releaseAll(0, 6)
 	w.cycle(t)
-	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: " "}); fault.CodeOf(err) != "reason_missing" {
+	if err := w.service.DecideBreaker(w.ctx,
+		reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: " "}); fault.CodeOf(err) != "reason_missing" {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: "the rack is sold"}); err != nil {
+	if err := w.service.DecideBreaker(w.ctx,
+		reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: "the rack is sold"}); err != nil {
 		t.Fatal(err)
 	}
 	w.releaseAll(6, 8) // after the decision
@@ -101,10 +103,12 @@ func TestADismissedBreakerTouchesNothing(t *testing.T) {
 	w.cycle(t)
 	w.releaseAll(0, 6)
 	w.cycle(t)
-	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Reason: "MAAS was restored from a backup"}); err != nil {
+	if err := w.service.DecideBreaker(w.ctx,
+		reconciliation.BreakerDecision{Site: w.at, Reason: "MAAS was restored from a backup"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Reason: "again"}); fault.CodeOf(err) != "breaker_not_open" {
+	if err := w.service.DecideBreaker(w.ctx,
+		reconciliation.BreakerDecision{Site: w.at, Reason: "again"}); fault.CodeOf(err) != "breaker_not_open" {
 		t.Errorf("a second decision: %v", err)
 	}
 	w.cycle(t)
@@ -151,7 +155,8 @@ func TestAQuarantineTouchesNothingElse(t *testing.T) {
 	if after.Status != node.Quarantined || after.Schedulable {
 		t.Errorf("it is %s, schedulable %t", after.Status, after.Schedulable)
 	}
-	if after.Host != before.Host || after.HoldReason != before.HoldReason || after.HeldBy != before.HeldBy || after.Generation != before.Generation {
+	if after.Host != before.Host || after.HoldReason != before.HoldReason || after.HeldBy != before.HeldBy ||
+		after.Generation != before.Generation {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	if n := w.count(t, `SELECT count(*) FROM node_tasks`); n != 0 {
@@ -161,7 +166,8 @@ func TestAQuarantineTouchesNothingElse(t *testing.T) {
 
 func TestOnlyOneRunAtATimeHasASite(t *testing.T) {
 	w := newWorld(t, 1)
-	w.exec(t, `INSERT INTO reconciliation_sites (site_id, running_id, running_until) VALUES ($1, gen_random_uuid(), now() + interval '1 minute')`, w.at)
+	w.exec(t,
+		`INSERT INTO reconciliation_sites (site_id, running_id, running_until) VALUES ($1, gen_random_uuid(), now() + interval '1 minute')`, w.at)
 	_, err := w.service.Reconcile(w.ctx, reconciliation.Input{Site: w.at, Run: newRun()})
 	if fault.CodeOf(err) != "site_busy" {
 		t.Fatalf("a second run: %v", err)

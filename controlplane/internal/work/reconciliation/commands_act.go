@@ -148,7 +148,8 @@ func (c *cycle) withhold(ctx context.Context, d due, reason string) error {
 		return nil
 	}
 	c.run.Report.Written++
-	return wrap("note why nothing is done", c.reads.WithholdFinding(ctx, reconciliationdb.WithholdFindingParams{ID: d.ID, Withheld: reason}))
+	return wrap("note why nothing is done", c.reads.WithholdFinding(ctx,
+		reconciliationdb.WithholdFindingParams{ID: d.ID, Withheld: reason}))
 }
 
 // take takes one action in the transaction that marks its finding, so it
@@ -210,7 +211,10 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 	case Reseed:
 		_, err = c.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: d.Node, Type: agentwire.TypeHWSyncReseed, IdempotencyKey: "finding/" + d.ID.String(), Reason: cause,
-			Params: agentwire.HWSyncParams{MAASURL: c.site.Settings.APIBaseURL, SystemID: d.SystemID, Interval: c.interval(d), RunScripts: d.pin},
+			Params: agentwire.HWSyncParams{
+				MAASURL: c.site.Settings.APIBaseURL, SystemID: d.SystemID, Interval: c.interval(d),
+				RunScripts: d.pin,
+			},
 		})
 	case Release:
 		return "MAAS is asked to release it; how that ended is not known", nil
@@ -244,8 +248,12 @@ func (c *cycle) acted(ctx context.Context, tx change, d due, note string) error 
 	c.run.Report.Written++
 	f := findingFrom(row)
 	if err := audit.Record(ctx, tx.tx, audit.Entry{
-		Action: "reconciliation." + string(f.Action), TargetKind: "node", TargetID: f.Node.String(), Result: audit.Success, Reason: f.Message,
-		Metadata: map[string]any{"finding_id": f.ID, "finding": f.Type, "site_id": f.Site, "observed": f.Observed, "note": note},
+		Action: "reconciliation." + string(f.Action), TargetKind: "node", TargetID: f.Node.String(), Result: audit.Success,
+		Reason: f.Message,
+		Metadata: map[string]any{
+			"finding_id": f.ID, "finding": f.Type, "site_id": f.Site, "observed": f.Observed,
+			"note": note,
+		},
 	}); err != nil {
 		return err
 	}
@@ -262,7 +270,8 @@ func (c *cycle) release(ctx context.Context, d due) error {
 		note = "MAAS did not release it: " + shorten(err.Error())
 	}
 	ctx = context.WithoutCancel(ctx)
-	return wrap("note outcome of action", c.reads.NoteAction(ctx, reconciliationdb.NoteActionParams{ID: d.ID, ActionNote: note}))
+	return wrap("note outcome of action", c.reads.NoteAction(ctx,
+		reconciliationdb.NoteActionParams{ID: d.ID, ActionNote: note}))
 }
 
 func shorten(s string) string {
@@ -281,7 +290,10 @@ func (c *cycle) intend(g sighting, judged []Judged) {
 		if reason == "" {
 			reason = "dry run"
 		}
-		c.run.Report.intend(Intended{Node: g.Node, Hostname: g.Hostname, Finding: j.Rule.Type, Action: j.Rule.Action, Withheld: reason})
+		c.run.Report.intend(Intended{
+			Node: g.Node, Hostname: g.Hostname, Finding: j.Rule.Type, Action: j.Rule.Action,
+			Withheld: reason,
+		})
 	}
 }
 

@@ -115,24 +115,30 @@ func (c *cycle) apply(ctx context.Context, tx change, g sighting, ch changes, ta
 
 func (c *cycle) insert(ctx context.Context, tx change, g sighting, j Judged, tally *Report) (Finding, error) {
 	f := Finding{
-		Site: c.run.Site, Node: g.Node, Type: j.Rule.Type, Severity: j.Rule.Severity, Subject: g.Node.String(), SystemID: g.SystemID, Hostname: g.Hostname,
-		Expected: j.Verdict.Expected, Observed: j.Verdict.Observed, Message: j.Verdict.Message, Action: j.Rule.Action, Withheld: j.Verdict.Withheld,
+		Site: c.run.Site, Node: g.Node, Type: j.Rule.Type, Severity: j.Rule.Severity, Subject: g.Node.String(),
+		SystemID: g.SystemID, Hostname: g.Hostname,
+		Expected: j.Verdict.Expected, Observed: j.Verdict.Observed, Message: j.Verdict.Message, Action: j.Rule.Action,
+		Withheld: j.Verdict.Withheld,
 	}
 	return c.raise(ctx, tx, f, j.Rule.Looks <= 1, j.Verdict.Details, tally)
 }
 
 // raise writes a new finding. If one look is enough to prove it, the finding is
 // believed at once.
-func (c *cycle) raise(ctx context.Context, tx change, f Finding, believed bool, details map[string]any, tally *Report) (Finding, error) {
+func (c *cycle) raise(ctx context.Context, tx change, f Finding, believed bool, details map[string]any,
+	tally *Report,
+) (Finding, error) {
 	encoded, err := encode(details)
 	if err != nil {
 		return f, err
 	}
 	at := c.now()
 	p := reconciliationdb.InsertFindingParams{
-		ID: id.New[id.Finding](), SiteID: f.Site, NodeID: f.Node, Type: string(f.Type), Severity: string(f.Severity), Subject: f.Subject, Status: string(Open),
-		MaasSystemID: f.SystemID, Hostname: f.Hostname, Expected: f.Expected, Observed: f.Observed, Message: f.Message, Details: encoded,
-		Action: string(f.Action), Withheld: f.Withheld, OpenedAt: at, LastSeenAt: at,
+		ID: id.New[id.Finding](), SiteID: f.Site, NodeID: f.Node, Type: string(f.Type), Severity: string(f.Severity),
+		Subject: f.Subject, Status: string(Open),
+		MaasSystemID: f.SystemID, Hostname: f.Hostname, Expected: f.Expected, Observed: f.Observed, Message: f.Message,
+		Details: encoded,
+		Action:  string(f.Action), Withheld: f.Withheld, OpenedAt: at, LastSeenAt: at,
 	}
 	if believed {
 		p.Status, p.ConfirmedAt = string(Confirmed), &at
@@ -166,8 +172,10 @@ func (c *cycle) advance(ctx context.Context, tx change, g sighting, a advance, t
 	}
 	at := c.now()
 	p := reconciliationdb.AdvanceFindingParams{
-		ID: a.ID, Status: string(a.Status), Looks: a.Looks + 1, LastSeenAt: at, ConfirmedAt: a.ConfirmedAt, Expected: a.Verdict.Expected,
-		Observed: a.Verdict.Observed, Message: a.Verdict.Message, Details: details, Withheld: a.Verdict.Withheld, MaasSystemID: g.SystemID,
+		ID: a.ID, Status: string(a.Status), Looks: a.Looks + 1, LastSeenAt: at, ConfirmedAt: a.ConfirmedAt,
+		Expected: a.Verdict.Expected,
+		Observed: a.Verdict.Observed, Message: a.Verdict.Message, Details: details, Withheld: a.Verdict.Withheld,
+		MaasSystemID: g.SystemID,
 	}
 	if a.confirm {
 		next, err := Lifecycle.Next(a.Status, Confirm)
@@ -193,7 +201,9 @@ func (c *cycle) heal(ctx context.Context, tx change, f Finding, because string, 
 	return closeFinding(ctx, tx, f, Heal, because, c.now(), tally)
 }
 
-func closeFinding(ctx context.Context, tx change, f Finding, event Event, because string, at time.Time, tally *Report) error {
+func closeFinding(ctx context.Context, tx change, f Finding, event Event, because string, at time.Time,
+	tally *Report,
+) error {
 	if _, err := Lifecycle.Next(f.Status, event); err != nil {
 		return err
 	}
@@ -225,7 +235,10 @@ func (c *cycle) remember(ctx context.Context, tx change, g sighting, ch changes,
 			return err
 		}
 	}
-	observed := node.Observed{Provider: "maas", Status: seen.Status, Power: seen.Power, IPs: seen.IPs, Findings: typesOf(left), SeenAt: seen.At}
+	observed := node.Observed{
+		Provider: "maas", Status: seen.Status, Power: seen.Power, IPs: seen.IPs,
+		Findings: typesOf(left), SeenAt: seen.At,
+	}
 	if g.changed() {
 		if err := node.Note(ctx, tx.tx, g.Node, eventObserved, g.told(), observed); err != nil {
 			return err
@@ -235,7 +248,8 @@ func (c *cycle) remember(ctx context.Context, tx change, g sighting, ch changes,
 		if f.ConfirmedAt == nil || g.confirmed(f.ID) {
 			continue
 		}
-		if err := node.Note(ctx, tx.tx, g.Node, eventDetected, fmt.Sprintf("%s: %s", f.Type, f.Message), observed); err != nil {
+		if err := node.Note(ctx, tx.tx, g.Node, eventDetected, fmt.Sprintf("%s: %s", f.Type, f.Message),
+			observed); err != nil {
 			return err
 		}
 	}
@@ -243,7 +257,8 @@ func (c *cycle) remember(ctx context.Context, tx change, g sighting, ch changes,
 		if f.ConfirmedAt == nil {
 			continue
 		}
-		if err := node.Note(ctx, tx.tx, g.Node, eventResolved, fmt.Sprintf("%s: a look did not show it any more", f.Type), observed); err != nil {
+		if err := node.Note(ctx, tx.tx, g.Node, eventResolved, fmt.Sprintf("%s: a look did not show it any more", f.Type),
+			observed); err != nil {
 			return err
 		}
 	}
@@ -273,7 +288,8 @@ func (g sighting) asSeen() binding.Seen {
 
 // baseline says whether the installation that MAAS shows is the node's own.
 func (g sighting) baseline() bool {
-	return g.Machine != nil && g.Machine.State == Installed && g.Status == node.Active && !g.Silent(provenWithin) && g.LastContact.After(g.BoundAt)
+	return g.Machine != nil && g.Machine.State == Installed && g.Status == node.Active && !g.Silent(provenWithin) &&
+		g.LastContact.After(g.BoundAt)
 }
 
 // provenWithin is how long a contact of the agent counts as proof.
@@ -322,7 +338,8 @@ func markDrift(ctx context.Context, tx change, n id.Node, status string, left []
 		}
 	}
 	details, err := json.Marshal(map[string]any{
-		"rule": worst.Type, "severity": worst.Severity, "maas_status": status, "expected": worst.Expected, "observed": worst.Observed, "findings": types,
+		"rule": worst.Type, "severity": worst.Severity, "maas_status": status, "expected": worst.Expected,
+		"observed": worst.Observed, "findings": types,
 	})
 	if err != nil {
 		return wrap("encode drift", err)

@@ -39,19 +39,31 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 		})
 		return run, err
 	case Acknowledge:
-		return s.resolveAtOnce(ctx, run, func(ctx context.Context, c change) error { return s.acknowledgeAll(ctx, c, n, reason) })
+		return s.resolveAtOnce(ctx, run, func(ctx context.Context,
+			c change,
+		) error {
+			return s.acknowledgeAll(ctx, c, n, reason)
+		})
 	case QuarantineNode:
 		if _, err := s.cfg.Nodes.Quarantine(ctx, n, reason); err != nil {
 			return Run{}, err
 		}
-		return s.resolveAtOnce(ctx, run, func(ctx context.Context, c change) error { return s.acknowledgeAll(ctx, c, n, reason) })
+		return s.resolveAtOnce(ctx, run, func(ctx context.Context,
+			c change,
+		) error {
+			return s.acknowledgeAll(ctx, c, n, reason)
+		})
 	case Reimage:
 		job, err := s.cfg.Reimage(ctx, n, reason)
 		if err != nil {
 			return Run{}, err
 		}
 		run.Report.Left = []LeftTo{{Job: job, Node: n, Seen: reason}}
-		return s.resolveAtOnce(ctx, run, func(ctx context.Context, c change) error { return s.acknowledgeAll(ctx, c, n, reason) })
+		return s.resolveAtOnce(ctx, run, func(ctx context.Context,
+			c change,
+		) error {
+			return s.acknowledgeAll(ctx, c, n, reason)
+		})
 	}
 	return Run{}, fault.New(fault.Invalid, "resolution_unknown", "there is no resolution %.40q", string(r)).
 		WithRemedy("one of %v", Resolutions)
@@ -59,7 +71,9 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 
 // resolveAtOnce does the work in one transaction and records a run that has
 // already ended.
-func (s *Service) resolveAtOnce(ctx context.Context, run Run, do func(ctx context.Context, c change) error) (Run, error) {
+func (s *Service) resolveAtOnce(ctx context.Context, run Run, do func(ctx context.Context, c change) error) (
+	Run, error,
+) {
 	left := run.Report.Left
 	if left == nil {
 		left = []LeftTo{}
@@ -76,7 +90,10 @@ func (s *Service) resolveAtOnce(ctx context.Context, run Run, do func(ctx contex
 		if err != nil {
 			return err
 		}
-		if err := c.EndRun(ctx, reconciliationdb.EndRunParams{ID: run.ID, Outcome: string(Informed), Report: report}); err != nil {
+		if err := c.EndRun(ctx, reconciliationdb.EndRunParams{
+			ID: run.ID, Outcome: string(Informed),
+			Report: report,
+		}); err != nil {
 			return wrap("end run", err)
 		}
 		return recordResolve(ctx, c, run)
@@ -89,7 +106,8 @@ func (s *Service) resolveAtOnce(ctx context.Context, run Run, do func(ctx contex
 
 func recordResolve(ctx context.Context, c change, run Run) error {
 	return audit.Record(ctx, c.tx, audit.Entry{
-		Action: "reconciliation.resolve", TargetKind: "node", TargetID: run.Node.String(), Result: audit.Success, Reason: run.Reason,
+		Action: "reconciliation.resolve", TargetKind: "node", TargetID: run.Node.String(), Result: audit.Success,
+		Reason:   run.Reason,
 		Metadata: map[string]any{"resolution": run.Resolution, "run_id": run.ID, "site_id": run.Site},
 	})
 }

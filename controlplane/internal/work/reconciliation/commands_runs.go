@@ -41,12 +41,16 @@ func (s *Service) RequestRun(ctx context.Context, r RunRequest) (Run, error) {
 	}
 	var run Run
 	err = s.inChange(ctx, func(ctx context.Context, c change) error {
-		run, err = s.request(ctx, c, Run{Site: r.Site, Trigger: ByOperator, Full: r.Full, DryRun: r.DryRun, Reason: strings.TrimSpace(r.Reason)})
+		run, err = s.request(ctx, c, Run{
+			Site: r.Site, Trigger: ByOperator, Full: r.Full, DryRun: r.DryRun,
+			Reason: strings.TrimSpace(r.Reason),
+		})
 		if err != nil {
 			return err
 		}
 		return audit.Record(ctx, c.tx, audit.Entry{
-			Action: "reconciliation.run", TargetKind: "site", TargetID: r.Site.String(), Result: audit.Success, Reason: run.Reason,
+			Action: "reconciliation.run", TargetKind: "site", TargetID: r.Site.String(), Result: audit.Success,
+			Reason:   run.Reason,
 			Metadata: map[string]any{"run_id": run.ID, "dry_run": r.DryRun, "full": r.Full},
 		})
 	})
@@ -70,8 +74,10 @@ func (s *Service) insertRun(ctx context.Context, c change, r Run) (Run, error) {
 		return r, wrap("make reconciliation of site", err)
 	}
 	row, err := c.InsertRun(ctx, reconciliationdb.InsertRunParams{
-		ID: id.New[id.ReconciliationRun](), SiteID: r.Site, Trigger: string(r.Trigger), FullSweep: r.Full, DryRun: r.DryRun, NodeID: r.Node,
-		Resolution: string(r.Resolution), Reason: r.Reason, RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
+		ID: id.New[id.ReconciliationRun](), SiteID: r.Site, Trigger: string(r.Trigger), FullSweep: r.Full, DryRun: r.DryRun,
+		NodeID:     r.Node,
+		Resolution: string(r.Resolution), Reason: r.Reason, RequestedBy: auth.From(ctx).ID,
+		CorrelationID: telemetry.Correlation(ctx),
 	})
 	if err != nil {
 		return r, wrap("insert run", err)
@@ -83,7 +89,8 @@ func (s *Service) insertRun(ctx context.Context, c change, r Run) (Run, error) {
 // other than MAAS raised a doubt. Call it in the transaction that noticed the
 // doubt. It does nothing for a node that is bound to no machine.
 func (s *Service) Suspect(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
-	return wrap("note suspicion", reconciliationdb.New(tx).Suspect(ctx, reconciliationdb.SuspectParams{Reason: reason, Nodes: []string{n.String()}}))
+	return wrap("note suspicion", reconciliationdb.New(tx).Suspect(ctx,
+		reconciliationdb.SuspectParams{Reason: reason, Nodes: []string{n.String()}}))
 }
 
 // BreakerDecision is an operator's decision about an open breaker.
@@ -126,7 +133,10 @@ func (s *Service) DecideBreaker(ctx context.Context, d BreakerDecision) error {
 			return s.untrip(ctx, c, of, "an operator dismissed it: "+reason)
 		}
 		now := s.now()
-		if err := c.ConfirmTrip(ctx, reconciliationdb.ConfirmTripParams{SiteID: at, ConfirmedAt: &now, ConfirmedBy: auth.From(ctx).ID}); err != nil {
+		if err := c.ConfirmTrip(ctx, reconciliationdb.ConfirmTripParams{
+			SiteID: at, ConfirmedAt: &now,
+			ConfirmedBy: auth.From(ctx).ID,
+		}); err != nil {
 			return wrap("confirm what the breaker holds back", err)
 		}
 		if err := recordSite(ctx, c.tx, "reconciliation.breaker_confirm", at, reason); err != nil {
@@ -153,13 +163,17 @@ func asSeen(ctx context.Context, c change, of site.Site, seen []id.Node, tripped
 	if err != nil || changed == "" {
 		return err
 	}
-	return fault.New(fault.Conflict, "breaker_changed", "the circuit breaker of %s holds back other nodes than those that were decided about: %s; nothing was done", of.Name, changed).
+	return fault.New(fault.Conflict, "breaker_changed",
+		"the circuit breaker of %s holds back other nodes than those that were decided about: %s; nothing was done", of.Name,
+		changed).
 		WithRemedy("look at its nodes and decide again: gpuaas reconcile status --site %s", of.Name)
 }
 
 // dismiss removes the action from the findings that the breaker held back. They
 // stay until they heal, and nothing is done about them.
-func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.ReconciliationSite, reason string) error {
+func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.ReconciliationSite,
+	reason string,
+) error {
 	now := s.now()
 	for _, n := range state.TrippedNodes {
 		var of id.Node
@@ -193,13 +207,15 @@ func (s *Service) AcknowledgeFinding(ctx context.Context, f id.Finding, reason s
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
 		row, err := c.LockFinding(ctx, f)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fault.New(fault.NotFound, "not_found", "there is no such finding").WithRemedy("check the id: gpuaas drift findings")
+			return fault.New(fault.NotFound, "not_found",
+				"there is no such finding").WithRemedy("check the id: gpuaas drift findings")
 		}
 		if err != nil {
 			return wrap("lock finding", err)
 		}
 		if Status(row.Status) == Closed {
-			return fault.New(fault.Conflict, "finding_closed", "the finding is closed: %s", row.ClosedBecause).WithRemedy("nothing has to be done about it")
+			return fault.New(fault.Conflict, "finding_closed", "the finding is closed: %s",
+				row.ClosedBecause).WithRemedy("nothing has to be done about it")
 		}
 		out, err = s.acknowledge(ctx, c, findingFrom(row), reason)
 		return err
@@ -216,7 +232,8 @@ func (s *Service) acknowledge(ctx context.Context, c change, f Finding, reason s
 		return f, wrap("acknowledge finding", err)
 	}
 	return findingFrom(row), audit.Record(ctx, c.tx, audit.Entry{
-		Action: "reconciliation.acknowledge", TargetKind: "finding", TargetID: f.ID.String(), Result: audit.Success, Reason: reason,
+		Action: "reconciliation.acknowledge", TargetKind: "finding", TargetID: f.ID.String(), Result: audit.Success,
+		Reason:   reason,
 		Metadata: map[string]any{"finding": f.Type, "node_id": f.Node, "site_id": f.Site},
 	})
 }
@@ -263,7 +280,8 @@ func (s *Service) schedule(at site.Site) durable.Schedule {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(at.ID.String()))
 	return durable.Schedule{
-		ID: schedulePrefix + at.ID.String(), Every: every, Offset: (time.Duration(h.Sum32()) * time.Millisecond % every).Truncate(time.Second), Jitter: every / 10,
+		ID: schedulePrefix + at.ID.String(), Every: every,
+		Offset: (time.Duration(h.Sum32()) * time.Millisecond % every).Truncate(time.Second), Jitter: every / 10,
 		Workflow: WorkflowType, WorkflowID: "reconciliation-" + at.ID.String(), Input: Input{Site: at.ID},
 		Paused: at.Status != site.Active, PauseNote: "the site is disabled",
 	}
@@ -280,7 +298,10 @@ func (s *Service) lookIntoSuspicions(ctx context.Context) error {
 			return wrap("list sites with suspicions", err)
 		}
 		for _, at := range sites {
-			if _, err := s.request(ctx, c, Run{Site: at, Trigger: BySuspicion, Reason: "an agent fell silent, or reported another address"}); err != nil {
+			if _, err := s.request(ctx, c, Run{
+				Site: at, Trigger: BySuspicion,
+				Reason: "an agent fell silent, or reported another address",
+			}); err != nil {
 				return err
 			}
 		}
@@ -314,7 +335,8 @@ func (s *Service) leaveSite(ctx context.Context, at id.Site, run id.Reconciliati
 // begin marks a run as begun. For a scheduled run it creates the row.
 func (s *Service) begin(ctx context.Context, in Input) (Run, error) {
 	row, err := s.reads.BeginRun(ctx, reconciliationdb.BeginRunParams{
-		ID: in.Run, SiteID: in.Site, Trigger: string(BySchedule), RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
+		ID: in.Run, SiteID: in.Site, Trigger: string(BySchedule), RequestedBy: auth.From(ctx).ID,
+		CorrelationID: telemetry.Correlation(ctx),
 	})
 	if err != nil {
 		return Run{}, wrap("begin run", err)
@@ -354,7 +376,8 @@ func (c *cycle) finish(ctx context.Context, over bool) error {
 		}
 		c.run.Outcome = outcome
 		p := reconciliationdb.SaveRunParams{
-			ID: c.run.ID, Outcome: string(outcome), ErrorCode: c.run.ErrorCode, ErrorMessage: shorten(c.run.ErrorMessage), ErrorRemedy: c.run.ErrorRemedy, Report: report,
+			ID: c.run.ID, Outcome: string(outcome), ErrorCode: c.run.ErrorCode, ErrorMessage: shorten(c.run.ErrorMessage),
+			ErrorRemedy: c.run.ErrorRemedy, Report: report,
 		}
 		if over {
 			return wrap("end run", tx.EndRun(ctx, reconciliationdb.EndRunParams(p)))
@@ -399,7 +422,8 @@ func (c *cycle) noteCycle(ctx context.Context, tx change, outcome Outcome) error
 	}
 	st := c.state
 	return wrap("note cycle", tx.NoteCycle(ctx, reconciliationdb.NoteCycleParams{
-		SiteID: c.run.Site, EventCursor: st.EventCursor, ExceptionsSeen: st.ExceptionsSeen, ExceptionsAt: st.ExceptionsAt, SweepBeganAt: st.SweepBeganAt,
+		SiteID: c.run.Site, EventCursor: st.EventCursor, ExceptionsSeen: st.ExceptionsSeen, ExceptionsAt: st.ExceptionsAt,
+		SweepBeganAt: st.SweepBeganAt,
 		SweepEndedAt: st.SweepEndedAt, LastCycleAt: &at, LastInformedAt: st.LastInformedAt, LastOutcome: string(outcome),
 		LastErrorCode: c.run.ErrorCode, LastErrorMessage: shorten(c.run.ErrorMessage), SettingsAt: st.SettingsAt,
 	}))
@@ -416,11 +440,13 @@ func (s *Service) skip(ctx context.Context, run Run, why error) error {
 		return err
 	}
 	return wrap("end run", s.reads.EndRun(ctx, reconciliationdb.EndRunParams{
-		ID: run.ID, Outcome: string(Skipped), ErrorCode: f.Code, ErrorMessage: f.Message, ErrorRemedy: f.Remedy, Report: report,
+		ID: run.ID, Outcome: string(Skipped), ErrorCode: f.Code, ErrorMessage: f.Message, ErrorRemedy: f.Remedy,
+		Report: report,
 	}))
 }
 
 func notBound(n id.Node) error {
-	return fault.New(fault.Conflict, "node_not_bound", "node %s is bound to no machine of MAAS: there is nothing to compare it with", n).
+	return fault.New(fault.Conflict, "node_not_bound",
+		"node %s is bound to no machine of MAAS: there is nothing to compare it with", n).
 		WithRemedy("look at the node: gpuaas node show %s", n)
 }

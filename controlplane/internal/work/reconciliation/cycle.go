@@ -75,7 +75,10 @@ func (c *cycle) overdue() bool {
 
 // open reads what a run needs to know before it starts.
 func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
-	c := &cycle{Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{}, neighbours: map[string]bool{}, seen: map[id.Finding]fresh{}}
+	c := &cycle{
+		Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{},
+		neighbours: map[string]bool{}, seen: map[id.Finding]fresh{},
+	}
 	c.run.Report = Report{Intended: []Intended{}, Left: []LeftTo{}, Settled: []LeftTo{}}
 	var err error
 	if c.site, err = s.cfg.Sites.Site(ctx, run.Site); err != nil {
@@ -187,5 +190,6 @@ func (c *cycle) firstTrouble() (code, message, remedy string) {
 	if f, ok := fault.As(first); ok {
 		return f.Code, f.Message, f.Remedy
 	}
-	return fault.CodeOf(first), "MAAS gave no information; see the log of the worker", "check the site: gpuaas site doctor " + c.site.Name
+	return fault.CodeOf(first), "MAAS gave no information; see the log of the worker",
+		"check the site: gpuaas site doctor " + c.site.Name
 }

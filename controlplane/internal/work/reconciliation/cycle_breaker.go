@@ -16,7 +16,8 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-const breakerOpen = "the circuit breaker of the site is open: too many nodes would be quarantined, and an operator must confirm that"
+const breakerOpen = "the circuit breaker of the site is open: too many nodes would be quarantined, and an operator " +
+	"must confirm that"
 
 // allowance is how many nodes of a site may be quarantined within the time of
 // one sweep. The sweep meets a fault of MAAS part by part, so one cycle alone
@@ -74,7 +75,9 @@ func (c *cycle) confirmedFor() time.Duration { return max(2*c.settings.Every, ti
 // tripped handles an open breaker. It lets through what an operator confirmed,
 // for a while, and closes the breaker when no finding asks for quarantine any
 // more.
-func (c *cycle) tripped(ctx context.Context, state reconciliationdb.ReconciliationSite, wanted []id.Node, quarantines []due, why map[id.Finding]string) error {
+func (c *cycle) tripped(ctx context.Context, state reconciliationdb.ReconciliationSite, wanted []id.Node,
+	quarantines []due, why map[id.Finding]string,
+) error {
 	listed := func(n id.Node) bool { return slices.Contains(state.TrippedNodes, n.String()) }
 	left := slices.DeleteFunc(slices.Clone(wanted), func(n id.Node) bool { return !listed(n) })
 	fresh := slices.DeleteFunc(slices.Clone(wanted), listed)
@@ -120,13 +123,16 @@ func (c *cycle) tripBreaker(ctx context.Context, concerned []id.Node, recent int
 		if state.TrippedAt != nil {
 			return nil
 		}
-		message := fmt.Sprintf("%d nodes of %s would be quarantined, %d were within the last %s, and MAAS left out %d more; %d are allowed: nothing was touched",
+		message := fmt.Sprintf("%d nodes of %s would be quarantined, %d were within the last %s, and MAAS left out %d "+
+			"more; %d are allowed: nothing was touched",
 			len(concerned), c.site.Name, recent, c.settings.SweepWithin, c.run.Report.Missing, c.allowance())
 		rule, _ := RuleOf(TypeBreakerOpen)
 		var tally Report
 		if _, err := c.raise(ctx, tx, Finding{
-			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Hostname: "", Message: message,
-			Expected: fmt.Sprintf("at most %d", c.allowance()), Observed: strconv.Itoa(len(concerned) + recent + c.run.Report.Missing),
+			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Hostname: "",
+			Message:  message,
+			Expected: fmt.Sprintf("at most %d", c.allowance()),
+			Observed: strconv.Itoa(len(concerned) + recent + c.run.Report.Missing),
 		}, true, map[string]any{"nodes": nodes}, &tally); err != nil {
 			return err
 		}
@@ -173,6 +179,7 @@ func (s *Service) untrip(ctx context.Context, tx change, at site.Site, because s
 
 func recordSite(ctx context.Context, tx pgx.Tx, action string, at id.Site, reason string) error {
 	return audit.Record(ctx, tx, audit.Entry{
-		Action: action, TargetKind: "site", TargetID: at.String(), Result: audit.Success, Reason: reason, Metadata: map[string]any{},
+		Action: action, TargetKind: "site", TargetID: at.String(), Result: audit.Success, Reason: reason,
+		Metadata: map[string]any{},
 	})
 }

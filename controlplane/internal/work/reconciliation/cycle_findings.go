@@ -49,7 +49,8 @@ func (c *cycle) orphans(ctx context.Context) error {
 
 // unusedOverrides reports BMC credentials that no node and no job uses.
 func (c *cycle) unusedOverrides(ctx context.Context) error {
-	rows, err := c.reads.UnusedOverrides(ctx, reconciliationdb.UnusedOverridesParams{SiteID: c.run.Site, MadeBefore: c.now().Add(-c.settings.UnusedAfter)})
+	rows, err := c.reads.UnusedOverrides(ctx,
+		reconciliationdb.UnusedOverridesParams{SiteID: c.run.Site, MadeBefore: c.now().Add(-c.settings.UnusedAfter)})
 	if err != nil {
 		return wrap("list unused power overrides", err)
 	}
@@ -60,7 +61,8 @@ func (c *cycle) unusedOverrides(ctx context.Context) error {
 			Message: fmt.Sprintf("the power credentials for %s %s are used by nothing", r.SelectorType, r.SelectorValue),
 		}
 	}
-	return c.standing(ctx, TypeUnusedPowerOverride, wanted, "something uses it, or it is gone", func(Finding) bool { return true })
+	return c.standing(ctx, TypeUnusedPowerOverride, wanted, "something uses it, or it is gone",
+		func(Finding) bool { return true })
 }
 
 // unmanaged remembers machines that are no nodes and on which no job works.
@@ -144,7 +146,8 @@ func (c *cycle) standing(ctx context.Context, t Type, wanted []Finding, because 
 	present := slices.DeleteFunc(findingsFrom(rows), func(f Finding) bool { return f.Type != t })
 	var open, done []Finding
 	for _, w := range wanted {
-		if !slices.ContainsFunc(present, func(p Finding) bool { return p.Subject == w.Subject }) && len(present)+len(open) < maxUnmanaged {
+		if !slices.ContainsFunc(present, func(p Finding) bool { return p.Subject == w.Subject }) &&
+			len(present)+len(open) < maxUnmanaged {
 			open = append(open, w)
 		}
 	}
@@ -193,10 +196,12 @@ func (c *cycle) hearing(ctx context.Context, tx change, outcome Outcome) error {
 		if err := c.heal(ctx, tx, present[i], "MAAS answers again", &c.run.Report); err != nil {
 			return err
 		}
-		return announceHearing(ctx, tx.tx, eventwire.ReconciliationSiteHeard, c.site, at, "MAAS of "+c.site.Name+" answers again")
+		return announceHearing(ctx, tx.tx, eventwire.ReconciliationSiteHeard, c.site, at, "MAAS of "+c.site.Name+
+			" answers again")
 	case outcome == Unheard && i < 0 && at.Sub(since) > unheardAfter*c.settings.Every:
 		_, text, _ := c.firstTrouble()
-		message := fmt.Sprintf("MAAS of %s has given no information since %s: %s", c.site.Name, since.UTC().Format(time.RFC3339), text)
+		message := fmt.Sprintf("MAAS of %s has given no information since %s: %s", c.site.Name,
+			since.UTC().Format(time.RFC3339), text)
 		rule, _ := RuleOf(TypeNoInformation)
 		f := Finding{
 			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Message: message,
@@ -219,7 +224,8 @@ func (c *cycle) returnHealed(ctx context.Context) error {
 		}
 		err := c.inChange(ctx, func(ctx context.Context, tx change) error {
 			now, err := node.Lock(ctx, tx.tx, n)
-			if err != nil || now.Status != node.Quarantined || owned(Subject{Status: now.Status, HeldBy: now.HeldBy}) || now.Tainted() {
+			if err != nil || now.Status != node.Quarantined || owned(Subject{Status: now.Status, HeldBy: now.HeldBy}) ||
+				now.Tainted() {
 				return err
 			}
 			last, err := node.LastQuarantined(ctx, tx.tx, n)
@@ -234,7 +240,8 @@ func (c *cycle) returnHealed(ctx context.Context) error {
 			if err != nil || seen.LastContactAt == nil || c.now().Sub(*seen.LastContactAt) > provenWithin {
 				return err
 			}
-			_, err = node.Move(ctx, tx.tx, n, node.ReturnToService, "what it was quarantined for is over, MAAS shows its machine as it should be, and its agent answers")
+			_, err = node.Move(ctx, tx.tx, n, node.ReturnToService,
+				"what it was quarantined for is over, MAAS shows its machine as it should be, and its agent answers")
 			return err
 		})
 		if err != nil {

@@ -91,7 +91,9 @@ func (c *cycle) exceptions(ctx context.Context) error {
 
 // list judges the nodes of a listing. It returns how many machines the listing
 // has and the first ones that are no nodes. A listing that failed returns -1.
-func (c *cycle) list(ctx context.Context, what string, ask func(context.Context, func(Machine)) (int, error)) (total int, others []Machine, err error) {
+func (c *cycle) list(ctx context.Context, what string, ask func(context.Context, func(Machine)) (int, error)) (
+	total int, others []Machine, err error,
+) {
 	var mine []Machine
 	unmanaged := 0
 	total, err = ask(ctx, func(m Machine) {
@@ -177,7 +179,8 @@ func (c *cycle) heldBack(ctx context.Context) ([]string, error) {
 	if len(c.state.TrippedNodes) == 0 {
 		return nil, nil
 	}
-	machines, err := c.reads.MachinesOfNodes(ctx, reconciliationdb.MachinesOfNodesParams{SiteID: c.run.Site, Nodes: c.state.TrippedNodes})
+	machines, err := c.reads.MachinesOfNodes(ctx,
+		reconciliationdb.MachinesOfNodesParams{SiteID: c.run.Site, Nodes: c.state.TrippedNodes})
 	return machines, wrap("list machines that the breaker holds back", err)
 }
 
@@ -221,7 +224,11 @@ func (c *cycle) suspectLater(ctx context.Context, machines []string) error {
 		}
 	}
 	return c.inChange(ctx, func(ctx context.Context, tx change) error {
-		return wrap("note suspicions", tx.Suspect(ctx, reconciliationdb.SuspectParams{Reason: "its machine could not be read when it should have been", Nodes: texts(nodes)}))
+		return wrap("note suspicions", tx.Suspect(ctx,
+			reconciliationdb.SuspectParams{
+				Reason: "its machine could not be read when it should have been",
+				Nodes:  texts(nodes),
+			}))
 	})
 }
 
@@ -327,7 +334,8 @@ func (c *cycle) read(ctx context.Context, ids []string) error {
 	return c.seek(ctx, lost)
 }
 
-var errOverdue = fault.New(fault.Unavailable, "run_overdue", "MAAS is so slow that the run was ended before all was read").
+var errOverdue = fault.New(fault.Unavailable, "run_overdue",
+	"MAAS is so slow that the run was ended before all was read").
 	WithRemedy("look at the load of the MAAS region; the next runs go on")
 
 // unreachable says whether MAAS did not answer at all, or not in time.

@@ -172,7 +172,8 @@ func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := c.reads.PresentOfNodes(ctx, reconciliationdb.PresentOfNodesParams{SiteID: c.run.Site, Nodes: texts(nodes)})
+	rows, err := c.reads.PresentOfNodes(ctx,
+		reconciliationdb.PresentOfNodesParams{SiteID: c.run.Site, Nodes: texts(nodes)})
 	if err != nil {
 		return nil, wrap("list findings of nodes", err)
 	}
@@ -202,7 +203,8 @@ func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
 		}
 		c.policyOf[n.ID] = policy
 		out = append(out, sighting{was: b, present: present[b.Node], Subject: Subject{
-			Site: c.site, Policy: policy, Node: n.ID, Hostname: n.Hostname, Status: n.Status, Host: n.Host, HeldBy: n.HeldBy, Tainted: n.Tainted(),
+			Site: c.site, Policy: policy, Node: n.ID, Hostname: n.Hostname, Status: n.Status, Host: n.Host, HeldBy: n.HeldBy,
+			Tainted:     n.Tainted(),
 			LastContact: n.LastContactAt, AgentVersion: n.ReportedAgentVersion, HardwareSaid: n.HardwareSaid,
 			LoginTried: unproven[n.ID], SystemID: b.SystemID, Installation: b.Installation, BoundAt: b.BoundAt,
 			RoCE: roce[strings.ToLower(n.Hostname)], Others: others(c.shared[b.SystemID], b.Node), Now: now,

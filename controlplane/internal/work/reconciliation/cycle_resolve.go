@@ -112,7 +112,9 @@ func (c *cycle) lookAt(ctx context.Context) (sighting, bool, error) {
 // carryOut carries out the decision if the node has not changed since the look,
 // and marks it as done in the same transaction. Without the mark, a second
 // attempt after a crash would see its own effect and refuse.
-func (c *cycle) carryOut(ctx context.Context, g sighting, do func(ctx context.Context, tx change, g sighting) error) error {
+func (c *cycle) carryOut(ctx context.Context, g sighting,
+	do func(ctx context.Context, tx change, g sighting) error,
+) error {
 	report, err := encode(c.run.Report)
 	if err != nil {
 		return err
@@ -125,7 +127,10 @@ func (c *cycle) carryOut(ctx context.Context, g sighting, do func(ctx context.Co
 		if err := do(ctx, tx, now); err != nil {
 			return err
 		}
-		return wrap("save run", tx.SaveRun(ctx, reconciliationdb.SaveRunParams{ID: c.run.ID, Outcome: string(Informed), Report: report}))
+		return wrap("save run", tx.SaveRun(ctx, reconciliationdb.SaveRunParams{
+			ID: c.run.ID, Outcome: string(Informed),
+			Report: report,
+		}))
 	})
 	if err == nil {
 		c.run.Outcome = Informed
@@ -143,7 +148,8 @@ func lockSeen(ctx context.Context, tx change, g sighting) (sighting, error) {
 	}
 	g.Status, g.HeldBy, g.Host, g.Tainted = n.Status, n.HeldBy, n.Host, n.Tainted()
 	if owned(g.Subject) {
-		return g, fault.New(fault.Conflict, "node_owned", "an operation works on node %s", g.Hostname).WithRemedy("let that end first: gpuaas node show %s", g.Hostname)
+		return g, fault.New(fault.Conflict, "node_owned", "an operation works on node %s",
+			g.Hostname).WithRemedy("let that end first: gpuaas node show %s", g.Hostname)
 	}
 	b, err := binding.OfNode(ctx, tx.tx, g.Node)
 	if fault.KindOf(err) == fault.NotFound {
@@ -152,8 +158,10 @@ func lockSeen(ctx context.Context, tx change, g sighting) (sighting, error) {
 	if err != nil {
 		return g, err
 	}
-	if n.Status == node.Deleted || b.Site != g.was.Site || b.SystemID != g.was.SystemID || b.Installation != g.was.Installation {
-		return g, fault.New(fault.Conflict, "node_changed", "node %s was changed while its machine was looked at", g.Hostname).
+	if n.Status == node.Deleted || b.Site != g.was.Site || b.SystemID != g.was.SystemID ||
+		b.Installation != g.was.Installation {
+		return g, fault.New(fault.Conflict, "node_changed", "node %s was changed while its machine was looked at",
+			g.Hostname).
 			WithRemedy("look at it and repeat: gpuaas drift show %s", g.Hostname)
 	}
 	return g, nil
@@ -173,13 +181,16 @@ func (c *cycle) bringBack(ctx context.Context, g sighting) error {
 			against = append(against, "its agent was not heard of within "+provenWithin.String())
 		}
 		if len(against) > 0 {
-			return fault.New(fault.Conflict, "not_proven_healthy", "node %s is not proven healthy: %s", g.Hostname, strings.Join(against, "; ")).
+			return fault.New(fault.Conflict, "not_proven_healthy", "node %s is not proven healthy: %s", g.Hostname,
+				strings.Join(against, "; ")).
 				WithRemedy("put that right and repeat, or deploy it anew: gpuaas drift resolve %s reimage --reason …", g.Hostname)
 		}
 		if g.Status != node.Quarantined {
-			return fault.New(fault.Conflict, "node_not_quarantined", "node %s is %s", g.Hostname, g.Status).WithRemedy("there is nothing to return it from")
+			return fault.New(fault.Conflict, "node_not_quarantined", "node %s is %s", g.Hostname,
+				g.Status).WithRemedy("there is nothing to return it from")
 		}
-		_, err := node.Move(ctx, tx.tx, g.Node, node.ReturnToService, fmt.Sprintf("%s (asked for by %s; MAAS and its agent show it healthy)", c.run.Reason, c.run.RequestedBy))
+		_, err := node.Move(ctx, tx.tx, g.Node, node.ReturnToService,
+			fmt.Sprintf("%s (asked for by %s; MAAS and its agent show it healthy)", c.run.Reason, c.run.RequestedBy))
 		return err
 	})
 }
@@ -199,7 +210,8 @@ func (c *cycle) adopt(ctx context.Context, g sighting) error {
 			adopted = true
 		}
 		if !adopted {
-			return fault.New(fault.Conflict, "nothing_to_adopt", "nothing of what is observed of node %s can be adopted", g.Hostname).
+			return fault.New(fault.Conflict, "nothing_to_adopt", "nothing of what is observed of node %s can be adopted",
+				g.Hostname).
 				WithRemedy("what can be done: gpuaas drift show %s", g.Hostname)
 		}
 		return nil
@@ -208,13 +220,16 @@ func (c *cycle) adopt(ctx context.Context, g sighting) error {
 
 func (c *cycle) adoptOne(ctx context.Context, tx change, g sighting, j Judged) error {
 	if j.Rule.Type != TypeIPChanged && g.Silent(provenWithin) {
-		return fault.New(fault.Conflict, "agent_silent", "nothing proves that what runs on the machine is node %s: its agent was not heard of within %s", g.Hostname, provenWithin).
+		return fault.New(fault.Conflict, "agent_silent",
+			"nothing proves that what runs on the machine is node %s: its agent was not heard of within %s", g.Hostname,
+			provenWithin).
 			WithRemedy("deploy it anew: gpuaas drift resolve %s reimage --reason …", g.Hostname)
 	}
 	switch j.Rule.Type {
 	case TypeIPChanged:
 		if j.Verdict.Host == "" {
-			return fault.New(fault.Conflict, "address_ambiguous", "%s", j.Verdict.Withheld).WithRemedy("set it: gpuaas node update %s --host ADDRESS", g.Hostname)
+			return fault.New(fault.Conflict, "address_ambiguous", "%s",
+				j.Verdict.Withheld).WithRemedy("set it: gpuaas node update %s --host ADDRESS", g.Hostname)
 		}
 		return node.SetHost(ctx, tx.tx, g.Node, j.Verdict.Host, c.run.Reason)
 	case TypeDeployedElsewhere:
@@ -234,20 +249,29 @@ func (c *cycle) adoptOne(ctx context.Context, tx change, g sighting, j Judged) e
 func provenTwin(ctx context.Context, tx change, g sighting) error {
 	anew := "gpuaas decommission start " + g.Hostname + " --mode full_decommission --reason …"
 	if g.Twin.State != Installed {
-		return fault.New(fault.Conflict, "twin_not_deployed", "MAAS knows the server of node %s as %s now, which is %s: to MAAS nothing runs there", g.Hostname, g.Twin.SystemID, g.Twin.Status).
+		return fault.New(fault.Conflict, "twin_not_deployed",
+			"MAAS knows the server of node %s as %s now, which is %s: to MAAS nothing runs there", g.Hostname, g.Twin.SystemID,
+			g.Twin.Status).
 			WithRemedy("take the node out and onboard the server anew: %s", anew)
 	}
 	reached := slices.ContainsFunc(g.Twin.IPs, func(ip string) bool { return canonical(ip) == canonical(g.Host) })
 	if g.TwinBy != byMAC && g.TwinBy != byPower && !reached {
-		return fault.New(fault.Conflict, "twin_not_proven", "machine %s of MAAS has the name of node %s, and nothing else that proves it to be the same server", g.Twin.SystemID, g.Hostname).
-			WithRemedy("give the machine its BMC or its address %s in MAAS and repeat, or take the node out and onboard the server anew: %s", g.Host, anew)
+		return fault.New(fault.Conflict, "twin_not_proven",
+			"machine %s of MAAS has the name of node %s, and nothing else that proves it to be the same server", g.Twin.SystemID,
+			g.Hostname).
+			WithRemedy("give the machine its BMC or its address %s in MAAS and repeat, or take the node out and onboard the "+
+				"server anew: %s", g.Host, anew)
 	}
-	others, err := tx.ServerOfAnother(ctx, reconciliationdb.ServerOfAnotherParams{MaasSystemID: g.Twin.SystemID, NodeID: g.Node, Macs: g.Twin.MACs, IpmiIp: g.was.IPMIIP})
+	others, err := tx.ServerOfAnother(ctx, reconciliationdb.ServerOfAnotherParams{
+		MaasSystemID: g.Twin.SystemID,
+		NodeID:       g.Node, Macs: g.Twin.MACs, IpmiIp: g.was.IPMIIP,
+	})
 	if err != nil {
 		return wrap("look for other nodes of the machine", err)
 	}
 	if len(others) > 0 {
-		return fault.New(fault.Conflict, "twin_taken", "machine %s of MAAS is node %s of site %s already", g.Twin.SystemID, others[0].Hostname, others[0].SiteName).
+		return fault.New(fault.Conflict, "twin_taken", "machine %s of MAAS is node %s of site %s already", g.Twin.SystemID,
+			others[0].Hostname, others[0].SiteName).
 			WithRemedy("find out which of the two nodes the server is, and take the other out: %s", anew)
 	}
 	return nil

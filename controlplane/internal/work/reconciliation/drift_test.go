@@ -23,19 +23,32 @@ var drifts = []struct {
 	status node.Status
 	heal   func(w *world)
 }{
-	{"admin releases node in MAAS UI", func(w *world) { w.maas.set("m000", "Ready", reconciliation.Free) }, reconciliation.TypeReleased, node.Quarantined, nil},
-	{"admin redeploys from MAAS CLI", func(w *world) { w.maas.set("m000", "Deploying", reconciliation.Deploying) }, reconciliation.TypeRedeploying, node.Quarantined, nil},
+	{
+		"admin releases node in MAAS UI", func(w *world) { w.maas.set("m000", "Ready", reconciliation.Free) },
+		reconciliation.TypeReleased, node.Quarantined, nil,
+	},
+	{
+		"admin redeploys from MAAS CLI", func(w *world) { w.maas.set("m000", "Deploying", reconciliation.Deploying) },
+		reconciliation.TypeRedeploying, node.Quarantined, nil,
+	},
 	{"somebody else's installation runs on it", func(w *world) {
 		w.maas.machines["m000"].Installation = 7
 		w.maas.events = append(w.maas.events, "m000")
 	}, reconciliation.TypeDeployedElsewhere, node.Quarantined, nil},
-	{"node hardware failure", func(w *world) { w.maas.set("m000", "Failed testing", reconciliation.Failed) }, reconciliation.TypeHardwareFailed, node.Quarantined, nil},
+	{
+		"node hardware failure", func(w *world) { w.maas.set("m000", "Failed testing", reconciliation.Failed) },
+		reconciliation.TypeHardwareFailed, node.Quarantined, nil,
+	},
 	{"node powered off externally", func(w *world) {
 		w.maas.machines["m000"].Power = "off"
 		w.maas.events = append(w.maas.events, "m000")
 		w.silence(0)
 	}, reconciliation.TypePoweredOff, node.Offline, func(w *world) { w.maas.machines["m000"].Power = "on"; w.hear(0) }},
-	{"MAAS firmware update reboots node", func(w *world) { w.maas.set("m000", "Commissioning", reconciliation.Maintenance) }, reconciliation.TypeRecommissioning, node.Active, nil},
+	{"MAAS firmware update reboots node", func(
+		w *world,
+	) {
+		w.maas.set("m000", "Commissioning", reconciliation.Maintenance)
+	}, reconciliation.TypeRecommissioning, node.Active, nil},
 	{"node IP changes after redeploy", func(w *world) {
 		w.maas.machines["m000"].IPs = []string{"10.0.9.9"}
 		w.maas.events = append(w.maas.events, "m000")
@@ -51,7 +64,10 @@ var drifts = []struct {
 		w.maas.machines["new1"] = &m
 		w.suspect(0)
 	}, reconciliation.TypeRecreated, node.Quarantined, func(w *world) { delete(w.maas.machines, "new1") }},
-	{"a status that nobody knows", func(w *world) { w.maas.set("m000", "Contemplating", reconciliation.Strange) }, reconciliation.TypeStatusUnknown, node.Active, nil},
+	{
+		"a status that nobody knows", func(w *world) { w.maas.set("m000", "Contemplating", reconciliation.Strange) },
+		reconciliation.TypeStatusUnknown, node.Active, nil,
+	},
 }
 
 func TestEveryDriftIsFoundActedOnOnceAndHeals(t *testing.T) {
@@ -74,7 +90,8 @@ func TestEveryDriftIsFoundActedOnOnceAndHeals(t *testing.T) {
 			}
 			w.cycle(t)
 			w.cycle(t)
-			if n := w.count(t, `SELECT count(*) FROM node_events WHERE node_id = $1 AND event = 'quarantine'`, w.nodes[0]); n > 1 {
+			if n := w.count(t, `SELECT count(*) FROM node_events WHERE node_id = $1 AND event = 'quarantine'`,
+				w.nodes[0]); n > 1 {
 				t.Errorf("it was quarantined %d times", n)
 			}
 			for n := 1; n < 3; n++ {
@@ -205,7 +222,10 @@ func TestANodeOfAJobIsLeftToItAndTheJobIsTold(t *testing.T) {
 	w := newWorld(t, 1)
 	w.cycle(t)
 	w.exec(t, `UPDATE nodes SET held_by = 'decommission 1', schedulable = false WHERE id = $1`, w.nodes[0])
-	w.jobs.under = []job.Working{{Kind: "decommission", ID: "1", Node: w.nodes[0], SystemID: "m000", Hostname: w.hostname(0)}}
+	w.jobs.under = []job.Working{{
+		Kind: "decommission", ID: "1", Node: w.nodes[0], SystemID: "m000",
+		Hostname: w.hostname(0),
+	}}
 	w.maas.set("m000", "Failed deployment", reconciliation.Failed)
 	run := w.cycle(t)
 	if w.status(t, 0) != node.Active || len(w.open(t, 0)) != 0 {
@@ -218,7 +238,11 @@ func TestANodeOfAJobIsLeftToItAndTheJobIsTold(t *testing.T) {
 
 func TestAParkedJobWhoseGoalIsReachedIsSettled(t *testing.T) {
 	w := newWorld(t, 1)
-	w.jobs.under = []job.Working{{Kind: "onboarding", ID: "1", Parked: true}, {Kind: "onboarding", ID: "2", Parked: true}, {Kind: "onboarding", ID: "3"}}
+	w.jobs.under = []job.Working{
+		{Kind: "onboarding", ID: "1", Parked: true},
+		{Kind: "onboarding", ID: "2", Parked: true},
+		{Kind: "onboarding", ID: "3"},
+	}
 	w.jobs.reached["1"], w.jobs.reached["3"] = true, true
 	run := w.cycle(t)
 	if len(run.Report.Settled) != 1 || run.Report.Settled[0].Job != "onboarding 1" {
@@ -232,7 +256,8 @@ func TestADryRunChangesNothing(t *testing.T) {
 	w.maas.set("m000", "Ready", reconciliation.Free)
 	const state = `SELECT count(*) FROM reconciliation_findings WHERE site_id = $1`
 	run := w.asked(t, reconciliation.RunRequest{DryRun: true})
-	if len(run.Report.Intended) != 1 || run.Report.Intended[0].Action != reconciliation.Quarantine || run.Report.Intended[0].Done {
+	if len(run.Report.Intended) != 1 || run.Report.Intended[0].Action != reconciliation.Quarantine ||
+		run.Report.Intended[0].Done {
 		t.Errorf("intended are %+v", run.Report.Intended)
 	}
 	if w.count(t, state, w.at) != 0 || w.status(t, 0) != node.Active {
@@ -241,7 +266,8 @@ func TestADryRunChangesNothing(t *testing.T) {
 	w.settings.DryRun = true
 	w.restart()
 	w.cycle(t)
-	if f := w.open(t, 0)[reconciliation.TypeReleased]; f.Status != reconciliation.Confirmed || f.Withheld == "" || w.status(t, 0) != node.Active {
+	if f := w.open(t, 0)[reconciliation.TypeReleased]; f.Status != reconciliation.Confirmed || f.Withheld == "" ||
+		w.status(t, 0) != node.Active {
 		t.Errorf("while it only watches: %+v, node %s", f, w.status(t, 0))
 	}
 	w.settings.DryRun = false
@@ -281,7 +307,8 @@ func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
 		w.maas.machines["m000"].LastSync = new(w.time.Add(-3 * time.Hour))
 		w.maas.events = append(w.maas.events, "m000")
 		w.cycle(t)
-		w.tasks.tasks = slices.DeleteFunc(w.tasks.tasks, func(r agenttask.Request) bool { return strings.HasPrefix(r.IdempotencyKey, "hw-sync-pin/") })
+		w.tasks.tasks = slices.DeleteFunc(w.tasks.tasks,
+			func(r agenttask.Request) bool { return strings.HasPrefix(r.IdempotencyKey, "hw-sync-pin/") })
 		if len(w.tasks.tasks) != want {
 			t.Fatalf("%d tasks, want %d", len(w.tasks.tasks), want)
 		}
@@ -320,7 +347,8 @@ func TestAttackMachinesOfBeforeArePinned(t *testing.T) {
 		var got []id.Node
 		for _, r := range w.tasks.tasks {
 			p, ok := r.Params.(agentwire.HWSyncParams)
-			if !ok || r.Type != agentwire.TypeHWSyncReseed || p.RunScripts != w.maas.program || p.SystemID == "" || p.Interval == "" || p.MAASURL == "" {
+			if !ok || r.Type != agentwire.TypeHWSyncReseed || p.RunScripts != w.maas.program || p.SystemID == "" ||
+				p.Interval == "" || p.MAASURL == "" {
 				t.Errorf("task %+v", r)
 			}
 			got = append(got, r.Node)
@@ -380,7 +408,8 @@ func TestASuspicionIsLookedIntoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var run idOfRun
-	if err := w.db.QueryRow(w.ctx, `SELECT id FROM reconciliation_runs WHERE trigger = 'suspicion' AND site_id = $1`, w.at).Scan(&run); err != nil {
+	if err := w.db.QueryRow(w.ctx, `SELECT id FROM reconciliation_runs WHERE trigger = 'suspicion' AND site_id = $1`,
+		w.at).Scan(&run); err != nil {
 		t.Fatal(err)
 	}
 	reads := w.maas.askedExceptions

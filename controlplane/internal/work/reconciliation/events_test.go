@@ -17,10 +17,13 @@ import (
 
 func TestAdviceNamesTheNodeAndTheSite(t *testing.T) {
 	for text, want := range map[string]Advice{
-		"gpuaas drift show NODE: what MAAS showed":                 {"gpuaas drift show c07u43", "what MAAS showed"},
-		"gpuaas site doctor SITE":                                  {"gpuaas site doctor dc1", ""},
-		"Look at NODE on site: it may be off":                      {"", "Look at c07u43 on site: it may be off"},
-		"gpuaas node update NODE --host ADDRESS: NODES, SITES, $1": {"gpuaas node update c07u43 --host ADDRESS", "NODES, SITES, $1"},
+		"gpuaas drift show NODE: what MAAS showed": {"gpuaas drift show c07u43", "what MAAS showed"},
+		"gpuaas site doctor SITE":                  {"gpuaas site doctor dc1", ""},
+		"Look at NODE on site: it may be off":      {"", "Look at c07u43 on site: it may be off"},
+		"gpuaas node update NODE --host ADDRESS: NODES, SITES, $1": {
+			"gpuaas node update c07u43 --host ADDRESS",
+			"NODES, SITES, $1",
+		},
 	} {
 		if got := adviceOf(fillIn(text, "c07u43", "dc1")); got != want {
 			t.Errorf("%q is %+v, want %+v", text, got, want)
@@ -52,12 +55,16 @@ func TestWhatIsToldAboutFindings(t *testing.T) {
 	db := postgrestest.New(t)
 	n, at := id.New[id.Node](), site.Site{ID: id.New[id.Site](), Name: "dc1"}
 	f := Finding{
-		ID: id.New[id.Finding](), Site: at.ID, Node: n, Type: TypeReleased, Severity: Critical, Status: Confirmed, SystemID: "4y3h7n", Expected: "Deployed", Observed: "Ready",
+		ID: id.New[id.Finding](), Site: at.ID, Node: n, Type: TypeReleased, Severity: Critical, Status: Confirmed,
+		SystemID: "4y3h7n", Expected: "Deployed", Observed: "Ready",
 		Message: "it was released", Action: Quarantine, Withheld: "dry run", Occurrence: 2, Details: json.RawMessage(`{}`),
 	}
 	over := f
 	over.Status, over.ClosedBecause = Closed, "a look showed that it is over"
-	setting := Finding{ID: id.New[id.Finding](), Site: at.ID, Type: TypeUnusedPowerOverride, Severity: Info, Status: Confirmed}
+	setting := Finding{
+		ID: id.New[id.Finding](), Site: at.ID, Type: TypeUnusedPowerOverride, Severity: Info,
+		Status: Confirmed,
+	}
 	since := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	err := db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		for _, say := range []func() error{
@@ -86,7 +93,8 @@ func TestWhatIsToldAboutFindings(t *testing.T) {
 	payload := func(of eventwire.Type, into any) {
 		t.Helper()
 		var raw []byte
-		err := db.QueryRow(t.Context(), `SELECT envelope -> 'payload' FROM outbox_events WHERE event_type = $1`, of).Scan(&raw)
+		err := db.QueryRow(t.Context(), `SELECT envelope -> 'payload' FROM outbox_events WHERE event_type = $1`,
+			of).Scan(&raw)
 		if err == nil {
 			err = json.Unmarshal(raw, into)
 		}
@@ -96,8 +104,10 @@ func TestWhatIsToldAboutFindings(t *testing.T) {
 	}
 	var found, resolved, about eventwire.Drift
 	payload(eventwire.NodeDriftDetected, &found)
-	if found.NodeID != n.String() || found.Finding != "released" || found.Severity != "critical" || found.Observed != "Ready" || found.Withheld != "dry run" || found.Occurrence != 2 ||
-		!strings.HasPrefix(found.Remedy, "gpuaas ") || !strings.Contains(found.Remedy, n.String()) { // it has no name: the id stands for it
+	if found.NodeID != n.String() || found.Finding != "released" || found.Severity != "critical" ||
+		found.Observed != "Ready" || found.Withheld != "dry run" || found.Occurrence != 2 ||
+		// it has no name: the id stands for it
+		!strings.HasPrefix(found.Remedy, "gpuaas ") || !strings.Contains(found.Remedy, n.String()) {
 		t.Errorf("found: %+v", found)
 	}
 	payload(eventwire.NodeDriftResolved, &resolved)
@@ -110,12 +120,14 @@ func TestWhatIsToldAboutFindings(t *testing.T) {
 	}
 	var open, unheard, heard eventwire.SiteReconciliation
 	payload(eventwire.ReconciliationBreakerOpened, &open)
-	if open.Severity != "critical" || len(open.NodeIDs) != 1 || open.NodeIDs[0] != n.String() || open.Remedy != "gpuaas reconcile status --site dc1" || !open.Since.Equal(since) {
+	if open.Severity != "critical" || len(open.NodeIDs) != 1 || open.NodeIDs[0] != n.String() ||
+		open.Remedy != "gpuaas reconcile status --site dc1" || !open.Since.Equal(since) {
 		t.Errorf("opened: %+v", open)
 	}
 	payload(eventwire.ReconciliationSiteUnheard, &unheard)
 	payload(eventwire.ReconciliationSiteHeard, &heard)
-	if unheard.Severity != "warning" || unheard.Remedy != "gpuaas site doctor dc1" || heard.Severity != "info" || heard.Remedy != "" {
+	if unheard.Severity != "warning" || unheard.Remedy != "gpuaas site doctor dc1" || heard.Severity != "info" ||
+		heard.Remedy != "" {
 		t.Errorf("unheard: %+v, heard: %+v", unheard, heard)
 	}
 }

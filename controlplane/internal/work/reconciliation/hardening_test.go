@@ -63,7 +63,8 @@ func TestOneMachineThatCannotBeReadDoesNotStopTheSweep(t *testing.T) {
 	for range 24 { // two hours
 		w.cycle(t)
 	}
-	if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE last_reconciled_at < $1`, w.time.Add(-70*time.Minute)); n != 1 {
+	if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE last_reconciled_at < $1`,
+		w.time.Add(-70*time.Minute)); n != 1 {
 		t.Errorf("%d machines were not read for an hour, not the one", n)
 	}
 }
@@ -182,7 +183,8 @@ func TestNothingNewIsWrittenAboutWhatDoesNotChange(t *testing.T) {
 	if after := w.count(t, written); after != before {
 		t.Errorf("%d entries were written although nothing changed", after-before)
 	}
-	if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE last_reconciled_at < $1`, w.time.Add(-70*time.Minute)); n != 0 {
+	if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE last_reconciled_at < $1`,
+		w.time.Add(-70*time.Minute)); n != 0 {
 		t.Errorf("%d machines were not read for an hour", n)
 	}
 }
@@ -215,7 +217,8 @@ func TestAHeldNodeDoesNotKeepAConfirmedBreakerOpen(t *testing.T) {
 	w.releaseAll(0, 6)
 	w.cycle(t)
 	w.exec(t, `UPDATE nodes SET held_by = 'decommission x', schedulable = false WHERE id = $1`, w.nodes[0])
-	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: "the rack is sold"}); err != nil {
+	if err := w.service.DecideBreaker(w.ctx,
+		reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: "the rack is sold"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {

@@ -55,12 +55,14 @@ func (c *cycle) leave(ctx context.Context, g sighting) error {
 		}
 		w := c.working[i]
 		if len(c.run.Report.Left) < mostKept {
-			c.run.Report.Left = append(c.run.Report.Left, LeftTo{Job: w.String(), Node: g.Node, Hostname: g.Hostname, Seen: j.Verdict.Message})
+			c.run.Report.Left = append(c.run.Report.Left,
+				LeftTo{Job: w.String(), Node: g.Node, Hostname: g.Hostname, Seen: j.Verdict.Message})
 		}
 		if c.run.DryRun {
 			continue
 		}
-		if err := w.family.Notice(ctx, w.Working, j.Verdict.Message, map[string]any{"finding": j.Rule.Type, "observed": j.Verdict.Observed}); err != nil {
+		if err := w.family.Notice(ctx, w.Working, j.Verdict.Message,
+			map[string]any{"finding": j.Rule.Type, "observed": j.Verdict.Observed}); err != nil {
 			return err
 		}
 	}
@@ -85,7 +87,8 @@ func (c *cycle) jobs(ctx context.Context) error {
 			continue
 		}
 		if reached {
-			c.run.Report.Settled = append(c.run.Report.Settled, LeftTo{Job: w.String(), Node: w.Node, Hostname: w.Hostname, Seen: w.Goal})
+			c.run.Report.Settled = append(c.run.Report.Settled,
+				LeftTo{Job: w.String(), Node: w.Node, Hostname: w.Hostname, Seen: w.Goal})
 		}
 	}
 	return nil

@@ -65,9 +65,10 @@ type Subject struct {
 	LastContact  *time.Time // of the agent; nil: it never called
 	AgentVersion string     // as reported; empty: never reported
 	HardwareSaid bool       // the agent reports which machine it runs on
-	LoginTried   string     // deploy login that the agent did not find; empty: the deployed one is locked, or was not tried yet
-	SystemID     string     // the machine that the node is bound to
-	Installation int64      // the installation the node is known to run on; 0: unknown
+	// deploy login that the agent did not find; empty: the deployed one is locked, or was not tried yet
+	LoginTried   string
+	SystemID     string // the machine that the node is bound to
+	Installation int64  // the installation the node is known to run on; 0: unknown
 	BoundAt      time.Time
 	RoCE         []site.AssignmentRow // the site's assignments for the node
 

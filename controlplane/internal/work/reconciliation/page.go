@@ -11,15 +11,21 @@ func Page() string {
 	say := func(format string, args ...any) { fmt.Fprintf(&page, format+"\n", args...) }
 	say("# Findings of reconciliation\n")
 	say("Made from the rules in `controlplane/internal/work/reconciliation/rule_*.go` by `make gen`; do not edit.\n")
-	say("A finding is something in which MAAS, the agents and the inventory disagree. It opens when a look shows it. Where one look can be wrong,")
-	say("it is believed only after a second one. What is done about it by itself is done once; what runs on a node is never touched by that.")
-	say("It closes by itself when a look at the very machine does not show it any more: what MAAS does not answer, or answers in part, opens nothing")
-	say("and closes nothing. A node that an onboarding or a decommission works on is left to that. [Its lifecycle](lifecycles/finding.md).\n")
-	say("`gpuaas drift list` shows the nodes that have findings, `gpuaas drift findings` all of them, past ones too. [Add a finding](how-to/add-a-finding.md).\n")
+	say("A finding is something in which MAAS, the agents and the inventory disagree. It opens when a look shows it. " +
+		"Where one look can be wrong,")
+	say("it is believed only after a second one. What is done about it by itself is done once; what runs on a node is " +
+		"never touched by that.")
+	say("It closes by itself when a look at the very machine does not show it any more: what MAAS does not answer, or " +
+		"answers in part, opens nothing")
+	say("and closes nothing. A node that an onboarding or a decommission works on is left to that. [Its " +
+		"lifecycle](lifecycles/finding.md).\n")
+	say("`gpuaas drift list` shows the nodes that have findings, `gpuaas drift findings` all of them, past ones too. " +
+		"[Add a finding](how-to/add-a-finding.md).\n")
 	say("| Finding | | Severity | Looks | By itself | May be adopted | Runbook |")
 	say("|---|---|---|---|---|---|---|")
 	for _, d := range Rules {
-		say("| [`%s`](#%s) | %s | %s | %d | %s | %s | %s |", d.Type, d.Type, d.Title, d.Severity, d.Looks, byItself(d.Action), adoptable(d.Adopt), d.runbook())
+		say("| [`%s`](#%s) | %s | %s | %d | %s | %s | %s |", d.Type, d.Type, d.Title, d.Severity, d.Looks, byItself(d.Action),
+			adoptable(d.Adopt), d.runbook())
 	}
 	say("\n## What is done by itself\n")
 	for _, a := range actions {
@@ -43,14 +49,17 @@ func Page() string {
 var (
 	actions     = []Action{Quarantine, MarkOffline, UpdateHost, Reseed, Release}
 	actionShort = map[Action]string{
-		Quarantine: "quarantine", MarkOffline: "mark offline", UpdateHost: "update the address", Reseed: "reseed hardware sync", Release: "release the machine",
+		Quarantine: "quarantine", MarkOffline: "mark offline", UpdateHost: "update the address",
+		Reseed: "reseed hardware sync", Release: "release the machine",
 	}
 	actionMeans = map[Action]string{
-		Quarantine:  "the node is quarantined: nothing new is placed on it, and what runs on it is left alone. Not while so many nodes of the site would be that the [breaker](#breaker_open) opens.",
-		MarkOffline: "an active node becomes offline, as it would when its agent is missed; it returns when the agent polls again.",
-		UpdateHost:  "the inventory takes over the new address.",
-		Reseed:      "the agent gets the token of its machine anew (`node.hw_sync_reseed`), a bounded number of times.",
-		Release:     "MAAS releases the machine and powers it off, erasing what the profile asks for.",
+		Quarantine: "the node is quarantined: nothing new is placed on it, and what runs on it is left alone. Not while " +
+			"so many nodes of the site would be that the [breaker](#breaker_open) opens.",
+		MarkOffline: "an active node becomes offline, as it would when its agent is missed; it returns when the agent " +
+			"polls again.",
+		UpdateHost: "the inventory takes over the new address.",
+		Reseed:     "the agent gets the token of its machine anew (`node.hw_sync_reseed`), a bounded number of times.",
+		Release:    "MAAS releases the machine and powers it off, erasing what the profile asks for.",
 	}
 )
 

@@ -13,12 +13,16 @@ const docs = "../../../../docs"
 func TestPageNamesEveryFinding(t *testing.T) {
 	page := Page()
 	for _, d := range Rules {
-		for what, text := range map[string]string{"section": "\n## " + string(d.Type) + "\n", "title": d.Title, "when": d.Holds, "meaning": d.Means} {
+		for what, text := range map[string]string{
+			"section": "\n## " + string(d.Type) + "\n", "title": d.Title,
+			"when": d.Holds, "meaning": d.Means,
+		} {
 			if text == "" || !strings.Contains(page, text) {
 				t.Errorf("the page lacks the %s of %s", what, d.Type)
 			}
 		}
-		if !strings.HasSuffix(d.Holds, ".") || d.Action != None && (actionShort[d.Action] == "" || actionMeans[d.Action] == "") {
+		if !strings.HasSuffix(d.Holds, ".") || d.Action != None &&
+			(actionShort[d.Action] == "" || actionMeans[d.Action] == "") {
 			t.Errorf("%s: when it holds is no sentence, or %q is not explained", d.Type, d.Action)
 		}
 	}

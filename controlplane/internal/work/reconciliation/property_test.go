@@ -22,18 +22,34 @@ type tampering struct {
 }
 
 var tamperings = map[string]tampering{
-	"release": {[]reconciliation.Type{reconciliation.TypeReleased}, true, func(w *world, n int) { w.maas.set(machineOf(n), "Ready", reconciliation.Free) }},
+	"release": {
+		[]reconciliation.Type{reconciliation.TypeReleased},
+		true,
+		func(w *world, n int) { w.maas.set(machineOf(n), "Ready", reconciliation.Free) },
+	},
 	"redeploy": {[]reconciliation.Type{reconciliation.TypeRedeploying}, true, func(w *world, n int) {
 		w.maas.machines[machineOf(n)].Installation += 500
 		w.maas.set(machineOf(n), "Deploying", reconciliation.Deploying)
 	}},
-	"break":      {[]reconciliation.Type{reconciliation.TypeHardwareFailed}, true, func(w *world, n int) { w.maas.set(machineOf(n), "Broken", reconciliation.Failed) }},
-	"commission": {[]reconciliation.Type{reconciliation.TypeRecommissioning}, true, func(w *world, n int) { w.maas.set(machineOf(n), "Testing", reconciliation.Maintenance) }},
+	"break": {
+		[]reconciliation.Type{reconciliation.TypeHardwareFailed},
+		true,
+		func(w *world, n int) { w.maas.set(machineOf(n), "Broken", reconciliation.Failed) },
+	},
+	"commission": {
+		[]reconciliation.Type{reconciliation.TypeRecommissioning},
+		true,
+		func(w *world, n int) { w.maas.set(machineOf(n), "Testing", reconciliation.Maintenance) },
+	},
 	"reinstall": {[]reconciliation.Type{reconciliation.TypeDeployedElsewhere}, true, func(w *world, n int) {
 		w.maas.machines[machineOf(n)].Installation += 500
 		w.maas.set(machineOf(n), "Deployed", reconciliation.Installed)
 	}},
-	"delete": {[]reconciliation.Type{reconciliation.TypeAbsent}, false, func(w *world, n int) { delete(w.maas.machines, machineOf(n)) }},
+	"delete": {
+		[]reconciliation.Type{reconciliation.TypeAbsent},
+		false,
+		func(w *world, n int) { delete(w.maas.machines, machineOf(n)) },
+	},
 	"stop syncing": {[]reconciliation.Type{reconciliation.TypeHWSyncStale}, false, func(w *world, n int) {
 		w.maas.machines[machineOf(n)].LastSync = new(w.time.Add(-24 * time.Hour))
 	}},
@@ -49,7 +65,8 @@ type ordeal struct {
 
 func (o *ordeal) faulty() bool {
 	m := o.maas
-	return m.away || m.noEvents || m.noExceptions || m.noReads || m.noDirect || m.emptyExceptions || m.emptyReads || len(m.hidden) > 0
+	return m.away || m.noEvents || m.noExceptions || m.noReads || m.noDirect || m.emptyExceptions || m.emptyReads ||
+		len(m.hidden) > 0
 }
 
 func (o *ordeal) step(t *rapid.T, what string) {
@@ -112,7 +129,8 @@ func (o *ordeal) fault(kind, n int) {
 
 func (o *ordeal) repair() {
 	m := o.maas
-	m.away, m.noEvents, m.noExceptions, m.noReads, m.noDirect, m.emptyExceptions, m.emptyReads = false, false, false, false, false, false, false
+	m.away, m.noEvents, m.noExceptions, m.noReads, m.noDirect, m.emptyExceptions, m.emptyReads = false, false, false,
+		false, false, false, false
 	clear(m.hidden)
 }
 
@@ -142,11 +160,13 @@ func (o *ordeal) check(t *rapid.T) {
 			t.Fatalf("node %d was quarantined %d times, and tampered with %d times", n, moved, o.moves[n])
 		}
 	}
-	recent := o.count(o.tb, `SELECT count(*) FROM reconciliation_findings WHERE site_id = $1 AND action = 'quarantine' AND action_note = '' AND acted_at > $2`, o.at, o.time.Add(-time.Hour))
+	recent := o.count(o.tb,
+		`SELECT count(*) FROM reconciliation_findings WHERE site_id = $1 AND action = 'quarantine' AND action_note = '' AND acted_at > $2`, o.at, o.time.Add(-time.Hour))
 	if recent > 3 {
 		t.Fatalf("%d nodes of a site of %d were quarantined within an hour", recent, len(o.nodes))
 	}
-	repeated := o.count(o.tb, `SELECT count(*) FROM (SELECT action_note FROM reconciliation_findings WHERE site_id = $1 AND status = 'open' AND acted_at IS NOT NULL) x`, o.at)
+	repeated := o.count(o.tb,
+		`SELECT count(*) FROM (SELECT action_note FROM reconciliation_findings WHERE site_id = $1 AND status = 'open' AND acted_at IS NOT NULL) x`, o.at)
 	if repeated > 0 {
 		t.Fatal("a finding acted that was not confirmed")
 	}
@@ -175,9 +195,14 @@ func TestWhateverHappensHealthyNodesStayAndDriftIsFound(t *testing.T) {
 	worlds := 0
 	rapid.Check(t, func(t1 *rapid.T) {
 		worlds++
-		o := &ordeal{world: newWorldIn(t, db, owner, fmt.Sprintf("dc%d", worlds), 8), tampered: map[int]string{}, since: map[int]int{}, moves: map[int]int{}}
+		o := &ordeal{
+			world: newWorldIn(t, db, owner, fmt.Sprintf("dc%d", worlds), 8), tampered: map[int]string{},
+			since: map[int]int{}, moves: map[int]int{},
+		}
 		o.cycle(t)
-		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"tamper", "tamper", "heal", "fault", "answer", "restart", "die", "cycle", "cycle"}), 5, 25).Draw(t1, "steps")
+		steps := rapid.SliceOfN(rapid.SampledFrom(
+			[]string{"tamper", "tamper", "heal", "fault", "answer", "restart", "die", "cycle", "cycle"}), 5, 25).Draw(t1,
+			"steps")
 		for _, s := range steps {
 			o.step(t1, s)
 		}

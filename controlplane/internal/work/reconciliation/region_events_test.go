@@ -81,7 +81,8 @@ func TestWhatHappensInMAASShows(t *testing.T) {
 				}
 				settled = after.State == tt.state || tt.state == "" && !exists
 			}
-			if c := changedSince(t, r, cursor); slices.Contains(c.Machines, m) != tt.event || c.Lost || slices.Contains(c.Machines, s.SystemIDs()[0]) {
+			if c := changedSince(t, r, cursor); slices.Contains(c.Machines, m) != tt.event || c.Lost ||
+				slices.Contains(c.Machines, s.SystemIDs()[0]) {
 				t.Errorf("changed: %+v", c)
 			}
 			if _, listed := exceptionsOf(t, r)[m]; listed != tt.listed {
@@ -116,7 +117,8 @@ func TestTheCursor(t *testing.T) {
 		t.Errorf("quiet %+v", quiet)
 	}
 	other := &reconciliation.RegionsOf{Sites: s.door, Clients: s.door}
-	if overlapping := changedSince(t, view(t, other), c.Cursor); !slices.Contains(overlapping.Machines, ids[3]) || overlapping.Cursor != c.Cursor {
+	if overlapping := changedSince(t, view(t, other), c.Cursor); !slices.Contains(overlapping.Machines, ids[3]) ||
+		overlapping.Cursor != c.Cursor {
 		t.Errorf("another process %+v", overlapping)
 	}
 	// MAAS counts from below.
@@ -128,7 +130,8 @@ func TestTheCursor(t *testing.T) {
 		t.Errorf("within the overlap %+v", within)
 	}
 	s.happen(t, ids[3], "delete") // and its events with it
-	if gone := changedSince(t, r, c.Cursor); gone.Lost || gone.Cursor < c.Cursor || slices.Contains(gone.Machines, ids[3]) {
+	if gone := changedSince(t, r, c.Cursor); gone.Lost || gone.Cursor < c.Cursor ||
+		slices.Contains(gone.Machines, ids[3]) {
 		t.Errorf("after a deletion %+v", gone)
 	}
 }
@@ -147,7 +150,10 @@ func eventful(t *testing.T, newest int) *reconciliation.RegionsOf {
 		}
 		events := []map[string]any{}
 		for e := after + 1; e <= newest && len(events) < limit; e++ {
-			events = append(events, map[string]any{"id": e, "node": fmt.Sprintf("m%05d", e), "level": "INFO", "type": "Deployed"})
+			events = append(events, map[string]any{
+				"id": e, "node": fmt.Sprintf("m%05d", e), "level": "INFO",
+				"type": "Deployed",
+			})
 		}
 		slices.Reverse(events)
 		if err := json.NewEncoder(w).Encode(map[string]any{"count": len(events), "events": events}); err != nil {
@@ -162,12 +168,19 @@ func TestMoreEventsThanCanBeRead(t *testing.T) {
 		lost             bool
 		requests, events int
 	}{
-		{1000, false, 1, 100}, {1899, false, 1, 999}, {2500, false, 2, 1600}, {3899, false, 3, 2999}, {3900, true, 4, 3000}, {900_000, true, 4, 3000},
+		{1000, false, 1, 100},
+		{1899, false, 1, 999},
+		{2500, false, 2, 1600},
+		{3899, false, 3, 2999},
+		{3900, true, 4, 3000},
+		{900_000, true, 4, 3000},
 	} {
 		r := view(t, eventful(t, tt.newest))
 		c := changedSince(t, r, 1000)
-		if c.Lost != tt.lost || c.Cursor != int64(tt.newest) || r.Cost().Requests != tt.requests || c.Events != tt.events || len(c.Machines) != tt.events {
-			t.Errorf("%d events: lost %v, cursor %d, %d read, %d machines, %d requests", tt.newest, c.Lost, c.Cursor, c.Events, len(c.Machines), r.Cost().Requests)
+		if c.Lost != tt.lost || c.Cursor != int64(tt.newest) || r.Cost().Requests != tt.requests || c.Events != tt.events ||
+			len(c.Machines) != tt.events {
+			t.Errorf("%d events: lost %v, cursor %d, %d read, %d machines, %d requests", tt.newest, c.Lost, c.Cursor, c.Events,
+				len(c.Machines), r.Cost().Requests)
 		}
 	}
 	none := changedSince(t, view(t, eventful(t, 0)), 0)

@@ -50,7 +50,8 @@ type simulation struct {
 
 func simulate(t *testing.T, machines int, stage string) *simulation {
 	t.Helper()
-	s := &simulation{Region: simulated.StartTest(t, simulated.Options{Seed: 7, Fleet: fleet.Options{Machines: machines, Stage: stage}})}
+	s := &simulation{Region: simulated.StartTest(t,
+		simulated.Options{Seed: 7, Fleet: fleet.Options{Machines: machines, Stage: stage}})}
 	s.door = &door{url: s.URL, token: s.Token}
 	s.regions = &reconciliation.RegionsOf{Sites: s.door, Clients: s.door}
 	t.Cleanup(s.regions.Close)

@@ -29,7 +29,8 @@ func TestReturnToServiceNeedsProof(t *testing.T) {
 	w.cycle(t)
 	w.maas.set("m000", "Failed testing", reconciliation.Failed)
 	w.cycle(t)
-	if run := w.settle(t, 0, reconciliation.ReturnToService); run.Outcome != reconciliation.Refused || run.ErrorCode != "not_proven_healthy" {
+	if run := w.settle(t, 0, reconciliation.ReturnToService); run.Outcome != reconciliation.Refused ||
+		run.ErrorCode != "not_proven_healthy" {
 		t.Fatalf("while it is broken: %+v", run)
 	}
 	w.maas.set("m000", "Deployed", reconciliation.Installed)
@@ -90,7 +91,8 @@ func TestAdoptingWhatIsObserved(t *testing.T) {
 		if run := w.settle(t, 1, reconciliation.AdoptObserved); run.Outcome != reconciliation.Informed {
 			t.Fatalf("%+v", run)
 		}
-		if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1 AND maas_system_id = 'new1'`, w.nodes[1]); n != 1 {
+		if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1 AND maas_system_id = 'new1'`,
+			w.nodes[1]); n != 1 {
 			t.Error("the node is not bound to it")
 		}
 		if w.cycle(t); len(w.open(t, 1)) != 0 {
@@ -139,7 +141,10 @@ func TestADecisionIsNotCarriedOutOnWhatChangedMeanwhile(t *testing.T) {
 		"id":           {reconciliation.AdoptObserved, func(w w) { w.recreate(0) }},
 	}
 	for name, c := range map[string]struct{ change, code string }{
-		"a job takes it":         {`UPDATE nodes SET held_by = 'decommission x', schedulable = false WHERE id = $1`, "node_owned"},
+		"a job takes it": {
+			`UPDATE nodes SET held_by = 'decommission x', schedulable = false WHERE id = $1`,
+			"node_owned",
+		},
 		"it is drained":          {`UPDATE nodes SET status = 'draining', schedulable = false WHERE id = $1`, "node_owned"},
 		"it is bound otherwise":  {`UPDATE node_maas_state SET maas_system_id = 'other1' WHERE node_id = $1`, "node_changed"},
 		"it is installed anew":   {`UPDATE node_maas_state SET installation_id = 5000 WHERE node_id = $1`, "node_changed"},
@@ -161,7 +166,8 @@ func TestADecisionIsNotCarriedOutOnWhatChangedMeanwhile(t *testing.T) {
 				before := ""
 				w.between(func() { w.exec(t, c.change, w.nodes[0]); before = show() })
 				run := w.settle(t, 0, d.decision)
-				if run.Outcome != reconciliation.Refused || run.ErrorCode != c.code || run.ErrorRemedy == "" || before == "" || show() != before {
+				if run.Outcome != reconciliation.Refused || run.ErrorCode != c.code || run.ErrorRemedy == "" || before == "" ||
+					show() != before {
 					t.Errorf("%s %s (%s): it was %q and is %q", run.Outcome, run.ErrorCode, run.ErrorMessage, before, show())
 				}
 			})
@@ -198,7 +204,9 @@ func TestADecisionThatWasCarriedOutIsNotRefusedByTheNextAttempt(t *testing.T) {
 				defer die()
 				done := 0
 				w.maas.asked = func() {
-					if done = w.count(t, `SELECT count(*) FROM reconciliation_runs WHERE id = $1 AND outcome = 'informed' AND ended_at IS NULL`, run.ID); done == 1 {
+					if done = w.count(t,
+						`SELECT count(*) FROM reconciliation_runs WHERE id = $1 AND outcome = 'informed' AND ended_at IS NULL`,
+						run.ID); done == 1 {
 						die()
 					}
 				}
@@ -209,7 +217,8 @@ func TestADecisionThatWasCarriedOutIsNotRefusedByTheNextAttempt(t *testing.T) {
 				w.exec(t, `UPDATE reconciliation_sites SET running_id = NULL, running_until = NULL`)
 				w.restart()
 				again := w.run(t, run.ID)
-				if again.Outcome != reconciliation.Informed || again.ErrorCode != "" || again.EndedAt == nil || w.status(t, 0) != node.Active {
+				if again.Outcome != reconciliation.Informed || again.ErrorCode != "" || again.EndedAt == nil ||
+					w.status(t, 0) != node.Active {
 					t.Errorf("outcome %s %s %s, node %s", again.Outcome, again.ErrorCode, again.ErrorMessage, w.status(t, 0))
 				}
 				if !away && len(w.open(t, 0)) != 0 {
@@ -228,7 +237,8 @@ func TestADecisionAboutANodeThatWasUnboundEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.exec(t, `DELETE FROM node_maas_state WHERE node_id = $1`, w.nodes[0])
-	if got := w.run(t, run.ID); got.Outcome != reconciliation.Refused || got.ErrorCode != "node_not_bound" || got.EndedAt == nil {
+	if got := w.run(t, run.ID); got.Outcome != reconciliation.Refused || got.ErrorCode != "node_not_bound" ||
+		got.EndedAt == nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -255,16 +265,19 @@ func TestAServerUnderAnotherIDMustBeProvenTheSame(t *testing.T) {
 			m := w.recreate(0)
 			m.IPs, m.MACs, w.maas.foundBy = []string{c.address}, []string{"02:00:00:00:00:aa"}, c.by
 			if c.other != "" {
-				w.exec(t, `UPDATE node_maas_state SET site_id = $2, maas_system_id = $3, `+c.other+` WHERE node_id = $1`, w.nodes[1], w.site(t, "dc2", nil), m.SystemID)
+				w.exec(t, `UPDATE node_maas_state SET site_id = $2, maas_system_id = $3, `+c.other+` WHERE node_id = $1`,
+					w.nodes[1], w.site(t, "dc2", nil), m.SystemID)
 			}
 			if name == "that of a deleted node" {
 				w.exec(t, `UPDATE nodes SET status = 'deleted', schedulable = false WHERE id = $1`, w.nodes[1])
 			}
 			run := w.settle(t, 0, reconciliation.AdoptObserved)
-			if run.ErrorCode != c.code || (run.Outcome == reconciliation.Refused) != (c.code != "") || c.code != "" && run.ErrorRemedy == "" {
+			if run.ErrorCode != c.code || (run.Outcome == reconciliation.Refused) != (c.code != "") || c.code != "" &&
+				run.ErrorRemedy == "" {
 				t.Errorf("%s %s: %s", run.Outcome, run.ErrorCode, run.ErrorMessage)
 			}
-			if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1 AND maas_system_id = $2`, w.nodes[0], m.SystemID); (n == 1) != (c.code == "") {
+			if n := w.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1 AND maas_system_id = $2`, w.nodes[0],
+				m.SystemID); (n == 1) != (c.code == "") {
 				t.Errorf("bound to it: %d", n)
 			}
 		})
@@ -278,7 +291,8 @@ func TestARefusedAdoptionChangesNothing(t *testing.T) {
 	w.cycle(t)
 	w.maas.machines["m000"].IPs, w.maas.machines["m000"].Installation = []string{"10.0.0.200", "10.0.0.201"}, 77
 	run := w.settle(t, 0, reconciliation.AdoptObserved)
-	if n := w.count(t, `SELECT installation_id FROM node_maas_state WHERE node_id = $1`, w.nodes[0]); run.ErrorCode != "address_ambiguous" || n != 1000 {
+	if n := w.count(t, `SELECT installation_id FROM node_maas_state WHERE node_id = $1`,
+		w.nodes[0]); run.ErrorCode != "address_ambiguous" || n != 1000 {
 		t.Errorf("%s %s, and the installation is %d", run.Outcome, run.ErrorCode, n)
 	}
 }
@@ -294,7 +308,8 @@ func TestDecisionsThatNeedNoLook(t *testing.T) {
 	if f := w.open(t, 0)[reconciliation.TypeRecommissioning]; f.AcknowledgedAt == nil || f.Acknowledgement == "" {
 		t.Errorf("acknowledged is %+v", f)
 	}
-	if run := w.settle(t, 0, reconciliation.Reimage); len(run.Report.Left) != 1 || run.Report.Left[0].Job != "decommission 1" {
+	if run := w.settle(t, 0, reconciliation.Reimage); len(run.Report.Left) != 1 ||
+		run.Report.Left[0].Job != "decommission 1" {
 		t.Errorf("reimage: %+v", run.Report)
 	}
 	if w.settle(t, 0, reconciliation.QuarantineNode); w.status(t, 0) != node.Quarantined {
@@ -340,7 +355,8 @@ func TestAHealedNodeReturnsByItselfOnlyIfPolicyAllowsAndReconciliationTookIt(t *
 func TestMachinesOfSitesOfTheSameMAASAreNotUnmanaged(t *testing.T) {
 	w := newWorld(t, 2)
 	other := w.site(t, "dc2", nil)
-	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`, w.at, other)
+	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`,
+		w.at, other)
 	w.exec(t, `UPDATE node_maas_state SET site_id = $1 WHERE node_id = $2`, other, w.nodes[1])
 	w.maas.set("m001", "Ready", reconciliation.Free)
 	if run := w.cycle(t); run.Report.Unmanaged != 0 || w.count(t, `SELECT count(*) FROM reconciliation_findings`) != 0 {

@@ -8,13 +8,16 @@ const TypeAbsent Type = "absent"
 var ruleAbsent = Rule{
 	Type: TypeAbsent, Severity: Critical, Looks: 2, Action: Quarantine,
 	Title: "Deleted from MAAS",
-	Means: "Nothing manages the server of the node any more: it cannot be powered, released or installed anew, and its addresses may be given to others.",
-	When:  whenAbsent,
+	Means: "Nothing manages the server of the node any more: it cannot be powered, released or installed anew, and its " +
+		"addresses may be given to others.",
+	When: whenAbsent,
 	Advice: []string{
 		adviceShow, "Ask who deleted it in MAAS: the events of the machine went with it",
-		"Let MAAS discover and commission the server again: the node is then found under its new id, and can be adopted", adviceTakeOut,
+		"Let MAAS discover and commission the server again: the node is then found under its new id, and can be adopted",
+		adviceTakeOut,
 	},
-	Holds:   "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, and has no other machine of that host name, MAC or power address.",
+	Holds: "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, and has no " +
+		"other machine of that host name, MAC or power address.",
 	Runbook: "machine-missing-in-maas",
 }
 
@@ -26,6 +29,7 @@ func whenAbsent(s Subject) (Verdict, bool) {
 	}
 	return Verdict{
 		Expected: statusDeployed, Observed: absence, Details: s.seen(),
-		Message: fmt.Sprintf("MAAS has no machine %s any more, which is that of %s, nor any other that is the same server", s.SystemID, s.Hostname),
+		Message: fmt.Sprintf("MAAS has no machine %s any more, which is that of %s, nor any other that is the same server",
+			s.SystemID, s.Hostname),
 	}, true
 }

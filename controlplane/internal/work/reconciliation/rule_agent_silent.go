@@ -13,8 +13,9 @@ const TypeAgentSilent Type = "agent_silent"
 var ruleAgentSilent = Rule{
 	Type: TypeAgentSilent, Severity: Warning, Looks: 1, Action: None,
 	Title: "Agent does not poll",
-	Means: "MAAS shows nothing wrong with the machine, so the agent or the network is at fault; what runs on the node may well be fine.",
-	When:  whenAgentSilent,
+	Means: "MAAS shows nothing wrong with the machine, so the agent or the network is at fault; what runs on the node " +
+		"may well be fine.",
+	When: whenAgentSilent,
 	Advice: []string{
 		"gpuaas node show NODE: the last contact, the certificate and the drift of the agent",
 		"On the machine: gpuaas-agent doctor, and journalctl -u gpuaas-node-agent",
@@ -30,7 +31,9 @@ func whenAgentSilent(s Subject) (Verdict, bool) {
 	}
 	return Verdict{
 		Expected: "the agent polls", Observed: "the agent is silent",
-		Message: fmt.Sprintf("MAAS shows the machine of %s as %s and does not say that it is off, but the agent does not poll", s.Hostname, s.Machine.Status),
+		Message: fmt.Sprintf(
+			"MAAS shows the machine of %s as %s and does not say that it is off, but the agent does not poll", s.Hostname,
+			s.Machine.Status),
 		Details: s.with(map[string]any{"last_agent_contact_at": s.LastContact}),
 	}, true
 }

@@ -8,8 +8,9 @@ const TypeDuplicateBinding Type = "duplicate_binding"
 var ruleDuplicateBinding = Rule{
 	Type: TypeDuplicateBinding, Severity: Critical, Looks: 1, Action: None,
 	Title: "One machine for several nodes",
-	Means: "Several nodes claim the same machine: what is done to one of them hits the other, and its capacity is counted twice.",
-	When:  whenDuplicateBinding,
+	Means: "Several nodes claim the same machine: what is done to one of them hits the other, and its capacity is " +
+		"counted twice.",
+	When: whenDuplicateBinding,
 	Advice: []string{
 		adviceShow, "Find out on the machine which of the nodes it is: gpuaas-agent status",
 		`gpuaas drift resolve NODE quarantine --reason "…": the one that it is not, at once`,

@@ -12,13 +12,15 @@ const TypeHostnameDrift Type = "hostname_drift"
 var ruleHostnameDrift = Rule{
 	Type: TypeHostnameDrift, Severity: Warning, Looks: 2, Action: None,
 	Title: "Another name in MAAS",
-	Means: "People and tools that go by the name reach another machine than they think; addresses that are assigned by name may be wrong.",
-	When:  whenHostnameDrift,
+	Means: "People and tools that go by the name reach another machine than they think; addresses that are assigned by " +
+		"name may be wrong.",
+	When: whenHostnameDrift,
 	Advice: []string{
 		adviceShow, "Rename the machine in MAAS if somebody renamed it by mistake: the node keeps its name",
 		`gpuaas drift resolve NODE acknowledge --reason "…": if it is meant to be so`, adviceReimage,
 	},
-	Holds:   "The machine of a node that is active, offline or quarantined has another name in MAAS. Case and domain do not count.",
+	Holds: "The machine of a node that is active, offline or quarantined has another name in MAAS. Case and domain do " +
+		"not count.",
 	Runbook: "machine-settings-drifted",
 }
 
@@ -28,7 +30,8 @@ func whenHostnameDrift(s Subject) (Verdict, bool) {
 	}
 	return Verdict{
 		Expected: shortName(s.Hostname), Observed: s.Machine.Hostname,
-		Message: fmt.Sprintf("the machine of %s is named %s in MAAS", s.Hostname, s.Machine.Hostname), Details: s.with(map[string]any{"observed_hostname": s.Machine.Hostname}),
+		Message: fmt.Sprintf("the machine of %s is named %s in MAAS", s.Hostname, s.Machine.Hostname),
+		Details: s.with(map[string]any{"observed_hostname": s.Machine.Hostname}),
 	}, true
 }
 

@@ -15,13 +15,17 @@ const TypeHWSyncStale Type = "hw_sync_stale"
 var ruleHWSyncStale = Rule{
 	Type: TypeHWSyncStale, Severity: Warning, Looks: 1, Action: Reseed,
 	Title: "Hardware sync missing or late",
-	Means: "What MAAS knows of the hardware is old, so a failed or exchanged part would go unnoticed; what runs on the node is fine.",
-	When:  whenHWSyncStale,
+	Means: "What MAAS knows of the hardware is old, so a failed or exchanged part would go unnoticed; what runs on the " +
+		"node is fine.",
+	When: whenHWSyncStale,
 	Advice: []string{
 		adviceShow, "Wait: the agent gets the token of its machine anew, which mends most of it within one interval",
 		"On the machine: systemctl list-timers, and the log of maas_hardware_sync.service", adviceReimage,
 	},
-	Holds:   "The node is active, its machine is Deployed, `require_hw_sync` is set in the profile, and hardware sync is disabled, or the last one is older than one and a half intervals by the clock of MAAS, or there was none within two intervals of the node being bound. A new token is of no use, and not sent, where sync is disabled or the machine is off.",
+	Holds: "The node is active, its machine is Deployed, `require_hw_sync` is set in the profile, and hardware sync " +
+		"is disabled, or the last one is older than one and a half intervals by the clock of MAAS, or there was none " +
+		"within two intervals of the node being bound. A new token is of no use, and not sent, where sync is disabled or " +
+		"the machine is off.",
 	Runbook: "machine-settings-drifted",
 }
 
@@ -42,13 +46,17 @@ func whenHWSyncStale(s Subject) (Verdict, bool) {
 		// The time of the report, not its age: two looks must observe the same
 		// text.
 		at := s.Machine.LastSync.UTC().Format(time.RFC3339)
-		v.Observed, v.Message = "last sync at "+at, fmt.Sprintf("the hardware of %s was last synced at %s by the clock of MAAS, which is too long ago", s.Hostname, at)
+		v.Observed, v.Message = "last sync at "+at,
+			fmt.Sprintf("the hardware of %s was last synced at %s by the clock of MAAS, which is too long ago", s.Hostname, at)
 	case s.Machine.LastSync == nil && s.Now.Sub(s.BoundAt) > 2*interval:
 		v.Observed, v.Message = "never synced", fmt.Sprintf("the hardware of %s was never synced", s.Hostname)
 	default:
 		return Verdict{}, false
 	}
-	v.Details = s.with(map[string]any{"sync_enabled": s.Machine.SyncEnabled, "sync_interval_seconds": int64(interval / time.Second), "last_sync_at": s.Machine.LastSync})
+	v.Details = s.with(map[string]any{
+		"sync_enabled":          s.Machine.SyncEnabled,
+		"sync_interval_seconds": int64(interval / time.Second), "last_sync_at": s.Machine.LastSync,
+	})
 	return v, true
 }
 

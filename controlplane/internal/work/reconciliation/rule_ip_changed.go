@@ -14,12 +14,15 @@ const TypeIPChanged Type = "ip_changed"
 var ruleIPChanged = Rule{
 	Type: TypeIPChanged, Severity: Info, Looks: 2, Action: UpdateHost, Adopt: true,
 	Title: "Another address",
-	Means: "The agent goes on, since it calls out; people who reach the node by SSH do not find it until the inventory has its new address.",
-	When:  whenIPChanged,
+	Means: "The agent goes on, since it calls out; people who reach the node by SSH do not find it until the inventory " +
+		"has its new address.",
+	When: whenIPChanged,
 	Advice: []string{
 		adviceShow, "gpuaas node update NODE --host ADDRESS: where the choice is not clear",
 	},
-	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the node is reached by. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, or else the one in the old network is taken. Nothing is done where that does not leave exactly one.",
+	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the " +
+		"node is reached by. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, " +
+		"or else the one in the old network is taken. Nothing is done where that does not leave exactly one.",
 }
 
 func whenIPChanged(s Subject) (Verdict, bool) {
@@ -34,7 +37,8 @@ func whenIPChanged(s Subject) (Verdict, bool) {
 	}
 	v := Verdict{
 		Expected: s.Host, Observed: strings.Join(written(has), ", "),
-		Message: fmt.Sprintf("the machine of %s does not have the address %s any more, but %s", s.Hostname, s.Host, strings.Join(written(has), ", ")),
+		Message: fmt.Sprintf("the machine of %s does not have the address %s any more, but %s", s.Hostname, s.Host,
+			strings.Join(written(has), ", ")),
 		Details: s.with(map[string]any{"host": s.Host, "observed_ips": written(has)}),
 	}
 	next, certain := s.nextHost(host, has)

@@ -9,14 +9,18 @@ const TypeLoginUnproven Type = "login_unproven"
 var ruleLoginUnproven = Rule{
 	Type: TypeLoginUnproven, Severity: Info, Looks: 1, Action: None,
 	Title: "Deploy login not proven to be locked",
-	Means: "The machine was deployed before the name of its deploy user was kept. The agent looked for the deploy user that the site has now and found no such account: " +
-		"if the site called it otherwise then, that account may still be open. An agent of this release looks for it by itself.",
+	Means: "The machine was deployed before the name of its deploy user was kept. The agent looked for the deploy user " +
+		"that the site has now and found no such account: " +
+		"if the site called it otherwise then, that account may still be open. An agent of this release looks for it by " +
+		"itself.",
 	When: whenLoginUnproven,
 	Advice: []string{
-		"gpuaas node bootstrap NODE --recovery: run it on the machine; it installs the agent that this control plane publishes, which finds the account and locks it within a day",
+		"gpuaas node bootstrap NODE --recovery: run it on the machine; it installs the agent that this control plane " +
+			"publishes, which finds the account and locks it within a day",
 		"gpuaas drift resolve NODE reimage --reason \"…\": the next installation has a login of its own, which is locked",
 	},
-	Holds: "The node is in service, its agent was asked to lock the present `deploy_user` of the site and found no such account, did not look for others, " +
+	Holds: "The node is in service, its agent was asked to lock the present `deploy_user` of the site and found no such " +
+		"account, did not look for others, " +
 		"and the deployment did not keep the name.",
 }
 

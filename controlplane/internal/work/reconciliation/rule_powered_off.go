@@ -21,7 +21,8 @@ var rulePoweredOff = Rule{
 		adviceShow, "Find out who switched it off, or whether its power supply or BMC failed; switch it on in MAAS",
 		"The node returns by itself when its agent polls again", adviceQuarantine,
 	},
-	Holds:   "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done while its agent was heard of within the last minute.",
+	Holds: "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done while " +
+		"its agent was heard of within the last minute.",
 	Runbook: "machine-failed-or-off",
 }
 
@@ -31,10 +32,12 @@ func whenPoweredOff(s Subject) (Verdict, bool) {
 	}
 	v := Verdict{
 		Expected: "power on", Observed: "power " + s.Machine.Power,
-		Message: fmt.Sprintf("the machine of %s is powered off", s.Hostname), Details: s.with(map[string]any{"last_agent_contact_at": s.LastContact}),
+		Message: fmt.Sprintf("the machine of %s is powered off", s.Hostname),
+		Details: s.with(map[string]any{"last_agent_contact_at": s.LastContact}),
 	}
 	if !s.Silent(heardLately) {
-		v.Withheld = "its agent was heard of within the last minute: the two contradict each other, and what MAAS knows of the power may be old or wrong"
+		v.Withheld = "its agent was heard of within the last minute: the two contradict each other, and what MAAS knows of " +
+			"the power may be old or wrong"
 	}
 	return v, true
 }

@@ -5,10 +5,15 @@ const TypeRecommissioning Type = "recommissioning"
 
 var ruleRecommissioning = Rule{
 	Type: TypeRecommissioning, Severity: Warning, Looks: 2, Action: None,
-	Title:   "Under maintenance in MAAS",
-	Means:   "Somebody commissions, tests or rescues the machine: it boots another system meanwhile and may come back as it was.",
-	When:    inState("the machine of %s is %s in MAAS: somebody works on it there", Maintenance),
-	Advice:  []string{adviceShow, adviceAskMAAS, "Wait: it is over by itself once MAAS shows the machine as Deployed", adviceQuarantine},
-	Holds:   "MAAS shows the machine of a node that is active, offline or quarantined as Commissioning or Testing, or in, entering or leaving rescue mode.",
+	Title: "Under maintenance in MAAS",
+	Means: "Somebody commissions, tests or rescues the machine: it boots another system meanwhile and may come back " +
+		"as it was.",
+	When: inState("the machine of %s is %s in MAAS: somebody works on it there", Maintenance),
+	Advice: []string{
+		adviceShow, adviceAskMAAS, "Wait: it is over by itself once MAAS shows the machine as Deployed",
+		adviceQuarantine,
+	},
+	Holds: "MAAS shows the machine of a node that is active, offline or quarantined as Commissioning or Testing, or " +
+		"in, entering or leaving rescue mode.",
 	Runbook: "machine-changed-in-maas",
 }

@@ -8,14 +8,16 @@ const TypeRecreated Type = "recreated"
 var ruleRecreated = Rule{
 	Type: TypeRecreated, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
 	Title: "Recreated in MAAS under another id",
-	Means: "The machine was deleted and the same server entered again: what is done to the node would be done to a machine that does not exist.",
-	When:  whenRecreated,
+	Means: "The machine was deleted and the same server entered again: what is done to the node would be done to a " +
+		"machine that does not exist.",
+	When: whenRecreated,
 	Advice: []string{
 		adviceShow,
 		`gpuaas drift resolve NODE adopt --reason "…": bind the node to the machine that the server is now, after comparing the two`,
 		adviceReimage, adviceTakeOut,
 	},
-	Holds:   "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, but has another machine of that host name, MAC or power address.",
+	Holds: "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, but has " +
+		"another machine of that host name, MAC or power address.",
 	Runbook: "machine-missing-in-maas",
 }
 
@@ -25,9 +27,11 @@ func whenRecreated(s Subject) (Verdict, bool) {
 	}
 	return Verdict{
 		Expected: "machine " + s.SystemID, Observed: fmt.Sprintf("machine %s (%s)", s.Twin.SystemID, s.Twin.Status),
-		Message: fmt.Sprintf("MAAS has no machine %s any more, which was that of %s; the same server, by its %s, is %s there and %s", s.SystemID, s.Hostname, s.TwinBy, s.Twin.SystemID, s.Twin.Status),
+		Message: fmt.Sprintf("MAAS has no machine %s any more, which was that of %s; the same server, by its %s, is %s "+
+			"there and %s", s.SystemID, s.Hostname, s.TwinBy, s.Twin.SystemID, s.Twin.Status),
 		Details: s.with(map[string]any{
-			"observed_system_id": s.Twin.SystemID, "observed_hostname": s.Twin.Hostname, "observed_status": s.Twin.Status, "found_by": s.TwinBy,
+			"observed_system_id": s.Twin.SystemID, "observed_hostname": s.Twin.Hostname, "observed_status": s.Twin.Status,
+			"found_by": s.TwinBy,
 		}),
 	}, true
 }

@@ -5,10 +5,13 @@ const TypeReleased Type = "released"
 
 var ruleReleased = Rule{
 	Type: TypeReleased, Severity: Critical, Looks: 2, Action: Quarantine,
-	Title:   "Released outside of a workflow",
-	Means:   "The system that the node ran on is gone or about to go, and its agent with it; work that is placed on it fails.",
-	When:    inState("the machine of %s is %s in MAAS: it was released, or nothing is installed on it any more", Free, Taken, Leaving, Withdrawn, Hollow),
-	Advice:  []string{adviceShow, adviceAskMAAS, adviceReinstall, adviceTakeOut},
-	Holds:   "MAAS shows the machine of a node that is active, offline or quarantined as Ready, New, Allocated, Reserved, Releasing, Disk erasing, Retired or Missing, or as Deployed with nothing installed.",
+	Title: "Released outside of a workflow",
+	Means: "The system that the node ran on is gone or about to go, and its agent with it; work that is placed on it " +
+		"fails.",
+	When: inState("the machine of %s is %s in MAAS: it was released, or nothing is installed on it any more", Free,
+		Taken, Leaving, Withdrawn, Hollow),
+	Advice: []string{adviceShow, adviceAskMAAS, adviceReinstall, adviceTakeOut},
+	Holds: "MAAS shows the machine of a node that is active, offline or quarantined as Ready, New, Allocated, " +
+		"Reserved, Releasing, Disk erasing, Retired or Missing, or as Deployed with nothing installed.",
 	Runbook: "machine-changed-in-maas",
 }

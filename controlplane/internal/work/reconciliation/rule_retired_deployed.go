@@ -18,9 +18,11 @@ var ruleRetiredDeployed = Rule{
 	Advice: []string{
 		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
 		`gpuaas node reactivate NODE --reason "…": if it is to serve again`,
-		"gpuaas site profile set SITE PROFILE release_retired_machines=true: let reconciliation release such machines by itself",
+		"gpuaas site profile set SITE PROFILE release_retired_machines=true: let reconciliation release such machines by " +
+			"itself",
 	},
-	Holds: "The node is retired and its machine is Deployed. It is released only if `release_retired_machines` of the profile allows it, the node is proven clean, and what is installed there is known to be the node still.",
+	Holds: "The node is retired and its machine is Deployed. It is released only if `release_retired_machines` of the " +
+		"profile allows it, the node is proven clean, and what is installed there is known to be the node still.",
 }
 
 func whenRetiredDeployed(s Subject) (Verdict, bool) {
@@ -29,8 +31,12 @@ func whenRetiredDeployed(s Subject) (Verdict, bool) {
 	}
 	return Verdict{
 		Expected: "released", Observed: s.Machine.Status, Withheld: s.releaseWithheld(),
-		Message: fmt.Sprintf("%s is retired, but its machine is still %s in MAAS and power is %s", s.Hostname, s.Machine.Status, s.Machine.Power),
-		Details: s.with(map[string]any{"tainted": s.Tainted, "expected_installation": s.Installation, "observed_installation": s.Machine.Installation}),
+		Message: fmt.Sprintf("%s is retired, but its machine is still %s in MAAS and power is %s", s.Hostname,
+			s.Machine.Status, s.Machine.Power),
+		Details: s.with(map[string]any{
+			"tainted": s.Tainted, "expected_installation": s.Installation,
+			"observed_installation": s.Machine.Installation,
+		}),
 	}, true
 }
 

@@ -17,9 +17,11 @@ var ruleRoCEDrift = Rule{
 	When:  whenRoCEDrift,
 	Advice: []string{
 		adviceShow, "gpuaas site roce list SITE: the addresses that are assigned",
-		"gpuaas site roce import SITE FILE: if the assignment is what is wrong, such as the name of an interface", adviceReimage,
+		"gpuaas site roce import SITE FILE: if the assignment is what is wrong, such as the name of an interface",
+		adviceReimage,
 	},
-	Holds:   "The machine of a node that is active, offline or quarantined is Deployed, `enable_phase2_roce` is set in the profile, and MAAS has not the address on an interface that the site assigns to it, or has no such interface.",
+	Holds: "The machine of a node that is active, offline or quarantined is Deployed, `enable_phase2_roce` is set in " +
+		"the profile, and MAAS has not the address on an interface that the site assigns to it, or has no such interface.",
 	Runbook: "machine-settings-drifted",
 }
 
@@ -47,7 +49,8 @@ func whenRoCEDrift(s Subject) (Verdict, bool) {
 	slices.Sort(names)
 	return Verdict{
 		Expected: fmt.Sprintf("%d addresses", len(s.RoCE)), Observed: fmt.Sprintf("%d without", len(wrong)),
-		Message: fmt.Sprintf("interfaces of %s lack the address that is assigned to them: %s", s.Hostname, strings.Join(names, ", ")),
+		Message: fmt.Sprintf("interfaces of %s lack the address that is assigned to them: %s", s.Hostname,
+			strings.Join(names, ", ")),
 		Details: s.with(map[string]any{"interfaces": wrong}),
 	}, true
 }

@@ -6,12 +6,14 @@ const TypeStatusUnknown Type = "status_unknown"
 var ruleStatusUnknown = Rule{
 	Type: TypeStatusUnknown, Severity: Warning, Looks: 2, Action: None,
 	Title: "In a status that is not known",
-	Means: "What MAAS does with the machine cannot be told, so nothing is done about it: MAAS may be newer than this release.",
-	When:  inState("the machine of %s is %.64q in MAAS, which this release does not know", Strange),
+	Means: "What MAAS does with the machine cannot be told, so nothing is done about it: MAAS may be newer than this " +
+		"release.",
+	When: inState("the machine of %s is %.64q in MAAS, which this release does not know", Strange),
 	Advice: []string{
 		adviceShow, "gpuaas site doctor SITE: which version of MAAS answers, and whether it is supported",
 		"Look at the machine in MAAS", adviceQuarantine,
 	},
-	Holds:   "MAAS shows the machine of a node that is active, offline or quarantined in a status that this release does not know.",
+	Holds: "MAAS shows the machine of a node that is active, offline or quarantined in a status that this release " +
+		"does not know.",
 	Runbook: "machine-changed-in-maas",
 }

@@ -14,7 +14,8 @@ var Rules = []Rule{
 	ruleReleased, ruleRedeploying, ruleDeployedElsewhere, ruleHardwareFailed, ruleAbsent, ruleRecreated,
 	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed,
 	// Other things about the machine that are not as they should be.
-	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified, ruleLoginUnproven,
+	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified,
+	ruleLoginUnproven,
 	// Findings that are not about a node and its machine.
 	ruleBreakerOpen, ruleNoInformation, ruleUnusedPowerOverride, ruleUnmanagedMachine,
 }
@@ -62,7 +63,8 @@ func (s Subject) shows(states ...State) bool {
 // reinstalled says whether the machine runs another installation than the
 // node's. If either is unknown, it says no.
 func (s Subject) reinstalled() bool {
-	return s.shows(Installed) && s.Installation != 0 && s.Machine.Installation != 0 && s.Installation != s.Machine.Installation
+	return s.shows(Installed) && s.Installation != 0 && s.Machine.Installation != 0 &&
+		s.Installation != s.Machine.Installation
 }
 
 // inState makes the predicate of a rule that holds while a node is in service
@@ -73,7 +75,8 @@ func inState(message string, states ...State) func(Subject) (Verdict, bool) {
 			return Verdict{}, false
 		}
 		return Verdict{
-			Expected: statusDeployed, Observed: s.Machine.Status, Message: fmt.Sprintf(message, s.Hostname, s.Machine.Status), Details: s.seen(),
+			Expected: statusDeployed, Observed: s.Machine.Status, Message: fmt.Sprintf(message, s.Hostname, s.Machine.Status),
+			Details: s.seen(),
 		}, true
 	}
 }
@@ -84,7 +87,8 @@ func (s Subject) seen() map[string]any {
 		return map[string]any{"maas_system_id": s.SystemID, "node_status": s.Status}
 	}
 	return map[string]any{
-		"maas_system_id": s.SystemID, "node_status": s.Status, "maas_status": s.Machine.Status, "power_state": s.Machine.Power, "owner": s.Machine.Owner,
+		"maas_system_id": s.SystemID, "node_status": s.Status, "maas_status": s.Machine.Status,
+		"power_state": s.Machine.Power, "owner": s.Machine.Owner,
 	}
 }
 

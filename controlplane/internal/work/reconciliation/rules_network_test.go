@@ -25,25 +25,52 @@ func TestTheNewAddressIsNotGuessed(t *testing.T) {
 		"no address known to MAAS":        {subject: healthy(ips())},
 		"no address that is one":          {subject: healthy(ips("", "nonsense"))},
 		"quarantined":                     {subject: healthy(is(node.Quarantined), ips("10.20.0.77"))},
-		"offline":                         {subject: healthy(is(node.Offline), ips("10.20.0.77")), holds: true, host: "10.20.0.77"},
-		"released":                        {subject: healthy(shown(Free, "Ready"), ips("10.20.0.77"))},
-		"one new":                         {subject: healthy(ips("10.99.0.5")), holds: true, host: "10.99.0.5"},
-		"one new beside RoCE":             {subject: healthy(ips("172.30.9.61", "10.99.0.5")), holds: true, host: "10.99.0.5"},
-		"one new beside IPv6":             {subject: healthy(ips("2001:db8::5", "10.99.0.5")), holds: true, host: "10.99.0.5"},
-		"IPv6 stays IPv6":                 {subject: healthy(reachedBy("2001:db8::1"), ips("10.99.0.5", "2001:db8::5")), holds: true, host: "2001:db8::5"},
-		"another family, one only":        {subject: healthy(ips("2001:db8::5")), holds: true, host: "2001:db8::5"},
-		"link-local is no choice":         {subject: healthy(ips("10.99.0.5", "169.254.3.4")), holds: true, host: "10.99.0.5"},
-		"RoCE only":                       {subject: healthy(ips("172.30.9.61")), holds: true, withheld: "not clear"},
-		"two, one where one logs in": {
-			subject: healthy(ips("10.99.0.5", "10.98.0.5"), links(on("eno1", "10.98.0.5"), on("eno2", "10.99.0.5"), on("enp28s0np0", "172.30.9.61"))), holds: true, host: "10.98.0.5",
+		"offline": {
+			subject: healthy(is(node.Offline), ips("10.20.0.77")), holds: true,
+			host: "10.20.0.77",
 		},
-		"two, one in the old network":      {subject: healthy(ips("10.99.0.5", "10.20.0.5")), holds: true, host: "10.20.0.5"},
-		"two, both in the old network":     {subject: healthy(ips("10.20.0.6", "10.20.0.5")), holds: true, withheld: "not clear"},
-		"two, in other networks":           {subject: healthy(ips("10.99.0.5", "10.98.0.5")), holds: true, withheld: "not clear"},
-		"the same twice":                   {subject: healthy(ips("10.99.0.5", "10.99.0.5")), holds: true, host: "10.99.0.5"},
-		"installed anew, the choice clear": {subject: healthy(ips("10.99.0.5"), installation(41, 42)), holds: true, host: "10.99.0.5", withheld: "settle that first"},
+		"released": {subject: healthy(shown(Free, "Ready"), ips("10.20.0.77"))},
+		"one new":  {subject: healthy(ips("10.99.0.5")), holds: true, host: "10.99.0.5"},
+		"one new beside RoCE": {
+			subject: healthy(ips("172.30.9.61", "10.99.0.5")), holds: true,
+			host: "10.99.0.5",
+		},
+		"one new beside IPv6": {
+			subject: healthy(ips("2001:db8::5", "10.99.0.5")), holds: true,
+			host: "10.99.0.5",
+		},
+		"IPv6 stays IPv6": {
+			subject: healthy(reachedBy("2001:db8::1"), ips("10.99.0.5", "2001:db8::5")),
+			holds:   true, host: "2001:db8::5",
+		},
+		"another family, one only": {subject: healthy(ips("2001:db8::5")), holds: true, host: "2001:db8::5"},
+		"link-local is no choice": {
+			subject: healthy(ips("10.99.0.5", "169.254.3.4")), holds: true,
+			host: "10.99.0.5",
+		},
+		"RoCE only": {subject: healthy(ips("172.30.9.61")), holds: true, withheld: "not clear"},
+		"two, one where one logs in": {
+			subject: healthy(ips("10.99.0.5", "10.98.0.5"),
+				links(on("eno1", "10.98.0.5"), on("eno2", "10.99.0.5"), on("enp28s0np0", "172.30.9.61"))), holds: true,
+			host: "10.98.0.5",
+		},
+		"two, one in the old network": {subject: healthy(ips("10.99.0.5", "10.20.0.5")), holds: true, host: "10.20.0.5"},
+		"two, both in the old network": {
+			subject: healthy(ips("10.20.0.6", "10.20.0.5")), holds: true,
+			withheld: "not clear",
+		},
+		"two, in other networks": {
+			subject: healthy(ips("10.99.0.5", "10.98.0.5")), holds: true,
+			withheld: "not clear",
+		},
+		"the same twice": {subject: healthy(ips("10.99.0.5", "10.99.0.5")), holds: true, host: "10.99.0.5"},
+		"installed anew, the choice clear": {
+			subject: healthy(ips("10.99.0.5"), installation(41, 42)), holds: true,
+			host: "10.99.0.5", withheld: "settle that first",
+		},
 		"two, and no interface to log in by": {
-			subject: healthy(ips("10.99.0.5", "10.98.0.5"), func(s *Subject) { s.Site.Settings.DeploySSHIface = "" }), holds: true, withheld: "not clear",
+			subject: healthy(ips("10.99.0.5", "10.98.0.5"), func(s *Subject) { s.Site.Settings.DeploySSHIface = "" }),
+			holds:   true, withheld: "not clear",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,14 +102,25 @@ func TestRoCEDriftNamesEachInterface(t *testing.T) {
 		"not installed":             {subject: healthy(links(), shown(Deploying, "Deploying"))},
 		"retired":                   {subject: healthy(links(), is(node.Retired))},
 		"an assignment of nonsense": {subject: healthy(rows(row("enp28s0np0", "anything")))},
-		"a second address beside":   {subject: healthy(links(Link{"enp28s0np0", "172.30.9.9"}, Link{"enp28s0np0", "172.30.9.61"}))},
-		"no such interface":         {subject: healthy(links()), wrong: []map[string]any{{"interface": "enp28s0np0"}}},
-		"no address":                {subject: healthy(links(Link{"enp28s0np0", ""})), wrong: []map[string]any{{"interface": "enp28s0np0"}}},
-		"another address":           {subject: healthy(links(Link{"enp28s0np0", "172.30.9.60"})), wrong: []map[string]any{{"interface": "enp28s0np0"}}},
-		"quarantined":               {subject: healthy(is(node.Quarantined), links()), wrong: []map[string]any{{"interface": "enp28s0np0"}}},
+		"a second address beside": {subject: healthy(
+			links(Link{"enp28s0np0", "172.30.9.9"}, Link{"enp28s0np0", "172.30.9.61"}))},
+		"no such interface": {subject: healthy(links()), wrong: []map[string]any{{"interface": "enp28s0np0"}}},
+		"no address": {
+			subject: healthy(links(Link{"enp28s0np0", ""})),
+			wrong:   []map[string]any{{"interface": "enp28s0np0"}},
+		},
+		"another address": {
+			subject: healthy(links(Link{"enp28s0np0", "172.30.9.60"})),
+			wrong:   []map[string]any{{"interface": "enp28s0np0"}},
+		},
+		"quarantined": {
+			subject: healthy(is(node.Quarantined), links()),
+			wrong:   []map[string]any{{"interface": "enp28s0np0"}},
+		},
 		"two of three": {
-			subject: healthy(rows(row("b", "172.30.0.1/31"), row("a", "172.30.0.3/31"), row("c", "172.30.0.5/31")), links(Link{"a", "172.30.0.1"}, Link{"c", "172.30.0.5"})),
-			wrong:   []map[string]any{{"interface": "b"}, {"interface": "a"}},
+			subject: healthy(rows(row("b", "172.30.0.1/31"), row("a", "172.30.0.3/31"), row("c", "172.30.0.5/31")),
+				links(Link{"a", "172.30.0.1"}, Link{"c", "172.30.0.5"})),
+			wrong: []map[string]any{{"interface": "b"}, {"interface": "a"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

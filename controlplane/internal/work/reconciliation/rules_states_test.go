@@ -11,14 +11,22 @@ import (
 )
 
 var (
-	states   = []State{Installed, Hollow, Free, Taken, Deploying, Leaving, Failed, Maintenance, Withdrawn, Strange, "", "invented"}
-	statuses = []node.Status{node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired, node.Removing, node.Deleted}
-	powers   = []string{"on", "off", "unknown", "error", ""}
+	states = []State{
+		Installed, Hollow, Free, Taken, Deploying, Leaving, Failed, Maintenance, Withdrawn, Strange, "",
+		"invented",
+	}
+	statuses = []node.Status{
+		node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined,
+		node.Draining, node.Retired, node.Removing, node.Deleted,
+	}
+	powers = []string{"on", "off", "unknown", "error", ""}
 
 	// byState are the rules of which at most one holds.
 	byState = map[Type]bool{
-		TypeReleased: true, TypeRedeploying: true, TypeDeployedElsewhere: true, TypeHardwareFailed: true, TypeAbsent: true, TypeRecreated: true,
-		TypeRecommissioning: true, TypeStatusUnknown: true, TypePoweredOff: true, TypeAgentSilent: true, TypeRetiredDeployed: true,
+		TypeReleased: true, TypeRedeploying: true, TypeDeployedElsewhere: true, TypeHardwareFailed: true, TypeAbsent: true,
+		TypeRecreated:       true,
+		TypeRecommissioning: true, TypeStatusUnknown: true, TypePoweredOff: true, TypeAgentSilent: true,
+		TypeRetiredDeployed: true,
 	}
 )
 
@@ -62,7 +70,8 @@ func TestStatesAreJudgedOnceAndHealthyNodesNever(t *testing.T) {
 			if s.Machine == nil && !s.Absent {
 				t.Fatalf("%s: %s holds of a machine that nobody saw", name, f.Rule.Type)
 			}
-			known := s.Machine != nil && s.Machine.State == Installed && (s.Installation == 0 || s.Machine.Installation == 0 || s.Installation == s.Machine.Installation)
+			known := s.Machine != nil && s.Machine.State == Installed &&
+				(s.Installation == 0 || s.Machine.Installation == 0 || s.Installation == s.Machine.Installation)
 			if f.Rule.Severity == Critical && known {
 				t.Fatalf("%s: %s holds of a machine that is installed as it should be", name, f.Rule.Type)
 			}
@@ -71,7 +80,8 @@ func TestStatesAreJudgedOnceAndHealthyNodesNever(t *testing.T) {
 			t.Fatalf("%s: %v hold at once", name, state)
 		}
 		// The other way round: nothing wrong with a machine in service goes unseen.
-		if s.InService() && len(state) == 0 && (s.Absent || s.Machine != nil && slices.Contains(states[1:10], s.Machine.State)) {
+		if s.InService() && len(state) == 0 && (s.Absent || s.Machine != nil &&
+			slices.Contains(states[1:10], s.Machine.State)) {
 			t.Fatalf("%s: nothing holds", name)
 		}
 	})

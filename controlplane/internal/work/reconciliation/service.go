@@ -94,7 +94,8 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		cfg: cfg, db: cfg.DB, reads: reconciliationdb.New(cfg.DB), settings: cfg.Settings.withDefaults(), now: cfg.Clock, logger: cfg.Logger,
+		cfg: cfg, db: cfg.DB, reads: reconciliationdb.New(cfg.DB), settings: cfg.Settings.withDefaults(), now: cfg.Clock,
+		logger: cfg.Logger,
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -36,7 +36,8 @@ var (
 // ObserveStats exports the state of the sites. It reads them at each
 // collection.
 func (s *Service) ObserveStats() error {
-	_, err := telemetry.Observe(s.observe, findingsOpen, driftedNodes, unreconciledNodes, staleSites, breakersOpen, sinceInformed)
+	_, err := telemetry.Observe(s.observe, findingsOpen, driftedNodes, unreconciledNodes, staleSites, breakersOpen,
+		sinceInformed)
 	return err
 }
 

@@ -15,9 +15,11 @@ import (
 
 func findingFrom(r reconciliationdb.ReconciliationFinding) Finding {
 	return Finding{
-		ID: r.ID, Site: r.SiteID, Node: r.NodeID, Type: Type(r.Type), Severity: Severity(r.Severity), Subject: r.Subject, Status: Status(r.Status),
-		SystemID: r.MaasSystemID, Hostname: r.Hostname, Expected: r.Expected, Observed: r.Observed, Message: r.Message, Details: r.Details,
-		Looks: r.Looks, Occurrence: r.Occurrence, Action: Action(r.Action), Withheld: r.Withheld, ActionNote: r.ActionNote,
+		ID: r.ID, Site: r.SiteID, Node: r.NodeID, Type: Type(r.Type), Severity: Severity(r.Severity), Subject: r.Subject,
+		Status:   Status(r.Status),
+		SystemID: r.MaasSystemID, Hostname: r.Hostname, Expected: r.Expected, Observed: r.Observed, Message: r.Message,
+		Details: r.Details,
+		Looks:   r.Looks, Occurrence: r.Occurrence, Action: Action(r.Action), Withheld: r.Withheld, ActionNote: r.ActionNote,
 		OpenedAt: r.OpenedAt, LastSeenAt: r.LastSeenAt, ConfirmedAt: r.ConfirmedAt, ActedAt: r.ActedAt,
 		AcknowledgedAt: r.AcknowledgedAt, AcknowledgedBy: r.AcknowledgedBy, Acknowledgement: r.Acknowledgement,
 		ClosedAt: r.ClosedAt, ClosedBecause: r.ClosedBecause,
@@ -34,8 +36,9 @@ func findingsFrom(rows []reconciliationdb.ReconciliationFinding) []Finding {
 
 func runFrom(r reconciliationdb.ReconciliationRun) (Run, error) {
 	run := Run{
-		ID: r.ID, Site: r.SiteID, Trigger: Trigger(r.Trigger), Full: r.FullSweep, DryRun: r.DryRun, Node: r.NodeID, Resolution: Resolution(r.Resolution),
-		Reason: r.Reason, RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, Outcome: Outcome(r.Outcome),
+		ID: r.ID, Site: r.SiteID, Trigger: Trigger(r.Trigger), Full: r.FullSweep, DryRun: r.DryRun, Node: r.NodeID,
+		Resolution: Resolution(r.Resolution),
+		Reason:     r.Reason, RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, Outcome: Outcome(r.Outcome),
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
 		RequestedAt: r.RequestedAt, BeganAt: r.BeganAt, EndedAt: r.EndedAt,
 	}

@@ -45,7 +45,8 @@ func (s *Service) statusOf(ctx context.Context, at id.Site) (SiteOverview, error
 		return SiteOverview{}, err
 	}
 	if len(sites) == 0 {
-		return SiteOverview{}, fault.New(fault.NotFound, "not_found", "there is no such site").WithRemedy("list them with: gpuaas site list")
+		return SiteOverview{}, fault.New(fault.NotFound, "not_found",
+			"there is no such site").WithRemedy("list them with: gpuaas site list")
 	}
 	return sites[0], nil
 }
@@ -57,7 +58,8 @@ func (s *Service) sites(ctx context.Context, at id.Site) ([]SiteOverview, error)
 	if err != nil {
 		return nil, fmt.Errorf("read state of sites: %w", err)
 	}
-	nodes, err := s.reads.ShowNodes(ctx, reconciliationdb.ShowNodesParams{ReadSince: now.Add(-unreadAfter * s.settings.SweepWithin), OneSite: one})
+	nodes, err := s.reads.ShowNodes(ctx, reconciliationdb.ShowNodesParams{ReadSince: now.Add(
+		-unreadAfter * s.settings.SweepWithin), OneSite: one})
 	if err != nil {
 		return nil, fmt.Errorf("count nodes of sites: %w", err)
 	}
@@ -68,7 +70,8 @@ func (s *Service) sites(ctx context.Context, at id.Site) ([]SiteOverview, error)
 	out, bySite := make([]SiteOverview, len(rows)), map[id.Site]*SiteOverview{}
 	for i, r := range rows {
 		out[i] = SiteOverview{
-			SiteID: r.SiteID, Name: r.Name, LastCycleAt: utc(r.LastCycleAt), LastInformedAt: utc(r.LastInformedAt), SweepEndedAt: utc(r.SweepEndedAt),
+			SiteID: r.SiteID, Name: r.Name, LastCycleAt: utc(r.LastCycleAt), LastInformedAt: utc(r.LastInformedAt),
+			SweepEndedAt: utc(r.SweepEndedAt),
 		}
 		if r.LastErrorCode != "" {
 			out[i].LastError = &RunError{Code: r.LastErrorCode, Message: r.LastErrorMessage}
@@ -102,7 +105,10 @@ func (s *Service) openBreaker(ctx context.Context, r reconciliationdb.ShowSitesR
 	if err != nil {
 		return nil, fmt.Errorf("read nodes of breaker: %w", err)
 	}
-	out := &BreakerOverview{Since: r.TrippedAt.UTC(), ConfirmedAt: utc(r.ConfirmedAt), Nodes: make([]BreakerNode, len(names))}
+	out := &BreakerOverview{
+		Since: r.TrippedAt.UTC(), ConfirmedAt: utc(r.ConfirmedAt),
+		Nodes: make([]BreakerNode, len(names)),
+	}
 	for i, n := range names {
 		out.Nodes[i] = BreakerNode{NodeID: n.NodeID, Hostname: n.Hostname}
 	}
@@ -113,7 +119,8 @@ func (s *Service) openBreaker(ctx context.Context, r reconciliationdb.ShowSitesR
 func (s *Service) Drifted(ctx context.Context, f DriftFilter, page postgres.Slice[DriftPosition]) ([]Drift, error) {
 	p := reconciliationdb.ShowDriftedParams{
 		SiteID: optional(f.Site), Severity: wanted(f.Severity), Type: wanted(f.Type),
-		AfterNode: page.After.Node.String(), AfterWorst: page.After.Worst, AfterHostname: page.After.Hostname, PageSize: page.Limit,
+		AfterNode: page.After.Node.String(), AfterWorst: page.After.Worst, AfterHostname: page.After.Hostname,
+		PageSize: page.Limit,
 	}
 	if f.Repeated {
 		p.LeastOccurrence = repeatedFrom
@@ -167,10 +174,13 @@ func (s *Service) DriftOf(ctx context.Context, n id.Node) (Drift, error) {
 }
 
 // Findings reads findings, newest first.
-func (s *Service) Findings(ctx context.Context, f FindingFilter, page postgres.Slice[FindingPosition]) ([]FindingShown, error) {
+func (s *Service) Findings(ctx context.Context, f FindingFilter, page postgres.Slice[FindingPosition]) (
+	[]FindingShown, error,
+) {
 	rows, err := s.reads.ShowFindings(ctx, reconciliationdb.ShowFindingsParams{
-		SiteID: optional(f.Site), NodeID: optional(f.Node), Type: wanted(f.Type), Severity: wanted(f.Severity), Status: wanted(f.Status),
-		Since: instant(f.Since), AfterAt: instant(page.After.At), AfterID: page.After.ID.String(), PageSize: page.Limit,
+		SiteID: optional(f.Site), NodeID: optional(f.Node), Type: wanted(f.Type), Severity: wanted(f.Severity),
+		Status: wanted(f.Status),
+		Since:  instant(f.Since), AfterAt: instant(page.After.At), AfterID: page.After.ID.String(), PageSize: page.Limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list findings: %w", err)
@@ -186,7 +196,8 @@ func (s *Service) Findings(ctx context.Context, f FindingFilter, page postgres.S
 func (s *Service) FindingOf(ctx context.Context, of id.Finding) (FindingShown, error) {
 	r, err := s.reads.ShowFinding(ctx, of)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return FindingShown{}, fault.New(fault.NotFound, "not_found", "there is no such finding").WithRemedy("list them with: gpuaas drift findings")
+		return FindingShown{}, fault.New(fault.NotFound, "not_found",
+			"there is no such finding").WithRemedy("list them with: gpuaas drift findings")
 	}
 	if err != nil {
 		return FindingShown{}, fmt.Errorf("read finding: %w", err)
@@ -197,7 +208,8 @@ func (s *Service) FindingOf(ctx context.Context, of id.Finding) (FindingShown, e
 // Runs reads runs, newest first.
 func (s *Service) Runs(ctx context.Context, f RunFilter, page postgres.Slice[RunPosition]) ([]RunShown, error) {
 	rows, err := s.reads.ShowRuns(ctx, reconciliationdb.ShowRunsParams{
-		SiteID: optional(f.Site), Trigger: wanted(f.Trigger), AfterAt: instant(page.After.At), AfterID: page.After.ID.String(), PageSize: page.Limit,
+		SiteID: optional(f.Site), Trigger: wanted(f.Trigger), AfterAt: instant(page.After.At),
+		AfterID: page.After.ID.String(), PageSize: page.Limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
@@ -237,8 +249,10 @@ func shownFrom(r reconciliationdb.ShowFindingRow) FindingShown {
 
 func driftFrom(r reconciliationdb.ShowBoundRow) Drift {
 	return Drift{
-		Node: r.NodeID, Hostname: r.Hostname, Site: r.SiteID, SiteName: r.SiteName, Status: node.Status(r.Status), Schedulable: r.Schedulable,
-		HoldReason: r.HoldReason, HeldBy: r.HeldBy, SystemID: r.MaasSystemID, MAASStatus: r.LastMaasStatus, Power: r.LastMaasPowerState,
+		Node: r.NodeID, Hostname: r.Hostname, Site: r.SiteID, SiteName: r.SiteName, Status: node.Status(r.Status),
+		Schedulable: r.Schedulable,
+		HoldReason:  r.HoldReason, HeldBy: r.HeldBy, SystemID: r.MaasSystemID, MAASStatus: r.LastMaasStatus,
+		Power:  r.LastMaasPowerState,
 		ReadAt: r.LastReconciledAt, Drifted: r.DriftDetected, worst: r.Worst,
 	}
 }

@@ -56,7 +56,10 @@ func insist(ctx workflow.Context, look func(workflow.Context) error) error {
 	return durable.Insist(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{}), func(ctx workflow.Context) error {
 		return look(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			StartToCloseTimeout: time.Hour, HeartbeatTimeout: 30 * time.Second,
-			RetryPolicy: &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second},
+			RetryPolicy: &temporal.RetryPolicy{
+				InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
+				MaximumInterval: 15 * time.Second,
+			},
 		}))
 	})
 }

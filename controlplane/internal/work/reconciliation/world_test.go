@@ -60,15 +60,25 @@ func (m *plainMAAS) Open(context.Context, id.Site) (reconciliation.Region, error
 
 func (m *plainMAAS) Exceptions(_ context.Context, each func(reconciliation.Machine)) (int, error) {
 	m.askedExceptions++
-	return m.listed(m.noExceptions, each, func(x *reconciliation.Machine) bool { return x.State != reconciliation.Installed })
+	return m.listed(m.noExceptions, each, func(
+		x *reconciliation.Machine,
+	) bool {
+		return x.State != reconciliation.Installed
+	})
 }
 
 func (m *plainMAAS) SwitchedOff(_ context.Context, each func(reconciliation.Machine)) (int, error) {
-	return m.listed(m.noSwitchedOff, each, func(x *reconciliation.Machine) bool { return x.State == reconciliation.Installed && x.Power == "off" })
+	return m.listed(m.noSwitchedOff, each, func(
+		x *reconciliation.Machine,
+	) bool {
+		return x.State == reconciliation.Installed && x.Power == "off"
+	})
 }
 
 // listed hands machines out; of an answer that fails, a part came.
-func (m *plainMAAS) listed(fails bool, each func(reconciliation.Machine), wanted func(*reconciliation.Machine) bool) (n int, err error) {
+func (m *plainMAAS) listed(fails bool, each func(reconciliation.Machine), wanted func(*reconciliation.Machine) bool) (
+	n int, err error,
+) {
 	if m.emptyExceptions {
 		return 0, nil
 	}
@@ -94,7 +104,10 @@ func (m *plainMAAS) Changed(_ context.Context, after int64) (reconciliation.Chan
 	if after == 0 || after > int64(len(m.events)) {
 		return reconciliation.Changes{Cursor: int64(len(m.events)), Lost: true}, nil
 	}
-	return reconciliation.Changes{Machines: slices.Clone(m.events[after:]), Cursor: int64(len(m.events)), Events: len(m.events) - int(after)}, nil
+	return reconciliation.Changes{
+		Machines: slices.Clone(m.events[after:]), Cursor: int64(len(m.events)),
+		Events: len(m.events) - int(after),
+	}, nil
 }
 
 func (m *plainMAAS) Read(_ context.Context, ids []string) ([]reconciliation.Machine, error) {
@@ -126,7 +139,9 @@ func (m *plainMAAS) Direct(_ context.Context, i string) (reconciliation.Machine,
 	return reconciliation.Machine{}, false, nil
 }
 
-func (m *plainMAAS) Find(_ context.Context, hostname string, _ []string, _ string) (*reconciliation.Machine, string, error) {
+func (m *plainMAAS) Find(_ context.Context, hostname string, _ []string, _ string) (
+	*reconciliation.Machine, string, error,
+) {
 	if m.sought != nil {
 		m.sought()
 	}
@@ -217,9 +232,15 @@ func newWorld(tb testing.TB, nodes int) *world {
 
 func newWorldIn(tb testing.TB, db, owner *postgres.DB, name string, nodes int) *world {
 	tb.Helper()
-	w := &world{tb: tb, office: &office{owner: owner}, db: db, name: name, time: time.Now(), jobs: &quietJobs{reached: map[string]bool{}}, tasks: &kept{}}
+	w := &world{
+		tb: tb, office: &office{owner: owner}, db: db, name: name, time: time.Now(),
+		jobs: &quietJobs{reached: map[string]bool{}}, tasks: &kept{},
+	}
 	w.ctx = auth.With(telemetry.WithCorrelation(context.Background(), "test"), auth.System("test"))
-	w.maas = &plainMAAS{machines: map[string]*reconciliation.Machine{}, now: w.now, hidden: map[string]bool{}, events: []string{"elsewhere"}}
+	w.maas = &plainMAAS{
+		machines: map[string]*reconciliation.Machine{}, now: w.now, hidden: map[string]bool{},
+		events: []string{"elsewhere"},
+	}
 	w.at = w.site(tb, name, nil)
 	for n := range nodes {
 		w.add(tb, n)
@@ -238,7 +259,8 @@ func (w *world) restart() {
 		regions = w.regions
 	}
 	w.service = reconciliation.New(reconciliation.Config{
-		DB: w.db, Sites: sites, Nodes: node.New(node.Config{DB: w.db}), Regions: regions, Tasks: w.tasks, Jobs: []reconciliation.Jobs{w.jobs},
+		DB: w.db, Sites: sites, Nodes: node.New(node.Config{DB: w.db}), Regions: regions, Tasks: w.tasks,
+		Jobs:  []reconciliation.Jobs{w.jobs},
 		Clock: w.now, Settings: w.settings,
 		Reimage: func(context.Context, id.Node, string) (string, error) { return "decommission 1", nil },
 	})
@@ -256,7 +278,8 @@ func (w *world) add(tb testing.TB, n int) id.Node {
 	w.exec(tb, `UPDATE node_maas_state SET last_reconciled_at = $2 WHERE node_id = $1`, made, w.time)
 	w.exec(tb, `UPDATE node_maas_state SET maas_system_id = $2, last_maas_status = 'Deployed', last_maas_power_state = 'on', last_maas_ips = $3,
 		bound_at = now() - interval '1 day', installation_id = $4 WHERE node_id = $1`, made, machineOf(n), []string{fmt.Sprintf("10.0.0.%d", n+1)}, 1000+n)
-	w.exec(tb, `UPDATE nodes SET host = $2, status = 'active', schedulable = true WHERE id = $1`, made, fmt.Sprintf("10.0.0.%d", n+1))
+	w.exec(tb, `UPDATE nodes SET host = $2, status = 'active', schedulable = true WHERE id = $1`, made,
+		fmt.Sprintf("10.0.0.%d", n+1))
 	w.exec(tb, `INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, now() + interval '30 days')
 		ON CONFLICT (node_id) DO UPDATE SET last_contact_at = excluded.last_contact_at`, made)
 	w.maas.machines[machineOf(n)] = w.healthy(n)
@@ -266,8 +289,10 @@ func (w *world) add(tb testing.TB, n int) id.Node {
 
 func (w *world) healthy(n int) *reconciliation.Machine {
 	return &reconciliation.Machine{
-		SystemID: machineOf(n), Hostname: w.hostname(n), Status: "Deployed", State: reconciliation.Installed, Power: "on", Owner: "gpuaas",
-		IPs: []string{fmt.Sprintf("10.0.0.%d", n+1)}, Installation: int64(1000 + n), SyncEnabled: true, SyncInterval: 15 * time.Minute, LastSync: new(w.time.Add(1000 * time.Hour)),
+		SystemID: machineOf(n), Hostname: w.hostname(n), Status: "Deployed", State: reconciliation.Installed, Power: "on",
+		Owner: "gpuaas",
+		IPs:   []string{fmt.Sprintf("10.0.0.%d", n+1)}, Installation: int64(1000 + n), SyncEnabled: true,
+		SyncInterval: 15 * time.Minute, LastSync: new(w.time.Add(1000 * time.Hour)),
 	}
 }
 
@@ -329,7 +354,8 @@ func (w *world) status(tb testing.TB, n int) node.Status {
 func (w *world) open(tb testing.TB, n int) map[reconciliation.Type]reconciliation.Finding {
 	tb.Helper()
 	out := map[reconciliation.Type]reconciliation.Finding{}
-	list, err := w.service.Findings(w.ctx, reconciliation.FindingFilter{Node: w.nodes[n]}, postgres.Slice[reconciliation.FindingPosition]{Limit: 100})
+	list, err := w.service.Findings(w.ctx, reconciliation.FindingFilter{Node: w.nodes[n]},
+		postgres.Slice[reconciliation.FindingPosition]{Limit: 100})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -343,7 +369,8 @@ func (w *world) open(tb testing.TB, n int) map[reconciliation.Type]reconciliatio
 
 func (w *world) quarantined(tb testing.TB) (n int) {
 	tb.Helper()
-	if err := w.db.QueryRow(w.ctx, `SELECT count(*) FROM nodes WHERE status = 'quarantined' AND hostname LIKE $1`, w.name+"-%").Scan(&n); err != nil {
+	if err := w.db.QueryRow(w.ctx, `SELECT count(*) FROM nodes WHERE status = 'quarantined' AND hostname LIKE $1`, w.name+
+		"-%").Scan(&n); err != nil {
 		tb.Fatal(err)
 	}
 	return n

@@ -55,9 +55,10 @@ const root = "/api/v1/admin/self-checks"
 func (c Commands) RegisterAPI(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-self-check", Method: http.MethodPost, Path: root, Tag: "System", Status: http.StatusAccepted,
-		Summary:     "Send a harmless errand through the whole control plane",
-		Description: "Records the wish and returns; a workflow carries it out. Read the check, or follow the events self_check.*, to see the outcome.",
-		Access:      httpapi.Platform(auth.SelfCheckRun),
+		Summary: "Send a harmless errand through the whole control plane",
+		Description: "Records the wish and returns; a workflow carries it out. Read the check, or follow the events " +
+			"self_check.*, to see the outcome.",
+		Access: httpapi.Platform(auth.SelfCheckRun),
 	}, func(ctx context.Context, _ *struct{}) (*output, error) { return answer(c.Request(ctx)) })
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-self-check", Method: http.MethodGet, Path: root + "/{self_check_id}", Tag: "System",
@@ -68,7 +69,8 @@ func (c Commands) RegisterAPI(api *httpapi.API) {
 		Summary: "List self-checks, newest first", Access: httpapi.Platform(auth.SelfCheckRead),
 	}, c.list)
 	httpapi.Register(api, httpapi.Operation{
-		ID: "cancel-self-check", Method: http.MethodPost, Path: root + "/{self_check_id}/cancel", Tag: "System", Status: http.StatusAccepted,
+		ID: "cancel-self-check", Method: http.MethodPost, Path: root + "/{self_check_id}/cancel", Tag: "System",
+		Status:  http.StatusAccepted,
 		Summary: "Stop a self-check", Access: httpapi.Platform(auth.SelfCheckRun),
 	}, func(ctx context.Context, in *cancelInput) (*output, error) {
 		return answer(c.Cancel(ctx, in.ID, in.Body.Reason))
@@ -108,7 +110,8 @@ func answer(c Check, err error) (*output, error) {
 
 func wire(c Check) SelfCheck {
 	return SelfCheck{
-		ID: c.ID, Status: string(c.Status), Steps: append([]Step{}, c.Steps...), WaitingFor: c.WaitingFor, RequestedBy: c.RequestedBy,
+		ID: c.ID, Status: string(c.Status), Steps: append([]Step{}, c.Steps...), WaitingFor: c.WaitingFor,
+		RequestedBy:   c.RequestedBy,
 		CorrelationID: c.Correlation, CreatedAt: c.CreatedAt, FinishedAt: c.FinishedAt,
 	}
 }

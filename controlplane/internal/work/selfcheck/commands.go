@@ -59,7 +59,8 @@ func (c Commands) Cancel(ctx context.Context, check id.SelfCheck, reason string)
 		if _, err := Lifecycle.Next(now.Status, Cancel); err != nil {
 			return err
 		}
-		if err := record(ctx, tx, "self_check.cancel", check, map[string]any{"reason": reason, "prior_status": now.Status}); err != nil {
+		if err := record(ctx, tx, "self_check.cancel", check,
+			map[string]any{"reason": reason, "prior_status": now.Status}); err != nil {
 			return err
 		}
 		if now.Status == Pending {
@@ -96,7 +97,8 @@ func (c Commands) waitFor(ctx context.Context, check id.SelfCheck, step string) 
 		return fmt.Errorf("note step %s of self-check %s: %w", step, check, err)
 	}
 	if changed == 0 {
-		return fault.New(fault.Conflict, "self_check_not_running", "self-check %s does not run: step %s is not carried out", check, step)
+		return fault.New(fault.Conflict, "self_check_not_running", "self-check %s does not run: step %s is not carried out",
+			check, step)
 	}
 	return nil
 }
@@ -156,5 +158,6 @@ func announce(ctx context.Context, tx pgx.Tx, event eventwire.Type, c Check) err
 
 const aggregate = "self_check"
 
-var errNotDelivered = fault.New(fault.Unavailable, "event_not_delivered", "the event of this check has not reached NATS").
+var errNotDelivered = fault.New(fault.Unavailable, "event_not_delivered",
+	"the event of this check has not reached NATS").
 	WithRemedy("check that NATS is up and that a process with role relay is running; see: gpuaas system status")

@@ -63,7 +63,10 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{db: postgrestest.New(t), secrets: &memory{held: map[string]map[string]redact.Secret{}}, events: &delivered{}}
+	b := &bench{
+		db: postgrestest.New(t), secrets: &memory{held: map[string]map[string]redact.Secret{}},
+		events: &delivered{},
+	}
 	b.commands = selfcheck.Commands{DB: b.db}
 	b.ctx = auth.With(telemetry.WithCorrelation(t.Context(), "corr"), &auth.Principal{
 		Kind: auth.KindUser, ID: "u1", Name: "op", Platform: auth.PlatformAdmin,
@@ -83,7 +86,8 @@ func (b *bench) request(t *testing.T) selfcheck.Check {
 // run carries a check out in Temporal's test environment, on the real database.
 func (b *bench) run(t *testing.T, c selfcheck.Check, before func(*testsuite.TestWorkflowEnvironment)) selfcheck.Check {
 	t.Helper()
-	env := durabletest.New(t, selfcheck.Register(&selfcheck.Activities{Commands: b.commands, Secrets: b.secrets, Events: b.events}))
+	env := durabletest.New(t, selfcheck.Register(
+		&selfcheck.Activities{Commands: b.commands, Secrets: b.secrets, Events: b.events}))
 	if before != nil {
 		before(env)
 	}
@@ -138,8 +142,11 @@ func TestAFailedStepSaysWhyAndWhatToDo(t *testing.T) {
 		step    int
 		code    string
 	}{
-		"events are not delivered":     {func(b *bench) { b.events.after = 1 << 30 }, 1, "event_not_delivered"},
-		"secrets engine unavailable":   {func(b *bench) { b.secrets.fail = fault.New(fault.Unavailable, "secrets_unavailable", "down") }, 2, "secrets_unavailable"},
+		"events are not delivered": {func(b *bench) { b.events.after = 1 << 30 }, 1, "event_not_delivered"},
+		"secrets engine unavailable": {func(b *bench) {
+			b.secrets.fail = fault.New(fault.Unavailable, "secrets_unavailable",
+				"down")
+		}, 2, "secrets_unavailable"},
 		"secrets engine has two minds": {func(b *bench) { b.secrets.swap = true }, 2, "secret_changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +236,8 @@ func TestEveryActivityMayBeRepeated(t *testing.T) {
 		}
 	}
 	var finished int
-	err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM outbox_events WHERE event_type = 'self_check.finished'").Scan(&finished)
+	err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM outbox_events WHERE event_type = 'self_check.finished'").Scan(
+		&finished)
 	if err != nil || finished != 1 {
 		t.Errorf("announced %d times, %v", finished, err)
 	}

@@ -35,7 +35,10 @@ func Workflow(ctx workflow.Context, in Input) error {
 	}
 	stepCtx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 15 * time.Second, ScheduleToCloseTimeout: stepBudget,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second},
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2,
+			MaximumInterval: 5 * time.Second,
+		},
 	})
 	var done []Step
 	cancelled := false

@@ -112,7 +112,8 @@ func (s Source) Register(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-metrics", Method: http.MethodGet, Path: "/metrics", Tag: "System",
-		Summary: "Read the metrics of this replica, in the text format of Prometheus", Access: httpapi.Platform(auth.SystemRead),
+		Summary: "Read the metrics of this replica, in the text format of Prometheus",
+		Access:  httpapi.Platform(auth.SystemRead),
 	}, s.metrics)
 	// The framework takes bytes for something encoded in JSON.
 	api.OpenAPI().Paths["/metrics"].Get.Responses["200"] = &huma.Response{
@@ -195,7 +196,8 @@ func (s Source) workers(ctx context.Context) (workers []Workers, problem string)
 	}
 	for _, q := range queues {
 		workers = append(workers, Workers{
-			TaskQueue: q.Name, Kind: q.Work, Pollers: q.Pollers, Backlog: q.Backlog, OldestAgeSeconds: q.Oldest.Round(time.Millisecond).Seconds(),
+			TaskQueue: q.Name, Kind: q.Work, Pollers: q.Pollers, Backlog: q.Backlog,
+			OldestAgeSeconds: q.Oldest.Round(time.Millisecond).Seconds(),
 		})
 	}
 	return workers, ""

@@ -36,7 +36,10 @@ func TestWorkersAreAskedForBesideTheDependencies(t *testing.T) {
 		}
 	}
 	api := httpapi.New(httpapi.Config{Title: "test", Version: "1", Auth: admin{}})
-	monitor := health.NewMonitor(health.Dependency{Name: "temporal", Probe: func(ctx context.Context) error { return meet(ctx, probed, asked) }})
+	monitor := health.NewMonitor(health.Dependency{
+		Name:  "temporal",
+		Probe: func(ctx context.Context) error { return meet(ctx, probed, asked) },
+	})
 	monitor.Insecure = []string{"listen", "nats"}
 	system.Source{
 		Monitor: monitor,
@@ -49,7 +52,8 @@ func TestWorkersAreAskedForBesideTheDependencies(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer x")
 	w := httptest.NewRecorder()
 	api.Handler().ServeHTTP(w, r)
-	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `"ready":true`) || !strings.Contains(body, `"task_queue":"q"`) ||
+	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `"ready":true`) ||
+		!strings.Contains(body, `"task_queue":"q"`) ||
 		!strings.Contains(body, `"insecure":["listen","nats"]`) {
 		t.Errorf("%d %s", w.Code, body)
 	}

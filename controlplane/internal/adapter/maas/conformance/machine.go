@@ -12,7 +12,8 @@ func checkMachine(t *testing.T, c *maas.Client) {
 	ctx := t.Context()
 	host, mac := scratch()
 	options := maas.CreateOptions{
-		Attributes: maas.Attributes{Hostname: host, Architecture: "amd64/generic", Power: maas.Power{Type: "manual"}}, MACs: []string{mac},
+		Attributes: maas.Attributes{Hostname: host, Architecture: "amd64/generic", Power: maas.Power{Type: "manual"}},
+		MACs:       []string{mac},
 	}
 	m, err := c.Create(ctx, options)
 	if err != nil {
@@ -61,10 +62,22 @@ func checkRefusals(t *testing.T, c *maas.Client, id string) {
 			return c.Deploy(ctx, id, maas.DeployOptions{Image: "noble"})
 		}},
 		{"abort", maas.CodeStateConflict, func(ctx context.Context) (maas.Machine, error) { return c.Abort(ctx, id, "") }},
-		{"mark_fixed", maas.CodeStateConflict, func(ctx context.Context) (maas.Machine, error) { return c.MarkFixed(ctx, id, "") }},
-		{"mark_broken", maas.CodeNotOwner, func(ctx context.Context) (maas.Machine, error) { return c.MarkBroken(ctx, id, "") }},
+		{"mark_fixed", maas.CodeStateConflict, func(ctx context.Context) (
+			maas.Machine, error,
+		) {
+			return c.MarkFixed(ctx, id, "")
+		}},
+		{"mark_broken", maas.CodeNotOwner, func(ctx context.Context) (
+			maas.Machine, error,
+		) {
+			return c.MarkBroken(ctx, id, "")
+		}},
 		{"lock", maas.CodeStateConflict, func(ctx context.Context) (maas.Machine, error) { return c.Lock(ctx, id, "") }},
-		{"power_on", maas.CodeStateConflict, func(ctx context.Context) (maas.Machine, error) { return c.PowerOn(ctx, id, "") }},
+		{"power_on", maas.CodeStateConflict, func(ctx context.Context) (
+			maas.Machine, error,
+		) {
+			return c.PowerOn(ctx, id, "")
+		}},
 		{"allocate", maas.CodeNoneAvailable, func(ctx context.Context) (maas.Machine, error) {
 			return c.Allocate(ctx, maas.AllocateOptions{SystemID: id})
 		}},
@@ -173,7 +186,10 @@ func checkDeployment(t *testing.T, c *maas.Client, cfg Config) {
 	}
 	_, err = c.Deploy(ctx, id, maas.DeployOptions{Image: "gpuaas-conformance-nope"})
 	expect(t, "deploy of no image", err, maas.CodeImageMissing)
-	_, err = c.Deploy(ctx, id, maas.DeployOptions{Image: cfg.Image, EnableHWSync: true, UserData: redact.New("#cloud-config\n{}\n")})
+	_, err = c.Deploy(ctx, id, maas.DeployOptions{
+		Image: cfg.Image, EnableHWSync: true,
+		UserData: redact.New("#cloud-config\n{}\n"),
+	})
 	expect(t, "deploy", err, "")
 	m, err = w.Wait(ctx, id, maas.UntilDeployed, nil)
 	expect(t, "wait for the deployment", err, "")

@@ -38,7 +38,10 @@ func BenchmarkSimulatorRead(b *testing.B) {
 	}
 	s := httptest.NewServer(api.New(api.Options{Region: r}))
 	b.Cleanup(s.Close)
-	c, err := maas.New(maas.Config{URL: s.URL, Token: redact.New(r.AdminKey()), Loopback: func(netip.AddrPort) bool { return true }})
+	c, err := maas.New(maas.Config{
+		URL: s.URL, Token: redact.New(r.AdminKey()),
+		Loopback: func(netip.AddrPort) bool { return true },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func acquire(t *testing.T, l *pglimit.Limiter) func() {
 func locks(t *testing.T, db *postgres.DB) (n int) {
 	t.Helper()
 	err := db.QueryRow(t.Context(),
-		"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())").Scan(&n)
+		"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE "+
+			"datname = current_database())").Scan(&n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,8 @@ func (s *session) run(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (s *session) serve(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, "SELECT set_config('idle_in_transaction_session_timeout', $1, true)", strconv.FormatInt(silence.Milliseconds(), 10))
+	_, err := tx.Exec(ctx, "SELECT set_config('idle_in_transaction_session_timeout', $1, true)",
+		strconv.FormatInt(silence.Milliseconds(), 10))
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,8 @@ func (s *session) take(ctx context.Context, tx pgx.Tx) (slot int32, ok bool, err
 			free = append(free, n)
 		}
 	}
-	rows, err := tx.Query(ctx, "SELECT slot FROM unnest($2::int[]) AS slot WHERE pg_try_advisory_lock($1, slot) LIMIT 1", s.class, free)
+	rows, err := tx.Query(ctx, "SELECT slot FROM unnest($2::int[]) AS slot WHERE pg_try_advisory_lock($1, slot) LIMIT 1",
+		s.class, free)
 	if err != nil {
 		return 0, false, err
 	}

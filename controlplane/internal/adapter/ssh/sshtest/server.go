@@ -47,7 +47,10 @@ func Start(tb testing.TB, user, password string, handle func(command string, std
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &Server{Addr: listener.Addr().String(), user: user, password: password, handle: handle, conns: map[net.Conn]struct{}{}}
+	s := &Server{
+		Addr: listener.Addr().String(), user: user, password: password, handle: handle,
+		conns: map[net.Conn]struct{}{},
+	}
 	s.Reinstall(tb)
 	var serving sync.WaitGroup
 	serving.Go(func() {
