@@ -25,10 +25,10 @@ var sameFloor = map[string][]string{
 	"node":         {"sku"},
 	"terminal":     {"agenttask", "node"},
 
+	"bringup":        {"job"},
 	"decommission":   {"bringup", "job"},
-	"job":            {"bringup"},
 	"onboarding":     {"bringup", "job"},
-	"reconciliation": {"job"},
+	"reconciliation": {"bringup", "job"},
 }
 
 // level is the number of the floor that a path or import lies on, -1 when it

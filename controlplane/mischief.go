@@ -43,7 +43,7 @@ type Mischief interface {
 type mischief struct{ plan Mischief }
 
 // mischief is nil when nothing is to go wrong.
-func (p *parts) mischief() job.Mischief {
+func (p *parts) mischief() job.Mischief[*bringup.Work] {
 	if p.opts.Mischief == nil {
 		return nil
 	}
@@ -52,17 +52,17 @@ func (p *parts) mischief() job.Mischief {
 
 // Around implements job.Mischief.
 func (m mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (
-	bringup.Result, error,
+	job.Result, error,
 ) {
 	at := Point(call)
 	mishap := m.plan.Before(ctx, at)
 	if mishap == MishapTwice {
 		first := *w
 		if _, err := stage(ctx, &first); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 	} else if err := mishap.err(); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	result, err := stage(ctx, w)
 	if err != nil {

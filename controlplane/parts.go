@@ -162,7 +162,7 @@ func (p *parts) dependencies() []health.Dependency {
 // lifecycles are the tables of all nouns.
 func lifecycles() []lifecycle.Description {
 	return []lifecycle.Description{
-		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(),
+		node.Lifecycle.Describe(), job.Parking.Table.Describe(), selfcheck.Lifecycle.Describe(),
 		outbox.Lifecycle.Describe(),
 		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(),
 		terminal.Lifecycle.Describe(),

@@ -9,7 +9,6 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/node"
 )
@@ -71,9 +70,9 @@ type Spot struct {
 
 // SpotJob is the job that works on a node.
 type SpotJob struct {
-	Kind   Kind              `json:"kind" enum:"onboarding,decommission"`
-	JobID  string            `json:"job_id" format:"uuid" doc:"Id of the onboarding or decommission."`
-	Status durable.JobStatus `json:"status" enum:"pending,running,failed_retryable,failed_manual_intervention,compensating"`
+	Kind   Kind   `json:"kind" enum:"onboarding,decommission"`
+	JobID  string `json:"job_id" format:"uuid" doc:"Id of the onboarding or decommission."`
+	Status string `json:"status" enum:"pending,running,failed_retryable,failed_manual_intervention,compensating"`
 }
 
 func showSpot(n Node) Spot {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
@@ -51,11 +50,8 @@ type Job struct {
 	Kind   Kind
 	ID     string
 	Node   id.Node // for an onboarding: the node that exists or will exist
-	Status durable.JobStatus
-}
-
-func (j Job) parked() bool {
-	return j.Status == durable.JobFailedRetryable || j.Status == durable.JobFailedManualIntervention
+	Status string
+	Parked bool // it waits for somebody
 }
 
 // Node is a node with the few facts that the map shows.
@@ -308,7 +304,7 @@ func (c *JobCounts) add(j Job) {
 	if j.Kind == Decommission {
 		running, parked = &c.DecommissionsRunning, &c.DecommissionsParked
 	}
-	if j.parked() {
+	if j.Parked {
 		*parked++
 		return
 	}

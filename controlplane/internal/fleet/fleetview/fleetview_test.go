@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/fleetview"
 	"gpuaas/controlplane/internal/fleet/node"
 )
@@ -65,13 +64,13 @@ func newFleet(tb testing.TB) fleet {
 	onboard := func(site id.Site, n id.Node, hostname, status string) *fleetview.SpotJob {
 		return &fleetview.SpotJob{
 			Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(),
-			Status: durable.JobStatus(status),
+			Status: status,
 		}
 	}
 	decommission := func(site id.Site, name, status string) *fleetview.SpotJob {
 		return &fleetview.SpotJob{
 			Kind:  fleetview.Decommission,
-			JobID: w.decommission(tb, site, f.nodes[name], status).String(), Status: durable.JobStatus(status),
+			JobID: w.decommission(tb, site, f.nodes[name], status).String(), Status: status,
 		}
 	}
 	f.jobs = map[string]*fleetview.SpotJob{

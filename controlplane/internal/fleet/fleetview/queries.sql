@@ -54,7 +54,7 @@ GROUP BY f.node_id, f.severity;
 -- name: Jobs :many
 -- Jobs that are not over. Their region is found as for findings. The node of an
 -- onboarding may not exist yet.
-SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status
+SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status, (o.parked_at IS NOT NULL)::boolean AS parked
 FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
 WHERE o.completed_at IS NULL
   AND (sqlc.narg(sku_id)::text IS NULL OR o.sku_id = sqlc.narg(sku_id))
@@ -62,7 +62,7 @@ WHERE o.completed_at IS NULL
   AND (sqlc.narg(site_id)::uuid IS NULL OR o.site_id = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(search)::text IS NULL OR strpos(o.hostname, sqlc.narg(search)) > 0 OR starts_with(o.node_id::text, sqlc.narg(search)))
 UNION ALL
-SELECT 'decommission'::text, d.id::text, d.node_id, d.status::text
+SELECT 'decommission'::text, d.id::text, d.node_id, d.status::text, (d.parked_at IS NOT NULL)::boolean
 FROM node_decommissions d JOIN nodes n ON n.id = d.node_id
 WHERE d.completed_at IS NULL
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/fleetview/internal/fleetviewdb"
 	"gpuaas/controlplane/internal/fleet/node"
@@ -154,7 +153,7 @@ func (s *Service) jobs(ctx context.Context, f Filter) ([]Job, error) {
 	}
 	out := make([]Job, len(rows))
 	for i, r := range rows {
-		out[i] = Job{Kind: Kind(r.Kind), ID: r.JobID, Node: r.NodeID, Status: durable.JobStatus(r.Status)}
+		out[i] = Job{Kind: Kind(r.Kind), ID: r.JobID, Node: r.NodeID, Status: r.Status, Parked: r.Parked}
 	}
 	return out, nil
 }

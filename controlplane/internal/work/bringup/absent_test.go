@@ -5,7 +5,6 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	simfault "gpuaas/sim/maas/fault"
 )
@@ -35,14 +34,14 @@ func TestNoStageTakesTheWordOfAProxyForThatOfMAAS(t *testing.T) {
 	before := job.SystemID
 	w.fault(t, lost(job))
 	for _, stage := range []string{bringup.CreateOrFindInMAAS, bringup.DeployViaMAAS, bringup.RenderCloudInit} {
-		if f := w.fails(t, stage, job, durable.UpstreamTransient, maas.CodeUnreachable); f.Final {
+		if f := w.fails(t, stage, job, bringup.UpstreamTransient, maas.CodeUnreachable); f.Final {
 			t.Errorf("%s is not repeated", stage)
 		}
 	}
-	if _, err := w.bringup.Adopt(system(t), job); bringup.Classify(err).Class != durable.UpstreamTransient {
+	if _, err := w.bringup.Adopt(system(t), job); bringup.Classify(err).Class != bringup.UpstreamTransient {
 		t.Errorf("adopt: %v", err)
 	}
-	if err := w.bringup.Compensate(system(t), job); bringup.Classify(err).Class != durable.UpstreamTransient {
+	if err := w.bringup.Compensate(system(t), job); bringup.Classify(err).Class != bringup.UpstreamTransient {
 		t.Errorf("compensate: %v", err)
 	}
 	if job.SystemID != before || job.Observed.Status == bringup.Absent {
@@ -58,7 +57,7 @@ func TestAWaitDoesNotEndByTheWordOfAProxy(t *testing.T) {
 	w.does(t, bringup.DeployViaMAAS, job)
 	w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machines.get", Status: 200, ContentType: "application/json", Text: "[]", Count: 5})
 	w.fault(t, lost(job))
-	w.fails(t, bringup.WaitForDeployed, job, durable.UpstreamTransient, maas.CodeUnreachable)
+	w.fails(t, bringup.WaitForDeployed, job, bringup.UpstreamTransient, maas.CodeUnreachable)
 }
 
 // That a record is removed already is for MAAS to say.

@@ -10,8 +10,8 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Compensate undoes what the job has done as far as that may be undone, and
@@ -203,7 +203,7 @@ func (b *Bringup) present(ctx context.Context, r *region, w *Work) (m maas.Machi
 	if found.machine.SystemID == "" {
 		w.Observed = Observed{Status: Absent, At: b.now()}
 		return m, false, nothingToAdopt("MAAS has no machine %s, and none with the BMC address %s", w.Hostname, w.IPMIIP).
-			with("rerun: it makes MAAS know the machine again")
+			With("rerun: it makes MAAS know the machine again")
 	}
 	if err := w.Fence(ctx); err != nil {
 		return m, false, err
@@ -218,8 +218,8 @@ func (b *Bringup) present(ctx context.Context, r *region, w *Work) (m maas.Machi
 }
 
 func nothingToAdopt(format string, args ...any) *Failure {
-	return failed(durable.StateAmbiguity, "nothing_to_adopt", "there is nothing that the job can go on with: %s", fmt.Sprintf(format, args...)).
-		with("rerun begins where the machine is now; restart clean begins anew").final()
+	return job.Failed(StateAmbiguity, "nothing_to_adopt", "there is nothing that the job can go on with: %s", fmt.Sprintf(format, args...)).
+		With("rerun begins where the machine is now; restart clean begins anew").ForGood()
 }
 
 // adoptable is the stage by which a job goes on with a machine in this state.

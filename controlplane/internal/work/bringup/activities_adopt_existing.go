@@ -74,7 +74,7 @@ func (b *Bringup) adoptRelease(ctx context.Context, r *region, w *Work, m maas.M
 	}
 	if least := w.leastErase(); achieved.Less(least) {
 		return Result{}, nothingToAdopt("%s was released by somebody else, and the profile demands at least %s erasing, which is not proven", w.Hostname, least).
-			with("erase its disks by hand; then lower minimum_erase of the profile for it, and adopt again")
+			With("erase its disks by hand; then lower minimum_erase of the profile for it, and adopt again")
 	}
 	if err := w.Fence(ctx); err != nil {
 		return Result{}, err

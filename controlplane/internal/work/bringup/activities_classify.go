@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gpuaas/controlplane/internal/adapter/maas"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // The kinds of failed deployments. A datasource-like one is worth another try:
@@ -88,9 +88,9 @@ func deployFailure(w *Work, late bool) *Failure {
 	case late:
 		code, why = "deploy_timeout", "it did not end in time"
 	}
-	return failed(durable.DeployCloudInitFailure, code, "the deployment of %s failed: %s (%s); the machine was released", w.Hostname, why, w.Facts.DeployEvidence).
-		with("read the events and the installation log of the machine in MAAS, remove the cause, then rerun").final().
-		about(map[string]any{"failure": w.Facts.DeployFailure, "evidence": w.Facts.DeployEvidence, "deployments": w.Facts.Deploys, "redeploys": w.Facts.Redeploys})
+	return job.Failed(DeployCloudInitFailure, code, "the deployment of %s failed: %s (%s); the machine was released", w.Hostname, why, w.Facts.DeployEvidence).
+		With("read the events and the installation log of the machine in MAAS, remove the cause, then rerun").ForGood().
+		About(map[string]any{"failure": w.Facts.DeployFailure, "evidence": w.Facts.DeployEvidence, "deployments": w.Facts.Deploys, "redeploys": w.Facts.Redeploys})
 }
 
 // cause is why a deployment failed, as far as MAAS knows.
@@ -250,6 +250,6 @@ func (b *Bringup) RecoverForDatasourceRetry(ctx context.Context, w *Work) (Resul
 // uncommissioned is for a node whose machine MAAS would inspect anew: it was in
 // service, so that somebody has to look why.
 func uncommissioned(w *Work) *Failure {
-	return failed(durable.StateAmbiguity, "machine_not_ready", "%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
-		with("commission the machine in MAAS; once it is Ready, resume").final().about(map[string]any{"maas_status": maas.StatusNew.Label(), "expected": maas.StatusReady.Label()})
+	return job.Failed(StateAmbiguity, "machine_not_ready", "%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
+		With("commission the machine in MAAS; once it is Ready, resume").ForGood().About(map[string]any{"maas_status": maas.StatusNew.Label(), "expected": maas.StatusReady.Label()})
 }

@@ -8,7 +8,7 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // advanced says that a machine of this job is past commissioning: what was
@@ -60,8 +60,8 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 			return Result{}, err
 		}
 	default:
-		return Result{}, failed(durable.StateAmbiguity, "machine_not_free", "%s is %s in MAAS, and cannot be inspected", w.Hostname, m.Status.Label()).
-			with("set the machine right in MAAS, then rerun").final()
+		return Result{}, job.Failed(StateAmbiguity, "machine_not_free", "%s is %s in MAAS, and cannot be inspected", w.Hostname, m.Status.Label()).
+			With("set the machine right in MAAS, then rerun").ForGood()
 	}
 	return b.commission(ctx, r, w, m)
 }
@@ -113,7 +113,7 @@ func unproven(err error, code, format string, args ...any) error {
 	if fault.KindOf(err) != fault.Ambiguous {
 		return err
 	}
-	return failed(durable.UpstreamTransient, code, format, args...).with("retry: the machine is looked at first").because(err)
+	return job.Failed(UpstreamTransient, code, format, args...).With("retry: the machine is looked at first").Because(err)
 }
 
 func (b *Bringup) acceptTests(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
@@ -178,11 +178,11 @@ func begun(before, after maas.Machine) bool {
 func (b *Bringup) notBegun(ctx context.Context, r *region, w *Work, m maas.Machine, err error) error {
 	said := b.complaints(ctx, r, w)
 	if fault.CodeOf(err) == maas.CodeBMCFailure || said.bmc {
-		return failed(durable.BMCPowerFailure, maas.CodeBMCFailure, "MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
-			with("check the BMC credentials, its address and its network, then retry the stage").because(err).about(said.details(m))
+		return job.Failed(BMCPowerFailure, maas.CodeBMCFailure, "MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
+			With("check the BMC credentials, its address and its network, then retry the stage").Because(err).About(said.details(m))
 	}
-	return failed(durable.UpstreamTransient, "commission_unproven", "MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
-		with("retry: the machine is looked at first").because(err).about(said.details(m))
+	return job.Failed(UpstreamTransient, "commission_unproven", "MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
+		With("retry: the machine is looked at first").Because(err).About(said.details(m))
 }
 
 // WaitForReady waits until MAAS has inspected the machine.
@@ -235,19 +235,19 @@ func (b *Bringup) notReady(ctx context.Context, w *Work, m maas.Machine, err err
 	said := b.complaintsOf(ctx, w)
 	switch {
 	case said.bmc:
-		return failed(durable.BMCPowerFailure, "failed_commission", "%s was not inspected: MAAS could not control its power", w.Hostname).
-			with("check the BMC credentials, its address and its network, then retry the stage").final().because(err).about(said.details(m))
+		return job.Failed(BMCPowerFailure, "failed_commission", "%s was not inspected: MAAS could not control its power", w.Hostname).
+			With("check the BMC credentials, its address and its network, then retry the stage").ForGood().Because(err).About(said.details(m))
 	case said.late:
-		return failed(durable.PXEDiscoveryFailure, "failed_commission_timeout", "%s did not report to MAAS in time while it was inspected", w.Hostname).
-			with("check that the server boots from the PXE network, then rerun").final().because(err).about(said.details(m))
+		return job.Failed(PXEDiscoveryFailure, "failed_commission_timeout", "%s did not report to MAAS in time while it was inspected", w.Hostname).
+			With("check that the server boots from the PXE network, then rerun").ForGood().Because(err).About(said.details(m))
 	case m.Status == maas.StatusFailedCommissioning, m.Status == maas.StatusFailedTesting:
-		return failed(durable.HardwareMismatch, "failed_commission", "%s did not pass the inspection: %s", w.Hostname, m.Status.Label()).
-			with("read the script results of the machine in MAAS, mend what failed, then rerun").final().because(err).about(said.details(m))
+		return job.Failed(HardwareMismatch, "failed_commission", "%s did not pass the inspection: %s", w.Hostname, m.Status.Label()).
+			With("read the script results of the machine in MAAS, mend what failed, then rerun").ForGood().Because(err).About(said.details(m))
 	case m.Status != maas.StatusNew && m.Status != maas.StatusBroken:
-		return foreign(m, w).because(err)
+		return foreign(m, w).Because(err)
 	}
-	return failed(durable.StateAmbiguity, "commission_aborted", "somebody ended the inspection of %s: it is %s in MAAS", w.Hostname, m.Status.Label()).
-		with("find out who did it, then rerun").final().because(err).about(said.details(m))
+	return job.Failed(StateAmbiguity, "commission_aborted", "somebody ended the inspection of %s: it is %s in MAAS", w.Hostname, m.Status.Label()).
+		With("find out who did it, then rerun").ForGood().Because(err).About(said.details(m))
 }
 
 // tooLong looks once more before it says that the time was up.
@@ -261,12 +261,12 @@ func (b *Bringup) tooLong(ctx context.Context, w *Work, err error) error {
 		return lookErr
 	}
 	said := b.complaints(ctx, r, w)
-	class, hint := durable.PXEDiscoveryFailure, "check that the server boots from the PXE network and read its events in MAAS, then rerun"
+	class, hint := PXEDiscoveryFailure, "check that the server boots from the PXE network and read its events in MAAS, then rerun"
 	if said.bmc {
-		class, hint = durable.BMCPowerFailure, "check the BMC credentials, its address and its network, then retry the stage"
+		class, hint = BMCPowerFailure, "check the BMC credentials, its address and its network, then retry the stage"
 	}
-	return failed(class, "failed_commission_timeout", "%s was still %s when the time of the profile was up", w.Hostname, m.Status.Label()).
-		with("%s", hint).final().because(err).about(said.details(m))
+	return job.Failed(class, "failed_commission_timeout", "%s was still %s when the time of the profile was up", w.Hostname, m.Status.Label()).
+		With("%s", hint).ForGood().Because(err).About(said.details(m))
 }
 
 // complaints are what MAAS has said about a machine lately.

@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/sim/maas/region"
@@ -168,7 +169,7 @@ func TestALostAnswerCommissionsOnce(t *testing.T) {
 		job := w.work(1)
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.fault(t, simfault.Rule{Operation: "machine.put", Fault: simfault.LostAnswer, Count: 1})
-		if f := w.fails(t, bringup.CommissionNode, job, durable.UpstreamTransient, "update_unproven"); f.Final {
+		if f := w.fails(t, bringup.CommissionNode, job, bringup.UpstreamTransient, "update_unproven"); f.Final {
 			t.Error("it is not tried again")
 		}
 		w.does(t, bringup.CommissionNode, job)
@@ -178,7 +179,7 @@ func TestALostAnswerCommissionsOnce(t *testing.T) {
 		job := w.work(1)
 		w.upTo(t, bringup.CommissionNode, job)
 		w.fault(t, simfault.Rule{Operation: "machine.commission", Fault: simfault.ErrorBefore, Count: 1})
-		if f := w.fails(t, bringup.CommissionNode, job, durable.UpstreamTransient, "commission_unproven"); f.Final {
+		if f := w.fails(t, bringup.CommissionNode, job, bringup.UpstreamTransient, "commission_unproven"); f.Final {
 			t.Error("it is not tried again")
 		}
 		w.does(t, bringup.CommissionNode, job)
@@ -191,7 +192,7 @@ func TestABMCThatMAASCannotReachIsTold(t *testing.T) {
 	job := w.work(1)
 	w.upTo(t, bringup.CommissionNode, job)
 	w.fault(t, simfault.Rule{Fault: simfault.BMCFailure, Count: 3})
-	f := w.fails(t, bringup.CommissionNode, job, durable.BMCPowerFailure, "maas_bmc_failure")
+	f := w.fails(t, bringup.CommissionNode, job, bringup.BMCPowerFailure, "maas_bmc_failure")
 	if f.Final || f.Details["maas_events"] == nil {
 		t.Errorf("failure is %+v", f)
 	}
@@ -213,32 +214,32 @@ func TestAMachineThatDoesNotBecomeReady(t *testing.T) {
 		plan    func(*plan)
 		rule    *simfault.Rule
 		during  func(t *testing.T, w *world, job *bringup.Work)
-		class   durable.FailureClass
+		class   job.FailureClass
 		code    string
 		hurried bool
 	}{
-		"scripts fail": {rule: &simfault.Rule{Fault: simfault.FailCommissioning}, class: durable.HardwareMismatch, code: "failed_commission"},
-		"tests fail":   {rule: &simfault.Rule{Fault: simfault.FailTesting}, class: durable.HardwareMismatch, code: "failed_commission"},
+		"scripts fail": {rule: &simfault.Rule{Fault: simfault.FailCommissioning}, class: bringup.HardwareMismatch, code: "failed_commission"},
+		"tests fail":   {rule: &simfault.Rule{Fault: simfault.FailTesting}, class: bringup.HardwareMismatch, code: "failed_commission"},
 		"it never boots, and the profile gives up": {
 			rule: &simfault.Rule{Fault: simfault.PhaseHangs, Phase: region.PhasePXE}, hurried: true,
-			class: durable.PXEDiscoveryFailure, code: "failed_commission_timeout",
+			class: bringup.PXEDiscoveryFailure, code: "failed_commission_timeout",
 		},
 		"it never boots, and MAAS gives up": {
 			plan:  func(p *plan) { p.sim.Timing.Speed = 36000 },
 			rule:  &simfault.Rule{Fault: simfault.PhaseHangs, Phase: region.PhasePXE},
-			class: durable.PXEDiscoveryFailure, code: "failed_commission_timeout",
+			class: bringup.PXEDiscoveryFailure, code: "failed_commission_timeout",
 		},
 		"somebody aborts": {plan: slow, during: func(t *testing.T, w *world, job *bringup.Work) {
 			if _, err := w.sim.Abort(t.Context(), admin, job.SystemID, url.Values{}); err != nil {
 				t.Error(err)
 			}
-		}, class: durable.StateAmbiguity, code: "commission_aborted"},
+		}, class: bringup.StateAmbiguity, code: "commission_aborted"},
 		"somebody removes it": {plan: slow, during: func(t *testing.T, w *world, job *bringup.Work) {
 			w.happens(t, job.SystemID, "delete")
-		}, class: durable.StateAmbiguity, code: "machine_gone"},
+		}, class: bringup.StateAmbiguity, code: "machine_gone"},
 		"somebody deploys it": {plan: slow, during: func(t *testing.T, w *world, job *bringup.Work) {
 			w.happens(t, job.SystemID, "redeploy")
-		}, class: durable.StateAmbiguity, code: "machine_in_use"},
+		}, class: bringup.StateAmbiguity, code: "machine_in_use"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			adjust := c.plan
@@ -284,7 +285,7 @@ func TestAMachineThatThePowerOfCannotBeControlledIsNotAHardwareProblem(t *testin
 	if _, err := w.sim.Commission(t.Context(), admin, job.SystemID, url.Values{}); err == nil {
 		t.Fatal("the BMC does not fail")
 	}
-	w.fails(t, bringup.WaitForReady, job, durable.BMCPowerFailure, "failed_commission")
+	w.fails(t, bringup.WaitForReady, job, bringup.BMCPowerFailure, "failed_commission")
 }
 
 func TestAWaitEndsWithItsCaller(t *testing.T) {
@@ -331,7 +332,7 @@ func TestMAASThatDoesNotAnswerIsWaitedOut(t *testing.T) {
 	job := w.work(1)
 	w.upTo(t, bringup.WaitForReady, job)
 	w.fault(t, simfault.Rule{Operation: "machine.get", Fault: simfault.ErrorBefore, Status: 503})
-	f := w.fails(t, bringup.WaitForReady, job, durable.UpstreamTransient, "maas_unreachable")
+	f := w.fails(t, bringup.WaitForReady, job, bringup.UpstreamTransient, "maas_unreachable")
 	if f.Final {
 		t.Error("it is not tried again")
 	}

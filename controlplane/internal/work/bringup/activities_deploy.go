@@ -9,8 +9,8 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 const epochAnnotation = "gpuaas-epoch"
@@ -56,9 +56,9 @@ func (b *Bringup) DeployViaMAAS(ctx context.Context, w *Work) (Result, error) {
 func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.Machine) error {
 	image := w.Profile.Policy.DistroSeries
 	differs := func(code, format string, args ...any) *Failure {
-		return failed(durable.StateAmbiguity, code, "%s is %s in MAAS, but %s", w.Hostname, m.Status.Label(), fmt.Sprintf(format, args...)).
-			with("find out who deployed it; restart clean releases it if this job holds it, and deploys it anew").final().
-			about(map[string]any{"maas_status": m.Status.Label(), "image": maas.Shown(m.Image()), "expected_image": image, "hardware_sync": m.EnableHWSync})
+		return job.Failed(StateAmbiguity, code, "%s is %s in MAAS, but %s", w.Hostname, m.Status.Label(), fmt.Sprintf(format, args...)).
+			With("find out who deployed it; restart clean releases it if this job holds it, and deploys it anew").ForGood().
+			About(map[string]any{"maas_status": m.Status.Label(), "image": maas.Shown(m.Image()), "expected_image": image, "hardware_sync": m.EnableHWSync})
 	}
 	held, err := holds(ctx, r, w, m)
 	switch {
@@ -97,15 +97,15 @@ func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error)
 	values, err := b.cfg.Secrets.Get(ctx, firstBootPath(w))
 	userData := values[userDataField]
 	if fault.KindOf(err) == fault.NotFound || err == nil && userData.IsZero() {
-		return redact.Secret{}, failed(durable.StateAmbiguity, "first_boot_missing", "the rendered first boot of %s is not in the secrets engine", w.Hostname).
-			with("resume: it is rendered anew, with a fresh token").final().because(err)
+		return redact.Secret{}, job.Failed(StateAmbiguity, "first_boot_missing", "the rendered first boot of %s is not in the secrets engine", w.Hostname).
+			With("resume: it is rendered anew, with a fresh token").ForGood().Because(err)
 	}
 	if err != nil {
 		return redact.Secret{}, fmt.Errorf("read first boot: %w", err)
 	}
 	if firstboot.Digest(userData) != w.Facts.FirstBootDigest {
-		return redact.Secret{}, failed(durable.StateAmbiguity, "first_boot_changed", "the first boot of %s in the secrets engine is not the one that was rendered", w.Hostname).
-			with("find out who wrote it; resume renders it anew, with a fresh token").final()
+		return redact.Secret{}, job.Failed(StateAmbiguity, "first_boot_changed", "the first boot of %s in the secrets engine is not the one that was rendered", w.Hostname).
+			With("find out who wrote it; resume renders it anew, with a fresh token").ForGood()
 	}
 	return userData, nil
 }
@@ -157,8 +157,8 @@ func (b *Bringup) hold(ctx context.Context, r *region, w *Work, m maas.Machine) 
 		}
 		switch {
 		case !occupies(m.Status):
-			return failed(durable.StateAmbiguity, "machine_not_ready", "%s is %s in MAAS and not Ready: it cannot be deployed", w.Hostname, m.Status.Label()).
-				with("look at the machine in MAAS; rerun begins where it is now").final()
+			return job.Failed(StateAmbiguity, "machine_not_ready", "%s is %s in MAAS and not Ready: it cannot be deployed", w.Hostname, m.Status.Label()).
+				With("look at the machine in MAAS; rerun begins where it is now").ForGood()
 		case !held || m.Status != maas.StatusAllocated:
 			return foreign(m, w)
 		}
@@ -186,8 +186,8 @@ func (b *Bringup) allocate(ctx context.Context, r *region, w *Work) error {
 	case held && m.Status == maas.StatusAllocated:
 		return nil
 	case m.Status == maas.StatusReady && m.Locked:
-		return failed(durable.StateAmbiguity, "maas_machine_locked", "%s is locked in MAAS", w.Hostname).
-			with("unlock it in MAAS if that is intended, then resume").final().because(err)
+		return job.Failed(StateAmbiguity, "maas_machine_locked", "%s is locked in MAAS", w.Hostname).
+			With("unlock it in MAAS if that is intended, then resume").ForGood().Because(err)
 	case m.Status == maas.StatusReady:
 		return refused(err, "allocate_failed", "%s is still Ready", w.Hostname)
 	}
@@ -244,8 +244,8 @@ func (b *Bringup) afterDeploy(ctx context.Context, r *region, w *Work, sent erro
 		case m.Status == maas.StatusFailedDeployment && ours(m, w):
 			return Result{Message: "the deployment began and failed at once"}, nil
 		case !occupies(m.Status):
-			return Result{}, failed(durable.StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody released it before it was deployed", w.Hostname, m.Status.Label()).
-				with("find out who released it; rerun begins where it is now").final().because(sent)
+			return Result{}, job.Failed(StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody released it before it was deployed", w.Hostname, m.Status.Label()).
+				With("find out who released it; rerun begins where it is now").ForGood().Because(sent)
 		case m.Status != maas.StatusAllocated || !ours(m, w):
 			return Result{}, foreign(m, w)
 		}
@@ -306,20 +306,20 @@ func (b *Bringup) undeployed(ctx context.Context, w *Work, m maas.Machine, err e
 	case code != maas.CodeMachineFailed && code != maas.CodeWaitEnded:
 		return err
 	case m.Status == maas.StatusDeploying && ours(m, w):
-		f = failed(durable.DeployCloudInitFailure, "deploy_timeout", "%s is still Deploying at the end of the time that the profile gives a deployment", w.Hostname)
+		f = job.Failed(DeployCloudInitFailure, "deploy_timeout", "%s is still Deploying at the end of the time that the profile gives a deployment", w.Hostname)
 		f.Next = ClassifyDeployFailure
 	case m.Status == maas.StatusFailedDeployment && ours(m, w):
-		f = failed(durable.DeployCloudInitFailure, "deploy_failed", "the deployment of %s failed: %s", w.Hostname, Classify(err).Message)
+		f = job.Failed(DeployCloudInitFailure, "deploy_failed", "the deployment of %s failed: %s", w.Hostname, Classify(err).Message)
 		f.Next = ClassifyDeployFailure
 	case m.Status == maas.StatusAllocated && ours(m, w):
-		f = failed(durable.StateAmbiguity, "deploy_aborted", "the deployment of %s was aborted in MAAS, and not by this job", w.Hostname).final()
+		f = job.Failed(StateAmbiguity, "deploy_aborted", "the deployment of %s was aborted in MAAS, and not by this job", w.Hostname).ForGood()
 	case m.Hollow():
-		f = failed(durable.StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).final()
+		f = job.Failed(StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).ForGood()
 	default:
-		f = failed(durable.StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname, m.Status.Label()).final()
+		f = job.Failed(StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname, m.Status.Label()).ForGood()
 	}
-	return f.because(err).with("look at the machine and its events in MAAS; rerun begins where it is now").
-		about(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
+	return f.Because(err).With("look at the machine and its events in MAAS; rerun begins where it is now").
+		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
 }
 
 // dropFirstBoot removes what was rendered. The machine has it, or will get

@@ -10,8 +10,8 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // By what a machine was identified, for Facts.
@@ -181,9 +181,9 @@ func (b *Bringup) refuseOtherBMC(ctx context.Context, r *region, w *Work, found 
 	if address = now[id]; address == "" || address == canonical(w.IPMIIP) {
 		return nil
 	}
-	return failed(durable.StateAmbiguity, "discovery_conflict", "MAAS machine %s matches by %s, but its BMC address is %s and not %s", id, found.by, address, w.IPMIIP).
-		with("correct the BMC address in MAAS or in the request, then rerun").final().
-		about(map[string]any{"candidates": describe(found), "bmc_address_in_maas": address, "ipmi_ip": w.IPMIIP})
+	return job.Failed(StateAmbiguity, "discovery_conflict", "MAAS machine %s matches by %s, but its BMC address is %s and not %s", id, found.by, address, w.IPMIIP).
+		With("correct the BMC address in MAAS or in the request, then rerun").ForGood().
+		About(map[string]any{"candidates": describe(found), "bmc_address_in_maas": address, "ipmi_ip": w.IPMIIP})
 }
 
 func conflicting(w *Work, all []match) *Failure {
@@ -191,9 +191,9 @@ func conflicting(w *Work, all []match) *Failure {
 	for i, a := range all {
 		texts[i] = fmt.Sprintf("%s (%s) by %s", a.machine.SystemID, a.machine.Hostname, a.by)
 	}
-	return failed(durable.StateAmbiguity, "discovery_conflict", "more than one machine of MAAS could be %s: %s", w.Hostname, strings.Join(texts, ", ")).
-		with("remove or correct the wrong ones in MAAS, or correct the request, then rerun").final().
-		about(map[string]any{"candidates": describe(all...)})
+	return job.Failed(StateAmbiguity, "discovery_conflict", "more than one machine of MAAS could be %s: %s", w.Hostname, strings.Join(texts, ", ")).
+		With("remove or correct the wrong ones in MAAS, or correct the request, then rerun").ForGood().
+		About(map[string]any{"candidates": describe(all...)})
 }
 
 // mostCandidates bounds what is written down of them.
@@ -237,8 +237,8 @@ func (b *Bringup) create(ctx context.Context, r *region, w *Work) (Result, error
 	case lookErr != nil:
 		return Result{}, lookErr
 	case found.machine.SystemID == "":
-		return Result{}, failed(durable.UpstreamTransient, "create_unproven", "MAAS did not confirm that it added %s, and does not have it", w.Hostname).
-			with("retry: MAAS is asked for the machine before it is added").because(err)
+		return Result{}, job.Failed(UpstreamTransient, "create_unproven", "MAAS did not confirm that it added %s, and does not have it", w.Hostname).
+			With("retry: MAAS is asked for the machine before it is added").Because(err)
 	case found.by == byHostname && found.machine.Status == maas.StatusNew:
 		found.by = byCreation
 	}
@@ -260,8 +260,8 @@ func (b *Bringup) claim(ctx context.Context, r *region, w *Work, found match) (R
 	bound, err := binding.ByMachine(ctx, b.cfg.DB, w.Site.ID, m.SystemID)
 	switch {
 	case err == nil && bound.Node != w.Node:
-		return Result{}, failed(durable.StateAmbiguity, "machine_bound", "machine %s (%s) is node %s already", m.SystemID, m.Hostname, bound.Node).
-			with("decommission that node first, or correct the request").final().about(map[string]any{"node_id": bound.Node.String(), "system_id": m.SystemID})
+		return Result{}, job.Failed(StateAmbiguity, "machine_bound", "machine %s (%s) is node %s already", m.SystemID, m.Hostname, bound.Node).
+			With("decommission that node first, or correct the request").ForGood().About(map[string]any{"node_id": bound.Node.String(), "system_id": m.SystemID})
 	case err != nil && fault.KindOf(err) != fault.NotFound:
 		return Result{}, err
 	}
@@ -295,9 +295,9 @@ func (b *Bringup) refuseClaimed(ctx context.Context, w *Work, m maas.Machine) er
 	if !taken {
 		return nil
 	}
-	return failed(durable.StateAmbiguity, "machine_claimed", "machine %s (%s) is being brought up by job %s already", m.SystemID, m.Hostname, by).
-		with("find out which of the two jobs the machine belongs to, cancel or correct the other, then rerun").final().
-		about(map[string]any{"job_id": by, "system_id": m.SystemID})
+	return job.Failed(StateAmbiguity, "machine_claimed", "machine %s (%s) is being brought up by job %s already", m.SystemID, m.Hostname, by).
+		With("find out which of the two jobs the machine belongs to, cancel or correct the other, then rerun").ForGood().
+		About(map[string]any{"job_id": by, "system_id": m.SystemID})
 }
 
 // claimed are the machines of other jobs.

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
 )
@@ -106,7 +107,7 @@ func TestContradictingEvidenceStops(t *testing.T) {
 			job := w.work(1)
 			named := change(t, w, job)
 			before := w.sim.Changes()
-			f := w.fails(t, bringup.CreateOrFindInMAAS, job, durable.StateAmbiguity, "discovery_conflict")
+			f := w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.StateAmbiguity, "discovery_conflict")
 			for _, n := range named {
 				if !strings.Contains(f.Message, n) {
 					t.Errorf("%q does not name %s", f.Message, n)
@@ -154,7 +155,7 @@ func TestAMachineOfSomebodyElseIsLeftAlone(t *testing.T) {
 					job.SystemID = w.machine(t, job.Hostname).SystemID
 				}
 				before := w.sim.Changes()
-				if f := w.fails(t, stage, job, durable.StateAmbiguity, c.code); !f.Final || job.Observed.Status == "" {
+				if f := w.fails(t, stage, job, bringup.StateAmbiguity, c.code); !f.Final || job.Observed.Status == "" {
 					t.Errorf("failure is %+v, observed %+v", f, job.Observed)
 				}
 				if w.sim.Changes() != before {
@@ -213,7 +214,7 @@ func TestALostAnswerMakesNoSecondMachine(t *testing.T) {
 		w := newWorld(t)
 		w.fault(t, simfault.Rule{Operation: "machines.post", Fault: simfault.ErrorBefore, Status: 500, Count: 1})
 		job := w.work(1)
-		if f := w.fails(t, bringup.CreateOrFindInMAAS, job, durable.UpstreamTransient, "create_unproven"); f.Final {
+		if f := w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.UpstreamTransient, "create_unproven"); f.Final {
 			t.Error("it is not tried again")
 		}
 		w.does(t, bringup.CreateOrFindInMAAS, job)
@@ -252,7 +253,7 @@ func TestAMachineThatWasRemovedIsAddedAgain(t *testing.T) {
 	first := job.SystemID
 	w.happens(t, first, "delete")
 	for _, stage := range []string{bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage, bringup.EnsurePXEInterfaceAuto} {
-		if w.fails(t, stage, job, durable.StateAmbiguity, "machine_gone"); job.Observed.Status != bringup.Absent {
+		if w.fails(t, stage, job, bringup.StateAmbiguity, "machine_gone"); job.Observed.Status != bringup.Absent {
 			t.Errorf("%s: observed %+v", stage, job.Observed)
 		}
 	}
@@ -308,7 +309,7 @@ func TestAServerIsMadeToBootAndLookedOutFor(t *testing.T) {
 		boots  func(w *world, address string)
 		by     string
 		code   string
-		class  durable.FailureClass
+		class  job.FailureClass
 	}{
 		"it appears with its BMC": {boots: enlists, by: "power_address"},
 		"it appears without its BMC": {boots: func(w *world, address string) {
@@ -332,15 +333,15 @@ func TestAServerIsMadeToBootAndLookedOutFor(t *testing.T) {
 					blank(w, a)
 				}
 			},
-			class: durable.StateAmbiguity, code: "discovery_ambiguous",
+			class: bringup.StateAmbiguity, code: "discovery_ambiguous",
 		},
-		"none appears": {class: durable.PXEDiscoveryFailure, code: "discovery_timeout"},
+		"none appears": {class: bringup.PXEDiscoveryFailure, code: "discovery_timeout"},
 		"only another one is New": {
 			before: func(t *testing.T, w *world) {
 				w.happens(t, fleet.BMCAddress(2), "enlist")
 				blank(w, fleet.BMCAddress(2))
 			},
-			class: durable.PXEDiscoveryFailure, code: "discovery_timeout",
+			class: bringup.PXEDiscoveryFailure, code: "discovery_timeout",
 		},
 		"only another one is New, and the policy allows it": {
 			policy: true,
@@ -353,7 +354,7 @@ func TestAServerIsMadeToBootAndLookedOutFor(t *testing.T) {
 		"only one with another BMC is New, and the policy allows it": {
 			policy: true,
 			before: func(t *testing.T, w *world) { w.happens(t, fleet.BMCAddress(2), "enlist") },
-			class:  durable.PXEDiscoveryFailure, code: "discovery_timeout",
+			class:  bringup.PXEDiscoveryFailure, code: "discovery_timeout",
 		},
 		"two are New, and the policy allows one": {
 			policy: true,
@@ -363,7 +364,7 @@ func TestAServerIsMadeToBootAndLookedOutFor(t *testing.T) {
 					blank(w, fleet.BMCAddress(n))
 				}
 			},
-			class: durable.StateAmbiguity, code: "discovery_ambiguous",
+			class: bringup.StateAmbiguity, code: "discovery_ambiguous",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -432,7 +433,7 @@ func TestABMCThatDoesNotAnswerIsTold(t *testing.T) {
 	strict(w, t)
 	w.bmc.err = fault.New(fault.Unavailable, "bmc_unreachable", "the BMC does not answer").WithRemedy("check it")
 	job := w.work(1)
-	if f := w.fails(t, bringup.CreateOrFindInMAAS, job, durable.BMCPowerFailure, "bmc_unreachable"); f.Final {
+	if f := w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.BMCPowerFailure, "bmc_unreachable"); f.Final {
 		t.Error("it is not tried again")
 	}
 	w.bmc.err, w.bmc.booted = nil, func(address string) { enlists(w, address) }

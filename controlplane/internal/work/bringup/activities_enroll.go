@@ -12,8 +12,8 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // mostRefreshes is how often in one wait the token of a machine is made to live
@@ -165,15 +165,15 @@ func (b *Bringup) notEnrolled(ctx context.Context, w *Work, m maas.Machine, n no
 		"token_refreshes": w.Facts.TokenRefreshes, "token_expires_at": w.Facts.TokenExpiresAt, "enrolled": n.AgentInstance != "",
 		"expected": "a poll of the agent with its certificate",
 	}
-	f := failed(durable.AgentEnrollmentFailure, "failed_enrollment", "the agent of %s has not polled in time", w.Hostname).
-		with("on the machine, look at: journalctl -u gpuaas-node-agent, and whether it reaches the control plane; then resume").final()
+	f := job.Failed(AgentEnrollmentFailure, "failed_enrollment", "the agent of %s has not polled in time", w.Hostname).
+		With("on the machine, look at: journalctl -u gpuaas-node-agent, and whether it reaches the control plane; then resume").ForGood()
 	found, err := b.firstBootOf(ctx, w, m, false)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
 		details["ssh"] = Classify(err).Message
-		return f.because(err).about(details)
+		return f.Because(err).About(details)
 	}
 	found.tell(details)
 	if bad := found.failure(); bad != nil {
@@ -185,7 +185,7 @@ func (b *Bringup) notEnrolled(ctx context.Context, w *Work, m maas.Machine, n no
 		f.Message = fmt.Sprintf("the first boot of %s failed in layer %s of %s, version %s, with status %d", w.Hostname, bad.Layer, whose, bad.Version, bad.ExitCode)
 		f.Remedy = fmt.Sprintf("read the log of the layer in %s on the machine, mend what it says, then resume: layers that succeeded are not repeated", firstboot.Folder)
 	}
-	return f.about(details)
+	return f.About(details)
 }
 
 // bootRecord is what a machine keeps of one layer of its first boot.

@@ -6,8 +6,8 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // CodeIdentityVoid is the code of a job whose node is nobody any more, because
@@ -36,10 +36,10 @@ func IdentityVoid(n node.Node) *Failure {
 	if n.IdentityVoid == "" {
 		return nil
 	}
-	return failed(durable.AgentEnrollmentFailure, CodeIdentityVoid, "nobody can be told to be %s any more: %s", n.Hostname, n.IdentityVoid).
-		with("find out who had the token of %s, and whether the machine is the one that MAAS knows; then resume: "+
-			"it is installed anew with a new token, and the old one works for nobody", n.Hostname).final().
-		about(map[string]any{"identity_void": n.IdentityVoid, "expected": "the machine that MAAS knows enrols, and nobody else"})
+	return job.Failed(AgentEnrollmentFailure, CodeIdentityVoid, "nobody can be told to be %s any more: %s", n.Hostname, n.IdentityVoid).
+		With("find out who had the token of %s, and whether the machine is the one that MAAS knows; then resume: "+
+			"it is installed anew with a new token, and the old one works for nobody", n.Hostname).ForGood().
+		About(map[string]any{"identity_void": n.IdentityVoid, "expected": "the machine that MAAS knows enrols, and nobody else"})
 }
 
 // withoutVoid gives a machine back whose first boot holds a token that works for

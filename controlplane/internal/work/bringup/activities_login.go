@@ -13,8 +13,8 @@ import (
 	"gpuaas/controlplane/internal/adapter/ssh"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // A machine is set up over SSH until it has an agent. Its first boot gives it a
@@ -100,8 +100,8 @@ func (b *Bringup) login(ctx context.Context, w *Work) (ssh.Config, error) {
 }
 
 func noLogin(w *Work, format string, args ...any) *Failure {
-	return failed(durable.PostDeployConnectivityFailure, "ssh_no_login", format, args...).
-		with("its agent can be asked instead, once it polls; look at it on the console of %s", w.Hostname)
+	return job.Failed(PostDeployConnectivityFailure, "ssh_no_login", format, args...).
+		With("its agent can be asked instead, once it polls; look at it on the console of %s", w.Hostname)
 }
 
 // dropLogin destroys the key to the machine. The account on it opens to nobody
@@ -144,10 +144,10 @@ func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *
 	case t.Error.Code == string(agentwire.RefusedUnknownType): // an agent of before this task
 		note = "; its agent is too old to lock the deploy login, which is done when it has been updated"
 	case t.Status != agenttask.Succeeded:
-		return "", nil, failed(durable.AgentEnrollmentFailure, "login_not_locked", "the agent of %s could not lock the account %s: %s",
+		return "", nil, job.Failed(AgentEnrollmentFailure, "login_not_locked", "the agent of %s could not lock the account %s: %s",
 			w.Hostname, w.account(), t.Error.Message).
-			with("put right on the machine what it says, then resume").final().
-			about(map[string]any{"task_id": t.ID.String(), "task_status": string(t.Status), "task_error": t.Error.Code})
+			With("put right on the machine what it says, then resume").ForGood().
+			About(map[string]any{"task_id": t.ID.String(), "task_status": string(t.Status), "task_error": t.Error.Code})
 	default:
 		at := b.now().UTC()
 		w.Facts.LoginLocked = &at

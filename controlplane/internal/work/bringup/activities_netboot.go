@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // mostQueue is how long an execution of the stage waits for its turn: so much
@@ -39,8 +39,8 @@ func (b *Bringup) discover(ctx context.Context, r *region, w *Work, credentials 
 	case late:
 		return b.queued(w), nil
 	default:
-		return Result{}, failed(durable.UpstreamTransient, "discovery_busy", "%s has lost its place among the machines of site %s that are looked out for one after the other", w.Hostname, w.Site.Name).
-			with("retry: one server at a time is made to boot from the network, so that they can be told apart").because(err)
+		return Result{}, job.Failed(UpstreamTransient, "discovery_busy", "%s has lost its place among the machines of site %s that are looked out for one after the other", w.Hostname, w.Site.Name).
+			With("retry: one server at a time is made to boot from the network, so that they can be told apart").Because(err)
 	}
 	defer leave()
 	found, err := b.lookOut(ctx, r, w, credentials)
@@ -124,8 +124,8 @@ func (b *Bringup) networkBoot(ctx context.Context, r *region, w *Work, credentia
 		return nil
 	}
 	if b.cfg.BMC == nil {
-		return failed(durable.SiteCapabilityMissing, "network_boot_unavailable", "MAAS does not take a machine without a MAC, and servers cannot be made to boot from here").
-			with("add the machine to MAAS by its MAC and with the host name %s, then rerun", w.Hostname).final()
+		return job.Failed(SiteCapabilityMissing, "network_boot_unavailable", "MAAS does not take a machine without a MAC, and servers cannot be made to boot from here").
+			With("add the machine to MAAS by its MAC and with the host name %s, then rerun", w.Hostname).ForGood()
 	}
 	before := w.Facts
 	if w.Facts.NewBefore == nil { // later, the server itself may be among them
@@ -221,9 +221,9 @@ func (b *Bringup) sole(ctx context.Context, r *region, w *Work) (match, error) {
 		}
 	}
 	w.Observed = Observed{Status: Absent, At: b.now()}
-	return match{}, failed(durable.PXEDiscoveryFailure, "discovery_timeout", "%s was made to boot from the network and did not appear in MAAS", w.Hostname).
-		with("check the cabling, the boot order and DHCP of the PXE network, then rerun").final().
-		about(map[string]any{"ipmi_ip": w.IPMIIP, "pxe_iface": w.Site.Settings.PXEIface})
+	return match{}, job.Failed(PXEDiscoveryFailure, "discovery_timeout", "%s was made to boot from the network and did not appear in MAAS", w.Hostname).
+		With("check the cabling, the boot order and DHCP of the PXE network, then rerun").ForGood().
+		About(map[string]any{"ipmi_ip": w.IPMIIP, "pxe_iface": w.Site.Settings.PXEIface})
 }
 
 func ambiguous(w *Work, by string, machines []maas.Machine) *Failure {
@@ -232,7 +232,7 @@ func ambiguous(w *Work, by string, machines []maas.Machine) *Failure {
 	for i, m := range machines {
 		all[i], names[i] = match{m, by}, fmt.Sprintf("%s (%s)", m.SystemID, m.Hostname)
 	}
-	return failed(durable.StateAmbiguity, "discovery_ambiguous", "any of %d New machines could be %s: %s", len(machines), w.Hostname, strings.Join(names[:min(len(names), mostCandidates)], ", ")).
-		with("give the right one the host name %s in MAAS, then rerun", w.Hostname).final().
-		about(map[string]any{"candidates": describe(all...)})
+	return job.Failed(StateAmbiguity, "discovery_ambiguous", "any of %d New machines could be %s: %s", len(machines), w.Hostname, strings.Join(names[:min(len(names), mostCandidates)], ", ")).
+		With("give the right one the host name %s in MAAS, then rerun", w.Hostname).ForGood().
+		About(map[string]any{"candidates": describe(all...)})
 }

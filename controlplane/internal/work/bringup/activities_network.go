@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // transientTries is how often a stage that must not fail lets a failure on the
@@ -51,7 +52,7 @@ func (b *Bringup) ApplyRoCEPhase2(ctx context.Context, w *Work) (Result, error) 
 		switch f := Classify(err); {
 		case ctx.Err() != nil || fault.CodeOf(err) == durable.CodeSuperseded:
 			return Result{}, err
-		case f.Class == durable.UpstreamTransient && w.Attempt < transientTries:
+		case f.Class == UpstreamTransient && w.Attempt < transientTries:
 			return Result{}, f
 		default:
 			w.Facts.RoCEProblems = append(w.Facts.RoCEProblems, fmt.Sprintf("%s %s: %s", row.Interface, row.IPv4CIDR, f.Message))
@@ -80,13 +81,13 @@ func (b *Bringup) applyRoCE(ctx context.Context, r *region, w *Work, m maas.Mach
 	iface := interfaceOf(m, row.Interface)
 	switch {
 	case iface == nil:
-		return failed(durable.HardwareMismatch, "roce_interface_not_found", "the machine has no such interface")
+		return job.Failed(HardwareMismatch, "roce_interface_not_found", "the machine has no such interface")
 	case row.Interface == nodePXEIface(w):
-		return failed(durable.InputConfigError, "roce_interface_is_pxe", "that is the interface of the PXE network")
+		return job.Failed(InputConfigError, "roce_interface_is_pxe", "that is the interface of the PXE network")
 	}
 	prefix, err := netip.ParsePrefix(row.IPv4CIDR)
 	if err != nil {
-		return failed(durable.InputConfigError, "roce_address_invalid", "the address cannot be read")
+		return job.Failed(InputConfigError, "roce_address_invalid", "the address cannot be read")
 	}
 	if !hasStatic(*iface, prefix) {
 		if err := b.linkRoCE(ctx, r, w, m, iface, prefix); err != nil {
@@ -141,8 +142,8 @@ func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machi
 		*iface = after
 		return nil
 	case err == nil:
-		return failed(durable.UpstreamTransient, "roce_link_unproven", "MAAS does not show the address of %s, although it was set", iface.Name).
-			with("retry: the interface is looked at first")
+		return job.Failed(UpstreamTransient, "roce_link_unproven", "MAAS does not show the address of %s, although it was set", iface.Name).
+			With("retry: the interface is looked at first")
 	}
 	return unproven(err, "roce_link_unproven", "MAAS did not confirm the address of %s", iface.Name)
 }
@@ -204,8 +205,8 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 	iface := interfaceOf(m, name)
 	w.Facts.Reinspect = iface == nil && w.Profile.Policy.StrictPXEPreflight // or one that is fitted now would stay unseen
 	if iface == nil {
-		return b.pxeProblem(w, m, failed(durable.HardwareMismatch, "pxe_interface_not_found", "%s has no interface %s", w.Hostname, name).
-			with("correct node_pxe_iface of the profile or the site, or the cabling, then rerun").final())
+		return b.pxeProblem(w, m, job.Failed(HardwareMismatch, "pxe_interface_not_found", "%s has no interface %s", w.Hostname, name).
+			With("correct node_pxe_iface of the profile or the site, or the cabling, then rerun").ForGood())
 	}
 	w.PXEMAC = strings.ToLower(iface.MAC)
 	if link := automatic(*iface); link != nil {
@@ -233,8 +234,8 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 	}
 	link := automatic(after)
 	if link == nil {
-		return b.pxeProblem(w, m, failed(durable.HardwareMismatch, "pxe_interface_unlinked", "%s has no automatic link to the PXE network, although it was set", name).
-			with("link the interface in MAAS, then rerun"))
+		return b.pxeProblem(w, m, job.Failed(HardwareMismatch, "pxe_interface_unlinked", "%s has no automatic link to the PXE network, although it was set", name).
+			With("link the interface in MAAS, then rerun"))
 	}
 	return Result{Message: fmt.Sprintf("%s was linked again: %s", name, linkText(*link)), Details: map[string]any{"interface": name, "subnet": subnet.CIDR}}, nil
 }
@@ -281,8 +282,8 @@ func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Mach
 			return found[0], nil
 		}
 	}
-	return maas.Subnet{}, failed(durable.HardwareMismatch, "pxe_subnet_not_found", "which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name, w.Hostname).
-		with("link the interface in MAAS, or correct its VLAN, then rerun").final().about(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
+	return maas.Subnet{}, job.Failed(HardwareMismatch, "pxe_subnet_not_found", "which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name, w.Hostname).
+		With("link the interface in MAAS, or correct its VLAN, then rerun").ForGood().About(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
 }
 
 // pointToPoint are networks of two, such as RoCE has: nothing boots from them,
@@ -295,7 +296,7 @@ func pointToPoint(s maas.Subnet) bool {
 // pxeProblem is a failure where the profile is strict, and a warning otherwise.
 func (b *Bringup) pxeProblem(w *Work, m maas.Machine, err error) (Result, error) {
 	f := Classify(err)
-	if w.Profile.Policy.StrictPXEPreflight || f.Class == durable.UpstreamTransient {
+	if w.Profile.Policy.StrictPXEPreflight || f.Class == UpstreamTransient {
 		names := make([]string, len(m.Interfaces))
 		for i, n := range m.Interfaces {
 			names[i] = maas.Shown(n.Name)

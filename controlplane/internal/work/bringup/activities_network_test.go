@@ -179,7 +179,7 @@ func TestALostAnswerAboutRoCE(t *testing.T) {
 		w.assign(t, roce, "172.30.9.61/31", 0)
 		w.fault(t, simfault.Rule{Operation: "interface.link_subnet", Fault: simfault.ErrorBefore, Status: 503})
 		for job.Attempt = 1; job.Attempt < 3; job.Attempt++ {
-			if f := w.fails(t, bringup.ApplyRoCEPhase2, job, durable.UpstreamTransient, "roce_link_unproven"); f.Final {
+			if f := w.fails(t, bringup.ApplyRoCEPhase2, job, bringup.UpstreamTransient, "roce_link_unproven"); f.Final {
 				t.Error("it is not tried again")
 			}
 		}
@@ -267,7 +267,7 @@ func TestAPXEInterfaceThatCannotBeMended(t *testing.T) {
 					c.before(t, w, job)
 				}
 				if strictly {
-					w.fails(t, bringup.EnsurePXEInterfaceAuto, job, durable.HardwareMismatch, c.code)
+					w.fails(t, bringup.EnsurePXEInterfaceAuto, job, bringup.HardwareMismatch, c.code)
 				} else if out := w.does(t, bringup.EnsurePXEInterfaceAuto, job); !strings.HasPrefix(out.Message, "WARNING") {
 					t.Errorf("result is %+v", out)
 				}
@@ -296,7 +296,7 @@ func TestALostAnswerAboutThePXEInterface(t *testing.T) {
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.unlink(t, job, "eno8303")
 		w.fault(t, simfault.Rule{Operation: "interface.link_subnet", Fault: simfault.ErrorBefore, Count: 1})
-		if f := w.fails(t, bringup.EnsurePXEInterfaceAuto, job, durable.UpstreamTransient, "pxe_link_unproven"); f.Final {
+		if f := w.fails(t, bringup.EnsurePXEInterfaceAuto, job, bringup.UpstreamTransient, "pxe_link_unproven"); f.Final {
 			t.Error("it is not tried again")
 		}
 		w.does(t, bringup.EnsurePXEInterfaceAuto, job)

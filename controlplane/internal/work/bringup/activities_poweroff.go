@@ -8,6 +8,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 const (
@@ -110,17 +111,17 @@ func (b *Bringup) powerConfirmed(w *Work) Result {
 // keeps its own class.
 func powerFailure(w *Work, code string, state maas.PowerState, cause error) *Failure {
 	what := fmt.Sprintf("it is not proven that %s is off: its power is %s", w.Hostname, state)
-	out := failed(durable.BMCPowerFailure, code, "%s", what)
+	out := job.Failed(BMCPowerFailure, code, "%s", what)
 	if cause != nil {
 		f := Classify(cause)
 		out.Message += ": " + f.Message
-		if f.Class == durable.SiteCapabilityMissing || f.Class == durable.UpstreamTransient {
+		if f.Class == SiteCapabilityMissing || f.Class == UpstreamTransient {
 			out.Class = f.Class
 		}
 	}
-	out.Final = out.Class == durable.SiteCapabilityMissing || out.Class == durable.BMCPowerFailure && w.Attempt > powerAttempts
-	return out.because(cause).with("check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume").
-		about(map[string]any{"power": string(state), "expected": string(maas.PowerOff)})
+	out.Final = out.Class == SiteCapabilityMissing || out.Class == BMCPowerFailure && w.Attempt > powerAttempts
+	return out.Because(cause).With("check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume").
+		About(map[string]any{"power": string(state), "expected": string(maas.PowerOff)})
 }
 
 // removalAttempts is how often what is merely away is tried before the record is
@@ -145,7 +146,7 @@ func (b *Bringup) RemoveMAASRecord(ctx context.Context, w *Work) (Result, error)
 		return Result{}, err
 	}
 	f := Classify(err)
-	if f.Class == durable.UpstreamTransient && w.Attempt < removalAttempts {
+	if f.Class == UpstreamTransient && w.Attempt < removalAttempts {
 		return Result{}, f
 	}
 	out := b.recordLeft(w, f.Message)

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/ssh"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // What is ever said to a machine over SSH. Data comes over standard input.
@@ -41,14 +41,14 @@ func (b *Bringup) deployed(ctx context.Context, r *region, w *Work) (maas.Machin
 func stillOurs(m maas.Machine, w *Work) error {
 	switch {
 	case m.Status != maas.StatusDeployed:
-		return failed(durable.StateAmbiguity, "machine_not_deployed", "%s was deployed by this job, but is %s in MAAS now", w.Hostname, m.Status.Label()).
-			with("find out who changed it there; rerun begins where it is now, cancel leaves it as it is").final().
-			about(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
+		return job.Failed(StateAmbiguity, "machine_not_deployed", "%s was deployed by this job, but is %s in MAAS now", w.Hostname, m.Status.Label()).
+			With("find out who changed it there; rerun begins where it is now, cancel leaves it as it is").ForGood().
+			About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
 	case !ours(m, w):
 		return foreign(m, w)
 	case m.Hollow():
-		return failed(durable.StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).
-			with("look at the machine and its events in MAAS; restart clean deploys it anew").final()
+		return job.Failed(StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).
+			With("look at the machine and its events in MAAS; restart clean deploys it anew").ForGood()
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func sshAddresses(w *Work, m maas.Machine) []string {
 func (b *Bringup) reach(ctx context.Context, w *Work, m maas.Machine) (*ssh.Client, error) {
 	addresses := sshAddresses(w, m)
 	if len(addresses) == 0 {
-		return nil, failed(durable.PostDeployConnectivityFailure, "ssh_no_address", "MAAS reports no address of %s", w.Hostname).
-			with("check the links of its interfaces in MAAS, %s above all", w.Site.Settings.DeploySSHIface)
+		return nil, job.Failed(PostDeployConnectivityFailure, "ssh_no_address", "MAAS reports no address of %s", w.Hostname).
+			With("check the links of its interfaces in MAAS, %s above all", w.Site.Settings.DeploySSHIface)
 	}
 	how, err := b.login(ctx, w)
 	if err != nil {
@@ -113,13 +113,13 @@ func unreached(w *Work, err error) error {
 	if !known {
 		return err
 	}
-	f := failed(durable.PostDeployConnectivityFailure, e.Code, "%s: %s", w.Hostname, e.Message).with("%s", e.Remedy).because(err)
+	f := job.Failed(PostDeployConnectivityFailure, e.Code, "%s: %s", w.Hostname, e.Message).With("%s", e.Remedy).Because(err)
 	switch e.Code {
 	case ssh.CodeUnreachable, ssh.CodeRefused, ssh.CodeCommandFailed:
 		return f
 	case ssh.CodeHostKeyChanged:
-		f.Class = durable.StateAmbiguity
-		return f.final()
+		f.Class = StateAmbiguity
+		return f.ForGood()
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // awaitMachine waits until the machine is as wanted. A wait that ends because
@@ -109,8 +109,8 @@ func (b *Bringup) release(ctx context.Context, r *region, w *Work) (maas.Machine
 }
 
 func deployedMeanwhile(w *Work) *Failure {
-	f := failed(durable.StateAmbiguity, "deployed_meanwhile", "%s became Deployed while its deployment was to be stopped", w.Hostname).
-		with("nothing: the machine is used as it is")
+	f := job.Failed(StateAmbiguity, "deployed_meanwhile", "%s became Deployed while its deployment was to be stopped", w.Hostname).
+		With("nothing: the machine is used as it is")
 	f.Next = WaitForDeployed
 	return f
 }
@@ -161,20 +161,20 @@ func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.S
 	case err != nil:
 		return refused(err, "release_failed", "%s is still %s: MAAS did not begin to release it", w.Hostname, m.Status.Label())
 	}
-	return failed(durable.UpstreamTransient, "release_failed", "%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label()).
-		with("look at the machine and its events in MAAS, then resume")
+	return job.Failed(UpstreamTransient, "release_failed", "%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label()).
+		With("look at the machine and its events in MAAS, then resume")
 }
 
 // refused is the failure of a request to MAAS after a look has shown that it had
 // no effect: repeating it is safe, unless MAAS said that it never will work.
 func refused(err error, code, format string, args ...any) *Failure {
 	f := Classify(err)
-	out := failed(f.Class, code, "%s: %s", fmt.Sprintf(format, args...), f.Message).with("%s", f.Remedy).because(err)
+	out := job.Failed(f.Class, code, "%s: %s", fmt.Sprintf(format, args...), f.Message).With("%s", f.Remedy).Because(err)
 	out.Final = f.Final
 	if k := fault.KindOf(err); k == fault.Ambiguous || k == fault.Unavailable {
 		out.Final = false
-		if f.Class == durable.StateAmbiguity {
-			out.Class = durable.UpstreamTransient
+		if f.Class == StateAmbiguity {
+			out.Class = UpstreamTransient
 		}
 	}
 	if out.Remedy == "" {
@@ -199,8 +199,8 @@ func (b *Bringup) abort(ctx context.Context, r *region, w *Work, was maas.Status
 	case m.Status != was:
 		return m, nil
 	case err == nil:
-		return m, failed(durable.UpstreamTransient, "abort_failed", "%s is still %s, although MAAS accepted to stop it", w.Hostname, was.Label()).
-			with("look at the machine in MAAS, then resume")
+		return m, job.Failed(UpstreamTransient, "abort_failed", "%s is still %s, although MAAS accepted to stop it", w.Hostname, was.Label()).
+			With("look at the machine in MAAS, then resume")
 	}
 	return m, refused(err, "abort_failed", "%s is still %s", w.Hostname, was.Label())
 }
@@ -223,9 +223,9 @@ func eraseFailed(w *Work, m maas.Machine, why error) *Failure {
 	if m.Status == maas.StatusDiskErasing {
 		what = "has not ended in time to erase the disks of"
 	}
-	return failed(durable.StateAmbiguity, "release_erase_failed", "MAAS %s %s", what, w.Hostname).
-		with("look at the machine in MAAS; its disks still hold data. Retry the stage erases them once more").final().because(why).
-		about(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusReady.Label()})
+	return job.Failed(StateAmbiguity, "release_erase_failed", "MAAS %s %s", what, w.Hostname).
+		With("look at the machine in MAAS; its disks still hold data. Retry the stage erases them once more").ForGood().Because(why).
+		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusReady.Label()})
 }
 
 // The rungs of the ladder, as they are kept.
@@ -239,9 +239,9 @@ const (
 // power off, and then an operator.
 func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
 	beyond := func(rung string, err error) *Failure {
-		return failed(durable.StateAmbiguity, "release_stuck", "%s is stuck in %s, and %s in MAAS did not help", w.Hostname, m.Status.Label(), rung).
-			with("switch the machine off by hand and set it right in MAAS, then resume").final().because(err).
-			about(map[string]any{"maas_status": m.Status.Label(), "tried": rung})
+		return job.Failed(StateAmbiguity, "release_stuck", "%s is stuck in %s, and %s in MAAS did not help", w.Hostname, m.Status.Label(), rung).
+			With("switch the machine off by hand and set it right in MAAS, then resume").ForGood().Because(err).
+			About(map[string]any{"maas_status": m.Status.Label(), "tried": rung})
 	}
 	if err := w.Fence(ctx); err != nil {
 		return m, err
@@ -267,8 +267,8 @@ func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine)
 	}
 	w.tried(rungOff)
 	if _, err := r.PowerOff(ctx, w.SystemID, false, comment(w)); err != nil {
-		return m, failed(durable.BMCPowerFailure, "release_power_on", "%s is released in MAAS, but it could not be switched off", w.Hostname).
-			with("check the BMC, switch the machine off, then resume").final().because(err)
+		return m, job.Failed(BMCPowerFailure, "release_power_on", "%s is released in MAAS, but it could not be switched off", w.Hostname).
+			With("check the BMC, switch the machine off, then resume").ForGood().Because(err)
 	}
 	return b.machine(ctx, r, w)
 }

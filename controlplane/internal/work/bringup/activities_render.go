@@ -15,11 +15,11 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // userDataField is what a rendered first boot is called in the secrets engine.
@@ -129,8 +129,8 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 		return l, false, nil
 	}
 	if b.cfg.Bundles == nil {
-		return l, false, failed(durable.SiteCapabilityMissing, "site_bundle_missing", "the profile %s wants the bundle %s, and this control plane has no bundles", w.Profile.Name, ref).
-			with("give the control plane a folder of bundles, or take site_bootstrap_bundle_ref out of the profile").final()
+		return l, false, job.Failed(SiteCapabilityMissing, "site_bundle_missing", "the profile %s wants the bundle %s, and this control plane has no bundles", w.Profile.Name, ref).
+			With("give the control plane a folder of bundles, or take site_bootstrap_bundle_ref out of the profile").ForGood()
 	}
 	program, version, err := b.cfg.Bundles.Read(ref)
 	if err != nil {
@@ -138,14 +138,14 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 		if errors.As(err, &f) {
 			return l, false, err
 		}
-		return l, false, failed(durable.SiteCapabilityMissing, "site_bundle_missing", "the bundle %s of the profile %s cannot be had", ref, w.Profile.Name).
-			with("provide the bundle, or change site_bootstrap_bundle_ref of the profile").final().because(err)
+		return l, false, job.Failed(SiteCapabilityMissing, "site_bundle_missing", "the bundle %s of the profile %s cannot be had", ref, w.Profile.Name).
+			With("provide the bundle, or change site_bootstrap_bundle_ref of the profile").ForGood().Because(err)
 	}
 	l, err = firstboot.SiteBundle(program, version)
 	if err != nil {
 		f := Classify(err)
-		return l, false, failed(durable.SiteCapabilityMissing, "site_bundle_unusable", "the bundle %s cannot be used: %s", ref, f.Message).
-			with("repair the bundle and publish it as a new version; then resume").final().because(err)
+		return l, false, job.Failed(SiteCapabilityMissing, "site_bundle_unusable", "the bundle %s cannot be used: %s", ref, f.Message).
+			With("repair the bundle and publish it as a new version; then resume").ForGood().Because(err)
 	}
 	return l, true, nil
 }
@@ -263,8 +263,8 @@ func (b *Bringup) readyNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 }
 
 func nodeMissing(w *Work, err error) *Failure {
-	return failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is not in the inventory any more", w.Node, w.Hostname).
-		with("cancel: the machine can be onboarded as a new node").final().because(err)
+	return job.Failed(StateAmbiguity, "node_conflict", "node %s (%s) is not in the inventory any more", w.Node, w.Hostname).
+		With("cancel: the machine can be onboarded as a new node").ForGood().Because(err)
 }
 
 // requireNode is for a machine that was deployed as a node: without that one it
@@ -275,8 +275,8 @@ func (b *Bringup) requireNode(ctx context.Context, w *Work) error {
 		return nodeMissing(w, err)
 	}
 	if fault.KindOf(err) == fault.NotFound {
-		return failed(durable.StateAmbiguity, "node_conflict", "%s was deployed as node %s, which is not in the inventory", w.Hostname, w.Node).
-			with("restart clean: it releases the machine and begins with a new node").final().because(err)
+		return job.Failed(StateAmbiguity, "node_conflict", "%s was deployed as node %s, which is not in the inventory", w.Hostname, w.Node).
+			With("restart clean: it releases the machine and begins with a new node").ForGood().Because(err)
 	}
 	if err != nil {
 		return err
@@ -293,30 +293,30 @@ func usable(n node.Node, w *Work) error {
 	if err := sameNode(n, w); err != nil || n.Status == node.Enrolling {
 		return err
 	}
-	f := failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).final()
+	f := job.Failed(StateAmbiguity, "node_conflict", "node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).ForGood()
 	if w.Reimage {
-		return f.with("find out who changed it; rerun begins with where the node is now")
+		return f.With("find out who changed it; rerun begins with where the node is now")
 	}
-	return f.with("if the node works, adopt the observed state; otherwise take it out of the inventory, then restart clean")
+	return f.With("if the node works, adopt the observed state; otherwise take it out of the inventory, then restart clean")
 }
 
 func sameNode(n node.Node, w *Work) error {
 	if n.Hostname == w.Hostname && n.RegionCode == w.Site.Settings.RegionCode && n.OnboardingMode == node.MAAS {
 		return nil
 	}
-	f := failed(durable.StateAmbiguity, "node_conflict", "node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname, n.RegionCode, w.Hostname).final()
+	f := job.Failed(StateAmbiguity, "node_conflict", "node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname, n.RegionCode, w.Hostname).ForGood()
 	if w.Reimage {
-		return f.with("find out what that node is; cancel leaves it as it is")
+		return f.With("find out what that node is; cancel leaves it as it is")
 	}
-	return f.with("find out what that node is; restart clean begins with a new one")
+	return f.With("find out what that node is; restart clean begins with a new one")
 }
 
 func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 	kind, err := sku.ForUse(ctx, tx, w.SKU)
 	if k := fault.KindOf(err); k == fault.NotFound || k == fault.Conflict {
 		f := Classify(err)
-		return failed(durable.InputConfigError, "sku_unusable", "the SKU %s cannot be used: %s", w.SKU, f.Message).
-			with("add or enable the SKU, then resume; or cancel and onboard the machine with another one").final().because(err)
+		return job.Failed(InputConfigError, "sku_unusable", "the SKU %s cannot be used: %s", w.SKU, f.Message).
+			With("add or enable the SKU, then resume; or cancel and onboard the machine with another one").ForGood().Because(err)
 	}
 	if err != nil {
 		return err
@@ -326,8 +326,8 @@ func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 		Mode: node.MAAS, AwaitedBy: w.WorkflowID,
 	})
 	if fault.CodeOf(err) == "node_hostname_taken" {
-		return failed(durable.StateAmbiguity, "node_conflict", "region %s has another node %s already", w.Site.Settings.RegionCode, w.Hostname).
-			with("look at it: gpuaas node list --hostname %s; remove it if it is the same machine, then resume", w.Hostname).final().because(err)
+		return job.Failed(StateAmbiguity, "node_conflict", "region %s has another node %s already", w.Site.Settings.RegionCode, w.Hostname).
+			With("look at it: gpuaas node list --hostname %s; remove it if it is the same machine, then resume", w.Hostname).ForGood().Because(err)
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // siteFreshFor is how long what was found out about a whole site holds for the
@@ -37,8 +37,8 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 		return Result{}, err
 	}
 	if !user.Admin {
-		return Result{}, failed(durable.SiteCapabilityMissing, "maas_not_admin", "the MAAS token of site %s belongs to %s, who is not an administrator", w.Site.Name, user.Username).
-			with("write the token of a MAAS administrator: gpuaas site credentials set %s --maas-token-file FILE", w.Site.Name).final()
+		return Result{}, job.Failed(SiteCapabilityMissing, "maas_not_admin", "the MAAS token of site %s belongs to %s, who is not an administrator", w.Site.Name, user.Username).
+			With("write the token of a MAAS administrator: gpuaas site credentials set %s --maas-token-file FILE", w.Site.Name).ForGood()
 	}
 	if !w.deploys() {
 		return Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s", w.Site.Name, user.Username)}, nil
@@ -71,9 +71,9 @@ func (b *Bringup) requireImage(ctx context.Context, r *region, w *Work) error {
 			return nil
 		}
 	}
-	return failed(durable.SiteCapabilityMissing, maas.CodeImageMissing, "MAAS of site %s has no image %s for %s", w.Site.Name, image, arch).
-		with("import or upload the image in MAAS, or correct the profile %s", w.Profile.Name).final().
-		about(map[string]any{"image": image, "architecture": arch})
+	return job.Failed(SiteCapabilityMissing, maas.CodeImageMissing, "MAAS of site %s has no image %s for %s", w.Site.Name, image, arch).
+		With("import or upload the image in MAAS, or correct the profile %s", w.Profile.Name).ForGood().
+		About(map[string]any{"image": image, "architecture": arch})
 }
 
 func offers(images []maas.Image, name, arch string) bool {

@@ -10,9 +10,9 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 )
 
@@ -66,21 +66,21 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan  func(*plan)
 		spoil func(t *testing.T, w *world, job *bringup.Work)
-		class durable.FailureClass
+		class job.FailureClass
 		code  string
 	}{
-		"site disabled": {spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Site.Status = site.Disabled }, class: durable.InputConfigError, code: "site_disabled"},
+		"site disabled": {spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Site.Status = site.Disabled }, class: bringup.InputConfigError, code: "site_disabled"},
 		"profile disabled": {
 			spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Profile.Status = site.Disabled },
-			class: durable.InputConfigError, code: "profile_disabled",
+			class: bringup.InputConfigError, code: "profile_disabled",
 		},
 		"image missing": {
 			plan:  func(p *plan) { p.policy.DistroSeries = set("gpuaas-h200-v1") },
-			class: durable.SiteCapabilityMissing, code: "maas_image_missing",
+			class: bringup.SiteCapabilityMissing, code: "maas_image_missing",
 		},
 		"image of another architecture": {
 			plan:  func(p *plan) { p.policy.Architecture = set("arm64/generic") },
-			class: durable.SiteCapabilityMissing, code: "maas_image_missing",
+			class: bringup.SiteCapabilityMissing, code: "maas_image_missing",
 		},
 		"token missing": {
 			spoil: func(t *testing.T, w *world, job *bringup.Work) {
@@ -88,7 +88,7 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			class: durable.SiteCapabilityMissing, code: "site_credentials_missing",
+			class: bringup.SiteCapabilityMissing, code: "site_credentials_missing",
 		},
 		"token refused": {
 			spoil: func(t *testing.T, w *world, job *bringup.Work) {
@@ -102,7 +102,7 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			class: durable.SiteCapabilityMissing, code: "maas_token_invalid",
+			class: bringup.SiteCapabilityMissing, code: "maas_token_invalid",
 		},
 		"token of no administrator": {
 			spoil: func(t *testing.T, w *world, job *bringup.Work) {
@@ -116,13 +116,13 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			class: durable.SiteCapabilityMissing, code: "maas_not_admin",
+			class: bringup.SiteCapabilityMissing, code: "maas_not_admin",
 		},
 		"secrets engine away": {
 			spoil: func(_ *testing.T, w *world, _ *bringup.Work) {
 				w.vault.fail(fault.New(fault.Unavailable, "secrets_unavailable", "the secrets engine does not answer").WithRemedy("start it"))
 			},
-			class: durable.UpstreamTransient, code: "secrets_unavailable",
+			class: bringup.UpstreamTransient, code: "secrets_unavailable",
 		},
 		"MAAS away": {
 			spoil: func(t *testing.T, w *world, _ *bringup.Work) {
@@ -130,13 +130,13 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			class: durable.UpstreamTransient, code: "maas_unreachable",
+			class: bringup.UpstreamTransient, code: "maas_unreachable",
 		},
 		"MAAS broken": {
 			spoil: func(t *testing.T, w *world, _ *bringup.Work) {
 				w.fault(t, simfault.Rule{Operation: "users.whoami", Fault: simfault.ErrorBefore, Status: 502})
 			},
-			class: durable.UpstreamTransient, code: "maas_unreachable",
+			class: bringup.UpstreamTransient, code: "maas_unreachable",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 				c.spoil(t, w, job)
 			}
 			f := w.fails(t, bringup.LoadSiteConfig, job, c.class, c.code)
-			if want := c.class != durable.UpstreamTransient; f.Final != want {
+			if want := c.class != bringup.UpstreamTransient; f.Final != want {
 				t.Errorf("final is %v", f.Final)
 			}
 		})
@@ -216,14 +216,14 @@ func TestAMachineWithoutPowerCredentialsIsTheSitesProblem(t *testing.T) {
 	if err := w.vault.Delete(t.Context(), "maas-sites/"+w.site.ID.String()+"/power/default"); err != nil {
 		t.Fatal(err)
 	}
-	w.fails(t, bringup.ResolvePowerCredentials, w.work(1), durable.SiteCapabilityMissing, "site_credentials_missing")
+	w.fails(t, bringup.ResolvePowerCredentials, w.work(1), bringup.SiteCapabilityMissing, "site_credentials_missing")
 }
 
 func TestAFailureIsNotRemembered(t *testing.T) {
 	w := newWorld(t)
 	w.fault(t, simfault.Rule{Operation: "users.whoami", Fault: simfault.ErrorBefore, Status: 502, Count: 3}) // as often as a read is tried
 	job := w.work(1)
-	w.fails(t, bringup.LoadSiteConfig, job, durable.UpstreamTransient, "maas_unreachable")
+	w.fails(t, bringup.LoadSiteConfig, job, bringup.UpstreamTransient, "maas_unreachable")
 	w.does(t, bringup.LoadSiteConfig, job)
 }
 

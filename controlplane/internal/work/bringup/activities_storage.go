@@ -8,7 +8,7 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // flat is the layout: one partition for the firmware, one for everything else,
@@ -69,8 +69,8 @@ func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Mach
 	case m.Status == maas.StatusNew && w.Reimage:
 		return m, false, uncommissioned(w)
 	}
-	return m, false, failed(durable.StateAmbiguity, "machine_not_ready", "%s is %s in MAAS, and was Ready before", w.Hostname, m.Status.Label()).
-		with("find out who changed it, then rerun").final().about(map[string]any{"maas_status": m.Status.Label()})
+	return m, false, job.Failed(StateAmbiguity, "machine_not_ready", "%s is %s in MAAS, and was Ready before", w.Hostname, m.Status.Label()).
+		With("find out who changed it, then rerun").ForGood().About(map[string]any{"maas_status": m.Status.Label()})
 }
 
 // layOut sets boot disk and layout. MAAS does not move a layout by itself when
@@ -95,8 +95,8 @@ func (b *Bringup) layOut(ctx context.Context, r *region, w *Work, m maas.Machine
 	if bootsFlat(m, disk.ID) {
 		return nil
 	}
-	return failed(durable.UpstreamTransient, "storage_unproven", "MAAS does not show the layout of %s as it was set", w.Hostname).
-		with("retry: the layout is looked at first")
+	return job.Failed(UpstreamTransient, "storage_unproven", "MAAS does not show the layout of %s as it was set", w.Hostname).
+		With("retry: the layout is looked at first")
 }
 
 // bootDisk finds the BOSS disk: the mirrored M.2 pair that servers keep their
@@ -112,11 +112,11 @@ func bootDisk(disks []maas.BlockDevice) (maas.BlockDevice, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return maas.BlockDevice{}, failed(durable.HardwareMismatch, "boss_disk_not_found", "none of the %d disks is a BOSS disk", len(disks)).
-			with("check that the BOSS card is there and has its virtual disk, then rerun").final().about(map[string]any{"disks": shownDisks(disks)})
+		return maas.BlockDevice{}, job.Failed(HardwareMismatch, "boss_disk_not_found", "none of the %d disks is a BOSS disk", len(disks)).
+			With("check that the BOSS card is there and has its virtual disk, then rerun").ForGood().About(map[string]any{"disks": shownDisks(disks)})
 	default:
-		return maas.BlockDevice{}, failed(durable.HardwareMismatch, "boss_disk_ambiguous", "%d disks could be the BOSS disk", len(found)).
-			with("make one virtual disk of the BOSS card, or remove the others from the machine, then rerun").final().about(map[string]any{"disks": shownDisks(found)})
+		return maas.BlockDevice{}, job.Failed(HardwareMismatch, "boss_disk_ambiguous", "%d disks could be the BOSS disk", len(found)).
+			With("make one virtual disk of the BOSS card, or remove the others from the machine, then rerun").ForGood().About(map[string]any{"disks": shownDisks(found)})
 	}
 }
 

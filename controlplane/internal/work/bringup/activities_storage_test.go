@@ -56,7 +56,7 @@ func TestTheBOSSDiskIsChosen(t *testing.T) {
 			w.rebuilt(t, job, c.disks...)
 			w.asked.reset()
 			if c.code != "" {
-				f := w.fails(t, bringup.ConfigureStorage, job, durable.HardwareMismatch, c.code)
+				f := w.fails(t, bringup.ConfigureStorage, job, bringup.HardwareMismatch, c.code)
 				if disks, _ := f.Details["disks"].([]map[string]any); !f.Final || len(disks) != len(c.disks) {
 					t.Errorf("failure is %+v", f)
 				}
@@ -118,7 +118,7 @@ func TestALostAnswerAboutStorage(t *testing.T) {
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.rebuilt(t, job, region.Disk{Name: "sda", Model: "Plain"}, region.Disk{Name: "sdb", Model: "DELLBOSS VD"})
 		w.fault(t, simfault.Rule{Operation: "machine.set_storage_layout", Fault: simfault.ErrorBefore, Count: 1})
-		if f := w.fails(t, bringup.ConfigureStorage, job, durable.UpstreamTransient, "storage_unproven"); f.Final {
+		if f := w.fails(t, bringup.ConfigureStorage, job, bringup.UpstreamTransient, "storage_unproven"); f.Final {
 			t.Error("it is not tried again")
 		}
 		w.does(t, bringup.ConfigureStorage, job)
@@ -129,7 +129,7 @@ func TestALostAnswerAboutStorage(t *testing.T) {
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.rebuilt(t, job, region.Disk{Name: "sda", Model: "Plain"}, region.Disk{Name: "sdb", Model: "DELLBOSS VD"})
 		w.fault(t, simfault.Rule{Operation: "blockdevice.set_boot_disk", Fault: simfault.ErrorBefore, Status: 200, Text: "OK"})
-		w.fails(t, bringup.ConfigureStorage, job, durable.UpstreamTransient, "storage_unproven")
+		w.fails(t, bringup.ConfigureStorage, job, bringup.UpstreamTransient, "storage_unproven")
 	})
 }
 
@@ -142,9 +142,9 @@ func TestAMachineThatIsNoLongerReadyIsNotConfigured(t *testing.T) {
 			if _, err := w.sim.Commission(t.Context(), admin, job.SystemID, url.Values{}); err != nil {
 				t.Fatal(err)
 			}
-			w.fails(t, stage, job, durable.StateAmbiguity, "machine_not_ready")
+			w.fails(t, stage, job, bringup.StateAmbiguity, "machine_not_ready")
 			w.happens(t, job.SystemID, "redeploy")
-			w.fails(t, stage, job, durable.StateAmbiguity, "machine_in_use")
+			w.fails(t, stage, job, bringup.StateAmbiguity, "machine_in_use")
 		})
 	}
 }

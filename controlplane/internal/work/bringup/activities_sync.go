@@ -12,9 +12,9 @@ import (
 	"gpuaas/controlplane/internal/adapter/firstboot"
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // EnsureHardwareSyncConfigured gives a deployed machine the token with which it
@@ -37,7 +37,7 @@ func (b *Bringup) EnsureHardwareSyncConfigured(ctx context.Context, w *Work) (Re
 		if f := Classify(err); f.Final {
 			return Result{}, err
 		} else if !b.now().Add(wait).Before(w.Deadline) {
-			return Result{}, f.about(map[string]any{"attempts": attempts, "since": w.Since.UTC(), "address": w.Facts.SSHAddress, "host_key": w.Facts.SSHHostKey})
+			return Result{}, f.About(map[string]any{"attempts": attempts, "since": w.Since.UTC(), "address": w.Facts.SSHAddress, "host_key": w.Facts.SSHHostKey})
 		}
 		w.Heartbeat()
 		if err := leaveAlone(ctx, wait); err != nil {
@@ -79,13 +79,13 @@ func (b *Bringup) syncPin(ctx context.Context, r *region, w *Work) (string, erro
 // noPin names all that can vouch for the program: nothing is rendered until one
 // of it does.
 func noPin(w *Work, err error) error {
-	f := failed(durable.UpstreamTransient, "hw_sync_program_missing",
+	f := job.Failed(UpstreamTransient, "hw_sync_program_missing",
 		"MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
-		with("let MAAS speak https; or let %s/maas-run-scripts answer and pin it: gpuaas site update %s --hw-sync-http pinned; "+
+		With("let MAAS speak https; or let %s/maas-run-scripts answer and pin it: gpuaas site update %s --hw-sync-http pinned; "+
 			"or accept that root runs whatever plain HTTP brings: gpuaas site update %s --hw-sync-http accepted",
-			strings.TrimRight(w.Site.Settings.APIBaseURL, "/"), w.Site.Name, w.Site.Name).because(err)
+			strings.TrimRight(w.Site.Settings.APIBaseURL, "/"), w.Site.Name, w.Site.Name).Because(err)
 	if Classify(err).Final {
-		f.Class, f.Final = durable.SiteCapabilityMissing, true
+		f.Class, f.Final = SiteCapabilityMissing, true
 	}
 	return f
 }
@@ -138,8 +138,8 @@ func (b *Bringup) seedFirst(ctx context.Context, w *Work, first bool) error {
 func (b *Bringup) seed(ctx context.Context, r *region, w *Work, m maas.Machine) error {
 	token, err := r.MachineToken(ctx, w.SystemID)
 	if fault.CodeOf(err) == maas.CodeNoMachineToken {
-		return failed(durable.HardwareSyncFailure, "failed_hw_sync_seed", "MAAS has no token for %s, although it is deployed", w.Hostname).
-			with("look at the machine's events in MAAS; without a token it cannot report its hardware").because(err)
+		return job.Failed(HardwareSyncFailure, "failed_hw_sync_seed", "MAAS has no token for %s, although it is deployed", w.Hostname).
+			With("look at the machine's events in MAAS; without a token it cannot report its hardware").Because(err)
 	}
 	if err != nil {
 		return err
@@ -328,12 +328,12 @@ func (b *Bringup) unhealthy(w *Work, m maas.Machine, problem error) error {
 	if problem != nil {
 		details["last_reseed"] = Classify(problem).Message
 	}
-	return failed(durable.HardwareSyncFailure, "failed_hw_sync_health", "MAAS has not heard of the hardware of %s since it was given its token", w.Hostname).
-		with("on the machine, look at: systemctl status %s, and whether it reaches %s; then retry the stage", firstboot.SyncService, w.Site.Settings.APIBaseURL).
-		final().because(problem).about(details)
+	return job.Failed(HardwareSyncFailure, "failed_hw_sync_health", "MAAS has not heard of the hardware of %s since it was given its token", w.Hostname).
+		With("on the machine, look at: systemctl status %s, and whether it reaches %s; then retry the stage", firstboot.SyncService, w.Site.Settings.APIBaseURL).
+		ForGood().Because(problem).About(details)
 }
 
 func syncDisabled(w *Work) error {
-	return failed(durable.HardwareSyncFailure, "hw_sync_disabled", "%s was deployed without hardware sync, which MAAS enables only when it deploys", w.Hostname).
-		with("restart clean deploys it anew with hardware sync").final().about(map[string]any{"enable_hw_sync": false})
+	return job.Failed(HardwareSyncFailure, "hw_sync_disabled", "%s was deployed without hardware sync, which MAAS enables only when it deploys", w.Hostname).
+		With("restart clean deploys it anew with hardware sync").ForGood().About(map[string]any{"enable_hw_sync": false})
 }

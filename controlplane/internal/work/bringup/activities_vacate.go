@@ -8,10 +8,10 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // ReleaseMAASNode gives the machine of a node that was in service back to MAAS,
@@ -83,10 +83,10 @@ func (w *Work) releaseAsked() (*ReleaseFacts, error) {
 	erase, least := site.Erase(w.Erase), w.leastErase()
 	switch {
 	case erase != site.EraseNone && erase != site.EraseQuick && erase != site.EraseSecure:
-		return nil, failed(durable.InputConfigError, "erase_unknown", "%.20q is no way to erase disks", w.Erase).with("choose none, quick or secure").final()
+		return nil, job.Failed(InputConfigError, "erase_unknown", "%.20q is no way to erase disks", w.Erase).With("choose none, quick or secure").ForGood()
 	case erase.Less(least):
-		return nil, failed(durable.InputConfigError, "erase_below_minimum", "the profile %s demands at least %s erasing, and %s was asked for", w.Profile.Name, least, erase).
-			with("cancel, and ask for at least %s; or change minimum_erase of the profile, then resume", least).final()
+		return nil, job.Failed(InputConfigError, "erase_below_minimum", "the profile %s demands at least %s erasing, and %s was asked for", w.Profile.Name, least, erase).
+			With("cancel, and ask for at least %s; or change minimum_erase of the profile, then resume", least).ForGood()
 	}
 	if w.Facts.Release == nil {
 		w.Facts.Release = &ReleaseFacts{Requested: w.Erase}
@@ -125,8 +125,8 @@ func (b *Bringup) boundMachine(ctx context.Context, w *Work) (*region, maas.Mach
 	bound, err := binding.OfNode(ctx, b.cfg.DB, w.Node)
 	switch {
 	case fault.KindOf(err) == fault.NotFound || err == nil && w.SystemID == "":
-		return nil, maas.Machine{}, failed(durable.StateAmbiguity, "machine_unbound", "it is not known which machine of MAAS %s is", w.Hostname).
-			with("a node that was added by hand has none: release its machine by hand, if there is one").final().because(err)
+		return nil, maas.Machine{}, job.Failed(StateAmbiguity, "machine_unbound", "it is not known which machine of MAAS %s is", w.Hostname).
+			With("a node that was added by hand has none: release its machine by hand, if there is one").ForGood().Because(err)
 	case err != nil:
 		return nil, maas.Machine{}, err
 	case bound.SystemID != w.SystemID:
@@ -157,8 +157,8 @@ func (b *Bringup) sameMachine(ctx context.Context, w *Work) (*region, maas.Machi
 }
 
 func replaced(w *Work, why string) *Failure {
-	return failed(durable.StateAmbiguity, "machine_replaced", "machine %s of MAAS is not the %s that this job is about: %s", w.SystemID, w.Hostname, why).
-		with("find out which machine the node is; nothing was done to this one").final()
+	return job.Failed(StateAmbiguity, "machine_replaced", "machine %s of MAAS is not the %s that this job is about: %s", w.SystemID, w.Hostname, why).
+		With("find out which machine the node is; nothing was done to this one").ForGood()
 }
 
 // emptiedAgain says whether a job that had released and deployed its machine has
@@ -199,8 +199,8 @@ func (b *Bringup) mayVacate(ctx context.Context, r *region, w *Work, m maas.Mach
 	case !held:
 		return foreign(m, w)
 	case underWay(m.Status) && !said.ours, m.Status == maas.StatusBroken && !said.broken:
-		return failed(durable.StateAmbiguity, "released_elsewhere", "%s is %s in MAAS, and this job did not ask for that", w.Hostname, m.Status.Label()).
-			with("find out who did; once the machine is free, adopt the observed state").final().about(said.details(m))
+		return job.Failed(StateAmbiguity, "released_elsewhere", "%s is %s in MAAS, and this job did not ask for that", w.Hostname, m.Status.Label()).
+			With("find out who did; once the machine is free, adopt the observed state").ForGood().About(said.details(m))
 	}
 	switch m.Status {
 	case maas.StatusAllocated, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment, maas.StatusReleasing, maas.StatusFailedReleasing,
@@ -312,22 +312,22 @@ func (b *Bringup) freed(w *Work, m maas.Machine, said releaseRecord) (Result, er
 	f.Reported = said.texts(m)
 	switch {
 	case !m.Status.Free():
-		return Result{}, failed(durable.StateAmbiguity, "release_stuck", "%s is %s in MAAS after its release", w.Hostname, m.Status.Label()).
-			with("set it right in MAAS, then resume").final().about(said.details(m))
+		return Result{}, job.Failed(StateAmbiguity, "release_stuck", "%s is %s in MAAS after its release", w.Hostname, m.Status.Label()).
+			With("set it right in MAAS, then resume").ForGood().About(said.details(m))
 	case !said.ours && said.earlier && !said.achieved().Less(site.Erase(f.Requested)):
 		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = string(said.achieved()), false, "", ""
 		return b.releaseEnded(w, m), nil
 	case !said.ours:
-		return Result{}, failed(durable.StateAmbiguity, "released_elsewhere", "%s is %s in MAAS already, and this job did not release it", w.Hostname, m.Status.Label()).
-			with("find out who released it and what became of its disks; adopt the observed state goes on with it as it is").final().about(said.details(m))
+		return Result{}, job.Failed(StateAmbiguity, "released_elsewhere", "%s is %s in MAAS already, and this job did not release it", w.Hostname, m.Status.Label()).
+			With("find out who released it and what became of its disks; adopt the observed state goes on with it as it is").ForGood().About(said.details(m))
 	}
 	asked := f.Requested != string(site.EraseNone)
 	switch {
 	case asked && said.erased:
 		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = f.Requested, false, "", ""
 	case asked && !f.FellBack && !w.mayFallBack():
-		return Result{}, failed(durable.StateAmbiguity, "release_erase_unproven", "%s is %s in MAAS, but MAAS does not say that it erased its disks", w.Hostname, m.Status.Label()).
-			with("its disks may still hold data: erase them by hand; adopt the observed state goes on with it as it is").final().about(said.details(m))
+		return Result{}, job.Failed(StateAmbiguity, "release_erase_unproven", "%s is %s in MAAS, but MAAS does not say that it erased its disks", w.Hostname, m.Status.Label()).
+			With("its disks may still hold data: erase them by hand; adopt the observed state goes on with it as it is").ForGood().About(said.details(m))
 	case asked && !f.FellBack:
 		f.FellBack, f.FallbackReason = true, fmt.Sprintf("MAAS released %s, but does not say that it erased its disks", w.Hostname)
 		f.Achieved, f.DecidedBy = string(site.EraseNone), DecidedByPolicy

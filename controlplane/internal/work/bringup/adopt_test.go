@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gpuaas/contract/agentwire"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/work/bringup"
 	simfault "gpuaas/sim/maas/fault"
@@ -161,7 +160,7 @@ func TestAdoption(t *testing.T) {
 				if code == "" {
 					code = "nothing_to_adopt"
 				}
-				if f := bringup.Classify(err); err == nil || f.Class != durable.StateAmbiguity || f.Code != code || !f.Final || f.Remedy == "" {
+				if f := bringup.Classify(err); err == nil || f.Class != bringup.StateAmbiguity || f.Code != code || !f.Final || f.Remedy == "" {
 					t.Fatalf("it fails with %v (%+v)", err, result)
 				}
 			}
@@ -254,7 +253,7 @@ func TestAnAdoptedMachineIsBroughtUp(t *testing.T) {
 	old := job.SystemID
 	job.Facts.BootDiskID = 99
 	w.happens(t, job.SystemID, "recreate")
-	w.fails(t, bringup.WaitForDeployed, job, durable.StateAmbiguity, "machine_gone")
+	w.fails(t, bringup.WaitForDeployed, job, bringup.StateAmbiguity, "machine_gone")
 	w.sim.Faults.Clear()
 	result, err := w.bringup.Adopt(system(t), job)
 	if err != nil || result.Next != bringup.CreateOrFindInMAAS || job.SystemID == old || job.Facts.BootDiskID != 0 {

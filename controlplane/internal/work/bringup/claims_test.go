@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/sim/maas/fleet"
 )
@@ -59,7 +58,7 @@ func TestTheOnlyNewMachineIsNotClaimedWhenItIsAnotherJobs(t *testing.T) {
 	w.does(t, bringup.CreateOrFindInMAAS, first) // and parks before MAAS hears of its BMC
 	claims[first.SystemID] = first.Job
 	second.Deadline = time.Now().Add(300 * time.Millisecond)
-	w.fails(t, bringup.CreateOrFindInMAAS, second, durable.PXEDiscoveryFailure, "discovery_timeout")
+	w.fails(t, bringup.CreateOrFindInMAAS, second, bringup.PXEDiscoveryFailure, "discovery_timeout")
 	if second.SystemID != "" {
 		t.Errorf("%s is claimed twice", second.SystemID)
 	}
@@ -86,7 +85,7 @@ func TestAMachineOfAnotherJobUnderWayIsNotClaimedByAnyEvidence(t *testing.T) {
 			change(t, w, job)
 			had, before := job.SystemID, w.sim.Changes()
 			claims[systemID] = "the-other"
-			f := w.fails(t, bringup.CreateOrFindInMAAS, job, durable.StateAmbiguity, "machine_claimed")
+			f := w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.StateAmbiguity, "machine_claimed")
 			if !f.Final || f.Details["job_id"] != "the-other" || f.Details["system_id"] != systemID {
 				t.Errorf("failure is %+v", f)
 			}
@@ -107,11 +106,11 @@ func TestAJobWhoseClaimIsRefusedHasNoMachine(t *testing.T) {
 	save := job.Save
 	job.Save = func(ctx context.Context) error {
 		if job.SystemID != "" {
-			return &bringup.Failure{Class: durable.StateAmbiguity, Code: "machine_claimed", Message: "another was faster", Remedy: "rerun", Final: true}
+			return &bringup.Failure{Class: bringup.StateAmbiguity, Code: "machine_claimed", Message: "another was faster", Remedy: "rerun", Final: true}
 		}
 		return save(ctx)
 	}
-	w.fails(t, bringup.CreateOrFindInMAAS, job, durable.StateAmbiguity, "machine_claimed")
+	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.StateAmbiguity, "machine_claimed")
 	if job.SystemID != "" || job.PXEMAC != "" || job.Facts.IdentifiedBy != "" || job.Facts.NetworkBootsAt == nil {
 		t.Errorf("the job has %q, %q, %+v", job.SystemID, job.PXEMAC, job.Facts)
 	}
@@ -183,13 +182,13 @@ func TestAServerHasTheTimeOfTheProfileOnceItIsSwitched(t *testing.T) {
 	job.Since = time.Now().Add(-time.Hour) // in the queue
 	job.Deadline = job.Since.Add(limit)
 	begun := time.Now()
-	w.fails(t, bringup.CreateOrFindInMAAS, job, durable.PXEDiscoveryFailure, "discovery_timeout")
+	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 	if took := time.Since(begun); took < limit {
 		t.Errorf("given up after %v", took)
 	}
 	at := *job.Facts.NetworkBootsAt
 	kept(t, job)
-	w.fails(t, bringup.CreateOrFindInMAAS, job, durable.PXEDiscoveryFailure, "discovery_timeout")
+	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 	if !job.Facts.NetworkBootsAt.Equal(at) || len(w.bmc.cycled()) != 1 {
 		t.Errorf("switched %v, facts are %+v", w.bmc.cycled(), job.Facts)
 	}
@@ -210,7 +209,7 @@ func TestAServerThatAppearsLateIsRecognisedByARerun(t *testing.T) {
 			job := w.work(1)
 			for range c.rounds {
 				rerun(t, job, 200*time.Millisecond)
-				w.fails(t, bringup.CreateOrFindInMAAS, job, durable.PXEDiscoveryFailure, "discovery_timeout")
+				w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 			}
 			late, err := w.sim.Enlist(job.IPMIIP)
 			if err != nil {
@@ -240,7 +239,7 @@ func TestWhatAppearsBeforeTheServerIsSwitchedIsAnotherOne(t *testing.T) {
 	blank(w, fleet.BMCAddress(2))
 	w.bmc.err = nil
 	rerun(t, job, 200*time.Millisecond)
-	w.fails(t, bringup.CreateOrFindInMAAS, job, durable.PXEDiscoveryFailure, "discovery_timeout")
+	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 }
 
 func TestAServerThatAnotherJobHeldIsRecognisedOnceThatLetsGo(t *testing.T) {
@@ -250,7 +249,7 @@ func TestAServerThatAnotherJobHeldIsRecognisedOnceThatLetsGo(t *testing.T) {
 	job := w.work(1)
 	vain := func() {
 		rerun(t, job, 200*time.Millisecond)
-		w.fails(t, bringup.CreateOrFindInMAAS, job, durable.PXEDiscoveryFailure, "discovery_timeout")
+		w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 	}
 	vain()
 	systemID, err := w.sim.Enlist(job.IPMIIP)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
@@ -18,7 +17,7 @@ func (w *world) round(t *testing.T, job *bringup.Work, code string) {
 	w.does(t, bringup.RenderCloudInit, job)
 	w.does(t, bringup.DeployViaMAAS, job)
 	job.Deadline = time.Now().Add(500 * time.Millisecond)
-	f := w.fails(t, bringup.WaitForDeployed, job, durable.DeployCloudInitFailure, code)
+	f := w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, code)
 	if f.Next != bringup.ClassifyDeployFailure {
 		t.Errorf("what follows is %q", f.Next)
 	}
@@ -56,7 +55,7 @@ func TestAFirstBootThatDoesNotGetThroughIsDeployedOnceMore(t *testing.T) {
 	if second := secretForms[0].FindString(w.userData(t, job)); second == first {
 		t.Error("the token is not fresh")
 	}
-	f := w.fails(t, bringup.ClassifyDeployFailure, job, durable.DeployCloudInitFailure, "deploy_failed_datasource")
+	f := w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed_datasource")
 	if !f.Final || f.Next != "" || f.Details["redeploys"] != 1 {
 		t.Errorf("failure is %+v", f)
 	}
@@ -70,7 +69,7 @@ func TestAFirstBootThatDoesNotGetThroughIsDeployedOnceMore(t *testing.T) {
 		}
 	}
 	// An answer that was lost on the way back changes nothing.
-	w.fails(t, bringup.ClassifyDeployFailure, job, durable.DeployCloudInitFailure, "deploy_failed_datasource")
+	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed_datasource")
 	w.told(t, job)
 
 	// A rerun begins anew where the machine is.
@@ -119,7 +118,7 @@ func TestOtherFailuresAreNotTriedAgain(t *testing.T) {
 				w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "events.query", Status: 500})
 				w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "*results*", Status: 500})
 			}
-			f := w.fails(t, bringup.ClassifyDeployFailure, job, durable.DeployCloudInitFailure, c.code)
+			f := w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, c.code)
 			if !f.Final || f.Details["evidence"] == "" {
 				t.Errorf("failure is %+v", f)
 			}
@@ -162,7 +161,7 @@ func TestRecoveryTouchesNothingOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		job.Facts.DeployFailure = "datasource_like"
-		w.fails(t, stage, job, durable.StateAmbiguity, "machine_in_use")
+		w.fails(t, stage, job, bringup.StateAmbiguity, "machine_in_use")
 		if m := w.machine(t, job.SystemID); m.Status != region.Allocated {
 			t.Errorf("%s: the machine is %s", stage, m.StatusName)
 		}
@@ -191,7 +190,7 @@ func TestLostAnswersOfARecovery(t *testing.T) {
 			if _, err = w.bringup.RecoverForDatasourceRetry(system(t), job); err == nil {
 				break
 			}
-			if f := bringup.Classify(err); f.Final || f.Class != durable.UpstreamTransient {
+			if f := bringup.Classify(err); f.Final || f.Class != bringup.UpstreamTransient {
 				t.Fatalf("%s %s: %s %s is final: %v", rule.Operation, rule.Fault, f.Class, f.Code, f.Cause)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
 )
@@ -71,7 +72,7 @@ func TestCompensation(t *testing.T) {
 		"deployment failed": {
 			before: func(t *testing.T, w *world, job *bringup.Work) {
 				w.begin(t, job, simfault.PhaseFails, "install")
-				w.fails(t, bringup.WaitForDeployed, job, durable.DeployCloudInitFailure, "deploy_failed")
+				w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
 			},
 			maas: region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
 		},
@@ -219,14 +220,14 @@ func TestACompensationThatIsTakenOverStops(t *testing.T) {
 func TestAReleaseThatIsStuck(t *testing.T) {
 	cases := map[string]struct {
 		rules []simfault.Rule
-		class durable.FailureClass
+		class job.FailureClass
 		code  string // empty: it is released in the end
 	}{
 		"by the ladder":     {},
-		"cannot be broken":  {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_broken", Status: 403}}, durable.StateAmbiguity, "release_stuck"},
-		"cannot be fixed":   {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_fixed", Status: 500}}, durable.StateAmbiguity, "release_stuck"},
+		"cannot be broken":  {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_broken", Status: 403}}, bringup.StateAmbiguity, "release_stuck"},
+		"cannot be fixed":   {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_fixed", Status: 500}}, bringup.StateAmbiguity, "release_stuck"},
 		"answers are lost":  {rules: []simfault.Rule{{Fault: simfault.LostAnswer, Operation: "machine.mark_broken"}, {Fault: simfault.ErrorAfter, Operation: "machine.mark_fixed", Status: 500}}},
-		"cannot be powered": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.power_off", Status: 500, Text: "Connection timed out while performing power action"}}, durable.BMCPowerFailure, "release_power_on"},
+		"cannot be powered": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.power_off", Status: 500, Text: "Connection timed out while performing power action"}}, bringup.BMCPowerFailure, "release_power_on"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -286,7 +287,7 @@ func TestAReleaseThatTheBMCRefuses(t *testing.T) {
 	job.Reset = true
 	w.fault(t, simfault.Rule{Fault: simfault.BMCFailure, Power: "off", Count: 1})
 	err := w.bringup.Compensate(system(t), job)
-	if f := bringup.Classify(err); err == nil || f.Class != durable.BMCPowerFailure || f.Code != "release_failed" || f.Final {
+	if f := bringup.Classify(err); err == nil || f.Class != bringup.BMCPowerFailure || f.Code != "release_failed" || f.Final {
 		t.Fatalf("it fails with %v", err)
 	}
 	if err := w.bringup.Compensate(system(t), job); err != nil {

@@ -180,7 +180,7 @@ func TestALostAnswerDeploysOnce(t *testing.T) {
 					if _, err = w.bringup.DeployViaMAAS(system(t), job); err == nil {
 						break
 					}
-					if f := bringup.Classify(err); f.Final || f.Class != durable.UpstreamTransient {
+					if f := bringup.Classify(err); f.Final || f.Class != bringup.UpstreamTransient {
 						t.Fatalf("%s %s is final: %v (%v)", f.Class, f.Code, f, f.Cause)
 					}
 				}
@@ -203,7 +203,7 @@ func TestALostAnswerToASettingIsMadeUpFor(t *testing.T) {
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
 	w.fault(t, simfault.Rule{Operation: "maas.set_config", Fault: simfault.LostAnswer, Count: 1})
-	if f := w.fails(t, bringup.DeployViaMAAS, job, durable.UpstreamTransient, "setting_unproven"); f.Final {
+	if f := w.fails(t, bringup.DeployViaMAAS, job, bringup.UpstreamTransient, "setting_unproven"); f.Final {
 		t.Error("it is not tried again")
 	}
 	w.does(t, bringup.DeployViaMAAS, job)
@@ -213,7 +213,7 @@ func TestALostAnswerToASettingIsMadeUpFor(t *testing.T) {
 // What stages write to the database may be written twice.
 func TestACommitOfUnknownOutcomeIsRepeated(t *testing.T) {
 	f := bringup.Classify(fault.New(fault.Ambiguous, "commit_outcome_unknown", "the connection broke").WithRemedy("repeat"))
-	if f.Class != durable.UpstreamTransient || f.Final {
+	if f.Class != bringup.UpstreamTransient || f.Final {
 		t.Errorf("it is %s, final: %v", f.Class, f.Final)
 	}
 }
@@ -301,7 +301,7 @@ func TestOthersWhoTakeTheMachine(t *testing.T) {
 				}
 				return
 			}
-			f := w.fails(t, bringup.DeployViaMAAS, job, durable.StateAmbiguity, c.code)
+			f := w.fails(t, bringup.DeployViaMAAS, job, bringup.StateAmbiguity, c.code)
 			if !f.Final {
 				t.Error("it is tried again")
 			}
@@ -344,7 +344,7 @@ func TestWhatBefallsADeploymentUnderWay(t *testing.T) {
 			if err := c.do(w, job); err != nil {
 				t.Fatal(err)
 			}
-			f := w.fails(t, bringup.WaitForDeployed, job, durable.StateAmbiguity, c.code)
+			f := w.fails(t, bringup.WaitForDeployed, job, bringup.StateAmbiguity, c.code)
 			if !f.Final || f.Next != "" || job.Facts.DeployedAt != nil {
 				t.Errorf("failure is %+v", f)
 			}
@@ -364,7 +364,7 @@ func TestAnImageThatIsNotTheOneThatWasAskedFor(t *testing.T) {
 	t.Run("MAAS would complete the name", func(t *testing.T) {
 		job := w.ready(t, 1)
 		w.does(t, bringup.RenderCloudInit, job)
-		w.fails(t, bringup.DeployViaMAAS, job, durable.SiteCapabilityMissing, maas.CodeImageMissing)
+		w.fails(t, bringup.DeployViaMAAS, job, bringup.SiteCapabilityMissing, maas.CodeImageMissing)
 		if got := w.requested(t, job, startedDeployment); got != 0 {
 			t.Errorf("it was deployed %d times", got)
 		}
@@ -374,7 +374,7 @@ func TestAnImageThatIsNotTheOneThatWasAskedFor(t *testing.T) {
 		job.Profile.Policy.DistroSeries = "ubuntu/noble"
 		w.does(t, bringup.RenderCloudInit, job)
 		w.fault(t, simfault.Rule{Fault: simfault.Lie, Operation: "machine.deploy", Machine: job.SystemID, Count: 1, Set: map[string]any{"distro_series": "jammy"}})
-		w.fails(t, bringup.DeployViaMAAS, job, durable.SiteCapabilityMissing, maas.CodeImageMismatch)
+		w.fails(t, bringup.DeployViaMAAS, job, bringup.SiteCapabilityMissing, maas.CodeImageMismatch)
 		if m := w.machine(t, job.SystemID); m.Status == region.Deploying {
 			t.Error("the wrong image is still being installed")
 		}
@@ -386,7 +386,7 @@ func TestAnImageThatIsNotTheOneThatWasAskedFor(t *testing.T) {
 		w.does(t, bringup.DeployViaMAAS, job)
 		job.Profile.Policy.DistroSeries = "gpuaas-h200-v10"
 		for _, stage := range []string{bringup.DeployViaMAAS, bringup.WaitForDeployed, bringup.RenderCloudInit} {
-			w.fails(t, stage, job, durable.StateAmbiguity, "deployed_image_differs")
+			w.fails(t, stage, job, bringup.StateAmbiguity, "deployed_image_differs")
 		}
 	})
 }
@@ -394,11 +394,11 @@ func TestAnImageThatIsNotTheOneThatWasAskedFor(t *testing.T) {
 func TestTheFirstBootIsTheOneThatWasRendered(t *testing.T) {
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
-	w.fails(t, bringup.DeployViaMAAS, job, durable.StateAmbiguity, "first_boot_missing")
+	w.fails(t, bringup.DeployViaMAAS, job, bringup.StateAmbiguity, "first_boot_missing")
 	w.does(t, bringup.RenderCloudInit, job)
 	digest := job.Facts.FirstBootDigest
 	job.Facts.FirstBootDigest = "sha256:other"
-	w.fails(t, bringup.DeployViaMAAS, job, durable.StateAmbiguity, "first_boot_changed")
+	w.fails(t, bringup.DeployViaMAAS, job, bringup.StateAmbiguity, "first_boot_changed")
 	job.Facts.FirstBootDigest = digest
 	w.vault.fail(errors.New("sealed"))
 	if _, err := w.bringup.DeployViaMAAS(system(t), job); err == nil {

@@ -2,7 +2,8 @@
 // MAAS and to the control plane: the stages of §4 of the lifecycle, each of
 // which looks first, does the least that is missing, and looks again.
 //
-// It holds no table and no job. A job (an onboarding, a reimage) runs these
+// It extends package job by what all jobs on machines have (Machine, Work,
+// failure classes and their causes), and holds no table. A job (an onboarding, a reimage) runs these
 // stages on its Work and keeps what they find out. Rules for every stage:
 //
 //   - it is safe to run again from its beginning, whatever an earlier run did;

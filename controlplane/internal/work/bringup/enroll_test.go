@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/ssh/sshtest"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 )
@@ -116,7 +115,7 @@ func TestAMachineThatDoesNotEnrolIsRefreshedTwice(t *testing.T) {
 		w.waits(t, job, 10*time.Minute)
 	}
 	passes(job, 10*time.Minute)
-	f := w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, "gpuaas_bootstrap_failed")
+	f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, "gpuaas_bootstrap_failed")
 	if !f.Final || f.Details["first_boot_layer"] != "agent-bootstrap" || f.Details["first_boot_status"] != 7 ||
 		!strings.Contains(f.Details["first_boot_reason"].(string), "could not connect") {
 		t.Errorf("%+v", f)
@@ -171,7 +170,7 @@ func TestWhyAnAgentDoesNotCome(t *testing.T) {
 			})
 			job.Facts.EnrollEpoch, job.Facts.TokenRefreshes = job.Epoch, 2
 			passes(job, 31*time.Minute)
-			f := w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, c.code)
+			f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, c.code)
 			if text := fmt.Sprint(f.Message, f.Details); !strings.Contains(text, c.told) || strings.Contains(text, "CANARYTOKEN") || len(text) > 4000 {
 				t.Errorf("told: %s", text)
 			}
@@ -214,7 +213,7 @@ func TestAnOutageOfTheControlPlaneDoesNotUseUpTheWait(t *testing.T) {
 	}
 	w.waits(t, job, 10*time.Minute)
 	passes(job, 10*time.Minute+time.Second) // somebody was there all the time
-	w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, "failed_enrollment")
+	w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, "failed_enrollment")
 }
 
 // An agent that comes after the wait was given up ends the job once somebody
@@ -223,7 +222,7 @@ func TestALateAgentIsAdopted(t *testing.T) {
 	w, b, job := awaiting(t)
 	job.Facts.EnrollEpoch, job.Facts.TokenRefreshes = job.Epoch, 2
 	passes(job, 31*time.Minute)
-	w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, "failed_enrollment")
+	w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, "failed_enrollment")
 	w.polls(t, job)
 	job.Epoch++
 	said := len(b.Commands())
@@ -270,7 +269,7 @@ func TestWhatEndsTheWaitForAnAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, job := street.awaiting(t, w, n)
 			c.spoil(t, w, b, job)
-			if f := w.fails(t, bringup.WaitForAgentEnrollment, job, durable.StateAmbiguity, c.code); !f.Final {
+			if f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.StateAmbiguity, c.code); !f.Final {
 				t.Error("it would be tried again")
 			}
 		})

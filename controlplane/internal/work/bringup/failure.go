@@ -2,99 +2,84 @@ package bringup
 
 import (
 	"errors"
-	"fmt"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
-// failed makes a failure of a class.
-func failed(class durable.FailureClass, code, format string, args ...any) *Failure {
-	return &Failure{Class: class, Code: code, Message: fmt.Sprintf(format, args...)}
-}
+// The failure classes of jobs on machines. Every family of jobs knows three of
+// them; the others say what is wrong with a machine, its site or its agent.
+const (
+	InputConfigError                               = job.InputConfigError
+	SiteCapabilityMissing         job.FailureClass = "site_capability_missing"
+	UpstreamTransient                              = job.UpstreamTransient
+	BMCPowerFailure               job.FailureClass = "bmc_power_failure"
+	PXEDiscoveryFailure           job.FailureClass = "pxe_discovery_failure"
+	HardwareMismatch              job.FailureClass = "hardware_mismatch"
+	DeployCloudInitFailure        job.FailureClass = "deploy_cloud_init_failure"
+	PostDeployConnectivityFailure job.FailureClass = "post_deploy_connectivity_failure"
+	HardwareSyncFailure           job.FailureClass = "hardware_sync_failure"
+	AgentEnrollmentFailure        job.FailureClass = "agent_enrollment_failure"
+	NodeAgentUnreachable          job.FailureClass = "node_agent_unreachable"
+	SanitizationFailure           job.FailureClass = "sanitization_failure"
+	StateAmbiguity                                 = job.StateAmbiguity
+)
 
-// with adds what to do about it.
-func (f *Failure) with(format string, args ...any) *Failure {
-	f.Remedy = fmt.Sprintf(format, args...)
-	return f
-}
-
-// final says that another attempt would end the same.
-func (f *Failure) final() *Failure {
-	f.Final = true
-	return f
-}
-
-// because keeps the cause, for logs.
-func (f *Failure) because(err error) *Failure {
-	f.Cause = err
-	return f
-}
-
-// about adds details, as pairs of a key and a value.
-func (f *Failure) about(details map[string]any) *Failure {
-	f.Details = details
-	return f
+// FailureClasses lists them, as the database knows them.
+var FailureClasses = []job.FailureClass{
+	InputConfigError, SiteCapabilityMissing, UpstreamTransient, BMCPowerFailure, PXEDiscoveryFailure, HardwareMismatch,
+	DeployCloudInitFailure, PostDeployConnectivityFailure, HardwareSyncFailure, AgentEnrollmentFailure,
+	NodeAgentUnreachable, SanitizationFailure, StateAmbiguity,
 }
 
 // classes says what the faults of adapters and nouns mean to a machine that is
 // being brought up. What is not listed is judged by its kind.
-var classes = map[string]durable.FailureClass{
-	"maas_token_invalid":        durable.SiteCapabilityMissing,
-	"maas_forbidden":            durable.SiteCapabilityMissing,
-	"maas_clock_skew":           durable.SiteCapabilityMissing,
-	"maas_tls":                  durable.SiteCapabilityMissing,
-	"maas_not_maas":             durable.SiteCapabilityMissing,
-	"maas_address_refused":      durable.SiteCapabilityMissing,
-	"maas_url_invalid":          durable.SiteCapabilityMissing,
-	"maas_image_missing":        durable.SiteCapabilityMissing,
-	"maas_image_mismatch":       durable.SiteCapabilityMissing,
-	"maas_rack_unavailable":     durable.UpstreamTransient,
-	"maas_bmc_failure":          durable.BMCPowerFailure,
-	"maas_power_uncontrolled":   durable.BMCPowerFailure,
-	"maas_machine_gone":         durable.StateAmbiguity,
-	"maas_machine_locked":       durable.StateAmbiguity,
-	"maas_not_owner":            durable.StateAmbiguity,
-	"maas_state_conflict":       durable.StateAmbiguity,
-	"maas_resurrected":          durable.StateAmbiguity,
-	"maas_field_errors":         durable.InputConfigError,
-	"maas_image_invalid":        durable.InputConfigError,
-	"power_credentials_missing": durable.SiteCapabilityMissing,
-	"site_credentials_missing":  durable.SiteCapabilityMissing,
-	"site_token_of_other_url":   durable.SiteCapabilityMissing,
-	"site_disabled":             durable.InputConfigError,
-	"profile_disabled":          durable.InputConfigError,
-	"bmc_unreachable":           durable.BMCPowerFailure,
-	"bmc_refused":               durable.BMCPowerFailure,
-	"bmc_failed":                durable.BMCPowerFailure,
-	"nodes_url_missing":         durable.SiteCapabilityMissing,
-	"commit_outcome_unknown":    durable.UpstreamTransient, // stages look first and may be repeated
+var classes = map[string]job.FailureClass{
+	"maas_token_invalid":        SiteCapabilityMissing,
+	"maas_forbidden":            SiteCapabilityMissing,
+	"maas_clock_skew":           SiteCapabilityMissing,
+	"maas_tls":                  SiteCapabilityMissing,
+	"maas_not_maas":             SiteCapabilityMissing,
+	"maas_address_refused":      SiteCapabilityMissing,
+	"maas_url_invalid":          SiteCapabilityMissing,
+	"maas_image_missing":        SiteCapabilityMissing,
+	"maas_image_mismatch":       SiteCapabilityMissing,
+	"maas_rack_unavailable":     UpstreamTransient,
+	"maas_bmc_failure":          BMCPowerFailure,
+	"maas_power_uncontrolled":   BMCPowerFailure,
+	"maas_machine_gone":         StateAmbiguity,
+	"maas_machine_locked":       StateAmbiguity,
+	"maas_not_owner":            StateAmbiguity,
+	"maas_state_conflict":       StateAmbiguity,
+	"maas_resurrected":          StateAmbiguity,
+	"maas_field_errors":         InputConfigError,
+	"maas_image_invalid":        InputConfigError,
+	"power_credentials_missing": SiteCapabilityMissing,
+	"site_credentials_missing":  SiteCapabilityMissing,
+	"site_token_of_other_url":   SiteCapabilityMissing,
+	"site_disabled":             InputConfigError,
+	"profile_disabled":          InputConfigError,
+	"bmc_unreachable":           BMCPowerFailure,
+	"bmc_refused":               BMCPowerFailure,
+	"bmc_failed":                BMCPowerFailure,
+	"nodes_url_missing":         SiteCapabilityMissing,
+	"commit_outcome_unknown":    UpstreamTransient, // stages look first and may be repeated
 }
 
-// Classify gives an error of a stage its class. The kind of a fault says
-// whether another attempt makes sense.
-func Classify(err error) *Failure {
-	var f *Failure
+// Classify gives an error of a stage its class: as every job does, but for the
+// codes that mean something else to a machine, and what a site lacks.
+func Classify(err error) *job.Failure {
+	var f *job.Failure
 	if errors.As(err, &f) {
 		return f
 	}
-	out := failed(durable.StateAmbiguity, fault.CodeOf(err), "an unexpected error; see the worker's log").because(err)
-	if e, ok := fault.As(err); ok {
-		out.Message, out.Remedy = e.Message, e.Remedy
-	}
-	switch fault.KindOf(err) {
-	case fault.Unavailable, fault.RateLimited:
-		out.Class = durable.UpstreamTransient
-	case fault.Invalid, fault.NotFound:
-		out.Class, out.Final = durable.InputConfigError, true
-	case fault.Unauthenticated, fault.Forbidden:
-		out.Class, out.Final = durable.SiteCapabilityMissing, true
-	case fault.Conflict, fault.Stale, fault.Ambiguous, fault.Internal:
-		out.Final = true
+	out := job.Classify(err)
+	if kind := fault.KindOf(err); kind == fault.Unauthenticated || kind == fault.Forbidden {
+		out.Class = SiteCapabilityMissing
 	}
 	if class, known := classes[out.Code]; known {
 		out.Class = class
-		out.Final = class != durable.UpstreamTransient && class != durable.BMCPowerFailure
+		out.Final = class != UpstreamTransient && class != BMCPowerFailure
 	}
 	return out
 }

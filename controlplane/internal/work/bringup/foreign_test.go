@@ -3,7 +3,6 @@ package bringup_test
 import (
 	"testing"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
@@ -18,11 +17,11 @@ func TestWhatSomebodyElseInstalledAfterOurReleaseIsLeftAlone(t *testing.T) {
 	job := w.work(1)
 	w.upTo(t, bringup.RenderCloudInit, job)
 	w.begin(t, job, simfault.PhaseFails, region.PhaseInstall)
-	w.fails(t, bringup.WaitForDeployed, job, durable.DeployCloudInitFailure, "deploy_failed")
-	w.fails(t, bringup.ClassifyDeployFailure, job, durable.DeployCloudInitFailure, "deploy_failed")
+	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
+	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed")
 	w.happens(t, job.SystemID, "redeploy")
 	for _, stage := range []string{bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage, bringup.DeployViaMAAS} {
-		w.fails(t, stage, job, durable.StateAmbiguity, "machine_in_use")
+		w.fails(t, stage, job, bringup.StateAmbiguity, "machine_in_use")
 	}
 	boots := w.machine(t, job.SystemID)
 	job.Reset = true

@@ -10,7 +10,6 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -91,7 +90,7 @@ func TestAttackAnOnboardingParksWhenItsTokenIsStolen(t *testing.T) {
 			w, thief, job := installed(t)
 			stolen := thief.token
 			a.steal(t, w, stolen, job)
-			f := w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, bringup.CodeIdentityVoid)
+			f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, bringup.CodeIdentityVoid)
 			if !f.Final || !strings.Contains(f.Message, a.names) || !strings.Contains(f.Remedy, "resume") {
 				t.Errorf("%+v", f)
 			}

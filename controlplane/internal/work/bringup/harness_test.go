@@ -21,13 +21,13 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simulated "gpuaas/sim/maas"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
@@ -172,12 +172,14 @@ func hostname(n int) string { return fmt.Sprintf("gpu-%05d", n) }
 // work is a job on the nth server of the rack, counted from 1.
 func (w *world) work(n int) *bringup.Work {
 	return &bringup.Work{
-		Kind: "onboarding", Job: id.NewString(), WorkflowID: "onboarding-test", Epoch: 1, Attempt: 1,
-		Since: time.Now(), Deadline: time.Now().Add(30 * time.Second),
+		Work: job.Work{
+			Kind: "onboarding", Job: id.NewString(), WorkflowID: "onboarding-test", Epoch: 1, Attempt: 1,
+			Since: time.Now(), Deadline: time.Now().Add(30 * time.Second),
+			Fence:     func(context.Context) error { return nil },
+			Save:      func(context.Context) error { w.saves.Add(1); return nil },
+			Heartbeat: func() {},
+		},
 		Site: w.site, Profile: w.profile, SKU: someSKU, Hostname: hostname(n), IPMIIP: fleet.BMCAddress(n), Node: id.New[id.Node](),
-		Fence:     func(context.Context) error { return nil },
-		Save:      func(context.Context) error { w.saves.Add(1); return nil },
-		Heartbeat: func() {},
 	}
 }
 
@@ -196,7 +198,7 @@ func (w *world) does(tb testing.TB, stage string, job *bringup.Work) bringup.Res
 }
 
 // fails runs a stage that must fail as said.
-func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class durable.FailureClass, code string) *bringup.Failure {
+func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class job.FailureClass, code string) *bringup.Failure {
 	tb.Helper()
 	run, known := w.bringup.Stages()[stage]
 	if !known {

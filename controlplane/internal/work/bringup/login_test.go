@@ -12,7 +12,6 @@ import (
 	"gpuaas/controlplane/internal/adapter/ssh"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/work/bringup"
 	simfault "gpuaas/sim/maas/fault"
@@ -72,7 +71,7 @@ func TestAttackAMachineAnswersInPlaceOfAnother(t *testing.T) {
 		}
 	}
 	street.mu.Unlock()
-	f := w.fails(t, bringup.EnsureHardwareSyncConfigured, job, durable.StateAmbiguity, ssh.CodeHostKeyChanged)
+	f := w.fails(t, bringup.EnsureHardwareSyncConfigured, job, bringup.StateAmbiguity, ssh.CodeHostKeyChanged)
 	if !f.Final || a.Offered() != 0 || len(a.Commands()) != 0 || job.Facts.SSHHostKey != "" {
 		t.Errorf("A was offered %d credentials and told %q; %+v", a.Offered(), a.Commands(), job.Facts)
 	}
@@ -86,10 +85,10 @@ func TestAMachineOfTheOldFormIsStillReached(t *testing.T) {
 	b.Reinstall(t)
 	b.Authorize("")
 	b.SetPassword(deployPassword)
-	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, durable.StateAmbiguity, ssh.CodeHostKeyChanged)
+	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, bringup.StateAmbiguity, ssh.CodeHostKeyChanged)
 	job.Facts.HostKey = ""
 	job.Deadline = time.Now().Add(100 * time.Millisecond)
-	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, durable.PostDeployConnectivityFailure, "ssh_no_login")
+	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, bringup.PostDeployConnectivityFailure, "ssh_no_login")
 	if b.Offered() != 0 {
 		t.Error("the password of the site was sent to a machine that was never given it")
 	}
@@ -105,7 +104,7 @@ func TestAMachineOfTheOldFormIsStillReached(t *testing.T) {
 	}
 	pinned := job.Facts.SSHHostKey
 	b.Reinstall(t)
-	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, durable.StateAmbiguity, ssh.CodeHostKeyChanged)
+	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, bringup.StateAmbiguity, ssh.CodeHostKeyChanged)
 	if job.Facts.SSHHostKey != pinned {
 		t.Error("the key was not pinned")
 	}
@@ -139,7 +138,7 @@ func TestAttackTheLoginOutlivesTheEnrolment(t *testing.T) {
 		}
 	}
 	w.answers(t, job, agentwire.TypeLoginLock, "failed", "account_not_locked")
-	w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, "login_not_locked")
+	w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, "login_not_locked")
 	job.Epoch++
 	if r := w.does(t, bringup.WaitForAgentEnrollment, job); r.Await == nil {
 		t.Fatalf("%+v", r)

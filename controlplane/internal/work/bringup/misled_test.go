@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
@@ -24,7 +23,7 @@ func TestARefusedKeyIsReadAnewAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fault(t, simfault.Rule{Operation: "machines.get", Fault: simfault.ErrorBefore, Status: 401, Text: "Authorization Error: Invalid API key.", Count: 1})
-	w.fails(t, bringup.CreateOrFindInMAAS, job, durable.SiteCapabilityMissing, "maas_token_invalid")
+	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.SiteCapabilityMissing, "maas_token_invalid")
 	made, _ := w.sim.CreateToken(admin, "rotated").(map[string]string)
 	good["token"] = redact.New(made["consumer_key"] + ":" + made["token_key"] + ":" + made["token_secret"])
 	if err := w.vault.Put(t.Context(), path, good); err != nil {
@@ -49,7 +48,7 @@ func TestAnAllocatedMachineCanStillBeMended(t *testing.T) {
 	if _, err := w.sim.SetStorageLayout(admin, job.SystemID, url.Values{"storage_layout": {"blank"}}); err != nil {
 		t.Fatal(err)
 	}
-	f := w.fails(t, bringup.DeployViaMAAS, job, durable.InputConfigError, "deploy_not_started")
+	f := w.fails(t, bringup.DeployViaMAAS, job, bringup.InputConfigError, "deploy_not_started")
 	if m := w.machine(t, job.SystemID); m.Status != region.Allocated || !f.Final {
 		t.Fatalf("machine is %s, failure is %+v", m.StatusName, f)
 	}
@@ -104,7 +103,7 @@ func TestARoCEAddressMustBeSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fault(t, simfault.Rule{Operation: "interface.link_subnet", Fault: simfault.ErrorBefore, Status: 200, ContentType: "application/json", Text: string(text), Count: 1})
-	w.fails(t, bringup.ApplyRoCEPhase2, job, durable.UpstreamTransient, "roce_link_unproven")
+	w.fails(t, bringup.ApplyRoCEPhase2, job, bringup.UpstreamTransient, "roce_link_unproven")
 	if w.does(t, bringup.ApplyRoCEPhase2, job); job.Facts.RoCEApplied != 1 || len(w.nic(t, job, roce).Links) != 1 {
 		t.Errorf("facts are %+v", job.Facts)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
 )
@@ -62,16 +63,16 @@ func TestPowerOffMaasNode(t *testing.T) {
 func TestPowerOffMaasNodeFails(t *testing.T) {
 	cases := map[string]struct {
 		rules []simfault.Rule
-		class durable.FailureClass
+		class job.FailureClass
 		code  string
 		state string
 	}{
-		"the BMC refuses":      {[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "off"}}, durable.BMCPowerFailure, "power_off_failed", "on"},
-		"the BMC is silent":    {[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "query"}}, durable.BMCPowerFailure, "power_query_failed", "error"},
-		"it does not happen":   {[]simfault.Rule{{Fault: simfault.Ignored, Operation: "machine.power_off"}}, durable.BMCPowerFailure, "power_off_unconfirmed", "on"},
-		"nobody knows":         {[]simfault.Rule{{Fault: simfault.Lie, Operation: "machine.query_power_state", Set: map[string]any{"state": "unknown"}}}, durable.BMCPowerFailure, "power_off_unconfirmed", "unknown"},
-		"MAAS is away":         {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.query_power_state", Status: 503}}, durable.UpstreamTransient, "power_query_failed", "error"},
-		"MAAS does not let in": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.query_power_state", Status: 401}}, durable.SiteCapabilityMissing, "power_query_failed", "error"},
+		"the BMC refuses":      {[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "off"}}, bringup.BMCPowerFailure, "power_off_failed", "on"},
+		"the BMC is silent":    {[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "query"}}, bringup.BMCPowerFailure, "power_query_failed", "error"},
+		"it does not happen":   {[]simfault.Rule{{Fault: simfault.Ignored, Operation: "machine.power_off"}}, bringup.BMCPowerFailure, "power_off_unconfirmed", "on"},
+		"nobody knows":         {[]simfault.Rule{{Fault: simfault.Lie, Operation: "machine.query_power_state", Set: map[string]any{"state": "unknown"}}}, bringup.BMCPowerFailure, "power_off_unconfirmed", "unknown"},
+		"MAAS is away":         {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.query_power_state", Status: 503}}, bringup.UpstreamTransient, "power_query_failed", "error"},
+		"MAAS does not let in": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.query_power_state", Status: 401}}, bringup.SiteCapabilityMissing, "power_query_failed", "error"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestPowerOffMaasNodeFails(t *testing.T) {
 			for attempt := 1; attempt <= 3; attempt++ {
 				job.Attempt, job.Deadline = attempt, time.Now().Add(200*time.Millisecond)
 				f := w.fails(t, bringup.PowerOffMAASNode, job, c.class, c.code)
-				if last := c.class == durable.SiteCapabilityMissing || c.class == durable.BMCPowerFailure && attempt > 2; f.Final != last {
+				if last := c.class == bringup.SiteCapabilityMissing || c.class == bringup.BMCPowerFailure && attempt > 2; f.Final != last {
 					t.Errorf("attempt %d: final is %t", attempt, f.Final)
 				}
 				if got := job.Facts.PowerOff; got == nil || got.Confirmed || got.State != c.state {
@@ -108,10 +109,10 @@ func TestPowerOffMaasNodeOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until(t, job.SystemID, region.Deployed.String())
-	w.fails(t, bringup.PowerOffMAASNode, job, durable.StateAmbiguity, "machine_in_use")
+	w.fails(t, bringup.PowerOffMAASNode, job, bringup.StateAmbiguity, "machine_in_use")
 	gone := w.releasedAndOn(t, 2)
 	w.happens(t, gone.SystemID, "delete")
-	w.fails(t, bringup.PowerOffMAASNode, gone, durable.StateAmbiguity, "machine_gone")
+	w.fails(t, bringup.PowerOffMAASNode, gone, bringup.StateAmbiguity, "machine_gone")
 	if w.asked.of("machine.power_off") != 0 || w.machine(t, job.SystemID).PowerState != "on" {
 		t.Errorf("it was switched: %s", w.asked)
 	}
@@ -194,7 +195,7 @@ func TestRemoveMaasRecordWhileMAASIsAway(t *testing.T) {
 	w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.delete", Status: 503})
 	for job.Attempt = 1; job.Attempt <= 2; job.Attempt++ {
 		_, err := w.bringup.RemoveMAASRecord(system(t), job)
-		if f := bringup.Classify(err); err == nil || f.Class != durable.UpstreamTransient || f.Final {
+		if f := bringup.Classify(err); err == nil || f.Class != bringup.UpstreamTransient || f.Final {
 			t.Fatalf("attempt %d ends with %v", job.Attempt, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -124,14 +123,14 @@ func TestAReimageNeverAddsANode(t *testing.T) {
 	gone := w.reimage(t, 1, "none")
 	w.does(t, bringup.ReleaseMAASNode, gone)
 	gone.Node = w.work(1).Node
-	w.fails(t, bringup.RenderCloudInit, gone, durable.StateAmbiguity, "node_conflict")
+	w.fails(t, bringup.RenderCloudInit, gone, bringup.StateAmbiguity, "node_conflict")
 	if _, err := w.nodes.Node(t.Context(), gone.Node); err == nil {
 		t.Error("a node was added")
 	}
 	elsewhere := w.reimage(t, 2, "none")
 	w.does(t, bringup.ReleaseMAASNode, elsewhere)
 	w.moves(t, elsewhere, node.DrainFailed)
-	w.fails(t, bringup.RenderCloudInit, elsewhere, durable.StateAmbiguity, "node_conflict")
+	w.fails(t, bringup.RenderCloudInit, elsewhere, bringup.StateAmbiguity, "node_conflict")
 	if n := w.nodeOf(t, elsewhere); n.Status != node.Offline {
 		t.Errorf("the node is %s", n.Status)
 	}
@@ -262,7 +261,7 @@ func TestAReleaseNeedsNoImage(t *testing.T) {
 	job.Profile.Policy.DistroSeries = "ubuntu/none"
 	w.does(t, bringup.LoadSiteConfig, job)
 	job.Reimage = true
-	w.fails(t, bringup.LoadSiteConfig, job, durable.SiteCapabilityMissing, "maas_image_missing")
+	w.fails(t, bringup.LoadSiteConfig, job, bringup.SiteCapabilityMissing, "maas_image_missing")
 }
 
 // A deployment of a reimage that fails is given back and may be tried again.
@@ -274,8 +273,8 @@ func TestAReimageWhoseDeploymentFails(t *testing.T) {
 	}
 	w.fault(t, simfault.Rule{Fault: simfault.FailDeploy, Machine: job.SystemID, Count: 1})
 	w.does(t, bringup.DeployViaMAAS, job)
-	w.fails(t, bringup.WaitForDeployed, job, durable.DeployCloudInitFailure, "deploy_failed")
-	w.fails(t, bringup.ClassifyDeployFailure, job, durable.DeployCloudInitFailure, "deploy_failed")
+	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
+	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed")
 	for _, stage := range anew {
 		w.does(t, stage, job)
 	}

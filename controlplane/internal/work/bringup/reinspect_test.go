@@ -3,7 +3,6 @@ package bringup_test
 import (
 	"testing"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/sim/maas/region"
 )
@@ -24,7 +23,7 @@ func TestHardwareThatWasMendedIsSeenByARerun(t *testing.T) {
 			job := w.work(1)
 			w.does(t, bringup.CreateOrFindInMAAS, job)
 			w.rebuilt(t, job, c.disks...)
-			w.fails(t, bringup.ConfigureStorage, job, durable.HardwareMismatch, c.code)
+			w.fails(t, bringup.ConfigureStorage, job, bringup.HardwareMismatch, c.code)
 			w.seenAnew(t, job)
 			w.does(t, bringup.ConfigureStorage, job) // the server itself has one BOSS disk
 		})
@@ -33,7 +32,7 @@ func TestHardwareThatWasMendedIsSeenByARerun(t *testing.T) {
 		w := newWorld(t, known(1, "ready"), func(p *plan) { p.policy.NodePXEIface, p.policy.StrictPXEPreflight = set("eno1"), set(true) })
 		job := w.work(1)
 		w.does(t, bringup.CreateOrFindInMAAS, job)
-		w.fails(t, bringup.EnsurePXEInterfaceAuto, job, durable.HardwareMismatch, "pxe_interface_not_found")
+		w.fails(t, bringup.EnsurePXEInterfaceAuto, job, bringup.HardwareMismatch, "pxe_interface_not_found")
 		w.seenAnew(t, job)
 	})
 	t.Run("a PXE interface is not insisted on", func(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
@@ -98,7 +97,7 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 		if _, _, err := w.nodes.Create(ctx, node.NewNode{Hostname: job.Hostname, SKU: someSKU, RegionCode: "eu-1"}); err != nil {
 			t.Fatal(err)
 		}
-		w.fails(t, bringup.RenderCloudInit, job, durable.StateAmbiguity, "node_conflict")
+		w.fails(t, bringup.RenderCloudInit, job, bringup.StateAmbiguity, "node_conflict")
 		if slices.Contains(w.vault.paths(), "first-boot/onboarding/"+job.Job) {
 			t.Error("a first boot was rendered")
 		}
@@ -108,7 +107,7 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 		w.does(t, bringup.RenderCloudInit, job)
 		other := w.ready(t, 4)
 		other.Node = job.Node
-		w.fails(t, bringup.RenderCloudInit, other, durable.StateAmbiguity, "node_conflict")
+		w.fails(t, bringup.RenderCloudInit, other, bringup.StateAmbiguity, "node_conflict")
 	})
 	t.Run("the node was given up", func(t *testing.T) {
 		job := w.ready(t, 4)
@@ -116,7 +115,7 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 		if err := w.bringup.Compensate(ctx, job); err != nil {
 			t.Fatal(err)
 		}
-		w.fails(t, bringup.RenderCloudInit, job, durable.StateAmbiguity, "node_conflict")
+		w.fails(t, bringup.RenderCloudInit, job, bringup.StateAmbiguity, "node_conflict")
 		job.Node = id.New[id.Node]()
 		w.does(t, bringup.RenderCloudInit, job)
 	})
@@ -126,12 +125,12 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 		w.does(t, bringup.DeployViaMAAS, job)
 		w.does(t, bringup.WaitForDeployed, job)
 		job.Node = id.New[id.Node]()
-		w.fails(t, bringup.RenderCloudInit, job, durable.StateAmbiguity, "node_conflict")
+		w.fails(t, bringup.RenderCloudInit, job, bringup.StateAmbiguity, "node_conflict")
 	})
 	t.Run("the SKU", func(t *testing.T) {
 		job := w.ready(t, 6)
 		job.SKU = "no-such"
-		w.fails(t, bringup.RenderCloudInit, job, durable.InputConfigError, "sku_unusable")
+		w.fails(t, bringup.RenderCloudInit, job, bringup.InputConfigError, "sku_unusable")
 		skus := sku.New(w.db)
 		known, err := skus.Get(ctx, someSKU)
 		if err != nil {
@@ -141,23 +140,23 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		job.SKU = someSKU
-		w.fails(t, bringup.RenderCloudInit, job, durable.InputConfigError, "sku_unusable")
+		w.fails(t, bringup.RenderCloudInit, job, bringup.InputConfigError, "sku_unusable")
 	})
 }
 
 func TestWhatASiteLacksForAFirstBoot(t *testing.T) {
 	w := newWorld(t, aFleet(3), func(p *plan) { p.policy.SiteBootstrapBundleRef = set("base@1") })
 	job := w.ready(t, 1)
-	w.fails(t, bringup.RenderCloudInit, job, durable.SiteCapabilityMissing, "site_bundle_missing")
+	w.fails(t, bringup.RenderCloudInit, job, bringup.SiteCapabilityMissing, "site_bundle_missing")
 	w.bundles["base@1"] = []byte("no program")
-	w.fails(t, bringup.RenderCloudInit, job, durable.SiteCapabilityMissing, "site_bundle_unusable")
+	w.fails(t, bringup.RenderCloudInit, job, bringup.SiteCapabilityMissing, "site_bundle_unusable")
 	w.bundles["base@1"] = []byte("#!/bin/sh\n")
 	w.does(t, bringup.RenderCloudInit, job)
 
 	w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.get_token", Status: 503})
 	broken := w.ready(t, 3)
 	_, err := w.bringup.RenderCloudInit(system(t), broken)
-	if f := bringup.Classify(err); err == nil || f.Class != durable.UpstreamTransient || f.Final {
+	if f := bringup.Classify(err); err == nil || f.Class != bringup.UpstreamTransient || f.Final {
 		t.Errorf("MAAS does not answer: %v", err)
 	}
 	w.told(t, broken)
@@ -170,7 +169,7 @@ func TestAForeignMachineGetsNoFirstBoot(t *testing.T) {
 	if _, err := w.sim.Deploy(admin, job.SystemID, url.Values{}); err != nil {
 		t.Fatal(err)
 	}
-	w.fails(t, bringup.RenderCloudInit, job, durable.StateAmbiguity, "machine_in_use")
+	w.fails(t, bringup.RenderCloudInit, job, bringup.StateAmbiguity, "machine_in_use")
 	if _, err := w.nodes.Node(t.Context(), job.Node); err == nil {
 		t.Error("a node was made")
 	}
@@ -208,7 +207,7 @@ func TestBundlesOfAFolder(t *testing.T) {
 		"base@2": "site_bundle_missing", "other@1": "site_bundle_missing", "base@link": "site_bundle_unreadable",
 	} {
 		_, _, err := bundles.Read(ref)
-		if f := bringup.Classify(err); err == nil || f.Code != code || f.Class != durable.SiteCapabilityMissing || !f.Final || f.Remedy == "" {
+		if f := bringup.Classify(err); err == nil || f.Code != code || f.Class != bringup.SiteCapabilityMissing || !f.Final || f.Remedy == "" {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}

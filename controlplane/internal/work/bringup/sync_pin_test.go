@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // without puts something before MAAS that answers for the program that reports
@@ -68,9 +68,9 @@ func TestAttackPlainSyncNeedsADecision(t *testing.T) {
 // Where no digest can be had, nothing is rendered, and the failure names all that
 // can be done about it.
 func TestAttackASiteThatHidesItsProgramGetsNoPlainSync(t *testing.T) {
-	for status, class := range map[int]durable.FailureClass{
-		http.StatusNotFound: durable.SiteCapabilityMissing, http.StatusForbidden: durable.SiteCapabilityMissing,
-		http.StatusInternalServerError: durable.UpstreamTransient,
+	for status, class := range map[int]job.FailureClass{
+		http.StatusNotFound: bringup.SiteCapabilityMissing, http.StatusForbidden: bringup.SiteCapabilityMissing,
+		http.StatusInternalServerError: bringup.UpstreamTransient,
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			w := newWorld(t, aFleet(1))
@@ -83,7 +83,7 @@ func TestAttackASiteThatHidesItsProgramGetsNoPlainSync(t *testing.T) {
 					t.Errorf("the remedy does not name %q: %s", choice, f.Remedy)
 				}
 			}
-			if f.Final != (class == durable.SiteCapabilityMissing) {
+			if f.Final != (class == bringup.SiteCapabilityMissing) {
 				t.Errorf("final: %v", f.Final)
 			}
 			if job.Facts.FirstBootDigest != "" {
@@ -109,7 +109,7 @@ func TestAttackAReseedNeedsThePin(t *testing.T) {
 	job.Site = w.site
 	job.Site.Settings.HWSyncHTTP = site.SyncUndecided
 	job.Facts.Adopted = true
-	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, durable.SiteCapabilityMissing, "hw_sync_program_missing")
+	w.fails(t, bringup.EnsureHardwareSyncConfigured, job, bringup.SiteCapabilityMissing, "hw_sync_program_missing")
 	var n int
 	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM node_tasks WHERE node_id = $1`, job.Node).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d tasks were given, %v", n, err)

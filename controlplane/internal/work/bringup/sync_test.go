@@ -22,6 +22,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/rack"
 )
@@ -249,44 +250,44 @@ func TestAMachineAtItsFirstBootIsWaitedFor(t *testing.T) {
 func TestMachinesThatCannotBeSeeded(t *testing.T) {
 	cases := map[string]struct {
 		spoil func(t *testing.T, w *world, b *box, job *bringup.Work)
-		class durable.FailureClass
+		class job.FailureClass
 		code  string
 	}{
-		"unreachable": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.away = []string{"*"} }, durable.PostDeployConnectivityFailure, "ssh_unreachable"},
-		"refused":     {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.Authorize("") }, durable.PostDeployConnectivityFailure, "ssh_refused"},
+		"unreachable": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.away = []string{"*"} }, bringup.PostDeployConnectivityFailure, "ssh_unreachable"},
+		"refused":     {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.Authorize("") }, bringup.PostDeployConnectivityFailure, "ssh_refused"},
 		"no sudo": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) {
 			b.replies[seedCommands[0]] = sshtest.Reply{Stderr: "sudo: a password is required", Status: 1}
-		}, durable.PostDeployConnectivityFailure, "ssh_command_failed"},
+		}, bringup.PostDeployConnectivityFailure, "ssh_command_failed"},
 		"no address": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			job.Facts.Addresses = nil
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"ip_addresses": []string{}, "interface_set": []any{}}})
-		}, durable.PostDeployConnectivityFailure, "ssh_no_address"},
+		}, bringup.PostDeployConnectivityFailure, "ssh_no_address"},
 		"no token": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get_token", Fault: simfault.ErrorBefore, Status: 200, Text: "null", ContentType: "application/json"})
-		}, durable.HardwareSyncFailure, "failed_hw_sync_seed"},
+		}, bringup.HardwareSyncFailure, "failed_hw_sync_seed"},
 		"another key": {func(t *testing.T, w *world, b *box, job *bringup.Work) {
 			t.Helper()
 			w.does(t, bringup.EnsureHardwareSyncConfigured, job)
 			b.Reinstall(t)
-		}, durable.StateAmbiguity, "ssh_host_key_changed"},
+		}, bringup.StateAmbiguity, "ssh_host_key_changed"},
 		"released": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.happens(t, job.SystemID, "release")
-		}, durable.StateAmbiguity, "machine_not_deployed"},
+		}, bringup.StateAmbiguity, "machine_not_deployed"},
 		"deleted": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.happens(t, job.SystemID, "delete")
-		}, durable.StateAmbiguity, "machine_gone"},
+		}, bringup.StateAmbiguity, "machine_gone"},
 		"without sync": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"enable_hw_sync": false}})
-		}, durable.HardwareSyncFailure, "hw_sync_disabled"},
+		}, bringup.HardwareSyncFailure, "hw_sync_disabled"},
 		"held by another": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"workload_annotations": map[string]string{"gpuaas-job": "other"}}})
-		}, durable.StateAmbiguity, "machine_in_use"},
+		}, bringup.StateAmbiguity, "machine_in_use"},
 	}
 	w, street := newStreet(t, len(cases))
 	n := 0
@@ -298,7 +299,7 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 			job.Deadline = time.Now().Add(200 * time.Millisecond)
 			began := time.Now()
 			f := w.fails(t, bringup.EnsureHardwareSyncConfigured, job, c.class, c.code)
-			if f.Final != (c.class == durable.StateAmbiguity || name == "without sync") {
+			if f.Final != (c.class == bringup.StateAmbiguity || name == "without sync") {
 				t.Errorf("final: %v", f.Final)
 			}
 			if took := time.Since(began); took > 5*time.Second {
@@ -365,7 +366,7 @@ func TestAMachineThatStaysSilent(t *testing.T) {
 	b.set(func() { b.away = []string{"*"} })
 	job.Since = time.Now()
 	job.Deadline = job.Since.Add(300 * time.Millisecond)
-	f := w.fails(t, bringup.WaitForHardwareSyncHealthy, job, durable.HardwareSyncFailure, "failed_hw_sync_health")
+	f := w.fails(t, bringup.WaitForHardwareSyncHealthy, job, bringup.HardwareSyncFailure, "failed_hw_sync_health")
 	if !f.Final || f.Details["seeds"] != 1 || !strings.Contains(f.Details["last_reseed"].(string), "no SSH connection") {
 		t.Errorf("%+v", f)
 	}
@@ -375,22 +376,22 @@ func TestAMachineThatStaysSilent(t *testing.T) {
 func TestWhatEndsTheWaitForSync(t *testing.T) {
 	cases := map[string]struct {
 		spoil func(t *testing.T, w *world, b *box, job *bringup.Work)
-		class durable.FailureClass
+		class job.FailureClass
 		code  string
 	}{
 		"released": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.happens(t, job.SystemID, "release")
-		}, durable.StateAmbiguity, "machine_not_deployed"},
+		}, bringup.StateAmbiguity, "machine_not_deployed"},
 		"deleted": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.happens(t, job.SystemID, "delete")
-		}, durable.StateAmbiguity, "machine_gone"},
+		}, bringup.StateAmbiguity, "machine_gone"},
 		"another key": {func(t *testing.T, _ *world, b *box, job *bringup.Work) {
 			t.Helper()
 			b.Reinstall(t)
 			job.Deadline = job.Since.Add(6 * time.Second)
-		}, durable.StateAmbiguity, "ssh_host_key_changed"},
+		}, bringup.StateAmbiguity, "ssh_host_key_changed"},
 	}
 	w, street := newStreet(t, len(cases))
 	n := 0
@@ -422,7 +423,7 @@ func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
 	said := len(b.Commands())
 	job.Since = time.Now()
 	job.Deadline = job.Since.Add(3 * time.Second)
-	w.fails(t, bringup.WaitForHardwareSyncHealthy, job, durable.HardwareSyncFailure, "failed_hw_sync_health")
+	w.fails(t, bringup.WaitForHardwareSyncHealthy, job, bringup.HardwareSyncFailure, "failed_hw_sync_health")
 	if got := b.Commands(); len(got) != said {
 		t.Errorf("said over SSH: %q", got[said:])
 	}

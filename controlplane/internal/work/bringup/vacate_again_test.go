@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/sim/maas/region"
@@ -58,7 +57,7 @@ func TestReleaseMaasNodeByAnEarlierJobOfTheNode(t *testing.T) {
 				}
 				return
 			}
-			w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, c.code)
+			w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code)
 			out, err := w.bringup.Adopt(system(t), job)
 			if c.adopted == "" {
 				if f := bringup.Classify(err); err == nil || f.Code != "nothing_to_adopt" {
@@ -88,11 +87,11 @@ func TestReleaseMaasNodeByAnEarlierJobOfTheNodeBeforeADeployment(t *testing.T) {
 	}
 	w.until(t, first.SystemID, region.Deployed.String())
 	w.happens(t, first.SystemID, "release")
-	w.fails(t, bringup.ReleaseMAASNode, w.after(first, "quick"), durable.StateAmbiguity, "released_elsewhere")
+	w.fails(t, bringup.ReleaseMAASNode, w.after(first, "quick"), bringup.StateAmbiguity, "released_elsewhere")
 
 	stranger := w.inService(t, 2, "quick")
 	w.does(t, bringup.ReleaseMAASNode, stranger)
 	job := w.after(stranger, "quick")
 	job.Prior = []string{id.NewString()}
-	w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, "released_elsewhere")
+	w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "released_elsewhere")
 }

@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
 )
@@ -98,12 +99,12 @@ func TestReleaseMaasNode(t *testing.T) {
 func TestReleaseMaasNodeReleaseFails(t *testing.T) {
 	cases := map[string]struct {
 		rule  simfault.Rule
-		class durable.FailureClass
+		class job.FailureClass
 	}{
-		"MAAS is away":          {simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 503, Count: 1}, durable.UpstreamTransient},
-		"MAAS breaks off":       {simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 500, Count: 1}, durable.UpstreamTransient},
-		"the BMC fails":         {simfault.Rule{Fault: simfault.BMCFailure, Power: "off", Count: 1}, durable.BMCPowerFailure},
-		"MAAS says it, and not": {simfault.Rule{Fault: simfault.Ignored, Operation: "machine.release", Count: 1, Set: map[string]any{"status": 12, "status_name": "Releasing"}}, durable.UpstreamTransient},
+		"MAAS is away":          {simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 503, Count: 1}, bringup.UpstreamTransient},
+		"MAAS breaks off":       {simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 500, Count: 1}, bringup.UpstreamTransient},
+		"the BMC fails":         {simfault.Rule{Fault: simfault.BMCFailure, Power: "off", Count: 1}, bringup.BMCPowerFailure},
+		"MAAS says it, and not": {simfault.Rule{Fault: simfault.Ignored, Operation: "machine.release", Count: 1, Set: map[string]any{"status": 12, "status_name": "Releasing"}}, bringup.UpstreamTransient},
 	}
 	w := newWorld(t, aFleet(len(cases)))
 	n := 0
@@ -164,7 +165,7 @@ func TestReleaseMaasNodeEraseFails(t *testing.T) {
 				w.until(t, job.SystemID, region.Ready.String())
 				return
 			}
-			f := w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, c.code)
+			f := w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code)
 			if m := w.machine(t, job.SystemID); m.Status != c.status || !f.Final || job.Facts.Release.FellBack || f.Details["maas_said"] == nil {
 				t.Errorf("the machine is %s, the failure %+v", m.StatusName, f.Details)
 			}
@@ -182,9 +183,9 @@ func TestReleaseMaasNodeEraseFails(t *testing.T) {
 func TestReleaseMaasNodeBelowTheMinimum(t *testing.T) {
 	w := newWorld(t, aFleet(1), func(p *plan) { p.policy.MinimumErase = set(site.EraseSecure) })
 	job := w.inService(t, 1, "quick")
-	w.fails(t, bringup.ReleaseMAASNode, job, durable.InputConfigError, "erase_below_minimum")
+	w.fails(t, bringup.ReleaseMAASNode, job, bringup.InputConfigError, "erase_below_minimum")
 	job.Erase = "everything"
-	w.fails(t, bringup.ReleaseMAASNode, job, durable.InputConfigError, "erase_unknown")
+	w.fails(t, bringup.ReleaseMAASNode, job, bringup.InputConfigError, "erase_unknown")
 	if w.asked.of("machine.release") != 0 || job.Facts.Release != nil {
 		t.Errorf("MAAS was asked: %s", w.asked)
 	}
@@ -203,11 +204,11 @@ func TestReleaseMaasNodeEraseThatIsNotReported(t *testing.T) {
 			job := w.inService(t, 1, "quick")
 			job.Profile.Policy.ReleaseTimeoutSeconds = 1
 			w.fault(t, simfault.Rule{Fault: simfault.HangErase, Count: 1})
-			w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, "release_erase_failed")
+			w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "release_erase_failed")
 			w.happens(t, job.SystemID, "release")
 			job.Profile.Policy.ReleaseFallbackNoErase = allowed
 			if !allowed {
-				w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, "release_erase_unproven")
+				w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "release_erase_unproven")
 				return
 			}
 			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); !f.FellBack || f.Achieved != "none" || f.FallbackReason == "" {
@@ -238,7 +239,7 @@ func TestReleaseMaasNodeStuckInReleasing(t *testing.T) {
 				w.fault(t, rule)
 			}
 			if c.code != "" {
-				w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, c.code)
+				w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code)
 				if !slices.Equal(job.Facts.Release.Ladder, c.ladder) || job.Facts.Release.EndedAt != nil {
 					t.Errorf("on record is %+v", job.Facts.Release)
 				}
@@ -373,7 +374,7 @@ func TestReleaseMaasNodeAmbiguity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.before(t, w, job)
 			w.asked.reset()
-			if f := w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, c.code); !f.Final {
+			if f := w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code); !f.Final {
 				t.Error("it is tried again")
 			}
 			if m := w.machine(t, job.SystemID); m.Status != c.status || w.asked.of("machine.release")+w.asked.of("machine.mark_broken")+w.asked.of("machine.power_off") != 0 {
@@ -384,7 +385,7 @@ func TestReleaseMaasNodeAmbiguity(t *testing.T) {
 	for _, what := range []string{"recreate"} {
 		job := w.inService(t, len(cases)+1, "none")
 		w.happens(t, job.SystemID, what)
-		if w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, "machine_gone"); job.Observed.Status != bringup.Absent {
+		if w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "machine_gone"); job.Observed.Status != bringup.Absent {
 			t.Errorf("it was seen as %s", job.Observed.Status)
 		}
 	}
@@ -401,7 +402,7 @@ func TestReleaseMaasNodeByTheRecordOfMAAS(t *testing.T) {
 		}
 		if !known {
 			job.Prior = nil
-			w.fails(t, bringup.ReleaseMAASNode, job, durable.StateAmbiguity, "machine_in_use")
+			w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "machine_in_use")
 			continue
 		}
 		w.does(t, bringup.ReleaseMAASNode, job)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"gpuaas/controlplane/internal/adapter/firstboot"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // The stages, by the names of the state model.
@@ -35,26 +33,17 @@ const (
 	RemoveMAASRecord             = "remove_maas_record"
 )
 
+// What stages speak of, by the names that every family of jobs gives it.
+type (
+	Result   = job.Result
+	Evidence = job.Evidence
+	Await    = job.Await
+	Failure  = job.Failure
+)
+
 // Stage is one attempt at a stage. It changes the facts of its work as it finds
 // them out. Any error that is not a *Failure is classified by Classify.
-type Stage func(ctx context.Context, w *Work) (Result, error)
-
-// Result is how a stage ended when it did not fail.
-type Result struct {
-	Skipped bool
-	Message string         // for people: what was found or done
-	Details map[string]any // never a secret
-	Next    string         // the stage to go on with; empty: the one that follows
-	Await   *Await         // the stage is not over: run it again when something happened
-	// Evidence is what the stage saw that proves, or disproves, what it claims.
-	Evidence []Evidence
-}
-
-// Evidence is something that a stage saw, as it is kept.
-type Evidence struct {
-	Kind  string // which tells how to read the value
-	Value any    // never a secret
-}
+type Stage = func(ctx context.Context, w *Work) (Result, error)
 
 // The kinds of evidence that these stages leave.
 const (
@@ -70,37 +59,10 @@ type FollowUp struct {
 	Command string `json:"command,omitempty"`
 }
 
-// Await is what a stage that is not over waits for.
-type Await struct {
-	Signal string        // to the workflow of the job
-	Most   time.Duration // look again after that in any case
-}
-
-// Failure is why a stage did not reach its end.
-type Failure struct { //nolint:errname // named as the specification names it
-	Class   durable.FailureClass
-	Code    string         // stable, snake_case
-	Message string         // what happened, to what
-	Remedy  string         // what to do about it
-	Details map[string]any // never a secret
-	Final   bool           // another attempt would end the same
-	Next    string         // a stage that deals with it, such as ClassifyDeployFailure
-	Cause   error
-}
-
-func (f *Failure) Error() string { return f.Code + ": " + f.Message }
-
-func (f *Failure) Unwrap() error { return f.Cause }
-
-// Work is a machine that a job brings up.
+// Work is a machine that a job brings up. Save keeps SystemID, PXEMAC, Facts and
+// Observed.
 type Work struct {
-	Kind       string // of the job, such as onboarding
-	Job        string // its id
-	WorkflowID string
-	Epoch      int64
-	Attempt    int
-	Since      time.Time // when the stage began, over all its attempts
-	Deadline   time.Time // of the stage, by the profile; zero: none
+	job.Work
 
 	Site            site.Site
 	Profile         site.Profile
@@ -109,7 +71,6 @@ type Work struct {
 	IPMIIP          string
 	Node            id.Node // the id that the node has, or will have
 	InitializeDisks bool    // DESTROYS the data of all disks but the root disk
-	Reset           bool    // Compensate gives up what was deployed, too
 
 	Erase   string   // what a release asks MAAS to do to the disks: none, quick or secure; empty: the job releases nothing
 	Prior   []string // earlier jobs of this node: a machine that they hold is ours
@@ -119,19 +80,6 @@ type Work struct {
 	SystemID string // of MAAS, once known
 	Facts    Facts
 	Observed Observed
-
-	// Fence refuses once the job was taken over. Ask it before every effect that
-	// cannot be taken back.
-	Fence func(ctx context.Context) error
-	// FenceIn is Fence within a transaction: nobody takes the job over until that
-	// ends. It is the first thing in it, because the row of a job is locked before
-	// that of its node.
-	FenceIn func(ctx context.Context, tx pgx.Tx) error
-	// Save keeps SystemID, PXEMAC, Facts and Observed now, because losing them
-	// would cost an effect to be repeated.
-	Save func(ctx context.Context) error
-	// Heartbeat says that the stage is still at it. Somebody else calls it, too.
-	Heartbeat func()
 }
 
 // deploys says whether the machine gets a system: a job that only releases one

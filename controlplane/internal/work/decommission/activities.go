@@ -1,8 +1,6 @@
 package decommission
 
-import (
-	"go.temporal.io/sdk/worker"
-)
+import "go.temporal.io/sdk/worker"
 
 // RegisterWorker adds the workflow and its activities to a worker.
 func (s *Service) RegisterWorker(w worker.Registry) {

@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // A tenant gets into a node that is installed anew before it is let go: whoever
@@ -32,10 +33,10 @@ func TestAReimagedNodeIsCleanedAndNotInstalledTwice(t *testing.T) {
 		}
 		return nil
 	}
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
+	end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun, func() {
 		y.exec(t, `UPDATE nodes SET tainted_at = clock_timestamp() WHERE id = $1`, n)
 	}))
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if after := y.tasksOf(t, n, agentwire.TypeDrain); after < before+2 {
 		t.Errorf("%d drains before the rerun and %d after it: the new installation was not drained", before, after)
 	}
@@ -56,12 +57,12 @@ func TestAMachineThatIsGoneIsAFollowUp(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)
-	gone := failure(durable.StateAmbiguity, "machine_gone")
+	gone := failure(bringup.StateAmbiguity, "machine_gone")
 	gone.Final = true
 	y.script.fails(1, bringup.PowerOffMAASNode, gone)
-	y.script.on("adopt", func(context.Context, *bringup.Work, int) (bringup.Result, error) { return bringup.Result{}, &gone })
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobAdoptObserved))
-	if end.Status != durable.JobReconciled || y.see(t, n).Status != node.Deleted {
+	y.script.on("adopt", func(context.Context, *bringup.Work, int) (job.Result, error) { return job.Result{}, &gone })
+	end := y.run(t, d.ID, y.act(t, d.ID, job.AdoptObserved))
+	if end.Status != job.Reconciled || y.see(t, n).Status != node.Deleted {
 		t.Fatalf("%s at %s: %s %s", end.Status, end.Stage, end.ErrorCode, end.ErrorMessage)
 	}
 	if want := []string{n.String() + ": its full_decommission has ended"}; !slices.Equal(y.doubts, want) {
@@ -78,12 +79,12 @@ func TestAMachineThatWasGoneBeforeItsReleaseIsWaived(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)
-	gone := failure(durable.StateAmbiguity, "machine_gone")
+	gone := failure(bringup.StateAmbiguity, "machine_gone")
 	gone.Final = true
 	y.script.fails(1, bringup.ReleaseMAASNode, gone)
 	y.script.fails(1, bringup.PowerOffMAASNode, gone)
-	y.script.on("adopt", func(context.Context, *bringup.Work, int) (bringup.Result, error) { return bringup.Result{}, &gone })
-	recommends := func(want durable.JobEvent) func() {
+	y.script.on("adopt", func(context.Context, *bringup.Work, int) (job.Result, error) { return job.Result{}, &gone })
+	recommends := func(want job.Trigger) func() {
 		return func() {
 			if got := decommission.Recommended(y.read(t, d.ID)); got != want {
 				t.Errorf("recommended is %s, want %s", got, want)
@@ -92,10 +93,10 @@ func TestAMachineThatWasGoneBeforeItsReleaseIsWaived(t *testing.T) {
 	}
 	end := y.run(t, d.ID,
 		func(env *testsuite.TestWorkflowEnvironment) {
-			recommends(durable.JobRetryStage)()
+			recommends(job.RetryStage)()
 			y.override(t, d.ID, bringup.ReleaseMAASNode)(env)
 		},
-		y.act(t, d.ID, durable.JobAdoptObserved, recommends(durable.JobAdoptObserved)))
+		y.act(t, d.ID, job.AdoptObserved, recommends(job.AdoptObserved)))
 	if end.CompletedAt == nil || y.see(t, n).Status != node.Deleted {
 		t.Fatalf("%s at %s: %s %s", end.Status, end.Stage, end.ErrorCode, end.ErrorMessage)
 	}

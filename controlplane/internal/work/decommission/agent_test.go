@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // signer signs tasks.
@@ -252,15 +253,15 @@ func dirty() agentwire.ValidateCleanOutput {
 	}
 }
 
-// Around implements job.Mischief: the agent does its work between two looks.
-func (y *yard) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error) {
+// Around implements job.Mischief[*bringup.Work]: the agent does its work between two looks.
+func (y *yard) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (job.Result, error) {
 	if y.before != nil {
 		if err := y.before(call); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 	}
 	if err := y.visit(ctx, call); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if y.equip != nil {
 		y.equip(call, w)

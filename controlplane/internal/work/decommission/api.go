@@ -8,9 +8,9 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -41,7 +41,7 @@ type Path struct {
 }
 
 // ObservedView is the machine as MAAS last showed it.
-type ObservedView job.ObservedView
+type ObservedView bringup.ObservedView
 
 // FailureView is why a decommission is parked, or was last set back.
 type FailureView job.FailureView
@@ -64,17 +64,17 @@ type View struct {
 	SiteID            *id.Site              `json:"site_id,omitempty" doc:"Id of the site; absent: the node is not a machine of MAAS."`
 	ProfileID         *id.Profile           `json:"profile_id,omitempty" doc:"Id of the profile whose policy holds."`
 	MAASSystemID      string                `json:"maas_system_id,omitempty" doc:"Id of the machine in MAAS." example:"4y3h7n"`
-	Status            durable.JobStatus     `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled" doc:"How it stands."`
+	Status            job.Status            `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled" doc:"How it stands."`
 	CurrentStage      string                `json:"current_stage" doc:"The stage it is at." example:"release_maas_node"`
 	StageNumber       int                   `json:"stage_number" doc:"Which of the stages of its mode that is, from 1; 0: none of them, such as compensate."`
 	StageTotal        int                   `json:"stage_total" doc:"How many stages its mode has."`
 	CurrentAttempt    int                   `json:"current_attempt" doc:"Which attempt at the stage it is."`
 	Epoch             int64                 `json:"epoch" doc:"Grows with every action of an operator; what an earlier epoch began can have no effect any more."`
-	PendingAction     durable.JobEvent      `json:"pending_action,omitempty" doc:"What an operator asked for and is not finished yet."`
+	PendingAction     job.Trigger           `json:"pending_action,omitempty" doc:"What an operator asked for and is not finished yet."`
 	Adopted           bool                  `json:"adopted" doc:"Whether an observed state was adopted on the way."`
 	Failure           *FailureView          `json:"failure,omitempty" doc:"Why it is parked; absent when it is not."`
-	RecommendedAction durable.JobEvent      `json:"recommended_action,omitempty" doc:"What an operator does best now; absent when there is nothing to do."`
-	LegalActions      []durable.JobEvent    `json:"legal_actions" nullable:"false" doc:"What an operator may do now, the best first."`
+	RecommendedAction job.Trigger           `json:"recommended_action,omitempty" doc:"What an operator does best now; absent when there is nothing to do."`
+	LegalActions      []job.Trigger         `json:"legal_actions" nullable:"false" doc:"What an operator may do now, the best first."`
 	Overrides         []Override            `json:"overrides" nullable:"false" doc:"Stages that an operator decided to go on without, and the risk that leaves."`
 	FollowUps         []FollowUp            `json:"follow_ups" nullable:"false" doc:"What was not done and is left to somebody."`
 	Observed          ObservedView          `json:"observed" doc:"The machine as MAAS last showed it."`
@@ -106,7 +106,7 @@ func (s *Service) show(d Decommission) View {
 		PlanHash: d.PlanHash, NodeStatusBefore: d.Origin, MAASSystemID: d.SystemID, Status: d.Status, CurrentStage: d.Stage,
 		StageNumber: number, StageTotal: total, CurrentAttempt: d.Attempt, Epoch: d.Epoch, PendingAction: d.Action, Adopted: d.Adopted,
 		Overrides: append([]Override{}, d.Overrides...), FollowUps: append([]FollowUp{}, d.FollowUps...),
-		Observed: ObservedView(job.ShowObserved(d.Common())), WorkflowID: d.WorkflowID, WorkflowRunID: d.WorkflowRunID,
+		Observed: ObservedView(bringup.ShowObserved(d.Machine)), WorkflowID: d.WorkflowID, WorkflowRunID: d.WorkflowRunID,
 		RequestedBy: d.RequestedBy, CorrelationID: d.CorrelationID, RequestedAt: d.RequestedAt.UTC(), AdmittedAt: job.UTC(d.AdmittedAt),
 		StartedAt: job.UTC(d.StartedAt), StageStartedAt: job.UTC(d.StageStartedAt), ParkedAt: job.UTC(d.ParkedAt), CompletedAt: job.UTC(d.CompletedAt),
 		UpdatedAt: d.UpdatedAt.UTC(),
@@ -155,7 +155,7 @@ func (in ListInput) filter() (Filter, error) {
 	if in.BatchID != "" {
 		note("query.batch_id", f.Batch.UnmarshalText([]byte(in.BatchID)))
 	}
-	statuses, unknown := job.Statuses(in.Status)
+	statuses, unknown := job.Parking.Statuses(in.Status)
 	f.Statuses, bad = statuses, append(bad, unknown...)
 	if len(bad) > 0 {
 		return f, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
@@ -188,7 +188,7 @@ func (s *Service) registerReads(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		v := DetailView{View: s.show(d), Facts: job.FactsOf(d.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
+		v := DetailView{View: s.show(d), Facts: bringup.FactsOf(d.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
 		for i, e := range events {
 			v.Events[i] = showEvent(e)
 		}

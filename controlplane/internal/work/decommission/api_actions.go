@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -22,31 +21,31 @@ type OverrideBody struct {
 
 var verbs = []job.Verb{
 	{
-		ID: "retry-decommission", Action: durable.JobRetryStage, Summary: "Run the failed stage of a decommission again",
+		ID: "retry-decommission", Action: job.RetryStage, Summary: "Run the failed stage of a decommission again",
 		Note: "Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice.",
 	},
 	{
-		ID: "resume-decommission", Action: durable.JobResume, Summary: "Let a decommission go on from its last safe checkpoint",
+		ID: "resume-decommission", Action: job.Resume, Summary: "Let a decommission go on from its last safe checkpoint",
 		Note: "Best after something outside was put right, or after a passing trouble.",
 	},
 	{
-		ID: "rerun-decommission", Action: durable.JobRerun, Summary: "Let a decommission go through all stages again",
+		ID: "rerun-decommission", Action: job.Rerun, Summary: "Let a decommission go through all stages again",
 		Note: "Everything is cleaned and looked at once more.",
 	},
 	{
-		ID: "restart-decommission-clean", Action: durable.JobRestartClean, Summary: "Let go of a node, then begin its decommission again",
+		ID: "restart-decommission-clean", Action: job.RestartClean, Summary: "Let go of a node, then begin its decommission again",
 		Note: "Not possible once the machine was released.",
 	},
 	{
-		ID: "cancel-decommission", Action: durable.JobCancel, Summary: "Stop a decommission and let go of its node",
+		ID: "cancel-decommission", Action: job.Cancel, Summary: "Stop a decommission and let go of its node",
 		Note: "The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.",
 	},
 	{
-		ID: "adopt-decommission", Action: durable.JobAdoptObserved, Summary: "Accept what MAAS and the inventory show, and go on from there",
+		ID: "adopt-decommission", Action: job.AdoptObserved, Summary: "Accept what MAAS and the inventory show, and go on from there",
 		Note: "For a machine that was released by hand. What nobody can prove is not adopted.",
 	},
 	{
-		ID: "mark-decommission-manual", Action: durable.JobMarkManual, Summary: "Stop automation on a decommission until somebody decides",
+		ID: "mark-decommission-manual", Action: job.MarkManual, Summary: "Stop automation on a decommission until somebody decides",
 		Note: "What is running has no effect any more.",
 	},
 }
@@ -60,7 +59,7 @@ type ActInput struct {
 
 func (s *Service) registerActions(api *httpapi.API) {
 	like := httpapi.Operation{Path: pathOne, Tag: tag, Access: httpapi.Platform(auth.DecommissionManage)}
-	job.RegisterVerbs(api, like, verbs, func(ctx context.Context, in *ActInput, action durable.JobEvent) (View, error) {
+	job.RegisterVerbs(api, like, &job.Parking, verbs, func(ctx context.Context, in *ActInput, action job.Trigger) (View, error) {
 		after, err := s.Act(ctx, in.DecommissionID, action, in.Body.Reason)
 		return s.show(after), err
 	})

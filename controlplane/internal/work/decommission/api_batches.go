@@ -7,7 +7,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/job"
@@ -98,12 +97,12 @@ func showBatch(b Batch) BatchView {
 	n := b.Counts
 	return BatchView{
 		BatchID: b.ID, Mode: b.Mode, Selector: showSelector(b.Selector), State: b.State(), Total: b.Total, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures,
-		Succeeded: n[durable.JobCompleted] + n[durable.JobReconciled],
-		Failed:    n[durable.JobFailedRetryable] + n[durable.JobFailedManualIntervention],
+		Succeeded: n[job.Completed] + n[job.Reconciled],
+		Failed:    n[job.FailedRetryable] + n[job.FailedManualIntervention],
 		Counts: CountsView{
-			Pending: n[durable.JobPending], Running: n[durable.JobRunning], Compensating: n[durable.JobCompensating],
-			Completed: n[durable.JobCompleted], Reconciled: n[durable.JobReconciled], Cancelled: n[durable.JobCancelled],
-			FailedRetryable: n[durable.JobFailedRetryable], FailedManualIntervention: n[durable.JobFailedManualIntervention],
+			Pending: n[job.Pending], Running: n[job.Running], Compensating: n[job.Compensating],
+			Completed: n[job.Completed], Reconciled: n[job.Reconciled], Cancelled: n[job.Cancelled],
+			FailedRetryable: n[job.FailedRetryable], FailedManualIntervention: n[job.FailedManualIntervention],
 		},
 		Reason: b.Reason, RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt.UTC(), CancelledAt: job.UTC(b.CancelledAt),
 	}

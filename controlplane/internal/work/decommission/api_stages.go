@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/job"
@@ -13,10 +12,10 @@ import (
 
 // FailureModeView is one way in which a stage fails.
 type FailureModeView struct {
-	FailureClass      durable.FailureClass `json:"failure_class"`
-	When              string               `json:"when" doc:"What has happened then, for people."`
-	Status            durable.JobStatus    `json:"status" enum:"failed_retryable,failed_manual_intervention" doc:"How the decommission is parked then."`
-	RecommendedAction durable.JobEvent     `json:"recommended_action" doc:"What an operator does best then."`
+	FailureClass      job.FailureClass `json:"failure_class"`
+	When              string           `json:"when" doc:"What has happened then, for people."`
+	Status            job.Status       `json:"status" enum:"failed_retryable,failed_manual_intervention" doc:"How the decommission is parked then."`
+	RecommendedAction job.Trigger      `json:"recommended_action" doc:"What an operator does best then."`
 }
 
 // StageView is one row of the table of stages of a mode.
@@ -58,7 +57,7 @@ func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage, typ
 		v.Typical = &seconds
 	}
 	for _, mode := range s.Fails {
-		parked := f.Parked(s.Name, mode.Class)
+		parked := f.ParkedBy(s.Name, mode.Class)
 		parked.Mode = m
 		v.Fails = append(v.Fails, FailureModeView{FailureClass: mode.Class, When: mode.When, Status: parked.Status, RecommendedAction: f.Recommended(parked)})
 	}

@@ -9,10 +9,11 @@ import (
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 func TestADecommissionOverTheAPI(t *testing.T) {
@@ -25,7 +26,7 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	}
 	body := object{"mode": "reimage", "erase": "secure", "reason": "tenant left", "plan_hash": plan.Hash}
 	made := d.begin(t, n, "decommission", body)
-	if !made.Created || made.Mode != decommission.Reimage || made.Erase != "secure" || made.NodeID != n || made.Status != durable.JobPending || made.PlanHash != plan.Hash ||
+	if !made.Created || made.Mode != decommission.Reimage || made.Erase != "secure" || made.NodeID != n || made.Status != job.Pending || made.PlanHash != plan.Hash ||
 		made.SiteID == nil || *made.SiteID != d.site.ID || made.NodeStatusBefore != node.Active || made.RequestedBy != "principal-of-root" || made.StageNumber != 1 {
 		t.Errorf("answer is %+v", made)
 	}
@@ -36,7 +37,7 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	d.park(t, made.DecommissionID, "drain_node")
 	var v decommission.DetailView
 	d.call(t, http.MethodGet, path, nil).decode(t, http.StatusOK, &v)
-	if v.Failure == nil || v.Failure.Class != durable.NodeAgentUnreachable || v.RecommendedAction != durable.JobRetryStage || len(v.Events) != 2 || v.Explanation.Summary == "" ||
+	if v.Failure == nil || v.Failure.Class != bringup.NodeAgentUnreachable || v.RecommendedAction != job.RetryStage || len(v.Events) != 2 || v.Explanation.Summary == "" ||
 		v.Explanation.Override == nil || v.Explanation.Override.Stage != "drain_node" {
 		t.Errorf("it is shown as %+v", v)
 	}
@@ -59,7 +60,7 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 func TestEvidenceOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	made := d.request(t, d.node(t, node.Active, false), decommission.SoftReset)
-	if after := d.run(t, made.ID); after.Status != durable.JobCompleted {
+	if after := d.run(t, made.ID); after.Status != job.Completed {
 		t.Fatalf("it is %s at %s: %s", after.Status, after.Stage, after.ErrorMessage)
 	}
 	var out struct{ Items []decommission.EvidenceView }
@@ -172,7 +173,7 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 			one := d.begin(t, n, step, c.body)
 			signals := d.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1`, one.WorkflowID)
 			two := d.begin(t, n, step, c.body)
-			if !one.Created || two.Created || one.DecommissionID != two.DecommissionID || two.Status != durable.JobPending {
+			if !one.Created || two.Created || one.DecommissionID != two.DecommissionID || two.Status != job.Pending {
 				t.Errorf("one is %+v, two is %+v", one, two)
 			}
 			if after := d.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1`, one.WorkflowID); after <= signals {
@@ -181,9 +182,9 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 			d.park(t, one.DecommissionID, c.parked)
 			three := d.begin(t, n, step, c.body)
 			switch {
-			case c.continuesOnly && three.Status != durable.JobFailedManualIntervention: // destructive ones are resumed on purpose
+			case c.continuesOnly && three.Status != job.FailedManualIntervention: // destructive ones are resumed on purpose
 				t.Errorf("it went on by itself: %+v", three)
-			case !c.continuesOnly && (three.Status != durable.JobRunning || three.CurrentStage != c.onTo || three.Created || three.PendingAction != durable.JobResume):
+			case !c.continuesOnly && (three.Status != job.Running || three.CurrentStage != c.onTo || three.Created || three.PendingAction != job.Resume):
 				t.Errorf("it goes on as %+v", three)
 			}
 			if rows := d.count(t, `SELECT count(*) FROM node_decommissions WHERE node_id = $1`, n); rows != 1 {
@@ -196,12 +197,12 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 func TestActionsOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	for word, c := range map[string]struct {
-		action durable.JobEvent
-		status durable.JobStatus
+		action job.Trigger
+		status job.Status
 	}{
-		"retry": {durable.JobRetryStage, durable.JobRunning}, "resume": {durable.JobResume, durable.JobRunning}, "rerun": {durable.JobRerun, durable.JobRunning},
-		"restart-clean": {durable.JobRestartClean, durable.JobCompensating}, "cancel": {durable.JobCancel, durable.JobCompensating},
-		"adopt": {durable.JobAdoptObserved, durable.JobRunning}, "mark-manual-intervention": {durable.JobMarkManual, durable.JobFailedManualIntervention},
+		"retry": {job.RetryStage, job.Running}, "resume": {job.Resume, job.Running}, "rerun": {job.Rerun, job.Running},
+		"restart-clean": {job.RestartClean, job.Compensating}, "cancel": {job.Cancel, job.Compensating},
+		"adopt": {job.AdoptObserved, job.Running}, "mark-manual-intervention": {job.MarkManual, job.FailedManualIntervention},
 	} {
 		t.Run(word, func(t *testing.T) {
 			job := d.request(t, d.node(t, node.Active, true), decommission.FullDecommission).ID
@@ -242,7 +243,7 @@ func TestOverrideOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodPost, path, ask("drain_node")).decode(t, http.StatusAccepted, &decommission.View{})
 	var v decommission.DetailView
 	d.call(t, http.MethodGet, "decommissions/"+job.String(), nil).decode(t, http.StatusOK, &v)
-	if v.Status != durable.JobRunning || len(v.Overrides) != 1 || v.Overrides[0].Stage != "drain_node" || v.Overrides[0].ResidualRisk != "data on disks" || !strings.Contains(v.Overrides[0].Actor, "principal-of-root") {
+	if v.Status != "running" || len(v.Overrides) != 1 || v.Overrides[0].Stage != "drain_node" || v.Overrides[0].ResidualRisk != "data on disks" || !strings.Contains(v.Overrides[0].Actor, "principal-of-root") {
 		t.Errorf("it is %s with %+v", v.Status, v.Overrides)
 	}
 	d.park(t, job, "force_release_allocations")
@@ -333,7 +334,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	}
 	var e decommission.Explanation
 	d.call(t, http.MethodGet, "decommissions/"+waiting.String()+"/explain", nil).decode(t, http.StatusOK, &e)
-	if e.Remedy == "" || e.Status != durable.JobPending {
+	if e.Remedy == "" || e.Status != job.Pending {
 		t.Errorf("one that waits is explained as %+v", e)
 	}
 	var all struct{ Items []decommission.BatchView }

@@ -10,6 +10,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // hadRootBefore makes the node one that was installed since somebody had root on
@@ -56,7 +57,7 @@ func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
 				}
 				y.exec(t, `UPDATE nodes SET installed_at = clock_timestamp(), installed_generation = generation WHERE id = $1`, n)
 				y.rootBefore(t, n, decommission.StageValidate)
-				wants(t, y.run(t, d.ID), durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+				wants(t, y.run(t, d.ID), job.FailedManualIntervention, decommission.StageValidate, "node_root_tainted")
 				if !y.see(t, n).Root.Stands() {
 					t.Error("what began before it was known ended it")
 				}
@@ -66,7 +67,7 @@ func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
 					t.Errorf("it is taken: %v", err)
 				}
 				r.StorageCleanup = decommission.CleanupLocal
-				if end := ends(t, n, r); end.Status != durable.JobCompleted || y.see(t, n).Root.Stands() {
+				if end := ends(t, n, r); end.Status != job.Completed || y.see(t, n).Root.Stands() {
 					t.Errorf("cleaned, it is %s at %s (%s)", end.Status, end.Stage, end.ErrorCode)
 				}
 			})
@@ -85,7 +86,7 @@ func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
 		n := y.proven(t, node.Retired, true)
 		y.hadRootBefore(t, n)
 		y.agent.asked = nil
-		wants(t, ends(t, n, asked(decommission.Reactivate)), durable.JobCompleted, decommission.StageEnable, "")
+		wants(t, ends(t, n, asked(decommission.Reactivate)), job.Completed, decommission.StageEnable, "")
 		same(t, "tasks", y.agent.asked, listed("node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
 		if now := y.see(t, n); now.Root.Stands() || !now.Schedulable {
 			t.Errorf("the node is %+v", now)
@@ -102,13 +103,13 @@ func TestAttackACancelledReimageDoesNotEndRoot(t *testing.T) {
 	d := y.request(t, n, decommission.Reimage)
 	y.before = func(call durable.StageCall) error {
 		if call.Stage == decommission.StageStorageAgain && call.Epoch == 1 {
-			f := failure(durable.SanitizationFailure, "device_not_sanitized")
+			f := failure(bringup.SanitizationFailure, "device_not_sanitized")
 			f.Final = true
 			return &f
 		}
 		return nil
 	}
-	y.run(t, d.ID, y.act(t, d.ID, durable.JobCancel))
+	y.run(t, d.ID, y.act(t, d.ID, job.Cancel))
 	now := y.see(t, n)
 	if !now.Root.Stands() || now.Compromised() || now.Schedulable {
 		t.Fatalf("the node is %+v", now)
@@ -135,7 +136,7 @@ func TestAttackAnInstallationOfSomebodyElseDoesNotTestify(t *testing.T) {
 			w.Facts.Adopted = true
 		}
 	}
-	wants(t, y.run(t, d.ID), durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+	wants(t, y.run(t, d.ID), job.FailedManualIntervention, decommission.StageValidate, "node_root_tainted")
 	if now := y.see(t, n); !now.Compromised() || now.Installation.MadeAt != nil {
 		t.Errorf("the node is %+v", now)
 	}

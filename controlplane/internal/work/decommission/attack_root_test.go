@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // provision gives a tenant an account on a node; sudo: with root.
@@ -98,8 +99,8 @@ func TestAttackAForgedAllCleanOfTheOldInstallationClearsNothing(t *testing.T) {
 			n := y.node(t, node.Active, true)
 			d := y.request(t, n, decommission.SoftReset)
 			y.roots(n, stage)
-			end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun))
-			wants(t, end, durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+			end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun))
+			wants(t, end, job.FailedManualIntervention, decommission.StageValidate, "node_root_tainted")
 			if parked := y.ledger(t, d.ID); !contains(parked, at+"/1:failed") {
 				t.Errorf("it was not parked at %s: %q", at, parked)
 			}
@@ -107,7 +108,7 @@ func TestAttackAForgedAllCleanOfTheOldInstallationClearsNothing(t *testing.T) {
 			if y.paper(t, d.ID) != nil || !now.Compromised() || now.Schedulable || !contains(y.kinds(t, d.ID), decommission.EvidenceValidation) {
 				t.Errorf("paper %v, compromised %t, evidence %q", y.paper(t, d.ID), now.Compromised(), y.kinds(t, d.ID))
 			}
-			if decommission.Recommended(end) != durable.JobCancel || !strings.Contains(end.ErrorRemedy, "gpuaas node reimage") {
+			if decommission.Recommended(end) != job.Cancel || !strings.Contains(end.ErrorRemedy, "gpuaas node reimage") {
 				t.Errorf("%s is recommended: %s", decommission.Recommended(end), end.ErrorRemedy)
 			}
 			err := y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -129,7 +130,7 @@ func TestAttackOnlyAnInstallationMadeAfterTheTaintTestifies(t *testing.T) {
 	y.provision(t, n, true)
 	y.agent.asked = nil
 	d := y.run(t, y.request(t, n, decommission.Reimage).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	same(t, "tasks", y.agent.asked, listed("node.drain, node.storage_cleanup, node.gpu_scrub, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
 	now := y.see(t, n)
 	if now.Tainted() || now.Root.Stands() || !now.Schedulable || now.Access() != node.NoAccess {
@@ -177,7 +178,7 @@ func TestAttackRootWhileAReimageRuns(t *testing.T) {
 			y.roots(n, stage)
 			end := y.run(t, d.ID)
 			now := y.see(t, n)
-			if clears != (end.Status == durable.JobCompleted) || clears == now.Root.Stands() || clears != now.Schedulable {
+			if clears != (end.Status == job.Completed) || clears == now.Root.Stands() || clears != now.Schedulable {
 				t.Errorf("it is %s at %s (%s), root stands %t", end.Status, end.Stage, end.ErrorCode, now.Root.Stands())
 			}
 			if !clears && (end.ErrorCode != "node_root_tainted" || !strings.Contains(end.ErrorRemedy, "gpuaas node reimage")) {
@@ -203,7 +204,7 @@ func TestAttackARecoveredIdentityIsNoNewInstallation(t *testing.T) {
 		y.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, n)
 		return nil
 	}
-	wants(t, y.run(t, d.ID), durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+	wants(t, y.run(t, d.ID), job.FailedManualIntervention, decommission.StageValidate, "node_root_tainted")
 }
 
 // A reimage of the release before had no stages that clean again: what it
@@ -213,14 +214,14 @@ func TestAReimageThatDidNotCleanAgainProvesNothing(t *testing.T) {
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)
 	y.rootBefore(t, n, decommission.StageValidate)
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
+	end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun, func() {
 		parked := y.read(t, d.ID)
-		wants(t, parked, durable.JobFailedManualIntervention, decommission.StageValidate, "node_tainted")
-		if decommission.Recommended(parked) != durable.JobRerun || !y.see(t, n).Root.Stands() {
+		wants(t, parked, job.FailedManualIntervention, decommission.StageValidate, "node_tainted")
+		if decommission.Recommended(parked) != job.Rerun || !y.see(t, n).Root.Stands() {
 			t.Errorf("%s is recommended, root stands %t", decommission.Recommended(parked), y.see(t, n).Root.Stands())
 		}
 	}))
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 }
 
 func TestAReimageThatLeavesTheDisksProvesNothingAboutRoot(t *testing.T) {
@@ -251,7 +252,7 @@ func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
 	if err != nil || !made {
 		t.Fatal(err)
 	}
-	wants(t, y.run(t, d.ID), durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, y.run(t, d.ID), job.Completed, decommission.StageEnable, "")
 	now := y.see(t, n)
 	if now.Tainted() || now.Root.Stands() || !now.Root.Accepted() || !now.Schedulable {
 		t.Errorf("the node is %+v", now)
@@ -273,7 +274,7 @@ func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
 	}
 	y.provision(t, n, false)
 	next := y.request(t, n, decommission.SoftReset)
-	wants(t, y.run(t, next.ID), durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, y.run(t, next.ID), job.Completed, decommission.StageEnable, "")
 	says(next.ID)
 }
 
@@ -289,7 +290,7 @@ func TestAttackAnAcceptedRiskCoversNothingThatCameAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.roots(n, decommission.StageStorage)
-	wants(t, y.run(t, d.ID), durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+	wants(t, y.run(t, d.ID), job.FailedManualIntervention, decommission.StageValidate, "node_root_tainted")
 	managed := y.node(t, node.Active, true)
 	y.provision(t, managed, true)
 	if _, _, err := y.service.Request(y.ctx, managed, r); fault.CodeOf(err) != "node_root_tainted" {
@@ -333,16 +334,16 @@ func TestAttackWhatOnlyRootLeavesTaintsAsRoot(t *testing.T) {
 			found := dirty()
 			found.Findings = append(found.Findings, agentwire.CleanFinding{Kind: c.kind, Subject: c.subject, Detail: "not in the baseline of the installation: " + c.value})
 			y.agent.on(agentwire.TypeValidateClean, succeeds(found), succeeds(clean(agentwire.TypeValidateClean)))
-			end := y.run(t, d.ID, y.act(t, d.ID, durable.JobResume, func() {
+			end := y.run(t, d.ID, y.act(t, d.ID, job.Resume, func() {
 				if now := y.see(t, n); now.Access() != c.had || now.Status != node.Quarantined || now.Root.Stands() && now.Root.Cause != node.RootFound {
 					t.Errorf("the node is %s, somebody had %q: %+v", now.Status, now.Access(), now.Root)
 				}
 			}))
 			if c.had == node.UserAccess {
-				wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+				wants(t, end, job.Completed, decommission.StageEnable, "")
 				return
 			}
-			wants(t, end, durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+			wants(t, end, job.FailedManualIntervention, decommission.StageValidate, "node_root_tainted")
 		})
 	}
 }

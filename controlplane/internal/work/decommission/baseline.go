@@ -9,7 +9,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // kindBaseline is how a validation tells of the comparison with the baseline.
@@ -51,14 +51,14 @@ func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.Va
 
 // witnessedAs is the evidence of a task with what the control plane made of its
 // output.
-func witnessedAs(kind string, t agenttask.Task, out any) ([]bringup.Evidence, error) {
+func witnessedAs(kind string, t agenttask.Task, out any) ([]job.Evidence, error) {
 	s := seenOf(t)
 	raw, err := json.Marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("encode evidence of task %s: %w", t.ID, err)
 	}
 	s.Output = raw
-	return []bringup.Evidence{{Kind: kind, Value: s}}, nil
+	return []job.Evidence{{Kind: kind, Value: s}}, nil
 }
 
 // withoutBaseline names what a validation could not see.

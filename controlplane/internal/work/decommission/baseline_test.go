@@ -10,6 +10,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // runsOn makes an installation the one that the node is known to run on.
@@ -43,7 +44,7 @@ func TestAReimageForgetsTheInstallationBeforeIt(t *testing.T) {
 		}
 		return nil
 	}
-	wants(t, y.run(t, y.request(t, n, decommission.Reimage).ID), durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, y.run(t, y.request(t, n, decommission.Reimage).ID), job.Completed, decommission.StageEnable, "")
 	for stage, want := range map[string]int{
 		bringup.ReleaseMAASNode: 77, bringup.ConfigureStorage: 0, bringup.WaitForAgentEnrollment: 0, decommission.StageValidate: 0, decommission.StageEnable: 78,
 	} {
@@ -57,12 +58,12 @@ func TestAReimageForgetsTheInstallationBeforeIt(t *testing.T) {
 }
 
 // begunOnly is a release that MAAS was asked for, and that did not end well.
-func begunOnly(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+func begunOnly(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 	at := time.Now().UTC()
 	w.Facts.Release = &bringup.ReleaseFacts{Requested: w.Erase, RequestedAt: &at}
-	f := failure(durable.StateAmbiguity, "release_erase_failed")
+	f := failure(bringup.StateAmbiguity, "release_erase_failed")
 	f.Final = true
-	return bringup.Result{}, &f
+	return job.Result{}, &f
 }
 
 func TestAnOperationThatEndsEarlyCarriesNoInstallationThatIsGone(t *testing.T) {
@@ -87,20 +88,20 @@ func TestAnOperationThatEndsEarlyCarriesNoInstallationThatIsGone(t *testing.T) {
 			y.runsOn(t, n, 77)
 			d := y.request(t, n, c.mode)
 			if c.stage == "" {
-				if end := y.run(t, d.ID); end.Status != durable.JobCompleted || y.knownToRun(t, n) != c.want {
+				if end := y.run(t, d.ID); end.Status != job.Completed || y.knownToRun(t, n) != c.want {
 					t.Errorf("it is %s, and known to run %d", end.Status, y.knownToRun(t, n))
 				}
 				return
 			}
 			if y.script.on(c.stage, c.does); c.does == nil {
-				f := failure(durable.StateAmbiguity, "broken")
+				f := failure(bringup.StateAmbiguity, "broken")
 				f.Final = true
 				y.script.fails(always, c.stage, f)
 			}
 			parked := 0
-			cancel := y.act(t, d.ID, durable.JobCancel, func() { parked = y.knownToRun(t, n) })
+			cancel := y.act(t, d.ID, job.Cancel, func() { parked = y.knownToRun(t, n) })
 			end := y.run(t, d.ID, cancel)
-			if got := y.knownToRun(t, n); end.Status != durable.JobCancelled || parked != c.want || got != c.want {
+			if got := y.knownToRun(t, n); end.Status != job.Cancelled || parked != c.want || got != c.want {
 				t.Errorf("it is %s at %s; known to run %d while parked and %d now, not %d", end.Status, end.Stage, parked, got, c.want)
 			}
 		})
@@ -114,19 +115,19 @@ func TestACancelInTheMiddleOfAReleaseForgetsTheInstallation(t *testing.T) {
 	n := y.node(t, node.Active, true)
 	y.runsOn(t, n, 77)
 	d := y.request(t, n, decommission.Reimage)
-	y.script.on(bringup.ReleaseMAASNode, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.ReleaseMAASNode, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		at := time.Now().UTC()
 		w.Facts.Release = &bringup.ReleaseFacts{Requested: w.Erase, RequestedAt: &at}
 		if err := w.Save(ctx); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
-		if _, err := y.service.Act(y.ctx, d.ID, durable.JobCancel, "because of the test"); err != nil {
+		if _, err := y.service.Act(y.ctx, d.ID, job.Cancel, "because of the test"); err != nil {
 			t.Error(err)
 		}
-		return bringup.Result{}, w.Fence(ctx)
+		return job.Result{}, w.Fence(ctx)
 	})
 	end := y.run(t, d.ID)
-	if got := y.knownToRun(t, n); end.Status != durable.JobCancelled || got != 0 {
+	if got := y.knownToRun(t, n); end.Status != job.Cancelled || got != 0 {
 		t.Errorf("it is %s at %s, and known to run %d", end.Status, end.Stage, got)
 	}
 }
@@ -136,18 +137,18 @@ func TestAnAdoptedReleaseForgetsTheInstallation(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.runsOn(t, n, 77)
-	f := failure(durable.StateAmbiguity, "released_elsewhere")
+	f := failure(bringup.StateAmbiguity, "released_elsewhere")
 	f.Final = true
 	y.script.fails(always, bringup.ReleaseMAASNode, f)
 	y.script.fails(always, bringup.PowerOffMAASNode, f)
-	y.script.on("adopt", func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on("adopt", func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		at := time.Now().UTC()
 		w.Facts.Release = &bringup.ReleaseFacts{Requested: w.Erase, Achieved: "unknown", EndedAt: &at}
-		return bringup.Result{Next: bringup.PowerOffMAASNode}, nil
+		return job.Result{Next: bringup.PowerOffMAASNode}, nil
 	})
 	d := y.request(t, n, decommission.FullDecommission)
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobAdoptObserved), y.act(t, d.ID, durable.JobCancel))
-	if got := y.knownToRun(t, n); end.Status != durable.JobCancelled || got != 0 {
+	end := y.run(t, d.ID, y.act(t, d.ID, job.AdoptObserved), y.act(t, d.ID, job.Cancel))
+	if got := y.knownToRun(t, n); end.Status != job.Cancelled || got != 0 {
 		t.Errorf("it is %s at %s, and known to run %d", end.Status, end.Stage, got)
 	}
 }

@@ -1,6 +1,6 @@
 package decommission
 
-import "gpuaas/controlplane/internal/engine/durable"
+import "gpuaas/controlplane/internal/work/job"
 
 // BatchState is how a batch is getting on.
 type BatchState string
@@ -15,8 +15,8 @@ const (
 
 // State says how the batch is getting on.
 func (b Batch) State() BatchState {
-	waiting := b.Counts[durable.JobPending]
-	busy := b.Counts[durable.JobRunning] + b.Counts[durable.JobCompensating]
+	waiting := b.Counts[job.Pending]
+	busy := b.Counts[job.Running] + b.Counts[job.Compensating]
 	switch {
 	case b.CancelledAt != nil:
 		return BatchCancelled

@@ -8,10 +8,10 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 func (y *yard) fleet(tb testing.TB, count int) []id.Node {
@@ -39,7 +39,7 @@ func (y *yard) members(tb testing.TB, b id.DecommissionBatch) (begun, waiting []
 		switch {
 		case d.HoldsPlace():
 			begun = append(begun, d)
-		case d.Status == durable.JobPending:
+		case d.Status == job.Pending:
 			waiting = append(waiting, d)
 		}
 	}
@@ -73,7 +73,7 @@ func TestABatchHaltsAndGoesOn(t *testing.T) {
 	if started := y.count(t, `SELECT count(*) FROM outbox_events WHERE destination = 'temporal'`); started != 2 {
 		t.Errorf("%d workflows were told", started)
 	}
-	wants(t, y.run(t, now[0].ID), durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, y.run(t, now[0].ID), job.Completed, decommission.StageEnable, "")
 	now = y.begins(t, b.ID, 2, 4)
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()))
 	y.run(t, now[0].ID)
@@ -99,7 +99,7 @@ func TestABatchHaltsAndGoesOn(t *testing.T) {
 	}
 	y.begins(t, b.ID, 0, 0)
 	done, err := y.service.Batch(y.ctx, b.ID)
-	if err != nil || done.Counts[durable.JobCompleted] != 5 || done.Failures() != 2 || done.State() != decommission.BatchSettled {
+	if err != nil || done.Counts[job.Completed] != 5 || done.Failures() != 2 || done.State() != decommission.BatchSettled {
 		t.Errorf("the batch is %s with %v, %v", done.State(), done.Counts, err)
 	}
 	if audited := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'decommission_batch.resume' AND reason = 'known'`); audited != 1 {

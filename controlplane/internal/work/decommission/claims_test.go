@@ -54,11 +54,11 @@ func TestARerunAfterTheReceiptGetsAReceiptOfItsOwn(t *testing.T) {
 	d := y.request(t, n, decommission.SoftReset)
 	y.intrude(n, decommission.StageEnable)
 	var first *certificate.Signed
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
+	end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun, func() {
 		first = y.paper(t, d.ID)
 		y.agent.on(agentwire.TypeStorageCleanup, succeeds(kept()))
 	}), y.override(t, d.ID, decommission.StageStorage))
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	second := y.paper(t, d.ID)
 	if first == nil || first.Document.Seq != 1 || second.Document.Seq != 2 || second.Document.Previous.Digest != first.Digest() {
 		t.Fatalf("%+v, then %+v", first, second)
@@ -80,8 +80,8 @@ func TestAnOverrideLeavesNothingOfTheStage(t *testing.T) {
 	d := y.request(t, n, decommission.SoftReset)
 	y.agent.on(agentwire.TypeStorageCleanup, succeeds(cleaned()), fails("broken", "the disk died"))
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()), succeeds(clean(agentwire.TypeValidateClean)))
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobResume), y.override(t, d.ID, decommission.StageStorage))
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	end := y.run(t, d.ID, y.act(t, d.ID, job.Resume), y.override(t, d.ID, decommission.StageStorage))
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	doc := y.paper(t, d.ID).Document
 	if got := append(subjectsOf(doc, "disk"), subjectsOf(doc, "folder")...); len(got) != 0 || len(doc.Overrides) != 1 || !lacks(doc, "folders and data disks", "not cleaned") {
 		t.Errorf("it claims %+v beside %+v", got, doc.Overrides)
@@ -103,15 +103,15 @@ func TestCleaningBeforeTheLastTaintIsNoClaim(t *testing.T) {
 			d := y.request(t, n, mode)
 			y.intrude(n, stage)
 			stopped := false
-			end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
+			end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun, func() {
 				stopped = true
 				parked := y.read(t, d.ID)
-				wants(t, parked, durable.JobFailedManualIntervention, decommission.StageCertificate, "node_tainted")
-				if y.paper(t, d.ID) != nil || decommission.Recommended(parked) != durable.JobRerun || y.see(t, n).Schedulable {
+				wants(t, parked, job.FailedManualIntervention, decommission.StageCertificate, "node_tainted")
+				if y.paper(t, d.ID) != nil || decommission.Recommended(parked) != job.Rerun || y.see(t, n).Schedulable {
 					t.Errorf("there is a paper, or %s is recommended, or %s", decommission.Recommended(parked), y.stands(t, n))
 				}
 			}))
-			if !stopped || end.Status != durable.JobCompleted || y.see(t, n).Tainted() {
+			if !stopped || end.Status != job.Completed || y.see(t, n).Tainted() {
 				t.Errorf("it is %s, and the node %s", end.Status, y.stands(t, n))
 			}
 			since := *y.see(t, n).TaintedAt
@@ -130,13 +130,13 @@ func TestATaintedNodeIsNotRetired(t *testing.T) {
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.Retire)
 	y.intrude(n, decommission.StageRetire)
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
-		wants(t, y.read(t, d.ID), durable.JobFailedManualIntervention, decommission.StageRetire, "node_tainted")
+	end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun, func() {
+		wants(t, y.read(t, d.ID), job.FailedManualIntervention, decommission.StageRetire, "node_tainted")
 		if now := y.see(t, n); now.Status != node.Draining {
 			t.Errorf("the node is %s", now.Status)
 		}
 	}))
-	wants(t, end, durable.JobCompleted, decommission.StageRetire, "")
+	wants(t, end, job.Completed, decommission.StageRetire, "")
 	if now := y.see(t, n); now.Tainted() || now.Status != node.Retired || y.paper(t, d.ID).Document.Seq != 2 {
 		t.Errorf("the node is %s, tainted %t", now.Status, now.Tainted())
 	}
@@ -333,14 +333,14 @@ func TestABlankDiskIsNoSanitizedOne(t *testing.T) {
 // The paper names who let less erasing pass: the policy, or the operator who
 // took the machine over.
 func TestADowngradeNamesWhoDecided(t *testing.T) {
-	act := func(actor string, action durable.JobEvent) job.Event {
+	act := func(actor string, action job.Trigger) job.Event {
 		details, err := json.Marshal(map[string]any{"actor": actor, "action": action})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return job.Event{Status: job.OperatorAction, Stage: bringup.ReleaseMAASNode, Details: details, Message: "because of the test"}
 	}
-	ledger := []job.Event{act("operator-2", durable.JobRetryStage), act("operator-3", durable.JobAdoptObserved)}
+	ledger := []job.Event{act("operator-2", job.RetryStage), act("operator-3", job.AdoptObserved)}
 	for by, want := range map[string]string{bringup.DecidedByPolicy: bringup.DecidedByPolicy, bringup.DecidedByAdopting: bringup.DecidedByAdopting + ": operator-3"} {
 		f := fileOf(t, decommission.FullDecommission, decommission.EraseQuick, "abc123")
 		r := releaseOf("quick", "unknown")
@@ -382,18 +382,18 @@ func TestFollowUpsAreThoseOfTheLastPass(t *testing.T) {
 // A stage that is carried out again says anew what it left to be done.
 func TestAFollowUpIsOnTheRecordOnce(t *testing.T) {
 	open := bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"}
-	for name, again := range map[string][]bringup.Evidence{"left again": {{Kind: bringup.EvidenceFollowUp, Value: open}}, "done": nil} {
+	for name, again := range map[string][]job.Evidence{"left again": {{Kind: bringup.EvidenceFollowUp, Value: open}}, "done": nil} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
-			y.script.on(bringup.RemoveMAASRecord, func(_ context.Context, _ *bringup.Work, n int) (bringup.Result, error) {
+			y.script.on(bringup.RemoveMAASRecord, func(_ context.Context, _ *bringup.Work, n int) (job.Result, error) {
 				if n == 1 {
-					f := failure(durable.UpstreamTransient, "maas_away")
-					return bringup.Result{Evidence: []bringup.Evidence{{Kind: bringup.EvidenceFollowUp, Value: open}}}, &f
+					f := failure(bringup.UpstreamTransient, "maas_away")
+					return job.Result{Evidence: []job.Evidence{{Kind: bringup.EvidenceFollowUp, Value: open}}}, &f
 				}
-				return bringup.Result{Evidence: again}, nil
+				return job.Result{Evidence: again}, nil
 			})
 			end := y.run(t, y.request(t, y.node(t, node.Active, true), decommission.FullDecommission).ID)
-			wants(t, end, durable.JobCompleted, decommission.StageCertificate, "")
+			wants(t, end, job.Completed, decommission.StageCertificate, "")
 			if len(end.FollowUps) != len(again) {
 				t.Errorf("left to be done: %+v", end.FollowUps)
 			}

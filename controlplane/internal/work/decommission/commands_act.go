@@ -11,13 +11,12 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 // Act does what an operator decided.
-func (s *Service) Act(ctx context.Context, of id.Decommission, action durable.JobEvent, reason string) (Decommission, error) {
+func (s *Service) Act(ctx context.Context, of id.Decommission, action job.Trigger, reason string) (Decommission, error) {
 	return s.runner.Act(ctx, of.String(), action, reason)
 }
 
@@ -27,10 +26,10 @@ func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reaso
 	if risk = strings.TrimSpace(risk); risk == "" {
 		return Decommission{}, fault.New(fault.Invalid, "residual_risk_missing", "say which risk is left when the stage is passed over; it stands in the certificate")
 	}
-	return s.runner.Act(ctx, of.String(), durable.JobRetryStage, reason, job.Besides[Decommission]{
+	return s.runner.Act(ctx, of.String(), job.RetryStage, reason, job.Besides[Decommission]{
 		Verb: "override", Metadata: map[string]any{"override": stage, "residual_risk": risk},
 		Done: func(before Decommission) bool { return before.overridden(stage) != nil },
-		Within: func(ctx context.Context, tx pgx.Tx, before Decommission, _ *job.Acted) error {
+		Within: func(ctx context.Context, tx pgx.Tx, before Decommission, _ *job.Acted[Decommission]) error {
 			if err := overridable(before, stage); err != nil {
 				return err
 			}

@@ -13,12 +13,12 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // MaxBatch is how many nodes one request may concern.
@@ -208,7 +208,7 @@ func (s *Service) insertBatch(ctx context.Context, tx pgx.Tx, n NewBatch, fit []
 			return b, err
 		}
 	}
-	b.Counts[durable.JobPending] = len(fit)
+	b.Counts[job.Pending] = len(fit)
 	if err := s.recordBatch(ctx, tx, "decommission_batch.request", b, n.Reason); err != nil {
 		return b, err
 	}
@@ -305,7 +305,7 @@ func (s *Service) CancelBatch(ctx context.Context, batch id.DecommissionBatch, r
 		return Batch{}, err
 	}
 	for _, d := range live {
-		if _, err := s.Act(ctx, d.ID, durable.JobCancel, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it ended, or is being cancelled
+		if _, err := s.Act(ctx, d.ID, job.Cancel, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it ended, or is being cancelled
 			return Batch{}, err
 		}
 	}
@@ -319,7 +319,7 @@ func noBatch() error {
 func batchFrom(r decommissiondb.NodeDecommissionBatch) (Batch, error) {
 	b := Batch{
 		ID: r.ID, Mode: Mode(r.Mode), Total: int(r.Total), MaxParallel: int(r.MaxParallel), MaxFailures: int(r.MaxFailures), Reason: r.Reason,
-		RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, CancelledAt: r.CancelledAt, Counts: map[durable.JobStatus]int{},
+		RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, CancelledAt: r.CancelledAt, Counts: map[job.Status]int{},
 	}
 	if err := json.Unmarshal(r.Selector, &b.Selector); err != nil {
 		return b, fmt.Errorf("decode selector of batch %s: %w", r.ID, err)
@@ -366,7 +366,7 @@ func (s *Service) counted(ctx context.Context, list []decommissiondb.NodeDecommi
 		return nil, fmt.Errorf("count decommissions of batches: %w", err)
 	}
 	for _, c := range counts {
-		out[at[c.BatchID]].Counts[durable.JobStatus(c.Status)] = int(c.Number)
+		out[at[c.BatchID]].Counts[job.Status(c.Status)] = int(c.Number)
 	}
 	return out, nil
 }

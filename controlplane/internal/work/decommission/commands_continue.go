@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Continue is Request for the plain steps of the life of a node: asking again
@@ -16,6 +16,6 @@ func (s *Service) Continue(ctx context.Context, of id.Node, r Request) (d Decomm
 	if err != nil || made || !d.Parked() {
 		return d, made, err
 	}
-	d, err = s.Act(ctx, d.ID, durable.JobResume, r.Reason)
+	d, err = s.Act(ctx, d.ID, job.Resume, r.Reason)
 	return d, false, err
 }

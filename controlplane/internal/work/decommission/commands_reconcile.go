@@ -7,23 +7,22 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 // Under are the operations on nodes of a site that have not ended.
-func (s *Service) Under(ctx context.Context, at id.Site) ([]job.Working, error) {
+func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, error) {
 	list, err := s.rows.q().Under(ctx, at.String())
 	if err != nil {
 		return nil, fmt.Errorf("list decommissions of site: %w", err)
 	}
-	out := make([]job.Working, len(list))
+	out := make([]bringup.Working, len(list))
 	for i, r := range list {
-		out[i] = job.Working{
+		out[i] = bringup.Working{
 			Kind: s.family.Noun, ID: r.ID.String(), Node: r.NodeID, SystemID: r.MaasSystemID, Hostname: r.Hostname,
-			Parked: job.Parked(durable.JobStatus(r.Status)), Goal: fmt.Sprintf("%s is %s", r.Hostname, ends[Mode(r.Mode)]),
+			Parked: job.Parking.PhaseOf(job.Status(r.Status)) == job.Parked, Goal: fmt.Sprintf("%s is %s", r.Hostname, ends[Mode(r.Mode)]),
 		}
 	}
 	return out, nil
@@ -31,7 +30,7 @@ func (s *Service) Under(ctx context.Context, at id.Site) ([]job.Working, error) 
 
 // Notice writes down what was observed about an operation, and lets it look
 // again where it waits. The same sighting twice in a row is noted once.
-func (s *Service) Notice(ctx context.Context, w job.Working, seen string, details map[string]any) error {
+func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, details map[string]any) error {
 	return s.runner.Notice(ctx, w.ID, seen, details)
 }
 
@@ -50,7 +49,7 @@ func (s *Service) Notice(ctx context.Context, w job.Working, seen string, detail
 //
 // What the other modes are for happens on the node alone, behind its agent:
 // nothing that MAAS or the inventory shows proves it.
-func (s *Service) Reconcile(ctx context.Context, w job.Working) (reached bool, err error) {
+func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
 	reached, err = s.runner.LeadOn(ctx, w.ID, func(ctx context.Context, d Decommission, work *bringup.Work) (*job.Proof, error) {
 		done = work

@@ -6,9 +6,9 @@ import (
 
 	"gpuaas/contract/certificate"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -66,6 +66,7 @@ type Request struct {
 // Decommission is one operation on a node.
 type Decommission struct {
 	job.Job
+	bringup.Machine
 	ID             id.Decommission
 	Batch          id.DecommissionBatch // zero: on its own
 	Mode           Mode
@@ -78,6 +79,16 @@ type Decommission struct {
 	Overrides      []Override
 	FollowUps      []FollowUp
 }
+
+// Common implements job.Row.
+func (d Decommission) Common() job.Job {
+	j := d.Job
+	j.Subject = d.Hostname
+	return j
+}
+
+// Parked says whether the operation waits for an operator.
+func (d Decommission) Parked() bool { return job.Parking.PhaseOf(d.Status) == job.Parked }
 
 // Override is the decision of an operator to go on without a stage. It holds
 // until somebody acts on the operation again: a stage that is gone back to is
@@ -170,7 +181,7 @@ type Filter struct {
 	Site     id.Site
 	Mode     Mode
 	Hostname string // the beginning of it
-	Statuses []durable.JobStatus
+	Statuses []job.Status
 }
 
 // Selector names the nodes of a batch: those of the list, or all that have
@@ -196,10 +207,10 @@ type Batch struct {
 	RequestedBy string
 	RequestedAt time.Time
 	CancelledAt *time.Time
-	Counts      map[durable.JobStatus]int
+	Counts      map[job.Status]int
 }
 
 // Failures is how many of a batch did not reach their goal so far.
 func (b Batch) Failures() int {
-	return b.Counts[durable.JobFailedRetryable] + b.Counts[durable.JobFailedManualIntervention] + b.Counts[durable.JobCancelled]
+	return b.Counts[job.FailedRetryable] + b.Counts[job.FailedManualIntervention] + b.Counts[job.Cancelled]
 }

@@ -11,10 +11,10 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/certificate"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // onboarded is a node that onboardings have brought up, oldest first.
@@ -48,12 +48,12 @@ func TestAReimageGivesANodeItsDataDisksBack(t *testing.T) {
 			n := y.node(t, node.Active, true)
 			y.onboarded(t, n, c.onboardings...)
 			var rendered []bool
-			y.script.on(bringup.RenderCloudInit, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+			y.script.on(bringup.RenderCloudInit, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 				rendered = append(rendered, w.InitializeDisks)
 				return y.script.well(ctx, bringup.RenderCloudInit, w)
 			})
 			d := y.request(t, n, decommission.Reimage)
-			wants(t, y.run(t, d.ID), durable.JobCompleted, decommission.StageEnable, "")
+			wants(t, y.run(t, d.ID), job.Completed, decommission.StageEnable, "")
 			if fmt.Sprint(rendered) != fmt.Sprint([]bool{c.want}) {
 				t.Errorf("rendered with disks: %v", rendered)
 			}
@@ -85,13 +85,13 @@ func TestADiskThatNobodyMounts(t *testing.T) {
 			y.agent.on(agentwire.TypeStorageCleanup, succeeds(loose(c.device)))
 			d := y.run(t, y.request(t, y.node(t, node.Active, false), decommission.SoftReset).ID)
 			if !c.passes {
-				wants(t, d, durable.JobFailedManualIntervention, decommission.StageStorage, "device_not_sanitized")
+				wants(t, d, job.FailedManualIntervention, decommission.StageStorage, "device_not_sanitized")
 				if !strings.Contains(d.ErrorMessage, "/dev/nvme7n1") || !strings.Contains(d.ErrorMessage, "(not mounted as a data disk)") {
 					t.Errorf("it is told as %s", d.ErrorMessage)
 				}
 				return
 			}
-			wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+			wants(t, d, job.Completed, decommission.StageEnable, "")
 			for _, s := range y.paper(t, d.ID).Document.Subjects {
 				if s.Identifier == "S7" && (s.Outcome == certificate.Sanitized || s.Level != "" && s.Level != certificate.None || s.CoveredBytes != 0) {
 					t.Errorf("the paper claims %+v", s)
@@ -116,11 +116,11 @@ func TestGPUsThatAreOnlyResetNeedAnOverride(t *testing.T) {
 		parked = y.read(t, asked.ID)
 		y.override(t, asked.ID, decommission.StageScrub)(env)
 	})
-	wants(t, parked, durable.JobFailedManualIntervention, decommission.StageScrub, "gpu_scrub_incomplete")
+	wants(t, parked, job.FailedManualIntervention, decommission.StageScrub, "gpu_scrub_incomplete")
 	if !strings.Contains(parked.ErrorMessage, "reset and not overwritten") || !strings.Contains(parked.ErrorRemedy, "override") || y.tasksOf(t, n, agentwire.TypeGPUScrub) != 1 {
 		t.Errorf("it is told as %s; %s, after %d attempts", parked.ErrorMessage, parked.ErrorRemedy, y.tasksOf(t, n, agentwire.TypeGPUScrub))
 	}
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if paper := y.paper(t, asked.ID); len(paper.Document.Overrides) != 1 {
 		t.Errorf("the paper names the overrides %+v", paper.Document.Overrides)
 	}

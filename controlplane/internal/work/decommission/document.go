@@ -8,7 +8,6 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/certificate"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -86,7 +85,7 @@ func acted(doc *certificate.Document, ledger []job.Event) {
 
 // adopting names who took a machine over as it is: the last one who did.
 func adopting(doc *certificate.Document, actor, action string) {
-	if action != string(durable.JobAdoptObserved) {
+	if action != string(job.AdoptObserved) {
 		return
 	}
 	for i, w := range doc.Downgrades {

@@ -35,8 +35,9 @@ func fileOf(t *testing.T, mode decommission.Mode, erase decommission.Erase, syst
 	started := noon.Add(time.Minute)
 	return &file{epoch: 1, d: decommission.Decommission{
 		ID: of, Mode: mode, Erase: erase, Reason: "end of lease", Job: job.Job{
-			ID: of.String(), Node: n, Hostname: "c0001", SystemID: systemID, RequestedBy: "operator-1", RequestedAt: noon, StartedAt: &started,
+			ID: of.String(), Node: n, RequestedBy: "operator-1", RequestedAt: noon, StartedAt: &started,
 		},
+		Machine: bringup.Machine{Hostname: "c0001", SystemID: systemID},
 	}}
 }
 

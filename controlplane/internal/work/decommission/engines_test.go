@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/stack/stacktest"
 )
 
@@ -20,11 +23,15 @@ import (
 func alone(c *decommission.Config) { c.Mischief = nil }
 
 // serve runs a worker, a relay and the agents of nodes on a real Temporal.
-func (y *yard) serve(t *testing.T, nodes ...id.Node) {
+func (y *yard) serve(t *testing.T, nodes ...id.Node) client.Client {
 	t.Helper()
 	access := stacktest.Temporal(t)
 	quiet := slog.New(slog.DiscardHandler)
 	c, err := durable.Open(durable.Config(access), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +48,10 @@ func (y *yard) serve(t *testing.T, nodes ...id.Node) {
 	t.Cleanup(func() {
 		stop()
 		group.Wait()
+		raw.Close()
 		c.Close()
 	})
+	return raw
 }
 
 // poll is the agent of a node.
@@ -77,7 +86,7 @@ func eventually(tb testing.TB, what string, so func() bool) {
 	}
 }
 
-func (y *yard) becomes(tb testing.TB, of id.Decommission, want durable.JobStatus) decommission.Decommission {
+func (y *yard) becomes(tb testing.TB, of id.Decommission, want job.Status) decommission.Decommission {
 	tb.Helper()
 	var now decommission.Decommission
 	eventually(tb, string(want), func() bool {
@@ -99,32 +108,32 @@ func TestOperationsOnRealEngines(t *testing.T) {
 	y.serve(t, append(fleet, machines...)...)
 
 	first := y.request(t, fleet[0], decommission.SoftReset)
-	parked := y.becomes(t, first.ID, durable.JobFailedManualIntervention)
+	parked := y.becomes(t, first.ID, job.FailedManualIntervention)
 	if parked.ErrorCode != "validation_residue" || y.stands(t, fleet[0]) != "quarantined held" {
 		t.Errorf("it is parked with %s, the node is %s", parked.ErrorCode, y.stands(t, fleet[0]))
 	}
-	if _, err := y.service.Act(y.ctx, first.ID, durable.JobResume, "it was mended"); err != nil {
+	if _, err := y.service.Act(y.ctx, first.ID, job.Resume, "it was mended"); err != nil {
 		t.Fatal(err)
 	}
-	y.becomes(t, first.ID, durable.JobCompleted)
+	y.becomes(t, first.ID, job.Completed)
 
 	began := time.Now()
 	second := y.request(t, fleet[1], decommission.SoftReset)
-	y.becomes(t, second.ID, durable.JobCompleted)
+	y.becomes(t, second.ID, job.Completed)
 	t.Logf("a soft reset took %s", time.Since(began))
 
 	began = time.Now()
 	reimage, full := y.request(t, machines[0], decommission.Reimage), y.request(t, machines[1], decommission.FullDecommission)
-	y.becomes(t, reimage.ID, durable.JobCompleted)
-	y.becomes(t, full.ID, durable.JobCompleted)
+	y.becomes(t, reimage.ID, job.Completed)
+	y.becomes(t, full.ID, job.Completed)
 	t.Logf("a reimage and a full decommission took %s", time.Since(began))
 
 	lost := y.request(t, silent, decommission.Drain)
 	eventually(t, "the drain is queued", func() bool { return y.tasksOf(t, silent, agentwire.TypeDrain) == 1 })
-	if _, err := y.service.Act(y.ctx, lost.ID, durable.JobCancel, "it is gone"); err != nil {
+	if _, err := y.service.Act(y.ctx, lost.ID, job.Cancel, "it is gone"); err != nil {
 		t.Fatal(err)
 	}
-	y.sound(t, y.becomes(t, lost.ID, durable.JobCancelled))
+	y.sound(t, y.becomes(t, lost.ID, job.Cancelled))
 
 	began = time.Now()
 	b, _, err := y.service.RequestBatch(y.ctx, decommission.NewBatch{Request: asked(decommission.SoftReset), Selector: decommission.Selector{Nodes: fleet[2:]}, MaxParallel: 4})
@@ -133,7 +142,7 @@ func TestOperationsOnRealEngines(t *testing.T) {
 	}
 	eventually(t, "the batch has ended", func() bool {
 		now, err := y.service.Batch(y.ctx, b.ID)
-		return err == nil && now.Counts[durable.JobCompleted] == 10
+		return err == nil && now.Counts[job.Completed] == 10
 	})
 	t.Logf("a batch of 10 took %s", time.Since(began))
 	for _, n := range fleet {

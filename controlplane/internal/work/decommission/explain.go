@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -38,13 +37,13 @@ func explanationOf(d Decommission, e job.Explanation) Explanation {
 	for i, a := range e.Actions {
 		out.Actions[i] = ExplainedAction(a)
 	}
-	if d.Parked() && !d.HalfUndone() && overridable(d, d.Stage) == nil {
+	if d.Parked() && !family().HalfUndone(d) && overridable(d, d.Stage) == nil {
 		out.Override = &OverrideOffer{
 			Stage:   d.Stage,
 			Does:    "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
 			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID, d.Stage),
 		}
-		if d.ErrorCode == codeMachineGone && family().Recommended(d) != durable.JobAdoptObserved {
+		if d.ErrorCode == codeMachineGone && family().Recommended(d) != job.AdoptObserved {
 			out.Remedy = "find out who removed it; once it is in MAAS again, retry the stage; if it is gone for good, go on without the stage, which the certificate will say"
 		}
 	}
@@ -56,7 +55,7 @@ func (e Explanation) within(d Decommission, b Batch) Explanation {
 	if d.AdmittedAt != nil {
 		return e
 	}
-	busy := b.Counts[durable.JobRunning] + b.Counts[durable.JobCompensating]
+	busy := b.Counts[job.Running] + b.Counts[job.Compensating]
 	e.Observed = fmt.Sprintf("%d of %d places of the batch are in use, %d of at most %d have failed", busy, b.MaxParallel, b.Failures(), b.MaxFailures)
 	if b.State() == BatchHalted {
 		e.Summary = fmt.Sprintf("%s is not begun: its batch is halted because %d failed and at most %d may", d.Hostname, b.Failures(), b.MaxFailures)
@@ -72,7 +71,7 @@ func (s *Service) explained(ctx context.Context, of id.Decommission) (Decommissi
 		return Decommission{}, nil, Explanation{}, err
 	}
 	explanation := explanationOf(d, told)
-	if d.Status == durable.JobPending && !d.Batch.IsZero() {
+	if d.Status == job.Pending && !d.Batch.IsZero() {
 		b, err := s.Batch(ctx, d.Batch)
 		if err != nil {
 			return Decommission{}, nil, Explanation{}, err

@@ -25,8 +25,8 @@ func From(m Mode) []node.Status { return from[m] }
 func HolderOf(d Decommission) string { return d.holder() }
 
 // Parked is how an operation stands that a failure parked at a stage.
-func Parked(m Mode, stage string, class durable.FailureClass, code string) Decommission {
-	d := family().Parked(stage, class)
+func Parked(m Mode, stage string, class job.FailureClass, code string) Decommission {
+	d := family().ParkedBy(stage, class)
 	d.Mode, d.Hostname, d.ErrorCode, d.ErrorMessage = m, "c0001", code, "it does not work"
 	return d
 }
@@ -37,10 +37,10 @@ func Explain(d Decommission, events []job.Event, now time.Time) job.Explanation 
 }
 
 // LegalActions lists what an operator may do now.
-func LegalActions(d Decommission) []durable.JobEvent { return family().LegalActions(d) }
+func LegalActions(d Decommission) []job.Trigger { return family().LegalActions(d) }
 
 // Recommended is the best action for an operation that is parked.
-func Recommended(d Decommission) durable.JobEvent { return family().Recommended(d) }
+func Recommended(d Decommission) job.Trigger { return family().Recommended(d) }
 
 // Checked gives a request its defaults, or says what makes no sense about it.
 func (r Request) Checked() (Request, error) { return r.checked() }
@@ -56,7 +56,7 @@ func (s *Service) RunOne(ctx context.Context, call durable.StageCall) (durable.T
 }
 
 // TargetOf is the stage that an action leads to.
-func TargetOf(d Decommission, action durable.JobEvent) string {
+func TargetOf(d Decommission, action job.Trigger) string {
 	_, stage := family().TargetOf(d, action)
 	return stage
 }

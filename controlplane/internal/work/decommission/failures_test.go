@@ -17,13 +17,14 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // visit is what an operator does about an operation that is parked.
 type visit func(t *testing.T, y *yard, d decommission.Decommission) func(*testsuite.TestWorkflowEnvironment)
 
 // acts takes an action after something was put right.
-func acts(action durable.JobEvent, mend func(*yard)) visit {
+func acts(action job.Trigger, mend func(*yard)) visit {
 	return func(t *testing.T, y *yard, d decommission.Decommission) func(*testsuite.TestWorkflowEnvironment) {
 		t.Helper()
 		return y.act(t, d.ID, action, func() { mend(y) })
@@ -61,12 +62,12 @@ type hitch struct {
 	arrange func(t *testing.T, y *yard, n id.Node)
 
 	stage, code string
-	class       durable.FailureClass
+	class       job.FailureClass
 	tries       int    // attempts at the stage before it is parked
 	stands      string // the node, when it is parked
 
 	then  visit // nil: cancel
-	ends  durable.JobStatus
+	ends  job.Status
 	after string // the node, at the end
 	check func(t *testing.T, y *yard, d decommission.Decommission)
 }
@@ -88,7 +89,7 @@ func answers(typ string, list ...answer) func(*testing.T, *yard, id.Node) {
 
 func silent(_ *testing.T, y *yard, _ id.Node) { y.agent.set(true, false) }
 
-func failing(stage string, f bringup.Failure) func(*testing.T, *yard, id.Node) {
+func failing(stage string, f job.Failure) func(*testing.T, *yard, id.Node) {
 	return func(_ *testing.T, y *yard, _ id.Node) { y.script.fails(always, stage, f) }
 }
 
@@ -141,7 +142,7 @@ func (h hitch) play(t *testing.T, y *yard) {
 	d := y.request(t, n, h.mode)
 	then := h.then
 	if then == nil {
-		then = acts(durable.JobCancel, nothing)
+		then = acts(job.Cancel, nothing)
 	}
 	end := y.run(t, d.ID, func(*testsuite.TestWorkflowEnvironment) { h.parked(t, y, d) }, then(t, y, d))
 	if end.Status != h.ends {
@@ -159,9 +160,9 @@ func (h hitch) play(t *testing.T, y *yard) {
 func (h hitch) parked(t *testing.T, y *yard, d decommission.Decommission) {
 	t.Helper()
 	d = y.read(t, d.ID)
-	want := durable.JobFailedManualIntervention
-	if h.class == durable.UpstreamTransient {
-		want = durable.JobFailedRetryable
+	want := job.FailedManualIntervention
+	if h.class == bringup.UpstreamTransient {
+		want = job.FailedRetryable
 	}
 	wants(t, d, want, h.stage, h.code)
 	if d.FailureClass != h.class {
@@ -255,8 +256,8 @@ func TestWhatIsLeftIsAFollowUp(t *testing.T) {
 		"CleanupSecrets_away":      {func(y *yard) { y.vault.failure = fault.New(fault.Unavailable, "secrets_away", "away") }, "in the secrets engine", 3},
 		"CleanupSecrets_forbidden": {func(y *yard) { y.vault.failure = fault.New(fault.Forbidden, "secrets_forbidden", "no") }, "in the secrets engine", 1},
 		"RemoveMaasRecord_fails": {func(y *yard) {
-			y.script.on(bringup.RemoveMAASRecord, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
-				return bringup.Result{Evidence: []bringup.Evidence{{Kind: bringup.EvidenceFollowUp, Value: bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"}}}}, nil
+			y.script.on(bringup.RemoveMAASRecord, func(context.Context, *bringup.Work, int) (job.Result, error) {
+				return job.Result{Evidence: []job.Evidence{{Kind: bringup.EvidenceFollowUp, Value: bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"}}}}, nil
 			})
 		}, "delete the machine", 1},
 	} {
@@ -264,7 +265,7 @@ func TestWhatIsLeftIsAFollowUp(t *testing.T) {
 			y := newYard(t)
 			c.arrange(y)
 			d := y.run(t, y.request(t, y.node(t, node.Active, true), decommission.FullDecommission).ID)
-			wants(t, d, durable.JobCompleted, decommission.StageCertificate, "")
+			wants(t, d, job.Completed, decommission.StageCertificate, "")
 			left(c.what)(t, y, d)
 			if got := y.stands(t, d.Node); got != "deleted held" {
 				t.Errorf("the node is %s", got)
@@ -288,14 +289,14 @@ func TestWhatIsLeftIsAFollowUp(t *testing.T) {
 // A fall-back that the policy allows is a downgrade in the certificate.
 func TestAFallbackIsNeverSilent(t *testing.T) {
 	y := newYard(t)
-	y.script.on(bringup.ReleaseMAASNode, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.ReleaseMAASNode, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		f := released(w)
 		f.FellBack, f.Achieved, f.FallbackReason = true, "none", "a disk refused"
 		w.Facts.Release = &f
-		return bringup.Result{Evidence: []bringup.Evidence{{Kind: bringup.EvidenceRelease, Value: f}}}, nil
+		return job.Result{Evidence: []job.Evidence{{Kind: bringup.EvidenceRelease, Value: f}}}, nil
 	})
 	d := y.run(t, y.request(t, y.node(t, node.Active, true), decommission.Reimage).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	doc := y.paper(t, d.ID).Document
 	if len(doc.Downgrades) != 1 || doc.Downgrades[0].Requested != "quick" || doc.Downgrades[0].Achieved != "none" || doc.Downgrades[0].Why != "a disk refused" {
 		t.Errorf("downgrades are %+v", doc.Downgrades)
@@ -309,7 +310,7 @@ func TestNoGPUIsAGap(t *testing.T) {
 	n := y.node(t, node.Active, false)
 	y.shows(t, n, 0)
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	doc := y.paper(t, d.ID).Document
 	if !slices.ContainsFunc(doc.NotCovered, func(g certificate.Gap) bool { return g.What == "memory of GPUs" }) {
 		t.Errorf("gaps are %+v", doc.NotCovered)
@@ -321,7 +322,7 @@ func TestEvidenceOfAFailureIsKept(t *testing.T) {
 	y := newYard(t)
 	y.agent.on(agentwire.TypeStorageCleanup, succeeds(kept()))
 	d := y.run(t, y.request(t, y.node(t, node.Active, false), decommission.StorageCleanup).ID)
-	wants(t, d, durable.JobFailedManualIntervention, decommission.StageStorage, "device_not_sanitized")
+	wants(t, d, job.FailedManualIntervention, decommission.StageStorage, "device_not_sanitized")
 	evidence, err := y.service.EvidenceOf(y.ctx, d.ID)
 	if err != nil || len(evidence) != 2 || evidence[0].Attempt != 1 || evidence[1].Attempt != 2 {
 		t.Fatalf("evidence is %+v, %v", evidence, err)

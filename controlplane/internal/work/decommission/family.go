@@ -2,10 +2,11 @@ package decommission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -14,9 +15,14 @@ import (
 // family is what operators are advised and told about decommissions.
 func family() *job.Family[Decommission] {
 	return &job.Family[Decommission]{
-		Noun: "decommission", Table: func(d Decommission) job.Table { return tables[d.Mode] },
+		Noun: "decommission", Life: &job.Parking,
+		Classify: bringup.Classify, Causes: causes, ClassCauses: bringup.ClassCauses,
+		Seen:   func(d Decommission) (string, *time.Time) { return d.Seen() },
+		Left:   func(d Decommission) []string { return d.Facts.Left },
+		Does:   func(_ Decommission, action job.Trigger) string { return bringup.Does(action) },
+		Table:  func(d Decommission) job.Table { return tables[d.Mode] },
 		Sample: func(j job.Job) Decommission { return Decommission{Job: j, Mode: FullDecommission} },
-		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd, Usually: usually, Causes: causes,
+		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd, Usually: usually,
 		Rewind:    map[string]string{bringup.CodeIdentityVoid: bringup.RenderCloudInit},
 		HoldsData: func(Decommission) bool { return false },
 		Forbids:   forbids,
@@ -25,50 +31,50 @@ func family() *job.Family[Decommission] {
 	}
 }
 
-var first = map[durable.FailureClass][]durable.JobEvent{
-	durable.InputConfigError:              {durable.JobRetryStage, durable.JobCancel},
-	durable.SiteCapabilityMissing:         {durable.JobResume, durable.JobRerun},
-	durable.UpstreamTransient:             {durable.JobResume, durable.JobRetryStage},
-	durable.BMCPowerFailure:               {durable.JobRetryStage, durable.JobResume},
-	durable.PXEDiscoveryFailure:           {durable.JobRetryStage, durable.JobResume},
-	durable.HardwareMismatch:              {durable.JobRetryStage, durable.JobResume},
-	durable.DeployCloudInitFailure:        {durable.JobResume, durable.JobRetryStage},
-	durable.PostDeployConnectivityFailure: {durable.JobRetryStage, durable.JobResume},
-	durable.HardwareSyncFailure:           {durable.JobRetryStage, durable.JobResume},
-	durable.AgentEnrollmentFailure:        {durable.JobResume, durable.JobRetryStage},
-	durable.NodeAgentUnreachable:          {durable.JobRetryStage, durable.JobResume},
-	durable.SanitizationFailure:           {durable.JobRetryStage, durable.JobResume},
-	durable.StateAmbiguity:                {durable.JobRetryStage, durable.JobAdoptObserved},
+var first = map[job.FailureClass][]job.Trigger{
+	bringup.InputConfigError:              {job.RetryStage, job.Cancel},
+	bringup.SiteCapabilityMissing:         {job.Resume, job.Rerun},
+	bringup.UpstreamTransient:             {job.Resume, job.RetryStage},
+	bringup.BMCPowerFailure:               {job.RetryStage, job.Resume},
+	bringup.PXEDiscoveryFailure:           {job.RetryStage, job.Resume},
+	bringup.HardwareMismatch:              {job.RetryStage, job.Resume},
+	bringup.DeployCloudInitFailure:        {job.Resume, job.RetryStage},
+	bringup.PostDeployConnectivityFailure: {job.RetryStage, job.Resume},
+	bringup.HardwareSyncFailure:           {job.RetryStage, job.Resume},
+	bringup.AgentEnrollmentFailure:        {job.Resume, job.RetryStage},
+	bringup.NodeAgentUnreachable:          {job.RetryStage, job.Resume},
+	bringup.SanitizationFailure:           {job.RetryStage, job.Resume},
+	bringup.StateAmbiguity:                {job.RetryStage, job.AdoptObserved},
 }
 
-var firstOf = map[string]durable.JobEvent{
-	codeResidue:              durable.JobResume,
-	codeRootResidue:          durable.JobCancel,
-	"released_elsewhere":     durable.JobAdoptObserved,
-	"nothing_to_adopt":       durable.JobRetryStage,
-	"deployed_image_differs": durable.JobResume,
-	"machine_hollow":         durable.JobResume,
-	"deploy_not_started":     durable.JobRerun,
-	"first_boot_missing":     durable.JobResume,
-	"deploy_aborted":         durable.JobRerun,
-	"machine_released":       durable.JobRerun,
-	"machine_not_deployed":   durable.JobRerun,
-	"machine_in_use":         durable.JobResume,
-	"evidence_missing":       durable.JobRerun,
-	"node_tainted":           durable.JobRerun,
-	node.CodeRoot:            durable.JobCancel,
+var firstOf = map[string]job.Trigger{
+	codeResidue:              job.Resume,
+	codeRootResidue:          job.Cancel,
+	"released_elsewhere":     job.AdoptObserved,
+	"nothing_to_adopt":       job.RetryStage,
+	"deployed_image_differs": job.Resume,
+	"machine_hollow":         job.Resume,
+	"deploy_not_started":     job.Rerun,
+	"first_boot_missing":     job.Resume,
+	"deploy_aborted":         job.Rerun,
+	"machine_released":       job.Rerun,
+	"machine_not_deployed":   job.Rerun,
+	"machine_in_use":         job.Resume,
+	"evidence_missing":       job.Rerun,
+	"node_tainted":           job.Rerun,
+	node.CodeRoot:            job.Cancel,
 }
 
 // prefers looks again for a machine that is gone from MAAS, unless the job can
 // go on without it: there is nothing to adopt otherwise.
-func prefers(d Decommission) durable.JobEvent {
+func prefers(d Decommission) job.Trigger {
 	switch {
 	case d.ErrorCode != codeMachineGone:
 		return ""
 	case d.Stage == stagePowerOff && d.givenBack():
-		return durable.JobAdoptObserved
+		return job.AdoptObserved
 	}
-	return durable.JobRetryStage
+	return job.RetryStage
 }
 
 // givenBack says that MAAS released the machine, or that operators decided to go
@@ -78,7 +84,7 @@ func (d Decommission) givenBack() bool {
 	return waived || d.Facts.Release != nil && d.Facts.Release.EndedAt != nil
 }
 
-var causes = map[string]string{
+var causes = withOwn(bringup.Causes, map[string]string{
 	"agent_unreachable":  "The machine is off, cut off from the network, or its agent does not run.",
 	"agent_lost":         "The machine went down in the middle of the task, or its agent was stopped.",
 	codeResidue:          "A process, an account or files of a tenant survived the cleaning.",
@@ -93,20 +99,28 @@ var causes = map[string]string{
 	node.CodeRoot:        "Somebody had root on the installation that would have to speak for itself.",
 	"evidence_missing":   "A stage was passed over without evidence.",
 	"allocations_remain": "An allocation could not be ended.",
+})
+
+// withOwn is what all jobs on machines say, but for what decommissions say
+// themselves.
+func withOwn(all, own map[string]string) map[string]string {
+	out := maps.Clone(all)
+	maps.Copy(out, own)
+	return out
 }
 
 // endings are the actions that make nothing of a node that is deleted: there is
 // nothing to let go of, and nothing to begin with.
-var endings = []durable.JobEvent{durable.JobCancel, durable.JobRerun, durable.JobRestartClean}
+var endings = []job.Trigger{job.Cancel, job.Rerun, job.RestartClean}
 
 // forbids takes the clean restart away once nothing can begin anew, and every
 // way back once the node is deleted.
-func forbids(d Decommission, action durable.JobEvent) bool {
+func forbids(d Decommission, action job.Trigger) bool {
 	at, _ := tables[d.Mode].Number(d.Stage)
 	if removed, _ := tables[d.Mode].Number(StageRemove); removed > 0 && at > removed && slices.Contains(endings, action) {
 		return true
 	}
-	if action != durable.JobRestartClean {
+	if action != job.RestartClean {
 		return false
 	}
 	return d.Facts.Release != nil && d.Facts.Release.RequestedAt != nil
@@ -120,7 +134,7 @@ func undone(d Decommission) string {
 }
 
 func afterEnd(d Decommission) string {
-	if d.Status == durable.JobCancelled {
+	if d.Status == job.Cancelled {
 		return fmt.Sprintf("it has ended; look at the node: gpuaas node show %s", d.Node)
 	}
 	return fmt.Sprintf("it has reached its goal: the node is %s", ends[d.Mode])

@@ -82,10 +82,10 @@ func TestGPUsThatAreNotSeenAreNotScrubbed(t *testing.T) {
 			y.agent.on(agentwire.TypeGPUScrub, succeeds(c.out))
 			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 			if c.passes {
-				wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+				wants(t, d, job.Completed, decommission.StageEnable, "")
 				return
 			}
-			wants(t, d, durable.JobFailedManualIntervention, decommission.StageScrub, "gpu_scrub_incomplete")
+			wants(t, d, job.FailedManualIntervention, decommission.StageScrub, "gpu_scrub_incomplete")
 			if y.see(t, n).Schedulable {
 				t.Error("it is schedulable")
 			}
@@ -128,11 +128,11 @@ func TestANodeIsNotLetGoWhileItsAgentIsAtWork(t *testing.T) {
 				y.agent.stubborn = false
 				return nil
 			}
-			end := y.run(t, d.ID, wait, y.act(t, d.ID, durable.JobCancel))
+			end := y.run(t, d.ID, wait, y.act(t, d.ID, job.Cancel))
 			if looks < 3 {
 				t.Errorf("it was let go of at look %d", looks)
 			}
-			if end.Status != durable.JobCancelled || y.stands(t, n) != c.after {
+			if end.Status != job.Cancelled || y.stands(t, n) != c.after {
 				t.Errorf("it is %s, the node %s", end.Status, y.stands(t, n))
 			}
 		})
@@ -162,7 +162,7 @@ func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
 				}
 			}
 			end := y.run(t, d.ID)
-			wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+			wants(t, end, job.Completed, decommission.StageEnable, "")
 			if asked == 0 {
 				t.Error("the fence was not asked in the transaction")
 			}
@@ -175,7 +175,7 @@ func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
 				fence := w.FenceIn
 				w.FenceIn = func(ctx context.Context, tx pgx.Tx) error {
 					if call.Stage == stage && call.Epoch == 1 {
-						if _, err := y.service.Act(y.ctx, d.ID, durable.JobMarkManual, "because of the test"); err != nil {
+						if _, err := y.service.Act(y.ctx, d.ID, job.MarkManual, "because of the test"); err != nil {
 							t.Error(err)
 						}
 					}
@@ -183,7 +183,7 @@ func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
 				}
 			}
 			end := y.run(t, d.ID)
-			wants(t, end, durable.JobFailedManualIntervention, stage, "operator_marked")
+			wants(t, end, job.FailedManualIntervention, stage, "operator_marked")
 			if held := y.see(t, n).HeldBy != ""; held != (stage == decommission.StageDrain) || y.tasksOf(t, n, agentwire.TypeDrain) > 0 {
 				t.Errorf("the node is %s and has %d tasks", y.stands(t, n), y.tasksOf(t, n, agentwire.TypeDrain))
 			}
@@ -198,7 +198,7 @@ func TestAHoldThatAnEndedOperationLeftIsTakenOver(t *testing.T) {
 	first := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 	y.exec(t, `UPDATE nodes SET held_by = $2, schedulable = false, tainted_at = clock_timestamp() WHERE id = $1`, n, decommission.HolderOf(first))
 	end := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if got := y.stands(t, n); got != "active schedulable" {
 		t.Errorf("the node is %s", got)
 	}
@@ -229,8 +229,8 @@ func TestACancelReturnsANodeToWhatItWas(t *testing.T) {
 			}
 			d := y.request(t, n, c.mode)
 			y.agent.on(agentwire.TypeDrain, fails("broken", "it broke"))
-			end := y.run(t, d.ID, y.act(t, d.ID, durable.JobCancel))
-			if now := y.see(t, n); end.Status != durable.JobCancelled || now.Status != c.want || now.HeldBy != "" {
+			end := y.run(t, d.ID, y.act(t, d.ID, job.Cancel))
+			if now := y.see(t, n); end.Status != job.Cancelled || now.Status != c.want || now.HeldBy != "" {
 				t.Errorf("it is %s, the node %s", end.Status, y.stands(t, n))
 			}
 			if c.from != node.Quarantined {
@@ -254,7 +254,7 @@ func TestOnlyAQuarantineForResidueIsLiftedByACleanValidation(t *testing.T) {
 			n := y.proven(t, node.Active, false)
 			y.move(t, n, node.Quarantine, "a fan fails")
 			end := y.run(t, y.request(t, n, mode).ID)
-			wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+			wants(t, end, job.Completed, decommission.StageEnable, "")
 			if got := y.stands(t, n); got != "quarantined" {
 				t.Errorf("the node is %s", got)
 			}
@@ -269,16 +269,16 @@ func TestOnlyAQuarantineForResidueIsLiftedByACleanValidation(t *testing.T) {
 		n := y.node(t, node.Active, false)
 		y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()))
 		first := y.request(t, n, decommission.SoftReset)
-		y.run(t, first.ID, y.act(t, first.ID, durable.JobCancel))
+		y.run(t, first.ID, y.act(t, first.ID, job.Cancel))
 		if got := y.stands(t, n); got != "quarantined" {
 			t.Fatalf("the node is %s", got)
 		}
 		y.agent.on(agentwire.TypeDrain, fails("broken", "it broke"))
 		second := y.request(t, n, decommission.Drain) // that it is stopped does not hide why
-		y.run(t, second.ID, y.act(t, second.ID, durable.JobCancel))
+		y.run(t, second.ID, y.act(t, second.ID, job.Cancel))
 		wellAgain(y)
 		end := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-		wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+		wants(t, end, job.Completed, decommission.StageEnable, "")
 		if got := y.stands(t, n); got != "active schedulable" || len(end.FollowUps) > 0 {
 			t.Errorf("the node is %s, left to be done: %+v", got, end.FollowUps)
 		}
@@ -333,21 +333,21 @@ func TestADeletedNodeIsNotLeftHalfway(t *testing.T) {
 				if call.Stage != decommission.StageSecrets || call.Epoch > 1 {
 					return nil
 				}
-				f := failure(durable.StateAmbiguity, "broken")
+				f := failure(bringup.StateAmbiguity, "broken")
 				f.Final = true
 				return &f
 			}
 			refused := func(*testsuite.TestWorkflowEnvironment) {
 				now := y.read(t, d.ID)
-				wants(t, now, durable.JobFailedManualIntervention, decommission.StageSecrets, "broken")
-				for _, action := range []durable.JobEvent{durable.JobCancel, durable.JobRerun, durable.JobRestartClean} {
+				wants(t, now, job.FailedManualIntervention, decommission.StageSecrets, "broken")
+				for _, action := range []job.Trigger{job.Cancel, job.Rerun, job.RestartClean} {
 					if _, err := y.service.Act(y.ctx, d.ID, action, "because of the test"); fault.KindOf(err) != fault.Conflict {
 						t.Errorf("%s: %v", action, err)
 					}
 				}
 			}
-			end := y.run(t, d.ID, refused, y.act(t, d.ID, durable.JobResume))
-			if end.Status != durable.JobCompleted || len(y.vault.deleted) == 0 {
+			end := y.run(t, d.ID, refused, y.act(t, d.ID, job.Resume))
+			if end.Status != job.Completed || len(y.vault.deleted) == 0 {
 				t.Errorf("it is %s at %s, secrets deleted: %v", end.Status, end.Stage, y.vault.deleted)
 			}
 		})
@@ -365,11 +365,11 @@ func TestANodeThatWasDrainedOnceIsKeptOut(t *testing.T) {
 		if call.Stage != decommission.StageDisable || call.Epoch == 1 {
 			return nil
 		}
-		_, err := y.service.Act(y.ctx, d.ID, durable.JobCancel, "because of the test")
+		_, err := y.service.Act(y.ctx, d.ID, job.Cancel, "because of the test")
 		return err
 	}
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun))
-	if got := y.stands(t, n); end.Status != durable.JobCancelled || got != "active" {
+	end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun))
+	if got := y.stands(t, n); end.Status != job.Cancelled || got != "active" {
 		t.Errorf("it is %s at %s, the node %s", end.Status, end.Stage, got)
 	}
 }
@@ -384,10 +384,10 @@ func TestAnOverrideThatWasSupersededStopsNothing(t *testing.T) {
 		if call.Stage != decommission.StageDrain || call.Epoch != 3 {
 			return nil
 		}
-		_, err := y.service.Act(y.ctx, d.ID, durable.JobMarkManual, "because of the test")
+		_, err := y.service.Act(y.ctx, d.ID, job.MarkManual, "because of the test")
 		return err
 	}
-	y.run(t, d.ID, y.act(t, d.ID, durable.JobMarkManual), y.override(t, d.ID, decommission.StageDrain))
+	y.run(t, d.ID, y.act(t, d.ID, job.MarkManual), y.override(t, d.ID, decommission.StageDrain))
 	if got := y.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1 AND type = 'node.drain' AND status = 'queued'`, n); got != 1 {
 		t.Errorf("%d drains wait for the agent", got)
 	}
@@ -400,8 +400,8 @@ func TestATaskOfAnEarlierPassIsNotTheEvidenceOfALaterOne(t *testing.T) {
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
 	y.agent.on(agentwire.TypeStorageCleanup, keeps)
-	end := y.run(t, d.ID, wait, y.act(t, d.ID, durable.JobMarkManual), y.act(t, d.ID, durable.JobRerun, func() { wellAgain(y) }), wait, wait, wait)
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	end := y.run(t, d.ID, wait, y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.Rerun, func() { wellAgain(y) }), wait, wait, wait)
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	for status, want := range map[string]int{"cancelled": 1, "succeeded": 1} {
 		if got := y.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1 AND type = 'node.storage_cleanup' AND status::text = $2`, n, status); got != want {
 			t.Errorf("%d storage cleanups %s, want %d", got, status, want)
@@ -418,12 +418,12 @@ func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
 		y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()), succeeds(clean(agentwire.TypeValidateClean)))
 		end := y.run(t, d.ID, func(*testsuite.TestWorkflowEnvironment) {
 			now := y.read(t, d.ID)
-			wants(t, now, durable.JobFailedManualIntervention, decommission.StageValidate, "validation_residue")
+			wants(t, now, job.FailedManualIntervention, decommission.StageValidate, "validation_residue")
 			if !strings.Contains(now.ErrorRemedy, "rerun drains and cleans the new installation") {
 				t.Errorf("the remedy is %q", now.ErrorRemedy)
 			}
-		}, y.act(t, d.ID, durable.JobRerun))
-		wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+		}, y.act(t, d.ID, job.Rerun))
+		wants(t, end, job.Completed, decommission.StageEnable, "")
 		if got := y.tasksOf(t, n, agentwire.TypeStorageCleanup); got != 2 {
 			t.Errorf("storage was cleaned %d times", got)
 		}
@@ -432,9 +432,9 @@ func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
 		wellAgain(y)
 		y.script.calls = nil
 		d := y.request(t, y.node(t, node.Active, true), decommission.Reimage)
-		y.script.fails(1, bringup.ConfigureStorage, bringup.Failure{Class: durable.StateAmbiguity, Code: "broken", Message: "it broke", Final: true})
-		end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun))
-		wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+		y.script.fails(1, bringup.ConfigureStorage, job.Failure{Class: bringup.StateAmbiguity, Code: "broken", Message: "it broke", Final: true})
+		end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun))
+		wants(t, end, job.Completed, decommission.StageEnable, "")
 		looked := 0
 		for _, call := range y.script.calls {
 			if call == bringup.ReleaseMAASNode {

@@ -23,21 +23,35 @@ import (
 // hooks implements job.Hooks.
 type hooks struct{ *Service }
 
-// Policy implements job.Hooks. A node that is no machine of MAAS goes by the
+// Limits implements job.Hooks. A node that is no machine of MAAS goes by the
 // usual limits.
-func (h hooks) Policy(ctx context.Context, d Decommission) (site.Policy, error) {
+func (h hooks) Limits(ctx context.Context, d Decommission) (job.Limits, error) {
 	if d.Site.IsZero() {
-		return site.DefaultPolicy(), nil
+		return bringup.Limits(site.DefaultPolicy()), nil
 	}
 	p, err := h.sites.Profile(ctx, d.Site, d.Profile)
 	if fault.KindOf(err) == fault.NotFound {
-		return site.DefaultPolicy(), nil
+		return bringup.Limits(site.DefaultPolicy()), nil
 	}
-	return p.Policy, err
+	return bringup.Limits(p.Policy), err
+}
+
+// Work implements job.Hooks.
+func (h hooks) Work(d Decommission, w job.Work) *bringup.Work { return d.Machine.Work(d.Node, w) }
+
+// Learn implements job.Hooks.
+func (h hooks) Learn(d Decommission, w *bringup.Work) Decommission {
+	d.Facts = w.Facts
+	return d
 }
 
 // Equip implements job.Hooks.
-func (h hooks) Equip(ctx context.Context, d Decommission, w *bringup.Work) error {
+func (h hooks) Equip(ctx context.Context, d Decommission, w *bringup.Work) (job.Limits, error) {
+	err := h.equip(ctx, d, w)
+	return bringup.Limits(w.Profile.Policy), err
+}
+
+func (h hooks) equip(ctx context.Context, d Decommission, w *bringup.Work) error {
 	w.Erase, w.Reimage = string(d.Erase), d.Mode == Reimage
 	w.Profile.Policy = site.DefaultPolicy()
 	if d.Site.IsZero() {
@@ -99,28 +113,28 @@ func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
 }
 
 // Perform implements job.Hooks.
-func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bringup.Work) (bringup.Result, error) {
+func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bringup.Work) (job.Result, error) {
 	if o := d.overridden(stage); o != nil && stage != StageRemove {
 		if err := w.Fence(ctx); err != nil { // or those of the epoch after it are stopped
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 		if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
-		return bringup.Result{
+		return job.Result{
 			Skipped: true, Message: fmt.Sprintf("gone on without it by decision of %s: %s; residual risk: %s", o.Actor, o.Reason, o.ResidualRisk),
-			Evidence: []bringup.Evidence{{Kind: EvidenceOverride, Value: o}},
+			Evidence: []job.Evidence{{Kind: EvidenceOverride, Value: o}},
 		}, nil
 	}
 	if released(w) {
 		n, err := h.nodes.Node(ctx, d.Node)
 		if err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 		_, ofMachine := h.bringup.Stages()[stage]
 		switch anew := d.installed(w, n); {
 		case anew && ofMachine:
-			return bringup.Result{Skipped: true, Message: "the machine was installed anew by this operation, and its agent has come"}, nil
+			return job.Result{Skipped: true, Message: "the machine was installed anew by this operation, and its agent has come"}, nil
 		case !anew && slices.Contains(beforeRelease, stage), stage == stageRelease && d.Mode != Reimage:
 			return skipped("the installation is gone: the machine was released by this operation before"), nil
 		}
@@ -137,13 +151,13 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 	if d.Mode == Reactivate || onceMore[stage] != "" {
 		n, err := h.nodes.Node(ctx, d.Node)
 		if err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 		if spared, err := h.spared(ctx, d, stage, n); err != nil || spared {
 			return skipped(whySpared[d.Mode]), err
 		}
 		if stage == StageStorageAgain && n.Root.Stands() && d.StorageCleanup.sparesDisks() {
-			return bringup.Result{}, rootTainted(d, "its data disks were to be left as they are",
+			return job.Result{}, rootTainted(d, "its data disks were to be left as they are",
 				"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
 		}
 	}
@@ -198,48 +212,46 @@ func released(w *bringup.Work) bool { return w.Facts.Release != nil && w.Facts.R
 
 // onMachine carries out a stage of bringup; a node that is no machine of MAAS
 // has none of it.
-func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *bringup.Work) (bringup.Result, error) {
+func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *bringup.Work) (job.Result, error) {
 	if !d.managed() {
 		return skipped(d.Hostname + " is no machine of MAAS"), nil
 	}
 	run, known := h.bringup.Stages()[stage]
 	if !known {
-		return bringup.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
+		return job.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
 	}
 	return run(ctx, w)
 }
 
 // removeOrOverride removes a node whose agent an operator gave up.
-func (h hooks) removeOrOverride(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (h hooks) removeOrOverride(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	o := d.overridden(StageRemove)
 	if o == nil {
 		return h.remove(ctx, d, w)
 	}
 	if err := w.Fence(ctx); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []bringup.Evidence{
+	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []job.Evidence{
 		{Kind: EvidenceOverride, Value: o}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason, "systemctl disable --now gpuaas-node-agent"),
 	}), nil
 }
 
 // Anew implements job.Hooks: the machine and the node stay what they are, and so
 // does what was done to them for good.
-func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, e *job.Ended) error {
-	facts, err := json.Marshal(bringup.Facts{Release: before.Facts.Release, Left: before.Facts.Left})
-	if err != nil {
-		return fmt.Errorf("encode facts: %w", err)
-	}
-	e.SystemID, e.PXEMAC, e.Facts = before.SystemID, before.PXEMAC, facts
-	return nil
+func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, w *bringup.Work) (*bringup.Work, error) {
+	fresh := *w
+	fresh.SystemID, fresh.PXEMAC = before.SystemID, before.PXEMAC
+	fresh.Facts = bringup.Facts{Release: before.Facts.Release, Left: before.Facts.Left}
+	return &fresh, nil
 }
 
 // Acting implements job.Hooks. What ended the life of the node is seen through:
 // its secrets and its record would be left, and nobody would know.
-func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *job.Acted) error {
+func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *job.Acted[Decommission]) error {
 	if !slices.Contains(endings, a.Action) {
 		return nil
 	}
@@ -252,11 +264,11 @@ func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *jo
 }
 
 // Claimed implements job.Hooks: nothing is claimed.
-func (h hooks) Claimed(error, Decommission, *bringup.Work) *bringup.Failure { return nil }
+func (h hooks) Claimed(error, Decommission, *bringup.Work) *job.Failure { return nil }
 
 // Settle implements job.Hooks: the evidence of the attempt, what it makes of the
 // node, and the end of the operation.
-func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	for _, e := range s.Result.Evidence {
 		if err := h.keep(ctx, tx, s, e); err != nil {
 			return err
@@ -289,7 +301,7 @@ func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission
 	return disagreeing(h.complete(ctx, tx, s.After))
 }
 
-func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission], e bringup.Evidence) error {
+func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work], e job.Evidence) error {
 	raw, err := json.Marshal(e.Value)
 	if err != nil {
 		return fmt.Errorf("encode evidence: %w", err)
@@ -305,7 +317,7 @@ func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission],
 
 // left keeps what the stage left to be done. What it left before is done, or is
 // left once more; a failure alone does not tell.
-func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	list := []FollowUp{}
 	for _, e := range s.Result.Evidence {
 		if open, ok := e.Value.(bringup.FollowUp); ok {
@@ -328,7 +340,7 @@ func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission])
 
 // validated notes what a validation found: a node that is not clean leaves the
 // service until it is.
-func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	d := s.Before
 	if s.Failure == nil {
 		at, ok := askedAt(s.Result)
@@ -370,7 +382,7 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 // vacated forgets which installation the node is known to run on, as soon as
 // MAAS was asked to release the machine and until the node has enrolled from the
 // next one: reconciliation would take that for somebody else's.
-func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	f := s.Work.Facts.Release
 	if f == nil || f.RequestedAt == nil && f.EndedAt == nil {
 		return nil
@@ -392,7 +404,7 @@ func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommissio
 
 // reenrolled makes a node that was installed anew part of the fleet; it is held
 // until it is proven clean.
-func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	d := s.Before
 	n, err := node.Get(ctx, tx, d.Node)
 	if err != nil {

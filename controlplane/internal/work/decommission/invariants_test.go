@@ -58,7 +58,7 @@ func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 			if s.Pseudo {
 				continue
 			}
-			for _, class := range durable.FailureClasses {
+			for _, class := range bringup.FailureClasses {
 				for _, code := range codes {
 					d := decommission.Parked(mode, s.Name, class, code)
 					for _, released := range []bool{false, true} {
@@ -69,10 +69,10 @@ func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 						removed, _ := decommission.TableOf(mode).Number(decommission.StageRemove)
 						at, _ := decommission.TableOf(mode).Number(s.Name)
 						deleted := removed > 0 && at > removed // which is seen through
-						if !slices.Contains(legal, best) || slices.Contains(legal, durable.JobCancel) == deleted {
+						if !slices.Contains(legal, best) || slices.Contains(legal, job.Cancel) == deleted {
 							t.Errorf("%s at %s by %s %s: recommended is %q of %v", mode, s.Name, class, code, best, legal)
 						}
-						if released && slices.Contains(legal, durable.JobRestartClean) {
+						if released && slices.Contains(legal, job.RestartClean) {
 							t.Errorf("%s at %s: begins anew after the release", mode, s.Name)
 						}
 					}
@@ -130,8 +130,8 @@ func TestTheTablesAreWhole(t *testing.T) {
 }
 
 func resumeOf(m decommission.Mode, s job.Stage) string {
-	d := decommission.Parked(m, s.Name, durable.StateAmbiguity, "")
-	return decommission.TargetOf(d, durable.JobResume)
+	d := decommission.Parked(m, s.Name, bringup.StateAmbiguity, "")
+	return decommission.TargetOf(d, job.Resume)
 }
 
 // A certificate claims nothing that its evidence does not show: without the
@@ -159,12 +159,12 @@ func TestNoClaimWithoutEvidence(t *testing.T) {
 			}
 			end := y.run(t, d.ID, func(*testsuite.TestWorkflowEnvironment) {
 				parked := y.read(t, d.ID)
-				wants(t, parked, durable.JobFailedManualIntervention, decommission.StageCertificate, "evidence_missing")
-				if y.paper(t, d.ID) != nil || decommission.Recommended(parked) != durable.JobRerun {
+				wants(t, parked, job.FailedManualIntervention, decommission.StageCertificate, "evidence_missing")
+				if y.paper(t, d.ID) != nil || decommission.Recommended(parked) != job.Rerun {
 					t.Errorf("recommended is %s", decommission.Recommended(parked))
 				}
-			}, y.act(t, d.ID, durable.JobRerun))
-			wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+			}, y.act(t, d.ID, job.Rerun))
+			wants(t, end, job.Completed, decommission.StageEnable, "")
 			if y.paper(t, d.ID) == nil {
 				t.Error("there is no receipt")
 			}
@@ -184,12 +184,12 @@ func TestATaintAfterTheValidationKeepsANodeOut(t *testing.T) {
 		return y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error { return node.Taint(ctx, tx, n, "a tenant got in") })
 	}
 	end := y.run(t, d.ID, func(*testsuite.TestWorkflowEnvironment) {
-		wants(t, y.read(t, d.ID), durable.JobFailedManualIntervention, decommission.StageEnable, "node_tainted")
+		wants(t, y.read(t, d.ID), job.FailedManualIntervention, decommission.StageEnable, "node_tainted")
 		if got := y.stands(t, n); got != "active held" {
 			t.Errorf("the node is %s", got)
 		}
-	}, y.act(t, d.ID, durable.JobRerun))
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	}, y.act(t, d.ID, job.Rerun))
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if got := y.stands(t, n); got != "active schedulable" {
 		t.Errorf("the node is %s", got)
 	}
@@ -204,7 +204,7 @@ func TestAReasonOfAnOperatorOutlastsAReset(t *testing.T) {
 	n := y.node(t, node.Active, false)
 	y.exec(t, `UPDATE nodes SET hold_reason = 'investigated', schedulable = false WHERE id = $1`, n)
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	if now := y.see(t, n); now.Schedulable || now.HoldReason != "investigated" || now.HeldBy != "" {
 		t.Errorf("the node is %+v", now)
 	}

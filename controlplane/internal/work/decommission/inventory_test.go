@@ -10,9 +10,9 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/certificate"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // installed is what an installation of a node is like.
@@ -91,7 +91,7 @@ func TestCertificatesNameAMissingBaseline(t *testing.T) {
 			}
 			y.agent.does[agentwire.TypeValidateClean] = []answer{c.answers}
 			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-			wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+			wants(t, d, job.Completed, decommission.StageEnable, "")
 			gap := gapOf(y.paper(t, d.ID))
 			if (gap == nil) != (c.gap == "") || gap != nil && !strings.Contains(gap.Why, c.gap) {
 				t.Errorf("the gap is %+v, want %q", gap, c.gap)

@@ -102,7 +102,7 @@ func TestJourneys(t *testing.T) {
 			n := y.node(t, j.from, j.managed)
 			d := y.run(t, y.request(t, n, j.mode).ID)
 			last := decommission.TableOf(j.mode)
-			wants(t, d, durable.JobCompleted, last[len(last)-3].Name, "")
+			wants(t, d, job.Completed, last[len(last)-3].Name, "")
 			same(t, "history", y.history(t, n), listed(j.history))
 			same(t, "looks", y.watched, listed(j.watched))
 			same(t, "evidence", y.kinds(t, d.ID), listed(j.evidence))
@@ -181,7 +181,7 @@ func TestAFullDecommissionUnbindsAndNeverReusesTheIdentity(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.run(t, y.request(t, n, decommission.FullDecommission).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageCertificate, "")
+	wants(t, d, job.Completed, decommission.StageCertificate, "")
 	if bound := y.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1`, n); bound != 0 {
 		t.Error("the machine is still bound")
 	}
@@ -217,7 +217,7 @@ func TestWorkersThatDieAtEveryStage(t *testing.T) {
 			t.Cleanup(func() { y.before, y.after = nil, nil })
 			d := y.run(t, y.request(t, y.node(t, j.from, j.managed), j.mode).ID)
 			last := decommission.TableOf(j.mode)
-			wants(t, d, durable.JobCompleted, last[len(last)-3].Name, "")
+			wants(t, d, job.Completed, last[len(last)-3].Name, "")
 			same(t, "history", y.history(t, d.Node), listed(j.history))
 			same(t, "evidence", y.kinds(t, d.ID), listed(j.evidence))
 			same(t, "tasks", y.agent.asked, listed(j.tasks))

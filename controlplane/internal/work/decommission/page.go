@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -97,11 +97,11 @@ func writeFailures(say func(string, ...any)) {
 	say("| Class | The decommission is parked as | Recommended first | Then |")
 	say("|---|---|---|---|")
 	f := family()
-	for _, class := range durable.FailureClasses {
+	for _, class := range bringup.FailureClasses {
 		if first[class] == nil { // no stage of a decommission fails so
 			continue
 		}
-		d := f.Parked(tables[FullDecommission].First(), class)
+		d := f.ParkedBy(tables[FullDecommission].First(), class)
 		ranked := f.Recommend(d)
 		var then []string
 		for _, a := range ranked[1:] {

@@ -12,10 +12,10 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // cleanSince makes a node one that is proven clean.
@@ -45,14 +45,14 @@ func goesThrough(p decommission.Plan, stage string) bool {
 func TestADrainedNodeIsCleanedBeforeItServesAgain(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
-	wants(t, y.run(t, y.request(t, n, decommission.Drain).ID), durable.JobCompleted, decommission.StageRetire, "")
+	wants(t, y.run(t, y.request(t, n, decommission.Drain).ID), job.Completed, decommission.StageRetire, "")
 	p := y.plan(t, n, decommission.Reactivate)
 	if !destroys(p) || p.StorageCleanup != decommission.CleanupLocal || !goesThrough(p, decommission.StageScrub) {
 		t.Errorf("the plan does not say that it cleans: %+v", p)
 	}
 	y.agent.asked = nil
 	d := y.run(t, y.request(t, n, decommission.Reactivate).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	same(t, "tasks", y.agent.asked, []string{
 		agentwire.TypeDrain, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub, agentwire.TypeValidateClean, agentwire.TypeDrain,
 	})
@@ -71,7 +71,7 @@ func TestReactivatingACleanNodeDestroysNothing(t *testing.T) {
 		t.Errorf("the plan says that it cleans: %+v", p)
 	}
 	d := y.run(t, y.request(t, n, decommission.Reactivate).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	same(t, "tasks", y.agent.asked, []string{agentwire.TypeValidateClean, agentwire.TypeDrain})
 	same(t, "evidence", y.kinds(t, d.ID), []string{"not_applicable", "not_applicable", "not_applicable", "validate_clean"})
 	if now := y.see(t, n); !now.Schedulable {
@@ -87,8 +87,8 @@ func TestAReactivationThatFindsSomethingCleansIt(t *testing.T) {
 	y.cleanSince(t, n)
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()), obeys)
 	d := y.request(t, n, decommission.Reactivate)
-	d = y.run(t, d.ID, y.act(t, d.ID, durable.JobResume))
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	d = y.run(t, d.ID, y.act(t, d.ID, job.Resume))
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	if !slices.Contains(y.agent.asked, agentwire.TypeGPUScrub) || !slices.Contains(y.agent.asked, agentwire.TypeStorageCleanup) {
 		t.Errorf("asked for %v", y.agent.asked)
 	}
@@ -107,7 +107,7 @@ func TestAStorageCleanupProvesNothingAboutATaintedNode(t *testing.T) {
 		t.Errorf("the plan promises %q", p.Ends)
 	}
 	d := y.run(t, y.request(t, n, decommission.StorageCleanup).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	now := y.see(t, n)
 	if now.Schedulable || !now.Tainted() || !now.HeldUnclean || now.HeldBy != "" || now.CleanAt != nil {
 		t.Errorf("it is %+v", now)
@@ -115,7 +115,7 @@ func TestAStorageCleanupProvesNothingAboutATaintedNode(t *testing.T) {
 	if len(d.FollowUps) != 1 || !strings.Contains(d.FollowUps[0].Command, "gpuaas node reset") {
 		t.Errorf("left to be done: %+v", d.FollowUps)
 	}
-	wants(t, y.run(t, y.request(t, n, decommission.SoftReset).ID), durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, y.run(t, y.request(t, n, decommission.SoftReset).ID), job.Completed, decommission.StageEnable, "")
 	if now := y.see(t, n); !now.Schedulable || now.HoldReason != "" {
 		t.Errorf("reset, it is %+v", now)
 	}
@@ -231,7 +231,7 @@ func TestAnActionOnAParkedMemberTakesAPlaceRegardless(t *testing.T) {
 	y.run(t, parked.ID)
 	wellAgain(y)
 	y.begins(t, b.ID, 1, 1)
-	if _, err := y.service.Act(y.ctx, parked.ID, durable.JobResume, "because"); err != nil {
+	if _, err := y.service.Act(y.ctx, parked.ID, job.Resume, "because"); err != nil {
 		t.Fatal(err)
 	}
 	now := y.begins(t, b.ID, 2, 1)

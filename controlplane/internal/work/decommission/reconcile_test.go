@@ -18,8 +18,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-func working(of id.Decommission) job.Working {
-	return job.Working{Kind: "decommission", ID: of.String()}
+func working(of id.Decommission) bringup.Working {
+	return bringup.Working{Kind: "decommission", ID: of.String()}
 }
 
 // ProveInstalled implements decommission.Bringup.
@@ -89,11 +89,11 @@ func (y *yard) whole(tb testing.TB, of id.Decommission) (text string) {
 }
 
 // goesOn is an adoption that goes by what was proven, as that of bringup does.
-func goesOn(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+func goesOn(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 	if f := w.Facts; f.SyncHealthy == nil || f.DeployedAt == nil || f.SyncHealthy.Before(*f.DeployedAt) {
-		return bringup.Result{Next: bringup.EnsureHardwareSyncConfigured}, nil
+		return job.Result{Next: bringup.EnsureHardwareSyncConfigured}, nil
 	}
-	return bringup.Result{Next: bringup.WaitForAgentEnrollment, Message: "it is deployed"}, nil
+	return job.Result{Next: bringup.WaitForAgentEnrollment, Message: "it is deployed"}, nil
 }
 
 // A late agent and a late hardware sync let a reimage go on; the node returns to
@@ -101,11 +101,11 @@ func goesOn(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
 func TestALateReimageIsReconciled(t *testing.T) {
 	for name, c := range map[string]struct {
 		stage string
-		class durable.FailureClass
+		class job.FailureClass
 	}{
-		"the node-agent enrols after the workflow marked a failure": {bringup.WaitForAgentEnrollment, durable.AgentEnrollmentFailure},
-		"the hardware sync comes late":                              {bringup.WaitForHardwareSyncHealthy, durable.HardwareSyncFailure},
-		"MAAS reports a later state than expected":                  {bringup.WaitForDeployed, durable.StateAmbiguity},
+		"the node-agent enrols after the workflow marked a failure": {bringup.WaitForAgentEnrollment, bringup.AgentEnrollmentFailure},
+		"the hardware sync comes late":                              {bringup.WaitForHardwareSyncHealthy, bringup.HardwareSyncFailure},
+		"MAAS reports a later state than expected":                  {bringup.WaitForDeployed, bringup.StateAmbiguity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
@@ -118,11 +118,11 @@ func TestALateReimageIsReconciled(t *testing.T) {
 			end := y.run(t, d.ID,
 				y.reconcile(t, d.ID, false), // nothing is proven
 				func(env *testsuite.TestWorkflowEnvironment) {
-					wants(t, y.read(t, d.ID), durable.JobFailedManualIntervention, c.stage, "made_up")
+					wants(t, y.read(t, d.ID), job.FailedManualIntervention, c.stage, "made_up")
 					y.script.installed = proven
 					y.reconcile(t, d.ID, true)(env)
 				})
-			wants(t, end, durable.JobReconciled, decommission.StageEnable, "")
+			wants(t, end, job.Reconciled, decommission.StageEnable, "")
 			if got := y.stands(t, n); got != "active schedulable" {
 				t.Errorf("the node is %s", got)
 			}
@@ -146,13 +146,13 @@ func TestAReimageIsLedOnOnce(t *testing.T) {
 	y.script.installed = proven
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)
-	f := failure(durable.AgentEnrollmentFailure, "failed_enrollment")
+	f := failure(bringup.AgentEnrollmentFailure, "failed_enrollment")
 	f.Final = true
 	y.script.fails(2, bringup.WaitForAgentEnrollment, f)
 	y.script.on("adopt", goesOn)
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()))
-	end := y.run(t, d.ID, y.reconcile(t, d.ID, true), y.reconcile(t, d.ID, false), y.act(t, d.ID, durable.JobRetryStage), y.reconcile(t, d.ID, false))
-	wants(t, end, durable.JobFailedManualIntervention, decommission.StageValidate, "validation_residue")
+	end := y.run(t, d.ID, y.reconcile(t, d.ID, true), y.reconcile(t, d.ID, false), y.act(t, d.ID, job.RetryStage), y.reconcile(t, d.ID, false))
+	wants(t, end, job.FailedManualIntervention, decommission.StageValidate, "validation_residue")
 	if got := y.stands(t, n); got != "quarantined held" {
 		t.Errorf("the node is %s", got)
 	}
@@ -164,19 +164,19 @@ func TestAReimageThatIsLedOnInVain(t *testing.T) {
 	y.script.installed = proven
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)
-	f := failure(durable.AgentEnrollmentFailure, "failed_enrollment")
+	f := failure(bringup.AgentEnrollmentFailure, "failed_enrollment")
 	f.Final = true
 	y.script.fails(always, bringup.WaitForAgentEnrollment, f)
-	other := failure(durable.StateAmbiguity, "nothing_to_adopt")
+	other := failure(bringup.StateAmbiguity, "nothing_to_adopt")
 	other.Final = true
 	y.script.fails(always, "adopt", other)
 	end := y.run(t, d.ID, y.reconcile(t, d.ID, true))
-	wants(t, end, durable.JobFailedManualIntervention, bringup.WaitForAgentEnrollment, "nothing_to_adopt")
+	wants(t, end, job.FailedManualIntervention, bringup.WaitForAgentEnrollment, "nothing_to_adopt")
 	if got := y.stands(t, n); got != "enrolling held" {
 		t.Errorf("the node is %s", got)
 	}
 	legal := decommission.LegalActions(end)
-	for _, action := range []durable.JobEvent{durable.JobRetryStage, durable.JobResume, durable.JobRerun, durable.JobCancel} {
+	for _, action := range []job.Trigger{job.RetryStage, job.Resume, job.Rerun, job.Cancel} {
 		if !slices.Contains(legal, action) {
 			t.Errorf("%s is not possible any more", action)
 		}
@@ -207,17 +207,17 @@ func TestAFullDecommissionIsReconciled(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)
-	f := failure(durable.UpstreamTransient, "made_up")
+	f := failure(bringup.UpstreamTransient, "made_up")
 	f.Final = true
 	y.script.fails(1, bringup.RemoveMAASRecord, f)
 	end := y.run(t, d.ID,
 		y.reconcile(t, d.ID, false), // its machine is not seen to be vacant
 		func(env *testsuite.TestWorkflowEnvironment) {
-			wants(t, y.read(t, d.ID), durable.JobFailedRetryable, bringup.RemoveMAASRecord, "made_up")
+			wants(t, y.read(t, d.ID), job.FailedRetryable, bringup.RemoveMAASRecord, "made_up")
 			y.script.vacant = proven
 			y.reconcile(t, d.ID, true)(env)
 		})
-	wants(t, end, durable.JobReconciled, decommission.StageCertificate, "")
+	wants(t, end, job.Reconciled, decommission.StageCertificate, "")
 	if y.see(t, n).Status != node.Deleted || y.paper(t, d.ID) == nil {
 		t.Errorf("the node is %s", y.see(t, n).Status)
 	}
@@ -231,10 +231,10 @@ func TestAFullDecommissionThatIsNotSoFar(t *testing.T) {
 			y.script.installed, y.script.vacant = proven, proven
 			n := y.node(t, node.Active, true)
 			d := y.request(t, n, decommission.FullDecommission)
-			f := failure(durable.StateAmbiguity, "made_up")
+			f := failure(bringup.StateAmbiguity, "made_up")
 			f.Final = true
 			y.script.fails(always, stage, f)
-			wants(t, y.run(t, d.ID, y.reconcile(t, d.ID, false)), durable.JobFailedManualIntervention, stage, "made_up")
+			wants(t, y.run(t, d.ID, y.reconcile(t, d.ID, false)), job.FailedManualIntervention, stage, "made_up")
 		})
 	}
 }
@@ -248,7 +248,7 @@ func TestASightingIsNotedOnce(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].ID != d.ID.String() || list[0].Node != n || list[0].SystemID == "" || list[0].Parked || !strings.Contains(list[0].Goal, "deleted") {
 		t.Fatalf("under way are %+v, %v", list, err)
 	}
-	y.script.on(bringup.ReleaseMAASNode, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.ReleaseMAASNode, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		for _, seen := range []string{"it is Broken in MAAS", "it is Broken in MAAS", "it is Ready in MAAS"} {
 			if err := y.service.Notice(y.ctx, list[0], seen, nil); err != nil {
 				t.Error(err)
@@ -260,7 +260,7 @@ func TestASightingIsNotedOnce(t *testing.T) {
 		return y.script.well(ctx, bringup.ReleaseMAASNode, w)
 	})
 	end := y.run(t, d.ID)
-	if end.Status != durable.JobCompleted {
+	if end.Status != job.Completed {
 		t.Fatalf("it is %s: %s", end.Status, end.ErrorMessage)
 	}
 	noted := slices.DeleteFunc(y.ledger(t, d.ID), func(e string) bool { return !strings.HasPrefix(e, bringup.ReleaseMAASNode) })

@@ -9,11 +9,11 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 func wantCode(tb testing.TB, err error, kind fault.Kind, code string, says ...string) {
@@ -356,7 +356,7 @@ func TestOverridesAreBounded(t *testing.T) {
 	y.exec(t, `UPDATE node_decommissions SET status = 'failed_manual_intervention', parked_at = now(), started_at = now(), current_stage = 'drain_node' WHERE id = $1`, d.ID)
 	_, err = y.service.Override(y.ctx, d.ID, decommission.StageStorage, "because", "some")
 	wantCode(t, err, fault.Conflict, "override_of_other_stage")
-	_, err = y.service.Act(y.ctx, d.ID, durable.JobRetryStage, "because")
+	_, err = y.service.Act(y.ctx, d.ID, job.RetryStage, "because")
 	_, late := y.service.Override(y.ctx, d.ID, decommission.StageDrain, "because", "some")
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -55,18 +56,18 @@ func TestResumeNeverGivesATaskTwice(t *testing.T) {
 				}
 			}
 			end := y.run(t, d.ID,
-				check("queued", 1), y.act(t, d.ID, durable.JobMarkManual), y.act(t, d.ID, durable.JobResume), check("resumed while queued", 1),
-				y.act(t, d.ID, durable.JobMarkManual), y.act(t, d.ID, durable.JobRetryStage, func() { y.agent.set(false, false) }), check("retried while dispatched", 1),
+				check("queued", 1), y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.Resume), check("resumed while queued", 1),
+				y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.RetryStage, func() { y.agent.set(false, false) }), check("retried while dispatched", 1),
 				y.again(t, n, c.mode), check("asked again", 1),
-				y.act(t, d.ID, durable.JobMarkManual),
-				y.act(t, d.ID, durable.JobResume, func() {
+				y.act(t, d.ID, job.MarkManual),
+				y.act(t, d.ID, job.Resume, func() {
 					if err := y.agent.pass(y.ctx, 26*time.Hour); err != nil {
 						t.Error(err)
 					}
 					wellAgain(y)
 				}),
 			)
-			if end.Status != durable.JobCompleted {
+			if end.Status != job.Completed {
 				t.Errorf("it is %s at %s: %s", end.Status, end.Stage, end.ErrorMessage)
 			}
 			if got := y.tasksOf(t, n, c.typ); got != 2 {
@@ -101,8 +102,8 @@ func TestADrainThatWasPassedOverIsNotItsEnd(t *testing.T) {
 		return nil
 	}
 	wait := func(*testsuite.TestWorkflowEnvironment) {}
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobMarkManual), y.override(t, d.ID, decommission.StageDrain), wait, wait, wait)
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	end := y.run(t, d.ID, y.act(t, d.ID, job.MarkManual), y.override(t, d.ID, decommission.StageDrain), wait, wait, wait)
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if got := y.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1 AND type = 'node.drain' AND status = 'succeeded' AND params ->> 'resume' = 'true'`, n); got != 1 {
 		t.Errorf("the drain was lifted %d times", got)
 	}
@@ -119,8 +120,8 @@ func TestAStageThatIsGoneBackToIsNotPassedOver(t *testing.T) {
 	d := y.request(t, n, decommission.SoftReset)
 	y.agent.on(agentwire.TypeDrain, fails("broken", "it broke"))
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()), succeeds(clean(agentwire.TypeValidateClean)))
-	end := y.run(t, d.ID, y.override(t, d.ID, decommission.StageDrain), y.act(t, d.ID, durable.JobResume, func() { y.agent.on(agentwire.TypeDrain) }))
-	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+	end := y.run(t, d.ID, y.override(t, d.ID, decommission.StageDrain), y.act(t, d.ID, job.Resume, func() { y.agent.on(agentwire.TypeDrain) }))
+	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if !slices.Contains(y.kinds(t, d.ID), decommission.EvidenceDrain) {
 		t.Error("the node was never drained")
 	}
@@ -146,17 +147,17 @@ func TestCancelAtEveryStage(t *testing.T) {
 				d := y.request(t, n, mode)
 				y.before = func(call durable.StageCall) error {
 					if call.Job == d.ID.String() && call.Stage == s.Name {
-						if _, err := y.service.Act(y.ctx, d.ID, durable.JobCancel, "because of the test"); err != nil && fault.KindOf(err) != fault.Conflict {
+						if _, err := y.service.Act(y.ctx, d.ID, job.Cancel, "because of the test"); err != nil && fault.KindOf(err) != fault.Conflict {
 							return err
 						}
 					}
 					return nil
 				}
-				end, want := y.run(t, d.ID), durable.JobCancelled
+				end, want := y.run(t, d.ID), job.Cancelled
 				table := decommission.TableOf(mode)
 				at, _ := table.Number(s.Name)
 				if removed, _ := table.Number(decommission.StageRemove); removed > 0 && at > removed { // the node is deleted
-					want = durable.JobCompleted
+					want = job.Completed
 				}
 				if end.Status != want {
 					t.Fatalf("it is %s at %s: %s", end.Status, end.Stage, end.ErrorMessage)
@@ -255,10 +256,10 @@ func (p *player) play() {
 		if p.d.CompletedAt != nil {
 			return
 		}
-		if p.d.Status != durable.JobCompensating {
-			p.must(p.service.Act(p.ctx, p.d.ID, durable.JobCancel, "enough"))
+		if p.d.Status != job.Compensating {
+			p.must(p.service.Act(p.ctx, p.d.ID, job.Cancel, "enough"))
 			if p.read(p.t, p.d.ID).Parked() { // a deleted node is seen through
-				p.must(p.service.Act(p.ctx, p.d.ID, durable.JobResume, "enough"))
+				p.must(p.service.Act(p.ctx, p.d.ID, job.Resume, "enough"))
 			}
 		}
 		p.step()
@@ -293,7 +294,7 @@ func (p *player) weather() {
 	case 5:
 		p.agent.on(pick(p.dice, []string{agentwire.TypeDrain, agentwire.TypeUninstall}), expires)
 	case 6:
-		p.script.fails(always, pick(p.dice, machineStages), failure(pick(p.dice, durable.FailureClasses), "made_up"))
+		p.script.fails(always, pick(p.dice, machineStages), failure(pick(p.dice, bringup.FailureClasses), "made_up"))
 	}
 }
 
@@ -307,7 +308,7 @@ func (p *player) operate() {
 		p.must(d, err)
 		return
 	}
-	p.must(p.service.Act(p.ctx, p.d.ID, pick(p.dice, job.Actions), "because"))
+	p.must(p.service.Act(p.ctx, p.d.ID, pick(p.dice, job.Parking.AllActions()), "because"))
 }
 
 // must accepts what operators are refused.

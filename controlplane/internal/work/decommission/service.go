@@ -20,7 +20,7 @@ import (
 // Bringup carries out what concerns machines of MAAS; bringup.Bringup does.
 type Bringup interface {
 	Stages() map[string]bringup.Stage
-	Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error)
+	Adopt(ctx context.Context, w *bringup.Work) (job.Result, error)
 	Compensate(ctx context.Context, w *bringup.Work) error
 	// ProveInstalled looks, and only looks, whether the machine and its node are
 	// what the job was to make of them; missing says what is not shown.
@@ -84,7 +84,7 @@ type Config struct {
 	// Linger is how long a stage waits itself for a task that it has just given;
 	// zero: a second, negative: not at all.
 	Linger   time.Duration
-	Mischief job.Mischief                    // nil: none
+	Mischief job.Mischief[*bringup.Work]     // nil: none
 	Backoff  func(attempt int) time.Duration // nil: as usual
 	Clock    func() time.Time                // nil: the clock of the machine
 	Logger   *slog.Logger                    // nil: nothing is logged
@@ -108,7 +108,7 @@ type Service struct {
 	lingers      time.Duration
 	now          func() time.Time
 	logger       *slog.Logger
-	runner       *job.Runner[Decommission]
+	runner       *job.Runner[Decommission, *bringup.Work]
 	family       *job.Family[Decommission]
 }
 
@@ -131,7 +131,7 @@ func New(cfg Config) *Service {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
-	s.runner = job.New(job.Config[Decommission]{
+	s.runner = job.New(job.Config[Decommission, *bringup.Work]{
 		DB: cfg.DB, Family: s.family, Stages: AllStages(), Store: s.rows, Hooks: hooks{s}, Workflow: workflowNames,
 		Marks: marksOf, Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: cfg.Clock, Logger: cfg.Logger,
 	})

@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/certificate"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // mostActions bounds how much of a ledger is looked through for actions.
@@ -20,38 +20,38 @@ const codeTainted = "node_tainted"
 
 // issue signs the evidence. A claim that has none stops the job, and so does a
 // node that somebody had access to since.
-func (s *Service) issue(ctx context.Context, d Decommission) (bringup.Result, error) {
+func (s *Service) issue(ctx context.Context, d Decommission) (job.Result, error) {
 	n, err := s.nodes.Detail(ctx, d.Node)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	evidence, err := s.EvidenceOf(ctx, d.ID)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if err := timely(d, n, evidence); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	doc, err := document(d, n, evidence, s.now())
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	ledger, err := s.Events(ctx, d.ID, 0, mostActions)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	acted(&doc, ledger)
 	issued, err := s.certificates.Issue(ctx, certificate.Draft{Kind: doc.Kind, Decommission: d.ID, Node: d.Node, EvidenceSeq: newest(evidence), Body: doc})
 	if f, _ := fault.As(err); fault.CodeOf(err) == certificate.CodeUnfounded {
-		return bringup.Result{}, &bringup.Failure{
-			Class: durable.StateAmbiguity, Code: "evidence_missing", Final: true, Cause: err, Message: "the evidence does not support a certificate: " + f.Message,
+		return job.Result{}, &job.Failure{
+			Class: bringup.StateAmbiguity, Code: "evidence_missing", Final: true, Cause: err, Message: "the evidence does not support a certificate: " + f.Message,
 			Remedy: "look at the stages and their evidence; rerun goes through them once more",
 		}
 	}
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	return bringup.Result{
+	return job.Result{
 		Message: fmt.Sprintf("%s %s was issued, number %d of the node", issued.Kind, issued.ID, issued.Seq),
 		Details: map[string]any{"certificate_id": issued.ID, "digest": issued.Digest, "seq": issued.Seq},
 	}, nil
@@ -92,9 +92,9 @@ func timely(d Decommission, n node.Node, evidence []Evidence) error {
 	return tainted(d, why)
 }
 
-func tainted(d Decommission, why string) *bringup.Failure {
-	return &bringup.Failure{
-		Class: durable.StateAmbiguity, Code: codeTainted, Final: true, Message: fmt.Sprintf("node %s is not as clean as it was: %s", d.Hostname, why),
+func tainted(d Decommission, why string) *job.Failure {
+	return &job.Failure{
+		Class: bringup.StateAmbiguity, Code: codeTainted, Final: true, Message: fmt.Sprintf("node %s is not as clean as it was: %s", d.Hostname, why),
 		Remedy: "rerun cleans and validates it once more",
 	}
 }

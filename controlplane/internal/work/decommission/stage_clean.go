@@ -10,11 +10,11 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Codes that what follows goes by.
@@ -55,7 +55,7 @@ func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.
 }
 
 // cleanup removes what tenants left on disks and mounts.
-func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
+func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
 	if d.StorageCleanup == CleanupNone {
 		return skipped("no storage cleanup was asked for"), nil
 	}
@@ -65,13 +65,13 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 	}
 	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
 	if err != nil || await != nil {
-		return bringup.Result{Await: await}, err
+		return job.Result{Await: await}, err
 	}
 	out, err := output[agentwire.StorageCleanupOutput](t)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	result := bringup.Result{
+	result := job.Result{
 		Message:  fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted", out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
 		Evidence: witnessed(EvidenceStorage, t),
 	}
@@ -81,16 +81,16 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
 		}
 		if doubt != "" {
-			return result, &bringup.Failure{
-				Class: durable.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
+			return result, &job.Failure{
+				Class: bringup.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
 				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
 				Details: map[string]any{"device": device, "task_id": t.ID},
 			}
 		}
 	}
 	if len(out.Residue) > 0 {
-		return result, &bringup.Failure{
-			Class: durable.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
+		return result, &job.Failure{
+			Class: bringup.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
 			Remedy: "look on the machine at what is named, then retry", Details: map[string]any{"residue": out.Residue, "task_id": t.ID},
 		}
 	}
@@ -168,20 +168,20 @@ func brief(list []string) string {
 }
 
 // scrub overwrites the memory of GPUs.
-func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
+func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
 	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
 	if err != nil || await != nil {
-		return bringup.Result{Await: await}, err
+		return job.Result{Await: await}, err
 	}
 	out, err := output[agentwire.GPUScrubOutput](t)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	known, err := s.gpusOf(ctx, d)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	result := bringup.Result{Evidence: witnessed(EvidenceGPU, t)}
+	result := job.Result{Evidence: witnessed(EvidenceGPU, t)}
 	doubt := doubtOfScrub(out)
 	if missing := known - len(out.GPUs); missing > 0 && (doubt == "" || out.Outcome == outcomeNoGPU) {
 		doubt = fmt.Sprintf("%d of its %d GPUs were not seen: %s", missing, known, or(out.Reason, "the agent does not name them"))
@@ -195,8 +195,8 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 		return result, nil
 	}
 	remedy, final := scrubRemedy(out)
-	return result, &bringup.Failure{
-		Class: durable.SanitizationFailure, Code: codeGPU, Final: final, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
+	return result, &job.Failure{
+		Class: bringup.SanitizationFailure, Code: codeGPU, Final: final, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
 		Remedy: remedy, Details: map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID},
 	}
 }
@@ -221,35 +221,35 @@ func (s *Service) gpusOf(ctx context.Context, d Decommission) (int, error) {
 
 // validate looks for anything that a tenant left. What it finds keeps the node
 // out of service: see Settle.
-func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	params := agentwire.ValidateCleanParams{}
 	user, err := agenttask.DeployUser(ctx, s.db, d.Node)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if user = cmp.Or(user, w.Site.Settings.DeployUser); user != "" { // of the site, not of a tenant
 		params.AllowedUsers = []string{user}
 	}
 	t, await, err := s.ask(ctx, d, w, StageValidate, errand{kind: agentwire.TypeValidateClean, params: params})
 	if err != nil || await != nil {
-		return bringup.Result{Await: await}, err
+		return job.Result{Await: await}, err
 	}
 	out, err := output[agentwire.ValidateCleanOutput](t)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	unfounded := out.Clean && len(out.Checked) == 0
 	if out, err = s.compared(ctx, d, out, params.AllowedUsers); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	evidence, err := witnessedAs(EvidenceValidation, t, out)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	result := bringup.Result{Evidence: evidence}
+	result := job.Result{Evidence: evidence}
 	if unfounded {
-		return result, &bringup.Failure{
-			Class: durable.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
+		return result, &job.Failure{
+			Class: bringup.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
 			Remedy: "look at the version of the agent, update it, then retry", Details: map[string]any{"task_id": t.ID},
 		}
 	}
@@ -264,8 +264,8 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 	for i, f := range out.Findings {
 		texts[i] = fmt.Sprintf("%s %s: %s", f.Kind, f.Subject, f.Detail)
 	}
-	f := &bringup.Failure{
-		Class: durable.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
+	f := &job.Failure{
+		Class: bringup.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
 		Remedy: findingRemedies[d.Mode], Details: map[string]any{"findings": out.Findings, "task_id": t.ID},
 	}
 	if slices.ContainsFunc(out.Findings, node.LeftByRoot) {
@@ -319,14 +319,14 @@ func (s *Service) credible(ctx context.Context, d Decommission) error {
 }
 
 // incredible makes a failure of what the inventory says about an installation.
-func incredible(d Decommission, err error) *bringup.Failure {
+func incredible(d Decommission, err error) *job.Failure {
 	f, _ := fault.As(err)
-	return &bringup.Failure{Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: d.rootRemedy(), Cause: err}
+	return &job.Failure{Class: bringup.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: d.rootRemedy(), Cause: err}
 }
 
-func rootTainted(d Decommission, why, remedy string) *bringup.Failure {
-	return &bringup.Failure{
-		Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: fmt.Sprintf("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why), Remedy: remedy,
+func rootTainted(d Decommission, why, remedy string) *job.Failure {
+	return &job.Failure{
+		Class: bringup.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: fmt.Sprintf("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why), Remedy: remedy,
 	}
 }
 

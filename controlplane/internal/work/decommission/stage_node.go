@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // inNode changes the node of an operation, within the fence.
@@ -40,7 +41,7 @@ func disagreeing(err error) error {
 			return err
 		}
 		f := bringup.Classify(err)
-		f.Class, f.Final = durable.StateAmbiguity, true
+		f.Class, f.Final = bringup.StateAmbiguity, true
 		return f
 	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
 	}
@@ -69,7 +70,7 @@ func (d Decommission) cause() string { return fmt.Sprintf("%s, %s", d.holder(), 
 
 // disable holds the node, and lets it drain where the mode takes it out of
 // service. A retired node passes through active on its way, held.
-func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	var after node.Node
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
 		var err error
@@ -89,37 +90,37 @@ func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) 
 		}
 		return err
 	})
-	return bringup.Result{Message: fmt.Sprintf("%s is %s and out of scheduling", d.Hostname, after.Status)}, err
+	return job.Result{Message: fmt.Sprintf("%s is %s and out of scheduling", d.Hostname, after.Status)}, err
 }
 
 // forceRelease ends what tenants have on the node.
-func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	if s.allocations == nil {
 		return skipped("nothing allocates nodes yet: there is nothing to end"), nil
 	}
 	if err := w.Fence(ctx); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	released, err := s.allocations.ForceRelease(ctx, d.Node, d.Reason)
 	if err != nil {
 		f := bringup.Classify(err)
-		if f.Class != durable.UpstreamTransient {
-			f.Class, f.Code, f.Final = durable.StateAmbiguity, "allocations_remain", false
+		if f.Class != bringup.UpstreamTransient {
+			f.Class, f.Code, f.Final = bringup.StateAmbiguity, "allocations_remain", false
 		}
-		return bringup.Result{}, f
+		return job.Result{}, f
 	}
-	return bringup.Result{Message: fmt.Sprintf("%d allocations were ended", released)}, nil
+	return job.Result{Message: fmt.Sprintf("%d allocations were ended", released)}, nil
 }
 
-func skipped(why string) bringup.Result {
-	return bringup.Result{Skipped: true, Message: why, Evidence: []bringup.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}}
+func skipped(why string) job.Result {
+	return job.Result{Skipped: true, Message: why, Evidence: []job.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}}
 }
 
 // drain ends sessions and removes the accounts of tenants.
-func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if n.Status == node.Retired {
 		return skipped("the node is retired: it was drained before, and its agent is kept out"), nil
@@ -129,19 +130,19 @@ func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (b
 		before: func(ctx context.Context, tx pgx.Tx) error { return s.terminals.EndAll(ctx, tx, d.Node) },
 	})
 	if err != nil || await != nil {
-		return bringup.Result{Await: await}, err
+		return job.Result{Await: await}, err
 	}
 	out, err := output[agentwire.DrainOutput](t)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	result := bringup.Result{
+	result := job.Result{
 		Message:  fmt.Sprintf("%s is drained: %d sessions ended, %d accounts removed", d.Hostname, out.SessionsClosed, len(out.UsersRevoked)),
 		Evidence: witnessed(EvidenceDrain, t),
 	}
 	if len(out.UsersLeft) > 0 {
-		return result, &bringup.Failure{
-			Class: durable.SanitizationFailure, Code: "drain_incomplete", Message: fmt.Sprintf("%s still has accounts of tenants: %s", d.Hostname, strings.Join(out.UsersLeft, ", ")),
+		return result, &job.Failure{
+			Class: bringup.SanitizationFailure, Code: "drain_incomplete", Message: fmt.Sprintf("%s still has accounts of tenants: %s", d.Hostname, strings.Join(out.UsersLeft, ", ")),
 			Remedy: "look on the machine why they cannot be removed, then retry", Details: map[string]any{"users_left": out.UsersLeft, "task_id": t.ID},
 		}
 	}
@@ -163,7 +164,7 @@ func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work) 
 }
 
 // retire ends the drain.
-func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
 		if n.Status == node.Retired || n.Status == node.Removing || n.Status == node.Deleted {
 			return nil
@@ -174,12 +175,12 @@ func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (
 		_, err := node.Move(ctx, tx, d.Node, node.Drained, d.cause())
 		return err
 	})
-	return bringup.Result{Message: d.Hostname + " is retired"}, err
+	return job.Result{Message: d.Hostname + " is retired"}, err
 }
 
 // reactivate lets the agent of a retired node in again. The node is held until
 // it is proven clean.
-func (s *Service) reactivate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) reactivate(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
 		if _, err := s.hold(ctx, tx, d, n); err != nil {
 			return err
@@ -190,40 +191,40 @@ func (s *Service) reactivate(ctx context.Context, d Decommission, w *bringup.Wor
 		_, err := node.Move(ctx, tx, d.Node, node.Reactivate, d.cause())
 		return err
 	})
-	return bringup.Result{Message: d.Hostname + " is active again, and held until it is proven clean"}, err
+	return job.Result{Message: d.Hostname + " is active again, and held until it is proven clean"}, err
 }
 
 // enable lets the agent take users again. That the node is let go of belongs to
 // the end of the operation, which is refused while the node is not proven clean.
-func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	t, await, err := s.ask(ctx, d, w, StageEnable, errand{kind: agentwire.TypeDrain, params: agentwire.DrainParams{Reason: d.cause(), Resume: true}})
 	if err != nil || await != nil {
-		return bringup.Result{Await: await}, err
+		return job.Result{Await: await}, err
 	}
 	out, err := output[agentwire.DrainOutput](t)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if out.Draining {
-		return bringup.Result{}, &bringup.Failure{
-			Class: durable.StateAmbiguity, Code: "still_draining", Message: fmt.Sprintf("the agent of %s still refuses users", d.Hostname),
+		return job.Result{}, &job.Failure{
+			Class: bringup.StateAmbiguity, Code: "still_draining", Message: fmt.Sprintf("the agent of %s still refuses users", d.Hostname),
 			Remedy: "look at the agent on the machine, then retry", Details: map[string]any{"task_id": t.ID},
 		}
 	}
-	result := bringup.Result{Message: d.Hostname + " takes users again", Details: map[string]any{"task_id": t.ID}}
+	result := job.Result{Message: d.Hostname + " takes users again", Details: map[string]any{"task_id": t.ID}}
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil {
 		return result, err
 	}
 	if !d.Mode.proves(n) {
 		result.Message = d.Hostname + " stays out of scheduling: it is tainted, and only a reset proves it clean"
-		result.Evidence = []bringup.Evidence{followUp("reset "+d.Hostname, "a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname)}
+		result.Evidence = []job.Evidence{followUp("reset "+d.Hostname, "a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname)}
 		return result, nil
 	}
 	why, err := s.quarantinedStill(ctx, d)
 	if err == nil && why != "" {
 		result.Message = d.Hostname + " is clean, and stays quarantined: " + why
-		result.Evidence = []bringup.Evidence{followUp("return "+d.Hostname+" to service", "it was quarantined for another reason than what was cleaned: "+why, "gpuaas node return "+d.Hostname)}
+		result.Evidence = []job.Evidence{followUp("return "+d.Hostname+" to service", "it was quarantined for another reason than what was cleaned: "+why, "gpuaas node return "+d.Hostname)}
 	}
 	return result, err
 }

@@ -9,28 +9,28 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // remove takes the node out of the inventory. An agent whose installation is
 // gone with a release needs no uninstalling, and one that never enrolled is not
 // there; any other is uninstalled first.
-func (s *Service) remove(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) remove(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	switch {
 	case n.Status == node.Deleted:
-		return bringup.Result{Message: d.Hostname + " is out of the inventory"}, nil
+		return job.Result{Message: d.Hostname + " is out of the inventory"}, nil
 	case n.Status == node.BootstrapIssued || n.Status == node.Enrolling:
 		return gone(d, "it never got into service", nil), nil
 	case released(w):
 		why := "the installation is gone with the release of the machine: there is no agent to uninstall"
-		return gone(d, why, []bringup.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}), nil
+		return gone(d, why, []job.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}), nil
 	}
 	t, await, err := s.ask(ctx, d, w, StageRemove, errand{
 		kind: agentwire.TypeUninstall, params: agentwire.UninstallParams{},
@@ -38,13 +38,13 @@ func (s *Service) remove(ctx context.Context, d Decommission, w *bringup.Work) (
 	})
 	switch {
 	case err != nil:
-		return bringup.Result{}, s.notUninstalled(ctx, d, w, err)
+		return job.Result{}, s.notUninstalled(ctx, d, w, err)
 	case await != nil:
-		return bringup.Result{Await: await}, nil
+		return job.Result{Await: await}, nil
 	}
 	out, err := output[agentwire.UninstallOutput](t)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	evidence := witnessed(EvidenceUninstall, t)
 	for _, left := range out.Residue {
@@ -53,8 +53,8 @@ func (s *Service) remove(ctx context.Context, d Decommission, w *bringup.Work) (
 	return gone(d, fmt.Sprintf("the agent removed %d of its parts from the machine", len(out.Removed)), evidence), nil
 }
 
-func followUp(what, why, command string) bringup.Evidence {
-	return bringup.Evidence{Kind: EvidenceFollowUp, Value: bringup.FollowUp{What: what, Why: why, Command: command}}
+func followUp(what, why, command string) job.Evidence {
+	return job.Evidence{Kind: EvidenceFollowUp, Value: bringup.FollowUp{What: what, Why: why, Command: command}}
 }
 
 // removing moves a retired node on, on behalf of the operation.
@@ -73,7 +73,7 @@ func (s *Service) removing(ctx context.Context, tx pgx.Tx, d Decommission) error
 // notUninstalled returns a node whose agent could not be removed to retired, so
 // that its identity is kept.
 func (s *Service) notUninstalled(ctx context.Context, d Decommission, w *bringup.Work, cause error) error {
-	var f *bringup.Failure
+	var f *job.Failure
 	if !errors.As(cause, &f) {
 		return disagreeing(cause)
 	}
@@ -87,16 +87,16 @@ func (s *Service) notUninstalled(ctx context.Context, d Decommission, w *bringup
 	if err != nil {
 		return err
 	}
-	if f.Class == durable.SanitizationFailure {
-		f.Class, f.Code = durable.StateAmbiguity, "uninstall_failed"
+	if f.Class == bringup.SanitizationFailure {
+		f.Class, f.Code = bringup.StateAmbiguity, "uninstall_failed"
 	}
 	return f
 }
 
 // gone is the end of the stage: the node is deleted in the transaction that
 // keeps the evidence, so that neither is ever there without the other.
-func gone(d Decommission, why string, evidence []bringup.Evidence) bringup.Result {
-	return bringup.Result{Message: fmt.Sprintf("%s is out of the inventory: %s", d.Hostname, why), Evidence: evidence}
+func gone(d Decommission, why string, evidence []job.Evidence) job.Result {
+	return job.Result{Message: fmt.Sprintf("%s is out of the inventory: %s", d.Hostname, why), Evidence: evidence}
 }
 
 // deleted ends the life of the node. Its id is never used again.
@@ -133,15 +133,15 @@ func firstBoots(prior []priorJob) []string {
 
 // cleanSecrets removes what the secrets engine keeps of the node. What cannot be
 // removed is left to somebody, and never stops the job.
-func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	prior, err := s.prior(ctx, d.Node)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if err := w.Fence(ctx); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
-	removed, evidence := []string{}, []bringup.Evidence{}
+	removed, evidence := []string{}, []job.Evidence{}
 	for _, path := range firstBoots(prior) {
 		err := s.secrets.Delete(ctx, path)
 		if err == nil {
@@ -149,22 +149,22 @@ func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.W
 			continue
 		}
 		if ctx.Err() != nil {
-			return bringup.Result{}, ctx.Err()
+			return job.Result{}, ctx.Err()
 		}
 		f := bringup.Classify(err)
 		switch {
 		case fault.KindOf(err) == fault.NotFound:
 		case !f.Final && w.Attempt < databaseRetryCount:
-			return bringup.Result{}, err
+			return job.Result{}, err
 		default:
 			evidence = append(evidence, followUp("delete "+path+" in the secrets engine", f.Message, ""))
 		}
 	}
 	if left := len(evidence); left > 0 {
-		return bringup.Result{Message: fmt.Sprintf("%d secrets of the node could not be removed; that is left to be done", left), Evidence: evidence}, nil
+		return job.Result{Message: fmt.Sprintf("%d secrets of the node could not be removed; that is left to be done", left), Evidence: evidence}, nil
 	}
-	return bringup.Result{
+	return job.Result{
 		Message:  fmt.Sprintf("%d secrets of the node were removed; its tokens are void and its certificates revoked", len(removed)),
-		Evidence: []bringup.Evidence{{Kind: EvidenceSecrets, Value: map[string]any{"removed": removed, "looked_for": len(prior)}}},
+		Evidence: []job.Evidence{{Kind: EvidenceSecrets, Value: map[string]any{"removed": removed, "looked_for": len(prior)}}},
 	}, nil
 }

@@ -18,40 +18,41 @@ import (
 // letGo undoes an operation as far as that is possible: the task under way is
 // cancelled, and once that has ended the node returns to a state that has no
 // owner. What was released cannot be brought back.
-func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	if err := w.Fence(ctx); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	if err := s.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the operation that gave it was stopped"); err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	busy, err := s.busy(ctx, d)
 	if err != nil || busy != nil {
-		return bringup.Result{Await: busy}, err
+		return job.Result{Await: busy}, err
 	}
 	w.Facts.Left = nil
 	if d.Mode == Reimage && released(w) { // what was begun to be installed since is given up
 		if err := s.bringup.Compensate(ctx, w); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 	}
 	if w.Reset { // it begins anew, and keeps its node
-		return bringup.Result{}, nil
+		return job.Result{Left: w.Facts.Left}, nil
 	}
-	return bringup.Result{}, s.free(ctx, d, w)
+	err = s.free(ctx, d, w)
+	return job.Result{Left: w.Facts.Left}, err
 }
 
 // busy is what to wait for while the agent is still at a task of the operation:
 // a disk that is being erased is not given to a tenant, and an agent that does
 // not say anything any more loses its task in a while.
-func (s *Service) busy(ctx context.Context, d Decommission) (await *bringup.Await, err error) {
+func (s *Service) busy(ctx context.Context, d Decommission) (await *job.Await, err error) {
 	tasks, err := agenttask.LiveOf(ctx, s.db, d.Node, d.WorkflowID)
 	for _, t := range tasks {
 		if t, err = s.tasks.TellWhenEnded(ctx, t.ID, d.WorkflowID); err != nil {
 			return nil, err
 		}
 		if !t.Status.Ended() {
-			await = &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: agentwire.Lease}
+			await = &job.Await{Signal: agenttask.SignalName(t.ID), Most: agentwire.Lease}
 		}
 	}
 	return await, err
@@ -140,14 +141,14 @@ func (s *Service) asBefore(ctx context.Context, tx pgx.Tx, d Decommission) (node
 }
 
 // adopt takes the node and its machine as they are now, and goes on from there.
-func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil {
-		return bringup.Result{}, err
+		return job.Result{}, err
 	}
 	table := tables[d.Mode]
-	on := func(next, format string, args ...any) (bringup.Result, error) {
-		return bringup.Result{Next: next, Message: fmt.Sprintf(format, args...)}, nil
+	on := func(next, format string, args ...any) (job.Result, error) {
+		return job.Result{Next: next, Message: fmt.Sprintf(format, args...)}, nil
 	}
 	number := func(stage string) int { n, _ := table.Number(stage); return n }
 	at := number(d.Stage)
@@ -164,7 +165,7 @@ func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (b
 	}
 	if _, ofMachine := s.bringup.Stages()[d.Stage]; ofMachine {
 		result, err := s.bringup.Adopt(ctx, w)
-		var f *bringup.Failure
+		var f *job.Failure
 		if d.Stage == stagePowerOff && d.givenBack() && errors.As(err, &f) && f.Code == codeMachineGone {
 			return adoptGone(d, table), nil
 		}
@@ -179,10 +180,10 @@ const codeMachineGone = "machine_gone"
 // adoptGone goes on without a machine that somebody removed from MAAS after it
 // was released: nobody can say through MAAS whether it is off, which is left to
 // be looked at.
-func adoptGone(d Decommission, table job.Table) bringup.Result {
+func adoptGone(d Decommission, table job.Table) job.Result {
 	why := "somebody removed its machine from MAAS, which can neither switch it off nor say whether it is"
-	return bringup.Result{
+	return job.Result{
 		Next: table.Following(stagePowerOff), Message: d.Hostname + " is not known to be off: " + why,
-		Evidence: []bringup.Evidence{followUp("switch off "+d.Hostname, why, "")},
+		Evidence: []job.Evidence{followUp("switch off "+d.Hostname, why, "")},
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -24,15 +23,19 @@ func fromRow(r decommissiondb.NodeDecommission) (Decommission, error) {
 		ID: r.ID, Batch: r.BatchID, Mode: Mode(r.Mode), Erase: Erase(r.Erase), StorageCleanup: Cleanup(r.StorageCleanup),
 		Reason: r.Reason, Requester: r.RequestedByName, PlanHash: r.PlanHash, Origin: node.Status(r.Origin),
 		Job: job.Job{
-			ID: r.ID.String(), Site: r.SiteID, Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp, PXEMAC: r.PxeMac,
-			SystemID: r.MaasSystemID, Node: r.NodeID,
-			Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
-			Action: durable.JobEvent(r.Action), Adopted: r.Adopted,
-			FailureClass: durable.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
-			ErrorDetails: r.ErrorDetails, Observed: bringup.Observed{Status: r.ObservedStatus, Power: r.ObservedPower, IPs: r.ObservedIps},
-			ObservedSince: r.ObservedSince, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
+			ID: r.ID.String(), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
+			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
+			Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
+			Action: job.Trigger(r.Action), Adopted: r.Adopted,
+			FailureClass: job.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
+			ErrorDetails: r.ErrorDetails, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
 			RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
 			StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+		},
+		Machine: bringup.Machine{
+			Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp, PXEMAC: r.PxeMac, SystemID: r.MaasSystemID,
+			Observed:      bringup.Observed{Status: r.ObservedStatus, Power: r.ObservedPower, IPs: r.ObservedIps},
+			ObservedSince: r.ObservedSince,
 		},
 	}
 	if r.ObservedAt != nil {
@@ -165,14 +168,19 @@ func (s rows) Begin(ctx context.Context, b job.Begun) (Decommission, error) {
 }
 
 // Save implements job.Store.
-func (s rows) Save(ctx context.Context, v job.Saved) (time.Time, error) {
+func (s rows) Save(ctx context.Context, v job.Saved[*bringup.Work]) (time.Time, error) {
 	of, err := parse(v.Job)
 	if err != nil {
 		return time.Time{}, err
 	}
+	w := v.Work
+	facts, err := w.Facts.Encode()
+	if err != nil {
+		return time.Time{}, err
+	}
 	return s.q().Save(ctx, decommissiondb.SaveParams{ //nolint:wrapcheck // pgx.ErrNoRows is what the runner goes by
-		ID: of, Epoch: v.Epoch, Token: v.Token, MaasSystemID: v.SystemID, PxeMac: v.PXEMAC, Facts: v.Facts,
-		ObservedStatus: v.Observed.Status, ObservedPower: v.Observed.Power, ObservedIps: listed(v.Observed.IPs), ObservedAt: instant(v.Observed.At),
+		ID: of, Epoch: v.Epoch, Token: v.Token, MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts, ObservedStatus: w.Observed.Status,
+		ObservedPower: w.Observed.Power, ObservedIps: w.Observed.Addresses(), ObservedAt: w.Observed.SeenAt(),
 	})
 }
 
@@ -187,14 +195,19 @@ func (s rows) Start(ctx context.Context, tx pgx.Tx, jobID, run string, now time.
 }
 
 // End implements job.Store.
-func (s rows) End(ctx context.Context, tx pgx.Tx, e job.Ended) (Decommission, error) {
+func (s rows) End(ctx context.Context, tx pgx.Tx, e job.Ended[*bringup.Work]) (Decommission, error) {
 	of, err := parse(e.Job)
 	if err != nil {
 		return Decommission{}, err
 	}
+	w := e.Work
+	facts, err := w.Facts.Encode()
+	if err != nil {
+		return Decommission{}, err
+	}
 	r, err := decommissiondb.New(tx).EndStage(ctx, decommissiondb.EndStageParams{
-		ID: of, Epoch: e.Epoch, Token: e.Token, Now: e.Now, MaasSystemID: e.SystemID, PxeMac: e.PXEMAC, Facts: e.Facts,
-		ObservedStatus: e.Observed.Status, ObservedPower: e.Observed.Power, ObservedIps: listed(e.Observed.IPs), ObservedAt: instant(e.Observed.At),
+		ID: of, Epoch: e.Epoch, Token: e.Token, Now: e.Now, MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts,
+		ObservedStatus: w.Observed.Status, ObservedPower: w.Observed.Power, ObservedIps: w.Observed.Addresses(), ObservedAt: w.Observed.SeenAt(),
 		Status: string(e.Status), NextStage: e.NextStage, NextAttempt: int32(e.NextAttempt), SameStage: e.SameStage, //nolint:gosec // attempts are few
 		Action: string(e.Action), Adopted: e.Adopted,
 		FailureClass: string(e.Trouble.Class), ErrorCode: e.Trouble.Code, ErrorMessage: e.Trouble.Message, ErrorRemedy: e.Trouble.Remedy,
@@ -206,14 +219,14 @@ func (s rows) End(ctx context.Context, tx pgx.Tx, e job.Ended) (Decommission, er
 }
 
 // Act implements job.Store.
-func (s rows) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (Decommission, error) {
+func (s rows) Act(ctx context.Context, tx pgx.Tx, a job.Acted[Decommission]) (Decommission, error) {
 	of, err := parse(a.Job)
 	if err != nil {
 		return Decommission{}, err
 	}
-	facts, err := json.Marshal(a.Facts)
+	facts, err := a.Row.Facts.Encode()
 	if err != nil {
-		return Decommission{}, fmt.Errorf("encode facts: %w", err)
+		return Decommission{}, err
 	}
 	r, err := decommissiondb.New(tx).Act(ctx, decommissiondb.ActParams{
 		ID: of, Status: string(a.Status), CurrentStage: a.Stage, Action: string(a.Action), Facts: facts,
@@ -309,20 +322,6 @@ func optional[noun any](u id.Of[noun]) *string {
 	}
 	text := u.String()
 	return &text
-}
-
-func listed(texts []string) []string {
-	if texts == nil {
-		return []string{}
-	}
-	return texts
-}
-
-func instant(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // object is a JSON object; nil is the empty one.

@@ -11,9 +11,9 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // errand is a task that a stage gives the node.
@@ -28,7 +28,7 @@ type errand struct {
 // that is under way is waited for: await says until when, and the stage is to
 // return it. What an earlier pass left is stopped first. A task that failed is
 // the failure of the stage.
-func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task, await *bringup.Await, err error) {
+func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task, await *job.Await, err error) {
 	var same, other *agenttask.Task
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := w.FenceIn(ctx, tx); err != nil {
@@ -110,7 +110,7 @@ func (e errand) givenAlready(ctx context.Context, tx pgx.Tx, d Decommission) (sa
 
 // giveUp stops a task and waits until it has ended: what it does is not what the
 // operation is at, and the agent does one thing at a time.
-func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*bringup.Await, error) {
+func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*job.Await, error) {
 	most := time.Second
 	if t.Status == agenttask.Dispatched {
 		most = agentwire.Lease
@@ -119,7 +119,7 @@ func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*bringup.Await,
 	if err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
 		return nil, err
 	}
-	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: most}, nil
+	return &job.Await{Signal: agenttask.SignalName(t.ID), Most: most}, nil
 }
 
 // asks says whether a task is what the errand asks for: to drain a node and to
@@ -137,14 +137,14 @@ func (e errand) asks(t agenttask.Task) bool {
 }
 
 // until says how long to wait for a task, or that its node does not fetch it.
-func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (*bringup.Await, error) {
+func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (*job.Await, error) {
 	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease // an agent may go on for hours after it, and every look costs
 	if t.Status == agenttask.Queued {
 		least = time.Second
 		if until = t.CreatedAt.Add(s.patience); !s.now().Before(until) {
 			_, err := s.tasks.Cancel(ctx, t.ID, notFetched)
 			if fault.KindOf(err) == fault.Conflict { // it has just ended: look again
-				return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: time.Second}, nil
+				return &job.Await{Signal: agenttask.SignalName(t.ID), Most: time.Second}, nil
 			}
 			if err != nil {
 				return nil, err
@@ -157,15 +157,15 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (
 			}
 		}
 	}
-	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
+	return &job.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
 }
 
 // notFetched is why tasks are cancelled whose nodes do not answer.
 const notFetched = "the node did not fetch it in time"
 
-func unreachable(d Decommission, format string, args ...any) *bringup.Failure {
-	f := &bringup.Failure{
-		Class: durable.NodeAgentUnreachable, Code: "agent_unreachable", Message: fmt.Sprintf("node %s does not answer: %s", d.Hostname, fmt.Sprintf(format, args...)),
+func unreachable(d Decommission, format string, args ...any) *job.Failure {
+	f := &job.Failure{
+		Class: bringup.NodeAgentUnreachable, Code: "agent_unreachable", Message: fmt.Sprintf("node %s does not answer: %s", d.Hostname, fmt.Sprintf(format, args...)),
 		Remedy: "look at the machine and its agent, then retry; or quarantine it: cancel, then gpuaas node quarantine; or go on without it and record the residual risk: gpuaas decommission override",
 	}
 	if d.Mode == Reactivate {
@@ -191,10 +191,10 @@ func ended(d Decommission, t agenttask.Task) error {
 	case t.Status == agenttask.Cancelled && t.Error.Message == notFetched: // by an earlier execution of this attempt
 		f = unreachable(d, "its agent has not fetched the task %s in time", t.Type)
 	case t.Status == agenttask.Cancelled:
-		f.Class, f.Code, f.Final = durable.StateAmbiguity, "task_cancelled", true
+		f.Class, f.Code, f.Final = bringup.StateAmbiguity, "task_cancelled", true
 		f.Message, f.Remedy = fmt.Sprintf("the task %s of node %s was cancelled: %s", t.Type, d.Hostname, t.Error.Message), "find out who cancelled it, then retry"
 	default:
-		f.Class, f.Code = durable.SanitizationFailure, or(t.Error.Code, "task_failed")
+		f.Class, f.Code = bringup.SanitizationFailure, or(t.Error.Code, "task_failed")
 		f.Message, f.Remedy = fmt.Sprintf("%s on node %s: %s", t.Type, d.Hostname, t.Error.Message), or(t.Error.Remedy, "put right what it says, then retry")
 	}
 	if f.Details == nil {
@@ -208,8 +208,8 @@ func ended(d Decommission, t agenttask.Task) error {
 func output[T any](t agenttask.Task) (T, error) {
 	var out T
 	if err := json.Unmarshal(t.Output, &out); err != nil {
-		return out, &bringup.Failure{
-			Class: durable.StateAmbiguity, Code: "task_output_invalid", Final: true, Cause: err,
+		return out, &job.Failure{
+			Class: bringup.StateAmbiguity, Code: "task_output_invalid", Final: true, Cause: err,
 			Message: fmt.Sprintf("what task %s (%s) brought cannot be read", t.ID, t.Type), Remedy: "look at the version of the agent, update it, then retry",
 		}
 	}
@@ -234,13 +234,13 @@ func seenOf(t agenttask.Task) seen {
 	}
 }
 
-func witnessed(kind string, t agenttask.Task) []bringup.Evidence {
-	return []bringup.Evidence{{Kind: kind, Value: seenOf(t)}}
+func witnessed(kind string, t agenttask.Task) []job.Evidence {
+	return []job.Evidence{{Kind: kind, Value: seenOf(t)}}
 }
 
 // askedAt is when the task was given whose result speaks for a stage: what
 // happened on the node since then, it may not have seen.
-func askedAt(result bringup.Result) (time.Time, bool) {
+func askedAt(result job.Result) (time.Time, bool) {
 	for _, e := range result.Evidence {
 		if s, ok := e.Value.(seen); ok {
 			return s.AskedAt, true

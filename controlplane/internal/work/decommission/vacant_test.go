@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"gpuaas/contract/agentwire"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 func TestADrainWaitsForNoAgentOfAMachineThatSomebodyReleased(t *testing.T) {
@@ -33,7 +33,7 @@ func TestADrainWaitsForNoAgentOfAMachineThatSomebodyReleased(t *testing.T) {
 				y.exec(t, `INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, now()) ON CONFLICT (node_id) DO UPDATE SET last_contact_at = now()`, of)
 			}
 			d := y.request(t, of, decommission.FullDecommission)
-			if got := y.run(t, d.ID); got.Status != durable.JobCompleted {
+			if got := y.run(t, d.ID); got.Status != job.Completed {
 				t.Fatalf("it is %s: %s", got.Status, got.ErrorMessage)
 			}
 			if n := y.tasksOf(t, of, agentwire.TypeStorageCleanup); c.drains == 0 && n != 0 {
@@ -57,7 +57,7 @@ func TestAttackAMachineReleasedElsewhereIsCleanedByItsNewInstallation(t *testing
 	y.script.vacant = proven
 	y.agent.asked = nil
 	d := y.run(t, y.request(t, n, decommission.Reimage).ID)
-	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	wants(t, d, job.Completed, decommission.StageEnable, "")
 	same(t, "tasks", y.agent.asked, listed("node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
 	if subjects := y.paper(t, d.ID).Document.Subjects; len(subjects) == 0 {
 		t.Error("its certificate names nothing that was cleaned")
@@ -73,8 +73,8 @@ func TestWhatOnlyRootLeavesIsNotCleanedAgain(t *testing.T) {
 	left.Findings = []agentwire.CleanFinding{{Kind: "users", Subject: "mallory", Detail: "another account with the rights of root"}}
 	y.agent.on(agentwire.TypeValidateClean, succeeds(left))
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	wants(t, d, durable.JobFailedManualIntervention, decommission.StageValidate, "validation_root_residue")
-	if decommission.Recommended(d) != durable.JobCancel || !strings.Contains(d.ErrorRemedy, "cancel this operation, then install the node anew") {
+	wants(t, d, job.FailedManualIntervention, decommission.StageValidate, "validation_root_residue")
+	if decommission.Recommended(d) != job.Cancel || !strings.Contains(d.ErrorRemedy, "cancel this operation, then install the node anew") {
 		t.Errorf("%s is recommended: %s", decommission.Recommended(d), d.ErrorRemedy)
 	}
 	if now := y.see(t, n); !now.Root.Stands() {

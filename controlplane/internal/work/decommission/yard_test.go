@@ -171,7 +171,7 @@ func (d *doors) EndAll(context.Context, pgx.Tx, id.Node) error {
 }
 
 // scripted is what a stage does at its nth execution, from 1.
-type scripted func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error)
+type scripted func(ctx context.Context, w *bringup.Work, n int) (job.Result, error)
 
 // script plays the stages on machines of MAAS.
 type script struct {
@@ -210,7 +210,7 @@ var machineStages = []string{
 func (s *script) Stages() map[string]bringup.Stage {
 	out := map[string]bringup.Stage{}
 	for _, stage := range machineStages {
-		out[stage] = func(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
+		out[stage] = func(ctx context.Context, w *bringup.Work) (job.Result, error) {
 			if do, n := s.note(stage); do != nil {
 				return do(ctx, w, n)
 			}
@@ -220,17 +220,17 @@ func (s *script) Stages() map[string]bringup.Stage {
 	return out
 }
 
-func (s *script) Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
+func (s *script) Adopt(ctx context.Context, w *bringup.Work) (job.Result, error) {
 	if do, n := s.note("adopt"); do != nil {
 		return do(ctx, w, n)
 	}
 	switch ended := w.Facts.Release != nil && w.Facts.Release.EndedAt != nil; {
 	case !ended:
-		return bringup.Result{Next: bringup.ReleaseMAASNode}, nil
+		return job.Result{Next: bringup.ReleaseMAASNode}, nil
 	case w.Reimage:
-		return bringup.Result{Next: bringup.ConfigureStorage}, nil
+		return job.Result{Next: bringup.ConfigureStorage}, nil
 	}
-	return bringup.Result{Next: bringup.PowerOffMAASNode}, nil
+	return job.Result{Next: bringup.PowerOffMAASNode}, nil
 }
 
 func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
@@ -248,19 +248,19 @@ func released(w *bringup.Work) bringup.ReleaseFacts {
 }
 
 // well is a stage on a machine that nothing is wrong with.
-func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (bringup.Result, error) {
+func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (job.Result, error) {
 	now := time.Now().UTC()
 	switch stage {
 	case bringup.ReleaseMAASNode:
 		f := released(w)
 		w.Facts.Release, w.Observed = &f, bringup.Observed{Status: "Ready", Power: "off", At: now}
-		return bringup.Result{Message: "released", Evidence: []bringup.Evidence{{Kind: bringup.EvidenceRelease, Value: f}}}, nil
+		return job.Result{Message: "released", Evidence: []job.Evidence{{Kind: bringup.EvidenceRelease, Value: f}}}, nil
 	case bringup.PowerOffMAASNode:
 		f := bringup.PowerFacts{State: "off", ObservedAt: now, Confirmed: true}
 		w.Facts.PowerOff = &f
-		return bringup.Result{Message: "off", Evidence: []bringup.Evidence{{Kind: bringup.EvidencePowerOff, Value: f}}}, nil
+		return job.Result{Message: "off", Evidence: []job.Evidence{{Kind: bringup.EvidencePowerOff, Value: f}}}, nil
 	case bringup.RenderCloudInit:
-		return bringup.Result{Message: "rendered"}, s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return job.Result{Message: "rendered"}, s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "reimage")
 			return err
 		})
@@ -271,16 +271,16 @@ func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (bring
 		w.Observed = bringup.Observed{Status: "Deployed", Power: "on", IPs: []string{"10.20.0.9"}, At: now}
 	case bringup.WaitForAgentEnrollment:
 		_, err := s.db.Exec(ctx, `UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1`, w.Node)
-		return bringup.Result{Message: "the agent polled"}, err
+		return job.Result{Message: "the agent polled"}, err
 	}
-	return bringup.Result{}, nil
+	return job.Result{}, nil
 }
 
 // fails is a stage that fails the first times.
-func (s *script) fails(times int, stage string, f bringup.Failure) {
-	s.on(stage, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+func (s *script) fails(times int, stage string, f job.Failure) {
+	s.on(stage, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n <= times {
-			return bringup.Result{}, &f
+			return job.Result{}, &f
 		}
 		return s.well(ctx, stage, w)
 	})
@@ -288,8 +288,8 @@ func (s *script) fails(times int, stage string, f bringup.Failure) {
 
 const always = 1 << 30
 
-func failure(class durable.FailureClass, code string) bringup.Failure {
-	return bringup.Failure{Class: class, Code: code, Message: "it does not work", Remedy: "mend it"}
+func failure(class job.FailureClass, code string) job.Failure {
+	return job.Failure{Class: class, Code: code, Message: "it does not work", Remedy: "mend it"}
 }
 
 // node adds one that is in a state; managed: it is a machine of MAAS.
@@ -374,7 +374,7 @@ func (y *yard) run(tb testing.TB, of id.Decommission, visits ...func(env *testsu
 }
 
 // act is a visit of an operator.
-func (y *yard) act(tb testing.TB, of id.Decommission, action durable.JobEvent, first ...func()) func(*testsuite.TestWorkflowEnvironment) {
+func (y *yard) act(tb testing.TB, of id.Decommission, action job.Trigger, first ...func()) func(*testsuite.TestWorkflowEnvironment) {
 	return func(env *testsuite.TestWorkflowEnvironment) {
 		for _, f := range first {
 			f()
@@ -486,7 +486,7 @@ func (y *yard) tasksOf(tb testing.TB, of id.Node, typ string) int {
 }
 
 // wants checks how an operation stands.
-func wants(tb testing.TB, d decommission.Decommission, status durable.JobStatus, stage, code string) {
+func wants(tb testing.TB, d decommission.Decommission, status job.Status, stage, code string) {
 	tb.Helper()
 	if d.Status != status || d.Stage != stage || d.ErrorCode != code {
 		tb.Errorf("it is %s at %s with %q (%s: %s), want %s at %s with %q", d.Status, d.Stage, d.ErrorCode, d.FailureClass, d.ErrorMessage, status, stage, code)

@@ -13,7 +13,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // heartbeatEvery is how often a stage that is at work says so.
@@ -22,7 +21,7 @@ const heartbeatEvery = 5 * time.Second
 // RegisterWorker adds the workflow of a job, given as the family wrote it, and
 // its activities to a worker: one activity for each stage, so that histories can
 // be read. Each activity refuses the call of a workflow that is not the job's.
-func (r *Runner[R]) RegisterWorker(w worker.Registry, run any) {
+func (r *Runner[R, W]) RegisterWorker(w worker.Registry, run any) {
 	w.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: r.names.Type})
 	w.RegisterActivityWithOptions(func(ctx context.Context, job string) (durable.Turn, error) {
 		if err := r.calledByItsWorkflow(ctx, job); err != nil {
@@ -53,7 +52,7 @@ func (r *Runner[R]) RegisterWorker(w worker.Registry, run any) {
 // another workflow than the job's own makes. Whoever reaches Temporal can
 // schedule any activity with any arguments. What remains for them, the row
 // decides: begin takes only the stage, attempt and epoch that it expects.
-func (r *Runner[R]) calledByItsWorkflow(ctx context.Context, job string) error {
+func (r *Runner[R, W]) calledByItsWorkflow(ctx context.Context, job string) error {
 	row, err := r.store.Get(ctx, job)
 	if err != nil {
 		return err
@@ -67,14 +66,14 @@ func (r *Runner[R]) calledByItsWorkflow(ctx context.Context, job string) error {
 }
 
 // NextTurn is the activity that reads the row of a job and says what comes next.
-func (r *Runner[R]) NextTurn(ctx context.Context, job string) (durable.Turn, error) {
+func (r *Runner[R, W]) NextTurn(ctx context.Context, job string) (durable.Turn, error) {
 	return r.next(ctx, job, activity.GetInfo(ctx).WorkflowExecution.RunID)
 }
 
 // LoseStage is the activity that records that a stage brought no answer: a
 // defect of ours, or a refusal that nobody expected. What the stage did is seen
 // by the next attempt.
-func (r *Runner[R]) LoseStage(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn, error) {
+func (r *Runner[R, W]) LoseStage(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn, error) {
 	a, err := r.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, false)
 	if fault.CodeOf(err) == durable.CodeSuperseded { // it was recorded after all, or somebody acted
 		return r.NextTurn(ctx, call.Job)
@@ -91,7 +90,7 @@ func (r *Runner[R]) LoseStage(ctx context.Context, call durable.StageCall, loss 
 // to Temporal are half of what a job costs. A worker that dies meanwhile has left
 // a row that is further than its call; whoever repeats the call is superseded and
 // asks.
-func (r *Runner[R]) RunStage(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
+func (r *Runner[R, W]) RunStage(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
 	began := time.Now()
 	for chained := false; ; chained = true {
 		turn, table, err := r.runOne(ctx, call, chained)
@@ -103,7 +102,7 @@ func (r *Runner[R]) RunStage(ctx context.Context, call durable.StageCall) (durab
 }
 
 // RunOne is one attempt at one stage, and nothing after it.
-func (r *Runner[R]) RunOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
+func (r *Runner[R, W]) RunOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
 	turn, _, err := r.runOne(ctx, call, false)
 	return turn, err
 }
@@ -132,7 +131,7 @@ func shown(turn durable.Turn) durable.Turn {
 const maxTakes = 100
 
 // runOne is one attempt at one stage, with the table that tells what follows.
-func (r *Runner[R]) runOne(ctx context.Context, call durable.StageCall, chained bool) (durable.Turn, Table, error) {
+func (r *Runner[R, W]) runOne(ctx context.Context, call durable.StageCall, chained bool) (durable.Turn, Table, error) {
 	a, err := r.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, chained)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -140,8 +139,8 @@ func (r *Runner[R]) runOne(ctx context.Context, call durable.StageCall, chained 
 	case err != nil:
 		return durable.Turn{}, nil, err
 	case a.before.Takes > maxTakes:
-		a.err = &bringup.Failure{
-			Class: durable.StateAmbiguity, Code: "stage_lost", Final: true,
+		a.err = &Failure{
+			Class: StateAmbiguity, Code: codeLost, Final: true,
 			Message: fmt.Sprintf("the stage was taken up %d times, and never ended: it takes too long, or its workers die", maxTakes),
 			Remedy:  "look at the logs of the workers, then retry",
 		}
@@ -155,8 +154,8 @@ func (r *Runner[R]) runOne(ctx context.Context, call durable.StageCall, chained 
 }
 
 // execute runs a stage. There is nothing to record when lost is set.
-func (r *Runner[R]) execute(ctx context.Context, a attempt[R]) (result bringup.Result, failed, lost error) {
-	a.work.Heartbeat = func() { activity.RecordHeartbeat(ctx) }
+func (r *Runner[R, W]) execute(ctx context.Context, a attempt[R, W]) (result Result, failed, lost error) {
+	a.work.Common().Heartbeat = func() { activity.RecordHeartbeat(ctx) }
 	stop := beat(ctx)
 	result, failed = r.attempt(ctx, a)
 	stop()
@@ -170,25 +169,25 @@ func (r *Runner[R]) execute(ctx context.Context, a attempt[R]) (result bringup.R
 	}
 	if failed != nil {
 		r.logger.WarnContext(ctx, "stage failed",
-			r.family.Noun+"_id", a.call.Job, "hostname", a.before.Hostname, "stage", a.call.Stage, "attempt", a.call.Attempt, "error", failed)
+			r.family.Noun+"_id", a.call.Job, "hostname", a.before.Subject, "stage", a.call.Stage, "attempt", a.call.Attempt, "error", failed)
 	}
 	return result, failed, nil
 }
 
 // attempt runs the stage, with what is to go wrong around it.
-func (r *Runner[R]) attempt(ctx context.Context, a attempt[R]) (result bringup.Result, err error) {
+func (r *Runner[R, W]) attempt(ctx context.Context, a attempt[R, W]) (result Result, err error) {
 	defer func() {
 		if met := recover(); met != nil { // or the job would run on for ever, and nobody would know why
 			r.logger.ErrorContext(ctx, "stage panicked", "stage", a.call.Stage, "panic", met, "stack", string(debug.Stack()))
-			err = &bringup.Failure{
-				Class: durable.StateAmbiguity, Code: "stage_defect", Message: "the stage met a defect of the control plane; see the worker's log", Final: true,
+			err = &Failure{
+				Class: StateAmbiguity, Code: codeDefect, Message: "the stage met a defect of the control plane; see the worker's log", Final: true,
 			}
 		}
 	}()
 	if err := r.equip(ctx, a); err != nil {
-		return bringup.Result{}, err
+		return Result{}, err
 	}
-	return r.mischief.Around(ctx, a.call, a.work, func(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
+	return r.mischief.Around(ctx, a.call, a.work, func(ctx context.Context, w W) (Result, error) {
 		return r.hooks.Perform(ctx, a.row, a.call.Stage, w)
 	})
 }

@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/outbox"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // Families define views of their own of those here, so that the contract names
@@ -32,18 +28,6 @@ func DetailsOf(raw json.RawMessage) Details {
 		return nil
 	}
 	return out
-}
-
-// FactsOf is facts as the API shows them.
-func FactsOf(f bringup.Facts) Details {
-	raw, err := EncodeFacts(f)
-	if err != nil {
-		return Details{}
-	}
-	if d := DetailsOf(raw); d != nil {
-		return d
-	}
-	return Details{}
 }
 
 // StagesInput says whose stages are asked about.
@@ -69,34 +53,13 @@ func (in StagesInput) Site() (id.Site, error) {
 // hardware shows soon.
 const TypicalOver = 300
 
-// ObservedView is the machine as MAAS last showed it.
-type ObservedView struct {
-	MAASStatus string     `json:"maas_status,omitempty" doc:"Status in MAAS; absent: MAAS has no such machine." example:"Deploying"`
-	MAASPower  string     `json:"maas_power,omitempty" doc:"Power state in MAAS." example:"on"`
-	MAASIPs    []string   `json:"maas_ips" nullable:"false" doc:"Addresses in MAAS."`
-	At         *time.Time `json:"at,omitempty" doc:"When MAAS was last asked."`
-	Since      *time.Time `json:"since,omitempty" doc:"Since when MAAS has been seen in this status."`
-}
-
-// ShowObserved is the machine of a job as MAAS last showed it.
-func ShowObserved(j Job) ObservedView {
-	v := ObservedView{MAASStatus: j.Observed.Status, MAASPower: j.Observed.Power, MAASIPs: slices.Clone(j.Observed.IPs), Since: UTC(j.ObservedSince)}
-	if v.MAASIPs == nil {
-		v.MAASIPs = []string{}
-	}
-	if !j.Observed.At.IsZero() {
-		v.At = UTC(&j.Observed.At)
-	}
-	return v
-}
-
 // FailureView is why a job is parked, or was last set back.
 type FailureView struct {
-	Class   durable.FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,node_agent_unreachable,sanitization_failure,state_ambiguity" doc:"What sort of failure it is."`
-	Code    string               `json:"error_code" doc:"What went wrong, for programs."`
-	Message string               `json:"error_message" doc:"What went wrong, for people."`
-	Remedy  string               `json:"error_remedy,omitempty" doc:"What to do about it."`
-	Details Details              `json:"error_details,omitempty" doc:"What was found, by its name."`
+	Class   FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,node_agent_unreachable,sanitization_failure,state_ambiguity" doc:"What sort of failure it is."`
+	Code    string       `json:"error_code" doc:"What went wrong, for programs."`
+	Message string       `json:"error_message" doc:"What went wrong, for people."`
+	Remedy  string       `json:"error_remedy,omitempty" doc:"What to do about it."`
+	Details Details      `json:"error_details,omitempty" doc:"What was found, by its name."`
 }
 
 // ShowFailure is why a job is parked; nil: it is not.
@@ -134,48 +97,17 @@ type ActionBody struct {
 
 // ActionsOf are the legal actions of a job, best first, and the one that is
 // recommended; empty: none is.
-func (f *Family[R]) ActionsOf(r R) (legal []durable.JobEvent, recommended durable.JobEvent) {
-	legal = []durable.JobEvent{}
+func (f *Family[R]) ActionsOf(r R) (legal []Trigger, recommended Trigger) {
+	legal = []Trigger{}
 	for _, advice := range f.Recommend(r) {
 		legal = append(legal, advice.Action)
 	}
 	return legal, f.Recommended(r)
 }
 
-// anyFailed is the filter that means both failed statuses.
-const anyFailed = "failed"
-
-// Statuses reads the statuses that a listing is narrowed to, which are repeated
-// or divided by commas. However many there are, each counts once and one
-// complaint is enough: a caller can send very many.
-func Statuses(words []string) (statuses []durable.JobStatus, bad []fault.Field) {
-	for _, word := range words {
-		for part := range strings.SplitSeq(word, ",") {
-			status := durable.JobStatus(strings.TrimSpace(part))
-			_, known := durable.JobLifecycle.State(status)
-			meant := []durable.JobStatus{status}
-			switch {
-			case status == anyFailed:
-				meant = []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention}
-			case !known:
-				return nil, []fault.Field{{
-					Path:    "query.status",
-					Message: "must be of " + strings.Join(durable.JobLifecycle.Values(), ", ") + ", or failed for both failed ones",
-				}}
-			}
-			for _, m := range meant {
-				if !slices.Contains(statuses, m) {
-					statuses = append(statuses, m)
-				}
-			}
-		}
-	}
-	return statuses, nil
-}
-
 // Verb is an action of operators as the API offers it.
 type Verb struct {
-	Action        durable.JobEvent
+	Action        Trigger
 	ID            string // of the operation
 	Summary, Note string
 }
@@ -185,10 +117,10 @@ const legality = " 409 when the present state does not allow it, with the action
 // RegisterVerbs adds the actions of operators to an API: of each operation, as
 // like describes them, id, path and texts are made. The input is that of the
 // family: which job is meant, and an ActionBody.
-func RegisterVerbs[I, V any](api *httpapi.API, like httpapi.Operation, verbs []Verb, act func(ctx context.Context, in *I, action durable.JobEvent) (V, error)) {
+func RegisterVerbs[I, V any](api *httpapi.API, like httpapi.Operation, life *Lifecycle, verbs []Verb, act func(ctx context.Context, in *I, action Trigger) (V, error)) {
 	for _, v := range verbs {
 		op := like
-		op.ID, op.Method, op.Path, op.Status = v.ID, http.MethodPost, like.Path+"/"+WordOf(v.Action), http.StatusAccepted
+		op.ID, op.Method, op.Path, op.Status = v.ID, http.MethodPost, like.Path+"/"+life.WordOf(v.Action), http.StatusAccepted
 		op.Summary, op.Description = v.Summary, v.Note+legality
 		httpapi.Register(api, op, func(ctx context.Context, in *I) (*httpapi.Plain[V], error) {
 			after, err := act(ctx, in, v.Action)

@@ -21,7 +21,7 @@ type Besides[R Row] struct {
 	// Within is run in the transaction of the action, before the row is changed:
 	// it may refuse the action or change what it makes of the row, such as the
 	// stage to go on with. Nil: nothing.
-	Within func(ctx context.Context, tx pgx.Tx, before R, a *Acted) error
+	Within func(ctx context.Context, tx pgx.Tx, before R, a *Acted[R]) error
 	// Done says whether it was done already, when the action is being done; nil:
 	// then it was.
 	Done func(before R) bool
@@ -36,7 +36,7 @@ type Besides[R Row] struct {
 // workflow is told, and started if there is none. Doing the same again while it
 // is being done changes nothing, but tells the workflow once more: one that was
 // lost comes back.
-func (r *Runner[R]) Act(ctx context.Context, job string, action durable.JobEvent, reason string, besides ...Besides[R]) (R, error) {
+func (r *Runner[R, W]) Act(ctx context.Context, job string, action Trigger, reason string, besides ...Besides[R]) (R, error) {
 	var after R
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
@@ -47,7 +47,7 @@ func (r *Runner[R]) Act(ctx context.Context, job string, action durable.JobEvent
 		if err != nil {
 			return err
 		}
-		if after = before; doing(before, action, besides) {
+		if after = before; r.doing(before, action, besides) {
 			if before.Common().CompletedAt != nil {
 				return nil
 			}
@@ -60,35 +60,31 @@ func (r *Runner[R]) Act(ctx context.Context, job string, action durable.JobEvent
 }
 
 // doing says whether an action, and what goes with it, was taken already.
-func doing[R Row](before R, action durable.JobEvent, besides []Besides[R]) bool {
+func (r *Runner[R, W]) doing(before R, action Trigger, besides []Besides[R]) bool {
 	for _, b := range besides {
 		if b.Done != nil && !b.Done(before) {
 			return false
 		}
 	}
-	return before.Common().doing(action)
-}
-
-// doing says whether an action was taken already and is what is being done.
-func (j Job) doing(action durable.JobEvent) bool {
-	switch j.Status {
-	case durable.JobCancelled:
-		return action == durable.JobCancel
-	case durable.JobFailedManualIntervention:
-		return action == durable.JobMarkManual && j.Action == action
-	case durable.JobRunning, durable.JobCompensating:
+	j := r.family.common(before)
+	switch j.Phase {
+	case Over:
+		return j.Action == action || r.family.Life.endsBy(j.Status, action)
+	case Working, Undoing:
 		return j.Action == action
-	case durable.JobPending, durable.JobFailedRetryable, durable.JobCompleted, durable.JobReconciled:
+	case Parked:
+		return j.Action == action && r.family.Life.EffectOf(action) == Stops
+	case Waiting:
 	}
 	return false
 }
 
 // ActIn is Act within a transaction that has locked the row.
-func (r *Runner[R]) ActIn(ctx context.Context, tx pgx.Tx, before R, action durable.JobEvent, reason string, besides ...Besides[R]) (R, error) {
+func (r *Runner[R, W]) ActIn(ctx context.Context, tx pgx.Tx, before R, action Trigger, reason string, besides ...Besides[R]) (R, error) {
 	if !slices.Contains(r.family.LegalActions(before), action) {
 		return before, r.family.NotAllowed(before, action)
 	}
-	j := before.Common()
+	j := r.family.common(before)
 	status, stage := r.family.TargetOf(before, action)
 	a := r.change(before, action, status, stage)
 	planned := a.Stage
@@ -106,7 +102,7 @@ func (r *Runner[R]) ActIn(ctx context.Context, tx pgx.Tx, before R, action durab
 	verb := string(action)
 	entry := map[string]any{
 		"action": action, "prior_status": j.Status, "prior_stage": j.Stage, "target_status": status, "target_stage": stage,
-		"epoch": after.Common().Epoch, "workflow_run_id": j.WorkflowRunID, "hostname": j.Hostname, "workflow_id": j.WorkflowID,
+		"epoch": after.Common().Epoch, "workflow_run_id": j.WorkflowRunID, "hostname": j.Subject, "workflow_id": j.WorkflowID,
 	}
 	for _, b := range besides {
 		maps.Copy(entry, b.Metadata)
@@ -120,14 +116,14 @@ func (r *Runner[R]) ActIn(ctx context.Context, tx pgx.Tx, before R, action durab
 	if err := r.tellAction(ctx, tx, after, stage, reason, entry); err != nil {
 		return before, err
 	}
-	if !after.Common().HoldsPlace() && j.HoldsPlace() {
+	if !r.family.common(after).HoldsPlace() && j.HoldsPlace() {
 		return after, r.hooks.HandOn(ctx, tx, after)
 	}
 	return after, nil
 }
 
 // consent lets the family refuse an action, or change what it makes of the row.
-func (r *Runner[R]) consent(ctx context.Context, tx pgx.Tx, before R, a *Acted, besides []Besides[R]) error {
+func (r *Runner[R, W]) consent(ctx context.Context, tx pgx.Tx, before R, a *Acted[R], besides []Besides[R]) error {
 	if err := r.hooks.Acting(ctx, tx, before, a); err != nil {
 		return err
 	}
@@ -143,36 +139,39 @@ func (r *Runner[R]) consent(ctx context.Context, tx pgx.Tx, before R, a *Acted, 
 }
 
 // change is what an action makes of the row.
-func (r *Runner[R]) change(before R, action durable.JobEvent, status durable.JobStatus, stage string) Acted {
-	j, now := before.Common(), r.now()
-	a := Acted{
-		Job: j.ID, Status: status, Stage: j.Stage, Action: action, Node: j.Node, Facts: j.Facts,
+func (r *Runner[R, W]) change(before R, action Trigger, status Status, stage string) Acted[R] {
+	j, now := r.family.common(before), r.now()
+	a := Acted[R]{
+		Job: j.ID, Row: before, Status: status, Stage: j.Stage, Action: action,
 		Trouble: Trouble{Details: json.RawMessage("{}")},
 	}
-	switch {
-	case action == durable.JobMarkManual:
+	if r.family.Life.EffectOf(action) == Stops {
 		a.Trouble = Trouble{
-			Class: durable.StateAmbiguity, Code: CodeMarked, Message: "an operator stopped the automation",
+			Class: StateAmbiguity, Code: CodeMarked, Message: "an operator stopped the automation",
 			Remedy: "resume when the matter is settled", Details: json.RawMessage("{}"),
 		}
-		if j.Parked() { // what went wrong stays known
+		if j.Phase == Parked { // what went wrong stays known
 			a.Trouble = Trouble{Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy, Details: j.ErrorDetails}
 		}
 		a.Trouble.ParkedAt = &now
-	case status == durable.JobCancelled:
+		return a
+	}
+	switch r.family.Life.PhaseOf(status) {
+	case Over:
 		a.CompletedAt = &now
-	case status == durable.JobRunning:
+	case Working:
 		if r.family.Table(before).knows(stage) {
 			a.Stage = stage
 		}
+	case Waiting, Undoing, Parked:
 	}
 	return a
 }
 
 // tellAction writes an action into the ledger, and tells readers of events and
 // the workflow of it.
-func (r *Runner[R]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string, entry map[string]any) error {
-	j, who := after.Common(), auth.From(ctx)
+func (r *Runner[R, W]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string, entry map[string]any) error {
+	j, who := r.family.common(after), auth.From(ctx)
 	entry["actor"], entry["actor_name"], entry["actor_role"] = who.ID, who.Name, string(who.RoleOn(auth.Target{}))
 	details, err := EncodeDetails(entry)
 	if err != nil {
@@ -185,7 +184,7 @@ func (r *Runner[R]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, r
 	kind := AnnounceStage
 	if j.CompletedAt != nil {
 		kind = AnnounceCancelled
-	} else if j.Parked() {
+	} else if j.Phase == Parked {
 		kind = AnnounceManual
 	}
 	if err := r.hooks.Announce(ctx, tx, after, Announcement{Kind: kind, Event: told}); err != nil {
@@ -196,7 +195,7 @@ func (r *Runner[R]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, r
 
 // Tell makes the workflow of a job look at its row; if there is none, and the
 // job has not ended, it is started.
-func (r *Runner[R]) Tell(ctx context.Context, tx pgx.Tx, row R) error {
+func (r *Runner[R, W]) Tell(ctx context.Context, tx pgx.Tx, row R) error {
 	j := row.Common()
 	signal := outbox.WorkflowSignal{WorkflowID: j.WorkflowID, Name: durable.ActSignal}
 	if j.CompletedAt == nil {

@@ -12,10 +12,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
-	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // reconciler is who acts on jobs because of what was observed.
@@ -25,7 +22,7 @@ var reconciler = auth.System("reconciliation")
 // machine or node, unless the ledger says so already: the same sighting twice in
 // a row is noted once, and so are two that take turns while nothing happens. The
 // row is left as it is: a stage that runs is neither stopped nor superseded.
-func (r *Runner[R]) Notice(ctx context.Context, job, seen string, details map[string]any) error {
+func (r *Runner[R, W]) Notice(ctx context.Context, job, seen string, details map[string]any) error {
 	seen = bounded(strings.TrimSpace(seen))
 	encoded, err := EncodeDetails(details)
 	if err != nil {
@@ -36,14 +33,14 @@ func (r *Runner[R]) Notice(ctx context.Context, job, seen string, details map[st
 		if err != nil {
 			return err
 		}
-		j := row.Common()
+		j := r.family.common(row)
 		if j.CompletedAt != nil {
 			return nil
 		}
 		if noticed, err := r.store.Noticed(ctx, tx, job, seen); err != nil || noticed {
 			return err
 		}
-		told := Event{Epoch: j.Epoch, Stage: j.doingStage(), Attempt: j.Attempt, Status: Observation, Message: seen, Details: encoded, OccurredAt: r.now()}
+		told := Event{Epoch: j.Epoch, Stage: r.family.doingStage(j), Attempt: j.Attempt, Status: Observation, Message: seen, Details: encoded, OccurredAt: r.now()}
 		if err := r.store.Note(ctx, tx, j.ID, told); err != nil {
 			return fmt.Errorf("write observation into ledger: %w", err)
 		}
@@ -54,30 +51,30 @@ func (r *Runner[R]) Notice(ctx context.Context, job, seen string, details map[st
 	})
 }
 
-// nudge lets a stage look again that waits for its node and does not look at the
-// machine meanwhile. It uses the signal that the stage waits for anyway: the one
-// of operators would stop a stage that runs and begin it anew. All others watch
-// their machines themselves, and to a job that is parked its row, which has not
-// changed, would say nothing.
-func (r *Runner[R]) nudge(ctx context.Context, tx pgx.Tx, row R) error {
-	j := row.Common()
-	if j.Status != durable.JobRunning || j.under() != bringup.WaitForAgentEnrollment {
+// nudge lets a stage look again that does not watch what it waits for. It uses
+// the signal that the stage waits for anyway: the one of operators would stop a
+// stage that runs and begin it anew. To a job that is parked its row, which has
+// not changed, would say nothing.
+func (r *Runner[R, W]) nudge(ctx context.Context, tx pgx.Tx, row R) error {
+	j := r.family.common(row)
+	stage, _ := r.family.stageOf(row, r.family.under(j))
+	if j.Phase != Working || stage.Nudge == "" {
 		return nil
 	}
 	start := r.Start(row)
-	return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: j.WorkflowID, Name: node.EnrolledSignal, Start: &start})
+	return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: j.WorkflowID, Name: stage.Nudge, Start: &start})
 }
 
 // Prove looks, and only looks, whether the goal of a parked job was reached; nil:
 // that is not proven. What it finds out it leaves in the work.
-type Prove[R Row] func(ctx context.Context, row R, w *bringup.Work) (*Proof, error)
+type Prove[R Row, W Extended] func(ctx context.Context, row R, w W) (*Proof, error)
 
 // Reconcile ends a parked job whose goal is proven reached by what is observed
 // now, with all that belongs to reaching it. Otherwise nothing changes: also when
 // the row has changed since it was looked at, or the inventory disagrees.
-func (r *Runner[R]) Reconcile(ctx context.Context, job string, prove Prove[R]) (reached bool, err error) {
+func (r *Runner[R, W]) Reconcile(ctx context.Context, job string, prove Prove[R, W]) (reached bool, err error) {
 	ctx = auth.With(ctx, reconciler)
-	return r.proven(ctx, job, prove, func(ctx context.Context, tx pgx.Tx, before R, w *bringup.Work, p Proof) error {
+	return r.proven(ctx, job, prove, func(ctx context.Context, tx pgx.Tx, before R, w W, p Proof) error {
 		return r.reached(ctx, tx, before, w, p)
 	})
 }
@@ -86,17 +83,21 @@ func (r *Runner[R]) Reconcile(ctx context.Context, job string, prove Prove[R]) (
 // what it was parked for has come about after all: for goals that take more than
 // can be observed. A job that has been led on, and is parked again, is left to
 // operators.
-func (r *Runner[R]) LeadOn(ctx context.Context, job string, prove Prove[R]) (led bool, err error) {
+func (r *Runner[R, W]) LeadOn(ctx context.Context, job string, prove Prove[R, W]) (led bool, err error) {
 	ctx = auth.With(ctx, reconciler)
 	events, err := r.store.Latest(ctx, job, recentEvents)
 	if err != nil || ledBefore(events) {
 		return false, err
 	}
-	return r.proven(ctx, job, prove, func(ctx context.Context, tx pgx.Tx, before R, w *bringup.Work, p Proof) error {
-		_, err := r.ActIn(ctx, tx, before, durable.JobAdoptObserved, p.Said, Besides[R]{
+	return r.proven(ctx, job, prove, func(ctx context.Context, tx pgx.Tx, before R, w W, p Proof) error {
+		adopting := r.family.Life.Having(AdoptsObserved)
+		if len(adopting) == 0 {
+			return fault.New(fault.Internal, "nothing_adopts", "no action of a %s adopts what is observed", r.family.Noun)
+		}
+		_, err := r.ActIn(ctx, tx, before, adopting[0], p.Said, Besides[R]{
 			Verb: "reconcile", Metadata: p.Details,
-			Within: func(_ context.Context, _ pgx.Tx, _ R, a *Acted) error {
-				a.Facts = w.Facts
+			Within: func(_ context.Context, _ pgx.Tx, _ R, a *Acted[R]) error {
+				a.Row = r.hooks.Learn(a.Row, w)
 				return nil
 			},
 		})
@@ -117,13 +118,13 @@ func ledBefore(events []Event) bool {
 
 // proven changes a parked job in one transaction, if it is proven to have come
 // as far as it should, and is still as it was when that was looked at.
-func (r *Runner[R]) proven(ctx context.Context, job string, prove Prove[R], change func(ctx context.Context, tx pgx.Tx, before R, w *bringup.Work, p Proof) error) (changed bool, err error) {
+func (r *Runner[R, W]) proven(ctx context.Context, job string, prove Prove[R, W], change func(ctx context.Context, tx pgx.Tx, before R, w W, p Proof) error) (changed bool, err error) {
 	before, err := r.store.Get(ctx, job)
-	if err != nil || !before.Common().provable() {
+	if err != nil || !r.provable(before) {
 		return false, err
 	}
-	w := r.workToLook(before.Common())
-	if err := r.hooks.Equip(ctx, before, w); err != nil {
+	w := r.workToLook(before)
+	if _, err := r.hooks.Equip(ctx, before, w); err != nil {
 		return false, err
 	}
 	proof, err := prove(ctx, before, w)
@@ -142,7 +143,7 @@ func (r *Runner[R]) proven(ctx context.Context, job string, prove Prove[R], chan
 	if err == nil {
 		return changed, nil
 	}
-	var refused *bringup.Failure
+	var refused *Failure
 	if errors.As(err, &refused) || fault.KindOf(err) == fault.Conflict {
 		r.logger.InfoContext(ctx, "job is not reconciled", r.family.Noun+"_id", job, "error", err)
 		return false, nil
@@ -152,8 +153,9 @@ func (r *Runner[R]) proven(ctx context.Context, job string, prove Prove[R], chan
 
 // provable says whether a job may be ended by proof. One that was begun to be
 // undone has another goal by now, and one that an operator stopped is left alone.
-func (j Job) provable() bool {
-	return j.Parked() && !j.HalfUndone() && j.Action != durable.JobMarkManual
+func (r *Runner[R, W]) provable(row R) bool {
+	j := r.family.common(row)
+	return j.Phase == Parked && !r.family.halfUndone(j) && r.family.Life.EffectOf(j.Action) != Stops
 }
 
 // same says whether nothing has happened to a job since.
@@ -163,20 +165,21 @@ func (j Job) same(before Job) bool {
 
 // workToLook is work with which nothing can be done: whatever asks before an
 // effect is refused.
-func (r *Runner[R]) workToLook(j Job) *bringup.Work {
-	w := r.work(j)
-	w.Fence = func(context.Context) error { return r.superseded(j.ID) }
-	w.FenceIn = func(context.Context, pgx.Tx) error { return r.superseded(j.ID) }
-	w.Save = func(context.Context) error { return r.superseded(j.ID) }
-	w.Heartbeat = func() {}
+func (r *Runner[R, W]) workToLook(row R) W {
+	w, of := r.work(row), row.Common().ID
+	c := w.Common()
+	c.Fence = func(context.Context) error { return r.superseded(of) }
+	c.FenceIn = func(context.Context, pgx.Tx) error { return r.superseded(of) }
+	c.Save = func(context.Context) error { return r.superseded(of) }
+	c.Heartbeat = func() {}
 	return w
 }
 
 // reached is the end of a job by proof: what the end of its last stage would have
 // done, and who found out.
-func (r *Runner[R]) reached(ctx context.Context, tx pgx.Tx, before R, w *bringup.Work, p Proof) error {
+func (r *Runner[R, W]) reached(ctx context.Context, tx pgx.Tx, before R, w W, p Proof) error {
 	j, at := before.Common(), r.now()
-	status, err := durable.JobLifecycle.Next(j.Status, durable.JobReconcile)
+	status, err := r.family.Life.Table.Next(j.Status, TriggerReconcile)
 	if err != nil {
 		return err
 	}
@@ -185,14 +188,14 @@ func (r *Runner[R]) reached(ctx context.Context, tx pgx.Tx, before R, w *bringup
 		return err
 	}
 	a := r.change(before, "", status, j.Stage)
-	a.Facts, a.CompletedAt = w.Facts, &at
+	a.Row, a.CompletedAt = r.hooks.Learn(a.Row, w), &at
 	after, err := r.store.Act(ctx, tx, a)
 	if err != nil {
 		return err
 	}
 	countMove(ctx, r.family.Noun, j, after.Common())
 	told := Event{Epoch: after.Common().Epoch, Stage: j.Stage, Attempt: j.Attempt, Status: Observation, Message: bounded("its goal is reached: " + p.Said), Details: details, OccurredAt: at}
-	err = r.hooks.Settle(ctx, tx, Settled[R]{Before: before, After: after, Stage: r.family.Table(before).last(), Work: w, Complete: true, Told: told})
+	err = r.hooks.Settle(ctx, tx, Settled[R, W]{Before: before, After: after, Stage: r.family.Table(before).last(), Work: w, Complete: true, Told: told})
 	if err != nil {
 		return err
 	}

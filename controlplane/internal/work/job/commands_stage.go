@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,26 +13,25 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // next reads the row and says what its workflow does now. A job that waits for
 // its workflow starts here.
-func (r *Runner[R]) next(ctx context.Context, job, run string) (durable.Turn, error) {
+func (r *Runner[R, W]) next(ctx context.Context, job, run string) (durable.Turn, error) {
 	row, err := r.store.Get(ctx, job)
 	if err != nil {
 		return durable.Turn{}, err
 	}
-	if row.Common().Status == durable.JobPending {
+	if r.family.common(row).Phase == Waiting {
 		if row, err = r.start(ctx, job, run); err != nil {
 			return durable.Turn{}, err
 		}
 	}
-	j := row.Common()
+	j := r.family.common(row)
 	turn := durable.Turn{Do: durable.TurnEnd, Epoch: j.Epoch}
-	switch j.Status {
-	case durable.JobRunning, durable.JobCompensating:
-		policy, err := r.hooks.Policy(ctx, row)
+	switch j.Phase {
+	case Working, Undoing:
+		limits, err := r.hooks.Limits(ctx, row)
 		if err != nil {
 			return durable.Turn{}, err
 		}
@@ -39,10 +39,10 @@ func (r *Runner[R]) next(ctx context.Context, job, run string) (durable.Turn, er
 		if err != nil {
 			return durable.Turn{}, err
 		}
-		turn = r.family.Table(row).turnTo(j.under(), attempt, j.Epoch, policy)
-	case durable.JobFailedRetryable, durable.JobFailedManualIntervention:
+		turn = r.family.Table(row).turnTo(r.family.under(j), attempt, j.Epoch, limits)
+	case Parked:
 		turn.Do = durable.TurnPark
-	case durable.JobPending, durable.JobCompleted, durable.JobCancelled, durable.JobReconciled:
+	case Waiting, Over:
 	}
 	turn.Marks = statusMarks(j.Status, j.Stage)
 	return turn, nil
@@ -50,8 +50,8 @@ func (r *Runner[R]) next(ctx context.Context, job, run string) (durable.Turn, er
 
 // nextAttempt is the number of the attempt that comes now. One whose worker died
 // is taken up again as the same: only attempts that ended count.
-func (r *Runner[R]) nextAttempt(ctx context.Context, j Job) (int, error) {
-	unfinished, err := r.store.Unfinished(ctx, j.ID, j.Epoch, j.under())
+func (r *Runner[R, W]) nextAttempt(ctx context.Context, j Job) (int, error) {
+	unfinished, err := r.store.Unfinished(ctx, j.ID, j.Epoch, r.family.under(j))
 	if err != nil {
 		return 0, fmt.Errorf("read ledger of %s: %w", r.family.Noun, err)
 	}
@@ -61,18 +61,7 @@ func (r *Runner[R]) nextAttempt(ctx context.Context, j Job) (int, error) {
 	return j.Attempt + 1, nil
 }
 
-// under is what is to be run for a row.
-func (j Job) under() string {
-	switch {
-	case j.Status == durable.JobCompensating:
-		return StageCompensate
-	case j.Action == durable.JobAdoptObserved:
-		return StageAdopt
-	}
-	return j.Stage
-}
-
-func (r *Runner[R]) start(ctx context.Context, job, run string) (R, error) {
+func (r *Runner[R, W]) start(ctx context.Context, job, run string) (R, error) {
 	var row R
 	late := false
 	err := r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -84,7 +73,7 @@ func (r *Runner[R]) start(ctx context.Context, job, run string) (R, error) {
 		if err != nil {
 			return err
 		}
-		countMove(ctx, r.family.Noun, Job{Status: durable.JobPending}, row.Common())
+		countMove(ctx, r.family.Noun, Job{}, row.Common())
 		return r.hooks.Announce(ctx, tx, row, Announcement{Kind: AnnounceStarted, Event: Event{Stage: row.Common().Stage}})
 	})
 	if late && err == nil {
@@ -94,8 +83,8 @@ func (r *Runner[R]) start(ctx context.Context, job, run string) (R, error) {
 }
 
 // begin takes a stage up. A run that the row does not expect is superseded.
-func (r *Runner[R]) begin(ctx context.Context, call durable.StageCall, run string, chained bool) (attempt[R], error) {
-	a := attempt[R]{call: call}
+func (r *Runner[R, W]) begin(ctx context.Context, call durable.StageCall, run string, chained bool) (attempt[R, W], error) {
+	a := attempt[R, W]{call: call}
 	unknown := fault.New(fault.Internal, "stage_unknown", "there is no stage %s", call.Stage)
 	if !slices.Contains(r.stages, call.Stage) {
 		return a, unknown
@@ -110,47 +99,48 @@ func (r *Runner[R]) begin(ctx context.Context, call durable.StageCall, run strin
 	if err != nil {
 		return a, err
 	}
-	a.before, a.table = a.row.Common(), r.family.Table(a.row)
+	a.before, a.table = r.family.common(a.row), r.family.Table(a.row)
 	var known bool
 	if a.stage, known = a.table.Of(call.Stage); !known {
 		return a, unknown
 	}
+	a.limits = Limits{}
 	a.work, a.token = r.workOf(a)
 	return a, nil
 }
 
 // equip reads what the stage goes by, as it is now.
-func (r *Runner[R]) equip(ctx context.Context, a attempt[R]) error {
-	if err := r.hooks.Equip(ctx, a.row, a.work); err != nil {
+func (r *Runner[R, W]) equip(ctx context.Context, a attempt[R, W]) error {
+	limits, err := r.hooks.Equip(ctx, a.row, a.work)
+	if err != nil {
 		return err
 	}
-	if limit := a.stage.TimeLimit(a.work.Profile.Policy); limit > 0 {
-		a.work.Deadline = a.work.Since.Add(limit)
+	maps.Copy(a.limits, limits)
+	w := a.work.Common()
+	if limit := limits.of(a.stage); limit > 0 {
+		w.Deadline = w.Since.Add(limit)
 	}
 	return nil
 }
 
-func (r *Runner[R]) workOf(a attempt[R]) (*bringup.Work, *token) {
-	j := a.before
-	w := r.work(j)
-	w.Reset = a.stage.Name == StageCompensate && j.Action == durable.JobRestartClean
-	mine := &token{of: j.UpdatedAt}
-	w.Fence = func(ctx context.Context) error { return r.fence(ctx, j, mine) }
-	w.FenceIn = func(ctx context.Context, tx pgx.Tx) error { return r.fenceIn(ctx, tx, j, mine) }
-	w.Save = func(ctx context.Context) error { return r.save(ctx, a.row, w, mine) }
+func (r *Runner[R, W]) workOf(a attempt[R, W]) (W, *token) {
+	j, w := a.before, r.work(a.row)
+	mine, c := &token{of: j.UpdatedAt}, w.Common()
+	c.Reset = a.stage.Name == StageCompensate && r.family.restarting(j)
+	c.Fence = func(ctx context.Context) error { return r.fence(ctx, j, mine) }
+	c.FenceIn = func(ctx context.Context, tx pgx.Tx) error { return r.fenceIn(ctx, tx, j, mine) }
+	c.Save = func(ctx context.Context) error { return r.save(ctx, a.row, w, mine) }
 	return w, mine
 }
 
 // work is the work of a job, as its row has it.
-func (r *Runner[R]) work(j Job) *bringup.Work {
-	w := &bringup.Work{
-		Kind: r.family.Noun, Job: j.ID, WorkflowID: j.WorkflowID, Epoch: j.Epoch, Attempt: j.Attempt, Since: r.now(),
-		Hostname: j.Hostname, IPMIIP: j.IPMIIP, Node: j.Node, PXEMAC: j.PXEMAC, SystemID: j.SystemID, Facts: j.Facts, Observed: j.Observed,
-	}
+func (r *Runner[R, W]) work(row R) W {
+	j := row.Common()
+	w := Work{Kind: r.family.Noun, Job: j.ID, WorkflowID: j.WorkflowID, Epoch: j.Epoch, Attempt: j.Attempt, Since: r.now()}
 	if j.StageStartedAt != nil {
 		w.Since = *j.StageStartedAt
 	}
-	return w
+	return r.hooks.Work(row, w)
 }
 
 // token is what an execution of a stage holds while nobody else has taken the
@@ -160,7 +150,7 @@ type token struct {
 	of time.Time
 }
 
-func (r *Runner[R]) fence(ctx context.Context, j Job, mine *token) error {
+func (r *Runner[R, W]) fence(ctx context.Context, j Job, mine *token) error {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
 	holds, err := r.store.Fence(ctx, j.ID, j.Epoch, mine.of)
@@ -175,15 +165,15 @@ func (r *Runner[R]) fence(ctx context.Context, j Job, mine *token) error {
 
 // fenceIn locks the row for the rest of the transaction if the token is still
 // its own.
-func (r *Runner[R]) fenceIn(ctx context.Context, tx pgx.Tx, j Job, mine *token) error {
+func (r *Runner[R, W]) fenceIn(ctx context.Context, tx pgx.Tx, j Job, mine *token) error {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
 	row, err := r.store.Lock(ctx, tx, j.ID)
 	if err != nil {
 		return fmt.Errorf("ask fence of %s: %w", r.family.Noun, err)
 	}
-	now := row.Common()
-	runs := now.Status == durable.JobRunning || now.Status == durable.JobCompensating
+	now := r.family.common(row)
+	runs := now.Phase == Working || now.Phase == Undoing
 	if !runs || now.Epoch != j.Epoch || !now.UpdatedAt.Equal(mine.of) {
 		return r.superseded(j.ID)
 	}
@@ -191,15 +181,11 @@ func (r *Runner[R]) fenceIn(ctx context.Context, tx pgx.Tx, j Job, mine *token) 
 }
 
 // save keeps what a stage has found out so far.
-func (r *Runner[R]) save(ctx context.Context, row R, w *bringup.Work, mine *token) error {
+func (r *Runner[R, W]) save(ctx context.Context, row R, w W, mine *token) error {
 	j := row.Common()
-	found, err := foundIn(w, w.Facts)
-	if err != nil {
-		return err
-	}
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
-	changed, err := r.store.Save(ctx, Saved{Job: j.ID, Epoch: j.Epoch, Token: mine.of, Found: found})
+	changed, err := r.store.Save(ctx, Saved[W]{Job: j.ID, Epoch: j.Epoch, Token: mine.of, Work: w})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r.superseded(j.ID)
@@ -213,18 +199,13 @@ func (r *Runner[R]) save(ctx context.Context, row R, w *bringup.Work, mine *toke
 	return nil
 }
 
-func foundIn(w *bringup.Work, facts bringup.Facts) (Found, error) {
-	encoded, err := EncodeFacts(facts)
-	return Found{SystemID: w.SystemID, PXEMAC: w.PXEMAC, Facts: encoded, Observed: w.Observed}, err
-}
-
 // record ends an attempt: the row, the ledger, what the family does besides, the
 // event and, when the job gives its place back, whoever gets it, in one
 // transaction.
-func (r *Runner[R]) record(ctx context.Context, a attempt[R]) (durable.Turn, error) {
+func (r *Runner[R, W]) record(ctx context.Context, a attempt[R, W]) (durable.Turn, error) {
 	v := r.judge(a)
 	err := r.carryOut(ctx, a, v)
-	var refused *bringup.Failure
+	var refused *Failure
 	switch {
 	case err == nil:
 	case v.why == nil && errors.As(err, &refused): // what the attempt achieved does not do
@@ -242,16 +223,18 @@ func (r *Runner[R]) record(ctx context.Context, a attempt[R]) (durable.Turn, err
 	return v.turn, err
 }
 
-func (r *Runner[R]) carryOut(ctx context.Context, a attempt[R], v verdict) error {
+func (r *Runner[R, W]) carryOut(ctx context.Context, a attempt[R, W], v verdict) error {
 	e, err := r.ended(a, v)
 	if err != nil {
 		return err
 	}
 	return r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if v.anew {
-			if err := r.hooks.Anew(ctx, tx, a.row, &e); err != nil {
+			fresh, err := r.hooks.Anew(ctx, tx, a.row, a.work)
+			if err != nil {
 				return err
 			}
+			e.Work = fresh
 		}
 		after, err := r.store.End(ctx, tx, e)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -269,7 +252,7 @@ func (r *Runner[R]) carryOut(ctx context.Context, a attempt[R], v verdict) error
 				return err
 			}
 		}
-		if !after.Common().HoldsPlace() {
+		if !r.family.common(after).HoldsPlace() {
 			return r.hooks.HandOn(ctx, tx, after)
 		}
 		return nil
@@ -278,29 +261,21 @@ func (r *Runner[R]) carryOut(ctx context.Context, a attempt[R], v verdict) error
 
 // settle lets the family add what belongs to the end of an attempt; one that
 // only waits has not ended.
-func (r *Runner[R]) settle(ctx context.Context, tx pgx.Tx, a attempt[R], v verdict, after R) error {
+func (r *Runner[R, W]) settle(ctx context.Context, tx pgx.Tx, a attempt[R, W], v verdict, after R) error {
 	if v.why == nil && a.result.Await != nil {
 		return nil
 	}
-	return r.hooks.Settle(ctx, tx, Settled[R]{
+	return r.hooks.Settle(ctx, tx, Settled[R, W]{
 		Before: a.row, After: after, Stage: a.call.Stage, Work: a.work, Result: a.result, Failure: v.why, Complete: v.complete, Told: v.told,
 	})
 }
 
 // ended is a verdict as the row and the ledger have it.
-func (r *Runner[R]) ended(a attempt[R], v verdict) (Ended, error) {
-	now, facts := r.now(), a.work.Facts
-	if v.anew {
-		facts = bringup.Facts{Left: facts.Left}
-	}
-	e := Ended{
-		Job: a.before.ID, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Node: a.work.Node, Status: v.status, NextStage: v.stage,
+func (r *Runner[R, W]) ended(a attempt[R, W], v verdict) (Ended[W], error) {
+	now := r.now()
+	e := Ended[W]{
+		Job: a.before.ID, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Work: a.work, Status: v.status, NextStage: v.stage,
 		NextAttempt: v.attempts, SameStage: v.attempts > 0, Action: v.action, Adopted: v.adopted, Told: v.told,
-	}
-	var failures [3]error
-	e.Found, failures[0] = foundIn(a.work, facts)
-	if v.anew {
-		e.SystemID, e.PXEMAC = "", ""
 	}
 	e.Told.Attempt, e.Told.Message, e.Told.OccurredAt = a.call.Attempt, bounded(v.told.Message), now
 	var details map[string]any
@@ -308,11 +283,12 @@ func (r *Runner[R]) ended(a attempt[R], v verdict) (Ended, error) {
 		e.Trouble = Trouble{Class: v.why.Class, Code: v.why.Code, Message: bounded(v.why.Message), Remedy: bounded(v.why.Remedy), ParkedAt: &now}
 		details = v.why.Details
 	}
-	if s, ok := durable.JobLifecycle.State(v.status); ok && s.Terminal {
+	if r.family.Life.PhaseOf(v.status) == Over {
 		e.CompletedAt = &now
 	}
-	e.Trouble.Details, failures[1] = EncodeDetails(details)
-	e.Told.Details, failures[2] = EncodeDetails(a.details(v))
+	var failures [2]error
+	e.Trouble.Details, failures[0] = EncodeDetails(details)
+	e.Told.Details, failures[1] = EncodeDetails(a.details(v))
 	return e, errors.Join(failures[:]...)
 }
 

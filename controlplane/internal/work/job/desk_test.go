@@ -18,16 +18,38 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
-	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 // chore is the row of the least family that there can be.
 type chore struct {
 	job.Job
-	Long bool // it has one stage more
+	Long     bool // it has one stage more
+	SystemID string
+	Facts    facts
 }
+
+// Common implements job.Row.
+func (c chore) Common() job.Job { return c.Job }
+
+// facts are what chores find out.
+type facts struct {
+	NodeCreated bool
+	Image       string
+	Left        []string
+}
+
+// toil is the work of a chore.
+type toil struct {
+	job.Work
+	SystemID string
+	Facts    facts
+}
+
+// broken is a failure class of chores.
+const broken job.FailureClass = "broken"
+
+var limits = job.Limits{"linger": time.Hour}
 
 var short = job.Table{
 	{Name: "begin", Title: "Begin", Attempts: 2, Resume: "begin"},
@@ -36,17 +58,17 @@ var short = job.Table{
 	{Name: job.StageAdopt, Title: "Adopt", Attempts: 1, Pseudo: true},
 }
 
-var long = slices.Insert(slices.Clone(short), 1, job.Stage{Name: "linger", Title: "Linger", Attempts: 1, Resume: "begin", Limit: site.StageDeploy})
+var long = slices.Insert(slices.Clone(short), 1, job.Stage{Name: "linger", Title: "Linger", Attempts: 1, Resume: "begin", Limit: "linger"})
 
 // desk is chores in a real database, whose hooks note what they are asked.
 type desk struct {
 	db      *postgres.DB
 	ctx     context.Context
-	runner  *job.Runner[chore]
-	perform func(stage string, w *bringup.Work) (bringup.Result, error)
-	refuse  func(s job.Settled[chore]) error
+	runner  *job.Runner[chore, *toil]
+	perform func(stage string, w *toil) (job.Result, error)
+	refuse  func(s job.Settled[chore, *toil]) error
 	forbid  error
-	settled []job.Settled[chore]
+	settled []job.Settled[chore, *toil]
 	told    []job.Announced
 	freed   int
 	clock   time.Time
@@ -62,12 +84,12 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.perform = func(string, *bringup.Work) (bringup.Result, error) { return bringup.Result{}, nil }
-	d.refuse = func(job.Settled[chore]) error { return nil }
-	d.runner = job.New(job.Config[chore]{
+	d.perform = func(string, *toil) (job.Result, error) { return job.Result{}, nil }
+	d.refuse = func(job.Settled[chore, *toil]) error { return nil }
+	d.runner = job.New(job.Config[chore, *toil]{
 		DB: db, Store: shelf{d}, Hooks: d, Stages: []string{"begin", "linger", "finish"},
 		Family: &job.Family[chore]{
-			Noun: "chore", Sample: func(j job.Job) chore { return chore{Job: j} },
+			Noun: "chore", Life: &job.Parking, Sample: func(j job.Job) chore { return chore{Job: j} },
 			Table: func(c chore) job.Table {
 				if c.Long {
 					return long
@@ -75,7 +97,7 @@ func newDesk(t *testing.T) *desk {
 				return short
 			},
 			Undone: func(chore) string { return "nothing is undone" }, AfterEnd: func(chore) string { return "do another one" },
-			Reached: func(c chore, took string) string { return c.Hostname + " is done" + took },
+			Reached: func(c chore, took string) string { return c.Subject + " is done" + took },
 		},
 		Workflow: job.WorkflowNames{Type: "Chore", Next: "next", Lost: "lost", Stage: func(s string) string { return "chore." + s }},
 		Clock:    func() time.Time { return d.clock }, Backoff: func(int) time.Duration { return time.Second },
@@ -86,7 +108,7 @@ func newDesk(t *testing.T) *desk {
 // put adds a chore.
 func (d *desk) put(t *testing.T, c chore) chore {
 	t.Helper()
-	c.ID, c.Hostname, c.WorkflowID, c.UpdatedAt = "chore-1", "c07u43", "wf-1", d.clock
+	c.ID, c.Subject, c.WorkflowID, c.UpdatedAt = "chore-1", "c07u43", "wf-1", d.clock
 	if c.Epoch == 0 {
 		c.Epoch = 1
 	}
@@ -199,9 +221,9 @@ func (s shelf) Begin(ctx context.Context, b job.Begun) (out chore, err error) {
 		if err != nil {
 			return err
 		}
-		undoes := b.Stage == job.StageCompensate && c.Status == durable.JobCompensating
+		undoes := b.Stage == job.StageCompensate && c.Status == job.Compensating
 		again := c.Attempt == b.Attempt && unfinished && !b.Chained
-		if c.Epoch != b.Epoch || !undoes && (c.Status != durable.JobRunning || c.Stage != b.Stage) || c.Attempt != b.Attempt-1 && !again {
+		if c.Epoch != b.Epoch || !undoes && (c.Status != job.Running || c.Stage != b.Stage) || c.Attempt != b.Attempt-1 && !again {
 			return pgx.ErrNoRows
 		}
 		c.Attempt, c.Takes = b.Attempt, c.Takes+1
@@ -211,13 +233,13 @@ func (s shelf) Begin(ctx context.Context, b job.Begun) (out chore, err error) {
 	return out, err
 }
 
-func (s shelf) Save(ctx context.Context, v job.Saved) (token time.Time, err error) {
+func (s shelf) Save(ctx context.Context, v job.Saved[*toil]) (token time.Time, err error) {
 	err = s.d.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		c, err := s.held(ctx, tx, v.Job, v.Epoch, v.Token)
 		if err != nil {
 			return err
 		}
-		c.SystemID = v.SystemID
+		c.SystemID = v.Work.SystemID
 		c, err = s.change(ctx, tx, c)
 		token = c.UpdatedAt
 		return err
@@ -238,37 +260,34 @@ func (s shelf) Start(ctx context.Context, tx pgx.Tx, of, run string, now time.Ti
 	if err != nil {
 		return c, err
 	}
-	if c.Status != durable.JobPending {
+	if c.Status != job.Pending {
 		return c, pgx.ErrNoRows
 	}
-	c.Status, c.StartedAt, c.WorkflowRunID = durable.JobRunning, &now, run
+	c.Status, c.StartedAt, c.WorkflowRunID = job.Running, &now, run
 	return s.change(ctx, tx, c)
 }
 
-func (s shelf) End(ctx context.Context, tx pgx.Tx, e job.Ended) (chore, error) {
+func (s shelf) End(ctx context.Context, tx pgx.Tx, e job.Ended[*toil]) (chore, error) {
 	c, err := s.held(ctx, tx, e.Job, e.Epoch, e.Token)
 	if err != nil {
 		return c, err
 	}
-	c.Status, c.Stage, c.Attempt, c.Takes, c.Action, c.Adopted, c.SystemID = e.Status, e.NextStage, e.NextAttempt, 0, e.Action, e.Adopted, e.SystemID
+	c.Status, c.Stage, c.Attempt, c.Takes, c.Action, c.Adopted, c.SystemID = e.Status, e.NextStage, e.NextAttempt, 0, e.Action, e.Adopted, e.Work.SystemID
 	c.FailureClass, c.ErrorCode, c.ErrorMessage, c.ErrorRemedy, c.ErrorDetails = e.Trouble.Class, e.Trouble.Code, e.Trouble.Message, e.Trouble.Remedy, e.Trouble.Details
-	c.ParkedAt, c.CompletedAt, c.Facts = e.Trouble.ParkedAt, e.CompletedAt, bringup.Facts{}
-	if err := json.Unmarshal(e.Facts, &c.Facts); err != nil {
-		return c, err
-	}
+	c.ParkedAt, c.CompletedAt, c.Facts = e.Trouble.ParkedAt, e.CompletedAt, e.Work.Facts
 	if e.Told.Status == "" {
 		return s.change(ctx, tx, c)
 	}
 	return s.change(ctx, tx, c, e.Told)
 }
 
-func (s shelf) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (chore, error) {
+func (s shelf) Act(ctx context.Context, tx pgx.Tx, a job.Acted[chore]) (chore, error) {
 	c, err := s.Lock(ctx, tx, a.Job)
 	if err != nil {
 		return c, err
 	}
 	c.Epoch++
-	c.Status, c.Stage, c.Attempt, c.Action, c.Facts = a.Status, a.Stage, 0, a.Action, a.Facts
+	c.Status, c.Stage, c.Attempt, c.Action, c.Facts = a.Status, a.Stage, 0, a.Action, a.Row.Facts
 	c.FailureClass, c.ErrorCode, c.ErrorMessage, c.ErrorRemedy, c.ErrorDetails = a.Trouble.Class, a.Trouble.Code, a.Trouble.Message, a.Trouble.Remedy, a.Trouble.Details
 	c.ParkedAt, c.CompletedAt = a.Trouble.ParkedAt, a.CompletedAt
 	return s.change(ctx, tx, c)
@@ -295,25 +314,30 @@ func (s shelf) Note(ctx context.Context, tx pgx.Tx, of string, e job.Event) erro
 	return err
 }
 
-func (d *desk) Policy(context.Context, chore) (site.Policy, error) { return site.DefaultPolicy(), nil }
+func (d *desk) Limits(context.Context, chore) (job.Limits, error) { return limits, nil }
 
-func (d *desk) Equip(_ context.Context, _ chore, w *bringup.Work) error {
-	w.Profile.Policy = site.DefaultPolicy()
-	return nil
+func (d *desk) Work(c chore, w job.Work) *toil {
+	return &toil{Work: w, SystemID: c.SystemID, Facts: c.Facts}
 }
 
-func (d *desk) Perform(_ context.Context, _ chore, stage string, w *bringup.Work) (bringup.Result, error) {
+func (d *desk) Equip(context.Context, chore, *toil) (job.Limits, error) { return limits, nil }
+
+func (d *desk) Learn(c chore, w *toil) chore {
+	c.Facts = w.Facts
+	return c
+}
+
+func (d *desk) Perform(_ context.Context, _ chore, stage string, w *toil) (job.Result, error) {
 	return d.perform(stage, w)
 }
 
-func (d *desk) Anew(_ context.Context, _ pgx.Tx, before chore, e *job.Ended) error {
-	e.SystemID = before.SystemID + "-kept"
-	return nil
+func (d *desk) Anew(_ context.Context, _ pgx.Tx, before chore, w *toil) (*toil, error) {
+	return &toil{SystemID: before.SystemID + "-kept", Facts: facts{Left: w.Facts.Left}}, nil
 }
 
-func (d *desk) Acting(context.Context, pgx.Tx, chore, *job.Acted) error { return d.forbid }
+func (d *desk) Acting(context.Context, pgx.Tx, chore, *job.Acted[chore]) error { return d.forbid }
 
-func (d *desk) Settle(_ context.Context, _ pgx.Tx, s job.Settled[chore]) error {
+func (d *desk) Settle(_ context.Context, _ pgx.Tx, s job.Settled[chore, *toil]) error {
 	if err := d.refuse(s); err != nil {
 		return err
 	}
@@ -331,4 +355,4 @@ func (d *desk) HandOn(context.Context, pgx.Tx, chore) error {
 	return nil
 }
 
-func (d *desk) Claimed(error, chore, *bringup.Work) *bringup.Failure { return nil }
+func (d *desk) Claimed(error, chore, *toil) *job.Failure { return nil }

@@ -7,26 +7,23 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // Standing says how a job stands: what it waits for, what was seen and since
 // when, and what is probably wrong.
 type Standing struct {
-	Summary       string               `json:"summary" doc:"How it stands, in a sentence." example:"c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min"`
-	Status        durable.JobStatus    `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
-	Stage         string               `json:"stage" example:"wait_for_deployed"`
-	StageTitle    string               `json:"stage_title" doc:"The stage, for people." example:"Wait until Deployed"`
-	Expected      string               `json:"expected" doc:"The condition that must become true for it to go on."`
-	Observed      string               `json:"observed" doc:"What was seen instead, or last."`
-	ObservedSince *time.Time           `json:"observed_since,omitempty" doc:"Since when MAAS has been seen so."`
-	WaitingSince  *time.Time           `json:"waiting_since,omitempty" doc:"Since when it stands as it does; of one that ended, when that was."`
-	FailureClass  durable.FailureClass `json:"failure_class,omitempty" doc:"What sort of failure it is; absent when nothing failed."`
-	ErrorCode     string               `json:"error_code,omitempty" doc:"What went wrong, for programs."`
-	LikelyCause   string               `json:"likely_cause,omitempty" doc:"What is usually behind it."`
-	Remedy        string               `json:"remedy,omitempty" doc:"What to put right before acting."`
+	Summary       string       `json:"summary" doc:"How it stands, in a sentence." example:"c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min"`
+	Status        Status       `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Stage         string       `json:"stage" example:"wait_for_deployed"`
+	StageTitle    string       `json:"stage_title" doc:"The stage, for people." example:"Wait until Deployed"`
+	Expected      string       `json:"expected" doc:"The condition that must become true for it to go on."`
+	Observed      string       `json:"observed" doc:"What was seen instead, or last."`
+	ObservedSince *time.Time   `json:"observed_since,omitempty" doc:"Since when MAAS has been seen so."`
+	WaitingSince  *time.Time   `json:"waiting_since,omitempty" doc:"Since when it stands as it does; of one that ended, when that was."`
+	FailureClass  FailureClass `json:"failure_class,omitempty" doc:"What sort of failure it is; absent when nothing failed."`
+	ErrorCode     string       `json:"error_code,omitempty" doc:"What went wrong, for programs."`
+	LikelyCause   string       `json:"likely_cause,omitempty" doc:"What is usually behind it."`
+	Remedy        string       `json:"remedy,omitempty" doc:"What to put right before acting."`
 }
 
 // Explanation says how a job stands and what may be done about it.
@@ -37,23 +34,24 @@ type Explanation struct {
 
 // ExplainedAction is an action of operators, and what it would do here.
 type ExplainedAction struct {
-	Action  durable.JobEvent `json:"action" enum:"retry_stage,resume,rerun,restart_clean,cancel,adopt_observed_state,mark_manual_intervention_required"`
-	Rank    int              `json:"rank,omitempty" doc:"1 is the best; absent when the action is not legal now."`
-	Legal   bool             `json:"legal" doc:"Whether the present state allows it."`
-	Safety  Safety           `json:"safety" enum:"safe,needs_care,destroys_data" doc:"What it may cost."`
-	Does    string           `json:"does" doc:"What it would do here."`
-	Command string           `json:"command" doc:"How to do it on the command line."`
+	Action  Trigger `json:"action" enum:"retry_stage,resume,rerun,restart_clean,cancel,adopt_observed_state,mark_manual_intervention_required"`
+	Rank    int     `json:"rank,omitempty" doc:"1 is the best; absent when the action is not legal now."`
+	Legal   bool    `json:"legal" doc:"Whether the present state allows it."`
+	Safety  Safety  `json:"safety" enum:"safe,needs_care,destroys_data" doc:"What it may cost."`
+	Does    string  `json:"does" doc:"What it would do here."`
+	Command string  `json:"command" doc:"How to do it on the command line."`
 }
 
 // Explain says how a job stands. It is a function of its arguments: the same
 // facts always get the same explanation. The events are its newest ones, the
 // oldest of them first.
 func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
-	j := r.Common()
-	stage := j.doingStage()
+	j := f.common(r)
+	stage := f.doingStage(j)
+	seen, since := f.seen(r)
 	e := Explanation{
 		Standing: Standing{
-			Status: j.Status, Stage: stage, StageTitle: stage, ObservedSince: UTC(j.ObservedSince), FailureClass: j.FailureClass,
+			Status: j.Status, Stage: stage, StageTitle: stage, ObservedSince: UTC(since), FailureClass: j.FailureClass,
 			ErrorCode: j.ErrorCode, LikelyCause: f.likelyCause(j), Remedy: j.ErrorRemedy,
 		},
 		Actions: f.explainActions(r),
@@ -61,19 +59,19 @@ func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
 	if s, known := f.stageOf(r, stage); known {
 		e.StageTitle, e.Expected = s.Title, s.Expects
 	}
-	e.Observed = j.observed(events)
-	switch j.Status {
-	case durable.JobPending:
+	e.Observed = f.observed(j, seen, events)
+	switch j.Phase {
+	case Waiting:
 		f.explainPending(&e.Standing, j, now)
-	case durable.JobRunning:
+	case Working:
 		f.explainRunning(&e.Standing, r, events, now)
-	case durable.JobCompensating:
+	case Undoing:
 		e.WaitingSince = UTC(j.since())
-		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", j.Hostname, Lasting(j.since(), now), j.onBehalf(events))
-	case durable.JobFailedRetryable, durable.JobFailedManualIntervention:
+		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", j.Subject, Lasting(j.since(), now), f.onBehalf(j, events))
+	case Parked:
 		e.WaitingSince = UTC(j.ParkedAt)
-		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", j.Hostname, f.place(r), Lasting(j.ParkedAt, now), brief(j.whyParked(events)))
-	case durable.JobCompleted, durable.JobReconciled, durable.JobCancelled:
+		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", j.Subject, f.place(r), Lasting(j.ParkedAt, now), brief(f.whyParked(j, events)))
+	case Over:
 		f.explainEnded(&e.Standing, r, events)
 	}
 	return e
@@ -84,48 +82,50 @@ func (f *Family[R]) explainPending(e *Standing, j Job, now time.Time) {
 	if j.AdmittedAt != nil {
 		e.WaitingSince = UTC(j.AdmittedAt)
 		e.Expected = "a worker takes it up"
-		e.Summary = fmt.Sprintf("%s has had a place%s and starts as soon as a worker takes it up", j.Hostname, Lasting(j.AdmittedAt, now))
+		e.Summary = fmt.Sprintf("%s has had a place%s and starts as soon as a worker takes it up", j.Subject, Lasting(j.AdmittedAt, now))
 		return
 	}
 	e.Expected = f.Awaits
-	e.Summary = fmt.Sprintf("%s has waited%s for a free place", j.Hostname, Lasting(&j.RequestedAt, now))
+	e.Summary = fmt.Sprintf("%s has waited%s for a free place", j.Subject, Lasting(&j.RequestedAt, now))
 }
 
 func (f *Family[R]) explainRunning(e *Standing, r R, events []Event, now time.Time) {
-	j := r.Common()
+	j := f.common(r)
 	e.WaitingSince = UTC(j.since())
-	e.Summary = fmt.Sprintf("%s is at %s%s%s", j.Hostname, f.place(r), Lasting(j.since(), now), j.onBehalf(events))
-	if usual := f.Usually[j.doingStage()]; usual != "" {
+	e.Summary = fmt.Sprintf("%s is at %s%s%s", j.Subject, f.place(r), Lasting(j.since(), now), f.onBehalf(j, events))
+	if usual := f.Usually[f.doingStage(j)]; usual != "" {
 		e.Summary += "; usually that takes " + usual
 	}
-	if last := j.newest(events, StageFailed, StageStarted, StageSucceeded); last != nil && last.Status == StageFailed {
+	if last := f.newest(j, events, StageFailed, StageStarted, StageSucceeded); last != nil && last.Status == StageFailed {
 		e.Summary += fmt.Sprintf("; attempt %d failed and another one follows: %s", last.Attempt, last.Message)
 	}
 }
 
 func (f *Family[R]) explainEnded(e *Standing, r R, events []Event) {
-	j := r.Common()
+	j := f.common(r)
 	e.WaitingSince, e.Expected = UTC(j.CompletedAt), ""
 	took := ""
 	if j.StartedAt != nil && j.CompletedAt != nil {
 		took = " after " + span(j.CompletedAt.Sub(*j.StartedAt))
 	}
-	switch j.Status {
-	case durable.JobCompleted:
+	switch {
+	case f.Life.endsBy(j.Status, TriggerComplete):
 		e.Summary = f.Reached(r, took)
-	case durable.JobReconciled:
+	case f.Life.endsBy(j.Status, TriggerReconcile):
 		e.Summary = f.Reached(r, took) + "; a state that was brought about outside was adopted on the way"
 		if !j.Adopted {
 			e.Summary = f.Reached(r, took) + "; it was parked, and what was observed later proved that"
 		}
 	default:
-		e.Summary = fmt.Sprintf("the %s of %s was cancelled%s", f.Noun, j.Hostname, took)
-		if d := newestDecision(events, durable.JobCancel); d != nil {
+		e.Summary = fmt.Sprintf("the %s of %s was %s%s", f.Noun, j.Subject, j.Status, took)
+		if d := newestDecision(events, f.Life.Having(UndoesAndEnds)...); d != nil {
 			e.Summary += " " + d.said()
 		}
 	}
-	if len(j.Facts.Left) > 0 {
-		e.Summary += "; left: " + strings.Join(j.Facts.Left, "; ")
+	if f.Left != nil {
+		if left := f.Left(r); len(left) > 0 {
+			e.Summary += "; left: " + strings.Join(left, "; ")
+		}
 	}
 }
 
@@ -138,29 +138,27 @@ func brief(text string) string {
 	return text
 }
 
-// observed is what was last seen of the machine, and what the stage last said.
-func (j Job) observed(events []Event) string {
+// seen is what was last seen of what the job is about.
+func (f *Family[R]) seen(r R) (text string, since *time.Time) {
+	if f.Seen == nil {
+		return "", nil
+	}
+	return f.Seen(r)
+}
+
+// observed is what was last seen of what the job is about, and what the stage
+// last said.
+func (f *Family[R]) observed(j Job, seen string, events []Event) string {
 	var parts []string
-	switch j.Observed.Status {
-	case "":
-	case bringup.Absent:
-		parts = append(parts, "MAAS has no such machine")
-	default:
-		seen := "MAAS shows it as " + j.Observed.Status
-		if j.Observed.Power != "" {
-			seen += ", power " + j.Observed.Power
-		}
-		if len(j.Observed.IPs) > 0 {
-			seen += ", " + strings.Join(j.Observed.IPs, " ")
-		}
+	if seen != "" {
 		parts = append(parts, seen)
 	}
-	if j.Parked() && j.ErrorMessage != "" {
-		parts = append(parts, j.whyParked(events))
-		if last := j.newest(events, Observation); last != nil {
+	if j.Phase == Parked && j.ErrorMessage != "" {
+		parts = append(parts, f.whyParked(j, events))
+		if last := f.newest(j, events, Observation); last != nil {
 			parts = append(parts, "seen since: "+last.Message)
 		}
-	} else if last := j.newest(events, StageFailed, StageNote, Observation, StageSucceeded, StageSkipped, StageCompensated); last != nil && last.Message != "" {
+	} else if last := f.newest(j, events, StageFailed, StageNote, Observation, StageSucceeded, StageSkipped, StageCompensated); last != nil && last.Message != "" {
 		parts = append(parts, last.Message)
 	}
 	if len(parts) == 0 {
@@ -169,20 +167,11 @@ func (j Job) observed(events []Event) string {
 	return strings.Join(parts, "; ")
 }
 
-// doingStage is the stage that a job is at. While it is undone, its row keeps
-// the stage that it had come to.
-func (j Job) doingStage() string {
-	if j.Status == durable.JobCompensating || j.HalfUndone() {
-		return StageCompensate
-	}
-	return j.Stage
-}
-
 // newest is the last event of the present stage and epoch that is of one of
 // these kinds; nil: none.
-func (j Job) newest(events []Event, kinds ...EventStatus) *Event {
+func (f *Family[R]) newest(j Job, events []Event, kinds ...EventStatus) *Event {
 	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Stage == j.doingStage() && events[i].Epoch == j.Epoch && slices.Contains(kinds, events[i].Status) {
+		if events[i].Stage == f.doingStage(j) && events[i].Epoch == j.Epoch && slices.Contains(kinds, events[i].Status) {
 			return &events[i]
 		}
 	}
@@ -192,21 +181,21 @@ func (j Job) newest(events []Event, kinds ...EventStatus) *Event {
 // explainActions lists what operators can do: what is legal first, then the
 // rest, so that nobody must guess why something is missing. What ended has none.
 func (f *Family[R]) explainActions(r R) []ExplainedAction {
-	out, j := []ExplainedAction{}, r.Common()
-	if state, known := durable.JobLifecycle.State(j.Status); known && state.Terminal {
+	out, j := []ExplainedAction{}, f.common(r)
+	if j.Phase == Over {
 		return out
 	}
 	add := func(rank int, a Advice) {
 		out = append(out, ExplainedAction{
 			Action: a.Action, Rank: rank, Legal: rank > 0, Safety: a.Safety, Does: a.Does,
-			Command: fmt.Sprintf("gpuaas %s %s %s --reason REASON", f.Noun, WordOf(a.Action), j.ID),
+			Command: fmt.Sprintf("gpuaas %s %s %s --reason REASON", f.Noun, f.Life.WordOf(a.Action), j.ID),
 		})
 	}
 	for i, a := range f.Recommend(r) {
 		add(i+1, a)
 	}
 	legal := f.LegalActions(r)
-	for _, action := range Actions {
+	for _, action := range f.Life.AllActions() {
 		if !slices.Contains(legal, action) {
 			add(0, f.advise(r, action))
 		}
@@ -214,19 +203,10 @@ func (f *Family[R]) explainActions(r R) []ExplainedAction {
 	return out
 }
 
-// words are how actions are called in addresses and on the command line.
-var words = map[durable.JobEvent]string{
-	durable.JobRetryStage: "retry", durable.JobResume: "resume", durable.JobRerun: "rerun", durable.JobRestartClean: "restart-clean",
-	durable.JobCancel: "cancel", durable.JobAdoptObserved: "adopt", durable.JobMarkManual: "mark-manual-intervention",
-}
-
-// WordOf is how an action is called in addresses and on the command line.
-func WordOf(action durable.JobEvent) string { return cmp.Or(words[action], string(action)) }
-
 // place is where a job is, for people.
 func (f *Family[R]) place(r R) string {
-	j := r.Common()
-	title := j.doingStage()
+	j := f.common(r)
+	title := f.doingStage(j)
 	number, total := f.Table(r).Number(title)
 	if stage, known := f.stageOf(r, title); known {
 		title = stage.Title
@@ -240,31 +220,31 @@ func (f *Family[R]) place(r R) string {
 	return fmt.Sprintf("stage %d of %d (%s)", number, total, title)
 }
 
-func (j Job) onBehalf(events []Event) string {
+func (f *Family[R]) onBehalf(j Job, events []Event) string {
 	if j.Action == "" {
 		return ""
 	}
 	if d := newestDecision(events, j.Action); d != nil {
-		return fmt.Sprintf(", because %s asked for %s: %s", d.who(), WordOf(j.Action), d.reason)
+		return fmt.Sprintf(", because %s asked for %s: %s", d.who(), f.Life.WordOf(j.Action), d.reason)
 	}
-	return fmt.Sprintf(", because an operator asked for %s", WordOf(j.Action))
+	return fmt.Sprintf(", because an operator asked for %s", f.Life.WordOf(j.Action))
 }
 
 // decision is what an operator did, as the ledger has it.
 type decision struct {
-	Action durable.JobEvent `json:"action"`
-	Actor  string           `json:"actor"`
-	Name   string           `json:"actor_name"`
-	Role   string           `json:"actor_role"`
+	Action Trigger `json:"action"`
+	Actor  string  `json:"actor"`
+	Name   string  `json:"actor_name"`
+	Role   string  `json:"actor_role"`
 	reason string
 }
 
 // newestDecision is when operators last did something; nil: the entries do not
 // go back so far.
-func newestDecision(events []Event, action durable.JobEvent) *decision {
+func newestDecision(events []Event, actions ...Trigger) *decision {
 	for i := len(events) - 1; i >= 0; i-- {
 		var d decision
-		if events[i].Status == OperatorAction && json.Unmarshal(events[i].Details, &d) == nil && d.Action == action {
+		if events[i].Status == OperatorAction && json.Unmarshal(events[i].Details, &d) == nil && slices.Contains(actions, d.Action) {
 			d.reason = events[i].Message
 			return &d
 		}
@@ -285,11 +265,11 @@ func (d decision) said() string { return fmt.Sprintf("by %s: %s", d.who(), d.rea
 
 // whyParked is why a job waits for somebody: what failed, and who stopped it for
 // which reason.
-func (j Job) whyParked(events []Event) string {
+func (f *Family[R]) whyParked(j Job, events []Event) string {
 	why := cmp.Or(j.ErrorMessage, "an operator must decide")
-	d := newestDecision(events, durable.JobMarkManual)
+	d := newestDecision(events, f.Life.Having(Stops)...)
 	switch {
-	case d == nil || j.Action != durable.JobMarkManual:
+	case d == nil || f.Life.EffectOf(j.Action) != Stops:
 		return why
 	case j.ErrorCode == CodeMarked:
 		return "stopped " + d.said()

@@ -3,11 +3,11 @@ package job
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/engine/audit"
-	"gpuaas/controlplane/internal/engine/durable"
 )
 
 // Family is what tells the jobs of one kind from those of others as far as it
@@ -17,34 +17,37 @@ type Family[R Row] struct {
 	// Noun is what one of them is called: in texts, on the command line and in
 	// the audit log.
 	Noun string
+	// Life is the lifecycle of its jobs.
+	Life *Lifecycle
 	// Table is the table of the stages of a job, its pseudo stages among them.
 	Table func(R) Table
 	// Sample is a row of which only what all rows have is known.
 	Sample func(Job) R
 
 	// First says which actions mend a failure of a class, best first.
-	First map[durable.FailureClass][]durable.JobEvent
+	First map[FailureClass][]Trigger
 	// FirstOf is the best action where the code of a failure says more than its
 	// class.
-	FirstOf map[string]durable.JobEvent
+	FirstOf map[string]Trigger
 	// Prefers is the best action where a code is not enough to say it; nil or
 	// empty: FirstOf and First say it.
-	Prefers func(R) durable.JobEvent
-	// Adoptable are the states of MAAS that a job can go on from.
-	Adoptable []string
+	Prefers func(R) Trigger
+	// Adoptable says that what was last seen is something that a job can go on
+	// from; nil: it never is.
+	Adoptable func(R) bool
 	// Rewind are the stages that jobs are put back to when they are parked with a
 	// code: repeating the stage that failed would prove nothing.
 	Rewind map[string]string
 	// Forbids takes actions away that the lifecycle of jobs would allow; nil: none.
-	Forbids func(R, durable.JobEvent) bool
+	Forbids func(R, Trigger) bool
 	// HoldsData says that undoing the job would destroy something; nil: never.
 	HoldsData func(R) bool
 	// Does says what an action would do, where the usual sentence does not fit;
 	// nil or empty: it does.
-	Does func(R, durable.JobEvent) string
+	Does func(R, Trigger) string
 	// Warns says what will be destroyed later if a job goes on by an action; nil
 	// or empty: nothing.
-	Warns func(R, durable.JobEvent) string
+	Warns func(R, Trigger) string
 	// Undone says what a cancel undoes.
 	Undone func(R) string
 	// AfterEnd is the remedy for whoever wants to act on a job that ended.
@@ -52,8 +55,18 @@ type Family[R Row] struct {
 
 	// Usually says how long stages take that wait for something.
 	Usually map[string]string
-	// Causes say what is usually behind a code, before what all families know.
-	Causes map[string]string
+	// Causes say what is usually behind a code, and ClassCauses what is behind a
+	// class, before what all families know.
+	Causes      map[string]string
+	ClassCauses map[FailureClass]string
+	// Classify gives an error of a stage its class; nil: package function Classify
+	// does.
+	Classify func(error) *Failure
+	// Seen is what was last seen of what the job is about, and since when; nil or
+	// empty: nothing.
+	Seen func(R) (text string, since *time.Time)
+	// Left is what undoing the job left; nil: nothing.
+	Left func(R) []string
 	// Awaits is the condition that a pending job waits for.
 	Awaits string
 	// Reached says what became of a job that reached its goal; took is how long
@@ -64,10 +77,64 @@ type Family[R Row] struct {
 // stageOf finds a stage, or a pseudo stage, of a job by its name.
 func (f *Family[R]) stageOf(r R, name string) (Stage, bool) { return f.Table(r).Of(name) }
 
+// common is what a row has in common with all others, with the phase of its
+// status.
+func (f *Family[R]) common(r R) Job {
+	j := r.Common()
+	j.Phase = f.Life.PhaseOf(j.Status)
+	return j
+}
+
+// halfUndone says whether undoing the job began and could not be finished. Only
+// what undoes it, or looks at everything anew, makes sense then.
+func (f *Family[R]) halfUndone(j Job) bool {
+	effect := f.Life.EffectOf(j.Action)
+	return j.Phase == Parked && (effect == UndoesAndEnds || effect == UndoesAndBegins)
+}
+
+// HalfUndone says whether undoing the job began and could not be finished.
+func (f *Family[R]) HalfUndone(r R) bool { return f.halfUndone(f.common(r)) }
+
+// restarting says whether the job is being undone in order to start anew.
+func (f *Family[R]) restarting(j Job) bool {
+	return j.Phase == Undoing && f.Life.EffectOf(j.Action) == UndoesAndBegins
+}
+
+// Restarting says whether the job is being undone in order to start anew.
+func (f *Family[R]) Restarting(r R) bool { return f.restarting(f.common(r)) }
+
+// under is what is to be run for a job.
+func (f *Family[R]) under(j Job) string {
+	switch {
+	case j.Phase == Undoing:
+		return StageCompensate
+	case f.Life.EffectOf(j.Action) == AdoptsObserved:
+		return StageAdopt
+	}
+	return j.Stage
+}
+
+// doingStage is the stage that a job is at. While it is undone, its row keeps
+// the stage that it had come to.
+func (f *Family[R]) doingStage(j Job) string {
+	if j.Phase == Undoing || f.halfUndone(j) {
+		return StageCompensate
+	}
+	return j.Stage
+}
+
+// classify gives an error of a stage its class.
+func (f *Family[R]) classify(err error) *Failure {
+	if f.Classify != nil {
+		return f.Classify(err)
+	}
+	return Classify(err)
+}
+
 // Audit writes who did what to a job.
 func (f *Family[R]) Audit(ctx context.Context, tx pgx.Tx, verb string, r R, reason string, metadata map[string]any) error {
 	j := r.Common()
-	noted := map[string]any{"hostname": j.Hostname, "workflow_id": j.WorkflowID}
+	noted := map[string]any{"hostname": j.Subject, "workflow_id": j.WorkflowID}
 	maps.Copy(noted, metadata)
 	return audit.Record(ctx, tx, audit.Entry{
 		Action: f.Noun + "." + verb, TargetKind: f.Noun, TargetID: j.ID, Result: audit.Success, Reason: reason, Metadata: noted,

@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/durable/durabletest"
-	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Whoever reaches Temporal can start a workflow of their own that calls any
@@ -45,7 +45,7 @@ func TestAttackAForeignWorkflowActsForAJob(t *testing.T) {
 			d := newDesk(t)
 			row := d.put(t, runningChore())
 			performed := 0
-			d.perform = func(string, *bringup.Work) (bringup.Result, error) { performed++; return bringup.Result{}, nil }
+			d.perform = func(string, *toil) (job.Result, error) { performed++; return job.Result{}, nil }
 			env := durabletest.New(t, func(w worker.Registry) {
 				d.runner.RegisterWorker(w, func(workflow.Context) error { return nil })
 			})

@@ -5,38 +5,29 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
-// Job is what the row of every job has. Families embed it.
+// Job is what every job has. The rows of families embed it.
 type Job struct {
-	ID       string
-	Site     id.Site // zero: nothing of MAAS is concerned
-	Profile  id.Profile
-	Hostname string
-	IPMIIP   string
-	PXEMAC   string
-	SystemID string
-	Node     id.Node // the id that the node has, or will have
+	ID      string
+	Site    id.Site // zero: it is about no site
+	Node    id.Node // the id that its node has, or will have; zero: it is about none
+	Subject string  // what it is about, for people: a host name, for instance
 
-	Status  durable.JobStatus
+	Status  Status
+	Phase   Phase // of the status, by the lifecycle of the family
 	Stage   string
 	Attempt int
 	Takes   int // of the attempt
 	Epoch   int64
-	Action  durable.JobEvent // that an operator asked for and the workflow has not finished
+	Action  Trigger // that an operator asked for and the workflow has not finished
 	Adopted bool
 
-	FailureClass durable.FailureClass
+	FailureClass FailureClass
 	ErrorCode    string
 	ErrorMessage string
 	ErrorRemedy  string
 	ErrorDetails json.RawMessage
-
-	Facts         bringup.Facts
-	Observed      bringup.Observed
-	ObservedSince *time.Time
 
 	WorkflowID, WorkflowRunID  string
 	RequestedBy, CorrelationID string
@@ -59,23 +50,9 @@ type Row interface {
 // Common implements Row.
 func (j Job) Common() Job { return j }
 
-// Parked says whether the job waits for an operator.
-func (j Job) Parked() bool { return Parked(j.Status) }
-
-// HalfUndone says whether undoing the job began and could not be finished. Only
-// what undoes it, or looks at everything anew, makes sense then.
-func (j Job) HalfUndone() bool {
-	return j.Parked() && (j.Action == durable.JobCancel || j.Action == durable.JobRestartClean)
-}
-
-// Restarting says whether the job is being undone in order to start anew.
-func (j Job) Restarting() bool {
-	return j.Status == durable.JobCompensating && j.Action == durable.JobRestartClean
-}
-
 // HoldsPlace says whether the job counts against limits.
 func (j Job) HoldsPlace() bool {
-	return j.Status == durable.JobRunning || j.Status == durable.JobCompensating || j.Status == durable.JobPending && j.AdmittedAt != nil
+	return j.Phase == Working || j.Phase == Undoing || j.Phase == Waiting && j.AdmittedAt != nil
 }
 
 // EventStatus says what an entry of the ledger is about.

@@ -23,7 +23,7 @@ var (
 
 // measure counts an attempt once its end has committed. One that only waits has
 // not ended.
-func (r *Runner[R]) measure(ctx context.Context, a attempt[R], v verdict, after Job) {
+func (r *Runner[R, W]) measure(ctx context.Context, a attempt[R, W], v verdict, after Job) {
 	countMove(ctx, r.family.Noun, a.before, after)
 	if v.why == nil && a.result.Await != nil {
 		return
@@ -35,7 +35,7 @@ func (r *Runner[R]) measure(ctx context.Context, a attempt[R], v verdict, after 
 	case v.why != nil:
 		outcome = "retried"
 	}
-	took := max(r.now().Sub(a.work.Since), 0).Seconds()
+	took := max(r.now().Sub(a.work.Common().Since), 0).Seconds()
 	postgres.AfterCommit(ctx, func() { stageDuration.Record(ctx, took, r.family.Noun, a.call.Stage, outcome) })
 }
 

@@ -8,19 +8,18 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry/telemetrytest"
-	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 func TestAttemptsAndMovesOfJobsAreMeasured(t *testing.T) {
 	scraper, d := telemetrytest.New(t), newDesk(t)
-	row := d.put(t, chore{Job: job.Job{Status: durable.JobPending, Stage: "begin"}})
-	d.perform = func(stage string, _ *bringup.Work) (bringup.Result, error) {
+	row := d.put(t, chore{Job: job.Job{Status: job.Pending, Stage: "begin"}})
+	d.perform = func(stage string, _ *toil) (job.Result, error) {
 		d.clock = d.clock.Add(20 * time.Second)
 		if stage == "finish" {
-			return bringup.Result{}, &bringup.Failure{Class: durable.StateAmbiguity, Code: "no_luck", Message: "no luck", Final: true}
+			return job.Result{}, &job.Failure{Class: job.StateAmbiguity, Code: "no_luck", Message: "no luck", Final: true}
 		}
-		return bringup.Result{}, nil
+		return job.Result{}, nil
 	}
 	turn, err := execute(t, d.runner.NextTurn, row.ID)
 	for err == nil && turn.Do == durable.TurnRun {
@@ -30,7 +29,7 @@ func TestAttemptsAndMovesOfJobsAreMeasured(t *testing.T) {
 		t.Fatalf("%+v %v", turn, err)
 	}
 	now, _ := d.read(t)
-	if _, err := d.runner.Act(d.ctx, row.ID, durable.JobResume, "somebody looked"); err != nil {
+	if _, err := d.runner.Act(d.ctx, row.ID, job.Resume, "somebody looked"); err != nil {
 		t.Fatal(err)
 	}
 	scraper.Wants(t,

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
-func shown(_ context.Context, _ chore, w *bringup.Work) (*job.Proof, error) {
+func shown(_ context.Context, _ chore, w *toil) (*job.Proof, error) {
 	w.Facts.Image = "ubuntu/noble"
 	return &job.Proof{Said: "it is there", Details: map[string]any{"image": "ubuntu/noble"}}, nil
 }
@@ -22,7 +20,7 @@ func (d *desk) parkedChore(t *testing.T) chore {
 	t.Helper()
 	at := d.clock
 	return d.put(t, chore{Job: job.Job{
-		Status: durable.JobFailedRetryable, Stage: "begin", Attempt: 2, ParkedAt: &at, FailureClass: durable.UpstreamTransient, ErrorCode: "made_up", ErrorMessage: "it does not work",
+		Status: job.FailedRetryable, Stage: "begin", Attempt: 2, ParkedAt: &at, FailureClass: job.UpstreamTransient, ErrorCode: "made_up", ErrorMessage: "it does not work",
 	}})
 }
 
@@ -34,7 +32,7 @@ func TestAChoreThatIsProvenDoneEnds(t *testing.T) {
 		t.Fatalf("reached is %t, %v", reached, err)
 	}
 	c, events := d.read(t)
-	if c.Status != durable.JobReconciled || c.Epoch != 2 || c.CompletedAt == nil || c.ErrorCode != "" || c.Facts.Image != "ubuntu/noble" {
+	if c.Status != job.Reconciled || c.Epoch != 2 || c.CompletedAt == nil || c.ErrorCode != "" || c.Facts.Image != "ubuntu/noble" {
 		t.Errorf("it is %+v", c.Job)
 	}
 	if len(events) != 1 || events[0].Status != job.Observation || events[0].Stage != "begin" || events[0].Epoch != 2 || !strings.Contains(events[0].Message, "it is there") {
@@ -53,14 +51,14 @@ func TestAFamilyMayRefuseProof(t *testing.T) {
 	d := newDesk(t)
 	d.parkedChore(t)
 	before, _ := d.read(t)
-	d.refuse = func(job.Settled[chore]) error {
-		return &bringup.Failure{Class: durable.StateAmbiguity, Code: "no", Message: "no"}
+	d.refuse = func(job.Settled[chore, *toil]) error {
+		return &job.Failure{Class: job.StateAmbiguity, Code: "no", Message: "no"}
 	}
 	if reached, err := d.runner.Reconcile(d.ctx, "chore-1", shown); err != nil || reached {
 		t.Errorf("reached is %t, %v", reached, err)
 	}
 	away := errors.New("the database is away")
-	d.refuse = func(job.Settled[chore]) error { return away }
+	d.refuse = func(job.Settled[chore, *toil]) error { return away }
 	if reached, err := d.runner.Reconcile(d.ctx, "chore-1", shown); !errors.Is(err, away) || reached {
 		t.Errorf("reached is %t, %v", reached, err)
 	}
@@ -78,7 +76,7 @@ func TestAChoreIsLedOnOnce(t *testing.T) {
 		t.Fatalf("led is %t, %v", led, err)
 	}
 	c, _ := d.read(t)
-	if c.Status != durable.JobRunning || c.Action != durable.JobAdoptObserved || c.Facts.Image != "ubuntu/noble" || c.Epoch != 2 {
+	if c.Status != job.Running || c.Action != job.AdoptObserved || c.Facts.Image != "ubuntu/noble" || c.Epoch != 2 {
 		t.Errorf("it is %+v", c.Job)
 	}
 	if led, err := d.runner.LeadOn(d.ctx, "chore-1", shown); err != nil || led {

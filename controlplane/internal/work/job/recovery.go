@@ -6,14 +6,7 @@ import (
 	"strings"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 )
-
-// Actions lists what operators can do about a job.
-var Actions = []durable.JobEvent{
-	durable.JobRetryStage, durable.JobResume, durable.JobRerun, durable.JobRestartClean, durable.JobAdoptObserved,
-	durable.JobCancel, durable.JobMarkManual,
-}
 
 // Safety says what an action may cost.
 type Safety string
@@ -27,7 +20,7 @@ const (
 
 // Advice is a legal action and what it would do.
 type Advice struct {
-	Action durable.JobEvent
+	Action Trigger
 	Safety Safety
 	Does   string
 }
@@ -36,64 +29,65 @@ type Advice struct {
 const CodeMarked = "operator_marked"
 
 // ParkedAs is what a failure of a class makes of a job that runs.
-func ParkedAs(class durable.FailureClass) durable.JobEvent {
-	if class == durable.UpstreamTransient {
-		return durable.JobFail
+func ParkedAs(class FailureClass) Trigger {
+	if class == UpstreamTransient {
+		return TriggerFail
 	}
-	return durable.JobBlock
+	return TriggerBlock
 }
 
 // LegalActions lists what an operator may do now.
-func (f *Family[R]) LegalActions(r R) []durable.JobEvent {
-	j := r.Common()
-	var legal []durable.JobEvent
-	for _, action := range Actions {
-		if _, err := durable.JobLifecycle.Next(j.Status, action); err != nil {
+func (f *Family[R]) LegalActions(r R) []Trigger {
+	j := f.common(r)
+	var legal []Trigger
+	for _, action := range f.Life.Actions {
+		if _, err := f.Life.Table.Next(j.Status, action.Name); err != nil {
 			continue
 		}
-		if j.HalfUndone() && (action == durable.JobRetryStage || action == durable.JobResume) {
+		if f.halfUndone(j) && (action.Effect == RunsStageAgain || action.Effect == GoesOnSafely) {
 			continue
 		}
-		if j.Status == durable.JobCompensating && !j.Restarting() { // a cancel is under way already
+		if j.Phase == Undoing && !f.restarting(j) { // it is being undone for good already
 			continue
 		}
-		if f.Forbids != nil && f.Forbids(r, action) {
+		if f.Forbids != nil && f.Forbids(r, action.Name) {
 			continue
 		}
-		legal = append(legal, action)
+		legal = append(legal, action.Name)
 	}
 	return legal
 }
 
 // TargetOf is the status and the stage that an action leads to at once.
-func (f *Family[R]) TargetOf(r R, action durable.JobEvent) (durable.JobStatus, string) {
+func (f *Family[R]) TargetOf(r R, action Trigger) (Status, string) {
 	j := r.Common()
-	status, err := durable.JobLifecycle.Next(j.Status, action)
+	status, err := f.Life.Table.Next(j.Status, action)
 	if err != nil {
 		return j.Status, j.Stage
 	}
-	switch action { //nolint:exhaustive // the other events are no actions
-	case durable.JobResume:
+	switch f.Life.EffectOf(action) {
+	case GoesOnSafely:
 		if s, ok := f.stageOf(r, j.Stage); ok {
 			return status, s.Resume
 		}
-	case durable.JobRerun:
+	case BeginsAgain:
 		return status, f.Table(r).First()
-	case durable.JobAdoptObserved:
+	case AdoptsObserved:
 		return status, StageAdopt
-	case durable.JobCancel, durable.JobRestartClean:
-		if status == durable.JobCompensating {
+	case UndoesAndEnds, UndoesAndBegins:
+		if f.Life.PhaseOf(status) == Undoing {
 			return status, StageCompensate
 		}
+	case RunsStageAgain, Stops:
 	}
 	return status, j.Stage
 }
 
 // Recommend ranks the legal actions, best first.
 func (f *Family[R]) Recommend(r R) []Advice {
-	j, legal := r.Common(), f.LegalActions(r)
+	j, legal := f.common(r), f.LegalActions(r)
 	var out []Advice
-	take := func(actions ...durable.JobEvent) {
+	take := func(actions ...Trigger) {
 		for _, action := range actions {
 			known := slices.ContainsFunc(out, func(a Advice) bool { return a.Action == action })
 			if slices.Contains(legal, action) && !known {
@@ -101,29 +95,29 @@ func (f *Family[R]) Recommend(r R) []Advice {
 			}
 		}
 	}
-	if j.Parked() {
+	if j.Phase == Parked {
 		switch {
-		case j.HalfUndone():
+		case f.halfUndone(j):
 			take(j.Action)
 		case j.ErrorCode == CodeMarked:
-			take(durable.JobResume)
+			take(f.Life.Having(GoesOnSafely)...)
 		case f.Prefers != nil && f.Prefers(r) != "":
 			take(f.Prefers(r))
 		case f.FirstOf[j.ErrorCode] != "":
 			take(f.FirstOf[j.ErrorCode])
-		case j.FailureClass == durable.StateAmbiguity && slices.Contains(f.Adoptable, j.Observed.Status):
-			take(durable.JobAdoptObserved)
+		case j.FailureClass == StateAmbiguity && f.Adoptable != nil && f.Adoptable(r):
+			take(f.Life.Having(AdoptsObserved)...)
 		}
 		take(f.First[j.FailureClass]...)
 	}
-	take(Actions...)
+	take(f.Life.AllActions()...)
 	return out
 }
 
 // Recommended is the best action for a job that is parked; empty: it is not, or
 // there is none.
-func (f *Family[R]) Recommended(r R) durable.JobEvent {
-	if !r.Common().Parked() {
+func (f *Family[R]) Recommended(r R) Trigger {
+	if f.common(r).Phase != Parked {
 		return ""
 	}
 	ranked := f.Recommend(r)
@@ -133,35 +127,33 @@ func (f *Family[R]) Recommended(r R) durable.JobEvent {
 	return ranked[0].Action
 }
 
-// Parked is how a job stands that a failure of a class parked at a stage.
-func (f *Family[R]) Parked(stage string, class durable.FailureClass) R {
-	status, err := durable.JobLifecycle.Next(durable.JobRunning, ParkedAs(class))
-	if err != nil { // the lifecycle's own test would have failed
-		status = durable.JobFailedManualIntervention
-	}
-	return f.Sample(Job{Status: status, Stage: stage, FailureClass: class})
+// ParkedBy is how a job stands that a failure of a class parked at a stage.
+func (f *Family[R]) ParkedBy(stage string, class FailureClass) R {
+	working := f.Life.In(Working)[0]
+	return f.Sample(Job{Status: f.Life.reach(working, ParkedAs(class), TriggerBlock), Stage: stage, FailureClass: class})
 }
 
-func (f *Family[R]) advise(r R, action durable.JobEvent) Advice {
+func (f *Family[R]) advise(r R, action Trigger) Advice {
 	return Advice{Action: action, Safety: f.safetyOf(r, action), Does: f.does(r, action)}
 }
 
 func (f *Family[R]) holdsData(r R) bool { return f.HoldsData != nil && f.HoldsData(r) }
 
-func (f *Family[R]) safetyOf(r R, action durable.JobEvent) Safety {
-	switch action { //nolint:exhaustive // the other events are no actions
-	case durable.JobRestartClean:
+func (f *Family[R]) safetyOf(r R, action Trigger) Safety {
+	switch f.Life.EffectOf(action) {
+	case UndoesAndBegins:
 		if f.holdsData(r) {
 			return DestroysData
 		}
 		return NeedsCare
-	case durable.JobCancel:
-		if r.Common().Status == durable.JobPending {
+	case UndoesAndEnds:
+		if f.common(r).Phase == Waiting {
 			return Safe
 		}
 		return NeedsCare
-	case durable.JobAdoptObserved:
+	case AdoptsObserved:
 		return NeedsCare
+	case RunsStageAgain, GoesOnSafely, BeginsAgain, Stops:
 	}
 	if f.warns(r, action) != "" {
 		return NeedsCare
@@ -169,7 +161,7 @@ func (f *Family[R]) safetyOf(r R, action durable.JobEvent) Safety {
 	return Safe
 }
 
-func (f *Family[R]) does(r R, action durable.JobEvent) string {
+func (f *Family[R]) does(r R, action Trigger) string {
 	text := f.doesItself(r, action)
 	if later := f.warns(r, action); later != "" {
 		return text + "; " + later
@@ -177,14 +169,14 @@ func (f *Family[R]) does(r R, action durable.JobEvent) string {
 	return text
 }
 
-func (f *Family[R]) warns(r R, action durable.JobEvent) string {
+func (f *Family[R]) warns(r R, action Trigger) string {
 	if f.Warns == nil {
 		return ""
 	}
 	return f.Warns(r, action)
 }
 
-func (f *Family[R]) doesItself(r R, action durable.JobEvent) string {
+func (f *Family[R]) doesItself(r R, action Trigger) string {
 	if f.Does != nil {
 		if own := f.Does(r, action); own != "" {
 			return own
@@ -195,40 +187,40 @@ func (f *Family[R]) doesItself(r R, action durable.JobEvent) string {
 	if s, ok := f.stageOf(r, target); ok {
 		title = s.Title
 	}
-	switch action { //nolint:exhaustive // the other events are no actions
-	case durable.JobRetryStage:
+	switch f.Life.EffectOf(action) {
+	case RunsStageAgain:
 		return fmt.Sprintf("runs the stage %q once more", title)
-	case durable.JobResume:
+	case GoesOnSafely:
 		return fmt.Sprintf("goes on from the last safe stage, %q", title)
-	case durable.JobRerun:
+	case BeginsAgain:
 		return "goes through all stages from the first; what is done already is recognised and left as it is"
-	case durable.JobRestartClean:
+	case UndoesAndBegins:
 		return "undoes what the job did so far and starts from nothing"
-	case durable.JobAdoptObserved:
-		return "takes the machine as it is now, if it is provably this one, and goes on from there"
-	case durable.JobCancel:
+	case AdoptsObserved:
+		return "takes what is there as it is now, if that is provably its own, and goes on from there"
+	case UndoesAndEnds:
 		return "ends the " + f.Noun + "; " + f.undone(r)
-	case durable.JobMarkManual:
+	case Stops:
 		return "stops all automation until an operator decides"
 	}
 	return ""
 }
 
 func (f *Family[R]) undone(r R) string {
-	j := r.Common()
+	j := f.common(r)
 	switch {
-	case j.Status == durable.JobPending:
+	case j.Phase == Waiting:
 		return "nothing was begun"
-	case j.Restarting():
+	case f.restarting(j):
 		return "what can still be undone is undone, and nothing is started anew"
 	}
 	return f.Undone(r)
 }
 
 // NotAllowed refuses an action and names those that are possible.
-func (f *Family[R]) NotAllowed(r R, action durable.JobEvent) error {
-	j, legal := r.Common(), f.LegalActions(r)
-	refusal := fault.New(fault.Conflict, "action_not_allowed", "the %s of %s is %s: %s is not possible now", f.Noun, j.Hostname, j.Status, action)
+func (f *Family[R]) NotAllowed(r R, action Trigger) error {
+	j, legal := f.common(r), f.LegalActions(r)
+	refusal := fault.New(fault.Conflict, "action_not_allowed", "the %s of %s is %s: %s is not possible now", f.Noun, j.Subject, j.Status, action)
 	switch {
 	case len(legal) > 0:
 		names := make([]string, len(legal))
@@ -236,7 +228,7 @@ func (f *Family[R]) NotAllowed(r R, action durable.JobEvent) error {
 			names[i] = string(a)
 		}
 		return refusal.WithRemedy("possible now: %s", strings.Join(names, ", "))
-	case j.Status == durable.JobCompensating:
+	case j.Phase == Undoing:
 		return refusal.WithRemedy("nothing is possible until it has been undone; look again later")
 	}
 	return refusal.WithRemedy("%s", f.AfterEnd(r))

@@ -11,7 +11,6 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // WorkflowNames are the names that the histories of a family have. They never
@@ -30,19 +29,19 @@ type Input struct {
 }
 
 // Config is what a family needs to be carried out.
-type Config[R Row] struct {
+type Config[R Row, W Extended] struct {
 	DB     *postgres.DB
 	Family *Family[R]
 	// Stages are the names of all stages that a job of the family may have; the
 	// pseudo stages are added.
 	Stages   []string
-	Store    Store[R]
-	Hooks    Hooks[R]
+	Store    Store[R, W]
+	Hooks    Hooks[R, W]
 	Workflow WorkflowNames
 	// Marks are what a job can be found by in Temporal beside site, host name,
 	// status and stage; nil: nothing.
 	Marks    func(R) map[string]string
-	Mischief Mischief                        // nil: none
+	Mischief Mischief[W]                     // nil: none
 	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
 	Clock    func() time.Time                // nil: the clock of the machine
 	Logger   *slog.Logger                    // nil: nothing is logged
@@ -51,23 +50,23 @@ type Config[R Row] struct {
 // Runner carries the jobs of a family out and does to them what operators
 // decide. It is safe for concurrent use, and any number of replicas may run side
 // by side.
-type Runner[R Row] struct {
+type Runner[R Row, W Extended] struct {
 	db       *postgres.DB
 	family   *Family[R]
 	stages   []string
-	store    Store[R]
-	hooks    Hooks[R]
+	store    Store[R, W]
+	hooks    Hooks[R, W]
 	names    WorkflowNames
 	marks    func(R) map[string]string
-	mischief Mischief
+	mischief Mischief[W]
 	backoff  func(attempt int) time.Duration
 	now      func() time.Time
 	logger   *slog.Logger
 }
 
 // New makes a runner. It connects to nothing.
-func New[R Row](cfg Config[R]) *Runner[R] {
-	r := &Runner[R]{
+func New[R Row, W Extended](cfg Config[R, W]) *Runner[R, W] {
+	r := &Runner[R, W]{
 		db: cfg.DB, family: cfg.Family, store: cfg.Store, hooks: cfg.Hooks, names: cfg.Workflow, marks: cfg.Marks,
 		mischief: cfg.Mischief, backoff: cfg.Backoff, now: cfg.Clock, logger: cfg.Logger,
 	}
@@ -75,7 +74,7 @@ func New[R Row](cfg Config[R]) *Runner[R] {
 	slices.Sort(r.stages)
 	r.stages = slices.Compact(r.stages)
 	if r.mischief == nil {
-		r.mischief = peace{}
+		r.mischief = peace[W]{}
 	}
 	if r.backoff == nil {
 		r.backoff = patience
@@ -102,9 +101,9 @@ func patience(attempt int) time.Duration {
 }
 
 // Start is how the workflow of a job is started.
-func (r *Runner[R]) Start(row R) outbox.WorkflowStart {
+func (r *Runner[R, W]) Start(row R) outbox.WorkflowStart {
 	j := row.Common()
-	marks := map[string]string{durable.MarkHostname: j.Hostname, durable.MarkStatus: string(j.Status), durable.MarkStage: j.Stage}
+	marks := map[string]string{durable.MarkHostname: j.Subject, durable.MarkStatus: string(j.Status), durable.MarkStage: j.Stage}
 	if !j.Site.IsZero() {
 		marks[durable.MarkSite] = j.Site.String()
 	}
@@ -121,7 +120,7 @@ const recentEvents = 50
 
 // Explain reads a job and the newest entries of its ledger, and explains how it
 // stands.
-func (r *Runner[R]) Explain(ctx context.Context, job string) (R, []Event, Explanation, error) {
+func (r *Runner[R, W]) Explain(ctx context.Context, job string) (R, []Event, Explanation, error) {
 	row, err := r.store.Get(ctx, job)
 	if err != nil {
 		return row, nil, Explanation{}, err
@@ -133,16 +132,7 @@ func (r *Runner[R]) Explain(ctx context.Context, job string) (R, []Event, Explan
 	return row, events, r.family.Explain(row, events, r.now()), nil
 }
 
-func (r *Runner[R]) superseded(job string) error { return durable.Superseded(r.family.Noun, job) }
-
-// EncodeFacts is facts as a row has them.
-func EncodeFacts(f bringup.Facts) (json.RawMessage, error) {
-	out, err := json.Marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("encode facts: %w", err)
-	}
-	return out, nil
-}
+func (r *Runner[R, W]) superseded(job string) error { return durable.Superseded(r.family.Noun, job) }
 
 // EncodeDetails is details as rows and ledgers have them: a JSON object; nil is
 // the empty one.

@@ -11,7 +11,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -20,7 +19,7 @@ func callOf(c chore, stage string) durable.StageCall {
 }
 
 // runningChore is one that is to begin.
-func runningChore() chore { return chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}} }
+func runningChore() chore { return chore{Job: job.Job{Status: job.Running, Stage: "begin"}} }
 
 // stages is what was settled, in its order.
 func (d *desk) stages() (out []string) {
@@ -40,13 +39,13 @@ func TestAJobGoesThroughTheStagesOfItsOwnTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			row := d.put(t, chore{Job: job.Job{Status: durable.JobPending, Stage: "begin"}, Long: c.long})
+			row := d.put(t, chore{Job: job.Job{Status: job.Pending, Stage: "begin"}, Long: c.long})
 			turn, err := execute(t, d.runner.NextTurn, row.ID)
 			for err == nil && turn.Do == durable.TurnRun {
 				turn, err = execute(t, d.runner.RunStage, durable.StageCall{Job: row.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
 			}
 			now, _ := d.read(t)
-			if err != nil || turn.Do != durable.TurnEnd || now.Status != durable.JobCompleted || now.CompletedAt == nil || d.freed != 1 {
+			if err != nil || turn.Do != durable.TurnEnd || now.Status != job.Completed || now.CompletedAt == nil || d.freed != 1 {
 				t.Fatalf("%+v %v %+v", turn, err, now)
 			}
 			if !slices.Equal(d.stages(), c.want) {
@@ -71,22 +70,22 @@ func TestEveryAttemptIsSettled(t *testing.T) {
 	for name, c := range map[string]struct {
 		before job.Job
 		stage  string
-		result bringup.Result
+		result job.Result
 		err    error
 		want   []string
 	}{
-		"went well":    {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, nil, []string{"begin:succeeded"}},
-		"was skipped":  {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Skipped: true, Details: proof}, nil, []string{"begin:skipped"}},
-		"fails":        {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, &bringup.Failure{Class: durable.HardwareMismatch}, []string{"begin:failed"}},
-		"parks":        {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, &bringup.Failure{Class: durable.HardwareMismatch, Final: true}, []string{"begin:failed"}},
-		"was undone":   {job.Job{Status: durable.JobCompensating, Stage: "begin", Action: durable.JobCancel}, job.StageCompensate, bringup.Result{Details: proof}, nil, []string{job.StageCompensate + ":compensated"}},
-		"is not over":  {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Message: "wait", Await: &bringup.Await{Most: 1}}, nil, nil},
-		"met a defect": {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, errors.New("boom"), []string{"begin:failed"}},
+		"went well":    {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, nil, []string{"begin:succeeded"}},
+		"was skipped":  {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Skipped: true, Details: proof}, nil, []string{"begin:skipped"}},
+		"fails":        {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, &job.Failure{Class: broken}, []string{"begin:failed"}},
+		"parks":        {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, &job.Failure{Class: broken, Final: true}, []string{"begin:failed"}},
+		"was undone":   {job.Job{Status: job.Compensating, Stage: "begin", Action: job.Cancel}, job.StageCompensate, job.Result{Details: proof}, nil, []string{job.StageCompensate + ":compensated"}},
+		"is not over":  {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Message: "wait", Await: &job.Await{Most: 1}}, nil, nil},
+		"met a defect": {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, errors.New("boom"), []string{"begin:failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			row := d.put(t, chore{Job: c.before})
-			d.perform = func(string, *bringup.Work) (bringup.Result, error) { return c.result, c.err }
+			d.perform = func(string, *toil) (job.Result, error) { return c.result, c.err }
 			if _, err := execute(t, d.runner.RunOne, callOf(row, c.stage)); err != nil {
 				t.Fatal(err)
 			}
@@ -105,16 +104,16 @@ func TestEveryAttemptIsSettled(t *testing.T) {
 // What the family refuses in the transaction did not happen: the attempt failed.
 func TestAFamilyCanRefuseWhatAStageAchieved(t *testing.T) {
 	d := newDesk(t)
-	row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "finish"}})
-	d.refuse = func(s job.Settled[chore]) error {
+	row := d.put(t, chore{Job: job.Job{Status: job.Running, Stage: "finish"}})
+	d.refuse = func(s job.Settled[chore, *toil]) error {
 		if s.Complete {
-			return &bringup.Failure{Class: durable.StateAmbiguity, Code: "not_proven", Message: "nobody proved it", Final: true}
+			return &job.Failure{Class: job.StateAmbiguity, Code: "not_proven", Message: "nobody proved it", Final: true}
 		}
 		return nil
 	}
 	turn, err := execute(t, d.runner.RunOne, callOf(row, "finish"))
 	now, events := d.read(t)
-	if err != nil || turn.Do != durable.TurnPark || now.Status != durable.JobFailedManualIntervention || now.ErrorCode != "not_proven" || now.CompletedAt != nil {
+	if err != nil || turn.Do != durable.TurnPark || now.Status != job.FailedManualIntervention || now.ErrorCode != "not_proven" || now.CompletedAt != nil {
 		t.Fatalf("%+v %v %+v", turn, err, now)
 	}
 	if len(events) != 2 || events[1].Status != job.StageFailed || !slices.Equal(d.stages(), []string{"finish:failed"}) || !slices.Equal(d.told, []job.Announced{job.AnnounceManual}) {
@@ -125,12 +124,14 @@ func TestAFamilyCanRefuseWhatAStageAchieved(t *testing.T) {
 // A database that fails in the middle records nothing.
 func TestAnErrorOfTheFamilyRecordsNothing(t *testing.T) {
 	d := newDesk(t)
-	row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
-	d.refuse = func(job.Settled[chore]) error { return fault.New(fault.Unavailable, "away", "the database is away") }
+	row := d.put(t, chore{Job: job.Job{Status: job.Running, Stage: "begin"}})
+	d.refuse = func(job.Settled[chore, *toil]) error {
+		return fault.New(fault.Unavailable, "away", "the database is away")
+	}
 	if _, err := execute(t, d.runner.RunOne, callOf(row, "begin")); fault.CodeOf(err) != "away" {
 		t.Fatal(err)
 	}
-	if now, events := d.read(t); now.Status != durable.JobRunning || now.Stage != "begin" || len(events) != 1 {
+	if now, events := d.read(t); now.Status != job.Running || now.Stage != "begin" || len(events) != 1 {
 		t.Errorf("%+v %+v", now, events)
 	}
 }
@@ -138,9 +139,8 @@ func TestAnErrorOfTheFamilyRecordsNothing(t *testing.T) {
 func TestWhatStartsAnewKeepsWhatTheFamilyKeeps(t *testing.T) {
 	d := newDesk(t)
 	row := d.put(t, chore{Job: job.Job{
-		Status: durable.JobCompensating, Stage: "finish", Action: durable.JobRestartClean, SystemID: "4y3h7n",
-		Facts: bringup.Facts{NodeCreated: true, Left: []string{"a disk"}},
-	}})
+		Status: job.Compensating, Stage: "finish", Action: job.RestartClean,
+	}, SystemID: "4y3h7n", Facts: facts{NodeCreated: true, Left: []string{"a disk"}}})
 	turn, err := execute(t, d.runner.RunOne, callOf(row, job.StageCompensate))
 	now, _ := d.read(t)
 	if err != nil || turn.Stage != "begin" || now.SystemID != "4y3h7n-kept" || now.Facts.NodeCreated || len(now.Facts.Left) != 1 {
@@ -153,16 +153,16 @@ func TestTheFenceWithinATransactionRefusesWhoeverWasSuperseded(t *testing.T) {
 	for name, acts := range map[string]bool{"ours": false, "an operator acted": true} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
+			row := d.put(t, chore{Job: job.Job{Status: job.Running, Stage: "begin"}})
 			var fenced error
-			d.perform = func(_ string, w *bringup.Work) (bringup.Result, error) {
+			d.perform = func(_ string, w *toil) (job.Result, error) {
 				if acts {
-					if _, err := d.runner.Act(d.ctx, row.ID, durable.JobMarkManual, "because of the test"); err != nil {
+					if _, err := d.runner.Act(d.ctx, row.ID, job.MarkManual, "because of the test"); err != nil {
 						t.Error(err)
 					}
 				}
 				fenced = d.db.InTx(d.ctx, func(ctx context.Context, tx pgx.Tx) error { return w.FenceIn(ctx, tx) })
-				return bringup.Result{}, fenced
+				return job.Result{}, fenced
 			}
 			_, err := execute(t, d.runner.RunOne, callOf(row, "begin"))
 			if (fault.CodeOf(fenced) == durable.CodeSuperseded) != acts || (err != nil) != acts {
@@ -175,7 +175,7 @@ func TestTheFenceWithinATransactionRefusesWhoeverWasSuperseded(t *testing.T) {
 func (d *desk) parked(t *testing.T) chore {
 	t.Helper()
 	at := d.clock
-	return d.put(t, chore{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: "begin", FailureClass: durable.StateAmbiguity, ErrorCode: "odd", ParkedAt: &at}})
+	return d.put(t, chore{Job: job.Job{Status: job.FailedManualIntervention, Stage: "begin", FailureClass: job.StateAmbiguity, ErrorCode: "odd", ParkedAt: &at}})
 }
 
 // What a family does besides an action happens with it or not at all, and is
@@ -187,14 +187,14 @@ func TestAnActionWithSomethingBesides(t *testing.T) {
 	besides := job.Besides[chore]{
 		Verb: "override", Metadata: map[string]any{"residual_risk": "a disk"},
 		Done: func(chore) bool { return runs > 0 },
-		Within: func(_ context.Context, _ pgx.Tx, before chore, a *job.Acted) error {
+		Within: func(_ context.Context, _ pgx.Tx, before chore, a *job.Acted[chore]) error {
 			runs++
 			a.Stage = "finish" // goes on without the stage that failed
 			return nil
 		},
 	}
-	after, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "the disk is gone", besides)
-	if err != nil || after.Status != durable.JobRunning || after.Stage != "finish" || after.Epoch != 2 {
+	after, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "the disk is gone", besides)
+	if err != nil || after.Status != job.Running || after.Stage != "finish" || after.Epoch != 2 {
 		t.Fatalf("%+v %v", after, err)
 	}
 	var metadata string
@@ -205,7 +205,7 @@ func TestAnActionWithSomethingBesides(t *testing.T) {
 	if len(events) != 1 || events[0].Status != job.OperatorAction || events[0].Stage != "finish" || !strings.Contains(string(events[0].Details), "residual_risk") {
 		t.Errorf("%+v", events)
 	}
-	if again, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "the disk is gone", besides); err != nil || again.Epoch != 2 || runs != 1 {
+	if again, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "the disk is gone", besides); err != nil || again.Epoch != 2 || runs != 1 {
 		t.Errorf("again: %+v %v, %d times", again, err, runs)
 	}
 }
@@ -215,10 +215,10 @@ func TestAnActionWithSomethingBesides(t *testing.T) {
 func TestSomethingBesidesIsNotLostBecauseTheActionIsBeingDone(t *testing.T) {
 	d := newDesk(t)
 	row := d.parked(t)
-	if _, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "once more"); err != nil {
+	if _, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "once more"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "without it", job.Besides[chore]{Done: func(chore) bool { return false }})
+	_, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "without it", job.Besides[chore]{Done: func(chore) bool { return false }})
 	if fault.CodeOf(err) != "action_not_allowed" {
 		t.Error(err)
 	}
@@ -229,12 +229,12 @@ func TestARefusedActionChangesNothing(t *testing.T) {
 	for name, act := range map[string]func(*desk) error{
 		"by the family": func(d *desk) error {
 			d.forbid = refused
-			_, err := d.runner.Act(d.ctx, "chore-1", durable.JobRerun, "because")
+			_, err := d.runner.Act(d.ctx, "chore-1", job.Rerun, "because")
 			return err
 		},
 		"by what goes with it": func(d *desk) error {
-			_, err := d.runner.Act(d.ctx, "chore-1", durable.JobRerun, "because", job.Besides[chore]{
-				Within: func(context.Context, pgx.Tx, chore, *job.Acted) error { return refused },
+			_, err := d.runner.Act(d.ctx, "chore-1", job.Rerun, "because", job.Besides[chore]{
+				Within: func(context.Context, pgx.Tx, chore, *job.Acted[chore]) error { return refused },
 			})
 			return err
 		},
@@ -244,7 +244,7 @@ func TestARefusedActionChangesNothing(t *testing.T) {
 		if err := act(d); fault.CodeOf(err) != "not_so" {
 			t.Errorf("%s: %v", name, err)
 		}
-		if now, events := d.read(t); now.Status != durable.JobFailedManualIntervention || now.Epoch != 1 || len(events) != 0 {
+		if now, events := d.read(t); now.Status != job.FailedManualIntervention || now.Epoch != 1 || len(events) != 0 {
 			t.Errorf("%s: %+v %+v", name, now, events)
 		}
 	}
@@ -253,7 +253,7 @@ func TestARefusedActionChangesNothing(t *testing.T) {
 func TestAnActionNeedsAReason(t *testing.T) {
 	d := newDesk(t)
 	d.parked(t)
-	if _, err := d.runner.Act(d.ctx, "chore-1", durable.JobRerun, " "); fault.CodeOf(err) != "reason_missing" {
+	if _, err := d.runner.Act(d.ctx, "chore-1", job.Rerun, " "); fault.CodeOf(err) != "reason_missing" {
 		t.Error(err)
 	}
 }
@@ -261,18 +261,18 @@ func TestAnActionNeedsAReason(t *testing.T) {
 func TestStatusesOfAFilter(t *testing.T) {
 	for name, c := range map[string]struct {
 		words []string
-		want  []durable.JobStatus
+		want  []job.Status
 		bad   int
 	}{
 		"none":            {nil, nil, 0},
-		"repeated":        {[]string{"running", "pending"}, []durable.JobStatus{"running", "pending"}, 0},
-		"with commas":     {[]string{"running, pending"}, []durable.JobStatus{"running", "pending"}, 0},
-		"both failed":     {[]string{"failed"}, []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention}, 0},
-		"said often":      {[]string{"failed,running,failed", "running"}, []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention, "running"}, 0},
+		"repeated":        {[]string{"running", "pending"}, []job.Status{"running", "pending"}, 0},
+		"with commas":     {[]string{"running, pending"}, []job.Status{"running", "pending"}, 0},
+		"both failed":     {[]string{"failed"}, []job.Status{job.FailedRetryable, job.FailedManualIntervention}, 0},
+		"said often":      {[]string{"failed,running,failed", "running"}, []job.Status{job.FailedRetryable, job.FailedManualIntervention, "running"}, 0},
 		"one that is not": {[]string{"broken", ""}, nil, 1},
 		"many are not":    {[]string{"running" + strings.Repeat(",", 1000)}, nil, 1},
 	} {
-		got, bad := job.Statuses(c.words)
+		got, bad := job.Parking.Statuses(c.words)
 		if !slices.Equal(got, c.want) || len(bad) != c.bad {
 			t.Errorf("%s: %v %v", name, got, bad)
 		}
@@ -281,7 +281,7 @@ func TestStatusesOfAFilter(t *testing.T) {
 
 func TestAStageOfNoTableIsADefect(t *testing.T) {
 	d := newDesk(t)
-	row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
+	row := d.put(t, chore{Job: job.Job{Status: job.Running, Stage: "begin"}})
 	if _, err := execute(t, d.runner.RunOne, callOf(row, "nothing")); fault.CodeOf(err) != "stage_unknown" {
 		t.Error(err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 )
@@ -68,7 +67,7 @@ func show(rows []standingRow, seen telemetry.Seen) {
 	count, oldest := map[series]int64{}, map[place]float64{}
 	for _, family := range families {
 		oldest[place{family, ""}] = 0
-		for _, s := range durable.JobLifecycle.States {
+		for _, s := range Parking.Table.States {
 			if !s.Terminal {
 				count[series{family, string(s.Name), "", ""}] = 0
 			}

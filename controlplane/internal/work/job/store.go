@@ -6,17 +6,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // Store keeps the rows and ledgers of a family of jobs. A row that is not as a
 // call expects it is pgx.ErrNoRows; one that Get and Lock do not find is a fault
 // of kind NotFound.
-type Store[R Row] interface {
+type Store[R Row, W Extended] interface {
 	Get(ctx context.Context, job string) (R, error)
 	// Latest are the newest entries of the ledger, in their order.
 	Latest(ctx context.Context, job string, limit int32) ([]Event, error)
@@ -27,14 +22,14 @@ type Store[R Row] interface {
 	// Begin takes a stage up; UpdatedAt of the row is the token from then on.
 	Begin(ctx context.Context, b Begun) (R, error)
 	// Save keeps what was found and gives the new token.
-	Save(ctx context.Context, s Saved) (time.Time, error)
+	Save(ctx context.Context, s Saved[W]) (time.Time, error)
 
 	Lock(ctx context.Context, tx pgx.Tx, job string) (R, error)
 	// Start makes a pending job run.
 	Start(ctx context.Context, tx pgx.Tx, job, run string, now time.Time) (R, error)
 	// End ends an attempt: the row and the entry of the ledger.
-	End(ctx context.Context, tx pgx.Tx, e Ended) (R, error)
-	Act(ctx context.Context, tx pgx.Tx, a Acted) (R, error)
+	End(ctx context.Context, tx pgx.Tx, e Ended[W]) (R, error)
+	Act(ctx context.Context, tx pgx.Tx, a Acted[R]) (R, error)
 	// Noticed says whether that is what was last observed, or was observed since
 	// anything else happened to the job.
 	Noticed(ctx context.Context, tx pgx.Tx, job, seen string) (bool, error)
@@ -50,59 +45,34 @@ type Begun struct {
 	Now             time.Time
 }
 
-// Found is what a stage has found out.
-type Found struct {
-	SystemID, PXEMAC string
-	Facts            json.RawMessage
-	Observed         bringup.Observed
-}
-
-// SeenAt is when MAAS was asked; nil: never.
-func (f Found) SeenAt() *time.Time {
-	if f.Observed.At.IsZero() {
-		return nil
-	}
-	at := f.Observed.At
-	return &at
-}
-
-// SeenIPs are the addresses that MAAS showed, never nil.
-func (f Found) SeenIPs() []string {
-	if f.Observed.IPs == nil {
-		return []string{}
-	}
-	return f.Observed.IPs
-}
-
 // Saved is what is kept in the middle of a stage.
-type Saved struct {
+type Saved[W Extended] struct {
 	Job   string
 	Epoch int64
 	Token time.Time
-	Found
+	Work  W // of which the family keeps what it keeps
 }
 
 // Trouble is why a job is parked; the zero one: it is not.
 type Trouble struct {
-	Class                 durable.FailureClass
+	Class                 FailureClass
 	Code, Message, Remedy string
 	Details               json.RawMessage
 	ParkedAt              *time.Time
 }
 
 // Ended is how an attempt ends, and where the job goes from there.
-type Ended struct {
-	Job   string
-	Epoch int64
-	Token time.Time
-	Now   time.Time
-	Found
-	Node        id.Node
-	Status      durable.JobStatus
+type Ended[W Extended] struct {
+	Job         string
+	Epoch       int64
+	Token       time.Time
+	Now         time.Time
+	Work        W // of which the family keeps what it keeps
+	Status      Status
 	NextStage   string
 	NextAttempt int  // begun at it
 	SameStage   bool // the stage goes on
-	Action      durable.JobEvent
+	Action      Trigger
 	Adopted     bool
 	Trouble     Trouble
 	CompletedAt *time.Time
@@ -110,35 +80,38 @@ type Ended struct {
 }
 
 // Acted is what an action of an operator makes of a row.
-type Acted struct {
+type Acted[R Row] struct {
 	Job         string
-	Status      durable.JobStatus
+	Row         R // of which the family keeps what is its own
+	Status      Status
 	Stage       string
-	Action      durable.JobEvent
-	Node        id.Node
-	Facts       bringup.Facts
+	Action      Trigger
 	Trouble     Trouble
 	CompletedAt *time.Time
 }
 
 // Hooks are what a family of jobs does in its own way.
-type Hooks[R Row] interface {
-	// Policy is that of the profile as far as it sets time limits.
-	Policy(ctx context.Context, r R) (site.Policy, error)
-	// Equip gives the work of an attempt what it needs beside the row: the site,
-	// the profile as it is now, and what was asked for.
-	Equip(ctx context.Context, r R, w *bringup.Work) error
+type Hooks[R Row, W Extended] interface {
+	// Limits are the time limits that hold for a job.
+	Limits(ctx context.Context, r R) (Limits, error)
+	// Work is the work of an attempt, as far as it follows from the row.
+	Work(r R, w Work) W
+	// Equip gives the work of an attempt what it needs beside the row, as it is
+	// now, and the time limits that hold.
+	Equip(ctx context.Context, r R, w W) (Limits, error)
+	// Learn is the row with what was found out while its work only looked.
+	Learn(r R, w W) R
 	// Perform carries a stage, or a pseudo stage, out.
-	Perform(ctx context.Context, r R, stage string, w *bringup.Work) (bringup.Result, error)
-	// Anew makes of the end of a clean restart's undoing what the family needs to
-	// begin from nothing. What the job knew of its machine is forgotten already.
-	Anew(ctx context.Context, tx pgx.Tx, before R, e *Ended) error
+	Perform(ctx context.Context, r R, stage string, w W) (Result, error)
+	// Anew is the work as the row keeps it when a clean restart has undone
+	// everything: a copy, with what the family needs to begin from nothing.
+	Anew(ctx context.Context, tx pgx.Tx, before R, w W) (W, error)
 	// Acting may refuse an action or change what it makes of the row.
-	Acting(ctx context.Context, tx pgx.Tx, before R, a *Acted) error
-	// Settle does, in the transaction in which an attempt ends, what belongs to
-	// it. A *bringup.Failure makes a failed attempt of one that went well; one that
-	// reached the goal did not, then.
-	Settle(ctx context.Context, tx pgx.Tx, s Settled[R]) error
+	Acting(ctx context.Context, tx pgx.Tx, before R, a *Acted[R]) error
+	// Settle does the family's bookkeeping in the transaction that ends the
+	// attempt. If it returns a *Failure, the attempt counts as failed even if it
+	// reached the goal.
+	Settle(ctx context.Context, tx pgx.Tx, s Settled[R, W]) error
 	// Announce tells readers of events.
 	Announce(ctx context.Context, tx pgx.Tx, r R, a Announcement) error
 	// HandOn passes a place on that the job gave back. It is the last thing in its
@@ -146,17 +119,17 @@ type Hooks[R Row] interface {
 	HandOn(ctx context.Context, tx pgx.Tx, r R) error
 	// Claimed makes a failure of an error of Save or End that says that somebody
 	// else has what the work claims; nil: it does not say that.
-	Claimed(err error, before R, w *bringup.Work) *bringup.Failure
+	Claimed(err error, before R, w W) *Failure
 }
 
 // Settled is an attempt that is being recorded.
-type Settled[R Row] struct {
+type Settled[R Row, W Extended] struct {
 	Before, After R
 	Stage         string
-	Work          *bringup.Work
-	Result        bringup.Result   // what the stage brought, even if it failed
-	Failure       *bringup.Failure // nil: it did not
-	Complete      bool             // the goal is reached
+	Work          W
+	Result        Result   // what the stage brought, even if it failed
+	Failure       *Failure // nil: it did not
+	Complete      bool     // the goal is reached
 	Told          Event
 }
 

@@ -3,9 +3,6 @@ package job
 import (
 	"slices"
 	"time"
-
-	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/fleet/site"
 )
 
 // The pseudo stages: what a workflow does besides going through the stages.
@@ -24,13 +21,16 @@ type Stage struct {
 	Expects  string // the condition that ends it
 	Again    string // why it may be run again
 	Attempts int    // in all, for failures that another attempt may mend
-	Limit    site.Stage
+	Limit    Limit
 	Resume   string // the stage that resume goes on with
 	OnCancel string // what is undone when the job is cancelled during or after it
 	Fails    []FailureMode
 	Awaits   bool // waits for a signal to its workflow, never inside
-	Detour   bool // reached only when another stage leads to it
-	Pseudo   bool // not one of the stages: something else that a workflow does
+	// Nudge is the signal that makes it look again when somebody else observed
+	// something; empty: it watches what it waits for itself.
+	Nudge  string
+	Detour bool // reached only when another stage leads to it
+	Pseudo bool // not one of the stages: something else that a workflow does
 	// Overridable: an operator may decide to go on without it; what that leaves
 	// open is kept.
 	Overridable bool
@@ -38,12 +38,19 @@ type Stage struct {
 
 // FailureMode is one way in which a stage fails.
 type FailureMode struct {
-	Class durable.FailureClass
+	Class FailureClass
 	When  string
 }
 
+// Cancelled says what is undone when a job is cancelled during or after the
+// stage.
+func (s Stage) Cancelled(undone string) Stage {
+	s.OnCancel = undone
+	return s
+}
+
 // FailsWith is a way in which a stage fails.
-func FailsWith(class durable.FailureClass, when string) FailureMode {
+func FailsWith(class FailureClass, when string) FailureMode {
 	return FailureMode{Class: class, When: when}
 }
 
@@ -52,8 +59,8 @@ func FailsWith(class durable.FailureClass, when string) FailureMode {
 const TransientAttempts = 5
 
 // attempts is how many attempts a stage gets in all when it fails that way.
-func (s Stage) attempts(class durable.FailureClass) int {
-	if class == durable.UpstreamTransient {
+func (s Stage) attempts(class FailureClass) int {
+	if class == UpstreamTransient {
 		return max(s.Attempts, TransientAttempts)
 	}
 	return s.Attempts
@@ -62,18 +69,18 @@ func (s Stage) attempts(class durable.FailureClass) int {
 // brief says that the stage ends as soon as it has done what it does.
 func (s Stage) brief() bool { return !s.Pseudo && !s.Detour && (s.Limit == "" || s.Awaits) }
 
-// TimeLimit is how long the stage may take by a policy; zero: as long as it
-// works at it.
-func (s Stage) TimeLimit(p site.Policy) time.Duration {
+// Limit names a time limit of stages, which several stages may share.
+type Limit string
+
+// Limits are the time limits that hold for a job; what is not listed has none.
+type Limits map[Limit]time.Duration
+
+// of is how long a stage may take; zero: as long as it works at it.
+func (l Limits) of(s Stage) time.Duration {
 	if s.Limit == "" {
 		return 0
 	}
-	for _, t := range p.Timeouts() {
-		if t.Stage == s.Limit {
-			return t.Limit
-		}
-	}
-	return 0
+	return l[s.Limit]
 }
 
 // Table is the stages of a job in their order, and its pseudo stages.

@@ -6,36 +6,36 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/engine/durable"
-	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // attempt is one attempt at a stage: what was asked for, on which row, and what
 // came of it.
-type attempt[R Row] struct {
+type attempt[R Row, W Extended] struct {
 	call   durable.StageCall
 	table  Table
 	stage  Stage
 	row    R
 	before Job // of the row
-	work   *bringup.Work
+	work   W
+	limits Limits // that hold for the job, once its work was equipped
 	token  *token
-	result bringup.Result
+	result Result
 	err    error
 }
 
 // verdict is where a job goes from an attempt.
 type verdict struct {
 	told     Event // for the ledger; without a status: nothing is
-	status   durable.JobStatus
+	status   Status
 	stage    string // of the row from now on
 	attempts int    // begun at it
-	action   durable.JobEvent
+	action   Trigger
 	adopted  bool
-	why      *bringup.Failure // of the attempt; nil: it did not fail
-	parks    bool             // and the job is parked by it
-	complete bool             // the goal is reached, if the family agrees
-	anew     bool             // the job starts from nothing
+	why      *Failure  // of the attempt; nil: it did not fail
+	parks    bool      // and the job is parked by it
+	complete bool      // the goal is reached, if the family agrees
+	anew     bool      // the job starts from nothing
+	tells    Announced // to readers of events, unless a stage merely went on
 	turn     durable.Turn
 }
 
@@ -44,32 +44,32 @@ type verdict struct {
 const margin = 30 * time.Minute
 
 // turnTo is the turn that runs a stage now.
-func (t Table) turnTo(stage string, attempt int, epoch int64, p site.Policy) durable.Turn {
+func (t Table) turnTo(stage string, attempt int, epoch int64, limits Limits) durable.Turn {
 	turn := durable.Turn{Do: durable.TurnRun, Stage: stage, Attempt: attempt, Epoch: epoch}
 	if s, ok := t.Of(stage); ok {
-		if limit := s.TimeLimit(p); limit > 0 {
+		if limit := limits.of(s); limit > 0 {
 			turn.Limit = limit + margin
 		}
 	}
 	return turn
 }
 
-func (a attempt[R]) turnTo(stage string, attempt int) durable.Turn {
-	return a.table.turnTo(stage, attempt, a.call.Epoch, a.work.Profile.Policy)
+func (a attempt[R, W]) turnTo(stage string, attempt int) durable.Turn {
+	return a.table.turnTo(stage, attempt, a.call.Epoch, a.limits)
 }
 
 // judge decides, from the table of stages and how an attempt ended, where the
 // job goes.
-func (r *Runner[R]) judge(a attempt[R]) verdict {
+func (r *Runner[R, W]) judge(a attempt[R, W]) verdict {
 	if a.err != nil {
-		return r.judgeFailure(a, bringup.Classify(a.err))
+		return r.judgeFailure(a, r.family.classify(a.err))
 	}
 	if a.result.Await != nil {
 		return a.awaiting()
 	}
 	switch a.stage.Name {
 	case StageCompensate:
-		return a.compensated()
+		return r.compensated(a)
 	case StageAdopt:
 		if a.table.knows(a.result.Next) {
 			v := a.goOn(a.result.Next)
@@ -82,9 +82,10 @@ func (r *Runner[R]) judge(a attempt[R]) verdict {
 	switch {
 	case next == "":
 		v := a.goOn(a.stage.Name)
-		v.complete, v.status, v.action = true, durable.JobCompleted, ""
+		v.complete, v.action, v.tells = true, "", AnnounceCompleted
+		v.status = r.family.Life.reach(v.status, TriggerComplete)
 		if a.before.Adopted {
-			v.status = durable.JobReconciled
+			v.status = r.family.Life.reach(a.before.Status, TriggerReconcile, TriggerComplete)
 		}
 		v.turn = a.end(v.status)
 		return v
@@ -95,22 +96,22 @@ func (r *Runner[R]) judge(a attempt[R]) verdict {
 }
 
 // misled is the failure of a stage that names no stage to go on with.
-func misled(next string) *bringup.Failure {
-	return &bringup.Failure{
-		Class: durable.StateAmbiguity, Code: "stage_unknown", Final: true, Message: "the stage leads to a stage that there is not: " + next,
+func misled(next string) *Failure {
+	return &Failure{
+		Class: StateAmbiguity, Code: "stage_unknown", Final: true, Message: "the stage leads to a stage that there is not: " + next,
 		Remedy: "this is a defect of the control plane; mark it and tell its developers",
 	}
 }
 
 // stay is the verdict that leaves everything as it is.
-func (a attempt[R]) stay() verdict {
+func (a attempt[R, W]) stay() verdict {
 	return verdict{
 		status: a.before.Status, stage: a.before.Stage, attempts: a.call.Attempt, action: a.before.Action, adopted: a.before.Adopted,
 		told: Event{Stage: a.call.Stage, Attempt: a.call.Attempt, Epoch: a.call.Epoch},
 	}
 }
 
-func (a attempt[R]) goOn(next string) verdict {
+func (a attempt[R, W]) goOn(next string) verdict {
 	v := a.stay()
 	v.stage, v.attempts = next, 0
 	v.told.Status, v.told.Message = StageSucceeded, a.result.Message
@@ -121,7 +122,7 @@ func (a attempt[R]) goOn(next string) verdict {
 	return v
 }
 
-func (a attempt[R]) awaiting() verdict {
+func (a attempt[R, W]) awaiting() verdict {
 	v := a.stay()
 	if a.result.Message != "" {
 		v.told.Status, v.told.Message = StageNote, a.result.Message
@@ -131,31 +132,32 @@ func (a attempt[R]) awaiting() verdict {
 	return v
 }
 
-func (a attempt[R]) compensated() verdict {
+func (r *Runner[R, W]) compensated(a attempt[R, W]) verdict {
 	v := a.stay()
 	v.told.Status, v.told.Message = StageCompensated, "what could be undone was undone"
-	if len(a.work.Facts.Left) > 0 {
+	if len(a.result.Left) > 0 {
 		v.told.Message += "; some things were left as they are"
 	}
-	if a.before.Action == durable.JobRestartClean {
-		v.status, v.stage, v.attempts, v.anew = durable.JobRunning, a.table.First(), 0, true
+	if r.family.restarting(a.before) {
+		v.status, v.stage, v.attempts, v.anew = r.family.Life.reach(v.status, TriggerRestarted), a.table.First(), 0, true
 		v.turn = a.turnTo(v.stage, 1)
 		v.turn.Marks = statusMarks(v.status, v.stage)
 		return v
 	}
-	v.status, v.turn = durable.JobCancelled, a.end(durable.JobCancelled)
+	v.status, v.tells = r.family.Life.reach(v.status, TriggerCompensated), AnnounceCancelled
+	v.turn = a.end(v.status)
 	return v
 }
 
-func (a attempt[R]) end(status durable.JobStatus) durable.Turn {
+func (a attempt[R, W]) end(status Status) durable.Turn {
 	return durable.Turn{Do: durable.TurnEnd, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
 }
 
-func statusMarks(status durable.JobStatus, stage string) map[string]string {
+func statusMarks(status Status, stage string) map[string]string {
 	return map[string]string{durable.MarkStatus: string(status), durable.MarkStage: stage}
 }
 
-func (r *Runner[R]) judgeFailure(a attempt[R], f *bringup.Failure) verdict {
+func (r *Runner[R, W]) judgeFailure(a attempt[R, W], f *Failure) verdict {
 	v := a.stay()
 	v.why, v.told.Status, v.told.Message = f, StageFailed, f.Message
 	switch {
@@ -171,16 +173,17 @@ func (r *Runner[R]) judgeFailure(a attempt[R], f *bringup.Failure) verdict {
 	return r.park(a, v)
 }
 
-func (r *Runner[R]) park(a attempt[R], v verdict) verdict {
-	event := ParkedAs(v.why.Class)
-	if a.before.Status == durable.JobCompensating {
-		event = durable.JobCompensationBlocked
+func (r *Runner[R, W]) park(a attempt[R, W], v verdict) verdict {
+	triggers := []Trigger{ParkedAs(v.why.Class), TriggerBlock}
+	if a.before.Phase == Undoing {
+		triggers = []Trigger{TriggerCompensationBlocked}
 	} else {
 		v.action = ""
 	}
-	status, err := durable.JobLifecycle.Next(a.before.Status, event)
-	if err != nil { // the table of jobs has both edges; see its tests
-		status = durable.JobFailedManualIntervention
+	status := r.family.Life.reach(a.before.Status, triggers...)
+	v.tells = AnnounceManual
+	if r.family.Life.endsBy(status, TriggerFail) {
+		v.tells = AnnounceFailed
 	}
 	v.status, v.parks = status, true
 	if back := r.family.Rewind[v.why.Code]; a.table.knows(back) {
@@ -192,16 +195,8 @@ func (r *Runner[R]) park(a attempt[R], v verdict) verdict {
 
 // announced is what readers of events hear of a verdict; empty: nothing.
 func (v verdict) announced() Announced {
-	switch v.status {
-	case durable.JobCompleted, durable.JobReconciled:
-		return AnnounceCompleted
-	case durable.JobCancelled:
-		return AnnounceCancelled
-	case durable.JobFailedRetryable:
-		return AnnounceFailed
-	case durable.JobFailedManualIntervention:
-		return AnnounceManual
-	case durable.JobPending, durable.JobRunning, durable.JobCompensating:
+	if v.tells != "" {
+		return v.tells
 	}
 	if v.told.Status == "" {
 		return ""
@@ -210,7 +205,7 @@ func (v verdict) announced() Announced {
 }
 
 // details is what the ledger keeps of an attempt.
-func (a attempt[R]) details(v verdict) map[string]any {
+func (a attempt[R, W]) details(v verdict) map[string]any {
 	switch {
 	case v.why != nil:
 		out := map[string]any{"failure_class": v.why.Class, "error_code": v.why.Code}
@@ -219,8 +214,8 @@ func (a attempt[R]) details(v verdict) map[string]any {
 		}
 		maps.Copy(out, v.why.Details)
 		return out
-	case v.told.Status == StageCompensated && len(a.work.Facts.Left) > 0:
-		return map[string]any{"left": a.work.Facts.Left}
+	case v.told.Status == StageCompensated && len(a.result.Left) > 0:
+		return map[string]any{"left": a.result.Left}
 	}
 	return a.result.Details
 }

@@ -21,16 +21,16 @@ import (
 )
 
 // brought is an onboarding that is in a status, as the database would have it.
-func (y *yard) brought(tb testing.TB, number int, status durable.JobStatus, stage string) onboarding.Onboarding {
+func (y *yard) brought(tb testing.TB, number int, status job.Status, stage string) onboarding.Onboarding {
 	tb.Helper()
 	o := y.request(tb, number)
 	var parked, completed *time.Time
 	now := time.Now()
-	if s, _ := durable.JobLifecycle.State(status); s.Terminal {
+	if s, _ := job.Parking.Table.State(status); s.Terminal {
 		completed = &now
 	}
 	class, code := "", ""
-	if status == durable.JobFailedRetryable || status == durable.JobFailedManualIntervention {
+	if status == job.FailedRetryable || status == job.FailedManualIntervention {
 		parked, class, code = &now, "bmc_power_failure", "made_up"
 	}
 	y.exec(tb, `UPDATE node_onboardings SET status = $2, current_stage = $3, parked_at = $4, completed_at = $5, failure_class = $6, error_code = $7,
@@ -40,40 +40,40 @@ func (y *yard) brought(tb testing.TB, number int, status durable.JobStatus, stag
 
 // legal is the whole table of which action is possible in which status, and
 // where it leads from the stage wait_for_deployed.
-var legal = map[durable.JobStatus]map[durable.JobEvent]struct {
-	status durable.JobStatus
+var legal = map[job.Status]map[job.Trigger]struct {
+	status job.Status
 	stage  string
 }{
-	durable.JobPending: {durable.JobCancel: {durable.JobCancelled, bringup.WaitForDeployed}},
-	durable.JobRunning: {
-		durable.JobCancel: {durable.JobCompensating, job.StageCompensate}, durable.JobMarkManual: {durable.JobFailedManualIntervention, bringup.WaitForDeployed},
+	job.Pending: {job.Cancel: {job.Cancelled, bringup.WaitForDeployed}},
+	job.Running: {
+		job.Cancel: {job.Compensating, job.StageCompensate}, job.MarkManual: {job.FailedManualIntervention, bringup.WaitForDeployed},
 	},
-	durable.JobFailedRetryable: {
-		durable.JobRetryStage: {durable.JobRunning, bringup.WaitForDeployed}, durable.JobResume: {durable.JobRunning, bringup.RenderCloudInit},
-		durable.JobRerun: {durable.JobRunning, bringup.LoadSiteConfig}, durable.JobRestartClean: {durable.JobCompensating, job.StageCompensate},
-		durable.JobAdoptObserved: {durable.JobRunning, job.StageAdopt}, durable.JobCancel: {durable.JobCompensating, job.StageCompensate},
-		durable.JobMarkManual: {durable.JobFailedManualIntervention, bringup.WaitForDeployed},
+	job.FailedRetryable: {
+		job.RetryStage: {job.Running, bringup.WaitForDeployed}, job.Resume: {job.Running, bringup.RenderCloudInit},
+		job.Rerun: {job.Running, bringup.LoadSiteConfig}, job.RestartClean: {job.Compensating, job.StageCompensate},
+		job.AdoptObserved: {job.Running, job.StageAdopt}, job.Cancel: {job.Compensating, job.StageCompensate},
+		job.MarkManual: {job.FailedManualIntervention, bringup.WaitForDeployed},
 	},
-	durable.JobFailedManualIntervention: {
-		durable.JobRetryStage: {durable.JobRunning, bringup.WaitForDeployed}, durable.JobResume: {durable.JobRunning, bringup.RenderCloudInit},
-		durable.JobRerun: {durable.JobRunning, bringup.LoadSiteConfig}, durable.JobRestartClean: {durable.JobCompensating, job.StageCompensate},
-		durable.JobAdoptObserved: {durable.JobRunning, job.StageAdopt}, durable.JobCancel: {durable.JobCompensating, job.StageCompensate},
+	job.FailedManualIntervention: {
+		job.RetryStage: {job.Running, bringup.WaitForDeployed}, job.Resume: {job.Running, bringup.RenderCloudInit},
+		job.Rerun: {job.Running, bringup.LoadSiteConfig}, job.RestartClean: {job.Compensating, job.StageCompensate},
+		job.AdoptObserved: {job.Running, job.StageAdopt}, job.Cancel: {job.Compensating, job.StageCompensate},
 	},
-	durable.JobCompensating: {}, durable.JobCompleted: {}, durable.JobCancelled: {}, durable.JobReconciled: {},
+	job.Compensating: {}, job.Completed: {}, job.Cancelled: {}, job.Reconciled: {},
 }
 
 func TestEveryActionInEveryStatus(t *testing.T) {
 	y := newYard(t, func(s *site.SettingsChange) { most := int32(1000); s.MaxParallel = &most })
 	number := 0
-	for _, state := range durable.JobLifecycle.States {
-		for _, action := range job.Actions {
+	for _, state := range job.Parking.Table.States {
+		for _, action := range job.Parking.AllActions() {
 			number++
 			before := y.brought(t, number, state.Name, bringup.WaitForDeployed)
 			after, err := y.service.Act(y.ctx, before.ID, action, "because")
 			to, allowed := legal[state.Name][action]
 			name := string(state.Name) + " " + string(action)
 			if !allowed {
-				repeated := state.Name == durable.JobCancelled && action == durable.JobCancel
+				repeated := state.Name == job.Cancelled && action == job.Cancel
 				f, _ := fault.As(err)
 				if !repeated && (fault.KindOf(err) != fault.Conflict || f.Code != "action_not_allowed" || f.Remedy == "") {
 					t.Errorf("%s: %v", name, err)
@@ -94,7 +94,7 @@ func TestEveryActionInEveryStatus(t *testing.T) {
 }
 
 // acted holds an action against what it must have done.
-func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboarding, err error, action durable.JobEvent, status durable.JobStatus, stage string) {
+func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboarding, err error, action job.Trigger, status job.Status, stage string) {
 	t.Helper()
 	if err != nil || after.Status != status || after.Epoch != before.Epoch+1 || after.Attempt != 0 || after.StageStartedAt != nil {
 		t.Errorf("%s: %+v, %v", name, after, err)
@@ -102,7 +102,7 @@ func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboard
 	if s, known := onboarding.StageOf(stage); !known || !s.Pseudo && after.Stage != stage {
 		t.Errorf("%s leads to %s, not %s", name, after.Stage, stage)
 	}
-	if status == durable.JobRunning && (after.ErrorCode != "" || after.FailureClass != "" || after.ParkedAt != nil) {
+	if status == job.Running && (after.ErrorCode != "" || after.FailureClass != "" || after.ParkedAt != nil) {
 		t.Errorf("%s: the error stayed: %+v", name, after)
 	}
 	var raw map[string]any
@@ -137,10 +137,10 @@ func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboard
 func TestAnActionNeedsAReason(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
-	if _, err := y.service.Act(y.ctx, o.ID, durable.JobCancel, "  "); fault.CodeOf(err) != "reason_missing" {
+	if _, err := y.service.Act(y.ctx, o.ID, job.Cancel, "  "); fault.CodeOf(err) != "reason_missing" {
 		t.Errorf("%v", err)
 	}
-	if _, err := y.service.Act(y.ctx, id.New[id.Onboarding](), durable.JobCancel, "because"); fault.KindOf(err) != fault.NotFound {
+	if _, err := y.service.Act(y.ctx, id.New[id.Onboarding](), job.Cancel, "because"); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("%v", err)
 	}
 }
@@ -148,9 +148,9 @@ func TestAnActionNeedsAReason(t *testing.T) {
 // Every parked onboarding has a recommendation, and every status that is not
 // terminal or being undone has a legal action.
 func TestEveryEndOffersAWayOut(t *testing.T) {
-	for _, class := range durable.FailureClasses {
+	for _, class := range bringup.FailureClasses {
 		for _, s := range onboarding.Stages() {
-			o := onboarding.Onboarding{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: s.Name, FailureClass: class}}
+			o := onboarding.Onboarding{Job: job.Job{Status: job.FailedManualIntervention, Stage: s.Name, FailureClass: class}}
 			advice := onboarding.Recommend(o)
 			if len(advice) != 6 {
 				t.Errorf("%s in %s: %v", class, s.Name, advice)
@@ -163,9 +163,9 @@ func TestEveryEndOffersAWayOut(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	deployed := onboarding.Onboarding{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: bringup.WaitForAgentEnrollment, Facts: bringup.Facts{DeployedAt: &now}}}
+	deployed := onboarding.Onboarding{Job: job.Job{Status: job.FailedManualIntervention, Stage: bringup.WaitForAgentEnrollment}, Machine: bringup.Machine{Facts: bringup.Facts{DeployedAt: &now}}}
 	for _, a := range onboarding.Recommend(deployed) {
-		if (a.Safety == job.DestroysData) != (a.Action == durable.JobRestartClean) {
+		if (a.Safety == job.DestroysData) != (a.Action == job.RestartClean) {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -174,34 +174,33 @@ func TestEveryEndOffersAWayOut(t *testing.T) {
 // Where the code of a failure says more than its class, the recommendation
 // follows the code.
 func TestRecommendationsByCode(t *testing.T) {
-	for code, want := range map[string]durable.JobEvent{
-		"machine_in_use": durable.JobRerun, "nothing_to_adopt": durable.JobRerun, "first_boot_missing": durable.JobResume,
-		"machine_hollow": durable.JobRestartClean, "operator_marked": durable.JobResume, "anything_else": durable.JobAdoptObserved,
-		"hw_sync_disabled": durable.JobRestartClean,
+	for code, want := range map[string]job.Trigger{
+		"machine_in_use": job.Rerun, "nothing_to_adopt": job.Rerun, "first_boot_missing": job.Resume,
+		"machine_hollow": job.RestartClean, "operator_marked": job.Resume, "anything_else": job.AdoptObserved,
+		"hw_sync_disabled": job.RestartClean,
 	} {
 		o := onboarding.Onboarding{Job: job.Job{
-			Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, ErrorCode: code,
-			Observed: bringup.Observed{Status: "Deployed"},
-		}}
+			Status: job.FailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: bringup.StateAmbiguity, ErrorCode: code,
+		}, Machine: bringup.Machine{Observed: bringup.Observed{Status: "Deployed"}}}
 		if got := onboarding.Recommend(o)[0].Action; got != want {
 			t.Errorf("%s: %s, want %s", code, got, want)
 		}
 	}
 	for _, seen := range []string{"", "absent", "New", "Broken"} {
-		o := onboarding.Onboarding{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, Observed: bringup.Observed{Status: seen}}}
-		if got := onboarding.Recommend(o)[0].Action; got != durable.JobRerun {
+		o := onboarding.Onboarding{Job: job.Job{Status: job.FailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: bringup.StateAmbiguity}, Machine: bringup.Machine{Observed: bringup.Observed{Status: seen}}}
+		if got := onboarding.Recommend(o)[0].Action; got != job.Rerun {
 			t.Errorf("%q: %s", seen, got)
 		}
 	}
 }
 
 func TestRetryResumeAndRerunGoOnWhereTheyShould(t *testing.T) {
-	for action, from := range map[durable.JobEvent]string{
-		durable.JobRetryStage: bringup.WaitForReady, durable.JobResume: bringup.CommissionNode, durable.JobRerun: bringup.LoadSiteConfig,
+	for action, from := range map[job.Trigger]string{
+		job.RetryStage: bringup.WaitForReady, job.Resume: bringup.CommissionNode, job.Rerun: bringup.LoadSiteConfig,
 	} {
 		t.Run(string(action), func(t *testing.T) {
 			y := newYard(t)
-			y.script.fails(1, bringup.WaitForReady, failure(durable.HardwareMismatch))
+			y.script.fails(1, bringup.WaitForReady, failure(bringup.HardwareMismatch))
 			o := y.request(t, 1)
 			done := y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
 				y.script.forget()
@@ -209,7 +208,7 @@ func TestRetryResumeAndRerunGoOnWhereTheyShould(t *testing.T) {
 				y.act(t, o.ID, action)(env)
 			})
 			at := slices.Index(mainStages(), from)
-			if got := y.script.called(); done.Status != durable.JobCompleted || done.Epoch != 2 || !slices.Equal(got, mainStages()[at:]) {
+			if got := y.script.called(); done.Status != job.Completed || done.Epoch != 2 || !slices.Equal(got, mainStages()[at:]) {
 				t.Errorf("%s, epoch %d, after %q", done.Status, done.Epoch, got)
 			}
 		})
@@ -218,17 +217,17 @@ func TestRetryResumeAndRerunGoOnWhereTheyShould(t *testing.T) {
 
 func TestCancelUndoesAndEnds(t *testing.T) {
 	y := newYard(t)
-	y.script.fails(always, bringup.DeployViaMAAS, failure(durable.StateAmbiguity))
-	y.script.on(job.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.fails(always, bringup.DeployViaMAAS, failure(bringup.StateAmbiguity))
+	y.script.on(job.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		if w.Reset || !w.Facts.NodeCreated {
 			t.Errorf("%+v", w)
 		}
 		w.Facts.Left = []string{"the machine stays in MAAS"}
-		return bringup.Result{}, y.abandon(ctx, w.Node)
+		return job.Result{}, y.abandon(ctx, w.Node)
 	})
 	o := y.request(t, 1)
-	done := y.run(t, o.ID, y.act(t, o.ID, durable.JobCancel))
-	if done.Status != durable.JobCancelled || done.CompletedAt == nil || !slices.Equal(done.Facts.Left, []string{"the machine stays in MAAS"}) {
+	done := y.run(t, o.ID, y.act(t, o.ID, job.Cancel))
+	if done.Status != job.Cancelled || done.CompletedAt == nil || !slices.Equal(done.Facts.Left, []string{"the machine stays in MAAS"}) {
 		t.Errorf("%+v", done)
 	}
 	l := y.ledger(t, o.ID)
@@ -246,28 +245,28 @@ func TestCancelUndoesAndEnds(t *testing.T) {
 func TestCancelBeforeAWorkerTookItUp(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
-	if now, err := y.service.Act(y.ctx, o.ID, durable.JobCancel, "changed my mind"); err != nil || now.Status != durable.JobCancelled {
+	if now, err := y.service.Act(y.ctx, o.ID, job.Cancel, "changed my mind"); err != nil || now.Status != job.Cancelled {
 		t.Fatalf("%+v %v", now, err)
 	}
-	if done := y.run(t, o.ID); done.Status != durable.JobCancelled || len(y.script.called()) != 0 {
+	if done := y.run(t, o.ID); done.Status != job.Cancelled || len(y.script.called()) != 0 {
 		t.Errorf("%+v after %q", done, y.script.called())
 	}
 }
 
 // Undoing that fails is parked, and can only be repeated or overridden.
 func TestUndoingThatFailsIsParked(t *testing.T) {
-	for _, action := range []durable.JobEvent{durable.JobCancel, durable.JobRestartClean} {
+	for _, action := range []job.Trigger{job.Cancel, job.RestartClean} {
 		t.Run(string(action), func(t *testing.T) {
 			y := newYard(t)
-			y.script.fails(1, bringup.DeployViaMAAS, bringup.Failure{Class: durable.StateAmbiguity, Code: "made_up", Final: true})
-			y.script.on(job.StageCompensate, func(_ context.Context, w *bringup.Work, n int) (bringup.Result, error) {
-				if w.Reset != (action == durable.JobRestartClean) {
+			y.script.fails(1, bringup.DeployViaMAAS, job.Failure{Class: bringup.StateAmbiguity, Code: "made_up", Final: true})
+			y.script.on(job.StageCompensate, func(_ context.Context, w *bringup.Work, n int) (job.Result, error) {
+				if w.Reset != (action == job.RestartClean) {
 					t.Errorf("reset is %v", w.Reset)
 				}
 				if n <= 5 {
-					return bringup.Result{}, fault.New(fault.Unavailable, "maas_unavailable", "away")
+					return job.Result{}, fault.New(fault.Unavailable, "maas_unavailable", "away")
 				}
-				return bringup.Result{}, nil
+				return job.Result{}, nil
 			})
 			o := y.request(t, 1)
 			var blocked onboarding.Onboarding
@@ -275,11 +274,11 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 				blocked = y.read(t, o.ID)
 				y.act(t, o.ID, onboarding.Recommend(blocked)[0].Action)(env)
 			})
-			if blocked.Status != durable.JobFailedManualIntervention || blocked.ErrorCode != "maas_unavailable" || onboarding.Recommend(blocked)[0].Action != action ||
-				slices.Contains(onboarding.LegalActions(blocked), durable.JobRetryStage) || !slices.Contains(onboarding.LegalActions(blocked), durable.JobRerun) {
+			if blocked.Status != job.FailedManualIntervention || blocked.ErrorCode != "maas_unavailable" || onboarding.Recommend(blocked)[0].Action != action ||
+				slices.Contains(onboarding.LegalActions(blocked), job.RetryStage) || !slices.Contains(onboarding.LegalActions(blocked), job.Rerun) {
 				t.Errorf("%+v; %v", blocked, onboarding.LegalActions(blocked))
 			}
-			want := map[durable.JobEvent]durable.JobStatus{durable.JobCancel: durable.JobCancelled, durable.JobRestartClean: durable.JobCompleted}[action]
+			want := map[job.Trigger]job.Status{job.Cancel: job.Cancelled, job.RestartClean: job.Completed}[action]
 			if done.Status != want {
 				t.Errorf("%+v", done)
 			}
@@ -289,21 +288,21 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 
 func TestRestartCleanStartsFromNothing(t *testing.T) {
 	y := newYard(t)
-	y.script.fails(1, bringup.EnsureHardwareSyncConfigured, failure(durable.PostDeployConnectivityFailure))
-	y.script.on(job.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
-		return bringup.Result{}, y.abandon(ctx, w.Node)
+	y.script.fails(1, bringup.EnsureHardwareSyncConfigured, failure(bringup.PostDeployConnectivityFailure))
+	y.script.on(job.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
+		return job.Result{}, y.abandon(ctx, w.Node)
 	})
 	var second bringup.Work
-	y.script.on(bringup.LoadSiteConfig, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.LoadSiteConfig, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		second = *w
-		return bringup.Result{}, nil
+		return job.Result{}, nil
 	})
 	o := y.request(t, 1)
-	done := y.run(t, o.ID, y.act(t, o.ID, durable.JobRestartClean))
+	done := y.run(t, o.ID, y.act(t, o.ID, job.RestartClean))
 	if second.SystemID != "" || second.Facts.NodeCreated || second.Facts.DeployedAt != nil || second.Node == o.Node || second.Epoch != 2 {
 		t.Errorf("began again with %+v", second)
 	}
-	if done.Status != durable.JobCompleted || done.Node == o.Node || done.Epoch != 2 {
+	if done.Status != job.Completed || done.Node == o.Node || done.Epoch != 2 {
 		t.Errorf("%+v", done)
 	}
 	if n, err := node.Get(y.ctx, y.db, done.Node); err != nil || n.Status != node.Active {
@@ -313,16 +312,16 @@ func TestRestartCleanStartsFromNothing(t *testing.T) {
 
 func TestAdoptGoesOnWhereTheMachineIs(t *testing.T) {
 	y := newYard(t)
-	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n == 1 {
-			f := failure(durable.AgentEnrollmentFailure)
-			return bringup.Result{}, &f
+			f := failure(bringup.AgentEnrollmentFailure)
+			return job.Result{}, &f
 		}
 		return y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
 	})
 	o := y.request(t, 1)
-	done := y.run(t, o.ID, y.act(t, o.ID, durable.JobAdoptObserved))
-	if done.Status != durable.JobReconciled || !done.Adopted || done.Action != "" {
+	done := y.run(t, o.ID, y.act(t, o.ID, job.AdoptObserved))
+	if done.Status != job.Reconciled || !done.Adopted || done.Action != "" {
 		t.Errorf("%+v", done)
 	}
 	if n, err := node.Get(y.ctx, y.db, o.Node); err != nil || n.Status != node.Active {
@@ -335,7 +334,7 @@ func TestAdoptGoesOnWhereTheMachineIs(t *testing.T) {
 func TestAttackAnAdoptedInstallationIsNotOurs(t *testing.T) {
 	for _, adopted := range []bool{false, true} {
 		y := newYard(t)
-		y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+		y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 			w.Facts.Deploys, w.Facts.Adopted = 1, adopted
 			return y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
 		})
@@ -350,20 +349,20 @@ func TestAttackAnAdoptedInstallationIsNotOurs(t *testing.T) {
 // An adoption that finds nothing parks the job where it was.
 func TestAdoptThatFindsNothing(t *testing.T) {
 	y := newYard(t)
-	y.script.fails(1, bringup.WaitForReady, failure(durable.StateAmbiguity))
-	y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
-		return bringup.Result{}, &bringup.Failure{Class: durable.StateAmbiguity, Code: "nothing_to_adopt", Message: "not ours", Final: true}
+	y.script.fails(1, bringup.WaitForReady, failure(bringup.StateAmbiguity))
+	y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (job.Result, error) {
+		return job.Result{}, &job.Failure{Class: bringup.StateAmbiguity, Code: "nothing_to_adopt", Message: "not ours", Final: true}
 	})
 	o := y.request(t, 1)
 	var parked onboarding.Onboarding
-	done := y.run(t, o.ID, y.act(t, o.ID, durable.JobAdoptObserved), func(env *testsuite.TestWorkflowEnvironment) {
+	done := y.run(t, o.ID, y.act(t, o.ID, job.AdoptObserved), func(env *testsuite.TestWorkflowEnvironment) {
 		parked = y.read(t, o.ID)
-		y.act(t, o.ID, durable.JobRetryStage)(env)
+		y.act(t, o.ID, job.RetryStage)(env)
 	})
-	if parked.Stage != bringup.WaitForReady || parked.ErrorCode != "nothing_to_adopt" || parked.Adopted || onboarding.Recommend(parked)[0].Action != durable.JobRerun {
+	if parked.Stage != bringup.WaitForReady || parked.ErrorCode != "nothing_to_adopt" || parked.Adopted || onboarding.Recommend(parked)[0].Action != job.Rerun {
 		t.Errorf("%+v, %v", parked, onboarding.Recommend(parked)[0])
 	}
-	if done.Status != durable.JobCompleted {
+	if done.Status != job.Completed {
 		t.Errorf("%+v", done)
 	}
 }
@@ -373,16 +372,16 @@ func TestAMarkSupersedesWhatRuns(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
 	var fence, save error
-	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n > 1 {
-			return bringup.Result{}, nil
+			return job.Result{}, nil
 		}
-		if _, err := y.service.Act(y.ctx, o.ID, durable.JobMarkManual, "somebody works on it"); err != nil {
+		if _, err := y.service.Act(y.ctx, o.ID, job.MarkManual, "somebody works on it"); err != nil {
 			t.Error(err)
 		}
 		w.Facts.BootDisk = "never to be seen"
 		fence, save = w.Fence(ctx), w.Save(ctx)
-		return bringup.Result{}, nil // the signal is late: the workflow learns of it here
+		return job.Result{}, nil // the signal is late: the workflow learns of it here
 	})
 	var parked onboarding.Onboarding
 	done := y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
@@ -392,11 +391,11 @@ func TestAMarkSupersedesWhatRuns(t *testing.T) {
 	if fault.CodeOf(fence) != durable.CodeSuperseded || fault.CodeOf(save) != durable.CodeSuperseded {
 		t.Errorf("fence %v, save %v", fence, save)
 	}
-	if parked.Status != durable.JobFailedManualIntervention || parked.ErrorCode != "operator_marked" || parked.FailureClass != durable.StateAmbiguity ||
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != "operator_marked" || parked.FailureClass != bringup.StateAmbiguity ||
 		parked.Stage != bringup.ConfigureStorage || parked.Facts.BootDisk != "" {
 		t.Errorf("%+v", parked)
 	}
-	if done.Status != durable.JobCompleted || done.Facts.BootDisk != "" {
+	if done.Status != job.Completed || done.Facts.BootDisk != "" {
 		t.Errorf("%+v", done)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -39,15 +39,15 @@ type Path struct {
 }
 
 // ObservedView is the machine as MAAS last showed it.
-type ObservedView job.ObservedView
+type ObservedView bringup.ObservedView
 
 // FailureView is why an onboarding is parked, or was last set back.
 type FailureView struct {
-	Class   durable.FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,state_ambiguity" doc:"What sort of failure it is."`
-	Code    string               `json:"error_code" doc:"What went wrong, for programs."`
-	Message string               `json:"error_message" doc:"What went wrong, for people."`
-	Remedy  string               `json:"error_remedy,omitempty" doc:"What to do about it."`
-	Details job.Details          `json:"error_details,omitempty" doc:"What was found, by its name."`
+	Class   job.FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,state_ambiguity" doc:"What sort of failure it is."`
+	Code    string           `json:"error_code" doc:"What went wrong, for programs."`
+	Message string           `json:"error_message" doc:"What went wrong, for people."`
+	Remedy  string           `json:"error_remedy,omitempty" doc:"What to do about it."`
+	Details job.Details      `json:"error_details,omitempty" doc:"What was found, by its name."`
 }
 
 // View is an onboarding as the API shows it.
@@ -63,17 +63,17 @@ type View struct {
 	MAASSystemID      string              `json:"maas_system_id,omitempty" doc:"Id of the machine in MAAS, once known." example:"4y3h7n"`
 	NodeID            id.Node             `json:"node_id" doc:"The id that the node has, or will have once it is made."`
 	InitializeDisks   bool                `json:"initialize_disks" doc:"Whether the first boot DESTROYS the data on all disks but the root disk."`
-	Status            durable.JobStatus   `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled" doc:"How it stands."`
+	Status            job.Status          `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled" doc:"How it stands."`
 	CurrentStage      string              `json:"current_stage" doc:"The stage it is at." example:"wait_for_deployed"`
 	StageNumber       int                 `json:"stage_number" doc:"Which of the stages that is, from 1; 0: none of them, such as compensate."`
 	StageTotal        int                 `json:"stage_total" doc:"How many stages there are."`
 	CurrentAttempt    int                 `json:"current_attempt" doc:"Which attempt at the stage it is."`
 	Epoch             int64               `json:"epoch" doc:"Grows with every action of an operator; what an earlier epoch began can have no effect any more."`
-	PendingAction     durable.JobEvent    `json:"pending_action,omitempty" doc:"What an operator asked for and is not finished yet."`
+	PendingAction     job.Trigger         `json:"pending_action,omitempty" doc:"What an operator asked for and is not finished yet."`
 	Adopted           bool                `json:"adopted" doc:"Whether an observed state was adopted on the way."`
 	Failure           *FailureView        `json:"failure,omitempty" doc:"Why it is parked; absent when it is not."`
-	RecommendedAction durable.JobEvent    `json:"recommended_action,omitempty" doc:"What an operator does best now; absent when there is nothing to do."`
-	LegalActions      []durable.JobEvent  `json:"legal_actions" nullable:"false" doc:"What an operator may do now, the best first."`
+	RecommendedAction job.Trigger         `json:"recommended_action,omitempty" doc:"What an operator does best now; absent when there is nothing to do."`
+	LegalActions      []job.Trigger       `json:"legal_actions" nullable:"false" doc:"What an operator may do now, the best first."`
 	Observed          ObservedView        `json:"observed" doc:"The machine as MAAS last showed it."`
 	WorkflowID        string              `json:"workflow_id" doc:"Id of its workflow in Temporal."`
 	WorkflowRunID     string              `json:"workflow_run_id,omitempty" doc:"The run of the workflow, once started."`
@@ -114,7 +114,7 @@ func show(o Onboarding) View {
 		OnboardingID: o.ID, SiteID: o.Site, ProfileID: o.Profile, SKUID: o.SKU, Hostname: o.Hostname, IPMIIP: o.IPMIIP, PXEMAC: o.PXEMAC,
 		MAASSystemID: o.SystemID, NodeID: o.Node, InitializeDisks: o.InitializeDisks, Status: o.Status, CurrentStage: o.Stage,
 		StageNumber: number, StageTotal: total, CurrentAttempt: o.Attempt, Epoch: o.Epoch, PendingAction: o.Action, Adopted: o.Adopted,
-		Observed: ObservedView(job.ShowObserved(o.Common())), WorkflowID: o.WorkflowID, WorkflowRunID: o.WorkflowRunID,
+		Observed: ObservedView(bringup.ShowObserved(o.Machine)), WorkflowID: o.WorkflowID, WorkflowRunID: o.WorkflowRunID,
 		RequestedBy: o.RequestedBy, CorrelationID: o.CorrelationID, RequestedAt: o.RequestedAt.UTC(), AdmittedAt: job.UTC(o.AdmittedAt),
 		StartedAt: job.UTC(o.StartedAt), StageStartedAt: job.UTC(o.StageStartedAt), ParkedAt: job.UTC(o.ParkedAt), CompletedAt: job.UTC(o.CompletedAt),
 		UpdatedAt: o.UpdatedAt.UTC(),
@@ -155,7 +155,7 @@ func (in ListInput) filter() (Filter, error) {
 	if in.SiteID != "" {
 		note("query.site_id", f.Site.UnmarshalText([]byte(in.SiteID)))
 	}
-	statuses, unknown := job.Statuses(in.Status)
+	statuses, unknown := job.Parking.Statuses(in.Status)
 	f.Statuses, bad = statuses, append(bad, unknown...)
 	return f, rejected(bad)
 }
@@ -184,7 +184,7 @@ func (s *Service) registerReads(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		v := DetailView{View: show(o), Facts: job.FactsOf(o.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
+		v := DetailView{View: show(o), Facts: bringup.FactsOf(o.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
 		for i, e := range events {
 			v.Events[i] = showEvent(e)
 		}

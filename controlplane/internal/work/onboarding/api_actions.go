@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -14,31 +13,31 @@ type ActionBody job.ActionBody
 
 var verbs = []job.Verb{
 	{
-		ID: "retry-onboarding", Action: durable.JobRetryStage, Summary: "Run the failed stage of an onboarding again",
+		ID: "retry-onboarding", Action: job.RetryStage, Summary: "Run the failed stage of an onboarding again",
 		Note: "Nothing but this stage is repeated.",
 	},
 	{
-		ID: "resume-onboarding", Action: durable.JobResume, Summary: "Let an onboarding go on from its last safe checkpoint",
+		ID: "resume-onboarding", Action: job.Resume, Summary: "Let an onboarding go on from its last safe checkpoint",
 		Note: "Best after something outside was put right, or after a passing trouble.",
 	},
 	{
-		ID: "rerun-onboarding", Action: durable.JobRerun, Summary: "Let an onboarding go through all stages again",
+		ID: "rerun-onboarding", Action: job.Rerun, Summary: "Let an onboarding go through all stages again",
 		Note: "Stages that find their work done adopt it: nothing is done twice.",
 	},
 	{
-		ID: "restart-onboarding-clean", Action: durable.JobRestartClean, Summary: "Undo what an onboarding did, then begin again",
+		ID: "restart-onboarding-clean", Action: job.RestartClean, Summary: "Undo what an onboarding did, then begin again",
 		Note: "Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it.",
 	},
 	{
-		ID: "cancel-onboarding", Action: durable.JobCancel, Summary: "Stop an onboarding and undo what can be undone",
+		ID: "cancel-onboarding", Action: job.Cancel, Summary: "Stop an onboarding and undo what can be undone",
 		Note: "A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told.",
 	},
 	{
-		ID: "adopt-onboarding", Action: durable.JobAdoptObserved, Summary: "Accept what MAAS shows, and go on from there",
+		ID: "adopt-onboarding", Action: job.AdoptObserved, Summary: "Accept what MAAS shows, and go on from there",
 		Note: "For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted.",
 	},
 	{
-		ID: "mark-onboarding-manual", Action: durable.JobMarkManual, Summary: "Stop automation on an onboarding until somebody decides",
+		ID: "mark-onboarding-manual", Action: job.MarkManual, Summary: "Stop automation on an onboarding until somebody decides",
 		Note: "What is running has no effect any more.",
 	},
 }
@@ -52,7 +51,7 @@ type ActInput struct {
 
 func (s *Service) registerActions(api *httpapi.API) {
 	like := httpapi.Operation{Path: pathOne, Tag: tag, Access: httpapi.Platform(auth.OnboardingManage)}
-	job.RegisterVerbs(api, like, verbs, func(ctx context.Context, in *ActInput, action durable.JobEvent) (View, error) {
+	job.RegisterVerbs(api, like, &job.Parking, verbs, func(ctx context.Context, in *ActInput, action job.Trigger) (View, error) {
 		after, err := s.Act(ctx, in.OnboardingID, action, in.Body.Reason)
 		return show(after), err
 	})

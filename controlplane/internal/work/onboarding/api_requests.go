@@ -10,8 +10,8 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Misplaced are fields that people send along although they belong elsewhere.
@@ -132,10 +132,10 @@ func (b NewBatchBody) asked() (NewOnboarding, error) {
 
 // NewView is what a request for one machine is answered with.
 type NewView struct {
-	OnboardingID id.Onboarding     `json:"onboarding_id" doc:"Id of the onboarding."`
-	Status       durable.JobStatus `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
-	NodeID       id.Node           `json:"node_id" doc:"The id that the node will have."`
-	WorkflowID   string            `json:"workflow_id" doc:"Id of its workflow in Temporal."`
+	OnboardingID id.Onboarding `json:"onboarding_id" doc:"Id of the onboarding."`
+	Status       job.Status    `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	NodeID       id.Node       `json:"node_id" doc:"The id that the node will have."`
+	WorkflowID   string        `json:"workflow_id" doc:"Id of its workflow in Temporal."`
 }
 
 // NewBatchItem is one machine of the answer to a request for a batch.

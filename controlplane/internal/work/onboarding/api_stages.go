@@ -5,17 +5,16 @@ import (
 	"net/http"
 
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 // FailureModeView is one way in which a stage fails.
 type FailureModeView struct {
-	FailureClass      durable.FailureClass `json:"failure_class"`
-	When              string               `json:"when" doc:"What has happened then, for people."`
-	Status            durable.JobStatus    `json:"status" enum:"failed_retryable,failed_manual_intervention" doc:"How the onboarding is parked then."`
-	RecommendedAction durable.JobEvent     `json:"recommended_action" doc:"What an operator does best then."`
+	FailureClass      job.FailureClass `json:"failure_class"`
+	When              string           `json:"when" doc:"What has happened then, for people."`
+	Status            job.Status       `json:"status" enum:"failed_retryable,failed_manual_intervention" doc:"How the onboarding is parked then."`
+	RecommendedAction job.Trigger      `json:"recommended_action" doc:"What an operator does best then."`
 }
 
 // StageView is one row of the table of stages.
@@ -46,7 +45,7 @@ func showStage(number int, s job.Stage, typical map[string]float64) StageView {
 		v.Typical = &seconds
 	}
 	for _, f := range s.Fails {
-		parked := family.Parked(s.Name, f.Class)
+		parked := family.ParkedBy(s.Name, f.Class)
 		v.Fails = append(v.Fails, FailureModeView{
 			FailureClass: f.Class, When: f.When, Status: parked.Status, RecommendedAction: family.Recommended(parked),
 		})

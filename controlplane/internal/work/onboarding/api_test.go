@@ -8,8 +8,8 @@ import (
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 )
@@ -17,7 +17,7 @@ import (
 func TestOneMachineOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	made := d.requested(t, "C07U43", "10.176.16.128")
-	if made.Status != durable.JobPending || made.WorkflowID != "onboarding-"+made.OnboardingID.String() || made.NodeID.IsZero() {
+	if made.Status != job.Pending || made.WorkflowID != "onboarding-"+made.OnboardingID.String() || made.NodeID.IsZero() {
 		t.Errorf("answer is %+v", made)
 	}
 	var v onboarding.DetailView
@@ -26,8 +26,8 @@ func TestOneMachineOverTheAPI(t *testing.T) {
 		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != 16 || v.RequestedBy != "principal-of-root" {
 		t.Errorf("it is shown as %+v", v)
 	}
-	if v.Explanation.Status != durable.JobPending || v.Explanation.Summary == "" || v.Failure != nil || v.RecommendedAction != "" ||
-		len(v.LegalActions) != 1 || v.LegalActions[0] != durable.JobCancel {
+	if v.Explanation.Status != job.Pending || v.Explanation.Summary == "" || v.Failure != nil || v.RecommendedAction != "" ||
+		len(v.LegalActions) != 1 || v.LegalActions[0] != job.Cancel {
 		t.Errorf("it is explained as %+v", v)
 	}
 	d.call(t, http.MethodGet, "onboardings/"+id.NewString(), nil).wants(t, http.StatusNotFound, "onboarding_not_found")
@@ -242,14 +242,14 @@ func TestParkedIsShownAndExplained(t *testing.T) {
 	path := "onboardings/" + of.String()
 	var v onboarding.DetailView
 	d.call(t, http.MethodGet, path, nil).decode(t, &v)
-	if v.Failure == nil || v.Failure.Code != "failed_commission" || v.Failure.Details["script"] != "smart" || v.RecommendedAction != durable.JobRerun ||
+	if v.Failure == nil || v.Failure.Code != "failed_commission" || v.Failure.Details["script"] != "smart" || v.RecommendedAction != job.Rerun ||
 		v.Facts["commissions"] != 1.0 || len(v.Events) != 2 || v.Events[1].Status != job.StageFailed || v.Observed.MAASStatus != "Failed commissioning" {
 		t.Errorf("it is shown as %+v", v)
 	}
 	var e onboarding.Explanation
 	d.call(t, http.MethodGet, path+"/explain", nil).decode(t, &e)
-	if e.Stage != "wait_for_ready" || e.FailureClass != durable.HardwareMismatch || e.ObservedSince == nil || e.WaitingSince == nil ||
-		!e.Actions[0].Legal || e.Actions[0].Action != durable.JobRerun || e.Actions[0].Rank != 1 || e.LikelyCause == "" {
+	if e.Stage != "wait_for_ready" || e.FailureClass != bringup.HardwareMismatch || e.ObservedSince == nil || e.WaitingSince == nil ||
+		!e.Actions[0].Legal || e.Actions[0].Action != job.Rerun || e.Actions[0].Rank != 1 || e.LikelyCause == "" {
 		t.Errorf("it is explained as %+v", e)
 	}
 	var events struct {
@@ -268,21 +268,21 @@ func TestEachVerbIsAnAction(t *testing.T) {
 	d := newDesk(t)
 	for i, c := range []struct {
 		word   string
-		action durable.JobEvent
-		after  durable.JobStatus
+		action job.Trigger
+		after  job.Status
 	}{
-		{"retry", durable.JobRetryStage, durable.JobRunning},
-		{"resume", durable.JobResume, durable.JobRunning},
-		{"rerun", durable.JobRerun, durable.JobRunning},
-		{"restart-clean", durable.JobRestartClean, durable.JobCompensating},
-		{"cancel", durable.JobCancel, durable.JobCompensating},
-		{"adopt", durable.JobAdoptObserved, durable.JobRunning},
-		{"mark-manual-intervention", durable.JobMarkManual, durable.JobFailedManualIntervention},
+		{"retry", job.RetryStage, job.Running},
+		{"resume", job.Resume, job.Running},
+		{"rerun", job.Rerun, job.Running},
+		{"restart-clean", job.RestartClean, job.Compensating},
+		{"cancel", job.Cancel, job.Compensating},
+		{"adopt", job.AdoptObserved, job.Running},
+		{"mark-manual-intervention", job.MarkManual, job.FailedManualIntervention},
 	} {
 		t.Run(c.word, func(t *testing.T) {
 			job := d.requested(t, fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i+1)).OnboardingID
 			path := "onboardings/" + job.String() + "/" + c.word
-			if c.action != durable.JobCancel { // a pending one can be cancelled
+			if c.action != "cancel" { // a pending one can be cancelled
 				p := d.call(t, http.MethodPost, path, object{"reason": "too early"}).wants(t, http.StatusConflict, "action_not_allowed")
 				if !strings.Contains(p.Remedy, "cancel") {
 					t.Errorf("the refusal does not say what is legal: %+v", p)

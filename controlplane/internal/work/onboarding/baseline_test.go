@@ -5,6 +5,7 @@ import (
 
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // A node may be bound before its onboarding completes, and its machine installed
@@ -22,7 +23,7 @@ func TestACompletedOnboardingForgetsWhatWasInstalledBefore(t *testing.T) {
 		return nil
 	}
 	done := y.run(t, o.ID)
-	if done.Status != durable.JobCompleted || !bound {
+	if done.Status != job.Completed || !bound {
 		t.Fatalf("it is %s at %s (bound %t): %s", done.Status, done.Stage, bound, done.ErrorMessage)
 	}
 	if got := y.count(t, `SELECT installation_id FROM node_maas_state WHERE node_id = $1 AND last_maas_status = 'Deployed'`, o.Node); got != 0 {

@@ -13,11 +13,11 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/durable/durabletest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 )
 
@@ -61,7 +61,7 @@ func (y *yard) ended(tb testing.TB, b onboarding.Batch, count int) {
 func TestABatchIsOneTransaction(t *testing.T) {
 	y := newYard(t)
 	b, rows, err := y.service.RequestBatch(y.ctx, y.asked(1, 25))
-	if err != nil || b.Total != 25 || len(rows) != 25 || b.Counts[durable.JobPending] != 25 || b.State() != onboarding.BatchRunning {
+	if err != nil || b.Total != 25 || len(rows) != 25 || b.Counts[job.Pending] != 25 || b.State() != onboarding.BatchRunning {
 		t.Fatalf("%+v %d %v", b, len(rows), err)
 	}
 	nodes := map[id.Node]bool{}
@@ -110,11 +110,11 @@ func TestLimitsOfBatchesAndSites(t *testing.T) {
 	}
 
 	// One of the first batch is parked: its place goes to the single one.
-	running, err := y.service.List(y.ctx, onboarding.Filter{Batch: first.ID, Statuses: []durable.JobStatus{durable.JobRunning}}, postgres.Slice[id.Onboarding]{Limit: 100})
+	running, err := y.service.List(y.ctx, onboarding.Filter{Batch: first.ID, Statuses: []job.Status{job.Running}}, postgres.Slice[id.Onboarding]{Limit: 100})
 	if err != nil || len(running) != 10 {
 		t.Fatal(len(running), err)
 	}
-	if _, err := y.service.Act(y.ctx, running[0].ID, durable.JobMarkManual, "because"); err != nil {
+	if _, err := y.service.Act(y.ctx, running[0].ID, job.MarkManual, "because"); err != nil {
 		t.Fatal(err)
 	}
 	if now := y.read(t, single.ID); now.AdmittedAt == nil || y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'MaasNodeOnboardWorkflow' AND aggregate_id = $1`, single.WorkflowID) != 1 {
@@ -130,7 +130,7 @@ func TestLimitsOfBatchesAndSites(t *testing.T) {
 	}
 
 	// An operator's action takes a place regardless of the limit.
-	if now, err := y.service.Act(y.ctx, running[0].ID, durable.JobRetryStage, "because"); err != nil || now.Status != durable.JobRunning {
+	if now, err := y.service.Act(y.ctx, running[0].ID, job.RetryStage, "because"); err != nil || now.Status != job.Running {
 		t.Errorf("%+v %v", now, err)
 	}
 	if used, _, _ := y.service.Slots(y.ctx, y.site.ID); used != 14 {
@@ -169,7 +169,7 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	}
 	for range 2 {
 		now, err := y.service.CancelBatch(y.ctx, b.ID, "wrong rack")
-		if err != nil || now.State() != onboarding.BatchCancelled || now.Counts[durable.JobCancelled] != 20 || now.Counts[durable.JobCompensating] != 6 || now.Counts[durable.JobCompleted] != 4 {
+		if err != nil || now.State() != onboarding.BatchCancelled || now.Counts[job.Cancelled] != 20 || now.Counts[job.Compensating] != 6 || now.Counts[job.Completed] != 4 {
 			t.Errorf("%+v %v", now, err)
 		}
 	}
@@ -263,10 +263,10 @@ func (y *yard) profile(tb testing.TB) site.Profile {
 // nothing is started.
 func TestConflictsAreNamedAndNothingIsStarted(t *testing.T) {
 	y := newYard(t)
-	if done := y.run(t, y.request(t, 1).ID); done.Status != durable.JobCompleted { // in the inventory
+	if done := y.run(t, y.request(t, 1).ID); done.Status != job.Completed { // in the inventory
 		t.Fatalf("%+v", done)
 	}
-	y.script.fails(always, bringup.LoadSiteConfig, failure(durable.InputConfigError))
+	y.script.fails(always, bringup.LoadSiteConfig, failure(bringup.InputConfigError))
 	y.run(t, y.request(t, 2).ID) // parked: in flight
 	n := y.asked(3, 1)
 	n.Machines = append(n.Machines,

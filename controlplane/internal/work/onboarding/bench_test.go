@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // BenchmarkBatch is what the control plane itself costs: 200 machines whose
@@ -21,7 +21,7 @@ func BenchmarkBatch(b *testing.B) {
 		number += machines
 		eventually(b, "all have ended", func() bool {
 			now, err := y.service.Batch(y.ctx, batch.ID)
-			return err == nil && now.Counts[durable.JobCompleted] == machines
+			return err == nil && now.Counts[job.Completed] == machines
 		})
 		b.ReportMetric(machines/time.Since(began).Minutes(), "nodes/min")
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Act does what an operator decided about an onboarding.
-func (s *Service) Act(ctx context.Context, of id.Onboarding, action durable.JobEvent, reason string) (Onboarding, error) {
+func (s *Service) Act(ctx context.Context, of id.Onboarding, action job.Trigger, reason string) (Onboarding, error) {
 	return s.jobs.Act(ctx, of.String(), action, reason)
 }

@@ -11,7 +11,6 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
@@ -52,7 +51,7 @@ func (s *Service) CancelBatch(ctx context.Context, batch id.OnboardingBatch, rea
 
 func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason string) error {
 	q := onboardingdb.New(tx)
-	details, err := job.EncodeDetails(map[string]any{"action": durable.JobCancel, "batch_id": b.ID, "actor": auth.From(ctx).ID})
+	details, err := job.EncodeDetails(map[string]any{"action": job.Cancel, "batch_id": b.ID, "actor": auth.From(ctx).ID})
 	if err != nil {
 		return err
 	}
@@ -80,10 +79,10 @@ func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason stri
 		if err != nil {
 			return err
 		}
-		if o.Status != durable.JobRunning && !o.Restarting() && !o.Parked() {
+		if o.Status != job.Running && !family.Restarting(o) && !o.Parked() {
 			continue // it ended meanwhile
 		}
-		if _, err := s.jobs.ActIn(ctx, tx, o, durable.JobCancel, reason); err != nil {
+		if _, err := s.jobs.ActIn(ctx, tx, o, job.Cancel, reason); err != nil {
 			return err
 		}
 	}

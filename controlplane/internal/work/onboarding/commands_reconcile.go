@@ -6,22 +6,21 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 // Under are the onboardings at a site that have not ended.
-func (s *Service) Under(ctx context.Context, at id.Site) ([]job.Working, error) {
+func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, error) {
 	rows, err := s.reads.Under(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("list onboardings of site: %w", err)
 	}
-	out := make([]job.Working, len(rows))
+	out := make([]bringup.Working, len(rows))
 	for i, r := range rows {
-		out[i] = job.Working{
+		out[i] = bringup.Working{
 			Kind: family.Noun, ID: r.ID.String(), Node: r.NodeID, SystemID: r.MaasSystemID, Hostname: r.Hostname,
-			Parked: job.Parked(durable.JobStatus(r.Status)), Goal: r.Hostname + " is a node in service",
+			Parked: job.Parking.PhaseOf(job.Status(r.Status)) == job.Parked, Goal: r.Hostname + " is a node in service",
 		}
 	}
 	return out, nil
@@ -29,14 +28,14 @@ func (s *Service) Under(ctx context.Context, at id.Site) ([]job.Working, error) 
 
 // Notice writes down what was observed about an onboarding, and lets it look
 // again where it waits. The same sighting twice in a row is noted once.
-func (s *Service) Notice(ctx context.Context, w job.Working, seen string, details map[string]any) error {
+func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, details map[string]any) error {
 	return s.jobs.Notice(ctx, w.ID, seen, details)
 }
 
 // Reconcile ends a parked onboarding whose machine and node are proven, by what
 // is observed now, to be what it was to make of them: the agent came late, or the
 // hardware sync, or the deployment. Otherwise it changes nothing.
-func (s *Service) Reconcile(ctx context.Context, w job.Working) (reached bool, err error) {
+func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
 	reached, err = s.jobs.Reconcile(ctx, w.ID, func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
 		done = work

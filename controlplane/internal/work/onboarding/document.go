@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -60,18 +60,18 @@ func documentFailures(say func(string, ...any)) {
 	say("\n# Failures\n")
 	say("| Class | The onboarding is parked as | Recommended first | Then |")
 	say("|---|---|---|---|")
-	for _, class := range durable.FailureClasses {
+	for _, class := range bringup.FailureClasses {
 		if first[class] == nil { // no stage of an onboarding fails so
 			continue
 		}
-		o := family.Parked(table.First(), class)
+		o := family.ParkedBy(table.First(), class)
 		var then []string
 		for _, a := range family.Recommend(o)[1:] {
 			then = append(then, "`"+string(a.Action)+"`")
 		}
 		best := "`" + string(family.Recommend(o)[0].Action) + "`"
-		if class == durable.StateAmbiguity {
-			best += fmt.Sprintf("; `%s` when MAAS shows the machine as %s", durable.JobAdoptObserved, strings.Join(slices.Concat(adoptable[:len(adoptable)-1], []string{"or " + adoptable[len(adoptable)-1]}), ", "))
+		if class == bringup.StateAmbiguity {
+			best += fmt.Sprintf("; `%s` when MAAS shows the machine as %s", job.AdoptObserved, strings.Join(slices.Concat(adoptable[:len(adoptable)-1], []string{"or " + adoptable[len(adoptable)-1]}), ", "))
 		}
 		say("| `%s` | `%s` | %s | %s |", class, o.Status, best, strings.Join(then, ", "))
 	}

@@ -1,31 +1,26 @@
 package onboarding_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/durable/durabletest"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 	"gpuaas/stack/stacktest"
 )
@@ -75,7 +70,7 @@ func eventually(t testing.TB, what string, so func() bool) {
 	}
 }
 
-func (y *yard) becomes(t *testing.T, o id.Onboarding, want durable.JobStatus) onboarding.Onboarding {
+func (y *yard) becomes(t *testing.T, o id.Onboarding, want job.Status) onboarding.Onboarding {
 	t.Helper()
 	var now onboarding.Onboarding
 	eventually(t, string(want), func() bool {
@@ -92,7 +87,7 @@ func TestABatchOnRealEngines(t *testing.T) {
 	y := newYard(t, parallel(6))
 	var live, peak atomic.Int32
 	entered := make(chan struct{})
-	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		if n := live.Add(1); n > peak.Load() {
 			peak.Store(n)
 		}
@@ -100,14 +95,14 @@ func TestABatchOnRealEngines(t *testing.T) {
 		if w.Hostname == "c0003" {
 			close(entered)
 			<-ctx.Done()
-			return bringup.Result{}, ctx.Err()
+			return job.Result{}, ctx.Err()
 		}
 		return y.script.well(ctx, bringup.WaitForReady, w)
 	})
-	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		if w.Hostname == "c0002" && w.Epoch == 1 {
-			f := failure(durable.HardwareMismatch)
-			return bringup.Result{}, &f
+			f := failure(bringup.HardwareMismatch)
+			return job.Result{}, &f
 		}
 		return y.script.well(ctx, bringup.ConfigureStorage, w)
 	})
@@ -118,19 +113,19 @@ func TestABatchOnRealEngines(t *testing.T) {
 	}
 	y.serve(t)
 	<-entered
-	if _, err := y.service.Act(y.ctx, rows[2].ID, durable.JobCancel, "wrong machine"); err != nil {
+	if _, err := y.service.Act(y.ctx, rows[2].ID, job.Cancel, "wrong machine"); err != nil {
 		t.Fatal(err)
 	}
 	asked := time.Now()
-	y.becomes(t, rows[2].ID, durable.JobCancelled)
+	y.becomes(t, rows[2].ID, job.Cancelled)
 	t.Logf("a stage that waits was stopped and undone after %s", time.Since(asked))
-	y.becomes(t, rows[1].ID, durable.JobFailedManualIntervention)
-	if _, err := y.service.Act(y.ctx, rows[1].ID, durable.JobRerun, "disk replaced"); err != nil {
+	y.becomes(t, rows[1].ID, job.FailedManualIntervention)
+	if _, err := y.service.Act(y.ctx, rows[1].ID, job.Rerun, "disk replaced"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "all have ended", func() bool {
 		now, err := y.service.Batch(y.ctx, b.ID)
-		return err == nil && now.Counts[durable.JobCompleted] == 19 && now.Counts[durable.JobCancelled] == 1 && now.State() == onboarding.BatchSettled
+		return err == nil && now.Counts[job.Completed] == 19 && now.Counts[job.Cancelled] == 1 && now.State() == onboarding.BatchSettled
 	})
 	t.Logf("20 machines took %s", time.Since(began))
 	if peak.Load() > 6 {
@@ -144,13 +139,13 @@ func TestABatchOnRealEngines(t *testing.T) {
 // A job whose workflow Temporal has forgotten is started anew by an action.
 func TestAnActionStartsAWorkflowThatIsGone(t *testing.T) {
 	y := newYard(t)
-	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
+	o := y.brought(t, 1, job.FailedManualIntervention, bringup.ConfigureStorage)
 	y.exec(t, `DELETE FROM outbox_events`) // the start that brought it
-	if _, err := y.service.Act(y.ctx, o.ID, durable.JobRerun, "because"); err != nil {
+	if _, err := y.service.Act(y.ctx, o.ID, job.Rerun, "because"); err != nil {
 		t.Fatal(err)
 	}
 	y.serve(t)
-	y.becomes(t, o.ID, durable.JobCompleted)
+	y.becomes(t, o.ID, job.Completed)
 }
 
 // Histories of workflows that are under way must replay with every release:
@@ -160,12 +155,10 @@ func TestHistoriesReplay(t *testing.T) {
 		recordHistories(t)
 	}
 	for _, name := range []string{"happy", "parked", "batch"} {
-		replayer := worker.NewWorkflowReplayer()
-		replayer.RegisterWorkflowWithOptions(onboarding.Workflow, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
-		replayer.RegisterWorkflowWithOptions(onboarding.BatchWorkflow, workflow.RegisterOptions{Name: "MaasNodeBatchOnboardWorkflow"})
-		if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, filepath.Join("testdata", name+".json")); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		durabletest.Replay(t, filepath.Join("testdata", name+".json"), func(r worker.WorkflowReplayer) {
+			r.RegisterWorkflowWithOptions(onboarding.Workflow, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
+			r.RegisterWorkflowWithOptions(onboarding.BatchWorkflow, workflow.RegisterOptions{Name: "MaasNodeBatchOnboardWorkflow"})
+		})
 	}
 }
 
@@ -173,89 +166,27 @@ func recordHistories(t *testing.T) {
 	t.Helper()
 	y := newYard(t)
 	o, parked := y.request(t, 1), y.request(t, 2)
-	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if w.Hostname == "c0002" {
-			f := failure(durable.UpstreamTransient)
-			return bringup.Result{}, &f
+			f := failure(bringup.UpstreamTransient)
+			return job.Result{}, &f
 		}
 		return y.script.well(ctx, bringup.ConfigureStorage, w)
 	})
 	y.service = onboarding.New(onboarding.Config{DB: y.db, Sites: y.sites, Bringup: y.script, Backoff: func(int) time.Duration { return time.Millisecond }})
 	b := y.batch(t, 11, 3)
 	temporal := y.serve(t)
-	y.becomes(t, o.ID, durable.JobCompleted)
-	y.becomes(t, parked.ID, durable.JobFailedRetryable)
-	if _, err := y.service.Act(y.ctx, parked.ID, durable.JobCancel, "because"); err != nil {
+	y.becomes(t, o.ID, job.Completed)
+	y.becomes(t, parked.ID, job.FailedRetryable)
+	if _, err := y.service.Act(y.ctx, parked.ID, job.Cancel, "because"); err != nil {
 		t.Fatal(err)
 	}
-	y.becomes(t, parked.ID, durable.JobCancelled)
+	y.becomes(t, parked.ID, job.Cancelled)
 	eventually(t, "the batch has ended", func() bool {
-		rows, err := y.service.List(y.ctx, onboarding.Filter{Batch: b.ID, Statuses: []durable.JobStatus{durable.JobCompleted}}, postgres.Slice[id.Onboarding]{Limit: 10})
+		rows, err := y.service.List(y.ctx, onboarding.Filter{Batch: b.ID, Statuses: []job.Status{job.Completed}}, postgres.Slice[id.Onboarding]{Limit: 10})
 		return err == nil && len(rows) == 3
 	})
 	for name, workflowID := range map[string]string{"happy": o.WorkflowID, "parked": parked.WorkflowID, "batch": onboarding.BatchWorkflowID(b.ID)} {
-		write(t, filepath.Join("testdata", name+".json"), historyOf(t, temporal, workflowID))
-	}
-}
-
-func historyOf(t *testing.T, temporal client.Client, workflowID string) *historypb.History {
-	t.Helper()
-	if err := temporal.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	events := temporal.GetWorkflowHistory(t.Context(), workflowID, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	history := &historypb.History{}
-	for events.HasNext() {
-		e, err := events.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		history.Events = append(history.Events, e)
-	}
-	return history
-}
-
-// write writes a history without the name of the machine that it was recorded on.
-func write(t *testing.T, path string, history *historypb.History) {
-	t.Helper()
-	text, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(history)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.ReplaceAll(text, []byte(host), []byte("worker"))
-	var plain any
-	if err := json.Unmarshal(text, &plain); err != nil {
-		t.Fatal(err)
-	}
-	anonymous(plain)
-	if text, err = json.MarshalIndent(plain, "", " "); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func anonymous(value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, inner := range v {
-			if text, ok := inner.(string); ok && (key == "identity" || strings.Contains(text, "@")) {
-				v[key] = "worker"
-				continue
-			}
-			anonymous(inner)
-		}
-	case []any:
-		for _, inner := range v {
-			anonymous(inner)
-		}
+		durabletest.KeepHistory(t, temporal, workflowID, filepath.Join("testdata", name+".json"))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
@@ -78,7 +77,7 @@ func (s *Service) explained(ctx context.Context, onboarding id.Onboarding) (Onbo
 		return Onboarding{}, nil, Explanation{}, err
 	}
 	explanation := explanationOf(told)
-	if o.Status == durable.JobPending {
+	if o.Status == job.Pending {
 		q, err := s.queueOf(ctx, o)
 		if err != nil {
 			return Onboarding{}, nil, Explanation{}, err

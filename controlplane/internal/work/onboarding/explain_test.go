@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
@@ -32,10 +31,12 @@ func atp(minute int) *time.Time {
 // underWay is an onboarding that is being carried out.
 func underWay(change func(*onboarding.Onboarding)) onboarding.Onboarding {
 	o := onboarding.Onboarding{ID: fixed[id.Onboarding](1), Job: job.Job{
-		Node: fixed[id.Node](2), Site: fixed[id.Site](3), Hostname: "c07u43", IPMIIP: "10.0.0.43",
-		Status: durable.JobRunning, Stage: bringup.WaitForDeployed, Attempt: 1, Epoch: 2,
-		Observed:      bringup.Observed{Status: "Deploying", Power: "on", IPs: []string{"10.20.0.43"}, At: at(28)},
-		ObservedSince: atp(10), RequestedAt: at(0), AdmittedAt: atp(1), StartedAt: atp(1), StageStartedAt: atp(8), UpdatedAt: at(28),
+		Node: fixed[id.Node](2), Site: fixed[id.Site](3),
+		Status: job.Running, Stage: bringup.WaitForDeployed, Attempt: 1, Epoch: 2,
+		RequestedAt: at(0), AdmittedAt: atp(1), StartedAt: atp(1), StageStartedAt: atp(8), UpdatedAt: at(28),
+	}, Machine: bringup.Machine{
+		Hostname: "c07u43", IPMIIP: "10.0.0.43", ObservedSince: atp(10),
+		Observed: bringup.Observed{Status: "Deploying", Power: "on", IPs: []string{"10.20.0.43"}, At: at(28)},
 	}}
 	change(&o)
 	return o
@@ -44,12 +45,12 @@ func underWay(change func(*onboarding.Onboarding)) onboarding.Onboarding {
 func fixed[ID ~[16]byte](n byte) ID { return ID{15: n} }
 
 // parked is an onboarding that failed.
-func parked(class durable.FailureClass, stage, code, message string) onboarding.Onboarding {
+func parked(class job.FailureClass, stage, code, message string) onboarding.Onboarding {
 	return underWay(func(o *onboarding.Onboarding) {
 		o.Stage, o.FailureClass, o.ErrorCode, o.ErrorMessage, o.ErrorRemedy = stage, class, code, message, "put it right"
-		o.Status, o.ParkedAt = durable.JobFailedManualIntervention, atp(20)
-		if class == durable.UpstreamTransient {
-			o.Status = durable.JobFailedRetryable
+		o.Status, o.ParkedAt = job.FailedManualIntervention, atp(20)
+		if class == bringup.UpstreamTransient {
+			o.Status = job.FailedRetryable
 		}
 	})
 }
@@ -60,7 +61,7 @@ type explained struct {
 	events []job.Event
 }
 
-func ended(status durable.JobStatus, change func(*onboarding.Onboarding)) onboarding.Onboarding {
+func ended(status job.Status, change func(*onboarding.Onboarding)) onboarding.Onboarding {
 	return underWay(func(o *onboarding.Onboarding) {
 		o.Status, o.Stage, o.CompletedAt, o.StageStartedAt = status, bringup.WaitForAgentEnrollment, atp(29), nil
 		change(o)
@@ -75,65 +76,65 @@ func cases() []explained {
 	}
 	return []explained{
 		{"pending, waits for a place", underWay(func(o *onboarding.Onboarding) {
-			o.Status, o.Stage, o.AdmittedAt, o.StartedAt, o.StageStartedAt = durable.JobPending, bringup.LoadSiteConfig, nil, nil, nil
+			o.Status, o.Stage, o.AdmittedAt, o.StartedAt, o.StageStartedAt = job.Pending, bringup.LoadSiteConfig, nil, nil, nil
 			o.Observed, o.ObservedSince = bringup.Observed{}, nil
 		}), nil},
 		{"pending, has a place", underWay(func(o *onboarding.Onboarding) {
-			o.Status, o.Stage, o.StartedAt, o.StageStartedAt = durable.JobPending, bringup.LoadSiteConfig, nil, nil
+			o.Status, o.Stage, o.StartedAt, o.StageStartedAt = job.Pending, bringup.LoadSiteConfig, nil, nil
 			o.Observed, o.ObservedSince = bringup.Observed{}, nil
 		}), nil},
 		{"running", underWay(same), nil},
 		{"running, after a failed attempt", underWay(func(o *onboarding.Onboarding) { o.Attempt = 2 }), failedOnce},
-		{"running, after an action", underWay(func(o *onboarding.Onboarding) { o.Action, o.Epoch = durable.JobRerun, 3 }), failedOnce},
+		{"running, after an action", underWay(func(o *onboarding.Onboarding) { o.Action, o.Epoch = job.Rerun, 3 }), failedOnce},
 		{"compensating", underWay(func(o *onboarding.Onboarding) {
-			o.Status, o.Action = durable.JobCompensating, durable.JobCancel
+			o.Status, o.Action = job.Compensating, job.Cancel
 		}), nil},
 		{"compensating, not begun", underWay(func(o *onboarding.Onboarding) {
-			o.Status, o.Action, o.StageStartedAt = durable.JobCompensating, durable.JobCancel, nil
+			o.Status, o.Action, o.StageStartedAt = job.Compensating, job.Cancel, nil
 		}), nil},
-		{"completed", ended(durable.JobCompleted, same), nil},
-		{"reconciled", ended(durable.JobReconciled, func(o *onboarding.Onboarding) { o.Adopted = true }), nil},
-		{"cancelled", ended(durable.JobCancelled, func(o *onboarding.Onboarding) {
+		{"completed", ended(job.Completed, same), nil},
+		{"reconciled", ended(job.Reconciled, func(o *onboarding.Onboarding) { o.Adopted = true }), nil},
+		{"cancelled", ended(job.Cancelled, func(o *onboarding.Onboarding) {
 			o.Stage, o.Facts.Left = bringup.DeployViaMAAS, []string{"the machine stays in MAAS as Ready"}
 		}), nil},
-		{"failed, input", parked(durable.InputConfigError, bringup.LoadSiteConfig, "site_disabled", "the site dc1 is disabled"), nil},
-		{"failed, capability", parked(durable.SiteCapabilityMissing, bringup.LoadSiteConfig, "maas_image_missing", "MAAS has no image ubuntu/noble"), nil},
-		{"failed, transient", parked(durable.UpstreamTransient, bringup.WaitForReady, "some_new_code", "MAAS does not answer"), nil},
-		{"failed, BMC", parked(durable.BMCPowerFailure, bringup.CommissionNode, "maas_bmc_failure", "the BMC 10.0.0.43 does not answer"), nil},
-		{"failed, discovery", parked(durable.PXEDiscoveryFailure, bringup.CreateOrFindInMAAS, "discovery_timeout", "no machine appeared in 30 min"), nil},
-		{"failed, hardware", parked(durable.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk"), nil},
-		{"failed, deployment", parked(durable.DeployCloudInitFailure, bringup.ClassifyDeployFailure, "deploy_failed", "the installation failed"), nil},
-		{"failed, connectivity", deployed(parked(durable.PostDeployConnectivityFailure, bringup.EnsureHardwareSyncConfigured, "ssh_unreachable", "10.20.0.43:22 does not answer")), nil},
-		{"failed, hardware sync", deployed(parked(durable.HardwareSyncFailure, bringup.WaitForHardwareSyncHealthy, "failed_hw_sync_health", "no sync for 60 min")), nil},
-		{"failed, enrolment", deployed(parked(durable.AgentEnrollmentFailure, bringup.WaitForAgentEnrollment, "failed_enrollment", "the agent has not polled in 30 min")), nil},
-		{"failed, ambiguous, adoptable", deployed(parked(durable.StateAmbiguity, bringup.WaitForDeployed, "maas_state_conflict", "somebody deployed the machine")), nil},
-		{"failed, ambiguous, gone", absent(parked(durable.StateAmbiguity, bringup.WaitForReady, "machine_gone", "machine 4y3h7n is no longer in MAAS")), nil},
-		{"failed, marked", parked(durable.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped automation"), nil},
+		{"failed, input", parked(bringup.InputConfigError, bringup.LoadSiteConfig, "site_disabled", "the site dc1 is disabled"), nil},
+		{"failed, capability", parked(bringup.SiteCapabilityMissing, bringup.LoadSiteConfig, "maas_image_missing", "MAAS has no image ubuntu/noble"), nil},
+		{"failed, transient", parked(bringup.UpstreamTransient, bringup.WaitForReady, "some_new_code", "MAAS does not answer"), nil},
+		{"failed, BMC", parked(bringup.BMCPowerFailure, bringup.CommissionNode, "maas_bmc_failure", "the BMC 10.0.0.43 does not answer"), nil},
+		{"failed, discovery", parked(bringup.PXEDiscoveryFailure, bringup.CreateOrFindInMAAS, "discovery_timeout", "no machine appeared in 30 min"), nil},
+		{"failed, hardware", parked(bringup.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk"), nil},
+		{"failed, deployment", parked(bringup.DeployCloudInitFailure, bringup.ClassifyDeployFailure, "deploy_failed", "the installation failed"), nil},
+		{"failed, connectivity", deployed(parked(bringup.PostDeployConnectivityFailure, bringup.EnsureHardwareSyncConfigured, "ssh_unreachable", "10.20.0.43:22 does not answer")), nil},
+		{"failed, hardware sync", deployed(parked(bringup.HardwareSyncFailure, bringup.WaitForHardwareSyncHealthy, "failed_hw_sync_health", "no sync for 60 min")), nil},
+		{"failed, enrolment", deployed(parked(bringup.AgentEnrollmentFailure, bringup.WaitForAgentEnrollment, "failed_enrollment", "the agent has not polled in 30 min")), nil},
+		{"failed, ambiguous, adoptable", deployed(parked(bringup.StateAmbiguity, bringup.WaitForDeployed, "maas_state_conflict", "somebody deployed the machine")), nil},
+		{"failed, ambiguous, gone", absent(parked(bringup.StateAmbiguity, bringup.WaitForReady, "machine_gone", "machine 4y3h7n is no longer in MAAS")), nil},
+		{"failed, marked", parked(bringup.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped automation"), nil},
 		{"failed, marked, told by whom", underWay(func(o *onboarding.Onboarding) {
-			*o = parked(durable.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped the automation")
-			o.Action = durable.JobMarkManual
-		}), decided(durable.JobMarkManual, "the rack is moved")},
+			*o = parked(bringup.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped the automation")
+			o.Action = job.MarkManual
+		}), decided(job.MarkManual, "the rack is moved")},
 		{"failed, then marked", underWay(func(o *onboarding.Onboarding) {
-			*o = parked(durable.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk")
-			o.Action = durable.JobMarkManual
-		}), decided(durable.JobMarkManual, "I look at it")},
-		{"cancelled, told by whom", ended(durable.JobCancelled, func(o *onboarding.Onboarding) { o.Stage = bringup.WaitForReady }), decided(durable.JobCancel, "wrong rack")},
+			*o = parked(bringup.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk")
+			o.Action = job.MarkManual
+		}), decided(job.MarkManual, "I look at it")},
+		{"cancelled, told by whom", ended(job.Cancelled, func(o *onboarding.Onboarding) { o.Stage = bringup.WaitForReady }), decided(job.Cancel, "wrong rack")},
 		{"compensating, told by whom", underWay(func(o *onboarding.Onboarding) {
-			o.Status, o.Action = durable.JobCompensating, durable.JobRestartClean
-		}), decided(durable.JobRestartClean, "suspect")},
+			o.Status, o.Action = job.Compensating, job.RestartClean
+		}), decided(job.RestartClean, "suspect")},
 		{"failed, disks are to be initialised", underWay(func(o *onboarding.Onboarding) {
-			*o = parked(durable.DeployCloudInitFailure, bringup.WaitForDeployed, "deployment_failed", "the installer failed")
+			*o = parked(bringup.DeployCloudInitFailure, bringup.WaitForDeployed, "deployment_failed", "the installer failed")
 			o.InitializeDisks = true
 		}), nil},
 		{"failed, undoing got stuck", underWay(func(o *onboarding.Onboarding) {
-			*o = parked(durable.BMCPowerFailure, bringup.WaitForDeployed, "maas_bmc_failure", "the BMC does not answer")
-			o.Action = durable.JobCancel
+			*o = parked(bringup.BMCPowerFailure, bringup.WaitForDeployed, "maas_bmc_failure", "the BMC does not answer")
+			o.Action = job.Cancel
 		}), nil},
 	}
 }
 
 // decided is the ledger after an operator acted.
-func decided(action durable.JobEvent, reason string) []job.Event {
+func decided(action job.Trigger, reason string) []job.Event {
 	return []job.Event{
 		{Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: "an older one", Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5)},
 		{
@@ -186,22 +187,22 @@ func TestExplanations(t *testing.T) {
 }
 
 func TestEveryClassAndStatusIsExplained(t *testing.T) {
-	classes, statuses := map[durable.FailureClass]bool{}, map[string]bool{}
+	classes, statuses := map[job.FailureClass]bool{}, map[string]bool{}
 	for _, c := range cases() {
 		classes[c.o.FailureClass], statuses[string(c.o.Status)] = true, true
 		e := onboarding.Explain(c.o, c.events, at(45))
-		state, _ := durable.JobLifecycle.State(c.o.Status)
+		state, _ := job.Parking.Table.State(c.o.Status)
 		switch {
 		case e.Summary == "" || e.Observed == "" || e.Expected == "" != state.Terminal || e.WaitingSince == nil || e.StageTitle == "":
 			t.Errorf("%s is not explained: %+v", c.name, e)
 		case (e.LikelyCause == "") != (c.o.FailureClass == ""):
 			t.Errorf("%s has the cause %q", c.name, e.LikelyCause)
-		case !state.Terminal && len(e.Actions) != len(job.Actions), state.Terminal && len(e.Actions) != 0:
+		case !state.Terminal && len(e.Actions) != len(job.Parking.AllActions()), state.Terminal && len(e.Actions) != 0:
 			t.Errorf("%s offers %d actions", c.name, len(e.Actions))
 		}
 		checkActions(t, c, e)
 	}
-	met := map[durable.FailureClass]bool{}
+	met := map[job.FailureClass]bool{}
 	for _, s := range onboarding.Stages() {
 		for _, f := range s.Fails {
 			met[f.Class] = true
@@ -212,7 +213,7 @@ func TestEveryClassAndStatusIsExplained(t *testing.T) {
 			t.Errorf("no case of class %s", class)
 		}
 	}
-	for _, status := range durable.JobLifecycle.Values() {
+	for _, status := range job.Parking.Table.Values() {
 		if !statuses[status] {
 			t.Errorf("no case of status %s", status)
 		}
@@ -261,7 +262,7 @@ func TestEveryCodeOfAStageHasACause(t *testing.T) {
 	}
 	code := regexp.MustCompile(`(?:failed\([\w.]+|refused\(err), "([a-z_]+)"`)
 	cause := func(code string) string {
-		return onboarding.Explain(parked(durable.StateAmbiguity, bringup.WaitForReady, code, "x"), nil, at(45)).LikelyCause
+		return onboarding.Explain(parked(bringup.StateAmbiguity, bringup.WaitForReady, code, "x"), nil, at(45)).LikelyCause
 	}
 	codes := map[string]bool{}
 	for _, f := range files {

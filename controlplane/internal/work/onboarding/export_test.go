@@ -38,7 +38,7 @@ func (s *Service) RunOne(ctx context.Context, call durable.StageCall) (durable.T
 func StageOf(name string) (job.Stage, bool) { return table.Of(name) }
 
 // LegalActions lists what an operator may do now.
-func LegalActions(o Onboarding) []durable.JobEvent { return family.LegalActions(o) }
+func LegalActions(o Onboarding) []job.Trigger { return family.LegalActions(o) }
 
 // Recommend ranks the legal actions, best first.
 func Recommend(o Onboarding) []job.Advice { return family.Recommend(o) }

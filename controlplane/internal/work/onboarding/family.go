@@ -2,8 +2,9 @@ package onboarding
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -11,11 +12,15 @@ import (
 // family is what operators are advised and told about onboardings.
 var family = job.Family[Onboarding]{
 	Noun:      "onboarding",
+	Life:      &job.Parking,
 	Table:     func(Onboarding) job.Table { return table },
 	Sample:    func(j job.Job) Onboarding { return Onboarding{Job: j} },
 	First:     first,
 	FirstOf:   firstOf,
-	Adoptable: adoptable,
+	Adoptable: func(o Onboarding) bool { return slices.Contains(adoptable, o.Observed.Status) },
+	Classify:  bringup.Classify, Causes: bringup.Causes, ClassCauses: bringup.ClassCauses,
+	Seen: func(o Onboarding) (string, *time.Time) { return o.Seen() },
+	Left: func(o Onboarding) []string { return o.Facts.Left },
 	Rewind: map[string]string{
 		codeSyncUnproven: bringup.EnsureHardwareSyncConfigured, bringup.CodeIdentityVoid: bringup.RenderCloudInit,
 	},
@@ -32,39 +37,39 @@ var family = job.Family[Onboarding]{
 }
 
 // first says which action mends a failure of a class, best first.
-var first = map[durable.FailureClass][]durable.JobEvent{
-	durable.InputConfigError:              {durable.JobRerun, durable.JobCancel},
-	durable.SiteCapabilityMissing:         {durable.JobResume, durable.JobRerun},
-	durable.UpstreamTransient:             {durable.JobResume, durable.JobRetryStage, durable.JobRerun},
-	durable.BMCPowerFailure:               {durable.JobRetryStage, durable.JobRerun},
-	durable.PXEDiscoveryFailure:           {durable.JobRerun, durable.JobRetryStage},
-	durable.HardwareMismatch:              {durable.JobRerun, durable.JobRetryStage},
-	durable.DeployCloudInitFailure:        {durable.JobRerun, durable.JobRestartClean},
-	durable.PostDeployConnectivityFailure: {durable.JobRetryStage, durable.JobResume},
-	durable.HardwareSyncFailure:           {durable.JobRetryStage, durable.JobResume},
-	durable.AgentEnrollmentFailure:        {durable.JobResume, durable.JobRetryStage},
-	durable.StateAmbiguity:                {durable.JobRerun, durable.JobAdoptObserved, durable.JobRestartClean},
+var first = map[job.FailureClass][]job.Trigger{
+	bringup.InputConfigError:              {job.Rerun, job.Cancel},
+	bringup.SiteCapabilityMissing:         {job.Resume, job.Rerun},
+	bringup.UpstreamTransient:             {job.Resume, job.RetryStage, job.Rerun},
+	bringup.BMCPowerFailure:               {job.RetryStage, job.Rerun},
+	bringup.PXEDiscoveryFailure:           {job.Rerun, job.RetryStage},
+	bringup.HardwareMismatch:              {job.Rerun, job.RetryStage},
+	bringup.DeployCloudInitFailure:        {job.Rerun, job.RestartClean},
+	bringup.PostDeployConnectivityFailure: {job.RetryStage, job.Resume},
+	bringup.HardwareSyncFailure:           {job.RetryStage, job.Resume},
+	bringup.AgentEnrollmentFailure:        {job.Resume, job.RetryStage},
+	bringup.StateAmbiguity:                {job.Rerun, job.AdoptObserved, job.RestartClean},
 }
 
 // firstOf is the best action where the code of a failure says more than its
 // class: adopting a machine that is not ours finds nothing, and what is not what
 // was installed is not mended by looking again.
-var firstOf = map[string]durable.JobEvent{
-	"nothing_to_adopt":       durable.JobRerun,
-	"machine_in_use":         durable.JobRerun,
-	"machine_bound":          durable.JobRerun,
-	"machine_claimed":        durable.JobRerun,
-	"stage_lost":             durable.JobRetryStage,
-	"maas_machine_locked":    durable.JobRerun,
-	"discovery_conflict":     durable.JobRerun,
-	"discovery_ambiguous":    durable.JobRerun,
-	"node_conflict":          durable.JobRerun,
-	"first_boot_missing":     durable.JobResume,
-	"first_boot_changed":     durable.JobResume,
-	"machine_hollow":         durable.JobRestartClean,
-	"deployed_image_differs": durable.JobRestartClean,
-	"ssh_host_key_changed":   durable.JobRestartClean,
-	"hw_sync_disabled":       durable.JobRestartClean,
+var firstOf = map[string]job.Trigger{
+	"nothing_to_adopt":       job.Rerun,
+	"machine_in_use":         job.Rerun,
+	"machine_bound":          job.Rerun,
+	"machine_claimed":        job.Rerun,
+	"stage_lost":             job.RetryStage,
+	"maas_machine_locked":    job.Rerun,
+	"discovery_conflict":     job.Rerun,
+	"discovery_ambiguous":    job.Rerun,
+	"node_conflict":          job.Rerun,
+	"first_boot_missing":     job.Resume,
+	"first_boot_changed":     job.Resume,
+	"machine_hollow":         job.RestartClean,
+	"deployed_image_differs": job.RestartClean,
+	"ssh_host_key_changed":   job.RestartClean,
+	"hw_sync_disabled":       job.RestartClean,
 }
 
 // adoptable are the states of MAAS that a job can go on from.
@@ -82,28 +87,28 @@ var usually = map[string]string{
 	job.StageCompensate:                  "1 to 5 min; hours when disks are erased",
 }
 
-func does(o Onboarding, action durable.JobEvent) string {
-	if action == durable.JobRestartClean && o.holdsData() {
+func does(o Onboarding, action job.Trigger) string {
+	if action == job.RestartClean && o.holdsData() {
 		return "releases the machine if this job holds it, which DESTROYS what is on its disks, and starts from nothing"
 	}
-	return ""
+	return bringup.Does(action)
 }
 
 // warns reminds of what was confirmed when the onboarding was asked for, perhaps
 // by somebody else and days ago.
-func warns(o Onboarding, action durable.JobEvent) string {
-	if goesOn := action == durable.JobResume || action == durable.JobRetryStage || action == durable.JobRerun; goesOn && o.ErrorCode == bringup.CodeIdentityVoid {
+func warns(o Onboarding, action job.Trigger) string {
+	if goesOn := action == job.Resume || action == job.RetryStage || action == job.Rerun; goesOn && o.ErrorCode == bringup.CodeIdentityVoid {
 		return "the machine is released and installed anew, which DESTROYS what is on it: its first boot holds a token that works for nobody"
 	}
 	if !o.InitializeDisks {
 		return ""
 	}
 	switch action {
-	case durable.JobRetryStage, durable.JobResume, durable.JobRerun:
+	case job.RetryStage, job.Resume, job.Rerun:
 		if o.Facts.DeployedAt != nil {
 			return ""
 		}
-	case durable.JobRestartClean:
+	case job.RestartClean:
 	default:
 		return ""
 	}
@@ -121,7 +126,7 @@ func undone(o Onboarding) string {
 }
 
 func afterEnd(o Onboarding) string {
-	if o.Status == durable.JobCancelled {
+	if o.Status == job.Cancelled {
 		return "it has ended; onboard the machine anew, unless it left a node behind: see what is left in gpuaas onboarding show"
 	}
 	return fmt.Sprintf("it has reached its goal; the machine is node %s", o.Node)

@@ -52,8 +52,8 @@ func callOf(o onboarding.Onboarding, stage string, attempt int) durable.StageCal
 // over: none of them runs or writes anything.
 func TestAStaleRunCanDoNothing(t *testing.T) {
 	y := newYard(t)
-	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.WaitForDeployed)
-	now, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	o := y.brought(t, 1, job.FailedManualIntervention, bringup.WaitForDeployed)
+	now, err := y.service.Act(y.ctx, o.ID, job.RetryStage, "because")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ func TestAStaleRunCanDoNothing(t *testing.T) {
 // that its end was recorded, and the row says how to go on.
 func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
 	y := newYard(t)
-	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
-	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	o := y.brought(t, 1, job.FailedManualIntervention, bringup.ConfigureStorage)
+	o, err := y.service.Act(y.ctx, o.ID, job.RetryStage, "because")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,24 +111,24 @@ func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
 // the first one can do nothing from then on, whenever it wakes.
 func TestTwoWorkersAtOneStage(t *testing.T) {
 	y := newYard(t)
-	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
-	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	o := y.brought(t, 1, job.FailedManualIntervention, bringup.ConfigureStorage)
+	o, err := y.service.Act(y.ctx, o.ID, job.RetryStage, "because")
 	if err != nil {
 		t.Fatal(err)
 	}
 	asleep, wake := make(chan struct{}), make(chan struct{})
 	var fence, save error
-	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		w.Facts.BootDisk = []string{"", "of the first", "of the second"}[n]
 		if err := w.Save(ctx); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 		if n == 1 {
 			close(asleep)
 			<-wake
 			fence, save = w.Fence(ctx), w.Save(ctx)
 		}
-		return bringup.Result{Message: "done"}, w.Fence(ctx)
+		return job.Result{Message: "done"}, w.Fence(ctx)
 	})
 	first := make(chan error)
 	go func() {
@@ -166,7 +166,7 @@ func TestAWorkerThatDies(t *testing.T) {
 	y.mischief.after = func(call durable.StageCall, _ error) error { return die(call, "after") }
 	o := y.request(t, 1)
 	done := y.run(t, o.ID)
-	if done.Status != durable.JobCompleted || len(died) != 2*len(mainStages()) {
+	if done.Status != job.Completed || len(died) != 2*len(mainStages()) {
 		t.Fatalf("%+v after %d deaths", done, len(died))
 	}
 	var want []string
@@ -197,7 +197,7 @@ func TestMischiefReplacesOutcomes(t *testing.T) {
 	done := y.run(t, o.ID)
 	l := y.ledger(t, o.ID)
 	want := []string{"load_site_config/1:started", "load_site_config/1:failed", "load_site_config/2:started", "load_site_config/2:succeeded"}
-	if done.Status != durable.JobCompleted || !slices.Equal(l[:4], want) || !slices.Contains(l, "configure_storage/1:failed") || !slices.Contains(l, "configure_storage/2:succeeded") {
+	if done.Status != job.Completed || !slices.Equal(l[:4], want) || !slices.Contains(l, "configure_storage/1:failed") || !slices.Contains(l, "configure_storage/2:succeeded") {
 		t.Errorf("%s %q", done.Status, l)
 	}
 	if n := len(y.script.called()); n != len(mainStages())+1 {
@@ -212,13 +212,13 @@ func TestALostStageIsRecorded(t *testing.T) {
 	for i, c := range []struct {
 		loss   durable.StageLoss
 		do     durable.TurnKind
-		status durable.JobStatus
+		status job.Status
 	}{
-		{durable.StageLoss{Kind: fault.Internal, Code: "odd", Message: "odd"}, durable.TurnPark, durable.JobFailedManualIntervention},
-		{durable.StageLoss{Kind: fault.Unavailable, Code: "away", Message: "away"}, durable.TurnLater, durable.JobRunning},
+		{durable.StageLoss{Kind: fault.Internal, Code: "odd", Message: "odd"}, durable.TurnPark, job.FailedManualIntervention},
+		{durable.StageLoss{Kind: fault.Unavailable, Code: "away", Message: "away"}, durable.TurnLater, job.Running},
 	} {
-		o := y.brought(t, i+1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
-		o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+		o := y.brought(t, i+1, job.FailedManualIntervention, bringup.ConfigureStorage)
+		o, err := y.service.Act(y.ctx, o.ID, job.RetryStage, "because")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,12 +233,12 @@ func TestALostStageIsRecorded(t *testing.T) {
 // that a budget is one whatever happens to workers.
 func TestAnAttemptThatFailedIsNotRunAgain(t *testing.T) {
 	y := newYard(t)
-	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.DeployViaMAAS)
-	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	o := y.brought(t, 1, job.FailedManualIntervention, bringup.DeployViaMAAS)
+	o, err := y.service.Act(y.ctx, o.ID, job.RetryStage, "because")
 	if err != nil {
 		t.Fatal(err)
 	}
-	y.script.fails(100, bringup.DeployViaMAAS, failure(durable.UpstreamTransient))
+	y.script.fails(100, bringup.DeployViaMAAS, failure(bringup.UpstreamTransient))
 	call := callOf(o, bringup.DeployViaMAAS, 1)
 	if turn, err := execute(t, y.service.RunStage, call); err != nil || turn.Do != durable.TurnLater || turn.Attempt != 2 {
 		t.Fatalf("%+v %v", turn, err)
@@ -257,8 +257,8 @@ func TestAnAttemptThatFailedIsNotRunAgain(t *testing.T) {
 func TestAnAttemptIsNotTakenUpForEver(t *testing.T) {
 	y := newYard(t)
 	y.mischief.before = func(durable.StageCall) error { return job.ErrKilled }
-	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.DeployViaMAAS)
-	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	o := y.brought(t, 1, job.FailedManualIntervention, bringup.DeployViaMAAS)
+	o, err := y.service.Act(y.ctx, o.ID, job.RetryStage, "because")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestAnAttemptIsNotTakenUpForEver(t *testing.T) {
 		}
 	}
 	parked := y.read(t, o.ID)
-	if parked.Status != durable.JobFailedManualIntervention || parked.ErrorCode != "stage_lost" || onboarding.Recommend(parked)[0].Action != durable.JobRetryStage {
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != "stage_lost" || onboarding.Recommend(parked)[0].Action != job.RetryStage {
 		t.Errorf("after %d deaths: %s %s, %v", deaths, parked.Status, parked.ErrorCode, onboarding.Recommend(parked))
 	}
 }
@@ -281,26 +281,26 @@ func TestAnAttemptIsNotTakenUpForEver(t *testing.T) {
 // Two onboardings never have one machine, whatever led them to it.
 func TestAMachineHasOneOnboarding(t *testing.T) {
 	y := newYard(t)
-	find := func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	find := func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		w.SystemID = "abc123"
-		return bringup.Result{Message: "found"}, w.Save(ctx)
+		return job.Result{Message: "found"}, w.Save(ctx)
 	}
 	y.script.on(bringup.CreateOrFindInMAAS, find)
-	y.script.fails(100, bringup.CommissionNode, bringup.Failure{Class: durable.HardwareMismatch, Code: "made_up", Final: true})
+	y.script.fails(100, bringup.CommissionNode, job.Failure{Class: bringup.HardwareMismatch, Code: "made_up", Final: true})
 	first := y.run(t, y.request(t, 1).ID)
-	for name, stage := range map[string]func(context.Context, *bringup.Work, int) (bringup.Result, error){
+	for name, stage := range map[string]func(context.Context, *bringup.Work, int) (job.Result, error){
 		"saved": find,
-		"found at the end": func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+		"found at the end": func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 			w.SystemID = "abc123"
-			return bringup.Result{}, nil
+			return job.Result{}, nil
 		},
 	} {
 		y.script.on(bringup.CreateOrFindInMAAS, stage)
 		o := y.request(t, 2)
 		second := y.run(t, o.ID)
-		if first.SystemID != "abc123" || second.Status != durable.JobFailedManualIntervention || second.ErrorCode != "machine_claimed" || second.SystemID != "" {
+		if first.SystemID != "abc123" || second.Status != job.FailedManualIntervention || second.ErrorCode != "machine_claimed" || second.SystemID != "" {
 			t.Errorf("%s: %s has %q; the second is %s by %s with %q", name, first.Hostname, first.SystemID, second.Status, second.ErrorCode, second.SystemID)
 		}
-		y.run(t, o.ID, y.act(t, o.ID, durable.JobCancel))
+		y.run(t, o.ID, y.act(t, o.ID, job.Cancel))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/binding"
@@ -22,54 +21,66 @@ import (
 // hooks are what onboardings do in their own way.
 type hooks struct{ *Service }
 
-var _ job.Hooks[Onboarding] = hooks{}
+var _ job.Hooks[Onboarding, *bringup.Work] = hooks{}
 
-// Policy implements job.Hooks. It is for time limits alone: what a stage needs
-// of a profile that is gone it will miss itself.
-func (h hooks) Policy(ctx context.Context, o Onboarding) (site.Policy, error) {
+// Limits implements job.Hooks. What a stage needs of a profile that is gone it
+// will miss itself.
+func (h hooks) Limits(ctx context.Context, o Onboarding) (job.Limits, error) {
 	p, err := h.sites.Profile(ctx, o.Site, o.Profile)
 	if fault.KindOf(err) == fault.NotFound {
-		return site.DefaultPolicy(), nil
+		return bringup.Limits(site.DefaultPolicy()), nil
 	}
-	return p.Policy, err
+	return bringup.Limits(p.Policy), err
 }
 
+// Work implements job.Hooks.
+func (hooks) Work(o Onboarding, w job.Work) *bringup.Work { return o.Machine.Work(o.Node, w) }
+
 // Equip implements job.Hooks.
-func (h hooks) Equip(ctx context.Context, o Onboarding, w *bringup.Work) error {
+func (h hooks) Equip(ctx context.Context, o Onboarding, w *bringup.Work) (job.Limits, error) {
 	w.SKU, w.InitializeDisks = o.SKU, o.InitializeDisks
 	var err error
 	if w.Site, err = h.sites.Site(ctx, o.Site); err != nil {
-		return err
+		return nil, err
 	}
 	w.Profile, err = h.sites.Profile(ctx, o.Site, o.Profile)
-	return err
+	return bringup.Limits(w.Profile.Policy), err
+}
+
+// Learn implements job.Hooks.
+func (hooks) Learn(o Onboarding, w *bringup.Work) Onboarding {
+	o.Facts = w.Facts
+	return o
 }
 
 // Perform implements job.Hooks.
-func (h hooks) Perform(ctx context.Context, _ Onboarding, stage string, w *bringup.Work) (bringup.Result, error) {
+func (h hooks) Perform(ctx context.Context, _ Onboarding, stage string, w *bringup.Work) (job.Result, error) {
 	switch stage {
 	case job.StageCompensate:
-		return bringup.Result{}, h.bringup.Compensate(ctx, w)
+		err := h.bringup.Compensate(ctx, w)
+		return job.Result{Left: w.Facts.Left}, err
 	case job.StageAdopt:
 		return h.bringup.Adopt(ctx, w)
 	}
 	run, ok := h.bringup.Stages()[stage]
 	if !ok {
-		return bringup.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
+		return job.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
 	}
 	return run(ctx, w)
 }
 
 // Anew implements job.Hooks.
-func (hooks) Anew(ctx context.Context, tx pgx.Tx, before Onboarding, e *job.Ended) error {
+func (hooks) Anew(ctx context.Context, tx pgx.Tx, before Onboarding, w *bringup.Work) (*bringup.Work, error) {
+	fresh := *w
+	fresh.SystemID, fresh.PXEMAC, fresh.Facts = "", "", bringup.Facts{Left: w.Facts.Left}
 	var err error
-	e.Node, err = freshNode(ctx, tx, before)
-	return err
+	fresh.Node, err = freshNode(ctx, tx, before)
+	return &fresh, err
 }
 
 // Acting implements job.Hooks.
-func (hooks) Acting(ctx context.Context, tx pgx.Tx, before Onboarding, a *job.Acted) error {
-	if a.Status != durable.JobRunning {
+func (hooks) Acting(ctx context.Context, tx pgx.Tx, before Onboarding, a *job.Acted[Onboarding]) error {
+	if a.Status != job.Running {
 		return nil
 	}
 	fresh, err := freshNode(ctx, tx, before)
@@ -77,7 +88,7 @@ func (hooks) Acting(ctx context.Context, tx pgx.Tx, before Onboarding, a *job.Ac
 		return err
 	}
 	if fresh != before.Node {
-		a.Node, a.Facts.NodeCreated = fresh, false
+		a.Row.Node, a.Row.Facts.NodeCreated = fresh, false
 	}
 	return nil
 }
@@ -98,7 +109,7 @@ func freshNode(ctx context.Context, tx pgx.Tx, o Onboarding) (id.Node, error) {
 }
 
 // Settle implements job.Hooks.
-func (hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Onboarding]) error {
+func (hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Onboarding, *bringup.Work]) error {
 	if !s.Complete {
 		return nil
 	}
@@ -136,14 +147,14 @@ func (h hooks) HandOn(ctx context.Context, tx pgx.Tx, o Onboarding) error {
 
 // Claimed implements job.Hooks: another onboarding in flight has the machine,
 // which the job lets go of.
-func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *bringup.Failure {
+func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *job.Failure {
 	if !postgres.Violates(err, "node_onboardings_machine") {
 		return nil
 	}
 	claimed := w.SystemID
 	w.SystemID = before.SystemID
-	return &bringup.Failure{
-		Class: durable.StateAmbiguity, Code: "machine_claimed", Final: true,
+	return &job.Failure{
+		Class: bringup.StateAmbiguity, Code: "machine_claimed", Final: true,
 		Message: fmt.Sprintf("machine %s of MAAS is being onboarded under another name already", claimed),
 		Remedy:  "find out which of the two the machine is; cancel the other onboarding, then rerun",
 		Details: map[string]any{"system_id": claimed},
@@ -163,11 +174,11 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	}
 	switch {
 	case w.SystemID == "":
-		return notReady(durable.StateAmbiguity, "machine_unknown", "which machine of MAAS %s is, is not known", n.Hostname)
+		return notReady(bringup.StateAmbiguity, "machine_unknown", "which machine of MAAS %s is, is not known", n.Hostname)
 	case n.FirstPollAt == nil:
-		return notReady(durable.AgentEnrollmentFailure, "agent_not_seen", "the agent of node %s has not polled", n.Hostname)
+		return notReady(bringup.AgentEnrollmentFailure, "agent_not_seen", "the agent of node %s has not polled", n.Hostname)
 	case w.Profile.Policy.RequireHWSync && !healthy:
-		return notReady(durable.HardwareSyncFailure, codeSyncUnproven, "no healthy hardware sync of %s was seen since it was deployed", n.Hostname)
+		return notReady(bringup.HardwareSyncFailure, codeSyncUnproven, "no healthy hardware sync of %s was seen since it was deployed", n.Hostname)
 	}
 	if len(w.Facts.Addresses) > 0 {
 		if err := node.SetHost(ctx, tx, o.Node, w.Facts.Addresses[0], "the address of the node became known"); err != nil {
@@ -186,14 +197,14 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	}
 	return disagreeing(binding.Bind(ctx, tx, binding.Binding{
 		Node: o.Node, Site: o.Site, Profile: o.Profile, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
-		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: job.Found{Observed: w.Observed}.SeenAt(),
+		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: w.Observed.SeenAt(),
 	}))
 }
 
 const codeSyncUnproven = "hw_sync_unproven"
 
-func notReady(class durable.FailureClass, code, format string, args ...any) error {
-	return &bringup.Failure{Class: class, Code: code, Message: fmt.Sprintf(format, args...), Final: true}
+func notReady(class job.FailureClass, code, format string, args ...any) error {
+	return &job.Failure{Class: class, Code: code, Message: fmt.Sprintf(format, args...), Final: true}
 }
 
 // disagreeing makes a failure of the job of what a noun refuses; a database that
@@ -202,7 +213,7 @@ func disagreeing(err error) error {
 	switch fault.KindOf(err) {
 	case fault.Conflict, fault.NotFound, fault.Invalid:
 		f := bringup.Classify(err)
-		f.Class, f.Final = durable.StateAmbiguity, true
+		f.Class, f.Final = bringup.StateAmbiguity, true
 		return f
 	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
 	}

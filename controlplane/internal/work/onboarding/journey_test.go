@@ -32,11 +32,11 @@ func mainStages() []string {
 func TestAMachineBecomesANode(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
-	if o.Status != durable.JobPending || o.AdmittedAt == nil || o.Stage != bringup.LoadSiteConfig || o.RequestedBy != "operator-1" || o.CorrelationID != "corr-1" {
+	if o.Status != job.Pending || o.AdmittedAt == nil || o.Stage != bringup.LoadSiteConfig || o.RequestedBy != "operator-1" || o.CorrelationID != "corr-1" {
 		t.Fatalf("%+v", o)
 	}
 	done := y.run(t, o.ID)
-	if done.Status != durable.JobCompleted || done.CompletedAt == nil || done.StartedAt == nil || done.ErrorCode != "" || done.WorkflowRunID == "" {
+	if done.Status != job.Completed || done.CompletedAt == nil || done.StartedAt == nil || done.ErrorCode != "" || done.WorkflowRunID == "" {
 		t.Fatalf("%+v", done)
 	}
 	if got := y.script.called(); !slices.Equal(got, mainStages()) {
@@ -89,28 +89,28 @@ func TestARequestIsOneTransaction(t *testing.T) {
 // Every class of failure: how often it is tried, how the job is parked, what is
 // recommended, and that the recommendation leads on.
 func TestEveryClassOfFailure(t *testing.T) {
-	for class, want := range map[durable.FailureClass]struct {
-		status durable.JobStatus
-		first  durable.JobEvent
+	for class, want := range map[job.FailureClass]struct {
+		status job.Status
+		first  job.Trigger
 		tries  int // of a stage with one attempt
 	}{
-		durable.InputConfigError:              {durable.JobFailedManualIntervention, durable.JobRerun, 1},
-		durable.SiteCapabilityMissing:         {durable.JobFailedManualIntervention, durable.JobResume, 1},
-		durable.UpstreamTransient:             {durable.JobFailedRetryable, durable.JobResume, 5},
-		durable.BMCPowerFailure:               {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
-		durable.PXEDiscoveryFailure:           {durable.JobFailedManualIntervention, durable.JobRerun, 1},
-		durable.HardwareMismatch:              {durable.JobFailedManualIntervention, durable.JobRerun, 1},
-		durable.DeployCloudInitFailure:        {durable.JobFailedManualIntervention, durable.JobRerun, 1},
-		durable.PostDeployConnectivityFailure: {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
-		durable.HardwareSyncFailure:           {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
-		durable.AgentEnrollmentFailure:        {durable.JobFailedManualIntervention, durable.JobResume, 1},
-		durable.StateAmbiguity:                {durable.JobFailedManualIntervention, durable.JobAdoptObserved, 1},
+		bringup.InputConfigError:              {job.FailedManualIntervention, job.Rerun, 1},
+		bringup.SiteCapabilityMissing:         {job.FailedManualIntervention, job.Resume, 1},
+		bringup.UpstreamTransient:             {job.FailedRetryable, job.Resume, 5},
+		bringup.BMCPowerFailure:               {job.FailedManualIntervention, job.RetryStage, 1},
+		bringup.PXEDiscoveryFailure:           {job.FailedManualIntervention, job.Rerun, 1},
+		bringup.HardwareMismatch:              {job.FailedManualIntervention, job.Rerun, 1},
+		bringup.DeployCloudInitFailure:        {job.FailedManualIntervention, job.Rerun, 1},
+		bringup.PostDeployConnectivityFailure: {job.FailedManualIntervention, job.RetryStage, 1},
+		bringup.HardwareSyncFailure:           {job.FailedManualIntervention, job.RetryStage, 1},
+		bringup.AgentEnrollmentFailure:        {job.FailedManualIntervention, job.Resume, 1},
+		bringup.StateAmbiguity:                {job.FailedManualIntervention, job.AdoptObserved, 1},
 	} {
 		t.Run(string(class), func(t *testing.T) {
 			y := newYard(t)
 			y.script.fails(want.tries, bringup.ConfigureStorage, failure(class))
-			y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
-				return bringup.Result{Next: bringup.ConfigureStorage}, nil
+			y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (job.Result, error) {
+				return job.Result{Next: bringup.ConfigureStorage}, nil
 			})
 			o := y.request(t, 1)
 			var parked onboarding.Onboarding
@@ -126,15 +126,15 @@ func TestEveryClassOfFailure(t *testing.T) {
 				t.Errorf("recommended %+v", first)
 			}
 			event := "node.onboarding.manual_intervention_required"
-			if want.status == durable.JobFailedRetryable {
+			if want.status == job.FailedRetryable {
 				event = "node.onboarding.failed"
 			}
 			if n := y.told(t, o.ID, event); n != 1 {
 				t.Errorf("%s told %d times", event, n)
 			}
-			goal := durable.JobCompleted
-			if want.first == durable.JobAdoptObserved {
-				goal = durable.JobReconciled
+			goal := job.Completed
+			if want.first == job.AdoptObserved {
+				goal = job.Reconciled
 			}
 			if done.Status != goal || (done.ErrorCode != "" || done.FailureClass != "" || done.ErrorMessage != "" || done.ParkedAt != nil) {
 				t.Errorf("afterwards %+v", done)
@@ -152,9 +152,9 @@ func TestEveryStageHasItsBudget(t *testing.T) {
 		if s.Detour {
 			continue
 		}
-		for _, class := range []durable.FailureClass{durable.BMCPowerFailure, durable.UpstreamTransient} {
+		for _, class := range []job.FailureClass{bringup.BMCPowerFailure, bringup.UpstreamTransient} {
 			budget := s.Attempts
-			if class == durable.UpstreamTransient {
+			if class == bringup.UpstreamTransient {
 				budget = max(budget, 5)
 			}
 			for _, fails := range []int{budget - 1, budget} {
@@ -169,9 +169,9 @@ func TestEveryStageHasItsBudget(t *testing.T) {
 						tries++
 					}
 				}
-				goal := durable.JobCompleted
+				goal := job.Completed
 				if fails == budget {
-					goal = map[bool]durable.JobStatus{true: durable.JobFailedRetryable, false: durable.JobFailedManualIntervention}[class == durable.UpstreamTransient]
+					goal = map[bool]job.Status{true: job.FailedRetryable, false: job.FailedManualIntervention}[class == bringup.UpstreamTransient]
 				}
 				if want := min(fails+1, budget); done.Status != goal || tries != want {
 					t.Errorf("%s, %d × %s: %s after %d tries, want %s after %d", s.Name, fails, class, done.Status, tries, goal, want)
@@ -184,11 +184,11 @@ func TestEveryStageHasItsBudget(t *testing.T) {
 
 func TestAFinalFailureIsNotRepeated(t *testing.T) {
 	y := newYard(t)
-	f := failure(durable.BMCPowerFailure)
+	f := failure(bringup.BMCPowerFailure)
 	f.Final = true
 	y.script.fails(always, bringup.CreateOrFindInMAAS, f)
 	o := y.request(t, 1)
-	if done := y.run(t, o.ID); done.Status != durable.JobFailedManualIntervention || len(y.script.called()) != 3 {
+	if done := y.run(t, o.ID); done.Status != job.FailedManualIntervention || len(y.script.called()) != 3 {
 		t.Errorf("%+v after %q", done, y.script.called())
 	}
 }
@@ -198,15 +198,15 @@ func TestAStageKeepsItsDeadlineOverAttempts(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
 	var since, deadlines []time.Time
-	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		since, deadlines = append(since, w.Since), append(deadlines, w.Deadline)
 		if n < 3 {
-			f := failure(durable.UpstreamTransient)
-			return bringup.Result{}, &f
+			f := failure(bringup.UpstreamTransient)
+			return job.Result{}, &f
 		}
 		return y.script.well(ctx, bringup.WaitForReady, w)
 	})
-	if done := y.run(t, o.ID); done.Status != durable.JobCompleted {
+	if done := y.run(t, o.ID); done.Status != job.Completed {
 		t.Fatalf("%+v", done)
 	}
 	if !since[0].Equal(since[1]) || !since[1].Equal(since[2]) || deadlines[2].Sub(since[0]) != time.Hour {
@@ -216,22 +216,22 @@ func TestAStageKeepsItsDeadlineOverAttempts(t *testing.T) {
 
 func TestAFailureMayLeadToAnotherStage(t *testing.T) {
 	y := newYard(t)
-	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n == 1 {
-			return bringup.Result{}, &bringup.Failure{Class: durable.DeployCloudInitFailure, Code: "deploy_failed", Message: "no datasource", Next: bringup.ClassifyDeployFailure}
+			return job.Result{}, &job.Failure{Class: bringup.DeployCloudInitFailure, Code: "deploy_failed", Message: "no datasource", Next: bringup.ClassifyDeployFailure}
 		}
 		return y.script.well(ctx, bringup.WaitForDeployed, w)
 	})
-	y.script.on(bringup.ClassifyDeployFailure, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
-		return bringup.Result{Next: bringup.RecoverForDatasourceRetry}, nil
+	y.script.on(bringup.ClassifyDeployFailure, func(context.Context, *bringup.Work, int) (job.Result, error) {
+		return job.Result{Next: bringup.RecoverForDatasourceRetry}, nil
 	})
-	y.script.on(bringup.RecoverForDatasourceRetry, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
-		return bringup.Result{Next: bringup.RenderCloudInit}, nil
+	y.script.on(bringup.RecoverForDatasourceRetry, func(context.Context, *bringup.Work, int) (job.Result, error) {
+		return job.Result{Next: bringup.RenderCloudInit}, nil
 	})
 	o := y.request(t, 1)
 	done := y.run(t, o.ID)
 	want := slices.Concat(mainStages()[:11], []string{bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry}, mainStages()[8:])
-	if got := y.script.called(); done.Status != durable.JobCompleted || !slices.Equal(got, want) {
+	if got := y.script.called(); done.Status != job.Completed || !slices.Equal(got, want) {
 		t.Errorf("%s after %q", done.Status, got)
 	}
 }
@@ -240,19 +240,19 @@ func TestAFailureMayLeadToAnotherStage(t *testing.T) {
 // an operator hears of.
 func TestAStageThatLeadsNowhere(t *testing.T) {
 	y := newYard(t)
-	y.script.on(bringup.ConfigureStorage, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
-		return bringup.Result{Next: "nowhere"}, nil
+	y.script.on(bringup.ConfigureStorage, func(context.Context, *bringup.Work, int) (job.Result, error) {
+		return job.Result{Next: "nowhere"}, nil
 	})
-	y.script.on(bringup.ResolvePowerCredentials, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.ResolvePowerCredentials, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		if w.Hostname == "c0002" {
 			panic("a defect")
 		}
-		return bringup.Result{}, nil
+		return job.Result{}, nil
 	})
-	if done := y.run(t, y.request(t, 1).ID); done.ErrorCode != "stage_unknown" || done.Status != durable.JobFailedManualIntervention {
+	if done := y.run(t, y.request(t, 1).ID); done.ErrorCode != "stage_unknown" || done.Status != job.FailedManualIntervention {
 		t.Errorf("%+v", done)
 	}
-	if done := y.run(t, y.request(t, 2).ID); done.ErrorCode != "stage_defect" || done.Status != durable.JobFailedManualIntervention {
+	if done := y.run(t, y.request(t, 2).ID); done.ErrorCode != "stage_defect" || done.Status != job.FailedManualIntervention {
 		t.Errorf("%+v", done)
 	}
 }
@@ -261,9 +261,9 @@ func TestAStageAwaitsASignal(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
 	signal := node.EnrolledSignal
-	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n < 3 {
-			return bringup.Result{Message: "not yet", Await: &bringup.Await{Signal: signal, Most: 72 * time.Hour}}, nil
+			return job.Result{Message: "not yet", Await: &job.Await{Signal: signal, Most: 72 * time.Hour}}, nil
 		}
 		return y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
 	})
@@ -272,11 +272,11 @@ func TestAStageAwaitsASignal(t *testing.T) {
 		waiting = y.read(t, o.ID)
 		env.SignalWorkflow(signal, nil) // after a day
 	}, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(signal, nil) })
-	if waiting.Status != durable.JobRunning || waiting.Stage != bringup.WaitForAgentEnrollment || waiting.Attempt != 1 {
+	if waiting.Status != job.Running || waiting.Stage != bringup.WaitForAgentEnrollment || waiting.Attempt != 1 {
 		t.Errorf("meanwhile %+v", waiting)
 	}
 	want := []string{"wait_for_agent_enrollment/1:started", "wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:succeeded"}
-	if got := y.ledger(t, o.ID); done.Status != durable.JobCompleted || !slices.Equal(got[len(got)-4:], want) {
+	if got := y.ledger(t, o.ID); done.Status != job.Completed || !slices.Equal(got[len(got)-4:], want) {
 		t.Errorf("%s %q", done.Status, got[len(got)-4:])
 	}
 }
@@ -296,17 +296,17 @@ func TestNoNodeIsActiveWithoutProof(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
-			y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+			y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 				c.lie(w)
 				if c.poll {
-					return bringup.Result{}, y.script.poll(ctx, w.Node)
+					return job.Result{}, y.script.poll(ctx, w.Node)
 				}
-				return bringup.Result{}, nil
+				return job.Result{}, nil
 			})
 			o := y.request(t, 1)
 			done := y.run(t, o.ID)
 			n, err := node.Get(y.ctx, y.db, o.Node)
-			if done.ErrorCode != c.code || done.Status != durable.JobFailedManualIntervention || done.Stage != c.stage || err != nil || n.Status != node.Enrolling {
+			if done.ErrorCode != c.code || done.Status != job.FailedManualIntervention || done.Stage != c.stage || err != nil || n.Status != node.Enrolling {
 				t.Errorf("%+v; node %s, %v", done, n.Status, err)
 			}
 		})
@@ -317,16 +317,16 @@ func TestNoNodeIsActiveWithoutProof(t *testing.T) {
 func TestAMachineOfAnotherNodeStaysThere(t *testing.T) {
 	y := newYard(t)
 	first := y.request(t, 1)
-	if done := y.run(t, first.ID); done.Status != durable.JobCompleted {
+	if done := y.run(t, first.ID); done.Status != job.Completed {
 		t.Fatalf("%+v", done)
 	}
-	y.script.on(bringup.CreateOrFindInMAAS, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.CreateOrFindInMAAS, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		w.SystemID = "sys-c0001"
-		return bringup.Result{}, nil
+		return job.Result{}, nil
 	})
 	second := y.request(t, 2)
 	done := y.run(t, second.ID)
-	if done.Status != durable.JobFailedManualIntervention || done.ErrorCode != "machine_bound" || done.FailureClass != durable.StateAmbiguity {
+	if done.Status != job.FailedManualIntervention || done.ErrorCode != "machine_bound" || done.FailureClass != bringup.StateAmbiguity {
 		t.Errorf("%+v", done)
 	}
 	if n, err := node.Get(y.ctx, y.db, second.Node); err != nil || n.Status != node.Enrolling {
@@ -340,14 +340,14 @@ func TestWhatIsSeenIsKept(t *testing.T) {
 	early, late := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond), time.Now().UTC().Truncate(time.Microsecond)
 	var saved onboarding.Onboarding
 	o := y.request(t, 1)
-	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		w.Observed = bringup.Observed{Status: "Commissioning", Power: "on", At: early}
 		err := w.Save(ctx)
 		saved = y.read(t, o.ID)
 		w.Observed.At = late
-		return bringup.Result{}, errors.Join(err, w.Fence(ctx))
+		return job.Result{}, errors.Join(err, w.Fence(ctx))
 	})
-	y.script.fails(always, bringup.ConfigureStorage, failure(durable.HardwareMismatch))
+	y.script.fails(always, bringup.ConfigureStorage, failure(bringup.HardwareMismatch))
 	done := y.run(t, o.ID)
 	if saved.Observed.Status != "Commissioning" || saved.ObservedSince == nil || !saved.ObservedSince.Equal(early) || saved.SystemID != "sys-c0001" {
 		t.Errorf("saved %+v", saved)
@@ -361,7 +361,7 @@ func TestASiteThatIsGoneParksTheJob(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
 	y.exec(t, `UPDATE maas_sites SET deleted_at = clock_timestamp()`)
-	if done := y.run(t, o.ID); done.Status != durable.JobFailedManualIntervention || done.FailureClass != durable.InputConfigError {
+	if done := y.run(t, o.ID); done.Status != job.FailedManualIntervention || done.FailureClass != bringup.InputConfigError {
 		t.Errorf("%+v", done)
 	}
 	if _, err := y.service.Get(y.ctx, [16]byte{1}); fault.CodeOf(err) != "onboarding_not_found" {

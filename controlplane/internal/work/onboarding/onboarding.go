@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -25,6 +25,7 @@ type NewOnboarding struct {
 // Onboarding is one machine on its way to becoming a node.
 type Onboarding struct {
 	job.Job
+	bringup.Machine
 	ID              id.Onboarding
 	Batch           id.OnboardingBatch // zero: on its own
 	SKU             string
@@ -34,9 +35,12 @@ type Onboarding struct {
 // Common implements job.Row.
 func (o Onboarding) Common() job.Job {
 	j := o.Job
-	j.ID = o.ID.String()
+	j.ID, j.Subject = o.ID.String(), o.Hostname
 	return j
 }
+
+// Parked says whether the onboarding waits for an operator.
+func (o Onboarding) Parked() bool { return job.Parking.PhaseOf(o.Status) == job.Parked }
 
 // Batch is onboardings that were asked for together.
 type Batch struct {
@@ -49,7 +53,7 @@ type Batch struct {
 	RequestedAt time.Time
 	PausedAt    *time.Time
 	CancelledAt *time.Time
-	Counts      map[durable.JobStatus]int
+	Counts      map[job.Status]int
 }
 
 // BatchState says how a batch is getting on; it follows from its onboardings.
@@ -68,6 +72,6 @@ const (
 type Filter struct {
 	Batch          id.OnboardingBatch
 	Site           id.Site
-	Statuses       []durable.JobStatus
+	Statuses       []job.Status
 	HostnamePrefix string
 }

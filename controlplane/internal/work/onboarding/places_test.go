@@ -14,9 +14,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/durable/durabletest"
 	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 )
 
@@ -116,7 +116,7 @@ func TestAChildThatCannotBeStartedIsTriedAgain(t *testing.T) {
 	})
 	env.ExecuteWorkflow(onboarding.BatchWorkflow, onboarding.BatchInput{ID: b.ID})
 	now, err := y.service.Batch(y.ctx, b.ID)
-	if err != nil || env.GetWorkflowError() != nil || refused != 3 || now.Counts[durable.JobRunning] != 3 {
+	if err != nil || env.GetWorkflowError() != nil || refused != 3 || now.Counts[job.Running] != 3 {
 		t.Errorf("%+v %v, %v, refused %d times", now, err, env.GetWorkflowError(), refused)
 	}
 }
@@ -136,7 +136,7 @@ func TestABatchWithPlacesThatNobodyUsesIsToldAgain(t *testing.T) {
 			}
 		}
 		y.exec(t, `DELETE FROM outbox_events`)
-		if _, err := y.service.Act(y.ctx, single.ID, durable.JobCancel, "because"); err != nil {
+		if _, err := y.service.Act(y.ctx, single.ID, job.Cancel, "because"); err != nil {
 			t.Fatal(err)
 		}
 		if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID)); n != 1 {
@@ -167,7 +167,7 @@ func TestAChildThatWasEndedBeforeItBeganIsStartedAnew(t *testing.T) {
 	if _, err := y.service.ResumeBatch(y.ctx, b.ID, "now"); err != nil {
 		t.Fatal(err)
 	}
-	y.becomes(t, rows[0].ID, durable.JobCompleted)
+	y.becomes(t, rows[0].ID, job.Completed)
 }
 
 // A pause that was answered is kept: an admission that was under way meanwhile
@@ -262,7 +262,7 @@ func TestCancellingABatchTakesWhatIsParked(t *testing.T) {
 	y.exec(t, `UPDATE node_onboardings SET status = 'failed_manual_intervention', parked_at = now(), error_code = 'made_up', failure_class = 'hardware_mismatch'
 		WHERE batch_id = $1 AND hostname = (SELECT min(hostname) FROM node_onboardings WHERE batch_id = $1)`, b.ID)
 	now, err := y.service.CancelBatch(y.ctx, b.ID, "wrong rack")
-	if err != nil || now.Counts[durable.JobCompensating] != 2 {
+	if err != nil || now.Counts[job.Compensating] != 2 {
 		t.Errorf("%+v %v", now.Counts, err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -20,12 +19,12 @@ import (
 )
 
 // working is an onboarding as reconciliation sees it.
-func working(o onboarding.Onboarding) job.Working {
-	return job.Working{Kind: "onboarding", ID: o.ID.String(), Node: o.Node, SystemID: o.SystemID, Hostname: o.Hostname, Parked: o.Parked()}
+func working(o onboarding.Onboarding) bringup.Working {
+	return bringup.Working{Kind: "onboarding", ID: o.ID.String(), Node: o.Node, SystemID: o.SystemID, Hostname: o.Hostname, Parked: o.Parked()}
 }
 
 // parks is an onboarding that failed at a stage, for good.
-func (y *yard) parks(tb testing.TB, number int, stage string, f bringup.Failure) onboarding.Onboarding {
+func (y *yard) parks(tb testing.TB, number int, stage string, f job.Failure) onboarding.Onboarding {
 	tb.Helper()
 	f.Final = true
 	y.script.fails(always, stage, f)
@@ -86,12 +85,12 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 	y := newYard(t)
 	cases := map[string]struct {
 		stage   string
-		failure bringup.Failure
+		failure job.Failure
 	}{
-		"the node-agent enrols after the workflow marked a failure": {bringup.WaitForAgentEnrollment, failure(durable.AgentEnrollmentFailure)},
-		"the hardware sync comes late":                              {bringup.WaitForHardwareSyncHealthy, failure(durable.HardwareSyncFailure)},
-		"MAAS reports a later state than expected":                  {bringup.WaitForDeployed, failure(durable.StateAmbiguity)},
-		"what was needed was away for a while":                      {bringup.WaitForAgentEnrollment, failure(durable.UpstreamTransient)},
+		"the node-agent enrols after the workflow marked a failure": {bringup.WaitForAgentEnrollment, failure(bringup.AgentEnrollmentFailure)},
+		"the hardware sync comes late":                              {bringup.WaitForHardwareSyncHealthy, failure(bringup.HardwareSyncFailure)},
+		"MAAS reports a later state than expected":                  {bringup.WaitForDeployed, failure(bringup.StateAmbiguity)},
+		"what was needed was away for a while":                      {bringup.WaitForAgentEnrollment, failure(bringup.UpstreamTransient)},
 	}
 	number := 0
 	for name, c := range cases {
@@ -108,7 +107,7 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 				t.Fatal("it is not reconciled")
 			}
 			now := y.read(t, o.ID)
-			if now.Status != durable.JobReconciled || now.CompletedAt == nil || now.ParkedAt != nil || now.Epoch != o.Epoch+1 || now.ErrorCode != "" || now.Action != "" {
+			if now.Status != job.Reconciled || now.CompletedAt == nil || now.ParkedAt != nil || now.Epoch != o.Epoch+1 || now.ErrorCode != "" || now.Action != "" {
 				t.Errorf("it is %+v", now.Job)
 			}
 			n, err := node.Get(y.ctx, y.db, o.Node)
@@ -144,15 +143,15 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 // Its workflow is told, and closes; the first boot that it kept is removed.
 func TestTheWorkflowOfAReconciledOnboardingCloses(t *testing.T) {
 	y := newYard(t)
-	late := failure(durable.AgentEnrollmentFailure)
+	late := failure(bringup.AgentEnrollmentFailure)
 	late.Final = true
-	y.script.on(bringup.WaitForAgentEnrollment, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForAgentEnrollment, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		w.Facts.FirstBootPath = "first-boot/onboarding/" + w.Job
-		return bringup.Result{}, &late
+		return job.Result{}, &late
 	})
 	o := y.request(t, 1)
 	temporal := y.serve(t)
-	y.becomes(t, o.ID, durable.JobFailedManualIntervention)
+	y.becomes(t, o.ID, job.FailedManualIntervention)
 	y.script.proves = y.shows
 	if !y.reconcile(t, o) {
 		t.Fatal("it is not reconciled")
@@ -160,7 +159,7 @@ func TestTheWorkflowOfAReconciledOnboardingCloses(t *testing.T) {
 	if err := temporal.GetWorkflow(t.Context(), o.WorkflowID, "").Get(t.Context(), nil); err != nil {
 		t.Errorf("its workflow ended with %v", err)
 	}
-	if now := y.read(t, o.ID); now.Status != durable.JobReconciled {
+	if now := y.read(t, o.ID); now.Status != job.Reconciled {
 		t.Errorf("it is %s", now.Status)
 	}
 	if !slices.Equal(y.script.dropped, []string{o.ID.String()}) {
@@ -173,8 +172,8 @@ func TestOnlyParkedOnboardingsAreReconciled(t *testing.T) {
 	y := newYard(t)
 	y.script.proves = y.shows
 	number := 0
-	for _, state := range durable.JobLifecycle.States {
-		if job.Parked(state.Name) {
+	for _, state := range job.Parking.Table.States {
+		if job.Parking.PhaseOf(state.Name) == job.Parked {
 			continue
 		}
 		number++
@@ -184,9 +183,9 @@ func TestOnlyParkedOnboardingsAreReconciled(t *testing.T) {
 			t.Errorf("%s: it is reconciled", state.Name)
 		}
 	}
-	for _, action := range []durable.JobEvent{durable.JobCancel, durable.JobRestartClean, durable.JobMarkManual} {
+	for _, action := range []job.Trigger{job.Cancel, job.RestartClean, job.MarkManual} {
 		number++
-		o := y.brought(t, number, durable.JobFailedManualIntervention, bringup.WaitForAgentEnrollment)
+		o := y.brought(t, number, job.FailedManualIntervention, bringup.WaitForAgentEnrollment)
 		y.exec(t, `UPDATE node_onboardings SET action = $2 WHERE id = $1`, o.ID, string(action))
 		before := y.whole(t, o)
 		if y.reconcile(t, o) || y.whole(t, o) != before {
@@ -221,13 +220,13 @@ func TestProofThatDoesNotHoldChangesNothing(t *testing.T) {
 			y.exec(t, `UPDATE nodes SET first_poll_at = NULL WHERE id = $1`, o.Node)
 			return nil
 		}, nil},
-		"an operator marked it":        {func(o onboarding.Onboarding) error { return y.acts(o, durable.JobMarkManual) }, nil},
-		"an operator retried it":       {func(o onboarding.Onboarding) error { return y.acts(o, durable.JobRetryStage) }, nil},
-		"an operator began to undo it": {func(o onboarding.Onboarding) error { return y.acts(o, durable.JobCancel) }, nil},
+		"an operator marked it":        {func(o onboarding.Onboarding) error { return y.acts(o, job.MarkManual) }, nil},
+		"an operator retried it":       {func(o onboarding.Onboarding) error { return y.acts(o, job.RetryStage) }, nil},
+		"an operator began to undo it": {func(o onboarding.Onboarding) error { return y.acts(o, job.Cancel) }, nil},
 	} {
 		number++
 		t.Run(name, func(t *testing.T) {
-			o := y.parks(t, number, bringup.WaitForAgentEnrollment, failure(durable.UpstreamTransient))
+			o := y.parks(t, number, bringup.WaitForAgentEnrollment, failure(bringup.UpstreamTransient))
 			var before string
 			y.script.proves = func(ctx context.Context, w *bringup.Work) (bringup.Proof, string, error) {
 				p, missing, err := y.shows(ctx, w)
@@ -248,7 +247,7 @@ func TestProofThatDoesNotHoldChangesNothing(t *testing.T) {
 	}
 }
 
-func (y *yard) acts(o onboarding.Onboarding, action durable.JobEvent) error {
+func (y *yard) acts(o onboarding.Onboarding, action job.Trigger) error {
 	_, err := y.service.Act(y.ctx, o.ID, action, "because of the test")
 	return err
 }
@@ -256,7 +255,7 @@ func (y *yard) acts(o onboarding.Onboarding, action durable.JobEvent) error {
 // A proof is for looking: whatever would make an effect is refused.
 func TestWhoLooksCannotAct(t *testing.T) {
 	y := newYard(t)
-	o := y.parks(t, 1, bringup.WaitForAgentEnrollment, failure(durable.AgentEnrollmentFailure))
+	o := y.parks(t, 1, bringup.WaitForAgentEnrollment, failure(bringup.AgentEnrollmentFailure))
 	y.script.proves = func(ctx context.Context, w *bringup.Work) (bringup.Proof, string, error) {
 		w.Heartbeat()
 		if w.Fence(ctx) == nil || w.Save(ctx) == nil || y.db.InTx(ctx, w.FenceIn) == nil {
@@ -271,7 +270,7 @@ func TestWhoLooksCannotAct(t *testing.T) {
 
 func TestUnderIsWhatHasNotEnded(t *testing.T) {
 	y := newYard(t)
-	for i, state := range durable.JobLifecycle.States {
+	for i, state := range job.Parking.Table.States {
 		y.brought(t, i+1, state.Name, bringup.WaitForReady)
 	}
 	list, err := y.service.Under(y.ctx, y.site.ID)
@@ -300,12 +299,12 @@ func TestUnderIsWhatHasNotEnded(t *testing.T) {
 func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 	y := newYard(t)
 	sightings := []string{"it is Ready in MAAS, and not Deploying", "its machine is not in MAAS any more", "its machine was re-created as x8y7z6"}
-	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
-		o := job.Working{ID: w.Job}
+	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
+		o := bringup.Working{ID: w.Job}
 		for _, seen := range sightings {
 			for range 2 {
 				if err := y.service.Notice(y.ctx, o, seen, map[string]any{"expected": "Deploying"}); err != nil {
-					return bringup.Result{}, err
+					return job.Result{}, err
 				}
 			}
 		}
@@ -315,7 +314,7 @@ func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 		return y.script.well(ctx, bringup.WaitForDeployed, w)
 	})
 	o := y.run(t, y.request(t, 1).ID)
-	if o.Status != durable.JobCompleted {
+	if o.Status != job.Completed {
 		t.Fatalf("it is %s: %s", o.Status, o.ErrorMessage)
 	}
 	noted := slices.DeleteFunc(y.ledger(t, o.ID), func(e string) bool { return !strings.HasPrefix(e, bringup.WaitForDeployed) })
@@ -339,12 +338,12 @@ func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 func TestAWaitingStageLooksAgain(t *testing.T) {
 	y := newYard(t)
 	looks := 0
-	gone := bringup.Failure{Class: durable.StateAmbiguity, Code: "machine_not_deployed", Message: "it is Ready in MAAS now", Final: true}
-	y.script.on(bringup.WaitForAgentEnrollment, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+	gone := job.Failure{Class: bringup.StateAmbiguity, Code: "machine_not_deployed", Message: "it is Ready in MAAS now", Final: true}
+	y.script.on(bringup.WaitForAgentEnrollment, func(context.Context, *bringup.Work, int) (job.Result, error) {
 		if looks++; looks == 1 {
-			return bringup.Result{Await: &bringup.Await{Signal: node.EnrolledSignal, Most: 1000 * time.Hour}}, nil
+			return job.Result{Await: &job.Await{Signal: node.EnrolledSignal, Most: 1000 * time.Hour}}, nil
 		}
-		return bringup.Result{}, &gone
+		return job.Result{}, &gone
 	})
 	o := y.request(t, 1)
 	o = y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
@@ -357,7 +356,7 @@ func TestAWaitingStageLooksAgain(t *testing.T) {
 		}
 		env.SignalWorkflow(node.EnrolledSignal, nil)
 	})
-	if o.Status != durable.JobFailedManualIntervention || o.ErrorCode != "machine_not_deployed" || looks != 2 {
+	if o.Status != job.FailedManualIntervention || o.ErrorCode != "machine_not_deployed" || looks != 2 {
 		t.Errorf("it is %s with %s after %d looks", o.Status, o.ErrorCode, looks)
 	}
 	before := o

@@ -18,7 +18,7 @@ type Bringup interface {
 	// Compensate undoes what may be undone and notes what is left.
 	Compensate(ctx context.Context, w *bringup.Work) error
 	// Adopt looks how far the machine has come and names the stage to go on with.
-	Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error)
+	Adopt(ctx context.Context, w *bringup.Work) (job.Result, error)
 	// ProveInstalled looks, and only looks, whether the machine and its node are
 	// what the job was to make of them; missing says what is not shown.
 	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
@@ -31,7 +31,7 @@ type Config struct {
 	DB       *postgres.DB
 	Bringup  Bringup
 	Sites    *site.Service
-	Mischief job.Mischief                    // nil: none
+	Mischief job.Mischief[*bringup.Work]     // nil: none
 	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
 	Clock    func() time.Time                // nil: the clock of the machine
 	Logger   *slog.Logger                    // nil: nothing is logged
@@ -44,7 +44,7 @@ type Service struct {
 	reads   *onboardingdb.Queries
 	bringup Bringup
 	sites   *site.Service
-	jobs    *job.Runner[Onboarding]
+	jobs    *job.Runner[Onboarding, *bringup.Work]
 	now     func() time.Time
 	logger  *slog.Logger
 }
@@ -62,7 +62,7 @@ func New(cfg Config) *Service {
 	for i, stage := range table {
 		stages[i] = stage.Name
 	}
-	s.jobs = job.New(job.Config[Onboarding]{
+	s.jobs = job.New(job.Config[Onboarding, *bringup.Work]{
 		DB: cfg.DB, Family: &family, Stages: stages, Store: rowStore{s.reads}, Hooks: hooks{s}, Workflow: names, Marks: marksOf,
 		Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: s.now, Logger: s.logger,
 	})

@@ -25,7 +25,7 @@ func TestTheTableOfStagesIsSound(t *testing.T) {
 		if s.Title == "" || s.Looks == "" || s.Does == "" || s.Expects == "" || s.Again == "" || s.OnCancel == "" || s.Attempts < 1 || len(s.Fails) == 0 || s.Pseudo {
 			t.Errorf("%s is incomplete: %+v", s.Name, s)
 		}
-		if s.Limit != "" && s.TimeLimit(site.DefaultPolicy()) == 0 {
+		if s.Limit != "" && bringup.Limits(site.DefaultPolicy())[s.Limit] == 0 {
 			t.Errorf("%s: no profile has the limit %s", s.Name, s.Limit)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"go.temporal.io/sdk/testsuite"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 )
 
@@ -17,8 +17,8 @@ import (
 // is recommended gives the machine another first boot.
 func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.T) {
 	y := newYard(t)
-	y.script.fails(1, bringup.WaitForAgentEnrollment, bringup.Failure{
-		Class: durable.AgentEnrollmentFailure, Code: bringup.CodeIdentityVoid, Message: "nobody is it", Remedy: "resume", Final: true,
+	y.script.fails(1, bringup.WaitForAgentEnrollment, job.Failure{
+		Class: bringup.AgentEnrollmentFailure, Code: bringup.CodeIdentityVoid, Message: "nobody is it", Remedy: "resume", Final: true,
 	})
 	o := y.request(t, 1)
 	var parked onboarding.Onboarding
@@ -27,8 +27,8 @@ func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.
 		y.act(t, o.ID, onboarding.Recommend(parked)[0].Action)(env)
 	})
 	first := onboarding.Recommend(parked)[0]
-	if parked.Status != durable.JobFailedManualIntervention || parked.ErrorCode != bringup.CodeIdentityVoid || parked.Stage != bringup.RenderCloudInit ||
-		first.Action != durable.JobResume || !strings.Contains(first.Does, "DESTROYS") {
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != bringup.CodeIdentityVoid || parked.Stage != bringup.RenderCloudInit ||
+		first.Action != job.Resume || !strings.Contains(first.Does, "DESTROYS") {
 		t.Errorf("parked %+v, recommended %+v", parked, first)
 	}
 	var rendered int
@@ -37,7 +37,7 @@ func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.
 			rendered++
 		}
 	}
-	if done.Status != durable.JobCompleted || rendered != 2 || !slices.Contains(y.script.called(), bringup.DeployViaMAAS) {
+	if done.Status != job.Completed || rendered != 2 || !slices.Contains(y.script.called(), bringup.DeployViaMAAS) {
 		t.Errorf("afterwards %+v, stages %q", done, y.script.called())
 	}
 }
@@ -46,7 +46,7 @@ func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.
 func TestAttackAnIdentityThatIsVoidedAtTheLastMomentDoesNotComplete(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
-	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		r, err := y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
 		if err == nil && n == 1 {
 			_, err = y.owner.Exec(ctx, `UPDATE nodes SET identity_void = 'stolen' WHERE id = $1`, w.Node)
@@ -56,7 +56,7 @@ func TestAttackAnIdentityThatIsVoidedAtTheLastMomentDoesNotComplete(t *testing.T
 	var parked onboarding.Onboarding
 	y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
 		parked = y.read(t, o.ID)
-		y.act(t, o.ID, durable.JobCancel)(env)
+		y.act(t, o.ID, job.Cancel)(env)
 	})
 	if parked.ErrorCode != bringup.CodeIdentityVoid || !strings.Contains(parked.ErrorMessage, "stolen") {
 		t.Errorf("parked %+v", parked)

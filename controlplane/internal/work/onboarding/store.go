@@ -10,7 +10,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -18,18 +17,24 @@ import (
 )
 
 func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
-	o := Onboarding{ID: r.ID, Batch: r.BatchID, SKU: r.SkuID, InitializeDisks: r.InitializeDisks, Job: job.Job{
-		ID: r.ID.String(), Site: r.SiteID, Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp,
-		PXEMAC: r.PxeMac, SystemID: r.MaasSystemID, Node: r.NodeID,
-		Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
-		Action: durable.JobEvent(r.Action), Adopted: r.Adopted,
-		FailureClass: durable.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
-		ErrorDetails:  r.ErrorDetails,
-		Observed:      bringup.Observed{Status: r.ObservedStatus, Power: r.ObservedPower, IPs: r.ObservedIps},
-		ObservedSince: r.ObservedSince, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
-		RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
-		StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
-	}}
+	o := Onboarding{
+		ID: r.ID, Batch: r.BatchID, SKU: r.SkuID, InitializeDisks: r.InitializeDisks,
+		Job: job.Job{
+			ID: r.ID.String(), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
+			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
+			Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
+			Action: job.Trigger(r.Action), Adopted: r.Adopted,
+			FailureClass: job.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
+			ErrorDetails: r.ErrorDetails, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
+			RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
+			StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+		},
+		Machine: bringup.Machine{
+			Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp, PXEMAC: r.PxeMac, SystemID: r.MaasSystemID,
+			Observed:      bringup.Observed{Status: r.ObservedStatus, Power: r.ObservedPower, IPs: r.ObservedIps},
+			ObservedSince: r.ObservedSince,
+		},
+	}
 	if r.ObservedAt != nil {
 		o.Observed.At = *r.ObservedAt
 	}
@@ -60,7 +65,7 @@ func eventFrom(r onboardingdb.NodeOnboardingEvent) job.Event {
 func batchFrom(r onboardingdb.NodeOnboardingBatch) Batch {
 	return Batch{
 		ID: r.ID, Site: r.SiteID, Profile: r.ProfileID, SKU: r.SkuID, Total: int(r.Total), RequestedBy: r.RequestedBy,
-		RequestedAt: r.RequestedAt, PausedAt: r.PausedAt, CancelledAt: r.CancelledAt, Counts: map[durable.JobStatus]int{},
+		RequestedAt: r.RequestedAt, PausedAt: r.PausedAt, CancelledAt: r.CancelledAt, Counts: map[job.Status]int{},
 	}
 }
 
@@ -166,14 +171,14 @@ func (s *Service) counted(ctx context.Context, batches []Batch) ([]Batch, error)
 		return nil, fmt.Errorf("count onboardings of batches: %w", err)
 	}
 	for _, r := range rows {
-		batches[at[r.BatchID]].Counts[durable.JobStatus(r.Status)] = int(r.Number)
+		batches[at[r.BatchID]].Counts[job.Status(r.Status)] = int(r.Number)
 	}
 	return batches, nil
 }
 
 // State says how the batch is getting on.
 func (b Batch) State() BatchState {
-	live := b.Counts[durable.JobPending] + b.Counts[durable.JobRunning] + b.Counts[durable.JobCompensating]
+	live := b.Counts[job.Pending] + b.Counts[job.Running] + b.Counts[job.Compensating]
 	switch {
 	case b.CancelledAt != nil:
 		return BatchCancelled

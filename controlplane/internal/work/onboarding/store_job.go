@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
@@ -17,7 +18,7 @@ import (
 // rowStore keeps the rows and ledgers of onboardings for package job.
 type rowStore struct{ reads *onboardingdb.Queries }
 
-var _ job.Store[Onboarding] = rowStore{}
+var _ job.Store[Onboarding, *bringup.Work] = rowStore{}
 
 func parsed(of string) (id.Onboarding, error) {
 	o, err := id.Parse[id.Onboarding](of)
@@ -86,14 +87,19 @@ func (s rowStore) Begin(ctx context.Context, b job.Begun) (Onboarding, error) {
 }
 
 // Save implements job.Store.
-func (s rowStore) Save(ctx context.Context, b job.Saved) (time.Time, error) {
+func (s rowStore) Save(ctx context.Context, b job.Saved[*bringup.Work]) (time.Time, error) {
 	o, err := parsed(b.Job)
 	if err != nil {
 		return time.Time{}, err
 	}
+	w := b.Work
+	facts, err := w.Facts.Encode()
+	if err != nil {
+		return time.Time{}, err
+	}
 	return s.reads.Save(ctx, onboardingdb.SaveParams{
-		ID: o, Epoch: b.Epoch, Token: b.Token, MaasSystemID: b.SystemID, PxeMac: b.PXEMAC, Facts: b.Facts,
-		ObservedStatus: b.Observed.Status, ObservedPower: b.Observed.Power, ObservedIps: b.SeenIPs(), ObservedAt: b.SeenAt(),
+		ID: o, Epoch: b.Epoch, Token: b.Token, MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts, ObservedStatus: w.Observed.Status,
+		ObservedPower: w.Observed.Power, ObservedIps: w.Observed.Addresses(), ObservedAt: w.Observed.SeenAt(),
 	})
 }
 
@@ -118,15 +124,20 @@ func (rowStore) Start(ctx context.Context, tx pgx.Tx, of, run string, now time.T
 }
 
 // End implements job.Store.
-func (rowStore) End(ctx context.Context, tx pgx.Tx, e job.Ended) (Onboarding, error) {
+func (rowStore) End(ctx context.Context, tx pgx.Tx, e job.Ended[*bringup.Work]) (Onboarding, error) {
 	o, err := parsed(e.Job)
+	if err != nil {
+		return Onboarding{}, err
+	}
+	w := e.Work
+	facts, err := w.Facts.Encode()
 	if err != nil {
 		return Onboarding{}, err
 	}
 	r, err := onboardingdb.New(tx).EndStage(ctx, onboardingdb.EndStageParams{
 		ID: o, Epoch: e.Epoch, Token: e.Token, Attempt: int32(e.Told.Attempt), Now: e.Now, //nolint:gosec // attempts are few
-		MaasSystemID: e.SystemID, PxeMac: e.PXEMAC, Facts: e.Facts, NodeID: e.Node,
-		ObservedStatus: e.Observed.Status, ObservedPower: e.Observed.Power, ObservedIps: e.SeenIPs(), ObservedAt: e.SeenAt(),
+		MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts, NodeID: w.Node, ObservedStatus: w.Observed.Status,
+		ObservedPower: w.Observed.Power, ObservedIps: w.Observed.Addresses(), ObservedAt: w.Observed.SeenAt(),
 		Status: string(e.Status), NextStage: e.NextStage, NextAttempt: int32(e.NextAttempt), SameStage: e.SameStage, //nolint:gosec // attempts are few
 		Action: string(e.Action), Adopted: e.Adopted,
 		FailureClass: string(e.Trouble.Class), ErrorCode: e.Trouble.Code, ErrorMessage: e.Trouble.Message, ErrorRemedy: e.Trouble.Remedy,
@@ -137,17 +148,17 @@ func (rowStore) End(ctx context.Context, tx pgx.Tx, e job.Ended) (Onboarding, er
 }
 
 // Act implements job.Store.
-func (rowStore) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (Onboarding, error) {
+func (rowStore) Act(ctx context.Context, tx pgx.Tx, a job.Acted[Onboarding]) (Onboarding, error) {
 	o, err := parsed(a.Job)
 	if err != nil {
 		return Onboarding{}, err
 	}
-	facts, err := job.EncodeFacts(a.Facts)
+	facts, err := a.Row.Facts.Encode()
 	if err != nil {
 		return Onboarding{}, err
 	}
 	r, err := onboardingdb.New(tx).Act(ctx, onboardingdb.ActParams{
-		ID: o, Status: string(a.Status), CurrentStage: a.Stage, Action: string(a.Action), NodeID: a.Node, Facts: facts,
+		ID: o, Status: string(a.Status), CurrentStage: a.Stage, Action: string(a.Action), NodeID: a.Row.Node, Facts: facts,
 		FailureClass: string(a.Trouble.Class), ErrorCode: a.Trouble.Code, ErrorMessage: a.Trouble.Message, ErrorRemedy: a.Trouble.Remedy,
 		ErrorDetails: a.Trouble.Details, ParkedAt: a.Trouble.ParkedAt, CompletedAt: a.CompletedAt,
 	})

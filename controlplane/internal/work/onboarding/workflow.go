@@ -125,6 +125,6 @@ func childMarks(ctx workflow.Context, batch id.OnboardingBatch, of id.Site, o Ad
 	}
 	return temporal.NewSearchAttributes(
 		mark(durable.MarkSite, of.String()), mark(durable.MarkHostname, o.Hostname), mark(durable.MarkBatch, batch.String()),
-		mark(durable.MarkStatus, string(durable.JobPending)), mark(durable.MarkStage, table.First()),
+		mark(durable.MarkStatus, string(job.Pending)), mark(durable.MarkStage, table.First()),
 	)
 }

@@ -62,7 +62,7 @@ func newYard(tb testing.TB, change ...func(*site.SettingsChange)) *yard {
 }
 
 // scripted is what a stage does at its nth execution, from 1.
-type scripted func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error)
+type scripted func(ctx context.Context, w *bringup.Work, n int) (job.Result, error)
 
 // script plays the stages. Those that it says nothing of do what they should.
 type script struct {
@@ -125,7 +125,7 @@ func (s *script) forget() {
 func (s *script) Stages() map[string]bringup.Stage {
 	out := map[string]bringup.Stage{}
 	for _, stage := range onboarding.Stages() {
-		out[stage.Name] = func(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
+		out[stage.Name] = func(ctx context.Context, w *bringup.Work) (job.Result, error) {
 			if do, n := s.note(stage.Name); do != nil {
 				return do(ctx, w, n)
 			}
@@ -143,15 +143,15 @@ func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
 	return nil
 }
 
-func (s *script) Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
+func (s *script) Adopt(ctx context.Context, w *bringup.Work) (job.Result, error) {
 	if do, n := s.note(job.StageAdopt); do != nil {
 		return do(ctx, w, n)
 	}
-	return bringup.Result{Next: bringup.WaitForAgentEnrollment}, nil
+	return job.Result{Next: bringup.WaitForAgentEnrollment}, nil
 }
 
 // well is a stage of a machine that nothing is wrong with.
-func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (bringup.Result, error) {
+func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (job.Result, error) {
 	now := time.Now()
 	switch stage {
 	case bringup.CreateOrFindInMAAS:
@@ -161,16 +161,16 @@ func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (bring
 		w.Observed = bringup.Observed{Status: "Ready", Power: "off", At: now}
 	case bringup.RenderCloudInit:
 		w.Facts.NodeCreated = true
-		return bringup.Result{Message: "rendered"}, s.makeNode(ctx, w)
+		return job.Result{Message: "rendered"}, s.makeNode(ctx, w)
 	case bringup.WaitForDeployed:
 		w.Observed = bringup.Observed{Status: "Deployed", Power: "on", IPs: []string{"10.20.0.1"}, At: now}
 		w.Facts.DeployedAt, w.Facts.Addresses = &now, []string{"10.20.0.1"}
 	case bringup.WaitForHardwareSyncHealthy:
 		w.Facts.SyncHealthy = &now
 	case bringup.WaitForAgentEnrollment:
-		return bringup.Result{Message: "the agent polled"}, s.poll(ctx, w.Node)
+		return job.Result{Message: "the agent polled"}, s.poll(ctx, w.Node)
 	}
-	return bringup.Result{}, nil
+	return job.Result{}, nil
 }
 
 func (s *script) makeNode(ctx context.Context, w *bringup.Work) error {
@@ -197,11 +197,11 @@ type mischief struct {
 	after  func(durable.StageCall, error) error
 }
 
-// Around implements job.Mischief.
-func (m *mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error) {
+// Around implements job.Mischief[*bringup.Work].
+func (m *mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (job.Result, error) {
 	if m.before != nil {
 		if err := m.before(call); err != nil {
-			return bringup.Result{}, err
+			return job.Result{}, err
 		}
 	}
 	result, err := stage(ctx, w)
@@ -257,7 +257,7 @@ func (y *yard) run(tb testing.TB, o id.Onboarding, visits ...func(env *testsuite
 }
 
 // act is a visit of an operator.
-func (y *yard) act(tb testing.TB, o id.Onboarding, action durable.JobEvent) func(*testsuite.TestWorkflowEnvironment) {
+func (y *yard) act(tb testing.TB, o id.Onboarding, action job.Trigger) func(*testsuite.TestWorkflowEnvironment) {
 	return func(env *testsuite.TestWorkflowEnvironment) {
 		if _, err := y.service.Act(y.ctx, o, action, "because of the test"); err != nil {
 			tb.Errorf("%s: %v", action, err)
@@ -301,10 +301,10 @@ func (y *yard) ledger(tb testing.TB, o id.Onboarding) []string {
 }
 
 // fails is a stage that fails the first times.
-func (s *script) fails(times int, stage string, f bringup.Failure) {
-	s.on(stage, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+func (s *script) fails(times int, stage string, f job.Failure) {
+	s.on(stage, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n <= times {
-			return bringup.Result{}, &f
+			return job.Result{}, &f
 		}
 		return s.well(ctx, stage, w)
 	})
@@ -312,8 +312,8 @@ func (s *script) fails(times int, stage string, f bringup.Failure) {
 
 const always = 1 << 30
 
-func failure(class durable.FailureClass) bringup.Failure {
-	return bringup.Failure{Class: class, Code: "made_up", Message: "it does not work", Remedy: "mend it", Details: map[string]any{"disk": "sda"}}
+func failure(class job.FailureClass) job.Failure {
+	return job.Failure{Class: class, Code: "made_up", Message: "it does not work", Remedy: "mend it", Details: map[string]any{"disk": "sda"}}
 }
 
 // abandon is what undoing does to the node.

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
@@ -222,7 +222,7 @@ func TestANodeOfAJobIsLeftToItAndTheJobIsTold(t *testing.T) {
 	w := newWorld(t, 1)
 	w.cycle(t)
 	w.exec(t, `UPDATE nodes SET held_by = 'decommission 1', schedulable = false WHERE id = $1`, w.nodes[0])
-	w.jobs.under = []job.Working{{
+	w.jobs.under = []bringup.Working{{
 		Kind: "decommission", ID: "1", Node: w.nodes[0], SystemID: "m000",
 		Hostname: w.hostname(0),
 	}}
@@ -238,7 +238,7 @@ func TestANodeOfAJobIsLeftToItAndTheJobIsTold(t *testing.T) {
 
 func TestAParkedJobWhoseGoalIsReachedIsSettled(t *testing.T) {
 	w := newWorld(t, 1)
-	w.jobs.under = []job.Working{
+	w.jobs.under = []bringup.Working{
 		{Kind: "onboarding", ID: "1", Parked: true},
 		{Kind: "onboarding", ID: "2", Parked: true},
 		{Kind: "onboarding", ID: "3"},

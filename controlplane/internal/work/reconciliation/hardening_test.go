@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
@@ -193,7 +193,7 @@ func TestAControlPlaneThatOnlyWatchesSettlesNoJobs(t *testing.T) {
 	w := newWorld(t, 2)
 	w.settings.DryRun = true
 	w.restart()
-	w.jobs.under = []job.Working{{Kind: "onboarding", ID: "1", Parked: true}}
+	w.jobs.under = []bringup.Working{{Kind: "onboarding", ID: "1", Parked: true}}
 	w.jobs.reached["1"] = true
 	if r := w.cycle(t); len(r.Report.Settled) != 0 {
 		t.Errorf("settled are %v", r.Report.Settled)

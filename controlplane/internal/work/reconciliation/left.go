@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/bringup"
 )
 
 // maxProofs limits how many parked jobs a run examines: each costs reads of its
@@ -33,7 +33,7 @@ func (c *cycle) under(ctx context.Context) error {
 
 // at is a job and its family.
 type at struct {
-	job.Working
+	bringup.Working
 	family Jobs
 }
 

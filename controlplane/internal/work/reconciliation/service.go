@@ -14,18 +14,18 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
 // Jobs is one family of jobs, for example onboardings.
 type Jobs interface {
 	// Under lists the jobs at a site that have not ended.
-	Under(ctx context.Context, at id.Site) ([]job.Working, error)
+	Under(ctx context.Context, at id.Site) ([]bringup.Working, error)
 	// Notice tells a job what reconciliation saw of its machine.
-	Notice(ctx context.Context, w job.Working, seen string, details map[string]any) error
+	Notice(ctx context.Context, w bringup.Working, seen string, details map[string]any) error
 	// Reconcile ends a parked job if its goal is proven reached.
-	Reconcile(ctx context.Context, w job.Working) (reached bool, err error)
+	Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error)
 }
 
 // Tasks queues tasks for nodes. agenttask.Commands implements it.

@@ -21,7 +21,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
@@ -182,19 +182,19 @@ func (m *plainMAAS) set(i, status string, state reconciliation.State) {
 
 // quietJobs are jobs that remember what they were told.
 type quietJobs struct {
-	under   []job.Working
+	under   []bringup.Working
 	noticed []string
 	reached map[string]bool
 }
 
-func (q *quietJobs) Under(context.Context, id.Site) ([]job.Working, error) { return q.under, nil }
+func (q *quietJobs) Under(context.Context, id.Site) ([]bringup.Working, error) { return q.under, nil }
 
-func (q *quietJobs) Notice(_ context.Context, w job.Working, seen string, _ map[string]any) error {
+func (q *quietJobs) Notice(_ context.Context, w bringup.Working, seen string, _ map[string]any) error {
 	q.noticed = append(q.noticed, w.String()+": "+seen)
 	return nil
 }
 
-func (q *quietJobs) Reconcile(_ context.Context, w job.Working) (bool, error) {
+func (q *quietJobs) Reconcile(_ context.Context, w bringup.Working) (bool, error) {
 	return q.reached[w.ID], nil
 }
 

@@ -159,7 +159,7 @@ func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsR
 }
 
 const jobs = `-- name: Jobs :many
-SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status
+SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status, (o.parked_at IS NOT NULL)::boolean AS parked
 FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
 WHERE o.completed_at IS NULL
   AND ($1::text IS NULL OR o.sku_id = $1)
@@ -167,7 +167,7 @@ WHERE o.completed_at IS NULL
   AND ($3::uuid IS NULL OR o.site_id = $3::uuid)
   AND ($4::text IS NULL OR strpos(o.hostname, $4) > 0 OR starts_with(o.node_id::text, $4))
 UNION ALL
-SELECT 'decommission'::text, d.id::text, d.node_id, d.status::text
+SELECT 'decommission'::text, d.id::text, d.node_id, d.status::text, (d.parked_at IS NOT NULL)::boolean
 FROM node_decommissions d JOIN nodes n ON n.id = d.node_id
 WHERE d.completed_at IS NULL
   AND ($1::text IS NULL OR n.sku_id = $1)
@@ -189,6 +189,7 @@ type JobsRow struct {
 	JobID  string
 	NodeID id.Node
 	Status string
+	Parked bool
 }
 
 // Jobs that are not over. Their region is found as for findings. The node of an
@@ -212,6 +213,7 @@ func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 			&i.JobID,
 			&i.NodeID,
 			&i.Status,
+			&i.Parked,
 		); err != nil {
 			return nil, err
 		}

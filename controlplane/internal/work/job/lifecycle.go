@@ -1,0 +1,181 @@
+package job
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/lifecycle"
+)
+
+// Status is the state of a job, by a name of its family. Stages are not states:
+// they are the ledger inside a job.
+type Status string
+
+// Trigger moves a job from one status to another: the runner pulls it when
+// something came of a stage, or an operator by an action of the same name.
+type Trigger string
+
+// The triggers that the runner pulls. The lifecycle of a family says where they
+// lead; one without Fail blocks instead, and one without Reconcile completes.
+const (
+	TriggerStart               Trigger = "start"
+	TriggerComplete            Trigger = "complete"
+	TriggerReconcile           Trigger = "reconcile" // the goal was reached by something that was adopted or observed
+	TriggerFail                Trigger = "fail"      // what failed may work later as it is
+	TriggerBlock               Trigger = "block"     // somebody must decide
+	TriggerCompensated         Trigger = "compensated"
+	TriggerRestarted           Trigger = "restarted"
+	TriggerCompensationBlocked Trigger = "compensation_blocked"
+)
+
+// Phase is what a status means to the runner, and all that it knows of it.
+type Phase string
+
+// The phases.
+const (
+	Waiting Phase = "waiting" // asked for; its workflow has not started it
+	Working Phase = "working" // its workflow carries out stages
+	Undoing Phase = "undoing" // its workflow undoes what was done
+	Parked  Phase = "parked"  // it waits for an operator, or for proof that its goal was reached
+	Over    Phase = "over"    // nothing happens to it any more
+)
+
+// Effect is what an action of an operator does to a job.
+type Effect string
+
+// The effects.
+const (
+	RunsStageAgain  Effect = "runs_stage_again"
+	GoesOnSafely    Effect = "goes_on_safely"    // from the last safe stage
+	BeginsAgain     Effect = "begins_again"      // from the first stage, keeping what was done
+	UndoesAndBegins Effect = "undoes_and_begins" // from nothing
+	AdoptsObserved  Effect = "adopts_observed"   // from what is there
+	UndoesAndEnds   Effect = "undoes_and_ends"
+	Stops           Effect = "stops" // parks the job until an operator decides
+)
+
+// Action is something that operators can do about a job.
+type Action struct {
+	Name   Trigger
+	Word   string // in addresses and on the command line; empty: as it is named
+	Effect Effect
+}
+
+// Lifecycle is the life of the jobs of a family: their statuses, what moves
+// them, and what that means to the runner.
+type Lifecycle struct {
+	Table lifecycle.Table[Status, Trigger]
+	// Phases are those of the statuses that are not terminal; terminal ones are
+	// Over.
+	Phases map[Status]Phase
+	// Actions are what operators can do, in the order in which they are listed.
+	Actions []Action
+}
+
+// PhaseOf is the phase of a status.
+func (l *Lifecycle) PhaseOf(s Status) Phase {
+	if state, known := l.Table.State(s); known && state.Terminal {
+		return Over
+	}
+	return l.Phases[s]
+}
+
+// In are the statuses of a phase, in their order.
+func (l *Lifecycle) In(p Phase) []Status {
+	var out []Status
+	for _, s := range l.Table.States {
+		if l.PhaseOf(s.Name) == p {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// EffectOf is what an action does; empty: it is no action of the family.
+func (l *Lifecycle) EffectOf(action Trigger) Effect {
+	for _, a := range l.Actions {
+		if a.Name == action {
+			return a.Effect
+		}
+	}
+	return ""
+}
+
+// Having are the actions that have an effect.
+func (l *Lifecycle) Having(e Effect) []Trigger {
+	var out []Trigger
+	for _, a := range l.Actions {
+		if a.Effect == e {
+			out = append(out, a.Name)
+		}
+	}
+	return out
+}
+
+// AllActions names the actions in their order.
+func (l *Lifecycle) AllActions() []Trigger {
+	out := make([]Trigger, len(l.Actions))
+	for i, a := range l.Actions {
+		out[i] = a.Name
+	}
+	return out
+}
+
+// WordOf is how an action is called in addresses and on the command line.
+func (l *Lifecycle) WordOf(action Trigger) string {
+	for _, a := range l.Actions {
+		if a.Name == action {
+			return cmp.Or(a.Word, string(a.Name))
+		}
+	}
+	return string(action)
+}
+
+// reach is the status that the first of the triggers leads to which is possible;
+// the same one where none is.
+func (l *Lifecycle) reach(from Status, triggers ...Trigger) Status {
+	for _, t := range triggers {
+		if to, err := l.Table.Next(from, t); err == nil {
+			return to
+		}
+	}
+	return from
+}
+
+// endsBy says whether a terminal status is where a trigger leads to.
+func (l *Lifecycle) endsBy(s Status, trigger Trigger) bool {
+	return slices.ContainsFunc(l.Table.Edges, func(e lifecycle.Edge[Status, Trigger]) bool { return e.To == s && e.Event == trigger })
+}
+
+// anyFailed is the filter that means all parked statuses.
+const anyFailed = "failed"
+
+// Statuses reads the statuses that a listing is narrowed to, which are repeated
+// or divided by commas. However many there are, each counts once and one
+// complaint is enough: a caller can send very many.
+func (l *Lifecycle) Statuses(words []string) (statuses []Status, bad []fault.Field) {
+	for _, word := range words {
+		for part := range strings.SplitSeq(word, ",") {
+			status := Status(strings.TrimSpace(part))
+			_, known := l.Table.State(status)
+			meant := []Status{status}
+			switch {
+			case status == anyFailed:
+				meant = l.In(Parked)
+			case !known:
+				return nil, []fault.Field{{
+					Path:    "query.status",
+					Message: "must be of " + strings.Join(l.Table.Values(), ", ") + ", or failed for both failed ones",
+				}}
+			}
+			for _, m := range meant {
+				if !slices.Contains(statuses, m) {
+					statuses = append(statuses, m)
+				}
+			}
+		}
+	}
+	return statuses, nil
+}
