@@ -64,7 +64,12 @@ func (u *up) run(cmd *cobra.Command) error {
 	}
 	u.state = state
 	// What the operator named outside is asked for before anything is started.
-	named, _ := u.settings.load(cmd, controlplane.Defaults())
+	unset := controlplane.Defaults()
+	unset.Listen = ""
+	named, _ := u.settings.load(cmd, unset)
+	if err := u.refuseEarly(cmd); err != nil {
+		return err
+	}
 	u.say("state folder %s", u.state)
 	engines, err := stack.Start(ctx, stack.Options{
 		State: u.state, Servers: u.servers, Progress: u.progress, External: external(named),
@@ -104,9 +109,12 @@ func (u *up) run(cmd *cobra.Command) error {
 	if laboratory != nil {
 		cfg.Sites.Loopback = append(cfg.Sites.Loopback, onLoopback(laboratory.URL)...)
 	}
-	listener, err := listen(ctx, cfg.Listen)
+	listener, err := listen(ctx, cfg.Listen, named.Listen != "")
 	if err != nil {
 		return err
+	}
+	if at := listener.Addr().String(); named.Listen == "" && at != cfg.Listen {
+		u.say("%s is taken: the API is at %s instead; --listen chooses another address", cfg.Listen, at)
 	}
 	log, err := os.OpenFile(filepath.Join(u.state, "logs", "controlplane.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -233,13 +241,35 @@ func embedded(e stack.Endpoints) controlplane.Config {
 	return cfg
 }
 
+// refuseEarly finds what no engine could make right, before engines are started:
+// everything that they would fill in is taken as filled in.
+func (u *up) refuseEarly(cmd *cobra.Command) error {
+	if err := checkRack(u.rack); err != nil {
+		return err
+	}
+	role := stack.AppRole{RoleIDFile: os.DevNull, SecretIDFile: os.DevNull} // must be there; nothing reads it
+	filled := embedded(stack.Endpoints{
+		PostgresURL: "postgres://127.0.0.1/gpuaas", TemporalAddress: "127.0.0.1:7233", TemporalNamespace: "gpuaas", NATSURL: "nats://127.0.0.1:4222",
+		SecretsAddress: "http://127.0.0.1:8200", SecretsAPI: role, SecretsNodes: role, SecretsWorker: role, SecretsRelay: role,
+	})
+	filled.Nodes.URL = "https://127.0.0.1:" + nodePort
+	if _, problems := u.settings.load(cmd, filled); len(problems) > 0 {
+		return fmt.Errorf("the configuration has %d problem(s):\n%w", len(problems), errors.Join(problems...))
+	}
+	return nil
+}
+
 // listen takes the configured address, or any free port next to it when it is
-// the default that is taken. An address that somebody asked for is not changed.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+// the default that is taken. An address that somebody chose is not changed, not
+// even the default.
+func listen(ctx context.Context, address string, chosen bool) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
-	if err == nil || address != controlplane.Defaults().Listen {
-		return l, err
+	if err == nil {
+		return l, nil
+	}
+	if chosen {
+		return nil, fmt.Errorf("the address that you chose cannot be listened on: %w; stop what uses it, choose another, or leave listen out and any free port is taken", err)
 	}
 	host, _, splitErr := net.SplitHostPort(address)
 	if splitErr != nil {

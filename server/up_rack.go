@@ -4,20 +4,26 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"gpuaas/sim/rack"
 	"gpuaas/sim/rack/rackcmd"
 )
 
+const noRack = "none"
+
+func checkRack(name string) error {
+	if !slices.Contains([]string{noRack, string(rack.LXD), string(rack.Process)}, name) {
+		return fmt.Errorf("there is no rack %q: use lxd, process or none", name)
+	}
+	return nil
+}
+
 // openRack brings the virtual machines up and serves them to `gpuaas sim rack`;
 // nil where none are wanted. It returns what to do in the end.
 func (u *up) openRack(ctx context.Context) (r rack.Rack, closeRack func(), err error) {
-	switch u.rack {
-	case "none":
+	if u.rack == noRack {
 		return nil, func() {}, nil
-	case string(rack.LXD), string(rack.Process):
-	default:
-		return nil, nil, fmt.Errorf("there is no rack %q: use lxd, process or none", u.rack)
 	}
 	r, err = rack.Open(ctx, rack.Options{
 		Kind: rack.Kind(u.rack), Folder: filepath.Join(u.state, "rack-"+u.rack),
