@@ -56,13 +56,14 @@ func (c Config) exposures() []exposure {
 			"set temporal.ca_file, and temporal.cert_file and key_file for mutual TLS")
 	}
 	for one := range strings.SplitSeq(c.NATS.URL, ",") {
-		if u, err := url.Parse(one); err == nil && u.Scheme != "tls" && c.NATS.CAFile == "" && !onThisMachine(u.Hostname()) {
+		if u, err := url.Parse(one); one != "" && err == nil && u.Scheme != "tls" && c.NATS.CAFile == "" && !onThisMachine(u.Hostname()) {
 			add(insecureNATS, "nats.url", "NATS is on another machine, and events could be read or made up on the way",
 				"write tls://HOST:PORT, or set nats.ca_file")
 			break
 		}
 	}
-	if u, err := url.Parse(c.Secrets.Address); err == nil && u.Scheme != "https" && !onThisMachine(u.Hostname()) {
+	if u, err := url.Parse(c.Secrets.Address); c.Secrets.Address != "" && err == nil && u.Scheme != "https" &&
+		!onThisMachine(u.Hostname()) {
 		add(insecureSecrets, "secrets.address",
 			"the secrets engine is on another machine, and secrets could be read on the way", "use https")
 	}

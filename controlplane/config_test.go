@@ -106,3 +106,18 @@ func TestEverySettingIsExplainedAndHasAName(t *testing.T) {
 		seen[s.Env()], seen[s.Flag()] = true, true
 	}
 }
+
+// A setting that is missing is not on another machine as well.
+func TestASettingThatIsMissingIsReportedOnce(t *testing.T) {
+	_, problems := controlplane.Load(controlplane.Defaults(), "", nil, nil)
+	seen := map[string]int{}
+	for _, p := range problems {
+		key, _, _ := strings.Cut(p.Error(), ":")
+		seen[key]++
+	}
+	for _, key := range []string{"nats.url", "secrets.address", "temporal.address", "postgres.url"} {
+		if seen[key] != 1 {
+			t.Errorf("%s has %d problems: %v", key, seen[key], problems)
+		}
+	}
+}
