@@ -9,7 +9,7 @@ func exitCodesTopic() *cobra.Command {
 		Use: "exit-codes", Short: "What the exit codes mean",
 		Long: `Exit codes, for scripts:
 
-    0  done; or a watch was ended with Ctrl-C
+    0  done; or a watch of something that has no end was ended with Ctrl-C
     1  something unexpected happened
     2  the command or its input is wrong; repeating it as it is cannot help
     3  not signed in, or the token is no longer good: gpuaas login
@@ -19,7 +19,7 @@ func exitCodesTopic() *cobra.Command {
     7  the control plane cannot be reached, is not ready, or did not answer in time;
        repeating may help
     8  what was waited for ended unsuccessfully, such as a failed self-check
-  130  interrupted before the outcome was known
+  130  interrupted before the outcome was known: Ctrl-C while a job is watched or waited for
 
 Errors go to standard error; with -o json as one JSON object, which has the fields
 code, detail, remedy, correlation_id and exit_code.`,
@@ -38,6 +38,7 @@ func environmentTopic() *cobra.Command {
   GPUAAS_TOKEN      the token to use, instead of that of the context
   GPUAAS_CA_FILE    certificates (PEM) to trust beside those of the system
   GPUAAS_OUTPUT     how to print, as with --output
+  GPUAAS_STATE      the state folder of gpuaas up, admin recover and sim, as with --state
   XDG_CONFIG_HOME   where contexts are kept: gpuaas/config.yaml below it;
                     ~/.config when not set
 

@@ -88,12 +88,13 @@ func (s *Service) History(ctx context.Context, node id.Node, before int64, until
 func (s *Service) NodeAt(ctx context.Context, node id.Node, at time.Time) (Node, error) {
 	row, err := s.reads.SnapshotAt(ctx, nodedb.SnapshotAtParams{NodeID: node, At: at})
 	if errors.Is(err, pgx.ErrNoRows) {
-		if _, err := s.Node(ctx, node); err != nil {
+		n, err := s.Node(ctx, node)
+		if err != nil {
 			return Node{}, err
 		}
-		return Node{}, fault.New(fault.NotFound, "node_not_yet", "the node did not exist at %s",
-			at.UTC().Format(time.RFC3339)).
-			WithRemedy("name a later time")
+		return Node{}, fault.New(fault.NotFound, "node_not_yet", "node %s did not exist at %s; it exists since %s",
+			n.Hostname, at.UTC().Format(time.RFC3339), n.CreatedAt.UTC().Format(time.RFC3339)).
+			WithRemedy("name a time after that")
 	}
 	if err != nil {
 		return Node{}, fmt.Errorf("read history of node: %w", err)
