@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,4 +120,21 @@ func place(path string) (floor, pkg string) {
 func slice(path string) string {
 	_, pkg := place(path)
 	return pkg
+}
+
+// demandsReason finds commands that do nothing without --reason.
+var demandsReason = regexp.MustCompile(`gpuaas node (reimage|drain|reset|remove|retire|reactivate|decommission) [^;\n]*`)
+
+// A remedy is typed as it is printed: it names what the command demands.
+func TestRemediesNameTheReasonThatCommandsDemand(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || !strings.HasPrefix(s.path, "controlplane/internal/") {
+			continue
+		}
+		for _, found := range demandsReason.FindAllString(s.text, -1) {
+			if !strings.Contains(found, "--reason") {
+				t.Errorf("%s: add --reason REASON to: %s", s.path, found)
+			}
+		}
+	}
 }

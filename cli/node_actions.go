@@ -27,7 +27,7 @@ func (a *app) nodeQuarantineCommand() *cobra.Command {
 func (a *app) nodeReturnCommand() *cobra.Command {
 	return a.nodeActionCommand(verb{
 		use: "return NODE", short: "Return a quarantined node to service", operations: []string{"return-node-to-service"},
-		long:    "A node that a tenant had access to must be proven clean first: gpuaas node reset NODE",
+		long:    "A node that a tenant had access to must be proven clean first: gpuaas node reset NODE --reason REASON",
 		example: "  gpuaas node return c07u31 --reason 'NVLink replaced'",
 	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
 		return s.API.ReturnNodeToServiceWithResponse(s.Ctx, node, &apiclient.ReturnNodeToServiceParams{},
@@ -60,7 +60,7 @@ func (a *app) nodeTaintCommand() *cobra.Command {
 		operations: []string{"taint-node"},
 		long: "For ways in that the control plane did not open. The node counts as unclean from now on, and nothing less " +
 			"than an\n" +
-			"installation made after this clears it: gpuaas node reimage NODE. It stays in service until then.",
+			"installation made after this clears it: gpuaas node reimage NODE --reason REASON. It stays in service until then.",
 		example: "  gpuaas node taint c07u31 --cause physical_console --reason 'a technician was at the console'",
 		flags: func(cmd *cobra.Command) action {
 			cause := cmd.Flags().String("cause", "", "how they had root: "+strings.Join(causes, ", "))
@@ -85,7 +85,10 @@ func (a *app) somebodyHad(v apiclient.NodeView) string {
 	r := v.Root
 	switch {
 	case r != nil && r.AcceptedAt != nil:
-		return fmt.Sprintf("root (%s) %s; accepted: %s", r.Cause, a.When(r.At), text(r.ResidualRisk))
+		return fmt.Sprintf("root (%s) %s, on this installation; the risk was accepted", r.Cause, a.When(r.At))
+	case r != nil && r.Compromised && v.OnboardingMode == apiclient.NodeViewOnboardingModeManual:
+		return fmt.Sprintf("root (%s) %s, on this installation: no MAAS can install it anew; remove it, or accept the risk with gpuaas node reset --residual-risk",
+			r.Cause, a.When(r.At))
 	case r != nil && r.Compromised:
 		return fmt.Sprintf("root (%s) %s, on this installation: only a reimage clears it", r.Cause, a.When(r.At))
 	case r != nil:
@@ -94,4 +97,26 @@ func (a *app) somebodyHad(v apiclient.NodeView) string {
 		return string(*v.TaintKind)
 	}
 	return ""
+}
+
+// provenClean is when a validation last found nothing, and nothing where that
+// proves too little: a risk was accepted instead.
+func (a *app) provenClean(v apiclient.NodeView) string {
+	if v.Root != nil && v.Root.AcceptedAt != nil {
+		return ""
+	}
+	return a.Whenever(v.CleanAt)
+}
+
+// riskAccepted is who accepted what somebody with root may have left.
+func (a *app) riskAccepted(v apiclient.NodeView) string {
+	r := v.Root
+	if r == nil || r.AcceptedAt == nil {
+		return ""
+	}
+	by := text(r.AcceptedBy)
+	if by == "" {
+		by = "somebody (see gpuaas node history)"
+	}
+	return fmt.Sprintf("%s by %s: %s", a.When(*r.AcceptedAt), by, text(r.ResidualRisk))
 }

@@ -4366,7 +4366,7 @@ type NodeDetailView struct {
 	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
 	Capabilities map[string]string `json:"capabilities"`
 
-	// CleanAt When the last validation looked that found nothing left behind; absent: none did.
+	// CleanAt When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted.
 	CleanAt   *time.Time `json:"clean_at,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 
@@ -4584,7 +4584,7 @@ type NodeKnownView struct {
 	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
 	Capabilities map[string]string `json:"capabilities"`
 
-	// CleanAt When the last validation looked that found nothing left behind; absent: none did.
+	// CleanAt When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted.
 	CleanAt   *time.Time `json:"clean_at,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 
@@ -4770,6 +4770,9 @@ type NodeRootView struct {
 	// AcceptedAt When somebody accepted the risk; absent: it stands.
 	AcceptedAt *time.Time `json:"accepted_at,omitempty"`
 
+	// AcceptedBy Who accepted it; absent: see the history of the node.
+	AcceptedBy *string `json:"accepted_by,omitempty"`
+
 	// At When somebody last had it, or was last let in with it.
 	At time.Time `json:"at"`
 
@@ -4817,7 +4820,7 @@ type NodeView struct {
 	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
 	Capabilities map[string]string `json:"capabilities"`
 
-	// CleanAt When the last validation looked that found nothing left behind; absent: none did.
+	// CleanAt When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted.
 	CleanAt   *time.Time `json:"clean_at,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 

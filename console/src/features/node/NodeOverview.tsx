@@ -79,7 +79,7 @@ function Scheduling({ node }: { node: Known }) {
         )}
         <Facts
           of={[
-            ['Clean', node.tainted ? <Badge key="t" tone="warn">not proven clean</Badge> : node.clean_at ? 'proven' : 'no tenant had access'],
+            ['Clean', node.tainted ? <Badge key="t" tone="warn">not proven clean</Badge> : node.root?.accepted_at ? <Badge key="a" tone="warn">risk accepted, not proven</Badge> : node.clean_at ? 'proven' : 'no tenant had access'],
             ['Somebody had', node.root ? (
               <Badge key="r" tone={node.root.accepted_at ? 'warn' : 'bad'} title={node.root.compromised ? 'Only an installation made after that can testify: reimage it.' : undefined}>
                 {`root (${node.root.cause.replaceAll('_', ' ')}), ${exact(node.root.at)}`}

@@ -72,7 +72,7 @@ type View struct {
 	HeldBy          string        `json:"held_by" doc:"The operation that keeps it out of scheduling; empty: none does." example:"decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa"`
 	Tainted         bool          `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
 	TaintedAt       *time.Time    `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
-	CleanAt         *time.Time    `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did."`
+	CleanAt         *time.Time    `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted."`
 	Access          Access        `json:"taint_kind,omitempty" enum:"user,root" doc:"The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing."`
 	Root            *RootView     `json:"root,omitempty" doc:"Who had root on it, as long as that is not proven away; absent: nobody is known to."`
 	InstalledAt     *time.Time    `json:"installed_at,omitempty" doc:"When the installation that it runs on began to be made; absent: no operation of ours made it."`
@@ -92,6 +92,7 @@ type RootView struct {
 	Compromised bool       `json:"compromised" doc:"Whether it runs on the same installation since: what that says of itself is not independent, and never enough."`
 	AcceptedAt  *time.Time `json:"accepted_at,omitempty" doc:"When somebody accepted the risk; absent: it stands."`
 	Risk        string     `json:"residual_risk,omitempty" doc:"The risk that was accepted, in words."`
+	AcceptedBy  string     `json:"accepted_by,omitempty" doc:"Who accepted it; absent: see the history of the node."`
 }
 
 func (n Node) showRoot() *RootView {
@@ -100,7 +101,7 @@ func (n Node) showRoot() *RootView {
 	}
 	v := &RootView{At: n.Root.At.UTC(), Cause: n.Root.Cause, Compromised: n.Compromised()}
 	if n.Root.Accepted() {
-		v.AcceptedAt, v.Risk = utc(n.Root.EndedAt), n.Root.Risk
+		v.AcceptedAt, v.Risk, v.AcceptedBy = utc(n.Root.EndedAt), n.Root.Risk, n.Root.AcceptedBy
 	}
 	return v
 }

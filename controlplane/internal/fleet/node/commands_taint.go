@@ -122,8 +122,8 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 
 // AcceptRoot ends a root taint because somebody accepts the risk in words. It
 // is for nodes that no operation of ours can reinstall. seen is the last root
-// access they knew of: if there was a later one, AcceptRoot refuses.
-func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, risk, cause string) (Node, error) {
+// access they knew of: if there was a later one, AcceptRoot refuses. by names them.
+func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, risk, by, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
 	if err != nil || !n.Root.Stands() {
@@ -138,13 +138,13 @@ func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, ri
 			n.Root.At.UTC().Format(time.RFC3339)).
 			WithRemedy("cancel, find out who that was, and ask again")
 	}
-	row, err := c.EndRoot(ctx, nodedb.EndRootParams{ID: node, Risk: risk})
+	row, err := c.EndRoot(ctx, nodedb.EndRootParams{ID: node, Risk: risk, AcceptedBy: by})
 	if err != nil {
 		return Node{}, fmt.Errorf("note accepted risk of node: %w", err)
 	}
 	after := nodeFrom(row)
 	return after, c.noted(ctx, after, entry{
 		event: "accept_root", cause: cause,
-		metadata: map[string]any{"residual_risk": risk, "root_at": n.Root.At},
+		metadata: map[string]any{"residual_risk": risk, "accepted_by": by, "root_at": n.Root.At},
 	})
 }

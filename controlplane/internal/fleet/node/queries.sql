@@ -104,7 +104,7 @@ UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE(sqlc.narg(at)::times
 WHERE id = $1 RETURNING *;
 
 -- name: EndRoot :one
-UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = sqlc.arg(risk) WHERE id = $1 RETURNING *;
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = sqlc.arg(risk), root_accepted_by = sqlc.arg(accepted_by) WHERE id = $1 RETURNING *;
 
 -- name: SetInstalled :one
 UPDATE nodes SET installed_at = status_changed_at, installed_by = sqlc.arg(installed_by), installed_generation = generation

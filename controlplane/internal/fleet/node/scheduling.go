@@ -46,7 +46,7 @@ func mayServe(before, after Node) error {
 	}
 	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname,
 		unclean).
-		WithRemedy("clean it and prove it: gpuaas node reset %s", after.Hostname)
+		WithRemedy("clean it and prove it: gpuaas node reset %s --reason REASON", after.Hostname)
 }
 
 // held returns the fault that names the operation which holds the node.

@@ -25,7 +25,9 @@ func nodeFrom(r nodedb.Node) Node {
 		AccessMethod: r.AccessMethod,
 		Schedulable:  r.Schedulable, HoldReason: r.HoldReason, HeldUnclean: r.HeldUnclean, HeldBy: r.HeldBy,
 		TaintedAt: r.TaintedAt, CleanAt: r.CleanAt, Generation: r.Generation,
-		Root:         Root{At: r.RootAt, Cause: RootCause(r.RootCause), EndedAt: r.RootEndedAt, Risk: r.RootRisk},
+		Root: Root{
+			At: r.RootAt, Cause: RootCause(r.RootCause), EndedAt: r.RootEndedAt, Risk: r.RootRisk, AcceptedBy: r.RootAcceptedBy,
+		},
 		Installation: Installation{MadeAt: r.InstalledAt, By: r.InstalledBy, Generation: r.InstalledGeneration},
 		AgentChannel: Channel(r.AgentChannel), DesiredAgentVersion: r.DesiredAgentVersion,
 		DesiredDeliveryMode:  Delivery(r.DesiredDeliveryMode),

@@ -150,7 +150,7 @@ func TestARiskIsAcceptedInWordsAndOnlyWhereNothingElseHelps(t *testing.T) {
 	w.root(t, a.node)
 	accept := func(seen time.Time, risk string) error {
 		return w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error {
-			_, err := node.AcceptRoot(ctx, tx, a.node, seen, risk, "decommission 1")
+			_, err := node.AcceptRoot(ctx, tx, a.node, seen, risk, "op (u1)", "decommission 1")
 			return err
 		})
 	}
@@ -163,7 +163,7 @@ func TestARiskIsAcceptedInWordsAndOnlyWhereNothingElseHelps(t *testing.T) {
 	if err := accept(had, "a risk"); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.read(t, a.node); got.Root.Stands() || !got.Root.Accepted() || got.Root.Risk != "a risk" || !got.Tainted() {
+	if got := w.read(t, a.node); got.Root.Stands() || !got.Root.Accepted() || got.Root.Risk != "a risk" || got.Root.AcceptedBy != "op (u1)" || !got.Tainted() {
 		t.Errorf("%+v", got)
 	}
 	w.leaves(t, a.node) // what was accepted for that node is not for the next

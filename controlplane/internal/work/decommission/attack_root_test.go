@@ -275,7 +275,22 @@ func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
 	y.provision(t, n, false)
 	next := y.request(t, n, decommission.SoftReset)
 	wants(t, y.run(t, next.ID), job.Completed, decommission.StageEnable, "")
-	says(next.ID)
+	if o := says(next.ID).Overrides; len(o) != 1 || o[0].Stage != decommission.RootTaint || o[0].ResidualRisk != r.ResidualRisk ||
+		!strings.Contains(o[0].By, "operator") || !strings.Contains(o[0].Why, "earlier operation") {
+		t.Errorf("the next paper does not name the risk of the one before: %+v", o)
+	}
+}
+
+// A risk that is accepted where there is none would be recorded nowhere.
+func TestARiskIsNotAcceptedWhereThereIsNone(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, false)
+	y.provision(t, n, false)
+	r := asked(decommission.SoftReset)
+	r.ResidualRisk = "whatever"
+	if _, _, err := y.service.Request(y.ctx, n, r); fault.CodeOf(err) != "residual_risk_not_needed" {
+		t.Errorf("the request ends with %v", err)
+	}
 }
 
 // What was accepted is what was known: root that is had afterwards is not.

@@ -179,7 +179,7 @@ func (n NewBatch) acceptable(fit []situation, left []LeftOut) error {
 			fields[i] = fault.Field{Path: "node " + l.Hostname, Message: l.Message}
 		}
 		return fault.New(fault.Conflict, "batch_not_eligible", "%d of %d nodes cannot be operated on", len(left), len(left)+len(fit)).
-			WithFields(fields...).WithRemedy("put that right, narrow the selector, or leave them out with skip_ineligible")
+			WithFields(fields...).WithRemedy("put that right, narrow the selector, or leave them out with skip_ineligible (--skip-ineligible)")
 	}
 	if len(fit) == 0 {
 		return fault.New(fault.Conflict, "batch_empty", "no node is left to operate on").WithRemedy("look at the selector: gpuaas node list")

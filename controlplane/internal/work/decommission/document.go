@@ -37,6 +37,7 @@ func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (
 		}
 		b.doc.Operation.Actors = append(b.doc.Operation.Actors, certificate.Actor{Name: o.Actor, Did: did, At: o.At.UTC()})
 	}
+	b.acceptedBefore()
 	b.testimony()
 	var err error
 	if b.judged, err = judge(d, n, evidence); err != nil {

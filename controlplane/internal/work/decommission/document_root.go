@@ -2,6 +2,7 @@ package decommission
 
 import (
 	"fmt"
+	"slices"
 
 	"gpuaas/contract/certificate"
 	"gpuaas/controlplane/internal/fleet/node"
@@ -25,6 +26,19 @@ func (b *builder) testimony() {
 		at := made.UTC()
 		b.doc.Installation.MadeAt = &at
 	}
+}
+
+// acceptedBefore names a risk that an earlier operation accepted: the
+// installation is the same, so it is a risk of this paper as well.
+func (b *builder) acceptedBefore() {
+	r := b.node.Root
+	if !r.Accepted() || slices.ContainsFunc(b.d.Overrides, func(o Override) bool { return o.Stage == RootTaint }) {
+		return
+	}
+	b.doc.Overrides = append(b.doc.Overrides, certificate.Override{
+		Stage: RootTaint, By: or(r.AcceptedBy, "see the history of the node"), At: r.EndedAt.UTC(), ResidualRisk: r.Risk,
+		Why: fmt.Sprintf("accepted by an earlier operation, after somebody had root at %s (%s)", stamp(*r.At), r.Cause),
+	})
 }
 
 // hear adds what a piece of evidence supports. What was seen by an installation

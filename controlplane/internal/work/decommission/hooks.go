@@ -158,7 +158,7 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		}
 		if stage == StageStorageAgain && n.Root.Stands() && d.StorageCleanup.sparesDisks() {
 			return job.Result{}, rootTainted(d, "its data disks were to be left as they are",
-				"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
+				"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local --reason REASON")
 		}
 	}
 	switch stage {
@@ -352,7 +352,7 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 			return disagreeing(err)
 		}
 		if a := d.accepts(); a != nil {
-			if _, err := node.AcceptRoot(ctx, tx, d.Node, *a.RootAt, a.ResidualRisk, d.cause()); err != nil {
+			if _, err := node.AcceptRoot(ctx, tx, d.Node, *a.RootAt, a.ResidualRisk, a.Actor, d.cause()); err != nil {
 				return disagreeing(err)
 			}
 		}

@@ -159,8 +159,10 @@ func (s situation) blocks(r Request) []error {
 		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew", n.Hostname).
 			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s", or(remedyOf(n.Incredible()), "nobody is known to have had")))
 	}
-	if err := s.incredible(r); err != nil {
-		add(err)
+	for _, err := range []error{s.incredible(r), s.needless(r)} {
+		if err != nil {
+			add(err)
+		}
 	}
 	if r.Mode.releases() && s.managed() {
 		if err := site.RequireEnabled(*s.site); err != nil {
@@ -172,6 +174,17 @@ func (s situation) blocks(r Request) []error {
 		}
 	}
 	return out
+}
+
+// needless refuses a risk that is accepted where there is none to accept: it
+// would be recorded nowhere.
+func (s situation) needless(r Request) error {
+	if r.ResidualRisk == "" || s.node.Compromised() {
+		return nil
+	}
+	return fault.New(fault.Conflict, "residual_risk_not_needed",
+		"nobody is known to have had root on the installation of node %s: a reset proves it clean, and there is no risk to accept", s.node.Hostname).
+		WithRemedy("ask again without residual_risk (--residual-risk); if you know that somebody had root, record it first: gpuaas node taint %s --cause CAUSE --reason REASON", s.node.Hostname)
 }
 
 // incredible is why a request would go by what somebody with root may have made
@@ -196,11 +209,11 @@ func otherwise(m Mode, s node.Status) string {
 	case s == node.Deleted:
 		return "it is gone: onboard its machine as a new node"
 	case s == node.Retired && m.returns():
-		return "reactivate it first: gpuaas node reactivate NODE"
+		return "reactivate it first: gpuaas node reactivate NODE --reason REASON"
 	case m == Remove:
-		return "retire it first: gpuaas node retire NODE; a machine of MAAS is fully decommissioned instead"
+		return "retire it first: gpuaas node retire NODE --reason REASON; a machine of MAAS is fully decommissioned instead"
 	case s == node.Enrolling || s == node.BootstrapIssued:
-		return "wait until it is active, or remove it: gpuaas node remove NODE"
+		return "wait until it is active, or remove it: gpuaas node remove NODE --reason REASON"
 	}
 	return "look at it: gpuaas node show NODE"
 }
@@ -376,7 +389,7 @@ func (s situation) effects(r Request) []string {
 // ends says how the node is when all went well.
 func (s situation) ends(m Mode) string {
 	if !m.proves(s.node) {
-		return "active and validated, but held: it is tainted, and only a reset proves it clean: gpuaas node reset " + s.node.Hostname
+		return "active and validated, but held: it is tainted, and only a reset proves it clean: gpuaas node reset " + s.node.Hostname + " --reason REASON"
 	}
 	return ends[m]
 }

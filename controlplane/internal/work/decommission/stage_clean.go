@@ -334,9 +334,9 @@ func rootTainted(d Decommission, why, remedy string) *job.Failure {
 var findingRemedies = map[Mode]string{
 	SoftReset:      cleanAgain,
 	Retire:         cleanAgain,
-	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE",
+	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE --reason REASON",
 	Reactivate:     cleanAgain,
-	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE",
+	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE --reason REASON",
 }
 
 const cleanAgain = "resume drains and cleans once more; if it stays, remove what is named by hand, or reimage the node"

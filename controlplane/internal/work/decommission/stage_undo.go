@@ -75,7 +75,7 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
 				return err
 			}
-			leave("it is held, because it is not proven clean: %s", or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname))
+			leave("it is held, because it is not proven clean: %s", or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname+" --reason REASON"))
 		}
 		_, err = node.Unhold(ctx, tx, d.Node, d.holder(), d.cause()+" was stopped")
 		return err

@@ -79,6 +79,7 @@ type Node struct {
 	InstalledBy string
 	// The generation that this installation enrolled with; a node of another one was recovered by hand since.
 	InstalledGeneration int64
+	RootAcceptedBy      string
 }
 
 type NodeBaseline struct {
