@@ -349,6 +349,32 @@ func TestADeployedMachineFailsAndHeals(t *testing.T) {
 	}
 }
 
+// Another account of the machine reaches the port, and does not know the password.
+func TestAttackAnotherAccountUsesTheControlAPIOfTheLab(t *testing.T) {
+	c := start(t, maas.Options{Fleet: gpus(1, "ready"), Control: "127.0.0.1:0"})
+	u, err := url.Parse(c.region.ControlURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, who := range map[string]*url.Userinfo{"nobody": nil, "a guess": url.UserPassword("control", "guess"), "no password": url.User("control")} {
+		u.User = who
+		for _, path := range []string{"/machines/" + c.region.SystemIDs()[0] + "/break", "/clock/advance", "/faults"} {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String()+path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Body.Close()
+			if p.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s: %s is answered with %d", name, path, p.StatusCode)
+			}
+		}
+	}
+}
+
 func TestControlAPI(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "ready"), Control: "127.0.0.1:0"})
 	id := c.region.SystemIDs()[0]

@@ -3,11 +3,13 @@ package maas
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -59,7 +61,8 @@ type Region struct {
 	Token string
 	// OperatorToken is the API key of a plain user.
 	OperatorToken string
-	// ControlURL is the address of the control API, if there is one.
+	// ControlURL is the address of the control API, if there is one. It holds the
+	// password of this start.
 	ControlURL string
 	// Faults is the plan of what goes wrong.
 	Faults *fault.Plan
@@ -162,10 +165,11 @@ func (r *Region) serve(o Options) error {
 	if o.Control == "" {
 		return nil
 	}
-	if address, err = r.listen(o.Control, control.New(r.Region, r.Faults)); err != nil {
+	password := rand.Text()
+	if address, err = r.listen(o.Control, control.New(r.Region, r.Faults, password)); err != nil {
 		return err
 	}
-	r.ControlURL = "http://" + address
+	r.ControlURL = (&url.URL{Scheme: "http", User: url.UserPassword(control.User, password), Host: address}).String()
 	return nil
 }
 

@@ -1,9 +1,10 @@
 // Package control is the control API of a simulated region: through it a person
 // or a test makes things go wrong, lets things happen past the API, and moves
-// time. It has no authentication and is served only on request.
+// time. It is served only on request, and answers only who knows its password.
 package control
 
 import (
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"io"
@@ -22,8 +23,11 @@ type server struct {
 	plan   *fault.Plan
 }
 
-// New returns the control API of a region.
-func New(r *region.Region, plan *fault.Plan) http.Handler {
+// User is the name that callers give; the password tells them apart from others.
+const User = "control"
+
+// New returns the control API of a region, for callers who know the password.
+func New(r *region.Region, plan *fault.Plan, password string) http.Handler {
 	s := &server{r, plan}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", s.status)
@@ -36,7 +40,20 @@ func New(r *region.Region, plan *fault.Plan) http.Handler {
 	mux.HandleFunc("POST /machines/{name}/{happening}", s.happen)
 	mux.HandleFunc("POST /racks/{health}", s.racks)
 	mux.HandleFunc("POST /clock/advance", s.advance)
-	return mux
+	return guarded(mux, password)
+}
+
+// guarded keeps other accounts of the machine out, and pages that a browser on
+// it happens to show.
+func guarded(h http.Handler, password string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, given, _ := q.BasicAuth()
+		if password == "" || subtle.ConstantTimeCompare([]byte(given), []byte(password)) != 1 {
+			complain(w, http.StatusUnauthorized, errors.New("the control API wants its password: use the whole address, which lab.json or the output of gpuaas sim maas holds"))
+			return
+		}
+		h.ServeHTTP(w, q)
+	})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

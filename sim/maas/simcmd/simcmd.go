@@ -41,8 +41,9 @@ func Command() *cobra.Command {
 administrator, and runs until it is interrupted.
 
 The control API makes things go wrong and lets things happen past the API. It
-has no authentication: it is off unless an address is given, and that address
-should be one of the loopback interface.`,
+is off unless an address is given, and answers only who gives the password in the
+URL that is printed; it speaks plain HTTP, so that address should be one of the
+loopback interface.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
