@@ -56,7 +56,8 @@ func (c Config) exposures() []exposure {
 			"set temporal.ca_file, and temporal.cert_file and key_file for mutual TLS")
 	}
 	for one := range strings.SplitSeq(c.NATS.URL, ",") {
-		if u, err := url.Parse(one); one != "" && err == nil && u.Scheme != "tls" && c.NATS.CAFile == "" && !onThisMachine(u.Hostname()) {
+		if u, err := url.Parse(one); one != "" && err == nil &&
+			u.Scheme != "tls" && c.NATS.CAFile == "" && !onThisMachine(u.Hostname()) {
 			add(insecureNATS, "nats.url", "NATS is on another machine, and events could be read or made up on the way",
 				"write tls://HOST:PORT, or set nats.ca_file")
 			break

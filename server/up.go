@@ -249,8 +249,9 @@ func (u *up) refuseEarly(cmd *cobra.Command) error {
 	}
 	role := stack.AppRole{RoleIDFile: os.DevNull, SecretIDFile: os.DevNull} // must be there; nothing reads it
 	filled := embedded(stack.Endpoints{
-		PostgresURL: "postgres://127.0.0.1/gpuaas", TemporalAddress: "127.0.0.1:7233", TemporalNamespace: "gpuaas", NATSURL: "nats://127.0.0.1:4222",
-		SecretsAddress: "http://127.0.0.1:8200", SecretsAPI: role, SecretsNodes: role, SecretsWorker: role, SecretsRelay: role,
+		PostgresURL: "postgres://127.0.0.1/gpuaas", TemporalAddress: "127.0.0.1:7233", TemporalNamespace: "gpuaas",
+		NATSURL: "nats://127.0.0.1:4222", SecretsAddress: "http://127.0.0.1:8200",
+		SecretsAPI: role, SecretsNodes: role, SecretsWorker: role, SecretsRelay: role,
 	})
 	filled.Nodes.URL = "https://127.0.0.1:" + nodePort
 	if _, problems := u.settings.load(cmd, filled); len(problems) > 0 {

@@ -356,7 +356,9 @@ func TestAttackAnotherAccountUsesTheControlAPIOfTheLab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, who := range map[string]*url.Userinfo{"nobody": nil, "a guess": url.UserPassword("control", "guess"), "no password": url.User("control")} {
+	for name, who := range map[string]*url.Userinfo{
+		"nobody": nil, "a guess": url.UserPassword("control", "guess"), "no password": url.User("control"),
+	} {
 		u.User = who
 		for _, path := range []string{"/machines/" + c.region.SystemIDs()[0] + "/break", "/clock/advance", "/faults"} {
 			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String()+path, strings.NewReader("{}"))

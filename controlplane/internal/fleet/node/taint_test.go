@@ -163,7 +163,8 @@ func TestARiskIsAcceptedInWordsAndOnlyWhereNothingElseHelps(t *testing.T) {
 	if err := accept(had, "a risk"); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.read(t, a.node); got.Root.Stands() || !got.Root.Accepted() || got.Root.Risk != "a risk" || got.Root.AcceptedBy != "op (u1)" || !got.Tainted() {
+	if got := w.read(t, a.node); got.Root.Stands() || !got.Root.Accepted() || got.Root.Risk != "a risk" ||
+		got.Root.AcceptedBy != "op (u1)" || !got.Tainted() {
 		t.Errorf("%+v", got)
 	}
 	w.leaves(t, a.node) // what was accepted for that node is not for the next

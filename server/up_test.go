@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"io"
@@ -20,7 +20,7 @@ func TestUpRefusesBeforeItStartsEngines(t *testing.T) {
 		"roles":    {[]string{"--roles", "cook"}, `roles: "cook"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := upCommand()
+			cmd := upCommand("test")
 			cmd.SetArgs(append(c.args, "--state", t.TempDir(), "--servers", "/nonexistent"))
 			cmd.SetOut(io.Discard)
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -47,7 +47,8 @@ func TestAnAddressThatSomebodyChoseIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if _, err := listen(t.Context(), taken.Addr().String(), true); err == nil || !strings.Contains(err.Error(), "that you chose") {
+	_, err = listen(t.Context(), taken.Addr().String(), true)
+	if err == nil || !strings.Contains(err.Error(), "that you chose") {
 		t.Errorf("got %v", err)
 	}
 	moved, err := listen(t.Context(), taken.Addr().String(), false)
