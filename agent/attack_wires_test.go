@@ -15,7 +15,7 @@ import (
 // renewsAtOnce makes every agent that starts renew its certificate first.
 func renewsAtOnce(s *planetest.Settings) { s.Life, s.RenewAfter = 10*time.Minute, -30*time.Minute }
 
-// trusts is everything on the disk that says whom the node trusts.
+// trusts returns everything on the disk that says whom the node trusts.
 func (r *rig) trusts() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
@@ -41,9 +41,9 @@ func (r *rig) unchanged(before map[string]string) {
 	}
 }
 
-// Whoever has the key and the certificate of the listener ends TLS, and can
-// answer whatever it likes. It must not be able to give orders, today or after
-// the next renewal.
+// Whoever has the key and the certificate of the listener ends TLS and can
+// answer anything. They must not be able to give orders, today or after the
+// next renewal.
 func TestAttackAStolenListenerKeyGivesNoOrders(t *testing.T) {
 	r := fresh(t)
 	r.Update(renewsAtOnce)
@@ -81,7 +81,8 @@ func TestAttackAStolenListenerKeyGivesNoOrders(t *testing.T) {
 		t.Error("the refusal is not in the log")
 	}
 
-	// The control plane is back: the node works, and says what it was offered.
+	// The control plane is back: the node works, and reports what it was
+	// offered.
 	thief.Stop()
 	r.Start()
 	r.start(nil)

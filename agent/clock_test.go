@@ -10,8 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// A clock that is off within what is allowed costs no task its window, however
-// short, and gives none a longer one.
+// A clock that is off within the limit shortens no task's window, however
+// short, and lengthens none.
 func TestWindowsOfTasksAreTimesOfTheControlPlane(t *testing.T) {
 	for name, offset := range map[string]time.Duration{"node ahead": -4 * time.Minute, "node behind": 4 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestWindowsOfTasksAreTimesOfTheControlPlane(t *testing.T) {
 	}
 }
 
-// By the clock of the node the certificate is always due.
+// By the node's clock the certificate is always due.
 func TestAClockThatIsAheadRenewsOnce(t *testing.T) {
 	r := fresh(t)
 	r.Update(func(s *planetest.Settings) {
@@ -71,7 +71,7 @@ func TestAClockThatIsAheadRenewsOnce(t *testing.T) {
 	})
 }
 
-// By the clock of the node there is plenty of time.
+// By the node's clock there is plenty of time.
 func TestAClockThatIsBehindRenewsInTime(t *testing.T) {
 	r := fresh(t)
 	r.Update(func(s *planetest.Settings) {

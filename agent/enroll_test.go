@@ -135,8 +135,8 @@ func (r *rig) refuse(status int, code, path string) {
 	})
 }
 
-// The token is used up by the first machine; that machine may ask again until
-// it has its answer, since its key was on the disk before it asked.
+// The first machine uses the token up. That machine may ask again until it has
+// its answer, because its key was on the disk before it asked.
 func TestALostAnswerOfAnEnrolment(t *testing.T) {
 	r := fresh(t)
 	var lost atomic.Int32

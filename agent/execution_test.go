@@ -116,7 +116,8 @@ func TestStepsArriveInOrderAndBeforeTheResult(t *testing.T) {
 	})
 }
 
-// Tasks that change the machine take turns; one that looks does not wait.
+// Tasks that change the machine take turns; a task that only looks does not
+// wait.
 func TestClassesOfTasks(t *testing.T) {
 	r := newRig(t)
 	var inside, most atomic.Int32
@@ -279,7 +280,7 @@ func TestTheEndComesAfterTheResult(t *testing.T) {
 		t.Errorf("result %+v", got)
 	}
 
-	// Had it been killed before it could finish, the next start would do it.
+	// If it had been killed before it could finish, the next start would do it.
 	finished.Store(false)
 	again := r.start(map[string]task.Handler{agentwire.TypeHealthProbe: handler})
 	<-again.ended
@@ -308,7 +309,8 @@ func TestAnUnacceptableResultIsReplacedByAFailure(t *testing.T) {
 	r.await("settled", func() bool { return r.status().ResultsUnsent == 0 })
 }
 
-// A task whose agent was away until it expired is looked at, not repeated.
+// If a task expired while its agent was away, the agent only checks and does
+// not repeat it.
 func TestAnInterruptedTaskThatHasExpiredIsOnlyLookedAt(t *testing.T) {
 	r := newRig(t)
 	entered, again := make(chan struct{}), make(chan struct{}, 9)

@@ -13,8 +13,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// fillDisk lets no file of this process grow beyond what the journal has now,
-// until the returned function is called.
+// fillDisk keeps files of this process from growing beyond the present size of
+// the journal, until free is called.
 func (r *rig) fillDisk() (free func()) {
 	r.t.Helper()
 	info, err := os.Stat(filepath.Join(r.root, "var/lib/gpuaas/journal/journal.log"))

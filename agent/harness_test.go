@@ -54,7 +54,7 @@ func childAgent(root string) int {
 	return 0
 }
 
-// crashAt kills this process as nothing else does.
+// crashAt kills this process without any clean-up.
 func crashAt(point string) {
 	marker := filepath.Join(os.Getenv(envRoot), "crashed")
 	if point != os.Getenv(envCrash) {
@@ -126,7 +126,7 @@ type rig struct {
 	root string
 }
 
-// newRig has enrolled already.
+// newRig makes a rig whose machine has enrolled.
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{Plane: planetest.New(t), t: t}
@@ -144,8 +144,8 @@ func (r *rig) enroll() {
 
 // running is an agent in this process.
 type running struct {
-	stop  func() error  // and wait
-	ended chan struct{} // closed when it did by itself or was stopped
+	stop  func() error  // ends it and waits
+	ended chan struct{} // closed when it has ended, by itself or not
 	log   *lines
 }
 

@@ -70,7 +70,7 @@ func TestEveryRefusalIsReported(t *testing.T) {
 	}
 }
 
-// A refusal is no memory: what was refused may come again in order.
+// A refusal is not remembered: a refused task may come again in order.
 func TestARefusedTaskCanBeHandedOutAgain(t *testing.T) {
 	r := newRig(t)
 	r.start(nil)
@@ -149,7 +149,7 @@ func TestTheNetworkIsAwayLongerThanALease(t *testing.T) {
 	r.await("told by status", func() bool { return r.status().State == StateUnreachable })
 	r.Start()
 	again := e
-	again.Attempt = 2 // the control plane has given the first attempt up
+	again.Attempt = 2 // the control plane has given up the first attempt
 	r.Deliver(r.Sign(again))
 	r.Await("the lease of the new attempt", func(s *planetest.Seen) bool {
 		p := s.Progress[e.TaskID]

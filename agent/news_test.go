@@ -10,8 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// A look at the addresses that shows what is known is no news: an agent whose
-// reports are refused must not try more often because of it.
+// If a look at the addresses shows what is known, that is no news: an agent
+// whose reports are refused must not try more often because of it.
 func TestOnlyOtherAddressesAreNews(t *testing.T) {
 	a := &Agent{machine: inspect.Machine{}, news: make(chan struct{}, 1)}
 	present := a.machine.Addresses()

@@ -14,9 +14,9 @@ import (
 
 const formerNode = "01890000-0000-7000-8000-00000000000f"
 
-// wasAnotherNode leaves on the machine what another node had seen and left: a
-// newer generation, a task that is not finished, and the result of one that
-// removes the agent.
+// wasAnotherNode leaves traces of another node on the machine: a newer
+// generation, an unfinished task, and the result of a task that removes the
+// agent.
 func (r *rig) wasAnotherNode() (unfinished, removal agentwire.Envelope) {
 	r.t.Helper()
 	j, err := journal.Open(filepath.Join(r.root, "var/lib/gpuaas/journal"), formerNode, time.Now)
@@ -40,7 +40,7 @@ func (r *rig) wasAnotherNode() (unfinished, removal agentwire.Envelope) {
 	return unfinished, removal
 }
 
-// A machine that is enrolled as another node is that node and nothing else.
+// A machine that is enrolled as another node is only that node.
 func TestAMachineThatWasAnotherNode(t *testing.T) {
 	for name, begin := range map[string]func(*rig){
 		"before it enrolled":          func(r *rig) { r.wasAnotherNode(); r.enroll() },

@@ -44,7 +44,7 @@ func call(t *testing.T, program, stdin string, args ...string) (stdout, stderr s
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// The program as a person and systemd meet it, and what it costs.
+// The program as a person and systemd see it, and what it costs.
 func TestTheProgram(t *testing.T) {
 	program := build(t)
 	info, err := os.Stat(program)

@@ -17,7 +17,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// A refusal that could not be sent says nothing about a later attempt that was
+// A refusal that could not be sent must not end a later attempt that was
 // accepted.
 func TestAnOldRefusalDoesNotEndALaterAttempt(t *testing.T) {
 	r := newRig(t)
@@ -49,7 +49,7 @@ func TestAnOldRefusalDoesNotEndALaterAttempt(t *testing.T) {
 	r.Deliver(good)
 	<-entered
 	away.Store(false)
-	for range 2 { // polls that bring everything on its way that waits
+	for range 2 { // polls that send everything that waits
 		beat := r.Envelope(agentwire.TypeHeartbeatCheck, agentwire.HeartbeatParams{}, nil)
 		r.Deliver(beat)
 		r.Result(beat.TaskID)
@@ -77,7 +77,7 @@ func (h heldCalls) Result(ctx context.Context, _ agentwire.Envelope, result agen
 	}
 }
 
-// A refusal that is under way when the task ends is not taken for its result.
+// A refusal that is being sent when the task ends is not taken for its result.
 func TestARefusalUnderWayIsNotTheResult(t *testing.T) {
 	j, err := journal.Open(t.TempDir(), planetest.Node, time.Now)
 	if err != nil {

@@ -58,8 +58,8 @@ func TestANewVersionIsConfirmedByAPoll(t *testing.T) {
 	}
 }
 
-// A record that cannot be written when the control plane is reached is written
-// at a later contact, and the trial does not fail meanwhile.
+// If the record cannot be written when the control plane is reached, a later
+// contact writes it, and the trial does not fail meanwhile.
 func TestAConfirmationIsTriedAgain(t *testing.T) {
 	r := newRig(t)
 	current := r.onTrial()

@@ -13,7 +13,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// nudge tells the agent that there is something else to trust.
+// nudge tells the agent that there is something new to trust.
 func (r *rig) nudge() agentwire.ResultRequest {
 	r.t.Helper()
 	var set agentwire.VerifierSet
@@ -32,7 +32,8 @@ func (r *rig) works() {
 	}
 }
 
-// Whatever is forged in an answer that is good otherwise is left out, and told.
+// If a part of an otherwise good answer is forged, the agent ignores that part
+// and reports it.
 func TestAttackForgedPartsOfARenewalAreLeftOut(t *testing.T) {
 	forger := planetest.New(t)
 	forger.Update(func(s *planetest.Settings) {
@@ -86,8 +87,8 @@ func TestAttackForgedPartsOfARenewalAreLeftOut(t *testing.T) {
 	}
 }
 
-// The task is about verifiers: what else does not fit at the moment is told, and
-// does not make it fail.
+// The task is about verifiers: if something else does not fit at the moment, it
+// is reported and does not make the task fail.
 func TestVerifiersAreTakenOverBesideABundleThatIsRefused(t *testing.T) {
 	r := newRig(t)
 	r.start(nil)
@@ -108,8 +109,8 @@ func TestVerifiersAreTakenOverBesideABundleThatIsRefused(t *testing.T) {
 	}
 }
 
-// The CA of the listener is replaced without a node that loses its way: both
-// are accepted, the listener changes, the former one is dropped.
+// The CA of the listener is replaced and no node is cut off: nodes accept both
+// CAs, the listener changes, the former CA is dropped.
 func TestTheCAOfTheListenerIsReplaced(t *testing.T) {
 	r := newRig(t)
 	former := r.ServerCA()
@@ -144,7 +145,7 @@ func TestTheCAOfTheListenerIsReplaced(t *testing.T) {
 	}
 }
 
-// A node whose only key was revoked takes nothing over; a recovery token, with
+// A node whose only key was revoked takes nothing over. A recovery token, for
 // which an operator vouches, brings it back.
 func TestANodeThatKnowsOnlyARevokedSignerNeedsARecoveryToken(t *testing.T) {
 	r := newRig(t)
@@ -175,8 +176,8 @@ func TestANodeThatKnowsOnlyARevokedSignerNeedsARecoveryToken(t *testing.T) {
 	}
 }
 
-// A set that a node missed, because the task that told of it was signed by a
-// key in it already, is fetched.
+// If a node missed a set because a key in that set had already signed the task
+// about it, the node fetches the set.
 func TestASignerThatTheNodeDoesNotKnowMakesItLook(t *testing.T) {
 	r := newRig(t)
 	next, key := planetest.SecondSigner(t, "signer-2")
@@ -199,8 +200,8 @@ func TestASignerThatTheNodeDoesNotKnowMakesItLook(t *testing.T) {
 	r.Await("the set reported", func(s *planetest.Seen) bool { return s.Reports[len(s.Reports)-1].VerifierVersion == 2 })
 }
 
-// A control plane of the version before signs nothing: what the node has stays,
-// it works and renews, and says what it did not take over.
+// A control plane of the previous version signs nothing: the node keeps its
+// trust, works and renews, and reports what it did not take over.
 func TestAnOlderControlPlane(t *testing.T) {
 	r := fresh(t)
 	r.Update(func(s *planetest.Settings) {
@@ -226,15 +227,15 @@ func TestAnOlderControlPlane(t *testing.T) {
 	r.Await("what was not taken over", func(s *planetest.Seen) bool { return s.Renewals == 2 && s.TrustRefused[want] })
 	r.works()
 
-	// It is replaced by a newer one: everything is made up for.
+	// A newer control plane replaces it: the node takes over everything.
 	r.Update(func(s *planetest.Settings) { s.Trust.Unsigned = false })
 	if got := r.nudge(); got.Status != agentwire.ResultSucceeded || r.status().VerifierVersion != 2 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// The state of an agent of the version before has no versions of bundle and
-// issuer; what is on its disk is what it trusts.
+// The state of an agent of the previous version has no versions of bundle and
+// issuer; the node trusts what is on its disk.
 func TestAStateOfTheAgentBefore(t *testing.T) {
 	r := fresh(t)
 	r.Update(renewsAtOnce)

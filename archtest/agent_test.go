@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The agent runs as root on machines of others: what it is linked from is
-// short, and nothing of the control plane, its engines or the simulators.
+// The agent runs as root on other people's machines, so it links few packages,
+// and none of the control plane, its engines or the simulators.
 func TestTheAgentIsLinkedFromLittle(t *testing.T) {
 	banned := []string{
 		"github.com/jackc/pgx", "go.temporal.io", "github.com/nats-io", "github.com/danielgtaylor/huma",

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// docs/security.md says what holds which attacker, and names the test that shows
-// it: every test that carries an attack out is there, and no other name is.
+// docs/security.md says what stops which attacker and names the test that shows
+// it. Every test that carries out an attack must be there, and no other name.
 func TestEveryAttackIsOnThePageAboutSecurity(t *testing.T) {
 	page, err := os.ReadFile("../docs/security.md")
 	if err != nil {

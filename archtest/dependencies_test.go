@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Each direct dependency is a line of the page that says why we have it.
+// The page on dependencies has a line for each direct dependency that says why
+// we have it.
 func TestEveryDependencyHasAReason(t *testing.T) {
 	page, err := os.ReadFile("../docs/adr/0015-dependencies.md")
 	if err != nil {

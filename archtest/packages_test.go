@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the console is made of has a line of reason, too, at one exact version.
+// Each package of the console also has a line of reason, at one exact version.
 func TestEveryPackageOfTheConsoleHasAReason(t *testing.T) {
 	page, err := os.ReadFile("../docs/adr/0015-dependencies.md")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestEveryPackageOfTheConsoleHasAReason(t *testing.T) {
 	}
 }
 
-// The lock file says what is installed, by digest, and not where it comes from.
+// The lock file names what is installed by digest, and not where it comes from.
 func TestTheLockOfTheConsoleNamesNoHost(t *testing.T) {
 	lock, err := os.ReadFile("../console/package-lock.json")
 	if err != nil {

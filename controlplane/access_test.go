@@ -36,7 +36,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	cfg := Defaults()
 	cfg.Postgres.URL = url
 	cfg.Limits.RequestsPerSecond, cfg.Limits.Burst = 1e6, 1e6
-	// Nothing answers there: what needs these services is unavailable.
+	// Nothing answers there: operations that need these services are
+	// unavailable.
 	cfg.Temporal.Address, cfg.NATS.URL, cfg.Secrets.Address = "127.0.0.1:1", "nats://127.0.0.1:1", "http://127.0.0.1:1"
 	for _, change := range tune {
 		change(&cfg)
@@ -89,8 +90,8 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// call sends a request as a role, with a token of its own: some operations end
-// the token they are called with.
+// call sends a request as a role, with its own token: some operations end the
+// token they are called with.
 func (h *house) call(t *testing.T, role auth.Role, op httpapi.Operation, org id.Org, project id.Project) (int, string) {
 	t.Helper()
 	path := strings.NewReplacer("{org_id}", org.String(), "{project_id}", project.String()).Replace(op.Path)
@@ -118,8 +119,8 @@ func (h *house) call(t *testing.T, role auth.Role, op httpapi.Operation, org id.
 	return w.Code, w.Body.String()
 }
 
-// Every operation is called in every role. What happens must be what the page
-// docs/access.md says, which is reviewed like code.
+// Every operation is called in every role. The outcome must match
+// docs/access.md, which is reviewed like code.
 func TestEveryOperationInEveryRole(t *testing.T) {
 	h := newHouse(t)
 	var page strings.Builder
@@ -169,7 +170,7 @@ func comparePage(t *testing.T, path, want string) {
 	}
 }
 
-// To somebody without a role on it, another's tenant does not exist: the answer
+// To somebody without a role on it, a foreign tenant does not exist: the answer
 // is the same as for a tenant that nobody has.
 func TestForeignTenantsDoNotExist(t *testing.T) {
 	h := newHouse(t)

@@ -19,7 +19,7 @@ import (
 
 const nilID = "00000000-0000-0000-0000-000000000000"
 
-// spot is a place of an operation where an id stands.
+// spot is a place of an operation that takes an id.
 type spot struct {
 	operation httpapi.Operation
 	described *huma.Operation
@@ -32,7 +32,7 @@ func (s spot) String() string {
 	return s.operation.ID + " " + s.in + "." + s.name + strings.Join(s.steps, ".")
 }
 
-// spots finds every place of the API where an id stands, by its contract.
+// spots finds every place of the API that takes an id, by its contract.
 func spots(api *httpapi.API) []spot {
 	var out []spot
 	doc := api.OpenAPI()
@@ -87,7 +87,8 @@ func idsWithin(doc *huma.OpenAPI, s *huma.Schema, at []string) [][]string {
 	return out
 }
 
-// body is the least that the schema takes, with an id at the end of some steps.
+// body returns the smallest body that the schema accepts, with an id at the end
+// of some steps.
 func body(doc *huma.OpenAPI, s *huma.Schema, steps []string, value string) any {
 	s = resolved(doc, s)
 	if isID(s) {
@@ -186,8 +187,8 @@ func (s spot) rejects(w *httptest.ResponseRecorder) bool {
 	return slices.ContainsFunc(problem.Errors, func(e httpapi.FieldError) bool { return e.Field == want })
 }
 
-// Every operation is sent, in every place where an id stands, the nil UUID, one
-// of all ones and one that nothing has.
+// Every operation gets, in every place that takes an id, the nil UUID, one of
+// all ones and one that nothing has.
 func TestAttackIDsThatMeanSomethingElse(t *testing.T) {
 	h := newHouse(t)
 	admin := h.bearer(t, auth.PlatformAdmin)
@@ -200,11 +201,12 @@ func TestAttackIDsThatMeanSomethingElse(t *testing.T) {
 			t.Errorf("%s takes the nil UUID: %d %s", s, w.Code, w.Body)
 		}
 		if s.operation.Stream {
-			continue // it would be open for good
+			continue // it would stay open
 		}
 		for _, other := range []string{"ffffffff-ffff-ffff-ffff-ffffffffffff", id.NewString()} {
 			w := h.send(t, s, other, admin)
-			// The house has no engines: what needs one is unavailable.
+			// The house has no engines: operations that need one are
+			// unavailable.
 			if w.Code >= 500 && w.Code != http.StatusServiceUnavailable {
 				t.Errorf("%s of %s: %d %s", s, other, w.Code, w.Body)
 			}
@@ -229,7 +231,7 @@ func shows(w *httptest.ResponseRecorder) bool {
 	return json.Unmarshal(w.Body.Bytes(), &list) == nil && len(list.Items) > 0
 }
 
-// Nobody is sent from a path to the one that it might mean: a client that
+// Nobody is redirected from a path to one that it might mean: a client that
 // follows would repeat a deletion on something else.
 func TestAttackPathsThatMeanSomethingElse(t *testing.T) {
 	h := newHouse(t)

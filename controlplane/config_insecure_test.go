@@ -18,9 +18,9 @@ func check(t *testing.T, env ...string) (controlplane.Config, string) {
 	return cfg, all.String()
 }
 
-// Somebody on the network reads or changes what the control plane says to its
-// engines, or what people say to it: a configuration that lets it travel in the
-// clear does not start.
+// Somebody on the network reads or changes traffic between the control plane
+// and its engines, or between people and the control plane: a configuration
+// that sends it in the clear does not start.
 func TestAttackPlainTrafficIsReadOnTheWay(t *testing.T) {
 	for _, c := range []struct{ allow, key, setting string }{
 		{"listen", "listen", "LISTEN=0.0.0.0:8080"},

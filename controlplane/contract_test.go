@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files")
 
-// The generated contracts and pages are committed: a change of the code that
-// changes them must be seen in review.
+// The generated contracts and pages are committed, so that a review sees every
+// change of them.
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	openapi, err := OpenAPI()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"gpuaas/deploy/openbao"
 )
 
-// Somebody who took a process over has the identities of its roles, even where
-// the configuration names one that may do everything.
+// Somebody who took over a process has only the identities of its roles, even
+// if the configuration names one that may do everything.
 func TestAttackAProcessAsksAsARoleItDoesNotHave(t *testing.T) {
 	for roles, may := range map[string]map[string]bool{
 		"relay":  {},

@@ -19,7 +19,7 @@ import (
 // lab says what it was asked for.
 var lab = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "lab "+r.URL.Path) })
 
-// open asks as a browser does that opens an address.
+// open asks like a browser that opens an address.
 func open(t *testing.T, h http.Handler, method, path string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
@@ -152,7 +152,8 @@ func TestWhatIsDoneInTheLabIsAudited(t *testing.T) {
 	}
 }
 
-// The pages of the console and of the documentation use the API by cookie alone.
+// The pages of the console and of the documentation use the API by cookie
+// alone.
 func TestAPageOfOursUsesTheAPIByCookie(t *testing.T) {
 	h := newHouse(t)
 	handler := h.handler()

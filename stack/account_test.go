@@ -122,8 +122,8 @@ func TestDatabaseReachesAFolderBelowAClosedOne(t *testing.T) {
 	wantCapabilities(t, s.PID(Postgres), 0)
 }
 
-// Somebody who took over the database reads files of the machine with it: its
-// account reads what everybody may, and nothing more, below a closed folder too.
+// Somebody who took over the database uses it to read files of the machine. Its
+// account reads only what everybody may, even below a closed folder.
 func TestAttackTheDatabaseReadsFilesOfOthers(t *testing.T) {
 	home := filepath.Dir(state(t))
 	closed := filepath.Join(home, "closed")

@@ -62,7 +62,7 @@ func TestNodeCAIsAnIntermediateAndTheServerCAIsAnother(t *testing.T) {
 }
 
 // Folders of earlier versions have a node CA that is its own root, and nothing
-// for servers. Certificates that were issued under it must stay good.
+// for servers. Certificates that were issued under it must stay valid.
 func TestAnOlderFolderKeepsItsNodeCA(t *testing.T) {
 	folder := state(t)
 	s := start(t, Options{State: folder, Only: []Engine{OpenBao}})

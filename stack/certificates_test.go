@@ -63,7 +63,7 @@ func TestCertificatesAreMadeOnceAndReplacedInTime(t *testing.T) {
 	}
 }
 
-// A state folder of a launcher that knew no TLS.
+// A state folder of a launcher that did not know TLS.
 func TestAFolderWithoutCertificatesGoesOn(t *testing.T) {
 	dir := state(t)
 	s := start(t, Options{State: dir, Only: []Engine{Temporal}})

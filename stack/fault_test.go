@@ -32,8 +32,8 @@ func TestKilledEngineComesBack(t *testing.T) {
 	if after := s.Endpoints(); after != before {
 		t.Errorf("endpoints changed from %v to %v", before, after)
 	}
-	// Temporal may need a moment to find its database again: Resume waits until
-	// it answers and does nothing when it runs.
+	// Temporal may need a moment to find its database again. Resume waits until
+	// it answers, and does nothing if it runs.
 	if err := s.Resume(Temporal); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestFirstStartSurvivesKillsAtEveryStep(t *testing.T) {
 	}
 }
 
-// killChildren leaves the children of a killed launcher no time for an orderly
+// killChildren gives the children of a killed launcher no time for an orderly
 // end.
 func killChildren(state string) {
 	for _, pid := range processesWhere(folder(state).namedIn) {
@@ -161,7 +161,7 @@ func killChildren(state string) {
 	}
 }
 
-// awaitTables waits until Temporal's schema is half made.
+// awaitTables waits until half of Temporal's schema is made.
 func awaitTables(t *testing.T, state string, n int) {
 	t.Helper()
 	f := folder(state)
@@ -182,7 +182,8 @@ func awaitTables(t *testing.T, state string, n int) {
 	}
 }
 
-// A process id in the record that now belongs to somebody else is left alone.
+// If a process id in the record belongs to another process now, that one is
+// left alone.
 func TestForeignProcessIsNotALeftover(t *testing.T) {
 	dir := state(t)
 	f, err := openFolder(dir)

@@ -58,7 +58,7 @@ func TestNATSAsksForItsToken(t *testing.T) {
 	}
 }
 
-// Every secret of the stack stays in files that only their owner reads.
+// Every secret of the stack stays in files that only their owner can read.
 func TestSecretsStayInTheirFiles(t *testing.T) {
 	s := start(t, Options{State: state(t)})
 	secrets := secretsOf(t, s)
@@ -297,7 +297,7 @@ func TestNodeCertificateBearsOnlyItsURI(t *testing.T) {
 }
 
 // Another account takes the port of the database while it is down, and asks
-// whoever comes for the password.
+// every caller for the password.
 func TestAttackAFakeDatabaseAsksForThePassword(t *testing.T) {
 	s := start(t, Options{State: state(t), Only: []Engine{Postgres}})
 	url := s.Endpoints().PostgresURL

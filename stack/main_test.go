@@ -16,7 +16,7 @@ import (
 )
 
 // launcherVariable makes the test binary a launcher: tests that kill one, or
-// run one as another user, need it in a process of its own.
+// run one as another user, need it as a separate process.
 const launcherVariable = "GPUAAS_STACK_TEST_LAUNCHER"
 
 func TestMain(m *testing.M) {

@@ -45,8 +45,8 @@ func (s *Stack) asRole(t *testing.T, r openbao.Role) *api.Client {
 	return c
 }
 
-// Somebody who took over one process uses its identity for what only others
-// may: the relay signs tasks, the worker plays the listener for nodes.
+// Somebody who took over one process uses its identity for what only others may
+// do: the relay signs tasks, the worker acts as the listener for nodes.
 func TestAttackARoleUsesWhatBelongsToAnother(t *testing.T) {
 	s := start(t, Options{State: state(t), Only: []Engine{OpenBao}})
 	const people, nodes, worker = openbao.RoleAPI, openbao.RoleNodes, openbao.RoleWorker
@@ -97,7 +97,7 @@ func TestAttackARoleUsesWhatBelongsToAnother(t *testing.T) {
 	}
 }
 
-// A state folder of a launcher that knew one identity for all roles.
+// A state folder of a launcher that knew only one identity for all roles.
 func TestAFolderWithOneIdentityGetsOneForEachRole(t *testing.T) {
 	dir := state(t)
 	s := start(t, Options{State: dir, Only: []Engine{OpenBao}})

@@ -94,8 +94,8 @@ func TestPortsAreTheUsualThenTheLastThenAny(t *testing.T) {
 	book.release()
 }
 
-// freePort is one outside the range of outgoing connections, where parallel
-// tests do not stray by accident.
+// freePort returns a port outside the range of outgoing connections, so that
+// parallel tests do not take it by accident.
 func freePort(t *testing.T) int {
 	t.Helper()
 	record, err := loadRecord(folder(t.TempDir()))

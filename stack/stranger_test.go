@@ -23,7 +23,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 )
 
-// strangerVariable makes the test binary somebody else on the same machine.
+// strangerVariable makes the test binary another account of the same machine.
 const strangerVariable = "GPUAAS_STACK_TEST_STRANGER"
 
 // targets are what a stranger can learn from ss and ps alone.
@@ -68,7 +68,7 @@ func strangerMain(raw string) int {
 	return 0
 }
 
-// tryTemporal speaks HTTP/2, as gRPC does, in the clear, then over TLS without
+// tryTemporal speaks HTTP/2, as gRPC does: in the clear, then over TLS without
 // a certificate, then with one that the stranger made.
 func (t targets) tryTemporal(ctx context.Context, address string) {
 	own, err := strangersCertificate()
@@ -99,7 +99,7 @@ func (t targets) tryTemporal(ctx context.Context, address string) {
 }
 
 // answersHTTP2 says whether the server greets: its SETTINGS come before any
-// request, and only to those whom it lets talk.
+// request, and only to callers that it accepts.
 func answersHTTP2(conn net.Conn, config *tls.Config) bool {
 	if config != nil {
 		conn = tls.Client(conn, config)
@@ -157,7 +157,7 @@ func (t targets) tryBao(ctx context.Context) {
 	}
 }
 
-// Another account of the machine reaches every port on loopback; it must get no
+// Another account of the machine reaches every port on loopback. It must get no
 // further, and read none of the files that would help it.
 func TestAttackAnotherAccountUsesTheEngines(t *testing.T) {
 	credential, _ := ordinary(t)

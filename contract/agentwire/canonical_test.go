@@ -11,8 +11,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// The vectors of RFC 8785 and of its author's test suite, as far as their
-// numbers are integers.
+// The vectors of RFC 8785 and of its author's test suite, if their numbers are
+// integers.
 func TestCanonicalVectors(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"RFC 3.2.2, strings and literals": {

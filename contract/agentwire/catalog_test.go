@@ -227,8 +227,8 @@ func TestResultsAreReadAsStrictly(t *testing.T) {
 	}
 }
 
-// Nothing that a node is sent makes a decoder panic, and what is accepted is
-// still accepted, and the same, after it was written again.
+// Nothing that a node is sent makes a decoder panic. Accepted parameters are
+// accepted again, with the same meaning, after they were encoded again.
 func FuzzDecodeParams(f *testing.F) {
 	catalog := agentwire.Catalog()
 	for i, s := range catalog {

@@ -176,7 +176,7 @@ func TestEveryReasonOfARefusal(t *testing.T) {
 	}
 }
 
-// What is not signed can be changed on the way: nothing may be.
+// Fields that are not signed could be changed on the way, so all are signed.
 func TestEveryFieldIsSigned(t *testing.T) {
 	for name, forge := range map[string]func(*agentwire.Envelope){
 		"task id":        func(e *agentwire.Envelope) { e.TaskID += "0" },

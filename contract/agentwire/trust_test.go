@@ -147,7 +147,8 @@ func withSignature(st agentwire.Statement, signer string, signature []byte) agen
 	return st
 }
 
-// A generation that nobody can reach locks the node out of all its later tasks.
+// A generation that is too far ahead would lock the node out of all later
+// tasks.
 func TestAttackAGenerationFarAheadIsRefused(t *testing.T) {
 	for ahead, want := range map[int64]agentwire.Reason{
 		0: "", agentwire.MaxGenerationJump: "", agentwire.MaxGenerationJump + 1: agentwire.RefusedGenerationJump,

@@ -159,7 +159,7 @@ func TestGivenKey(t *testing.T) {
 	}
 }
 
-// Callers nobody knows have no keys, so their changes are never repeated.
+// Anonymous callers have no keys, so their changes are never repeated.
 func TestSignInIsNotRepeated(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{problem(503, "x")}}
 	_, err := s.client(Config{}).FinishOidcSignInWithResponse(t.Context(), IdentityFinishSignInBody{})

@@ -92,7 +92,7 @@ func TestMessagesBrokenConnection(t *testing.T) {
 	}
 }
 
-// However the bytes arrive, the messages are the same; and reading ends.
+// However the bytes arrive, the messages are the same, and reading ends.
 func FuzzMessages(f *testing.F) {
 	for _, seed := range []string{
 		"id: 7\nevent: event\ndata: {}\n\n", "data: a\r\n\r\n: x\rdata\n\n",

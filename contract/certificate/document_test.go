@@ -139,7 +139,7 @@ func TestShortfallsAreNoted(t *testing.T) {
 	}
 }
 
-// A list that was left out is an empty one in the file, and the caller's own
+// A missing list becomes an empty one in the file, and the caller's own
 // document stays as it was.
 func TestListsAreNeverNull(t *testing.T) {
 	d := receipt()
@@ -185,8 +185,8 @@ func TestRenderings(t *testing.T) {
 	}
 }
 
-// An installation that somebody had root on says what they like: it claims no
-// level, and is enough only where an operator says so in words.
+// An installation that somebody had root on can say anything: it claims no
+// level, and is enough only if an operator says so in words.
 func TestAttackWhatIsNotIndependentClaimsNothing(t *testing.T) {
 	had := at(1)
 	accepted := []certificate.Override{{Stage: certificate.RootTaint, By: "Grace", Why: "w", ResidualRisk: "r", At: at(3)}}

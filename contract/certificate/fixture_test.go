@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const keyID = "gpuaas-certificates-1"
 
-// private is a key for tests alone; being always the same, it makes the same files.
+// private is a key for tests only. It is always the same, so the files are too.
 func private() ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 }
@@ -81,8 +81,8 @@ func receipt() certificate.Document {
 	}
 }
 
-// decommissioned is the certificate of a full decommission with everything in
-// it that there can be, words that want to be more than words included.
+// decommissioned is the certificate of a full decommission with everything that
+// it can contain, including texts that try to be more than text.
 func decommissioned(previous *certificate.Signed) certificate.Document {
 	d := receipt()
 	d.Kind, d.ID, d.Seq, d.IssuedAt = certificate.Certificate, "0190b2f4-7c1e-7d3a-8f5b-0000000000c2", 2, at(50)
@@ -172,7 +172,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// edited is a file with its members changed, encoded as anybody would.
+// edited returns a file with changed members, encoded as anybody would.
 func edited(tb testing.TB, s *certificate.Signed, change func(file map[string]any)) []byte {
 	tb.Helper()
 	d := json.NewDecoder(bytes.NewReader(s.Bytes()))

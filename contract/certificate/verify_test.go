@@ -190,8 +190,8 @@ func TestVerifyNeedsTheRightKey(t *testing.T) {
 	}
 }
 
-// Whatever byte is changed, the file is refused: every byte of a small file,
-// and some of a large one.
+// If any byte is changed, the file is refused: every byte of a small file, and
+// some of a large one.
 func TestEveryByteCounts(t *testing.T) {
 	small := receipt()
 	small.Kind, small.Operation.Mode = certificate.Certificate, "full_decommission"
@@ -214,8 +214,8 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// A signature of anything else is none of a document: the message begins with
-// words of its own.
+// The signature of anything else is not valid for a document: the message
+// begins with its own words.
 func TestMessageHasItsOwnDomain(t *testing.T) {
 	u, err := certificate.Prepare(receipt(), keyID)
 	if err != nil {
@@ -312,8 +312,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// Whatever is cut out of a file that was issued, and put in instead, the file
-// is refused unless it is the same again.
+// Whatever is cut out of an issued file and put in instead, the file is refused
+// unless it is the same again.
 func FuzzEditedFile(f *testing.F) {
 	_, second := both(f)
 	raw := second.Bytes()

@@ -74,8 +74,8 @@ func TestTheSampleHasEveryStageAndEveryKind(t *testing.T) {
 	}
 }
 
-// The page is written by the command; what it is about must be what the
-// catalogue is about now, and nothing on it may be unresolved.
+// The command writes the page. It must cover the present catalogue, and nothing
+// on it may be unresolved.
 func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 	content, err := os.ReadFile("../../docs/fault-catalogue.md")
 	if err != nil {

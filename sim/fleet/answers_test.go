@@ -8,8 +8,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// What simulated agents answer is an output of the type, and that of a machine
-// where all went well.
+// The answers of simulated agents have the type of the output, and are those of
+// a machine where all went well.
 func TestAnswersAreOutputsOfTheirTypes(t *testing.T) {
 	for kind, raw := range map[string]string{
 		agentwire.TypeHeartbeatCheck: `{}`, agentwire.TypeDrain: `{"reason":"r"}`, agentwire.TypeUninstall: `{}`,

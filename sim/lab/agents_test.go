@@ -20,7 +20,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// plane is the part of a control plane that agents see: a token is good once.
+// plane is the part of a control plane that agents see. A token works once.
 type plane struct {
 	*httptest.Server
 	key  *ecdsa.PrivateKey
@@ -127,7 +127,7 @@ func (p *plane) polls(node string) bool {
 	return p.polling[node] > 0
 }
 
-// payload is user data as the control plane renders it.
+// payload returns user data as the control plane renders it.
 func (p *plane) payload(token string, good bool) string {
 	p.mu.Lock()
 	p.tokens[token] = good
@@ -160,7 +160,7 @@ func TestDeployedMachinesBecomeAgents(t *testing.T) {
 		}
 		until(t, switched, func() bool { return p.polls(node) == (switched == "power_on") })
 	}
-	// Installed again: another agent with another token.
+	// After a reinstallation it is another agent with another token.
 	release(t, l, first.SystemID)
 	until(t, "silence", func() bool { return !p.polls(node) })
 	deploy(t, l, first.SystemID, p.payload("token-new", true))
@@ -172,7 +172,7 @@ func TestDeployedMachinesBecomeAgents(t *testing.T) {
 	}
 }
 
-// A token that is refused leaves a record; what is fixed outside can be tried
+// A refused token leaves a record. After a fix, the first boot can be tried
 // again over SSH.
 func TestAFirstBootThatFails(t *testing.T) {
 	p := newPlane(t)

@@ -9,7 +9,7 @@ import (
 	"gpuaas/sim/lab"
 )
 
-// Others can make first boots fail, and keep agents silent.
+// Callers can make first boots fail, and keep agents silent.
 func TestFirstBootsCanBeHindered(t *testing.T) {
 	p := newPlane(t)
 	var failing atomic.Bool

@@ -54,7 +54,8 @@ func TestAReleasedMachineLosesItsFiles(t *testing.T) {
 	}
 }
 
-// holder is the folder that holds a file, somewhere below another; empty: none.
+// holder returns the folder that holds a file, somewhere below another. It is
+// empty if there is none.
 func holder(t *testing.T, below, name string) (folder string) {
 	t.Helper()
 	err := filepath.WalkDir(below, func(path string, d fs.DirEntry, err error) error {

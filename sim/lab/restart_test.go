@@ -21,8 +21,8 @@ func openRack(t *testing.T, folder string) rack.Rack {
 	return r
 }
 
-// What gpuaas up relies on: the next start finds the same MAAS at the same
-// address, the same machines, and on them what was there.
+// gpuaas up relies on this: the next start finds the same MAAS at the same
+// address, the same machines, and what was on them.
 func TestALabComesBack(t *testing.T) {
 	folder := t.TempDir()
 	kept, machines := filepath.Join(folder, "lab"), filepath.Join(folder, "rack")
@@ -71,14 +71,14 @@ func TestALabComesBack(t *testing.T) {
 	if at := *brief(t, l, id).LastSync; !at.After(heard) {
 		t.Error("the machine was not heard after the restart")
 	}
-	// Keys that are made after the restart are others than those from before.
+	// Keys that are made after the restart differ from the earlier ones.
 	deploy(t, l, l.SystemIDs()[1], nothing)
 	if credentials(t, l, l.SystemIDs()[1], asIs) == credentials(t, l, id, asIs) {
 		t.Error("two machines have one key to MAAS")
 	}
 }
 
-// An agent on the machine brings other credentials without the lab's help.
+// An agent on the machine writes other credentials without the lab's help.
 func TestCredentialsThatTheAgentWrites(t *testing.T) {
 	r := openRack(t, t.TempDir())
 	t.Cleanup(func() { _ = r.Close(context.Background()) })

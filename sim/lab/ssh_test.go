@@ -68,7 +68,7 @@ func TestOnlyTheDeployUserGetsIn(t *testing.T) {
 	}
 }
 
-// A machine has one key as long as it is installed, whatever its switch does.
+// A machine keeps one key while it is installed, whether it is on or off.
 func TestHostKeys(t *testing.T) {
 	l := open(t, 2, nil)
 	ids := l.SystemIDs()
@@ -162,8 +162,8 @@ func TestHardwareSyncOverSSH(t *testing.T) {
 	}
 }
 
-// deployAdvancing moves time until the machine is deployed: phases of no
-// length still end on the clock.
+// deployAdvancing moves time until the machine is deployed: even phases of no
+// length end on the clock.
 func deployAdvancing(t *testing.T, l *lab.Lab, clock *simclock.Manual, id string) {
 	t.Helper()
 	done := make(chan struct{})

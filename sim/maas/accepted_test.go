@@ -8,8 +8,8 @@ const (
 	noRackLookup = "the recorded region had no rack address to render vendor data with and failed; the simulator has one"
 )
 
-// acceptedDifferences are where the simulator answers otherwise than the
-// recording and is meant to.
+// acceptedDifferences are where the simulator answers differently from the
+// recording on purpose.
 var acceptedDifferences = []accepted{
 	{"01-42", "[].interface_set", randomRack},
 	{"01-42", "[].version", randomRack},

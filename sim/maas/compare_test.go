@@ -32,7 +32,7 @@ func (b *stubBMC) State(_ context.Context, t region.Target) (string, error) {
 	return "off", nil
 }
 
-// difference is one thing in which an answer is not as recorded.
+// difference is one point in which an answer differs from the recording.
 type difference struct{ where, recorded, here string }
 
 // exact are the fields of a machine that must agree in value, not only in kind.
@@ -168,7 +168,7 @@ func shapes(at string, recorded, here any) []difference {
 	return d
 }
 
-// values compares what must agree in value.
+// values compares the fields that must agree in value.
 func (r *replay) values(e recording, recorded, here any) []difference {
 	var d []difference
 	a, isObject := recorded.(map[string]any)
@@ -226,7 +226,7 @@ func sizes(list any) string {
 	return strings.Join(s, "; ")
 }
 
-// accepted is a difference that is meant, with its reason. at may end in * and
+// accepted is an intended difference, with its reason. at may end in *, and
 // where is matched from its start.
 type accepted struct{ at, where, reason string }
 

@@ -94,8 +94,8 @@ func TestPhasesFailAsTheyDoInMAAS(t *testing.T) {
 	}
 }
 
-// Erasing that hangs stays as it is until somebody stops it; then the machine
-// can be released without.
+// Erasing that hangs goes on until somebody stops it; then the machine can be
+// released without an erase.
 func TestErasingCanHang(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "deployed")})
 	id := c.region.SystemIDs()[0]
@@ -291,8 +291,8 @@ func TestThingsHappenPastTheAPI(t *testing.T) {
 	}
 }
 
-// What befalls a deployed machine is told as MAAS tells it, and leaves what MAAS
-// would leave.
+// MAAS reports what happens to a deployed machine as a real one does, and
+// leaves the same traces.
 func TestADeployedMachineFailsAndHeals(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "deployed")})
 	id := c.region.SystemIDs()[0]

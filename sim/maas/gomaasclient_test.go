@@ -16,7 +16,7 @@ import (
 	"gpuaas/sim/maas/simclock"
 )
 
-// Canonical's own client decodes what the simulator says and drives a machine
+// Canonical's own client decodes the simulator's answers and takes a machine
 // through its life.
 func TestAnIndependentClientDrivesAMachine(t *testing.T) {
 	clock := simclock.NewManual(time.Now())

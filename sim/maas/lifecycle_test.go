@@ -201,7 +201,7 @@ func TestAServerNobodyAnnouncedEnlists(t *testing.T) {
 	}
 }
 
-// rig is a metal backend that remembers what it was told.
+// rig is a metal backend that remembers its orders.
 type rig struct {
 	mu     sync.Mutex
 	booted []region.Installed

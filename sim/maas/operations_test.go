@@ -157,7 +157,7 @@ func TestMultipartFormsAreRead(t *testing.T) {
 	}
 }
 
-// Many callers at once: each machine is given to exactly one.
+// Many callers ask at once: each machine is given to exactly one.
 func TestOneMachineIsGivenToOneCaller(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(8, "ready")})
 	var wg sync.WaitGroup

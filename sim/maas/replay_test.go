@@ -65,10 +65,10 @@ func recordings(t *testing.T) []recording {
 	return list
 }
 
-// stubBMC is the power of the recording: it always obeys and says nothing.
+// stubBMC is the power of the recording: it always obeys.
 type stubBMC struct{ state map[string]string }
 
-// replay walks a simulator through the history of the recording.
+// replay takes a simulator through the history of the recording.
 type replay struct {
 	t       *testing.T
 	region  *maas.Region
@@ -240,7 +240,7 @@ func TestReplayOfTheRecording(t *testing.T) {
 	}
 }
 
-// learn takes the ids that the simulator gave to what the recording made.
+// learn records the ids that the simulator gave to what the recording made.
 func (r *replay) learn(e recording, a answer) {
 	if e.Label != "create ipmi commission=false" {
 		return
@@ -251,8 +251,8 @@ func (r *replay) learn(e recording, a answer) {
 	r.ids["interface 4"], r.ids["interface 5"] = strconv.Itoa(m.Interfaces[0].ID), strconv.Itoa(m.Interfaces[1].ID)
 }
 
-// between is what happened in the recording without being written down: a
-// script played the node, and changed rows of the database.
+// between is what happened in the recording without being recorded: a script
+// acted as the node and changed rows of the database.
 var between = map[string]func(*replay){
 	"03-03": func(r *replay) {
 		h := &region.Hardware{BootMethod: "uefi", CPUCount: 192, Memory: 2097152, Disks: []region.Disk{

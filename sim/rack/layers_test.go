@@ -16,8 +16,8 @@ import (
 
 const unitOfSync = "/lib/systemd/system/maas_hardware_sync.timer"
 
-// layered has the form of a first boot of the control plane: a layer that
-// installs a unit, and the one that makes a node.
+// layered returns a payload in the form of the control plane's first boots: a
+// layer that installs a unit, and the one that makes a node.
 func (p *plane) layered(t *testing.T, token string) []byte {
 	t.Helper()
 	sync, agent := FirstBootFolder+"/layers/01-hardware-sync/", FirstBootFolder+"/layers/02-agent-bootstrap/"
@@ -62,8 +62,8 @@ func recordOf(t *testing.T, root, place string) layerRecord {
 	return r
 }
 
-// A process machine leaves the same behind as a server: installed files, one
-// record for each layer, and no layer with its secrets.
+// A process machine leaves the same as a server: installed files, one record
+// for each layer, and no layer with its secrets.
 func TestAProcessMachineCarriesOutLayers(t *testing.T) {
 	ctx, p := soon(t), newPlane(t, "")
 	p.refuse = func(call int32) int { return []int{0, http.StatusForbidden, 0}[min(call, 2)] }
@@ -87,7 +87,7 @@ func TestAProcessMachineCarriesOutLayers(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("unit: %v, %v", info, err)
 	}
-	// The next boot goes on where this one stopped.
+	// The next boot continues where this one stopped.
 	if err := m.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestReadBootstrap(t *testing.T) {
 }
 
 // A process that is killed while it makes a machine leaves half of one; the
-// next makes it again.
+// next one makes it again.
 func TestAMachineThatWasNeverComplete(t *testing.T) {
 	ctx, folder := soon(t), t.TempDir()
 	half := filepath.Join(folder, "machines", "half")

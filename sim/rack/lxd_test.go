@@ -213,7 +213,8 @@ func switching(ctx context.Context, t *testing.T, m Machine) {
 	}
 }
 
-// deploys lets cloud-init on the machine ask the metadata service of the region.
+// deploys lets cloud-init on the machine ask the metadata service of the
+// region.
 func deploys(ctx context.Context, t *testing.T, r Rack) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -339,7 +340,8 @@ func payloadFails(ctx context.Context, t *testing.T, r Rack) {
 	}
 }
 
-// An LXD that runs already is used, and gets back everything but the rack.
+// An LXD that runs already is used. Afterwards nothing of the rack is left in
+// it.
 func TestAnLXDThatIsThereIsShared(t *testing.T) {
 	ctx := alone(t)
 	there, err := startDaemon(ctx, filepath.Join(homes(), "system"))
@@ -391,8 +393,8 @@ func serveRack(folder string) int {
 	select {}
 }
 
-// A rack whose process was killed goes when the next one is opened; one that is
-// in use goes only when somebody says so.
+// The next Open removes a rack whose process was killed. A rack in use is
+// removed only on request.
 func TestRacksOfOthersAreRemoved(t *testing.T) {
 	ctx, folder := alone(t), t.TempDir()
 	cmd := exec.CommandContext(ctx, os.Args[0])

@@ -21,8 +21,8 @@ import (
 	"gpuaas/stack/stacktest"
 )
 
-// schema has the size of a real product's: what a clone costs depends on the
-// number of relations.
+// schema has the size of a real product's, because the cost of a clone depends
+// on the number of relations.
 func schema(ctx context.Context, ownerURL string) error {
 	var sql strings.Builder
 	for i := range 60 {

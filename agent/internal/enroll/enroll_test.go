@@ -169,7 +169,7 @@ func TestVerifierSets(t *testing.T) {
 	}
 }
 
-// A refusal is told for as long as it takes, and not for ever.
+// A refusal is reported for long enough, and not for ever.
 func TestARefusalIsRememberedForAWhile(t *testing.T) {
 	plane, c := enrolled(t)
 	open := func() *enroll.Trust {

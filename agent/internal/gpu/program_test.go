@@ -44,8 +44,8 @@ func (s *script) Run(ctx context.Context, argv []string, onLine func([]byte)) (i
 
 func helper(s *script) gpu.Helper { return gpu.Helper{Path: "/opt/gpuaas-gpu", Runner: s} }
 
-// recorded is an output of the real program; its own tests hold it to these
-// files.
+// recorded returns an output of the real program; the program's own tests check
+// these files.
 func recorded(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "cmd", "gpuaas-gpu", "testdata", name+".jsonl"))

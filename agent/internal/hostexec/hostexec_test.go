@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	hosttest.Main(m)
 }
 
-// play is a program that behaves as its first argument says.
+// play acts as a program that behaves as its first argument says.
 func play(root string, args []string) int {
 	switch args[0] {
 	case "talk":
@@ -46,7 +46,7 @@ func play(root string, args []string) int {
 	case "status":
 		os.Stderr.WriteString("first\nlast words\n")
 		return 7
-	case "stubborn": // with a child, both deaf to a friendly end
+	case "stubborn": // with a child; both ignore a friendly end
 		signal.Ignore(syscall.SIGTERM)
 		child, err := os.StartProcess(os.Args[0], []string{os.Args[0], "deaf"},
 			&os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}})
@@ -189,8 +189,8 @@ func TestAnotherUser(t *testing.T) {
 	}
 }
 
-// A program that is deaf to a friendly end, and what it has started, are gone
-// when Do returns.
+// When Do returns, a program that ignores a friendly end is gone, and so is
+// what it started.
 func TestTheWholeGroupIsEnded(t *testing.T) {
 	t.Parallel()
 	m, host := machine(t)

@@ -19,9 +19,9 @@ import (
 	"gpuaas/agent/internal/hostexec/hosttest"
 )
 
-// hold traces a process, and does not let go before its input ends. Who traces
-// a process hears of its end first: until then it stays for its parent as one
-// that the kernel does not end.
+// hold traces a process until its own input ends. The tracer hears of the end
+// of a process first, so for its parent the process looks like one that the
+// kernel does not end.
 func hold(pid string) int {
 	runtime.LockOSThread()
 	number, err := strconv.Atoi(pid)
@@ -37,7 +37,7 @@ func hold(pid string) int {
 	return 0
 }
 
-// held makes a process one that does not end; release takes it back.
+// held makes a process one that does not end. release undoes it.
 func held(t *testing.T, m *hosttest.Machine, pid int) (release func()) {
 	t.Helper()
 	tracer := exec.CommandContext(t.Context(), m.Path("/usr/bin/ipcrm"), "hold", strconv.Itoa(pid))
@@ -93,8 +93,8 @@ func awaitReaped(t *testing.T, pid int) {
 	})
 }
 
-// A program that does not even end when it is killed holds nobody up, and is
-// waited for once it ends after all.
+// A program that does not end even when it is killed holds nobody up. It is
+// reaped once it ends after all.
 func TestAProgramThatCannotBeEnded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can hold any process")
@@ -128,7 +128,7 @@ func TestAProgramThatCannotBeEnded(t *testing.T) {
 	awaitReaped(t, pid)
 }
 
-// A tenant can trace the own shell from outside of its session.
+// A tenant can trace their own shell from outside its session.
 func TestAShellThatCannotBeEnded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can hold any process")

@@ -89,7 +89,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// The machine that the tests run on is looked at as it is.
+// This inspects the machine that the tests run on.
 func TestThisMachine(t *testing.T) {
 	m := Machine{}
 	c := m.Capabilities(t.Context())

@@ -10,8 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// limitFiles lets no file of this process grow beyond a size, as a full disk
-// would, until the returned function is called.
+// limitFiles keeps files of this process from growing beyond a size, as a full
+// disk would, until lift is called.
 func limitFiles(t *testing.T, size int64) (lift func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -50,7 +50,7 @@ func TestAFullDiskStopsNewTasksAndLosesNoResult(t *testing.T) {
 	}
 
 	lift()
-	must(t, j.Accept(envelope("next", 1))) // brings the backlog with it
+	must(t, j.Accept(envelope("next", 1))) // writes the backlog too
 	got := open(t, dir)
 	if u := got.Unsent(); len(u) != 1 || u[0].ID() != "running" || len(got.Damage()) > 0 {
 		t.Errorf("after there is space again: unsent %+v, damage %v", u, got.Damage())

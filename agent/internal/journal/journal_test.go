@@ -213,7 +213,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("00000000 {}\n"))
 	f.Add([]byte("\n\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// Whatever is appended, what was there before is found again.
+		// Whatever is appended, the earlier records are found again.
 		c := read(append(bytes.Clone(whole), data...))
 		if e, ok := c.tasks["t"]; ok && e.Result == nil {
 			t.Error("a result was lost")

@@ -20,8 +20,8 @@ func lines(t *testing.T, records ...record) []byte {
 	return all
 }
 
-// A machine that becomes another node starts without what the node before it
-// had seen and left.
+// A machine that becomes another node starts without the records of the former
+// node.
 func TestAJournalOfAnotherNodeIsPutAside(t *testing.T) {
 	task := envelope("theirs", 1)
 	task.NodeID, task.Generation = "other", 7
@@ -68,7 +68,7 @@ func TestAJournalStaysWithItsNode(t *testing.T) {
 	}
 }
 
-// Before journals named their node, one may have come to hold tasks of two.
+// Before journals named their node, one journal could hold tasks of two.
 func TestTasksOfAnotherNodeAreDropped(t *testing.T) {
 	dir := t.TempDir()
 	theirs, ours := envelope("theirs", 1), envelope("ours", 1)

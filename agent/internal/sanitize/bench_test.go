@@ -9,8 +9,8 @@ import (
 )
 
 // BenchmarkVerifyRead compares the read-back with dd on the same loop device at
-// the same block size, both from the device and not from what the kernel
-// remembers of it. "share" is how much of what dd reads it reads.
+// the same block size, both from the device and not from the kernel's cache.
+// "share" is its speed relative to dd.
 func BenchmarkVerifyRead(b *testing.B) {
 	const size = 1 << 30
 	d := newLoop(b, 4*mebi)
@@ -53,7 +53,8 @@ func timed(b *testing.B, d *loop, read func() error) time.Duration {
 	return time.Since(start)
 }
 
-// fill writes zeroes for real: holes of a file are read faster than any disk.
+// fill really writes zeroes, because holes of a file are read faster than any
+// disk.
 func fill(b *testing.B, path string, size int64) {
 	b.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -59,7 +59,7 @@ func (m *machine) write(p, content string) {
 	}
 }
 
-// cleaner is a run of the same task; what was saved is there.
+// cleaner makes a run of the same task, with what was saved.
 func (m *machine) cleaner(minimum string) Cleaner {
 	m.write("/proc/self/mountinfo", "21 1 254:77 / / rw - ext4 /dev/root rw\n")
 	if m.disk.Mounted(m.t, m.root, "/share1") {
@@ -106,10 +106,10 @@ func (m *machine) run(c Cleaner) agentwire.DeviceSanitized {
 	return all[0]
 }
 
-// anew makes the next run one of another task.
+// anew makes the next run belong to another task.
 func (m *machine) anew() { m.values = map[string]string{} }
 
-// restored holds the file system against what it was.
+// restored compares the file system with the former one.
 func (m *machine) restored(mode os.FileMode, uid uint32) {
 	m.t.Helper()
 	if !m.disk.Mounted(m.t, m.root, "/share1") {
@@ -213,8 +213,8 @@ func TestADiskInUseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A second mount that the list does not show, as one in another namespace: the
-// kernel does not let the device be opened.
+// A second mount that the list does not show, for example in another namespace:
+// the kernel does not let the device be opened.
 func TestADiskThatIsMountedElsewhereIsMountedAgain(t *testing.T) {
 	m := newMachine(t)
 	elsewhere := t.TempDir()
@@ -236,7 +236,7 @@ func TestADiskThatIsMountedElsewhereIsMountedAgain(t *testing.T) {
 	}
 }
 
-// What only shows by the name of a device counts, too.
+// A use that shows only by the name of a device counts too.
 func TestADiskWithAnotherUseIsLeftAlone(t *testing.T) {
 	for use, reason := range map[string]string{"swap": "used for swap", "btrfs": "also carries /data"} {
 		m := newMachine(t)
@@ -253,8 +253,8 @@ func TestADiskWithAnotherUseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The agent is killed at every point where it writes something down. The same
-// task ends well in every case, and so does another task.
+// The agent is killed at every point where it stores something. The same task
+// succeeds in every case, and so does another task.
 func TestDisksSurviveCrashes(t *testing.T) {
 	for _, another := range []bool{false, true} {
 		for killAt := 1; killAt <= 7; killAt++ {

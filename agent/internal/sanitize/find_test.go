@@ -12,7 +12,7 @@ import (
 	"gpuaas/agent/internal/inspect"
 )
 
-// shown is a machine that shows disks, and has none.
+// shown is a machine that shows disks without having any.
 type shown struct {
 	t    *testing.T
 	root string
@@ -46,7 +46,7 @@ func (s shown) file(name, content string) {
 
 const ata = "pci0/ata1/host0/target0/0:0:0:0/block/"
 
-// What must not be touched is not, and it is said why.
+// Disks that must not be touched are left alone, and the reason is given.
 func TestDisksThatAreLeftAlone(t *testing.T) {
 	const share = "30 21 8:16 / /share1 rw - ext4 /dev/sdb rw"
 	sdb := func(files map[string]string) func(shown) {

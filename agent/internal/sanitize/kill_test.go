@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// work is the agent in a process of its own, with a journal of files. It says on
-// standard output what it does.
+// work is the agent in its own process, with a journal of files. It prints what
+// it does.
 func work(root string) error {
 	host := inspect.Machine{Host: hostexec.Host{Root: root}}
 	mounts, err := host.Mounts()
@@ -66,8 +66,8 @@ func work(root string) error {
 	return os.WriteFile(filepath.Join(root, "evidence"), raw, 0o600)
 }
 
-// A process that is killed after its first, second, … sign of life, until one
-// comes to the end.
+// A process is killed after its first, second, … sign of life, until one
+// reaches the end.
 func TestAKilledProcessIsFollowedByOneThatGoesOn(t *testing.T) {
 	m := newMachine(t)
 	if err := os.Mkdir(m.path("/journal"), 0o700); err != nil {

@@ -59,7 +59,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type ledger struct {
 	saved  string
 	saves  int
-	failAt int // which save does not succeed, as when the process is killed then
+	failAt int // number of the save that fails, as if the process were killed then
 }
 
 var errKilled = errors.New("killed")
@@ -89,7 +89,7 @@ func (l *ledger) record(t *testing.T, plan Plan) *Record {
 	return rec
 }
 
-// sanitized runs to the end and gives the record.
+// sanitized runs to the end and returns the record.
 func sanitized(t *testing.T, d Device, plan Plan) *Record {
 	t.Helper()
 	var l ledger

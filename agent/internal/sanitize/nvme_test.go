@@ -12,8 +12,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// nvme is an NVMe device as far as its admin commands go, over a real loop
-// device. It reads commands as the kernel does: as bytes at their offsets.
+// nvme imitates the admin commands of an NVMe device over a real loop device.
+// It reads commands as the kernel does: as bytes at their offsets.
 type nvme struct {
 	*loop
 	t          *testing.T
@@ -117,8 +117,8 @@ func (n *nvme) sanitize(cdw10 uint32) error {
 	return nil
 }
 
-// scramble makes everything random, as another key does, or sets every bit, as
-// erased cells have it.
+// scramble makes everything random, as a new key does, or sets every bit, as in
+// erased cells.
 func (n *nvme) scramble(crypto bool) {
 	if n.lies {
 		return
@@ -234,7 +234,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What is refused at the level that is wanted does not fall to a lower one.
+// If the wanted level is refused, no lower one is used instead.
 func TestNoSilentDowngrade(t *testing.T) {
 	n := newNVMe(t, 3, 0)
 	n.refuse = []uint8{0x84}
@@ -281,8 +281,8 @@ func (f failingNVMe) Admin(c *NVMeCommand, data []byte) error {
 	return err
 }
 
-// A device that is sanitizing itself since before a crash is waited for, not
-// told again.
+// If a device has been sanitizing itself since before a crash, the agent waits
+// and does not start it again.
 func TestARunningSanitizeIsWaitedFor(t *testing.T) {
 	n := newNVMe(t, 1, 0)
 	n.polls = 1000

@@ -77,7 +77,7 @@ func TestCanariesAreSpreadAndReachBothEnds(t *testing.T) {
 	}
 }
 
-// liar says that it erased itself, and did not.
+// liar claims that it erased itself, and did not.
 type liar struct{ *loop }
 
 func (liar) Zero(int64, int64) error          { return nil }
@@ -119,8 +119,8 @@ func TestADeviceThatLiesFails(t *testing.T) {
 	}
 }
 
-// A real device that gives everything back once it was erased: the data comes
-// back behind its back.
+// A real device that returns everything after it was erased: the data is
+// restored behind its back.
 func TestARealDeviceThatKeepsItsDataFails(t *testing.T) {
 	d := newLoop(t, diskSize).open(t)
 	var kept []byte
@@ -201,7 +201,7 @@ func (c counter) WriteAt(p []byte, at int64) (int, error) {
 	return c.loop.WriteAt(p, at)
 }
 
-// The process is killed at every point where something is written down; the
+// The process is killed at every point where it stores something. The
 // repetition ends the same, and plants canaries only if there are none yet.
 func TestARepetitionGoesOn(t *testing.T) {
 	for failAt := 1; failAt <= 5; failAt++ {
@@ -227,7 +227,7 @@ func TestARepetitionGoesOn(t *testing.T) {
 			writes != canaryCount {
 			t.Errorf("killed at save %d, in stage %q: %d writes", failAt, before.Stage, writes)
 		}
-		// Once it is judged nothing is done any more.
+		// After it is judged nothing more is done.
 		again := l.record(t, plan)
 		if err := Run(t.Context(), nil, again, l.options()); err != nil || again.Evidence != rec.Evidence {
 			t.Errorf("%+v, %v", again.Evidence, err)

@@ -121,8 +121,8 @@ func TestDisksThatNothingMountsAreNamed(t *testing.T) {
 	}
 }
 
-// A tenant with the rights of root unmounts a disk and takes it out of the file
-// table, or writes to one that was never mounted.
+// A tenant with root unmounts a disk and removes it from /etc/fstab, or writes
+// to one that was never mounted.
 func TestADiskThatIsNotMountedIsLookedAtAndNotErased(t *testing.T) {
 	const size = 8 * mebi
 	for name, c := range map[string]struct {
@@ -199,7 +199,7 @@ func TestADiskThatCannotBeReadIsNotBlank(t *testing.T) {
 	}
 }
 
-// What is said of a partition is not said of its disk.
+// Evidence about a partition is not evidence about its disk.
 func TestAPartitionIsErasedOnlyWhenTheRestOfItsDiskIsBlank(t *testing.T) {
 	for name, blank := range map[string]bool{"blank": true, "not blank": false} {
 		t.Run(name, func(t *testing.T) {

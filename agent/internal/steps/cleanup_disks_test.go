@@ -58,7 +58,7 @@ func TestCleanupOfDisks(t *testing.T) {
 	}) {
 		t.Errorf("steps %q", j.steps.lines)
 	}
-	// Without being asked for, disks are not touched.
+	// Disks are not touched unless somebody asks for it.
 	b.Write("/share1/new", "x")
 	out = b.job(agentwire.TypeStorageCleanup, local()).apply().(agentwire.StorageCleanupOutput)
 	if len(out.Devices) != 0 || !b.Exists("/share1/new") {
@@ -66,7 +66,7 @@ func TestCleanupOfDisks(t *testing.T) {
 	}
 }
 
-// A disk that was unmounted and taken out of the file table is not forgotten,
+// A disk that was unmounted and removed from /etc/fstab is not forgotten,
 // neither by the cleanup nor by the validation.
 func TestADiskThatNothingMountsKeepsANodeUnclean(t *testing.T) {
 	b := newBench(t)

@@ -83,7 +83,7 @@ func TestCleanupOfFolders(t *testing.T) {
 	}
 }
 
-// A tenant that pretends that the folder of a service is one of the system.
+// A tenant makes a folder that looks like the folder of a system service.
 func TestCleanupRemovesWhatOnlyLooksLikeTheSystems(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can give files away")
@@ -117,7 +117,7 @@ func TestCleanupDoesNotFollowLinksToFolders(t *testing.T) {
 	}
 }
 
-// While folders are opened, a tenant keeps exchanging one for links to others:
+// While folders are opened, a tenant keeps replacing one by links to others:
 // outside, and to one in the same folder that must not be touched.
 func TestFoldersAreOpenedSafelyAgainstExchanges(t *testing.T) {
 	b := newBench(t)
@@ -167,7 +167,7 @@ func TestFoldersAreOpenedSafelyAgainstExchanges(t *testing.T) {
 	}
 }
 
-// Bind mounts have the same device as what they lie on.
+// Bind mounts have the same device as the file system below them.
 func TestCleanupCrossesNoMounts(t *testing.T) {
 	b := newBench(t)
 	b.Write("/etc/important/file", "x")
@@ -294,7 +294,7 @@ func TestCleanupOfWeka(t *testing.T) {
 	}
 }
 
-// More entries than are read at a time, also where they cannot all be removed.
+// More entries than are read at a time, also if not all can be removed.
 func TestCleanupOfACrowdedFolder(t *testing.T) {
 	b := newBench(t)
 	b.Mkdir("/tmp/many")

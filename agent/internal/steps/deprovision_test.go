@@ -116,7 +116,7 @@ func TestDeprovisionAfterAFailure(t *testing.T) {
 			b.Fail(program)
 			j.applyFails(code)
 			j.mustCheck(false)
-			// What is half removed takes no session and no second user.
+			// A half-removed account takes no session and no second user.
 			b.job(agentwire.TypeTerminalOpen, session("alice")).applyFails("user_not_provisioned")
 			b.Heal(program)
 			j.cancelIn(program)
@@ -154,8 +154,8 @@ func bind(t *testing.T, from, at string) {
 	})
 }
 
-// Processes of a real user on this machine, with children, are ended; those
-// of others are not.
+// Processes of a real user on this machine are ended, with their children;
+// those of others are not.
 func TestProcessesOfAUserAreEnded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can become somebody else")
@@ -178,7 +178,7 @@ func TestProcessesOfAUserAreEnded(t *testing.T) {
 	if err := h.kill(h.machine, bystander.Pid, uid); err != nil {
 		t.Error(err)
 	}
-	// Whatever came first is what ended it.
+	// Whichever came first ended it.
 	if err := bystander.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

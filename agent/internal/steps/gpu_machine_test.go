@@ -19,7 +19,7 @@ import (
 const installedHelper = "/opt/gpuaas/agent/current/gpuaas-gpu"
 
 // onThisMachine gives handlers the real helper: the installed one, so that the
-// test can be carried to a machine with GPUs, or one built for it here.
+// test can be carried to a machine with GPUs, or one that is built here.
 func onThisMachine(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{Machine: hosttest.New(t), t: t, terminals: &fakeTerminals{open: map[string]string{}}, now: time.Now()}

@@ -10,7 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// setUp is a machine as a first boot left it; one of the old form has a password.
+// setUp is a machine as a first boot left it; one of the old form has a
+// password.
 func setUp(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -27,8 +28,8 @@ func setUp(t *testing.T) *bench {
 	return b
 }
 
-// Whoever learnt the deploy login, by its key or by the password of the old form,
-// finds it shut once the agent is there.
+// Whoever learnt the deploy login, by its key or by the password of the old
+// form, cannot use it once the agent is there.
 func TestAttackTheDeployLoginIsUsedAfterEnrolment(t *testing.T) {
 	b := setUp(t)
 	j := b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "deploy"})

@@ -136,7 +136,7 @@ func TestProvisionRefuses(t *testing.T) {
 	}
 }
 
-// Whatever program fails or is cut short, the next attempt gets there.
+// Whatever program fails or is cut short, the next attempt succeeds.
 func TestProvisionAfterAFailure(t *testing.T) {
 	for program, code := range map[string]string{
 		"groupadd": "account_not_created", "useradd": "account_not_created",
@@ -199,8 +199,8 @@ func TestProvisionFollowsNoLinksInHomes(t *testing.T) {
 	}
 }
 
-// The real programs of this machine accept what they are told, on the files
-// of the fake one.
+// The real programs of this machine accept these arguments, on the files of the
+// fake one.
 func TestProvisionWithTheRealPrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("only root can run the programs for accounts")
@@ -236,8 +236,8 @@ func TestProvisionWithTheRealPrograms(t *testing.T) {
 	}
 }
 
-// What the user made of the own keys must not fill the memory or hold up the
-// agent, and is replaced.
+// The user's own keys file must not fill the memory or hold up the agent; it is
+// replaced.
 func TestKeysThatAreATrap(t *testing.T) {
 	const huge = 256 << 20
 	for name, lay := range map[string]func(path string) error{
@@ -270,8 +270,8 @@ func TestKeysThatAreATrap(t *testing.T) {
 	}
 }
 
-// useradd writes the account before it makes the home: an agent that was killed
-// around it finds the account and must still see to the home.
+// useradd writes the account before it makes the home. An agent that was killed
+// in between finds the account and must still make the home.
 func TestProvisionMendsTheHome(t *testing.T) {
 	for name, leave := range map[string]func(home string) error{
 		"missing":        os.RemoveAll,

@@ -68,7 +68,7 @@ func release(t *testing.T, version string) (*bench, agentwire.SelfUpdateParams) 
 	return b, p
 }
 
-// restart is the next process of the agent, of the version that is current.
+// restart acts as the next process of the agent, of the current version.
 func (j *job) restart(version string) *update.Store {
 	b := j.b
 	store := update.New(b.Host(), version, func() time.Time { return b.now })
@@ -101,7 +101,7 @@ func TestSelfUpdateAndBack(t *testing.T) {
 		t.Fatalf("current is %s", b.current())
 	}
 	store := j.restart("2.0")
-	// The check waits for the word of the loop.
+	// The check waits until the loop knows.
 	answer := make(chan any, 1)
 	go func() {
 		out, done, err := j.handler.Check(t.Context(), j.task)
@@ -123,7 +123,7 @@ func TestSelfUpdateAndBack(t *testing.T) {
 	}
 	j.mustCheck(true)
 
-	// Once more, by another task: it is there already.
+	// Another task asks for the same version: it is there already.
 	again := b.job(agentwire.TypeSelfUpdate, p)
 	again.task.TaskID = "task-2"
 	again.mustCheck(true)

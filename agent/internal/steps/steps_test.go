@@ -147,8 +147,8 @@ func wantCode(t *testing.T, err error, code string) *task.Error {
 	return failure
 }
 
-// cancelIn applies, cancels when the program was started, and wants that to
-// be the reason of the end.
+// cancelIn applies, cancels once the program was started, and expects that as
+// the reason of the end.
 func (j *job) cancelIn(program string) {
 	j.b.t.Helper()
 	j.b.Hang(program)
@@ -166,7 +166,7 @@ func (j *job) cancelIn(program string) {
 	}
 }
 
-// conforms holds an output against the contract.
+// conforms checks an output against the contract.
 func (j *job) conforms(out any) {
 	j.b.t.Helper()
 	raw, err := json.Marshal(out)

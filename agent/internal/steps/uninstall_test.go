@@ -61,8 +61,9 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// When systemd forgets the unit, all that the agent needs is there: killed
-// before, it is started again and goes on; killed after, it is not.
+// When systemd forgets the unit, everything that the agent needs is still
+// there. If the agent is killed before that, it is started again and goes on;
+// afterwards it is not.
 func TestUninstallForgetsTheUnitFirst(t *testing.T) {
 	b := newBench(t)
 	b.Install("/usr/bin/systemctl")

@@ -59,8 +59,8 @@ func TestACleanMachine(t *testing.T) {
 	}
 }
 
-// In a container the options of a mount name users of the system outside: what
-// looks like a tenant there is root here, and the other way round.
+// In a container the options of a mount name users of the host: what looks like
+// a tenant there is root here, and the reverse.
 func TestUsersOfMountsAreThoseOfTheMachine(t *testing.T) {
 	b := newBench(t)
 	b.Write("/proc/self/uid_map", "         0     100000      65536\n")
@@ -89,7 +89,7 @@ func TestWithoutAGPUItIsSaidSo(t *testing.T) {
 	}
 }
 
-// deep makes folders in folders until no path leads to the last.
+// deep nests folders until no path leads to the last.
 func deep(b *bench, path string) {
 	b.t.Helper()
 	at, err := os.OpenRoot(b.Path(path))
@@ -246,7 +246,7 @@ func TestNamesOfTenantsDoNotBreakTheReport(t *testing.T) {
 	}
 }
 
-// A machine full of residue gives a bounded report and no clean verdict.
+// A machine full of residue gives a limited report and no clean verdict.
 func TestFindingsAreBounded(t *testing.T) {
 	b := newBench(t)
 	b.Write("/etc/passwd", "root:x:0:0::/root:/bin/sh\n"+strings.Repeat("m:x:20001:20001::/:/bin/sh\n", 5000))

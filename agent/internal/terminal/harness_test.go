@@ -33,8 +33,8 @@ const (
 	uid       = 20001
 )
 
-// peerSetting makes the test program an agent that does nothing but hold
-// terminal sessions, for tests of the other end of the wire.
+// peerSetting makes the test program an agent that only holds terminal
+// sessions, for tests of the other end.
 const peerSetting = "GPUAAS_TERMINAL_PEER"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// peer is how such an agent is told what to be.
+// peer tells such an agent what to be.
 type peer struct {
 	Root   string      `json:"root"`
 	CA     string      `json:"ca_pem"`
@@ -57,7 +57,7 @@ type peer struct {
 }
 
 // bePeer opens a session for each line of parameters and answers each with a
-// line: the code of what went wrong, or nothing.
+// line: the error code, or nothing.
 func bePeer(setting string) error {
 	var p peer
 	if err := json.Unmarshal([]byte(setting), &p); err != nil {
@@ -129,7 +129,7 @@ func machine(tb testing.TB) hostexec.Host {
 	return hostexec.Host{Root: root}
 }
 
-// expectedUID is who the shell runs as: only root can become somebody else.
+// expectedUID is the user of the shell: only root can become somebody else.
 func expectedUID() int {
 	if os.Geteuid() == 0 {
 		return uid
@@ -137,7 +137,7 @@ func expectedUID() int {
 	return os.Geteuid()
 }
 
-// gateway stands for the control plane: it takes node ends and gives them to
+// gateway replaces the control plane: it accepts node ends and gives them to
 // the test.
 type gateway struct {
 	*httptest.Server
@@ -279,7 +279,7 @@ func (l *leg) send(kind websocket.MessageType, data []byte) {
 	}
 }
 
-// ends reads to the end and gives the last frame.
+// ends reads to the end and returns the last frame.
 func (l *leg) ends() agentwire.TerminalFrame {
 	l.tb.Helper()
 	for l.read() == nil {

@@ -139,7 +139,7 @@ func TestSessionsThatMustNotOpen(t *testing.T) {
 	}
 }
 
-// No accounts of a machine can talk the agent into a shell of root.
+// Whatever the accounts of a machine say, the agent opens no shell of root.
 func TestNoAccountsCanGiveRoot(t *testing.T) {
 	g := newGateway(t)
 	for _, who := range []terminal.Account{
@@ -158,8 +158,8 @@ func TestNoAccountsCanGiveRoot(t *testing.T) {
 	}
 }
 
-// The session is known before the account is looked at: whoever removes an
-// account either ends the session or is seen.
+// The session is known before the account is looked up: whoever removes an
+// account either ends the session or is noticed.
 func TestTheAccountIsLookedUpLast(t *testing.T) {
 	g, host := newGateway(t), machine(t)
 	known := false
@@ -232,8 +232,8 @@ func every(d time.Duration, do func()) (stop func()) {
 	return func() { close(end) }
 }
 
-// Whatever ends a session ends everything that was started in it, also what
-// does not want to go.
+// The end of a session ends everything that was started in it, even processes
+// that resist.
 func TestNothingOfASessionIsLeft(t *testing.T) {
 	for name, end := range map[string]func(*terminal.Sessions, *leg){
 		"closed by name":  func(s *terminal.Sessions, _ *leg) { s.Close(sessionID) },
@@ -282,8 +282,8 @@ func TestNothingOfASessionIsLeft(t *testing.T) {
 
 var pids = regexp.MustCompile(`pids: ([0-9 ]+) \.`)
 
-// zombie says whether a process has ended and is only not waited for, as where
-// no init adopts orphans.
+// zombie says whether a process has ended and is only not reaped, as where no
+// init adopts orphans.
 func zombie(pid int) bool {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err != nil || strings.Contains(string(raw), ") Z ")
@@ -328,7 +328,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	}
 }
 
-// All that is printed arrives, and no faster than it is read.
+// All output arrives, no faster than it is read.
 func TestMuchOutput(t *testing.T) {
 	g := newGateway(t)
 	s := g.sessions(t, machine(t), nil)
@@ -380,7 +380,7 @@ func TestTheRightReplicaIsFoundByDiallingAgain(t *testing.T) {
 	if code := codeOf(s.Open(t.Context(), g.params(t, "alice"))); code != "terminal_session_ended" || g.dials.Load() != 4 {
 		t.Errorf("got %q after %d dials", code, g.dials.Load())
 	}
-	// One that is closed while it is dialled does not open.
+	// A session that is closed while it is dialled does not open.
 	silent := func(int32, http.ResponseWriter) bool { <-t.Context().Done(); return true }
 	g.answer.Store(&silent)
 	result := make(chan string, 1)

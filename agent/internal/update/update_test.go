@@ -194,8 +194,7 @@ func TestRollbackRestoresTheWayBack(t *testing.T) {
 	wantLinks(t, m, "2.0", "1.0")
 }
 
-// A crash between the record and the links of a rollback is mended by the
-// guard.
+// The guard repairs a crash between the record and the links of a rollback.
 func TestGuardFinishesARollback(t *testing.T) {
 	m := installed(t)
 	activated(t, m, "1.0", "2.0")
@@ -208,7 +207,7 @@ func TestGuardFinishesARollback(t *testing.T) {
 }
 
 // A crash between the record and the links of an activation leaves a trial
-// that nobody is on.
+// without a version on trial.
 func TestAnActivationThatWasCutShort(t *testing.T) {
 	m := installed(t)
 	activated(t, m, "1.0", "2.0")
@@ -252,7 +251,7 @@ func TestReturnToTheVersionBefore(t *testing.T) {
 	wantLinks(t, m, "1.0", "2.0")
 }
 
-// A package of the version that runs, but another one, goes beside it.
+// Another package of the running version goes into its own folder.
 func TestTheSameVersionAgain(t *testing.T) {
 	m := installed(t)
 	p, raw := pack(t, "1.0")
@@ -343,7 +342,7 @@ func TestPackagesThatAreNotTheAnnouncedOne(t *testing.T) {
 	})
 }
 
-// wantRefusal also looks that nothing but the version in use is left.
+// wantRefusal also checks that only the version in use is left.
 func wantRefusal(t *testing.T, m *hosttest.Machine, err error, code string) {
 	t.Helper()
 	var r *update.PackageError

@@ -10,7 +10,7 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// TestTable holds the table to what a region and a plan of faults can do.
+// TestTable compares the table with what a region and a plan of faults can do.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, h := range happening.All() {

@@ -20,7 +20,7 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// The test is the program that ipmi_sim asks, too.
+// The test binary is also the program that ipmi_sim asks.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "chassis" {
 		if err := ipmi.Chassis(os.Args[2:], os.Stdout); err != nil {
@@ -70,7 +70,7 @@ func expect(t *testing.T, b *ipmi.BMCs, m ipmi.Machine, want string) {
 	}
 }
 
-// tool is another client: whoever wrote it has nothing to do with the region.
+// tool is an independent IPMI client.
 func tool(t *testing.T, b *ipmi.BMCs, m ipmi.Machine, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(b.Endpoint(m.Address))
@@ -117,7 +117,7 @@ func TestTheRegionAndAnotherClientSeeAndSwitchTheSameMachine(t *testing.T) {
 	if got := tool(t, b, one, "power", "status"); got != "Chassis Power is off" {
 		t.Errorf("ipmitool sees %q", got)
 	}
-	// Whatever happened to the one did not happen to the other.
+	// What happened to one did not happen to the other.
 	expect(t, b, other, "on")
 	if err := b.PowerOff(t.Context(), target(other)); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestSessionsAreClosed(t *testing.T) {
 }
 
 // Wrong passwords use up the sessions of a BMC, as on a real one; its neighbour
-// has sessions of its own.
+// has its own sessions.
 func TestGuessingPasswordsKeepsOnlyThatBMCBusy(t *testing.T) {
 	all := machines(2)
 	b := start(t, all)

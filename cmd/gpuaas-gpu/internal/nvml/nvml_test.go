@@ -137,8 +137,7 @@ func TestALibraryWithoutTheFunctionsIsRefused(t *testing.T) {
 	}
 }
 
-// The layouts are the driver's: a size that changes would have it write past
-// the end.
+// The layouts are the driver's: with another size it would write past the end.
 func TestLayoutsAreThoseOfTheHeader(t *testing.T) {
 	for name, c := range map[string]struct{ got, want uintptr }{
 		"memory v1": {sizeOf[memoryV1](), 24}, "memory v2": {sizeOf[memoryV2](), memoryVersion & 0xffff},

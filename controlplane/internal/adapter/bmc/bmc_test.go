@@ -25,8 +25,9 @@ const (
 	password = "canary-calvin"
 )
 
-// The test is the program that ipmi_sim asks for the power of a server, too. It
-// writes down what was asked, because a server that was cycled is on as before.
+// The test binary is also the program that ipmi_sim asks for the power of a
+// server. It records the requests, because a server that was cycled is on as
+// before.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "chassis" {
 		err := note(os.Args[2:])

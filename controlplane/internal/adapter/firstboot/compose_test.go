@@ -63,7 +63,8 @@ func someRoCE() []firstboot.RoCEAssignment {
 	}
 }
 
-// every is one layer of each kind, in the order that machines get them.
+// every returns one layer of each kind, in the order in which machines get
+// them.
 func every(t *testing.T) []firstboot.Layer {
 	t.Helper()
 	m := must(t)
@@ -159,7 +160,7 @@ func TestTheSameLayersGiveTheSameBundle(t *testing.T) {
 	}
 }
 
-// cloudConfig is all that may stand in the document.
+// cloudConfig is all that the document may contain.
 type cloudConfig struct {
 	DeleteKeys bool              `yaml:"ssh_deletekeys"`
 	SSHKeys    map[string]string `yaml:"ssh_keys"`
@@ -169,7 +170,7 @@ type cloudConfig struct {
 	RunCmd [][]string `yaml:"runcmd"`
 }
 
-// unpack reads a document as strictly as it goes: path to content.
+// unpack reads a document as strictly as possible: path to content.
 func unpack(t *testing.T, b firstboot.Bundle) map[string]string {
 	t.Helper()
 	text, ok := strings.CutPrefix(b.UserData.Reveal(), "#cloud-config\n")
@@ -202,7 +203,7 @@ func unpack(t *testing.T, b firstboot.Bundle) map[string]string {
 	return files
 }
 
-// awkward are texts that readers of YAML like to take for something else.
+// awkward are texts that YAML readers take for something else.
 var awkward = []string{
 	"", "yes", "no", "on", "off", "y", "n", "true", "null", "~", "=", "<<", "0x1", "0o14", "014", "1e3", "1_000", "1:30",
 	"12:30:45", ".inf", ".nan",
@@ -225,8 +226,8 @@ func TestContentsSurviveTheDocument(t *testing.T) {
 			t.Errorf("%q became %q", want, got)
 		}
 	}
-	// Only plain ASCII reaches a reader of YAML, and every scalar has a style
-	// that says that it is a string.
+	// YAML readers get only plain ASCII, and every scalar has a style that says
+	// that it is a string.
 	var root yaml.Node
 	if err := yaml.Unmarshal([]byte(b.UserData.Reveal()), &root); err != nil {
 		t.Fatal(err)
@@ -297,7 +298,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 	if strings.Contains(shown, "canary") {
 		t.Error("a secret is shown")
 	}
-	// On the machine, secrets are in files of root alone and in no step.
+	// On the machine, secrets are only in files of root and in no step.
 	for path, content := range unpack(t, b) {
 		if strings.HasSuffix(path, "/steps") && strings.Contains(content, "canary") {
 			t.Errorf("%s names a secret", path)

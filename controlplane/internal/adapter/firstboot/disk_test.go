@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// bench is a machine whose disks are folders. Nothing that could reach a real
-// disk is in the search path of the script.
+// bench is a machine whose disks are folders. The search path of the script
+// holds nothing that could reach a real disk.
 type bench struct {
 	t              *testing.T
 	state, bin     string
@@ -96,7 +96,7 @@ func (b *bench) init(args ...string) string {
 	return out
 }
 
-// log is everything that changed a disk, since the last look.
+// log returns everything that changed a disk since the last call.
 func (b *bench) log() string {
 	b.t.Helper()
 	path := filepath.Join(b.state, "log")
@@ -142,7 +142,7 @@ func TestEmptyDisksBecomeShares(t *testing.T) {
 	if got := b.table(); got != want {
 		t.Errorf("fstab is\n%s", got)
 	}
-	for _, again := range [][]string{nil, {"--reformat"}} { // what this installation made is kept in any case
+	for _, again := range [][]string{nil, {"--reformat"}} { // disks of this installation are always kept
 		b.init(again...)
 		b.expect()
 	}
@@ -160,7 +160,7 @@ func TestEmptyDisksBecomeShares(t *testing.T) {
 		"mkfs.ext4 -q -m 0 -L gpuaas-s4 /dev/nvme1n1", "mount /share4")
 }
 
-// What must not be touched, with what the script says about it.
+// Disks that must not be touched, with what the script says about them.
 func TestDisksThatAreKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		disk       string

@@ -38,7 +38,7 @@ func TestScriptsAreShell(t *testing.T) {
 	}
 }
 
-// What the gateway of agents renders today can be taken over as it is.
+// The present output of the gateway of agents can be taken over as it is.
 func TestTheUserDataOfTheGatewayIsTakenOver(t *testing.T) {
 	text, err := os.ReadFile("../../fleet/agentgateway/testdata/cloud-init.golden")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestInputsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is written at the first boot, and later over SSH, is the same.
+// The first boot and a later write over SSH write the same.
 func TestHardwareSyncWithAndWithoutItsToken(t *testing.T) {
 	const url = maasURL
 	with := must(t)(firstboot.HardwareSync(someSource, "abc123", someToken, "15m"))
@@ -193,8 +193,8 @@ func TestHardwareSyncWithAndWithoutItsToken(t *testing.T) {
 	}
 }
 
-// Whoever answers in place of MAAS makes root on a machine run what they like,
-// unless something vouches for it.
+// Whoever answers in place of MAAS could make root on a machine run anything,
+// unless something vouches for the program.
 func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 	unit := func(s firstboot.SyncSource) (text string, files map[string]string) {
 		t.Helper()

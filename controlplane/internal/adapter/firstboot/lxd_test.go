@@ -80,7 +80,7 @@ var reporterDigest = func() string {
 // handedOut is the program that MAAS hands out now.
 var handedOut atomic.Value
 
-// serveMAAS plays the part of MAAS that hardware sync needs: the program that
+// serveMAAS serves the part of MAAS that hardware sync needs: the program that
 // reports.
 func serveMAAS(ctx context.Context, t *testing.T, r rack.Rack) string {
 	t.Helper()
@@ -152,7 +152,7 @@ func layersFor(t *testing.T, site, maas string, l logins) []firstboot.Layer {
 	}
 }
 
-// Real machines: cloud-init takes the document, and systemd what it sets up.
+// Real machines: cloud-init accepts the document, and systemd what it sets up.
 func TestMachinesCarryOutTheLayers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -216,7 +216,8 @@ func lateCredentials(ctx context.Context, t *testing.T, m rack.Machine, maas str
 	})
 }
 
-// evil replaces what MAAS hands out: the machine fetches it and does not run it.
+// evil replaces what MAAS hands out: the machine fetches it and does not run
+// it.
 func evil(ctx context.Context, t *testing.T, m rack.Machine) {
 	says(ctx, t, m, map[string]string{
 		"rm -f /run/reported; systemctl start maas_hardware_sync.service >/dev/null 2>&1; ls /run/reported /run/evil " +
@@ -276,7 +277,7 @@ func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bu
 		"172.30.9.60/31 dev roce0 scope link src 172.30.9.61") {
 		t.Errorf("routes are %q", got)
 	}
-	// Again: nothing happens twice, and routing can be set up at any time.
+	// A second run does nothing twice, and routing can be set up at any time.
 	shell(ctx, t, m, "rm /etc/enrolled; sh "+firstboot.Folder+"/run; systemctl restart gpuaas-roce-routing.service")
 	check()
 	says(ctx, t, m, map[string]string{

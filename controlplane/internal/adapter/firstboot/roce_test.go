@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// One interface that is missing keeps no other from its routes, and is named.
+// A missing interface is named, and the others still get their routes.
 func TestRoutingGoesOnWithoutAnInterface(t *testing.T) {
 	work := t.TempDir()
 	stub := "#!/bin/sh\ncase \"$*\" in\n'link show dev absent') exit 1 ;;\n'link show'* | *'rule del'*) [ \"$1\" = link " +

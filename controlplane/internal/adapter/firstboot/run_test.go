@@ -128,7 +128,8 @@ func TestTheFirstLayerThatFailsStopsTheBoot(t *testing.T) {
 		t.Errorf("second: %+v", r)
 	}
 
-	// Another version of a layer is another layer; stored secrets go in any case.
+	// Another version of a layer is another layer. Stored secrets are deleted
+	// in any case.
 	third.Version = "3.1"
 	store(t, folder, compose(t, first, second, third))
 	if out, err := boot(t, folder); err != nil {
@@ -167,7 +168,7 @@ func TestALayerThatWasCutOffIsBegunAgain(t *testing.T) {
 	}
 }
 
-// A rescue layer is carried out after a failure, and the rest once that is mended.
+// A rescue layer runs after a failure, and the rest once that is fixed.
 func TestARescueLayerIsCarriedOutAfterAFailure(t *testing.T) {
 	folder, work := t.TempDir(), t.TempDir()
 	mark := func(name string) []string { return []string{"sh", "-c", `echo x >>"$0"`, filepath.Join(work, name)} }

@@ -60,7 +60,7 @@ func BenchmarkDecodeMachine(b *testing.B) {
 }
 
 // crowd is a region of many machines that change their status at given times
-// and tell nobody.
+// without an event.
 type crowd struct {
 	template string
 	changes  map[string]time.Time

@@ -76,7 +76,7 @@ func TestPowerParametersAreReadByIDAndNeverShown(t *testing.T) {
 		t.Errorf("password shown: %s", text)
 	}
 
-	// Neither a cut answer nor an echoing refusal shows it.
+	// Neither a cut answer nor an echoing refusal shows the password.
 	cut := serve(t, raw(`{"m1": {"power_pass": "`+pass, json200, 200))
 	_, err = client(t, cut.URL, func(cfg *maas.Config) { cfg.Retries = -1 }).PowerOf(t.Context(), "m1")
 	checkFault(t, err, fault.Unavailable, maas.CodeAnswerTruncated)

@@ -169,8 +169,8 @@ func TestTooManyMachinesAreRefused(t *testing.T) {
 	}
 }
 
-// A listing of a hundred thousand machines leaves no more in memory than a short
-// one.
+// A listing of a hundred thousand machines leaves no more in memory than a
+// short one.
 func TestAHundredThousandMachinesTakeNoMemory(t *testing.T) {
 	const machines = 100_000
 	filler := bytes.Repeat([]byte(`{"id": 1, "name": "eth0", "links": []}, `), 10)
@@ -237,7 +237,7 @@ func TestAViewCountsForItself(t *testing.T) {
 	}
 }
 
-// The clock of a region that is hours behind is told by its answers, and runs on.
+// Answers show the clock of a region that is hours behind, and it runs on.
 func TestTheClockOfTheRegion(t *testing.T) {
 	clock := &stoppedClock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	g := serve(t, func(_ int, _ request, w http.ResponseWriter) {

@@ -310,8 +310,9 @@ func TestTheGuardRefusesAddresses(t *testing.T) {
 	}
 }
 
-// A name that answers first with one address and then with loopback is dialled
-// where it was checked; only the port that the operator named is called.
+// A name that resolves first to one address and then to loopback is dialled at
+// the checked address. On loopback only the port that the operator named is
+// called.
 func TestLoopbackIsCalledOnlyWhereItWasNamed(t *testing.T) {
 	g := serve(t, func(_ int, _ request, w http.ResponseWriter) { put(w, recorded()["06/14"]) })
 	here := netip.MustParseAddrPort(strings.TrimPrefix(g.URL, "http://"))

@@ -16,8 +16,8 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// fleet is a source in memory whose reads take time, for tests whose clock is
-// that of a bubble.
+// fleet is a source in memory whose reads take time, for tests in a synctest
+// bubble.
 type fleet struct {
 	mu       sync.Mutex
 	machines map[string]maas.Machine
@@ -246,7 +246,7 @@ func TestAWaitEndsWithItsContextAndWithTheWatcher(t *testing.T) {
 }
 
 // A thousand machines on a MAAS that needs a tenth of a second for each: the
-// events find the changes, and the looks do not drown the region.
+// events find the changes, and the looks do not overload the region.
 func TestAThousandWaitersShareFewRequests(t *testing.T) {
 	const n = 1000
 	var ids []string

@@ -21,7 +21,7 @@ const (
 	content  = "canary-of-what-is-sent"
 )
 
-// machine repeats what it is told, or does what the command is named after.
+// machine repeats its input, or does what the command is named after.
 func machine(tb testing.TB) *sshtest.Server {
 	tb.Helper()
 	return sshtest.Start(tb, user, password, func(command string, stdin []byte) sshtest.Reply {
@@ -102,7 +102,7 @@ func TestTheKeyOfAMachineIsPinned(t *testing.T) {
 	cfg := config(s)
 	cfg.HostKey = dial(t, cfg).HostKey()
 	dial(t, cfg)
-	// A second key, which the server would rather show, changes nothing.
+	// A second key, which the server would prefer to show, changes nothing.
 	s.AddRSA(t)
 	if again := dial(t, cfg).HostKey(); again != cfg.HostKey {
 		t.Errorf("the key is %s", again)
@@ -217,7 +217,8 @@ func TestAMachineThatCannotBeReached(t *testing.T) {
 	wantCode(t, err, fault.Unavailable, ssh.CodeUnreachable)
 }
 
-// keyed is a machine that one key opens, and how its control plane calls it.
+// keyed returns a machine that one key opens, and how its control plane calls
+// it.
 func keyed(tb testing.TB) (*sshtest.Server, ssh.Config) {
 	tb.Helper()
 	var keys [2]ssh.KeyPair
@@ -238,7 +239,7 @@ func keyed(tb testing.TB) (*sshtest.Server, ssh.Config) {
 	}
 }
 
-// A machine answers at the address of another one, to be shown the way in to it.
+// A machine answers at the address of another one, to be shown its credentials.
 func TestAttackAnotherMachineAnswersAtTheAddress(t *testing.T) {
 	a, _ := keyed(t)
 	_, cfg := keyed(t)
@@ -254,7 +255,7 @@ func TestAttackAnotherMachineAnswersAtTheAddress(t *testing.T) {
 	}
 }
 
-// What opens one machine opens no other, even with its host key known.
+// The key of one machine opens no other, even if its host key is known.
 func TestAttackTheKeyOfOneMachineIsTriedOnAnother(t *testing.T) {
 	_, own := keyed(t)
 	_, cfg := keyed(t)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// The library does not answer when the connection ends while it asks.
+// The library does not answer if the connection ends during the request.
 func TestASessionOfAConnectionThatEndsIsNotWaitedFor(t *testing.T) {
 	gone := make(chan struct{})
 	asked, never := make(chan struct{}), make(chan struct{})

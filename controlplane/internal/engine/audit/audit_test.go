@@ -74,7 +74,7 @@ func TestAnEntrySharesTheFateOfItsChange(t *testing.T) {
 func TestTheLogIsAppendOnly(t *testing.T) {
 	db, owner := postgrestest.NewWithOwner(t)
 	record(t, db, audit.Entry{Action: "thing.do", Result: audit.Success})
-	// PostgreSQL only warns whoever grants what is not theirs to grant.
+	// PostgreSQL only warns if somebody grants a right that they do not own.
 	if _, err := db.Exec(t.Context(), "GRANT UPDATE, DELETE, TRUNCATE ON audit_logs TO gpuaas_app"); err != nil {
 		t.Fatal(err)
 	}

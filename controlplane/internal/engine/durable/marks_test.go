@@ -63,8 +63,8 @@ func TestWorkflowsCanBeFoundByTheirMarks(t *testing.T) {
 	if err := c.EnsureMarks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Parts of Temporal hear of new marks after a while; until then workflows
-	// start without.
+	// Parts of Temporal learn of new marks after a while. Until then workflows
+	// start without them.
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for !marked() {

@@ -44,7 +44,7 @@ func until(ctx context.Context, t *testing.T, c *durable.Client,
 	}
 }
 
-// What nobody works on is seen to wait, and is gone when a worker has come.
+// A task without a worker is seen to wait, and is gone when a worker has come.
 func TestQueuesShowWhatWaitsAndWhoServes(t *testing.T) {
 	access := stacktest.Temporal(t)
 	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))

@@ -20,7 +20,7 @@ import (
 	"gpuaas/stack/stacktest"
 )
 
-// calendar is a test's own corner of Temporal's schedules.
+// calendar is a test's own part of Temporal's schedules.
 type calendar struct {
 	t      *testing.T
 	raw    client.Client
@@ -201,8 +201,8 @@ func TestSchedulesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// What Temporal has is not asked for while nothing new is wanted, except every
-// ten minutes: then what was changed there is put right.
+// While nothing new is wanted, Temporal is not asked, except every ten minutes:
+// then changes that somebody made there are undone.
 func TestWhatIsChangedInTemporalIsPutRight(t *testing.T) {
 	t.Parallel()
 	c := newCalendar(t)
@@ -309,8 +309,8 @@ func TestReplicasKeepSchedulesAtOnce(t *testing.T) {
 	if c.exists("a") || !c.exists("b") {
 		t.Error("what is there is not what all wanted")
 	}
-	// One that read what is wanted before a site was added takes its schedule away
-	// again; it is back with its next look.
+	// A replica that read the wanted schedules before a site was added deletes
+	// the new schedule. It is back with that replica's next look.
 	if err := opened(t).KeepSchedules(t.Context(), c.prefix, []durable.Schedule{b, c.hourly("new")}); err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestSchedulesOfATemporalThatIsNotThere(t *testing.T) {
 	}
 }
 
-// patient does what its input names once, and then waits for a word.
+// patient does what its input names once, and then waits for a signal.
 func patient(ctx workflow.Context, in map[string]string) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second})
 	if err := workflow.ExecuteActivity(ctx, in["do"]).Get(ctx, nil); err != nil {
@@ -418,8 +418,8 @@ func TestAScheduleStartsItsWorkflowNeverTwoAtOnce(t *testing.T) {
 	if got := p.actor.Load(); got != "system:workflow:"+first[0].WorkflowID {
 		t.Errorf("actor %v", got)
 	}
-	// Asked again while it runs, by hand and by the clock: nothing starts, and
-	// nothing is kept for later.
+	// It is triggered again while it runs, by hand and by the clock: nothing
+	// starts, and nothing is kept for later.
 	trigger()
 	c.eventually("the trigger is skipped", func() bool { return c.see("a").Info.NumActionsSkippedOverlap == 1 })
 	s.Every, s.Offset, s.Jitter = time.Second, 0, 0

@@ -97,7 +97,8 @@ func TestTokenForms(t *testing.T) {
 	}
 }
 
-// What a caller must not know of is answered byte for byte like what does not exist.
+// The answer for what a caller must not know of equals, byte for byte, the
+// answer for what does not exist.
 func TestHiddenLooksLikeAbsent(t *testing.T) {
 	f := accessFrame(t)
 	same := header("X-Correlation-Id", "same")
@@ -220,7 +221,7 @@ func TestOperationsAreListed(t *testing.T) {
 	}
 }
 
-// Without the parts that decide, nobody is let in.
+// Without the parts that decide, nobody is admitted.
 func TestNothingToAskRefuses(t *testing.T) {
 	a := httpapi.New(httpapi.Config{Title: "gpuaas", Version: "test"})
 	httpapi.Register(a, get("known", "/known", httpapi.Authenticated()), ok)

@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// lastOf reads a stream to its end and gives its last message.
+// lastOf reads a stream to its end and returns its last message.
 func lastOf(l *listening) (last string) {
 	for got := l.next(); got != ""; got = l.next() {
 		if got != ": alive" {
@@ -39,8 +39,8 @@ func TestAttackAStreamDoesNotOutliveItsToken(t *testing.T) {
 	}
 }
 
-// A role that is taken away is gone for a stream that is open, even where
-// another role keeps the stream itself alive.
+// An open stream loses a role that is taken away, even if another role keeps
+// the stream itself alive.
 func TestAttackAStreamDoesNotKeepARoleThatWasTakenAway(t *testing.T) {
 	roles := make(chan int, 1)
 	f := streamFrame(t, func(ctx context.Context, _ *feedInput, send sender) error {

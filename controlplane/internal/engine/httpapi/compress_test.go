@@ -12,8 +12,8 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// TestLargeAnswersAreCompressed holds for those who ask for it, and for nothing
-// that is small.
+// TestLargeAnswersAreCompressed checks that large answers are compressed for
+// clients that ask for it, and small ones are not.
 func TestLargeAnswersAreCompressed(t *testing.T) {
 	f := newFrame(t)
 	large := strings.Repeat("c07u43 is active; ", 1000)

@@ -242,7 +242,7 @@ func TestInProgress(t *testing.T) {
 	}
 }
 
-// The process died after the commit and before the answer was stored: only the
+// The process died after the commit and before the answer was stored. Only the
 // row remains, as that process left it.
 func TestCrashAfterEffect(t *testing.T) {
 	s := newShop(t)
@@ -258,8 +258,9 @@ func TestCrashAfterEffect(t *testing.T) {
 	}
 }
 
-// The database goes away after the commit: the caller is answered, the answer
-// is not stored. Another replica that still has the database takes the next request.
+// The database goes away after the commit: the caller gets the answer, but it
+// is not stored. Another replica that still has the database takes the next
+// request.
 func TestDatabaseLostAfterEffect(t *testing.T) {
 	mine, others := postgrestest.NewWithOwner(t)
 	s, replica := openShop(t, mine), openShop(t, others)
@@ -273,7 +274,7 @@ func TestDatabaseLostAfterEffect(t *testing.T) {
 	}
 }
 
-// A handler that fails after its commit must not make the effect repeatable.
+// If a handler fails after its commit, the effect must not become repeatable.
 func TestFailureAfterEffect(t *testing.T) {
 	for name, fail := range map[string]func(context.Context) error{
 		"error": func(context.Context) error { return errors.New("lost") },
@@ -303,8 +304,8 @@ func TestFailureBeforeEffectIsRepeatable(t *testing.T) {
 	}
 }
 
-// The first request outlives its lease; the second takes over. Whichever comes
-// first to its commit wins, the other is undone.
+// The first request outlives its lease and the second takes over. Whichever
+// commits first wins; the other is rolled back.
 func TestOvertakenRequestHasNoEffect(t *testing.T) {
 	s := newShop(t)
 	entered, proceed := make(chan struct{}), make(chan struct{})
@@ -353,7 +354,7 @@ func TestSecretAnswerIsNotStored(t *testing.T) {
 	}
 }
 
-// A hash of a body with a password would let whoever reads the table guess it.
+// A hash of a body with a password would let readers of the table guess it.
 func TestOfASecretRequestNotEvenAHashIsStored(t *testing.T) {
 	s := newShop(t)
 	for _, password := range []string{"one", "two"} {

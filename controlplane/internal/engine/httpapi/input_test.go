@@ -299,7 +299,7 @@ func TestMethodNotAllowedSaysWhatIs(t *testing.T) {
 	}
 }
 
-// A rejected value may be a secret that ended up in the wrong field.
+// A rejected value may be a secret in the wrong field.
 func TestRejectedValuesAreNotEchoed(t *testing.T) {
 	f := inputFrame(t)
 	for _, body := range []string{
@@ -402,8 +402,8 @@ func TestUnexpectedErrors(t *testing.T) {
 	}
 }
 
-// A caller who announces a body and then falls silent is not waited for,
-// whether anybody wants that body or not.
+// If a caller announces a body and then falls silent, nobody waits for it,
+// whether a handler wants that body or not.
 func TestStalledBody(t *testing.T) {
 	f := inputFrame(t, func(c *httpapi.Config) { c.Limits.RequestTimeout = 50 * time.Millisecond })
 	server := httptest.NewServer(f.Handler())

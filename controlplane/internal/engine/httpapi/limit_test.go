@@ -49,7 +49,8 @@ func TestRateLimitOfStrangersIsByAddress(t *testing.T) {
 	f.call(t, http.MethodGet, "/known", "rubbish", "", from("203.0.113.1:3")).expect(t, 429, "rate_limit_exceeded")
 	f.call(t, http.MethodGet, "/public", "", "", from("203.0.113.1:4")).expect(t, 429, "rate_limit_exceeded")
 	f.call(t, http.MethodGet, "/public", "", "", from("203.0.113.2:1")).expect(t, 204, "")
-	// Who was known before goes by name; who was not has to wait.
+	// A caller that was known before is counted by name; an unknown one has to
+	// wait.
 	f.call(t, http.MethodGet, "/known", "nobody", "", from("203.0.113.1:5")).expect(t, 429, "rate_limit_exceeded")
 	f.call(t, http.MethodGet, "/known", "nobody", "", from("203.0.113.9:1")).expect(t, 204, "")
 	f.call(t, http.MethodGet, "/known", "nobody", "", from("203.0.113.1:6")).expect(t, 204, "")
@@ -59,8 +60,8 @@ func TestRateLimitOfStrangersIsByAddress(t *testing.T) {
 
 func from(addr string) func(*http.Request) { return func(r *http.Request) { r.RemoteAddr = addr } }
 
-// A token that nobody knows costs a look into the database: whoever guesses is
-// stopped before that.
+// An unknown token costs a database query, so somebody who guesses is stopped
+// before.
 func TestAttackStrangersAreCountedBeforeTheDatabaseIsAsked(t *testing.T) {
 	f, _ := limitedFrame(t)
 	for i := range 20 {
@@ -82,7 +83,7 @@ func TestAttackAStrangerHasNotAsManyAddressesAsItsNetwork(t *testing.T) {
 	f.call(t, http.MethodGet, "/public", "", "", from("203.0.113.7:2")).expect(t, 429, "rate_limit_exceeded")
 }
 
-// What a caller writes into the headers of proxies must not make it another caller.
+// Proxy headers that a caller writes must not make it another caller.
 func TestAttackAForgedForwardedAddressIsNotBelieved(t *testing.T) {
 	for name, c := range map[string]struct {
 		trusted, header, other string
@@ -153,7 +154,7 @@ func TestAttackAnotherReplicaIsNotAnotherAllowance(t *testing.T) {
 	replicas[0].call(t, http.MethodGet, "/known", "nobody-2", "").expect(t, 204, "")
 }
 
-// What a replica took and did not use is there for the others a moment later.
+// Other replicas can soon use what a replica took and did not use.
 func TestUnusedRequestsAreGivenBack(t *testing.T) {
 	db := postgrestest.New(t)
 	replica := func() *frame {
@@ -180,7 +181,7 @@ func TestUnusedRequestsAreGivenBack(t *testing.T) {
 	}
 }
 
-// What counting over all replicas costs a request.
+// The cost per request of counting over all replicas.
 func BenchmarkSharedLimit(b *testing.B) {
 	for name, db := range map[string]*postgres.DB{"one replica": nil, "shared": postgrestest.New(b)} {
 		b.Run(name, func(b *testing.B) {

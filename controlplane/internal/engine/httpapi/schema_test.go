@@ -43,7 +43,7 @@ func TestSchemaNames(t *testing.T) {
 	}
 }
 
-// Callers come and go; what is remembered of them does not grow without end.
+// Callers come and go; the memory of them does not grow without end.
 func TestLimiterForgets(t *testing.T) {
 	l := newLimiter(Limits{RequestsPerSecond: 1e-9, Burst: 1}, time.Now)
 	l.most = 10

@@ -32,8 +32,8 @@ func post(opID, path string, access httpapi.Access) httpapi.Operation {
 	}
 }
 
-// sessionFrame has something to open and end a session, to read, to change and
-// to listen to.
+// sessionFrame has operations that open and end a session, read, change and
+// stream.
 func sessionFrame(t *testing.T, change ...func(*httpapi.Config)) *frame {
 	t.Helper()
 	f := streamFrame(t, func(context.Context, *feedInput, sender) error { return nil }, change...)
@@ -122,8 +122,8 @@ func TestASessionIsACookieThatOnlyThisHostSees(t *testing.T) {
 	}
 }
 
-// The cookie of the other kind of connection may have been planted: over TLS,
-// the name without the prefix counts for nothing.
+// Somebody may have planted the cookie of the other kind of connection: over
+// TLS, the name without the prefix does not count.
 func TestOnlyTheCookieOfTheConnectionCounts(t *testing.T) {
 	f := sessionFrame(t)
 	f.call(t, http.MethodGet, "/read", "", "", byTLS, session("viewer")).expect(t, 401, "token_missing")
@@ -133,8 +133,8 @@ func TestOnlyTheCookieOfTheConnectionCounts(t *testing.T) {
 	f.call(t, http.MethodGet, "/read", "", "", session("")).expect(t, 401, "token_missing")
 }
 
-// A browser has one jar for all ports of a host: control planes that are tried
-// out side by side must not end each other's sessions.
+// A browser has one cookie jar for all ports of a host. Control planes that are
+// tried out side by side must not end each other's sessions.
 func TestSessionsOfTwoPortsAreApart(t *testing.T) {
 	f := sessionFrame(t)
 	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }

@@ -55,7 +55,7 @@ func listen(t *testing.T, f *frame, path, token string, options ...func(*http.Re
 	return &listening{Response: resp, lines: bufio.NewScanner(resp.Body), leave: cancel}
 }
 
-// next is the next message, its lines joined by |; empty at the end.
+// next returns the next message, its lines joined by |. It is empty at the end.
 func (l *listening) next() string {
 	var lines []string
 	for l.lines.Scan() {
@@ -170,8 +170,8 @@ func untilDone(ctx context.Context, _ *feedInput, _ sender) error {
 	return ctx.Err()
 }
 
-// A stream that has nothing to say opens by itself, stays alive beyond the
-// timeout of ordinary requests, and ends when the server shuts down.
+// A stream without events opens by itself, stays alive beyond the timeout of
+// ordinary requests, and ends when the server shuts down.
 func TestSilentStream(t *testing.T) {
 	f := streamFrame(t, untilDone, func(c *httpapi.Config) {
 		c.Heartbeat, c.Limits.RequestTimeout = 20*time.Millisecond, 10*time.Millisecond
@@ -205,7 +205,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 	if got := l.next(); got != ": alive" {
 		t.Fatalf("got %q", got)
 	}
-	f.world.set(func(w *world) { w.down = true }) // not being able to ask is no answer
+	f.world.set(func(w *world) { w.down = true }) // a failed check is no refusal
 	for range 3 {
 		if got := l.next(); got != ": alive" {
 			t.Fatalf("got %q", got)

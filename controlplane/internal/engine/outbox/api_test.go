@@ -256,7 +256,8 @@ func of(org id.Org, version int64) outbox.Event {
 	return e
 }
 
-// A reader that comes and goes sees each event once, in order, and none is missing.
+// A reader that comes and goes sees each event once, in order, and none is
+// missing.
 func TestFeedResumes(t *testing.T) {
 	db, access := postgrestest.New(t), stacktest.NATS(t)
 	n := connectNATS(t, access)
@@ -357,7 +358,7 @@ func TestFeedTellsOfAGap(t *testing.T) {
 		last, gap string
 	}{
 		{"1", `{"requested_after":1,"continues_from":4}`},
-		{"77", `{"requested_after":77,"continues_from":4}`}, // of another life of the stream
+		{"77", `{"requested_after":77,"continues_from":4}`}, // from an earlier stream
 	} {
 		reader := listen(t, server, "admin", "", c.last)
 		if e := reader.next(t); e.name != "gap" || e.data != c.gap || e.id != "3" {
@@ -372,8 +373,8 @@ func TestFeedTellsOfAGap(t *testing.T) {
 	}
 }
 
-// While NATS is away the feed is unavailable; a reader that was there before
-// goes on when it returns.
+// While NATS is away the feed is unavailable. A reader from before goes on when
+// it returns.
 func TestFeedDuringAnOutage(t *testing.T) {
 	db := postgrestest.New(t)
 	private := stacktest.Start(t, stack.Options{Only: []stack.Engine{stack.NATS}})

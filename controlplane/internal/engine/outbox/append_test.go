@@ -50,8 +50,8 @@ func TestAppendRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A workflow is told nothing before it has been started, and in the order in
-// which it was said.
+// A workflow gets no signal before it was started, and gets signals in their
+// order.
 func TestASignalFollowsTheStartOfItsWorkflow(t *testing.T) {
 	db := postgrestest.New(t)
 	err := db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
@@ -110,7 +110,7 @@ func TestAppendSharesTheFateOfTheTransaction(t *testing.T) {
 	if n := countRows(t, db, "status = 'pending'"); n != 2 {
 		t.Errorf("%d pending events, want 2", n)
 	}
-	appendEvents(t, db) // nothing to say is fine
+	appendEvents(t, db) // appending nothing is fine
 }
 
 func TestMessageCarriesWhoAndWhy(t *testing.T) {

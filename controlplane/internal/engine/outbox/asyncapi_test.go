@@ -36,7 +36,7 @@ func TestAsyncAPI(t *testing.T) {
 	}
 }
 
-// Every reference must lead somewhere and every event must be there, or tools
+// Every reference must resolve and every event must be there, otherwise tools
 // that read the document fail far from here.
 func TestAsyncAPIIsWhole(t *testing.T) {
 	b, err := outbox.AsyncAPI()

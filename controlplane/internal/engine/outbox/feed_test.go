@@ -50,7 +50,7 @@ func member() *auth.Principal {
 
 var projectA, projectOther = id.New[id.Project](), id.New[id.Project]()
 
-// read reads the whole past as somebody and gives what was shown, in order.
+// read reads the whole past as somebody and returns what was shown, in order.
 func read(tb testing.TB, feed *outbox.Feed, who *auth.Principal) (shown []eventwire.Envelope, last outbox.FeedItem) {
 	tb.Helper()
 	err := feed.Read(tb.Context(), outbox.FeedRequest{Resume: true, Reader: func() *auth.Principal { return who }},
@@ -80,7 +80,7 @@ func TestAttackAMemberDoesNotSeeEventsOfAnotherProject(t *testing.T) {
 			},
 		}
 	}
-	old := in(projectOther, "old-foreign") // as the release before wrote it
+	old := in(projectOther, "old-foreign") // as the previous release wrote it
 	old.Project = id.Project{}
 	oldToken := outbox.Event{
 		Type: eventwire.TokenCreated, AggregateKind: "token", AggregateID: "t", Org: orgA,
@@ -105,7 +105,7 @@ func TestAttackAMemberDoesNotSeeEventsOfAnotherProject(t *testing.T) {
 	}
 }
 
-// Whoever may see nothing must not make the server read everything, in one
+// A reader who may see nothing must not make the server read everything, in one
 // request or in many at the same time.
 func TestAttackAReplayOfWhatIsHiddenIsBounded(t *testing.T) {
 	access := stacktest.NATS(t)

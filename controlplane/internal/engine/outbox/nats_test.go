@@ -248,8 +248,8 @@ const (
 // childConfig is what the child that gets killed needs to know.
 type childConfig struct{ PostgresURL, NATSURL, TokenFile string }
 
-// stuckAfter publishes and then never comes back, like a relay that dies
-// between publish and mark.
+// stuckAfter publishes and then never returns, like a relay that dies between
+// publish and mark.
 type stuckAfter struct{ outbox.Deliverer }
 
 func (s stuckAfter) Deliver(ctx context.Context, batch []outbox.Message) []error {

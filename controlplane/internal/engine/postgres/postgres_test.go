@@ -220,8 +220,8 @@ func TestNotificationsArrive(t *testing.T) {
 	}
 }
 
-// Listeners hear of a change after it was committed, once, and of none that was
-// rolled back.
+// Listeners hear of a change once, after it was committed, and never of one
+// that was rolled back.
 func TestATransactionNotifiesOnceItHasCommitted(t *testing.T) {
 	db := postgrestest.New(t)
 	ready, heard := make(chan struct{}), make(chan string, 10)

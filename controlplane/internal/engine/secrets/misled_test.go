@@ -19,7 +19,7 @@ import (
 )
 
 // misled is an engine whose role was set up wrongly: it signs what the test
-// says instead of what it was asked for.
+// says and not what it was asked for.
 func misled(t *testing.T, certificate string) *secrets.Engine {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

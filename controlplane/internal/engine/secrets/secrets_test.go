@@ -44,7 +44,7 @@ func TestASecretIsStoredReadReplacedAndRemoved(t *testing.T) {
 			t.Fatalf("got %v, %v", got, err)
 		}
 	}
-	for range 2 { // removing what is gone is no error: removal is repeated after a crash
+	for range 2 { // removing it again is no error: a removal is repeated after a crash
 		if err := e.Delete(t.Context(), path); err != nil {
 			t.Fatal(err)
 		}

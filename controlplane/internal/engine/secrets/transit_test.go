@@ -42,8 +42,8 @@ func TestASignatureIsOneOfTheKey(t *testing.T) {
 	}
 }
 
-// What the control plane may do is tried with its own login: nothing brings
-// the private half out, nor changes the key under its name.
+// With its own login, the control plane can neither read the private half nor
+// change the key under its name.
 func TestASigningKeyStaysInTheEngine(t *testing.T) {
 	name := "test-" + id.NewString()
 	if _, err := open(t, nil).CreateSigningKey(t.Context(), name); err != nil {

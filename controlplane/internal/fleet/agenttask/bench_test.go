@@ -12,9 +12,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 )
 
-// BenchmarkClaimAmongIdlePolls measures from the moment a task is asked for to
-// the moment a poll holds it, signed, at 100 tasks a second, while 1,000 other
-// nodes wait for nothing.
+// BenchmarkClaimAmongIdlePolls measures from the request of a task until a poll
+// holds it, signed, at 100 tasks a second, while 1,000 other nodes wait for
+// nothing.
 func BenchmarkClaimAmongIdlePolls(b *testing.B) {
 	const idle, busy, rate = 1000, 100, 100
 	w := newWorld(b)

@@ -126,8 +126,8 @@ func TestOfTwoPollsOneGetsTheTask(t *testing.T) {
 	}
 }
 
-// Two polls, two tasks that must not run beside each other: whichever poll is
-// second must leave empty-handed, however close they are.
+// Two polls, two tasks that must not run side by side: the second poll must get
+// nothing, however close they are.
 func TestOfTwoPollsOneGetsATaskThatChangesTheNode(t *testing.T) {
 	w := newWorld(t)
 	node, replicas := w.node(t), w.replicas(4)
@@ -328,7 +328,7 @@ func TestWhatCannotBeAskedIsRefused(t *testing.T) {
 	}
 }
 
-// A node that is being removed is still listened to, but told one thing only.
+// A node that is being removed is still answered, but only told to uninstall.
 func TestANodeThatGoesIsOnlyToldToGo(t *testing.T) {
 	w := newWorld(t)
 	node := w.node(t)

@@ -14,13 +14,13 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 )
 
-// row is an owner that vouches for everything, or refuses everything.
+// row is an owner that accepts everything, or refuses everything.
 type row struct{ refuses error }
 
 func (r row) Owns(context.Context, pgx.Tx, id.Node, string) error { return r.refuses }
 
-// The command itself refuses, whoever calls it: a workflow and an activity run
-// as the system, which may do everything else.
+// The command itself refuses, whoever calls it: workflows and activities run as
+// the system, which may do everything else.
 func TestAttackNobodyGivesAReservedTaskWithoutItsRow(t *testing.T) {
 	w := newWorld(t)
 	ctx := auth.With(w.ctx, auth.System("workflow:forged"))
@@ -54,7 +54,8 @@ func TestAttackNobodyGivesAReservedTaskWithoutItsRow(t *testing.T) {
 	}
 }
 
-// Whoever waits already must not wait for ever because another asks the same.
+// A workflow that already waits must not wait for ever because another one asks
+// for the same task.
 func TestATaskThatIsAwaitedIsNotTakenOver(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(t)

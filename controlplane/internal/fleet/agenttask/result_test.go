@@ -25,7 +25,7 @@ func TestAResultEndsATask(t *testing.T) {
 	w.fetch(t, task)
 	r := succeeded(t, 1, agentwire.DrainOutput{Draining: true, UsersRevoked: []string{"u1"}})
 	r.StartedAt = w.clock.now().Add(time.Second)
-	for range 2 { // an answer that was lost is asked for again
+	for range 2 { // the agent repeats the call after a lost answer
 		if err := w.queue.Result(t.Context(), task.Node, task.ID, r); err != nil {
 			t.Fatal(err)
 		}

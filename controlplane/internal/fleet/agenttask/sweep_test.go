@@ -57,8 +57,8 @@ func TestAttemptsAreCounted(t *testing.T) {
 	wantCode(t, "result of what expired", err, agentwire.CodeTaskFinal)
 }
 
-// The rule: attempts of a task are one execution, so what any attempt reports
-// is the truth, wherever the task is meanwhile.
+// Attempts of a task are one execution, so the report of any attempt is true,
+// wherever the task is by then.
 func TestALateResultCounts(t *testing.T) {
 	for name, again := range map[string]bool{
 		"while it waits to be handed out again": false,

@@ -115,8 +115,8 @@ func TestLettingATenantInTaintsTheNode(t *testing.T) {
 	}
 }
 
-// A task can wait in the queue while its node is cleaned: what counts is when
-// the node had it.
+// A task can wait in the queue while its node is cleaned. What counts is when
+// the node got it.
 func TestATaskThatWaitedDuringTheCleaningTaintsTheNode(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *world, task agenttask.Task){
 		"it succeeds": func(t *testing.T, w *world, task agenttask.Task) {
@@ -153,7 +153,7 @@ func TestATaskThatTheNodeNeverHadTaintsNothing(t *testing.T) {
 	if _, err := w.commands.Cancel(w.ctx, queued.ID, "nobody comes"); err != nil || w.tainted(t, n) {
 		t.Errorf("cancelled before it was fetched: %v", err)
 	}
-	// Reimaged, it is another machine than the one that had the task.
+	// After a reimage it is another machine than the one that got the task.
 	had := w.ask(t, n, agentwire.TypeProvisionUser)
 	w.fetch(t, had)
 	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, n)
@@ -165,8 +165,8 @@ func TestATaskThatTheNodeNeverHadTaintsNothing(t *testing.T) {
 	}
 }
 
-// An operation that cleans the node holds it: nobody gets in behind it, neither
-// who asks now nor who asked before and is not in.
+// An operation that cleans the node holds it. Nobody gets in meanwhile, neither
+// by a new request nor by an earlier one that was not carried out yet.
 func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(t)
@@ -187,7 +187,7 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	if e := w.poll(t, n); e != nil {
 		t.Errorf("the node is given %s", e.Type)
 	}
-	drain := w.ask(t, n, agentwire.TypeDrain) // what the operation itself asks for
+	drain := w.ask(t, n, agentwire.TypeDrain) // a task of the operation itself
 	w.fetch(t, drain)
 	if w.tainted(t, n) {
 		t.Error("a tenant that was refused taints the node")
@@ -199,8 +199,8 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	w.fetch(t, waits)
 }
 
-// Whoever is given sudo has root, from when it is asked for; nothing that comes
-// later takes that back.
+// Whoever is given sudo has root from the moment of the request, and nothing
+// later undoes that.
 func TestAttackSudoIsNotedAsRoot(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(t)

@@ -54,7 +54,8 @@ func TestAnIdlePollEndsWithNothing(t *testing.T) {
 	awaitWaiting(t, q, 0)
 }
 
-// What is asked of one replica reaches a node that polls another, at once.
+// A task that one replica queues reaches a node that polls another one, at
+// once.
 func TestWakeUpsCrossReplicas(t *testing.T) {
 	w := newWorld(t)
 	q, node := w.run(t), w.node(t)
@@ -77,8 +78,8 @@ func TestWakeUpsCrossReplicas(t *testing.T) {
 	}
 }
 
-// A task that had to wait for another is handed out when that one ends, not
-// when the poll does.
+// A task that had to wait for another one is handed out when that one ends, not
+// at the next poll.
 func TestWhoWaitsForATurnIsWoken(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *world, agenttask.Task){
 		"by a result": func(t *testing.T, w *world, first agenttask.Task) {
@@ -132,7 +133,8 @@ func TestTheFleetIsWoken(t *testing.T) {
 	}
 }
 
-// A subscription that breaks is made anew, and what came up in between is found.
+// If the subscription breaks, it is made again, and tasks from in between are
+// found.
 func TestNothingIsLostWithTheSubscription(t *testing.T) {
 	w := newWorld(t)
 	q := w.run(t)
@@ -151,8 +153,8 @@ func TestNothingIsLostWithTheSubscription(t *testing.T) {
 	}
 }
 
-// Enqueue while polls come and go: whatever is asked is handed out, without
-// anybody sweeping or polling the database.
+// Tasks are queued while polls come and go. Each is handed out without a sweep,
+// and without polling the database.
 func TestNoWakeUpIsMissed(t *testing.T) {
 	w := newWorld(t)
 	q, node := w.run(t), w.node(t)

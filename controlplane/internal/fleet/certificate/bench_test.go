@@ -6,7 +6,8 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// What a document costs beside the engine's signature: many nodes at a time.
+// The cost of a document without the engine's signature, for many nodes at a
+// time.
 func BenchmarkIssue(b *testing.B) {
 	w := newWorld(b)
 	b.RunParallel(func(p *testing.PB) {

@@ -31,7 +31,7 @@ func TestWhatIsIssuedVerifiesAndIsChained(t *testing.T) {
 			t.Errorf("%+v: %+v", issued, f.Document)
 		}
 		files = append(files, f)
-		w.clock = w.clock.Add(-time.Minute) // clocks of replicas differ; the times of a chain grow all the same
+		w.clock = w.clock.Add(-time.Minute) // clocks of replicas differ; times in a chain still increase
 	}
 	chains, err := wire.Chains(files)
 	if err != nil || len(chains) != 1 || !chains[0].Complete() {
@@ -63,8 +63,8 @@ func TestTheSameEvidenceGetsOneDocument(t *testing.T) {
 	}
 }
 
-// What an operation saw later is another document, which counts from then on;
-// the former stays what it was.
+// Later evidence of an operation gets another document, which counts from then
+// on. The former one stays as it was.
 func TestLaterEvidenceGetsADocumentOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	d := w.draft()
@@ -87,8 +87,8 @@ func TestLaterEvidenceGetsADocumentOfItsOwn(t *testing.T) {
 	}
 }
 
-// Replicas that issue for one node at the same time give one chain, and for one
-// operation one document.
+// Replicas that issue for one node at the same time make one chain, and one
+// document per operation.
 func TestRacesEndInOneChain(t *testing.T) {
 	w := newWorld(t)
 	const operations, replicas = 3, 2
@@ -140,7 +140,7 @@ func listAll(t *testing.T, w *world) []certificate.View {
 	return list.Items
 }
 
-// A chain that grows while the engine signs is looked at anew.
+// If the chain grows while the engine signs, it is read again.
 func TestTheEndOfTheChainMoves(t *testing.T) {
 	w := newWorld(t)
 	busy, moves := &engine{held: w.engine.held}, 0
@@ -159,7 +159,7 @@ func TestTheEndOfTheChainMoves(t *testing.T) {
 		fault.KindOf(err) != fault.Unavailable {
 		t.Error(err)
 	}
-	// It was this very operation that somebody else issued meanwhile.
+	// Somebody else issued a document about this very operation meanwhile.
 	d := w.draft()
 	busy.signing = func() { w.issue(t, d) }
 	other, err := w.service.Issue(w.ctx, w.draft())
@@ -314,7 +314,7 @@ func TestListsAndWhoMayReadThem(t *testing.T) {
 	}
 }
 
-// What was issued stays: the application may not change or remove it.
+// The application may not change or remove an issued document.
 func TestWhatWasIssuedStays(t *testing.T) {
 	w := newWorld(t)
 	w.issue(t, w.draft())

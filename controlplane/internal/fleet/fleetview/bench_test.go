@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The fleet of 10,000 nodes at a glance, over the API: what the first page of the
-// console waits for.
+// The fleet of 10,000 nodes at a glance, over the API: the first page of the
+// console waits for it.
 func BenchmarkFleet(b *testing.B) {
 	w := newWorld(b)
 	site := w.site(b, "dc1", "eu-1")

@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// fleet is two regions with a site each, and whatever can be the matter.
+// fleet is two regions with one site each, and everything that can be wrong.
 type fleet struct {
 	*world
 	north, south, empty id.Site
@@ -60,7 +60,7 @@ func newFleet(tb testing.TB) fleet {
 	w.find(tb, f.south, f.nodes["dev"], "warning", "open")
 	w.find(tb, f.south, id.Node{}, "debug", "open")
 	w.find(tb, gone, id.Node{}, "critical", "open")
-	w.find(tb, f.north, f.nodes["deleted"], "critical", "confirmed") // which nobody can settle any more
+	w.find(tb, f.north, f.nodes["deleted"], "critical", "confirmed") // nobody can settle it any more
 	onboard := func(site id.Site, n id.Node, hostname, status string) *fleetview.SpotJob {
 		return &fleetview.SpotJob{
 			Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(),
@@ -81,7 +81,7 @@ func newFleet(tb testing.TB) fleet {
 	}
 	onboard(f.north, f.nodes["healthy"], "healthy", "completed")
 	onboard(f.south, id.New[id.Node](), "expected", "pending")
-	onboard(f.north, f.nodes["draining"], "draining", "compensating") // the decommission is what counts
+	onboard(f.north, f.nodes["draining"], "draining", "compensating") // the decommission counts
 	decommission(f.south, "behind", "cancelled")
 	return f
 }
@@ -166,8 +166,9 @@ func TestTheSummaryIsNarrowed(t *testing.T) {
 	}
 }
 
-// The region of a site may change while it has nodes, and theirs does not. What is
-// about a node is found where the node is; what is about none, where its site is.
+// The region of a site may change while it has nodes, but that of the nodes
+// does not. A finding about a node belongs to the node's region, others to the
+// site's region.
 func TestARegionHasWhatIsAboutItsNodes(t *testing.T) {
 	f := newFleet(t)
 	w := f.world
@@ -194,8 +195,7 @@ func TestARegionHasWhatIsAboutItsNodes(t *testing.T) {
 	}
 }
 
-// A number of the summary is how many nodes its filter leaves, and nothing of what
-// it leaves out.
+// A number of the summary equals the number of nodes that its filter selects.
 func TestWhatIsCountedCanBeNarrowedTo(t *testing.T) {
 	f := newFleet(t)
 	all := get[fleetview.Summary](t, f.world, "")
@@ -232,8 +232,8 @@ func TestWhatIsCountedCanBeNarrowedTo(t *testing.T) {
 	}
 }
 
-// Nodes that are alike are read as one row: all of them count, and those that
-// something is about are still found by what narrows.
+// Nodes that are alike are read as one row. All of them count, and filters
+// still find those with a finding or a job.
 func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
 	w := newWorld(t)
 	site := w.site(t, "dc1", "eu-1")

@@ -23,7 +23,7 @@ func TestAReportIsWrittenOnlyWhenItIsNew(t *testing.T) {
 		}
 	}
 	before := w.versions(t)
-	report() // what it said when it enrolled
+	report() // the same as at enrolment
 	if w.versions(t) != before {
 		t.Error("nothing new was written")
 	}
@@ -72,7 +72,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	if got := w.count(t, `SELECT count(*) FROM node_events WHERE kind = 'agent_reported'`); got != 0 {
 		t.Errorf("%d entries of refused reports", got)
 	}
-	// A backslash and what looks like the rest of it is ordinary text.
+	// A backslash followed by text that looks like an escape is ordinary text.
 	r := agentwire.Report{Build: release, Capabilities: anything}
 	r.Capabilities.CPUModel = `a\u0000b`
 	if err := w.service.Report(t.Context(), a.node, r); err != nil {

@@ -218,7 +218,7 @@ func TestBootstrapsOverTheAPI(t *testing.T) {
 	}
 }
 
-// A node whose bootstrap cannot be shown is not made.
+// If the bootstrap cannot be rendered, no node is created.
 func TestNothingIsMadeWithoutItsBootstrap(t *testing.T) {
 	w := newWorld(t)
 	w.service = node.New(node.Config{DB: w.db, PKI: w.pki, Bootstrap: brokenRenderer{}})
@@ -306,7 +306,7 @@ func TestHistoryAnswersHowANodeWas(t *testing.T) {
 	}
 }
 
-// History cannot be rewritten by the product.
+// The product cannot rewrite history.
 func TestHistoryIsAppendOnly(t *testing.T) {
 	w := newWorld(t)
 	w.make(t, "a")

@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// inspected is what an agent reports of a machine with eight GPUs.
+// inspected is the report of a machine with eight GPUs.
 var inspected = func() string {
 	c := agentwire.Capabilities{
 		Facts: map[string]string{
@@ -45,7 +45,7 @@ var inspected = func() string {
 	return string(b)
 }()
 
-// The inventory of 10,000 nodes, over the API: what an operator waits for.
+// The inventory of 10,000 nodes over the API: an operator waits for it.
 func BenchmarkInventory(b *testing.B) {
 	w := newWorld(b)
 	all := w.fill(b, 10_000)
@@ -80,9 +80,9 @@ func BenchmarkInventory(b *testing.B) {
 	})
 }
 
-// benchSorted reads a page from the middle of the fleet, by everything that it can
-// be sorted by. First all of them come in turn, as from several operators, so that
-// no plan of the database fits what comes next by luck.
+// benchSorted reads a page from the middle of the fleet, by every sort column.
+// It first reads all of them in turn, as several operators would, so that no
+// cached plan of the database fits by luck.
 func (w *world) benchSorted(b *testing.B, all []id.Node) {
 	b.Helper()
 	site, profile := w.maas(b)

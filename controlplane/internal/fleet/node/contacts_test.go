@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// fill adds so many nodes that are in service and were heard of just now.
+// fill adds nodes that are in service and called just now.
 func (w *world) fill(tb testing.TB, count int) []id.Node {
 	tb.Helper()
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, schedulable, agent_instance,
@@ -37,7 +37,7 @@ func (w *world) fill(tb testing.TB, count int) []id.Node {
 	return out
 }
 
-// listens says that somebody has been listening for long.
+// listens records that somebody has been listening for long.
 func (w *world) listens(tb testing.TB) {
 	tb.Helper()
 	w.flush(tb)
@@ -75,8 +75,8 @@ func (w *world) wantStatus(tb testing.TB, n id.Node, want node.Status) {
 	}
 }
 
-// Polls are gathered: nothing is written until the flush, and that writes
-// every node that was heard of in one transaction, and no other.
+// Polls are gathered: nothing is written until the flush, which writes exactly
+// the nodes that called, in one transaction.
 func TestContactsAreWrittenInBatches(t *testing.T) {
 	w := newWorld(t)
 	all := w.fill(t, 1000)
@@ -100,7 +100,7 @@ func TestContactsAreWrittenInBatches(t *testing.T) {
 		t.Errorf("%d nodes were heard of", got)
 	}
 	quiet := w.versions(t)
-	w.flush(t) // nobody was heard of since
+	w.flush(t) // nobody called since
 	if w.versions(t) != quiet {
 		t.Error("a flush without contacts wrote some")
 	}
@@ -205,7 +205,7 @@ func TestSilenceCountsOnlyWhileSomebodyListened(t *testing.T) {
 			t.Errorf("%s: %d nodes changed", name, n)
 		}
 	}
-	// The first flush after a pause begins to count anew.
+	// After a pause, the first flush starts the count again.
 	w.exec(t, `DELETE FROM node_listening`)
 	w.exec(t,
 		`INSERT INTO node_listening VALUES (true, clock_timestamp() - interval '1 day', clock_timestamp() - interval '10 minutes')`)
@@ -219,7 +219,7 @@ func TestSilenceCountsOnlyWhileSomebodyListened(t *testing.T) {
 	}
 }
 
-// A node that has just become active is given time to be heard of.
+// A node that has just become active gets time to call.
 func TestAReactivatedNodeIsNotOfflineAtOnce(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
@@ -260,7 +260,7 @@ func TestFlappingIsDamped(t *testing.T) {
 			t.Fatalf("loss %d: not back after %d seconds", i+1, needs+1)
 		}
 	}
-	// What happened more than an hour ago is forgotten.
+	// Losses of more than an hour ago do not count.
 	w.exec(t, `UPDATE node_events SET occurred_at = occurred_at - interval '2 hours'`)
 	w.exec(t, `UPDATE nodes SET status_changed_at = clock_timestamp() - interval '6 minutes'`)
 	w.silent(t, a.node, 6)
@@ -272,7 +272,7 @@ func TestFlappingIsDamped(t *testing.T) {
 	}
 }
 
-// A gap in the contact of a node on its way back starts its trial anew.
+// If a returning node interrupts its contact, its trial starts again.
 func TestAGapStartsTheTrialAnew(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
@@ -315,8 +315,8 @@ func TestOneSweepsAtATime(t *testing.T) {
 	}
 }
 
-// A listener that cannot answer, such as while the secrets engine is sealed,
-// hears nobody: that makes nobody offline. What it did hear is written.
+// A listener that cannot answer, for example while the secrets engine is
+// sealed, hears nobody. That makes nobody offline. What it did hear is written.
 func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
@@ -340,7 +340,7 @@ func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
 		`SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
 		t.Error("a contact counts as listening")
 	}
-	// When it answers again, silence is counted from then on.
+	// When it answers again, silence counts from then on.
 	w.silent(t, a.node, 60)
 	w.deaf = false
 	w.flush(t)

@@ -14,8 +14,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// doubts gathers what was doubted, in a table of the database: what is rolled
-// back is none.
+// doubts collects raised doubts in a table of the database, so that a rollback
+// removes them.
 func (w *world) doubts(tb testing.TB) func(id.Node) []string {
 	tb.Helper()
 	w.exec(tb, `CREATE TABLE doubts (n serial, node_id uuid, reason text, actor text)`)
@@ -129,7 +129,8 @@ func TestAnAgentThatIsElsewhereRaisesADoubt(t *testing.T) {
 		t.Errorf("%d doubts that others raised", got)
 	}
 
-	// A report whose doubt nobody can be told of is not kept, so that it comes again.
+	// If the doubt cannot be passed on, the report is not stored, so that the
+	// agent sends it again.
 	told := w.onDoubt
 	w.onDoubt = func(context.Context, pgx.Tx, id.Node, string) error { return errors.New("nobody can be told") }
 	r.Capabilities.Addresses = []string{"10.0.0.8"}
@@ -141,7 +142,7 @@ func TestAnAgentThatIsElsewhereRaisesADoubt(t *testing.T) {
 		t.Errorf("the doubt was lost: %q %v", of(a.node), err)
 	}
 
-	// What a machine has dozens of is not listed to the end.
+	// A list of dozens of addresses is cut off.
 	for _, last := range []string{"1", "2", "3", "4", "5", "6", "7", "11", "12"} {
 		r.Capabilities.Addresses = append(r.Capabilities.Addresses, "10.0.1."+last)
 	}

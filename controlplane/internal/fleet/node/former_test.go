@@ -53,7 +53,7 @@ func TestANameInAnotherRegionIsAnotherMachine(t *testing.T) {
 	}
 }
 
-// A machine of MAAS is known by more than its name.
+// MAAS knows a machine by more than its name.
 func TestAMachineOfMAASIsKnownUnderAnotherName(t *testing.T) {
 	w := newWorld(t)
 	site, profile := w.maas(t)
@@ -99,8 +99,8 @@ func (w *world) maas(tb testing.TB) (id.Site, id.Profile) {
 	return s, p
 }
 
-// An operator may hold a node with the very words that the inventory uses: the
-// hold is the operator's all the same.
+// An operator may hold a node with the very words that the inventory uses. The
+// hold is still the operator's.
 func TestAProofLiftsNoHoldOfAnOperatorWhateverItsWords(t *testing.T) {
 	w := newWorld(t)
 	kept, held := w.active(t, "kept"), w.active(t, "held")
@@ -120,7 +120,7 @@ func TestAProofLiftsNoHoldOfAnOperatorWhateverItsWords(t *testing.T) {
 	if n := w.read(t, held.node); n.Schedulable || n.HoldReason != words {
 		t.Errorf("what an operator holds is %+v", n)
 	}
-	// Whoever takes such a hold over with words of its own keeps it.
+	// If an operator replaces such a hold with their own words, it stays.
 	w.taint(t, kept.node)
 	w.in(t, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := node.KeepOut(ctx, tx, kept.node, "once more")

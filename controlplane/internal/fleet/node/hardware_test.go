@@ -18,7 +18,7 @@ var server = hardware{
 	MACs:          []string{"b0:7b:25:aa:00:01", "b0:7b:25:aa:00:02"},
 }
 
-// but is a machine that differs from the server.
+// but returns a machine that differs from the server.
 func but(change func(h *hardware)) hardware {
 	h := server
 	h.MACs = slices.Clone(server.MACs)
@@ -175,8 +175,8 @@ func TestWhatAMachineSaysIsLearnt(t *testing.T) {
 	}
 }
 
-// Whatever is said: a machine is itself, nobody gets in by silence where anything
-// is known, and what was learnt goes on holding.
+// Whatever a machine says: it matches itself, silence does not match where
+// anything is known, and learnt facts go on matching.
 func FuzzCompareHardware(f *testing.F) {
 	f.Add(server.UUID, server.SystemSerial, server.BoardSerial, server.ChassisSerial, strings.Join(server.MACs, ","), "",
 		"", "", "", "")
@@ -207,7 +207,7 @@ func FuzzCompareHardware(f *testing.F) {
 			func(m node.Mismatch) bool { return m.Said != "" }) {
 			t.Errorf("what two agreed on contradicts one of them: %+v", wrong)
 		}
-		all := node.LearnHardware(said, known) // it says whatever either does
+		all := node.LearnHardware(said, known) // it says everything that either side says
 		if wrong := node.CompareHardware(node.LearnHardware(known, said), all); len(wrong) > 0 {
 			t.Errorf("what two agreed on contradicts both: %+v", wrong)
 		}

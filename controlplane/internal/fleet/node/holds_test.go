@@ -59,7 +59,7 @@ func TestAHeldNodeIsNotScheduled(t *testing.T) {
 			t.Errorf("%s is in the history %d times", event, n)
 		}
 	}
-	// Two operations want it at the same moment: one gets it.
+	// Two operations want it at the same moment. One gets it.
 	results := make(chan error, 2)
 	for _, by := range []string{"decommission 3", "decommission 4"} {
 		go func() {
@@ -113,7 +113,7 @@ func TestAnOperatorCannotLiftTheHoldOfAnOperation(t *testing.T) {
 	if _, err := w.owner.Exec(t.Context(), `UPDATE nodes SET schedulable = true WHERE id = $1`, a.node); err == nil {
 		t.Error("the database lets a held node be schedulable")
 	}
-	// Its own reason outlives the operation.
+	// The operator's own reason outlives the operation.
 	patch(object{"hold_reason": "fan"}).wants(t, 200, "")
 	if err := w.unhold(t, a.node, reset); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func TestFencedStatesKeepTheAgentOutAndSayWhy(t *testing.T) {
 	w.drive(t, a.node, node.Drained)
 	fenced()
 	w.drive(t, a.node, node.Remove)
-	allowed(node.Removing) // or it could not be told to uninstall itself
+	allowed(node.Removing) // otherwise it could not be told to uninstall itself
 	w.drive(t, a.node, node.Uninstalled)
 	fenced()
 }
@@ -119,17 +119,18 @@ func TestOfTwoAgentsWithOneIdentityTheFirstKeepsIt(t *testing.T) {
 	if told := w.told(t, a.node, "node.identity_conflict"); told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	// Starting the clone again does not let it in while the first is heard of.
+	// Starting the clone again does not admit it while the first one calls.
 	wantCode(t, a.poll(t, "clone again"), fault.Conflict, agentwire.CodeIdentityInUse)
 	if err := a.poll(t, "first"); err != nil {
 		t.Fatalf("the first: %v", err)
 	}
-	// When the first has gone silent, another may have it.
+	// When the first one has fallen silent, another may have the identity.
 	w.exec(t, `UPDATE node_contacts SET last_contact_at = clock_timestamp() - interval '3 minutes'`)
 	if err := a.poll(t, "successor"); err != nil {
 		t.Fatalf("the successor: %v", err)
 	}
-	// The operator has looked into it and lets the node go: restarts are restarts again.
+	// The operator has looked into it and releases the node: restarts count as
+	// restarts again.
 	free := true
 	if _, err := w.service.Update(system(t), a.node, n.Version, node.Change{Schedulable: &free}); err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestOfTwoAgentsWithOneIdentityTheFirstKeepsIt(t *testing.T) {
 	}
 }
 
-// The good case is one query and no write; each session is written once.
+// The normal case is one query and no write. Each session is written once.
 func TestAuthorizationWritesNothingWhenNothingIsNew(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")

@@ -10,8 +10,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Every edge of the lifecycle can be taken, leaves its trace, and nothing else
-// can: what is not an edge changes nothing.
+// Every edge of the lifecycle can be taken and leaves its trace. An event that
+// is no edge changes nothing.
 func TestEveryEdgeLeavesItsTrace(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")

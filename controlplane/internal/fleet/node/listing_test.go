@@ -68,8 +68,8 @@ func names(of []listedNode) string {
 	return strings.Join(out, " ")
 }
 
-// Whatever it is sorted by, pages together are the whole fleet in order: each
-// node once, those that are equal in the order of their ids.
+// Whatever the sort column, the pages together are the whole fleet in order:
+// each node once, and equal ones in the order of their ids.
 func TestNodesAreSortedThroughoutAllPages(t *testing.T) {
 	w := newWorld(t)
 	w.fill(t, 60)
@@ -185,8 +185,8 @@ func TestNodesAreSearchedFor(t *testing.T) {
 		"query.site_id")
 }
 
-// A node is of the site that it has a machine of; before it has one, of the site
-// that it is being onboarded at.
+// A node belongs to the site of its machine. Before it has one, it belongs to
+// the site at which it is being onboarded.
 func TestNodesAreListedBySite(t *testing.T) {
 	w := newWorld(t)
 	all := w.fill(t, 4)
@@ -215,11 +215,11 @@ func TestNodesAreListedBySite(t *testing.T) {
 	}
 }
 
-// verifiersWanted is what agents of every sort should use.
+// verifiersWanted is the version that all agents should use.
 const verifiersWanted = 3
 
-// everyAgent adds a node for every agent that can be, which is 243, in each of
-// these states.
+// everyAgent adds a node for every possible agent (243) in each of these
+// states.
 func (w *world) everyAgent(tb testing.TB, in ...node.Status) {
 	tb.Helper()
 	w.exec(tb, `INSERT INTO verifier_sets (version) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET version = $1`,
@@ -232,8 +232,8 @@ func (w *world) everyAgent(tb testing.TB, in ...node.Status) {
 			unnest($2::text[]) status`, someSKU, in)
 }
 
-// The rule of drift stands twice: in Go, which shows it, and in SQL, which narrows
-// by it. Both say the same of every agent that can be.
+// The rule of drift exists twice: in Go, which shows it, and in SQL, which
+// filters by it. Both must agree about every possible agent.
 func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
 	w := newWorld(t)
 	w.everyAgent(t, node.Active)
@@ -257,7 +257,7 @@ func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
 	}
 }
 
-// So do the rules that the fleet is counted by.
+// The rules by which the fleet is counted must agree as well.
 func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 	w := newWorld(t)
 	w.everyAgent(t, node.Active, node.Retired, node.Removing)
@@ -286,7 +286,7 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 		if values := map[string]int{"agent": 4, "held": 2, "tainted": 2}[rule]; len(all) != 3*243+64 || len(shown) != values {
 			t.Errorf("%d nodes are %d times different by %s", len(all), len(shown), rule)
 		}
-		delete(shown, "") // nodes without an agent to speak of: nothing narrows to them
+		delete(shown, "") // nodes without a real agent: no filter selects them
 		for value, want := range shown {
 			if narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&%s=%s", rule, value)); names(
 				narrowed) != names(want) {

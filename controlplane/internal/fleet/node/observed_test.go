@@ -25,7 +25,7 @@ func (w *world) by(tb testing.TB, who *auth.Principal, fn func(ctx context.Conte
 	}
 }
 
-// note says how a machine was seen, and when the history got to know.
+// note records how a machine was seen, and returns when it was recorded.
 func (w *world) note(tb testing.TB, n id.Node, cause string, seen node.Observed) time.Time {
 	tb.Helper()
 	w.by(tb, auth.System("reconciliation"), func(ctx context.Context, tx pgx.Tx) error {

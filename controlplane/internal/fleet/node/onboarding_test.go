@@ -106,7 +106,7 @@ func TestTheFirstPollIsToldToTheWorkflowThatAwaitsIt(t *testing.T) {
 	if got := w.audited(t, a.node, "node.first_poll"); got != 1 {
 		t.Errorf("%d audit entries", got)
 	}
-	// Another workflow asks again: an agent that is there already answers.
+	// Another workflow awaits the node: an agent that already runs answers.
 	w.in(t, func(ctx context.Context, tx pgx.Tx) error { return node.Await(ctx, tx, a.node, "reimage-1") })
 	if n := w.read(t, a.node); n.FirstPollAt != nil || n.AwaitedBy != "reimage-1" {
 		t.Errorf("awaited anew %+v", n)

@@ -38,9 +38,9 @@ func TestAReimagedNodeIsTheSameNodeWithAnotherIdentity(t *testing.T) {
 	}
 	_, err = w.reimaged(t, old.node, reimage)
 	wantCode(t, err, fault.Conflict, "node_state_conflict")
-	old.polls(t) // what was refused took nothing
+	old.polls(t) // a refused command changed nothing
 	w.drive(t, old.node, node.Drain)
-	old.polls(t) // it must come for its drain
+	old.polls(t) // it must fetch its drain
 
 	before := w.read(t, old.node)
 	after, err := w.reimaged(t, old.node, reimage)
@@ -93,7 +93,7 @@ func TestAReimagedNodeIsTheSameNodeWithAnotherIdentity(t *testing.T) {
 	}
 }
 
-// A workflow that awaits a node decides about it, even if the node was once
+// The workflow that awaits a node decides about it, even if the node was once
 // added by hand.
 func TestTheWorkflowCompletesTheEnrolmentOfWhatItReimaged(t *testing.T) {
 	w := newWorld(t)
@@ -133,7 +133,7 @@ func TestARemovedNodeIsGoneAndItsNameIsFree(t *testing.T) {
 		wantCode(t, err, fault.Conflict, "node_state_conflict")
 		w.drive(t, a.node, event)
 	}
-	a.polls(t) // it must come for its uninstall, and what was refused took nothing
+	a.polls(t) // it must fetch its uninstall; a refused command changed nothing
 	gone, err := remove()
 	if err != nil || gone.Status != node.Deleted || gone.CertificateNotAfter != nil {
 		t.Fatalf("%+v %v", gone, err)
@@ -163,8 +163,8 @@ func TestARemovedNodeIsGoneAndItsNameIsFree(t *testing.T) {
 	}
 }
 
-// A node that is added by hand and never came into service can be removed
-// wherever it got stuck.
+// A node that was added by hand and never came into service can be removed
+// wherever it is stuck.
 func TestWhatWasAddedByHandCanBeAbandoned(t *testing.T) {
 	w := newWorld(t)
 	waiting, token := w.make(t, "never-came")
@@ -186,8 +186,8 @@ func TestWhatWasAddedByHandCanBeAbandoned(t *testing.T) {
 	wantCode(t, late.begin(t, token), fault.Unauthenticated, agentwire.CodeTokenInvalid)
 }
 
-// While it is retired its agent is kept out; reactivated, the same agent works
-// on without anybody touching the machine.
+// While a node is retired its agent is refused. After reactivation the same
+// agent works on, without anybody touching the machine.
 func TestAReactivatedNodePollsAgain(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
@@ -210,9 +210,9 @@ func TestAReactivatedNodePollsAgain(t *testing.T) {
 	}
 }
 
-// An operation owns the state of a node that is drained, removed or enrolled
-// anew: silence does not take it away. One that is held and active is offline
-// when it is silent, and as held as before when it comes back.
+// An operation owns the state of a node that is drained, removed or reimaged:
+// silence does not change it. A held active node becomes offline when it is
+// silent, and is still held when it comes back.
 func TestSilenceDuringAnOperation(t *testing.T) {
 	w := newWorld(t)
 	for _, events := range [][]node.Event{

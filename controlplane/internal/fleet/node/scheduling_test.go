@@ -53,7 +53,7 @@ func (w *walk) patch(ch node.Change) error {
 	return err
 }
 
-// step does one thing that somebody may do. Nearly all it can be refused.
+// step does one thing that somebody may do. Almost all of them can be refused.
 func (w *walk) step() (what string, err error) {
 	yes, none, why := true, "", "why"
 	by := fmt.Sprintf("decommission %d", w.rand.IntN(2))
@@ -104,7 +104,7 @@ func (w *walk) step() (what string, err error) {
 		events := node.Lifecycle.Events(w.read(w.t, w.node).Status)
 		event := node.Event(events[w.rand.IntN(len(events))])
 		if event == node.Abandoned || event == node.Uninstalled {
-			return "nothing", nil // the walk would end there
+			return "nothing", nil // otherwise the walk would end here
 		}
 		return string(event), w.tx(func(ctx context.Context, tx pgx.Tx) error {
 			_, err := node.Move(ctx, tx, w.node, event, why)
@@ -113,8 +113,9 @@ func (w *walk) step() (what string, err error) {
 	}
 }
 
-// Whatever is done in whatever order: what a tenant had access to is never put
-// into service without proof. Only regained contact restores what was.
+// Whatever happens in whatever order, a node that a tenant had access to is
+// never put into service without proof. Regaining contact only restores what
+// was before.
 func TestNothingTaintedIsPutIntoService(t *testing.T) {
 	w := newWorld(t)
 	put := 0 // how often a node came into service again
@@ -122,7 +123,7 @@ func TestNothingTaintedIsPutIntoService(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			walk := &walk{world: w, t: t, node: w.active(t, fmt.Sprint("n", seed)).node, rand: rand.New(rand.NewPCG(seed, 1))}
 			var trail []string
-			served := true // in service but for contact
+			served := true // in service except for contact
 			for range 120 {
 				before := w.read(t, walk.node)
 				what, err := walk.step()
@@ -164,7 +165,7 @@ func TestTheWaysBackIntoService(t *testing.T) {
 		put      func(t *testing.T, n id.Node) // out of service
 		back     func(n id.Node) error
 		refused  bool
-		reason   string // that holds it when it is not refused
+		reason   string // the hold reason if it is not refused
 		schedule bool
 	}{
 		"return to service": {
@@ -335,7 +336,7 @@ func TestPlainActions(t *testing.T) {
 	if n := w.read(t, a.node); n.Status != node.Active || !n.Schedulable {
 		t.Errorf("%+v", n)
 	}
-	// What the state does not allow says what it does.
+	// A refusal because of the state says what is allowed.
 	w.drive(t, a.node, node.LoseContact)
 	got := back()
 	got.wants(t, 409, "node_state_conflict")

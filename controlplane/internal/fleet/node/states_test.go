@@ -7,8 +7,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// The edges of the state model, written down a second time and on purpose: a
-// change of the table must be meant.
+// The edges of the state model are listed here a second time on purpose, so
+// that nobody changes the table by accident.
 func TestNodeEdgesAreThoseOfTheStateModel(t *testing.T) {
 	want := map[[2]node.Status]bool{
 		{"bootstrap_issued", "enrolling"}: true, {"bootstrap_issued", "deleted"}: true, {"enrolling", "deleted"}: true,

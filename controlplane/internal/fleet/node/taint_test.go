@@ -25,7 +25,7 @@ func (w *world) root(tb testing.TB, n id.Node) {
 	}
 }
 
-// says is a validation that found nothing, which looked just now.
+// says records a validation that found nothing and looked just now.
 func (w *world) says(tb testing.TB, n id.Node) error {
 	tb.Helper()
 	return w.db.InTx(system(tb), func(ctx context.Context, tx pgx.Tx) error {
@@ -34,7 +34,7 @@ func (w *world) says(tb testing.TB, n id.Node) error {
 	})
 }
 
-// install takes a node through a reimage, as the operation does that made it.
+// install takes a node through a reimage, as an operation does.
 func (w *world) install(tb testing.TB, n id.Node) {
 	tb.Helper()
 	w.exec(tb, `UPDATE nodes SET onboarding_mode = 'maas' WHERE id = $1`, n)
@@ -54,7 +54,7 @@ func (w *world) install(tb testing.TB, n id.Node) {
 	}
 }
 
-// The noun itself refuses, whoever asks and whatever a plan said.
+// The inventory itself refuses, whoever asks and whatever a plan said.
 func TestAttackAnInstallationThatSomebodyHadRootOnDoesNotTestify(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
@@ -63,7 +63,7 @@ func TestAttackAnInstallationThatSomebodyHadRootOnDoesNotTestify(t *testing.T) {
 		t.Fatalf("an ordinary user had %q", got.Access())
 	}
 	w.root(t, a.node)
-	w.taint(t, a.node) // an ordinary user after that takes nothing back
+	w.taint(t, a.node) // an ordinary user afterwards changes nothing about it
 	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
 	if got := w.read(t, a.node); got.Access() != node.RootAccess || !got.Compromised() || got.CleanAt != nil {
 		t.Fatalf("%+v", got)
@@ -75,7 +75,7 @@ func TestAttackAnInstallationThatSomebodyHadRootOnDoesNotTestify(t *testing.T) {
 	if got := w.read(t, a.node); got.Compromised() || got.Access() != node.RootAccess || got.Schedulable {
 		t.Fatalf("installed anew it is %+v", got)
 	}
-	err = w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { // what was said before that
+	err = w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { // a validation from before that
 		_, err := node.NoteClean(ctx, tx, a.node, *w.read(t, a.node).Installation.MadeAt, "it says that it is clean")
 		return err
 	})
@@ -86,12 +86,12 @@ func TestAttackAnInstallationThatSomebodyHadRootOnDoesNotTestify(t *testing.T) {
 	if got := w.read(t, a.node); got.Tainted() || got.Root.Stands() || got.Access() != node.NoAccess {
 		t.Fatalf("proven clean it is %+v", got)
 	}
-	w.root(t, a.node) // on the new one
+	w.root(t, a.node) // on the new installation
 	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
 }
 
-// Root that was found in rows of the release before stands on nodes that count as
-// clean otherwise: once out of service, they do not come back so.
+// A migration found root on nodes that otherwise count as clean. Once out of
+// service, they do not come back as they are.
 func TestAttackRootAloneKeepsANodeOutOfService(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
@@ -105,8 +105,8 @@ func TestAttackRootAloneKeepsANodeOutOfService(t *testing.T) {
 	wantCode(t, err, fault.Conflict, "node_tainted")
 }
 
-// Whoever enrols once more by a token that was carried to it says nothing about
-// what it runs on.
+// An installation that enrols again with a token that somebody carried to it
+// proves nothing about itself.
 func TestAttackARecoveryTokenMakesNoInstallation(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
@@ -124,8 +124,8 @@ func TestAttackARecoveryTokenMakesNoInstallation(t *testing.T) {
 	}
 }
 
-// Root is of the machine, not of the id; a machine that was installed since
-// testifies.
+// Root taint belongs to the machine, not to the id. A machine that was
+// installed later can testify.
 func TestAttackAMachineThatLeftWithRootComesBackWithRoot(t *testing.T) {
 	w := newWorld(t)
 	old := w.active(t, "m1")
@@ -167,7 +167,7 @@ func TestARiskIsAcceptedInWordsAndOnlyWhereNothingElseHelps(t *testing.T) {
 		got.Root.AcceptedBy != "op (u1)" || !got.Tainted() {
 		t.Errorf("%+v", got)
 	}
-	w.leaves(t, a.node) // what was accepted for that node is not for the next
+	w.leaves(t, a.node) // the risk was accepted for that node only
 	if back := w.read(t, w.active(t, "m1").node); !back.Compromised() {
 		t.Errorf("it came back as %+v", back)
 	}
@@ -198,9 +198,9 @@ func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
 		http.StatusConflict, "node_deleted")
 }
 
-// Rows of the release before: whoever was given sudo on the installation that a
-// node runs on had root on it, whatever a validation through its agent said
-// since; what was installed later is free of it.
+// Rows of the previous release: whoever was given sudo on the present
+// installation had root on it, whatever its agent's validation said since.
+// Later installations are free of it.
 func TestTheMigrationFindsWhoHadRootBefore(t *testing.T) {
 	w := newWorld(t)
 	text, err := os.ReadFile("../../engine/postgres/migrations/00024_root_taint.sql")

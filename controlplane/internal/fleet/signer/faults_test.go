@@ -193,15 +193,15 @@ func TestAStepThatCannotBeFinishedIsNotTaken(t *testing.T) {
 	w.tend(t)
 }
 
-// Two replicas sign without a pause while signers come and go; a node that
-// has the set of the moment must accept every task.
+// Two replicas sign without a pause while signers come and go. A node with the
+// present set must accept every task.
 func TestSigningGoesOnDuringRotations(t *testing.T) {
 	w := newWorld(t)
 	replicas := []*signer.Service{w.replica(), w.replica()}
 	ctx, done := context.WithCancel(t.Context())
 	var signing sync.WaitGroup
 	var signed [2]int
-	var inFlight sync.RWMutex // a task in flight does not outlive a grace of hours
+	var inFlight sync.RWMutex // a task in flight ends before a grace of hours does
 	progress := make(chan int, 1)
 	for i, by := range replicas {
 		node := []id.Node{w.one, w.two}[i]

@@ -152,7 +152,7 @@ func TestAGraceIsNotCutShortByTheNextRotation(t *testing.T) {
 		t.Fatalf("it must wait for the grace: %+v", s)
 	}
 	w.pass(grace)
-	w.tend(t) // ends the grace, which nodes need not know of for the promotion
+	w.tend(t) // ends the grace; the promotion does not wait for nodes to know that
 	w.tend(t)
 	if a := w.in(t, signer.Active); a.ID != next.ID {
 		t.Errorf("%s is active", a.ID)
@@ -305,7 +305,7 @@ func TestAKeyThatWasExchangedSignsNothing(t *testing.T) {
 	}
 }
 
-// The difference between the two is what the secrets engine costs.
+// The difference between the two is the cost of the secrets engine.
 func BenchmarkSignEnvelope(b *testing.B) {
 	b.Run("keys in memory", func(b *testing.B) {
 		w := newWorld(b)

@@ -39,7 +39,7 @@ func authority(tb testing.TB, name string, ca bool) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// says is what nodes are told to trust now.
+// says returns what nodes are told to trust now.
 func (w *world) says(tb testing.TB, ca string) []agentwire.Statement {
 	tb.Helper()
 	if _, err := w.service.Bundle(w.ctx, ca); err != nil {
@@ -52,7 +52,7 @@ func (w *world) says(tb testing.TB, ca string) []agentwire.Statement {
 	return out
 }
 
-// believes tells whether a node with a set takes the newest verifiers over.
+// believes says whether a node with a set takes over the newest verifiers.
 func believes(set agentwire.VerifierSet, statements []agentwire.Statement) string {
 	newer, refusal := set.Believe(statements[0], trustDomain, set.Version)
 	switch {
@@ -64,7 +64,8 @@ func believes(set agentwire.VerifierSet, statements []agentwire.Statement) strin
 	return ""
 }
 
-// change replaces the signer by another, up to the retirement of the one before.
+// change replaces the signer by another one, up to the retirement of the
+// former.
 func (w *world) change(tb testing.TB) {
 	tb.Helper()
 	w.pass(time.Minute)
@@ -100,7 +101,8 @@ func TestANodeThatMissedChangesOfTheSignerTakesTheNewestOver(t *testing.T) {
 	if w.keys.signed != signed {
 		t.Error("the same statements were signed again")
 	}
-	// A retired key that is gone from the engine costs only those who know no other.
+	// If a retired key is gone from the engine, only nodes that know no other
+	// key are affected.
 	retired := w.all(t)[3]
 	w.keys.mu.Lock()
 	delete(w.keys.held, retired.KeyName)
@@ -122,8 +124,9 @@ func TestANodeThatWasAwayTooLongNeedsRecovery(t *testing.T) {
 	}
 }
 
-// While the issuer of node certificates is replaced, replicas differ about it. A
-// node that asks them in turn must not drive the version beyond what others take.
+// While the issuer of node certificates is replaced, replicas disagree about
+// it. A node that asks them in turn must not raise the version beyond what
+// others accept.
 func TestAttackANodeAsksReplicasInTurnWhileTheIssuerChanges(t *testing.T) {
 	w := newWorld(t)
 	former, next, last := authority(t, "former", true), authority(t, "next", true), authority(t, "last", true)
@@ -141,21 +144,21 @@ func TestAttackANodeAsksReplicasInTurnWhileTheIssuerChanges(t *testing.T) {
 			t.Errorf("version %d of the issuer", st.Version)
 		}
 	}
-	// Whoever goes back to an issuer is believed once no replica can be late.
+	// A return to a former issuer is believed once no replica can be late.
 	w.pass(2 * time.Hour)
 	if st := w.says(t, former)[1]; st.Version != 4 || st.PEM != former {
 		t.Errorf("version %d of the issuer, and it is the former one: %v", st.Version, st.PEM == former)
 	}
 }
 
-// Whoever stole a signer must not be able to say who comes after it, and the
-// control plane does not ask it either.
+// Whoever stole a signer must not decide its successor, and the control plane
+// does not ask the stolen key either.
 func TestAttackARevokedSignerHasNoSayInItsSuccession(t *testing.T) {
 	w := newWorld(t)
 	ca := authority(t, "CA", true)
 	alone := w.fleet.set(w.one)
 	stolen := w.in(t, signer.Active)
-	w.rotate(t, false) // a successor is staged: node one learns of it, two does not
+	w.rotate(t, false) // a successor is staged: node one learns of it, node two does not
 	prepared := w.deliver(t, w.one)
 	if _, err := w.service.Revoke(w.ctx, stolen.ID, "stolen", true); err != nil {
 		t.Fatal(err)
@@ -172,7 +175,8 @@ func TestAttackARevokedSignerHasNoSayInItsSuccession(t *testing.T) {
 	if got := believes(alone, statements); got != agentwire.CodeTrustUnsigned {
 		t.Errorf("a node that knows only the revoked one: %s, want that it needs recovery", got)
 	}
-	// With the stolen key its thief signs the genuine statement, and one of its own.
+	// With the stolen key the thief signs the genuine statement, and one of its
+	// own.
 	key := w.keys.held[stolen.KeyName]
 	for name, st := range map[string]agentwire.Statement{"the genuine one": statements[0], "its own": {
 		About: agentwire.AboutVerifiers, Domain: trustDomain, Version: 9, Verifiers: &agentwire.VerifierSet{

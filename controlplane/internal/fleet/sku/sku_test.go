@@ -149,7 +149,7 @@ func TestTheCatalogIsSeeded(t *testing.T) {
 	var ids []string
 	for _, v := range list.Items {
 		ids = append(ids, v.SKUID)
-		// What is seeded would be accepted from a person, too.
+		// A person could enter the seeded SKUs too.
 		if _, err := w.service.Create(t.Context(), "copy-of-"+v.SKUID, v.Terms); err != nil {
 			t.Errorf("%s: %v", v.SKUID, err)
 		}
@@ -251,7 +251,8 @@ func TestASKUInUseStays(t *testing.T) {
 	w.call(t, "root", http.MethodDelete, "/h200-sxm-slice", "", nil).wants(t, http.StatusNoContent, "")
 }
 
-// Whoever makes a node of a SKU, and whoever deletes the SKU, wait for each other.
+// A command that makes a node of a SKU and one that deletes the SKU wait for
+// each other.
 func TestASKUIsNotDeletedWhileItIsBeingUsed(t *testing.T) {
 	w := newWorld(t)
 	deleted := make(chan error, 1)

@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/terminal"
 )
 
-// With the settings of a real control plane, not those of a test.
+// This uses the settings of a real control plane, not those of a test.
 func TestAttackATerminalDoesNotOutliveTheTokenItWasAskedForWith(t *testing.T) {
 	w := newWorld(t, nil)
 	w.recheck = 0
@@ -58,7 +58,7 @@ func TestAttackATerminalTokenDoesNotOutliveWhoAskedForIt(t *testing.T) {
 	}
 }
 
-// Somebody who keeps account and token but loses the permission.
+// Somebody keeps account and token but loses the permission.
 func TestAttackATerminalDoesNotOutliveThePermission(t *testing.T) {
 	w := newWorld(t, nil)
 	_, user, _ := w.both(t)
@@ -80,7 +80,7 @@ func TestAttackOneCallerCannotHoldAllTerminals(t *testing.T) {
 	if last.Code != "stream_limit_exceeded" || last.Remedy == "" || status != agentwire.CloseUnavailable {
 		t.Errorf("the user of a second terminal hears %+v, %d", last, status)
 	}
-	// The token was not spent: when there is room, it opens the session.
+	// The token was not consumed: when there is room, it opens the session.
 	user.control(agentwire.TerminalFrame{Type: agentwire.FrameClose})
 	user.ends()
 	eventually(t, "room for the second terminal", func() bool {
@@ -97,7 +97,7 @@ func TestAttackOneCallerCannotHoldAllTerminals(t *testing.T) {
 	})
 }
 
-// A session that the release before was asked for does not say with which token.
+// A session of the previous release does not name the token of its request.
 func TestASessionWithoutATokenToLookAtIsNotOpened(t *testing.T) {
 	w := newWorld(t, nil)
 	minted := w.mint(t)

@@ -23,9 +23,9 @@ import (
 
 const uid = 20001
 
-// agentOf starts the agent's half of terminals as a process of its own, on a
-// folder that stands for a machine with the allocation user alice. It gives a
-// function that has the agent carry out a task and tells how that went.
+// agentOf starts the agent's part of terminals as a process of its own, on a
+// folder that stands for a machine with the allocation user alice. open makes
+// the agent carry out a task and returns the result.
 func agentOf(tb testing.TB, w *world) (open func(*agentwire.Envelope) (code string)) {
 	tb.Helper()
 	program := filepath.Join(tb.TempDir(), "agent")
@@ -88,8 +88,8 @@ func machine(tb testing.TB) (root string) {
 	return root
 }
 
-// From the API to a shell and back: every part but the node's identity is the
-// real one, and the agent is a process of its own.
+// From the API to a shell and back: every part except the node's identity is
+// real, and the agent is a separate process.
 func TestFromTheAPIToAShell(t *testing.T) {
 	w := newWorld(t, nil)
 	open := agentOf(t, w)
@@ -158,7 +158,8 @@ func (w *world) keepsNoSecret(tb testing.TB, token string) {
 	}
 }
 
-// A user that was never provisioned gets the agent's reason, not a timeout.
+// For a user that was never provisioned, the answer is the agent's reason and
+// not a timeout.
 func TestTheAgentRefusesTheUser(t *testing.T) {
 	w := newWorld(t, nil)
 	open := agentOf(t, w)

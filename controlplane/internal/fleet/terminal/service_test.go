@@ -83,7 +83,7 @@ func TestWhoMayHaveATokenForWhat(t *testing.T) {
 	}
 }
 
-// Ten tokens a minute for one person, however they are asked for.
+// Ten tokens a minute for one person, in whatever way they ask.
 func TestTokensAreRationed(t *testing.T) {
 	w := newWorld(t, func(s *terminal.Settings) { s.MintsPerMinute = 0 })
 	ask := func(who string) problem {
@@ -154,8 +154,8 @@ func TestAReplicaThatShutsDownSaysSo(t *testing.T) {
 	w.wants(t, late.SessionID, terminal.Issued, "")
 }
 
-// What a replica held that is gone is ended by another one; what is only
-// silent for a moment is left alone.
+// Another replica ends the sessions of a replica that is gone, but not those of
+// one that is only silent for a moment.
 func TestAbandonedSessionsAreSwept(t *testing.T) {
 	w := newWorld(t, nil)
 	other := w.replica(nil)
@@ -195,7 +195,7 @@ func TestAbandonedSessionsAreSwept(t *testing.T) {
 	running.Wait()
 }
 
-// While a replica says what it holds, nobody takes it away.
+// While a replica reports its sessions, nobody ends them.
 func TestHeldSessionsAreNotSwept(t *testing.T) {
 	w := newWorld(t, nil)
 	other := w.replica(nil)
@@ -253,7 +253,7 @@ func TestOperatorsSeeAndEndSessions(t *testing.T) {
 	if _, status := w.user(t, unused).ends(); status != agentwire.CloseUnauthenticated {
 		t.Errorf("its token still works: %d", status)
 	}
-	for range 2 { // repeated, it has ended
+	for range 2 { // the second time it has ended already
 		if status, p := closing("admin", open.SessionID); status != "closed" || p.Code != "" {
 			t.Errorf("one that is open: %s %+v", status, p)
 		}
@@ -276,8 +276,7 @@ func TestOperatorsSeeAndEndSessions(t *testing.T) {
 	}
 }
 
-// The node need not be there for a session to end, nor the replica that is
-// asked the one that holds it.
+// A session ends even if its node is gone, and on any replica.
 func TestASessionEndsWithoutItsNode(t *testing.T) {
 	w := newWorld(t, nil)
 	other := w.replica(nil)
@@ -285,7 +284,7 @@ func TestASessionEndsWithoutItsNode(t *testing.T) {
 	opening := w.mint(t)
 	waiting := w.user(t, opening)
 	w.wants(t, opening.SessionID, terminal.Opening, "")
-	w.exec(t, `UPDATE nodes SET status = 'retired' WHERE id = $1`, w.node) // it can be given no task
+	w.exec(t, `UPDATE nodes SET status = 'retired' WHERE id = $1`, w.node) // it can get no task
 	ended := map[string]terminal.Status{open.SessionID: terminal.Closed, opening.SessionID: terminal.Failed}
 	for session, want := range ended {
 		of, err := id.Parse[id.TerminalSession](session)
@@ -297,7 +296,7 @@ func TestASessionEndsWithoutItsNode(t *testing.T) {
 		}
 		w.wants(t, session, want, agentwire.ClosedOnRequest)
 	}
-	// The replica that holds them finds out when it says what it holds.
+	// The replica that holds them finds out with its next beat.
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { w.service.Run(ctx) })
@@ -316,8 +315,7 @@ func TestASessionEndsWithoutItsNode(t *testing.T) {
 	}
 }
 
-// A task of an earlier attempt that came to nothing does not keep a session
-// open.
+// A failed task of an earlier attempt does not keep a session open.
 func TestASessionEndsAlthoughAnEarlierTaskFailed(t *testing.T) {
 	w := newWorld(t, nil)
 	open, user, _ := w.both(t)
@@ -372,8 +370,8 @@ func as(tb testing.TB, who string) context.Context {
 	})
 }
 
-// A session that nobody is opening, or that is for another node, does not vouch
-// for the task that would let somebody in.
+// A session that is not being opened, or that is for another node, does not own
+// the task that would let somebody in.
 func TestAttackATerminalTaskNeedsASessionThatIsBeingOpened(t *testing.T) {
 	w := newWorld(t, nil)
 	minted := w.mint(t)

@@ -47,7 +47,8 @@ func TestATokenWorksOnce(t *testing.T) {
 			e := w.user(t, minted)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			// The loser is closed; the winner hears nothing until its node comes.
+			// The loser is closed; the winner hears nothing until its node
+			// comes.
 			_, data, err := e.conn.Read(ctx)
 			if err == nil && bytes.Contains(data, []byte("terminal_token_invalid")) {
 				_, _, err = e.conn.Read(ctx)
@@ -97,7 +98,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		header    func(token) http.Header
 		pass      time.Duration
 		code      string
-		unused    bool // the token stays good
+		unused    bool // the token stays valid
 	}{
 		"in the query": {
 			path: func(m token) string { return m.WebsocketPath + "?token=" + m.Token },
@@ -423,8 +424,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// All of it arrives when the user is slow, and the node is held back meanwhile;
-// a user who takes nothing at all does not hold things up for ever.
+// If the user is slow, everything arrives and the node is held back meanwhile.
+// A user who takes nothing at all does not hold things up for ever.
 func TestAUserWhoIsSlow(t *testing.T) {
 	w := newWorld(t, nil)
 	_, user, node := w.both(t)

@@ -30,13 +30,14 @@ func TestAttackTheLastAdministratorGivesTheLastWayInAway(t *testing.T) {
 	w, token := first(t, identity.OIDCConfig{})
 	admin := w.as(t, token)
 	own := auth.From(admin).Token
-	w.user(t, "invited@example.com", auth.PlatformAdmin) // who cannot sign in
+	w.user(t, "invited@example.com", auth.PlatformAdmin) // they cannot sign in
 
 	wantCode(t, w.service.RevokeOwnToken(admin, own), "last_way_in")
 	wantCode(t, w.service.SignOut(admin), "last_way_in")
 	wantProblem(t, w.call(t, token, http.MethodPost, "/api/v1/auth/logout", "", nil), http.StatusConflict, "last_way_in")
 
-	// Neither a session nor what was made with the token is another way: they end with it.
+	// Neither a session nor a token made with the token is another way in: both
+	// end with it.
 	cookie, _ := opened(t, w.signIn(t, token))
 	session := w.as(t, redact.New(cookie.Value))
 	wantCode(t, w.service.RevokeOwnToken(session, own), "last_way_in")
@@ -56,7 +57,7 @@ func TestAttackTheLastAdministratorGivesTheLastWayInAway(t *testing.T) {
 	}
 	w.as(t, token)
 
-	// What is not the last is given away freely.
+	// A way in that is not the last can be given up.
 	wantCode(t, w.service.SignOut(w.as(t, child)), "")
 	wantCode(t, w.service.SignOut(session), "")
 	if _, err := w.service.Recover(t.Context(), false, func(redact.Secret) error { return nil }); err != nil {
@@ -65,8 +66,9 @@ func TestAttackTheLastAdministratorGivesTheLastWayInAway(t *testing.T) {
 	wantCode(t, w.service.SignOut(admin), "")
 }
 
-// An administrator signed in through an identity provider that is gone by now:
-// that session is all there is. Somebody else signs in from the same browser.
+// An administrator signed in through an identity provider that is gone now, so
+// this session is the last way in. Somebody else signs in from the same
+// browser.
 func TestAttackAnotherSignInEndsTheLastWayIn(t *testing.T) {
 	w := newSignInWorld(t)
 	w.user(t, "ada@example.com", auth.PlatformAdmin)
@@ -82,7 +84,7 @@ func TestAttackAnotherSignInEndsTheLastWayIn(t *testing.T) {
 	w.me(t, last)
 	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.revoke'", 0)
 
-	// With another way in the session is given up as any other one.
+	// If there is another way in, the session is given up like any other.
 	w.token(t, w.user(t, "root@example.com", auth.PlatformAdmin).ID)
 	opened(t, w.signInAgain(t, last, map[string]any{"token": token.Reveal()}))
 	w.over(t, last)
@@ -106,7 +108,7 @@ func TestAttackTheLastTwoTokensAreRevokedAtOnce(t *testing.T) {
 	wantCode(t, errors.Join(errs...), "last_way_in")
 }
 
-// A token for a minute is no way in that somebody could count on.
+// A token for a minute is no lasting way in.
 func TestAttackAFleetingTokenStandsInForTheLast(t *testing.T) {
 	w := newWorld(t, identity.OIDCConfig{})
 	a := w.user(t, "a@example.com", auth.PlatformAdmin)
@@ -119,8 +121,8 @@ func TestAttackAFleetingTokenStandsInForTheLast(t *testing.T) {
 	wantCode(t, w.service.SignOut(w.as(t, lasting)), "last_way_in")
 }
 
-// Somebody who has signed in through the identity provider can do so again. One
-// who was only invited has not shown that they can.
+// Somebody who has signed in through the identity provider can do so again.
+// Somebody who was only invited has not shown that they can.
 func TestAnAdministratorOfTheIdentityProviderIsAWayIn(t *testing.T) {
 	w := newSignInWorld(t)
 	root := w.user(t, "root@example.com", auth.PlatformAdmin)
@@ -181,7 +183,7 @@ func TestRecoverOpensWhatNobodyCan(t *testing.T) {
 	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'admin.recover' AND actor_id = 'system:recover' AND "+
 		"result = 'success'", 1)
 
-	// A token that could not be kept was never made.
+	// If a token could not be kept, it was never made.
 	broken := errors.New("disk full")
 	if _, err := w.service.Recover(t.Context(), true, func(redact.Secret) error { return broken }); !errors.Is(err,
 		broken) || fault.CodeOf(err) == "" {

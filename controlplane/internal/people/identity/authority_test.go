@@ -53,7 +53,7 @@ func TestLastTenantAdmin(t *testing.T) {
 
 func TestNobodyGivesARoleAboveTheirOwn(t *testing.T) {
 	s := newStage(t)
-	member := s.as(t, s.token(t, s.dev.ID)) // a project_member, as if the operation had let them through
+	member := s.as(t, s.token(t, s.dev.ID)) // a project_member, as if the operation had admitted them
 	_, err := s.service.PutProjectMember(member, s.project.ID, s.dev.ID, auth.ProjectAdmin)
 	wantCode(t, err, "role_above_own")
 	_, err = s.service.PutTenantMember(member, s.acme.ID, s.dev.ID, auth.TenantAdmin)

@@ -66,7 +66,8 @@ func TestBootstrapPutsItsAdministratorBackIntoOffice(t *testing.T) {
 	if _, _, err := w.service.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Only the database itself can bring the platform into this state.
+	// Only a direct change of the database can bring the platform into this
+	// state.
 	if _, err := w.db.Exec(t.Context(), "UPDATE users SET platform_role = NULL, disabled = true"); err != nil {
 		t.Fatal(err)
 	}

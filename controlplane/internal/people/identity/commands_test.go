@@ -40,7 +40,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// trace is what the audit log and the outbox say since a moment.
+// trace returns what the audit log and the outbox say since a moment.
 func (w *world) trace(t *testing.T, audits, events *int64) (actions, types []string) {
 	t.Helper()
 	return w.column(t, "SELECT seq, action FROM audit_logs WHERE seq > $1 ORDER BY seq", audits),
@@ -76,8 +76,8 @@ type commandCase struct {
 	events  string // event types, space separated
 }
 
-// A command either does everything it says, with its audit entry and events,
-// or leaves no trace at all.
+// A command does everything it says, with its audit entry and events, or leaves
+// no trace at all.
 func TestCommands(t *testing.T) {
 	for _, c := range slices.Concat(tenantCases(), memberCases(), userCases(), accountCases(), tokenCases()) {
 		t.Run(c.name, func(t *testing.T) {

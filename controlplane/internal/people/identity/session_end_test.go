@@ -67,7 +67,7 @@ func TestSigningOutEndsNoSiblings(t *testing.T) {
 	s.me(t, second)
 }
 
-// However the two fall, no session outlives the token that it was made of.
+// Whichever of the two comes first, no session outlives its token.
 func TestASessionOpenedWhileItsTokenIsRevoked(t *testing.T) {
 	s := newStage(t)
 	for range 20 {
@@ -92,19 +92,21 @@ func TestSigningInAgainEndsTheFormerSession(t *testing.T) {
 	token := s.token(t, s.dev.ID)
 	first, _ := opened(t, s.signIn(t, token))
 	wantProblem(t, s.signInAgain(t, first, map[string]any{"token": "rubbish"}), http.StatusUnauthorized, "token_invalid")
-	s.me(t, first) // who was not let in keeps what they had
+	s.me(t, first) // somebody who was refused keeps their session
 
 	second, _ := opened(t, s.signInAgain(t, first, map[string]any{"token": token.Reveal()}))
 	s.over(t, first)
 	s.me(t, second)
 
-	// Also that of another person, for there is one browser.
+	// This also ends the session of another person, because there is only one
+	// browser.
 	third, _ := opened(t, s.signInAgain(t, second, map[string]any{"token": s.token(t, s.root.ID).Reveal()}))
 	s.over(t, second)
 	if me := s.me(t, third); me.ID != s.root.ID.String() {
 		t.Errorf("the session is of %+v", me)
 	}
-	// A session that the new one is made of goes on: both would end otherwise.
+	// A session from which the new one is made goes on: otherwise both would
+	// end.
 	fourth, _ := opened(t, s.signInAgain(t, third, map[string]any{"token": third.Value}))
 	s.me(t, third)
 	s.me(t, fourth)
@@ -139,7 +141,7 @@ func TestGuessesAreNotKept(t *testing.T) {
 		t.Errorf("the log says\n%s", s.logs)
 	}
 
-	// What was a token once is worth an entry that names it.
+	// A text that once was a token is audited under its name.
 	revoked := s.token(t, s.dev.ID)
 	caller := s.as(t, revoked)
 	wantCode(t, s.service.SignOut(caller), "")

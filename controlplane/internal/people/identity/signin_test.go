@@ -109,7 +109,8 @@ func TestInvitedPersonSignsIn(t *testing.T) {
 			invited.ID.String()+"'", 2)
 		w.wantRows(t, "SELECT count(*) FROM oidc_logins", 0)
 
-		// Later sign-ins know the person by subject, whatever the address says.
+		// Later sign-ins identify the person by subject, whatever the address
+		// says.
 		w.idp.set(account{subject: "sub-ada", email: "changed@example.com"})
 		again, _ := w.session(t)
 		if p := auth.From(w.as(t, again)); p.ID != invited.ID.String() {
@@ -118,7 +119,7 @@ func TestInvitedPersonSignsIn(t *testing.T) {
 	}
 }
 
-// What must outlast a session is made with a token that was signed in for.
+// To outlast a session, sign in for a token.
 func TestASignInForLongMakesAToken(t *testing.T) {
 	w := newSignInWorld(t)
 	w.user(t, "ada@example.com", auth.Auditor)
@@ -171,7 +172,7 @@ func TestPeopleWhoAreNotLetIn(t *testing.T) {
 	yes := true
 	invited := w.user(t, "ada@example.com", auth.PlatformAdmin)
 	other := w.user(t, "other@example.com", auth.PlatformAdmin)
-	w.token(t, other.ID) // so that the way of the other one is not the last
+	w.token(t, other.ID) // so that the other one's way in is not the last
 	for _, c := range []struct {
 		name    string
 		account account
@@ -210,7 +211,7 @@ func TestSignInWorksOnce(t *testing.T) {
 	wantProblem(t, w.finish(t, a), http.StatusUnprocessableEntity, "sign_in_state_invalid")
 	w.wantRows(t, "SELECT count(*) FROM api_tokens", 1)
 
-	// A wrong verifier uses the state up as well, so that it cannot be guessed.
+	// A wrong verifier also uses the state up, so that it cannot be guessed.
 	b := w.attempt(t)
 	wrong := b
 	wrong.verifier = oauth2.GenerateVerifier()
@@ -239,8 +240,8 @@ func TestSignInsThatNobodyFinishesAreForgotten(t *testing.T) {
 	w.wantRows(t, "SELECT count(*) FROM oidc_logins", 1)
 }
 
-// What a provider says of a name or address ends in the database only if it
-// could have been typed there.
+// A name or address from a provider is stored only if a person could have typed
+// it.
 func TestUnusableNamesAndAddresses(t *testing.T) {
 	w := newSignInWorld(t, unknownUsersWelcome)
 	w.idp.set(account{subject: "s1", email: "one@example.com", name: "a\x00b", verified: true})
@@ -368,7 +369,7 @@ func TestStartOfASignIn(t *testing.T) {
 	}
 }
 
-// Nothing that proves who somebody is may be left in rows or log lines.
+// No row and no log line may hold anything that proves who somebody is.
 func TestSignInLeavesNoSecretBehind(t *testing.T) {
 	w := newSignInWorld(t, unknownUsersWelcome)
 	a := w.attempt(t)

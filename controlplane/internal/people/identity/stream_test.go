@@ -80,7 +80,7 @@ func TestAttackAStreamDoesNotOutliveWhatItsCallerLost(t *testing.T) {
 	}
 }
 
-// What happens in a project says so, in the row and in the envelope.
+// An event in a project names the project, in the row and in the envelope.
 func TestEventsOfAProjectNameIt(t *testing.T) {
 	w := newWorld(t, identity.OIDCConfig{})
 	org := w.tenant(t, "acme").ID

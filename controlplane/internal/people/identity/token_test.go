@@ -71,7 +71,7 @@ func TestDisablingAPersonRevokesTheirTokensForGood(t *testing.T) {
 	wantRefused(t, s.world, one, "token_invalid")
 	wantRefused(t, s.world, two, "token_invalid")
 	s.wantRows(t, "SELECT count(*) FROM api_tokens WHERE user_id IS NOT NULL AND revoked_at IS NULL", 0)
-	_, _, err := s.service.CreateOwnToken(ctx, identity.NewToken{Name: "late"}) // a request that was let in before
+	_, _, err := s.service.CreateOwnToken(ctx, identity.NewToken{Name: "late"}) // a request that was admitted before
 	wantCode(t, err, "token_invalid")
 	must(s.service.UpdateUser(system(t), s.dev.ID, u.Version, identity.UserChange{Disabled: &no}))(t)
 	wantRefused(t, s.world, one, "token_invalid")
@@ -88,8 +88,8 @@ func TestTokenOfADisabledPersonIsRefused(t *testing.T) {
 	wantRefused(t, s.world, plain, "token_invalid")
 }
 
-// However a token that is being made and a person who is being disabled
-// overlap, no token survives.
+// If somebody makes a token for a person while that person is being disabled,
+// no token survives, whichever comes first.
 func TestNoTokenSlipsPastDisabling(t *testing.T) {
 	s := newStage(t)
 	yes := true
@@ -209,7 +209,7 @@ func TestUseOfATokenIsNotedOnceAMinute(t *testing.T) {
 	}
 }
 
-// The plain text of a token must be nowhere but in the answer that made it.
+// The text of a token must be nowhere but in the answer that made it.
 func TestTokensAreStoredNowhere(t *testing.T) {
 	s := newStage(t)
 	plain := s.token(t, s.dev.ID)

@@ -80,7 +80,7 @@ func TestWhatIsKeptOfAMachine(t *testing.T) {
 	}
 }
 
-// What MAAS does not answer, or not in full, is an error of each question.
+// If MAAS does not answer, or not completely, every question returns an error.
 func TestNoAnswerIsNoInformation(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rule simfault.Rule
@@ -186,14 +186,14 @@ func TestAnswersAboutOthersAreRefused(t *testing.T) {
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
 	_, err = view(t, answers(t, says(`{"events": [{"id": 5, "node": "abc234"}]}`))).Changed(t.Context(), 5000)
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
-	// Nothing to ask for is not everything.
+	// An empty list of ids must not ask for everything.
 	silent := answers(t, func(_ http.ResponseWriter, q *http.Request) { t.Errorf("asked %s", q.URL) })
 	if got, err := view(t, silent).Read(t.Context(), nil); err != nil || got != nil {
 		t.Errorf("of nothing: %v %v", got, err)
 	}
 }
 
-// A MAAS without the filter by power is served by the sweep.
+// Against a MAAS without the filter by power, the sweep finds these machines.
 func TestAMAASWithoutTheFilterByPower(t *testing.T) {
 	r := view(t, answers(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Query().Has("power_state") {
@@ -208,7 +208,7 @@ func TestAMAASWithoutTheFilterByPower(t *testing.T) {
 	}
 }
 
-// The two listings stand for themselves: one that fails takes nothing from the other.
+// The two listings are independent: if one fails, the other still counts.
 func TestAListingThatFailsLeavesTheOther(t *testing.T) {
 	for name, broken := range map[string]bool{"what is off": true, "what is not deployed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestNoListingThatFailsKeepsWhatTheOtherShowsFromACycle(t *testing.T) {
 			w.maas.machines["m000"].Status, w.maas.machines["m000"].State = "Ready", reconciliation.Free
 			w.maas.machines["m001"].Power = "off"
 			c.fail(w.maas)
-			w.maas.noReads = true // the listings alone show it
+			w.maas.noReads = true // only the listings show it
 			w.silence(1)
 			run := w.cycle(t)
 			if _, found := w.open(t, c.node)[c.want]; !found || run.Outcome != reconciliation.Partly ||
@@ -255,7 +255,7 @@ func TestNoListingThatFailsKeepsWhatTheOtherShowsFromACycle(t *testing.T) {
 	}
 }
 
-// Nothing of what MAAS says can make a row that the database refuses, or one
+// Nothing that MAAS says can make a row that the database refuses, or one
 // without bounds.
 func TestWhatMAASSaysIsHarmless(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
@@ -344,7 +344,7 @@ func TestReleasing(t *testing.T) {
 	}
 }
 
-// The clock of MAAS is what its times are compared with, however far it is off.
+// Times of MAAS are compared with MAAS's own clock, however far it is off.
 func TestTheClockIsThatOfMAAS(t *testing.T) {
 	r := view(t, answers(t, func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Date", time.Now().Add(-7*time.Hour).UTC().Format(http.TimeFormat))
@@ -381,7 +381,7 @@ func TestAClientLivesFromRunToRun(t *testing.T) {
 	}
 }
 
-// A listing of a hundred thousand machines is walked over in little memory.
+// A listing of a hundred thousand machines needs little memory.
 func TestAHundredThousandExceptions(t *testing.T) {
 	const machines = 100_000
 	r := view(t, answers(t, func(w http.ResponseWriter, q *http.Request) {

@@ -51,7 +51,7 @@ func newOffice(tb testing.TB) *office {
 	return o
 }
 
-// reimage stands for decommissions.
+// reimage replaces decommissions.
 func (o *office) reimage(context.Context, id.Node, string) (string, error) {
 	if o.reimageFails {
 		return "", fault.New(fault.Conflict, "node_busy", "a job works on the node")
@@ -138,8 +138,8 @@ func (o *office) exec(tb testing.TB, query string, args ...any) {
 	}
 }
 
-// site makes one whose MAAS told all that was asked so long before noon; nil:
-// never.
+// site makes a site whose MAAS last answered everything so long before noon;
+// nil means never.
 func (o *office) site(tb testing.TB, name string, informed *time.Duration) id.Site {
 	tb.Helper()
 	at := id.New[id.Site]()
@@ -154,7 +154,8 @@ func (o *office) site(tb testing.TB, name string, informed *time.Duration) id.Si
 
 func ago(d time.Duration) *time.Duration { return &d }
 
-// node makes one whose machine was read so long before noon; nil: never.
+// node makes a node whose machine was last read so long before noon; nil means
+// never.
 func (o *office) node(tb testing.TB, hostname string, at id.Site, read *time.Duration) id.Node {
 	tb.Helper()
 	n := id.New[id.Node]()
@@ -170,7 +171,8 @@ func (o *office) node(tb testing.TB, hostname string, at id.Site, read *time.Dur
 	return n
 }
 
-// finding is one that a test wants; zero fields have usual values.
+// finding describes the finding that a test wants. Zero fields have usual
+// values.
 type finding struct {
 	site       id.Site
 	node       id.Node // zero: about none
@@ -181,7 +183,7 @@ type finding struct {
 	opened     time.Duration // before noon
 }
 
-// find writes a finding and, where it is not over, marks its node as drifting.
+// find writes a finding and, if it is not over, marks its node as drifting.
 func (o *office) find(tb testing.TB, f finding) id.Finding {
 	tb.Helper()
 	made := id.New[id.Finding]()
@@ -228,7 +230,7 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 	o.node(t, "ok", dc1, ago(119*time.Minute))
 	o.node(t, "late", dc1, ago(121*time.Minute)) // two sweeps
 	o.node(t, "never", dc1, nil)
-	drifted := o.node(t, "drifted", dc1, ago(3*time.Hour)) // and late: counted once
+	drifted := o.node(t, "drifted", dc1, ago(3*time.Hour)) // also late: counted once
 	o.find(t, finding{site: dc1, node: drifted})
 	o.find(t, finding{site: dc1, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info})
 	o.find(t, finding{site: dc1, node: drifted, status: reconciliation.Closed, opened: time.Hour})

@@ -35,8 +35,8 @@ import (
 )
 
 // regionsVariable names a file with a simulated MAAS on each line: its URL, the
-// token and the URL of its control API. Regions in a process of their own are
-// what separates the cost of the control plane from theirs.
+// token and the URL of its control API. Regions in their own process keep their
+// cost apart from that of the control plane.
 const regionsVariable = "GPUAAS_BENCH_REGIONS"
 
 // simRegion is a simulated MAAS behind its control API.
@@ -103,7 +103,7 @@ func (r simRegion) happen(b *testing.B, machine, what string) {
 	r.ask(b, http.MethodPost, "/machines/"+machine+"/"+what, nil)
 }
 
-// asked is what the region was asked since it was made.
+// asked returns what the region was asked since it was made.
 func (r simRegion) asked(b *testing.B) (requests, records float64) {
 	b.Helper()
 	var s struct {
@@ -114,8 +114,8 @@ func (r simRegion) asked(b *testing.B) (requests, records float64) {
 	return s.Requests, s.Records
 }
 
-// estate is sites whose machines are all nodes already: to onboard so many would
-// take longer than what is measured.
+// estate is sites whose machines are all nodes already: onboarding so many
+// would take longer than the measurement.
 type estate struct {
 	url     redact.Secret
 	db      *postgres.DB
@@ -168,8 +168,8 @@ func (e *estate) open(b *testing.B) {
 	})
 }
 
-// reopen starts it anew, and says how many rows were written until then: a
-// connection tells that when it ends.
+// reopen starts it again and returns how many rows were written before: a
+// connection reports that when it ends.
 func (e *estate) reopen(b *testing.B) (rows float64) {
 	b.Helper()
 	e.db.Close()
@@ -193,7 +193,7 @@ func (e *estate) context(b *testing.B) context.Context {
 	return auth.With(telemetry.WithCorrelation(b.Context(), "bench"), auth.System("bench"))
 }
 
-// settle makes a site on a region, and its machines nodes.
+// settle makes a site on a region, and makes its machines nodes.
 func (e *estate) settle(b *testing.B, n int, r simRegion) {
 	b.Helper()
 	ctx, name := e.context(b), fmt.Sprintf("dc%d", n+1)

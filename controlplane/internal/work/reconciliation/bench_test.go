@@ -12,7 +12,8 @@ import (
 // period is the time between two cycles of a site.
 const period = 5 * time.Minute
 
-// learn reads all machines once: the first look at one writes down how it is.
+// learn reads all machines once, because the first look at a machine writes its
+// state.
 func (e *estate) learn(b *testing.B, at id.Site) {
 	b.Helper()
 	run, err := e.service.RequestRun(e.context(b), reconciliation.RunRequest{Site: at, Full: true, Reason: "learn"})
@@ -20,7 +21,7 @@ func (e *estate) learn(b *testing.B, at id.Site) {
 		b.Fatal(err)
 	}
 	e.cycle(b, reconciliation.Input{Site: at, Run: run.ID})
-	// As it is after some days: the walk is in the middle of it, all the time.
+	// As after some days: the sweep is always somewhere in the middle.
 	_, err = e.db.Exec(b.Context(), `UPDATE node_maas_state s SET last_reconciled_at = $2::timestamptz - interval '50 minutes' * o.part
 		FROM (SELECT node_id, percent_rank() OVER (ORDER BY maas_system_id) AS part FROM node_maas_state WHERE site_id = $1) o WHERE o.node_id = s.node_id`, at, e.clock())
 	if err != nil {
@@ -28,7 +29,7 @@ func (e *estate) learn(b *testing.B, at id.Site) {
 	}
 }
 
-// cycle is what the workflow of a site does, except for waiting for its second
+// cycle does what the workflow of a site does, without waiting for its second
 // look.
 func (e *estate) cycle(b *testing.B, in reconciliation.Input) reconciliation.Report {
 	b.Helper()
@@ -48,8 +49,8 @@ func (e *estate) cycle(b *testing.B, in reconciliation.Input) reconciliation.Rep
 	return run.Report
 }
 
-// change lets something happen to one machine in a hundred, others each time:
-// most report other hardware, a tenth each is released, switched off until the
+// change makes something happen to one machine in a hundred, others each time:
+// most report other hardware; a tenth each is released, switched off until the
 // next time, or gets another address.
 func (e *estate) change(b *testing.B, at id.Site, turn int) {
 	b.Helper()
@@ -74,7 +75,7 @@ func (e *estate) change(b *testing.B, at id.Site, turn int) {
 	}
 }
 
-// costs are what cycles took, added up.
+// costs adds up what cycles took.
 type costs struct {
 	requests, records, cpu              float64
 	looked, swept, chunks, opened, acts int
@@ -92,7 +93,7 @@ func (c *costs) add(reports []reconciliation.Report) {
 	}
 }
 
-// ask adds or, before something is measured, takes away what regions were asked.
+// ask adds what regions were asked or, before a measurement, subtracts it.
 func (e *estate) ask(b *testing.B, c *costs, sign float64) {
 	b.Helper()
 	for _, at := range e.order {
@@ -104,10 +105,10 @@ func (e *estate) ask(b *testing.B, c *costs, sign float64) {
 }
 
 // BenchmarkCycle10k is a site of 10,000 machines of which one in a hundred
-// changes from cycle to cycle, while the slow walk over all of them goes on.
+// changes from cycle to cycle, while the sweep over all of them goes on.
 func BenchmarkCycle10k(b *testing.B) { benchmarkSites(b, 1, 10_000, 3) }
 
-// BenchmarkFiftySites is what all of 50 sites with 500 machines each take in one
+// BenchmarkFiftySites measures what 50 sites with 500 machines each take in one
 // period: less than a tenth of a core.
 func BenchmarkFiftySites(b *testing.B) { benchmarkSites(b, 50, 500, period.Seconds()/10) }
 

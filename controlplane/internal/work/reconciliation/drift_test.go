@@ -296,8 +296,8 @@ func TestHardwareSyncIsReseededABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// A pinned machine hears in the task itself, which is signed, by what it knows the
-// program that reports. Agents of before refuse what they do not know.
+// A pinned machine learns the digest of the program that reports from the
+// signed task itself. Older agents refuse the unknown field.
 func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
 	w := newWorld(t, 1)
 	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'pinned' WHERE id = $1`, w.at)

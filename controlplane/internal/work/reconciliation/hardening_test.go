@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
-// odd is a MAAS that answers questions by id in a way of its own.
+// odd is a MAAS that answers questions by id in its own way.
 type odd struct {
 	*plainMAAS
 	read func(ctx context.Context, ids []string) ([]reconciliation.Machine, error)
@@ -153,7 +153,7 @@ func TestASiteWhoseEventsAreNeverAnsweredIsStale(t *testing.T) {
 	w.cycle(t)
 	began := w.time
 	w.maas.noEvents = true
-	for i := range 8 { // something in each cycle that is looked at twice
+	for i := range 8 { // each cycle has something that needs a second look
 		w.maas.machines[machineOf(0)].Hostname = w.hostname(i % 2)
 		w.suspect(0)
 		w.cycle(t)

@@ -31,7 +31,7 @@ func TestPageNamesEveryFinding(t *testing.T) {
 	}
 }
 
-// Somebody is called at night: what calls says where to read on.
+// Whatever wakes somebody at night says where to read on.
 func TestSevereFindingsHaveARunbookThatNamesThem(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(docs, "runbooks", "README.md"))
 	if err != nil {
@@ -61,7 +61,7 @@ func TestSevereFindingsHaveARunbookThatNamesThem(t *testing.T) {
 	}
 }
 
-// Links of the page lead somewhere; the lifecycle is a page that is made, too.
+// Links of the page resolve; the lifecycle is a generated page too.
 func TestLinksOfThePage(t *testing.T) {
 	page := Page()
 	for _, m := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(page, -1) {

@@ -17,7 +17,7 @@ import (
 // tampering is what somebody does to a machine past the control plane.
 type tampering struct {
 	finds []reconciliation.Type
-	shows bool // in the exceptions or the events of MAAS; otherwise only by a read
+	shows bool // in the exceptions or events of MAAS; otherwise only a read shows it
 	do    func(w *world, n int)
 }
 
@@ -59,7 +59,7 @@ var tamperings = map[string]tampering{
 type ordeal struct {
 	*world
 	tampered map[int]string // what was done to a machine; absent: it is healthy
-	since    map[int]int    // cycles in which MAAS answered everything since then
+	since    map[int]int    // cycles since then in which MAAS answered everything
 	moves    map[int]int    // how often somebody tampered since the node was last returned
 }
 
@@ -134,8 +134,8 @@ func (o *ordeal) repair() {
 	clear(m.hidden)
 }
 
-// die is a worker that is killed between the two looks of a run; another one
-// takes the run up again from its beginning.
+// die acts as a worker that is killed between the two looks of a run. Another
+// one starts the run again from its beginning.
 func (o *ordeal) die(t *rapid.T) {
 	in := reconciliation.Input{Site: o.at, Run: newRun()}
 	for range 2 {
@@ -152,7 +152,7 @@ func (o *ordeal) die(t *rapid.T) {
 	}
 }
 
-// check is what must hold at all times.
+// check checks what must always hold.
 func (o *ordeal) check(t *rapid.T) {
 	for n := range o.nodes {
 		moved := o.count(o.tb, `SELECT count(*) FROM node_events WHERE node_id = $1 AND event = 'quarantine'`, o.nodes[n])
@@ -180,7 +180,7 @@ func (o *ordeal) found(t *rapid.T, sweep bool) {
 		}
 		present := o.open(o.tb, n)
 		for _, f := range tamperings[how].finds {
-			if f == reconciliation.TypeHWSyncStale && o.status(o.tb, n) != node.Active { // it is asked of nodes in service
+			if f == reconciliation.TypeHWSyncStale && o.status(o.tb, n) != node.Active { // the rule is for nodes in service
 				continue
 			}
 			if _, ok := present[f]; !ok {

@@ -67,7 +67,7 @@ func TestWhatHappensInMAASShows(t *testing.T) {
 			s := simulate(t, 3, "deployed")
 			m := s.SystemIDs()[1]
 			r := s.view(t)
-			cursor := changedSince(t, r, changedSince(t, r, 0).Cursor).Cursor // what brought the machines there is not news
+			cursor := changedSince(t, r, changedSince(t, r, 0).Cursor).Cursor // earlier events are not news
 			before, _, err := r.Direct(t.Context(), m)
 			if err != nil || before.Installation == 0 {
 				t.Fatalf("before: %+v %v", before, err)
@@ -75,7 +75,7 @@ func TestWhatHappensInMAASShows(t *testing.T) {
 			tt.do(t, s, m)
 			var after reconciliation.Machine
 			exists := true
-			for settled := false; !settled; { // what machines do takes a moment
+			for settled := false; !settled; { // machines take a moment
 				if after, exists, err = r.Direct(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
@@ -108,11 +108,12 @@ func TestTheCursor(t *testing.T) {
 	if c.Lost || !slices.Contains(c.Machines, ids[3]) || c.Cursor <= first.Cursor || c.Events == 0 {
 		t.Errorf("then %+v", c)
 	}
-	// The cursor was not kept: all of it is told again.
+	// If the cursor was not kept, everything is reported again.
 	if again := changedSince(t, r, first.Cursor); !slices.Contains(again.Machines, ids[3]) || again.Cursor != c.Cursor {
 		t.Errorf("again %+v", again)
 	}
-	// It was: nothing is, by this process; by another the overlap is.
+	// If it was kept, this process reports nothing, and another one the
+	// overlap.
 	if quiet := changedSince(t, s.view(t), c.Cursor); len(quiet.Machines) != 0 || quiet.Cursor != c.Cursor || quiet.Lost {
 		t.Errorf("quiet %+v", quiet)
 	}
@@ -121,7 +122,7 @@ func TestTheCursor(t *testing.T) {
 		overlapping.Cursor != c.Cursor {
 		t.Errorf("another process %+v", overlapping)
 	}
-	// MAAS counts from below.
+	// MAAS counts from a lower number.
 	ahead := changedSince(t, r, c.Cursor+1_000_000)
 	if !ahead.Lost || ahead.Cursor > c.Cursor+1000 || ahead.Cursor < c.Cursor {
 		t.Errorf("ahead %+v", ahead)

@@ -23,7 +23,7 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// door is how sites are reached, and what opens it.
+// door knows how sites are reached, and with which credentials.
 type door struct {
 	url, token string
 	opened     int
@@ -89,7 +89,7 @@ func (s *simulation) fault(t *testing.T, rule simfault.Rule) {
 // administrator is somebody who works in MAAS directly.
 var administrator = region.Caller{User: &region.User{Name: "admin", Admin: true}}
 
-// answers is a region that says what a test makes it say.
+// answers makes a region that answers what a test wants.
 func answers(t *testing.T, handle http.HandlerFunc) *reconciliation.RegionsOf {
 	t.Helper()
 	g := httptest.NewServer(handle)
@@ -115,7 +115,7 @@ func listing(ids ...string) string {
 	return "[" + strings.Join(out, ",") + "]"
 }
 
-// exceptionsOf are the machines of both listings.
+// exceptionsOf returns the machines of both listings.
 func exceptionsOf(t *testing.T, r reconciliation.Region) map[string]reconciliation.Machine {
 	t.Helper()
 	out := map[string]reconciliation.Machine{}

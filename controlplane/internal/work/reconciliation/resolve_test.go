@@ -11,7 +11,7 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
-// settle is a decision of an operator, carried out.
+// settle carries out an operator's decision.
 func (w *world) settle(tb testing.TB, n int, r reconciliation.Resolution) reconciliation.Run {
 	tb.Helper()
 	run, err := w.service.Resolve(w.ctx, w.nodes[n], r, "an operator decided so")
@@ -110,8 +110,8 @@ func TestAdoptingWhatIsObserved(t *testing.T) {
 	})
 }
 
-// between lets something happen after a look at a node, and before what was
-// decided about it is carried out.
+// between makes something happen after the look at a node and before the
+// decision is carried out.
 func (w *world) between(happen func()) {
 	once := sync.OnceFunc(happen)
 	w.maas.sought = once
@@ -175,8 +175,8 @@ func TestADecisionIsNotCarriedOutOnWhatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A worker that dies after it did what was decided leaves the rest to the next
-// attempt, to which that looks as if there was nothing to do.
+// If a worker dies after it carried out the decision, the next attempt does the
+// rest, although there seems to be nothing left to do.
 func TestADecisionThatWasCarriedOutIsNotRefusedByTheNextAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		decision reconciliation.Resolution
@@ -243,7 +243,7 @@ func TestADecisionAboutANodeThatWasUnboundEnds(t *testing.T) {
 	}
 }
 
-// A name is given in a moment: it does not prove a server.
+// Anybody can change a name, so it does not prove a server.
 func TestAServerUnderAnotherIDMustBeProvenTheSame(t *testing.T) {
 	for name, c := range map[string]struct {
 		by, address, other string
@@ -284,8 +284,8 @@ func TestAServerUnderAnotherIDMustBeProvenTheSame(t *testing.T) {
 	}
 }
 
-// What cannot be adopted keeps the rest from being adopted: a refusal means that
-// nothing was changed.
+// If one part cannot be adopted, nothing is: a refusal means that nothing was
+// changed.
 func TestARefusedAdoptionChangesNothing(t *testing.T) {
 	w := newWorld(t, 1)
 	w.cycle(t)

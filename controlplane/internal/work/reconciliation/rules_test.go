@@ -15,8 +15,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// healthy is a node in service on a machine that is as it should be; each case
-// changes what it is about.
+// healthy returns a node in service on a machine that is as it should be. Each
+// case changes what it is about.
 func healthy(change ...func(*Subject)) Subject {
 	contact, age := noon.Add(-10*time.Second), 5*time.Minute
 	synced := noon.Add(-age)
@@ -65,7 +65,7 @@ func tried(login string) func(*Subject) { return func(s *Subject) { s.LoginTried
 
 func mayRelease(s *Subject) { s.Policy.ReleaseRetiredMachines = true }
 
-// foundTypes are the types of what holds, sorted.
+// foundTypes returns the types of the rules that hold, sorted.
 func foundTypes(found []Judged) []Type {
 	var out []Type
 	for _, f := range found {
@@ -244,7 +244,7 @@ func TestMachinesOfRetiredNodesAreReleasedOnlyIfTheyAreTheirs(t *testing.T) {
 	}
 }
 
-// What is not about the machine of one node cannot be judged by it.
+// Findings that are not about the machine of one node have no predicate.
 func TestRulesAreComplete(t *testing.T) {
 	byRun := []Type{TypeUnmanagedMachine, TypeUnusedPowerOverride, TypeBreakerOpen, TypeNoInformation}
 	titles, types := map[string]bool{}, map[Type]bool{}
@@ -314,7 +314,7 @@ func checkAdvice(t *testing.T, advice string) {
 	}
 }
 
-// Only what can be accepted is advised to be.
+// Adoption is advised only where it is possible.
 func TestAdoptionIsAdvisedWhereItIsPossible(t *testing.T) {
 	for _, r := range Rules {
 		advised := slices.ContainsFunc(r.Advice, func(a string) bool { return strings.Contains(a, "NODE adopt ") })
@@ -345,8 +345,8 @@ func TestReseedIsWithheldWhereItIsOfNoUse(t *testing.T) {
 	}
 }
 
-// What a finding says is compared with what it said before: time that passes
-// must not make it another.
+// The text of a finding is compared with the former one, so passing time must
+// not change it.
 func TestVerdictsDoNotChangeWithTime(t *testing.T) {
 	for name, s := range map[string]Subject{
 		"sync late":        healthy(func(s *Subject) { d := 3 * time.Hour; s.SyncAge = &d }),

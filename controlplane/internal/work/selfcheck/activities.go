@@ -24,8 +24,8 @@ type Deliveries interface {
 	Delivered(ctx context.Context, aggregateKind, aggregateID string) (bool, error)
 }
 
-// Activities are the effects of a self-check. Their names are unique in the
-// product: they are the names in the histories.
+// Activities are the effects of a self-check. Workflow histories record their
+// names, so each name must be unique in the product.
 type Activities struct {
 	Commands Commands
 	Secrets  Secrets
@@ -40,7 +40,7 @@ func Register(a *Activities) func(worker.Registry) {
 	}
 }
 
-// BeginSelfCheck takes a check up.
+// BeginSelfCheck marks a check as begun.
 func (a *Activities) BeginSelfCheck(ctx context.Context, check id.SelfCheck) (bool, error) {
 	return a.Commands.begin(ctx, check)
 }
@@ -52,7 +52,7 @@ func (a *Activities) RunSelfCheckStep(ctx context.Context, check id.SelfCheck, n
 	}
 	switch name {
 	case StepDatabase:
-		return nil // noting the step was a write to it
+		return nil // recording the step already wrote to the database
 	case StepEvents:
 		delivered, err := a.Events.Delivered(ctx, aggregate, check.String())
 		if err == nil && !delivered {

@@ -39,7 +39,7 @@ type listOutput struct {
 	Body httpapi.List[SelfCheck]
 }
 
-// Cancellation says why a check is to be stopped.
+// Cancellation says why a check shall stop.
 type Cancellation struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"why; it goes into the audit log"`
 }

@@ -18,10 +18,10 @@ import (
 	"gpuaas/controlplane/internal/work/selfcheck/internal/selfcheckdb"
 )
 
-// Commands changes self-checks. Nothing else does.
+// Commands changes self-checks. No other code does.
 type Commands struct{ DB *postgres.DB }
 
-// Request records the wish for a check; a workflow carries it out.
+// Request records the request for a check. A workflow carries it out.
 func (c Commands) Request(ctx context.Context) (Check, error) {
 	var check Check
 	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -47,8 +47,8 @@ func (c Commands) Request(ctx context.Context) (Check, error) {
 	return check, err
 }
 
-// Cancel stops a check. One that no worker has taken up ends here and now; a
-// running one is ended by its own workflow, which owns it.
+// Cancel stops a check. If no worker has begun it, it ends at once. The
+// workflow of a running check owns it and ends it.
 func (c Commands) Cancel(ctx context.Context, check id.SelfCheck, reason string) (Check, error) {
 	var now Check
 	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -72,7 +72,7 @@ func (c Commands) Cancel(ctx context.Context, check id.SelfCheck, reason string)
 	return now, err
 }
 
-// begin marks a check as taken up. It tells whether there is anything to do: a
+// begin marks a check as begun. It returns whether there is anything to do: a
 // check that was cancelled meanwhile is left alone.
 func (c Commands) begin(ctx context.Context, check id.SelfCheck) (proceed bool, err error) {
 	err = c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -89,8 +89,8 @@ func (c Commands) begin(ctx context.Context, check id.SelfCheck) (proceed bool, 
 	return proceed, err
 }
 
-// waitFor notes which step a check is at, and refuses a step of a check that
-// does not run: whoever reaches Temporal can ask for one.
+// waitFor records which step a check is at. It refuses a step of a check that
+// does not run, because whoever reaches Temporal can ask for one.
 func (c Commands) waitFor(ctx context.Context, check id.SelfCheck, step string) error {
 	changed, err := selfcheckdb.New(c.DB).SetWaitingFor(ctx, selfcheckdb.SetWaitingForParams{ID: check, WaitingFor: step})
 	if err != nil {
@@ -120,7 +120,7 @@ func (c Commands) finish(ctx context.Context, check id.SelfCheck, event Event, d
 	})
 }
 
-// move is the one function that changes the status of a check.
+// move is the only function that changes the status of a check.
 func move(ctx context.Context, tx pgx.Tx, check Check, event Event, done []Step) (Check, error) {
 	next, err := Lifecycle.Next(check.Status, event)
 	if err != nil {

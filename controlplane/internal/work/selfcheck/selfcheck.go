@@ -37,10 +37,10 @@ type Check struct {
 	FinishedAt  *time.Time
 }
 
-// WorkflowID is the id of the workflow that carries a check out.
+// WorkflowID returns the id of the workflow that carries out a check.
 func WorkflowID(check id.SelfCheck) string { return "self-check-" + check.String() }
 
-// outcome is the event that ends a check with these steps.
+// outcome returns the event that ends a check with these steps.
 func outcome(done []Step, cancelled bool) Event {
 	if cancelled {
 		return Cancel

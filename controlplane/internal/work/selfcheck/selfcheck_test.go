@@ -19,7 +19,7 @@ import (
 	"gpuaas/controlplane/internal/work/selfcheck"
 )
 
-// memory is a secrets engine in a map, for saying what goes wrong and when.
+// memory is a secrets engine in a map whose failures a test controls.
 type memory struct {
 	held map[string]map[string]redact.Secret
 	fail error
@@ -83,7 +83,7 @@ func (b *bench) request(t *testing.T) selfcheck.Check {
 	return c
 }
 
-// run carries a check out in Temporal's test environment, on the real database.
+// run carries out a check in Temporal's test environment, on the real database.
 func (b *bench) run(t *testing.T, c selfcheck.Check, before func(*testsuite.TestWorkflowEnvironment)) selfcheck.Check {
 	t.Helper()
 	env := durabletest.New(t, selfcheck.Register(
@@ -174,7 +174,7 @@ func TestACancelledCheckEndsAsCancelled(t *testing.T) {
 	}
 }
 
-// cancellations counts what waits to be told to Temporal.
+// cancellations counts the cancellations that wait for Temporal.
 func (b *bench) cancellations(t *testing.T) (n int) {
 	t.Helper()
 	err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.cancel'").Scan(&n)
@@ -212,7 +212,8 @@ func TestCancelBeforeAWorkerTookItUp(t *testing.T) {
 	}
 }
 
-// Workers repeat activities after a crash: each must be harmless the second time.
+// Workers repeat activities after a crash, so each must be harmless the second
+// time.
 func TestEveryActivityMayBeRepeated(t *testing.T) {
 	b := newBench(t)
 	c := b.request(t)
@@ -243,8 +244,8 @@ func TestEveryActivityMayBeRepeated(t *testing.T) {
 	}
 }
 
-// Whoever reaches Temporal can ask for a step of a check that there never was,
-// or that is over.
+// Whoever reaches Temporal can ask for a step of a check that never existed or
+// is over.
 func TestAttackAStepOfACheckThatDoesNotRun(t *testing.T) {
 	b := newBench(t)
 	a := &selfcheck.Activities{Commands: b.commands, Secrets: b.secrets, Events: b.events}

@@ -18,7 +18,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Event is what moves a self-check.
+// Event moves a self-check from one state to another.
 type Event string
 
 // The events of a self-check.
@@ -29,8 +29,8 @@ const (
 	Cancel Event = "cancel"
 )
 
-// Lifecycle is the lifecycle of a self-check. It may fail for good: a failed
-// check is an answer, not a job that was left undone.
+// Lifecycle is the lifecycle of a self-check. A self-check may end as failed,
+// because that is an answer and not unfinished work.
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "self_check", Title: "Self-check lifecycle", Initial: []Status{Pending},
 	States: []lifecycle.State[Status]{

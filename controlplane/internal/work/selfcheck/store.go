@@ -48,7 +48,7 @@ func lock(ctx context.Context, tx pgx.Tx, check id.SelfCheck) (Check, error) {
 	return found(r, err, check)
 }
 
-// position is where a listing continues: newest first.
+// position is where the next page begins; the newest check comes first.
 type position struct {
 	CreatedAt time.Time    `json:"c"`
 	ID        id.SelfCheck `json:"i"`

@@ -14,7 +14,7 @@ import (
 const (
 	workflowType = "SelfCheckWorkflow"
 	queue        = durable.TaskQueue
-	// A step that does not work is tried for this long before it counts.
+	// A step is tried for this long before it counts as failed.
 	stepBudget = 2 * time.Minute
 )
 
@@ -23,8 +23,8 @@ type Input struct {
 	ID id.SelfCheck `json:"id"`
 }
 
-// Workflow goes through the steps and records the outcome. A step that fails is
-// a result, so the workflow itself never fails.
+// Workflow goes through the steps and records the outcome. If a step fails,
+// that is a result, so the workflow itself never fails.
 func Workflow(ctx workflow.Context, in Input) error {
 	var a *Activities
 	var proceed bool
@@ -51,7 +51,7 @@ func Workflow(ctx workflow.Context, in Input) error {
 		}
 		done = append(done, result(name, err, workflow.Now(ctx).Sub(start)))
 	}
-	// The outcome is recorded even when the workflow has been cancelled.
+	// The outcome is recorded even if the workflow was cancelled.
 	return durable.Insist(ctx, func(ctx workflow.Context) error {
 		return workflow.ExecuteActivity(ctx, a.FinishSelfCheck, in.ID, outcome(done, cancelled), done).Get(ctx, nil)
 	})

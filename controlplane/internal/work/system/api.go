@@ -36,8 +36,8 @@ type Source struct {
 	Lifecycles []lifecycle.Description
 }
 
-// askWorkers is how long Temporal is waited for: the rest of the answer is worth
-// more than this part of it.
+// askWorkers is how long to wait for Temporal, because the rest of the answer
+// is more important.
 const askWorkers = 2 * time.Second
 
 // Status is the state of the control plane as this replica sees it.
@@ -54,14 +54,14 @@ type Status struct {
 	Notices      []Notice       `json:"notices" nullable:"false" doc:"what an operator should see to before it becomes a failure"`
 }
 
-// Notice is something that works now and will not for long.
+// Notice is something that works now but will soon fail.
 type Notice struct {
 	Code    string `json:"code" doc:"stable code of what it is" example:"admin_access_ends"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 }
 
-// Workers are those who serve one queue of Temporal, and what waits for them.
+// Workers are the workers of one queue of Temporal, and what waits for them.
 type Workers struct {
 	TaskQueue        string       `json:"task_queue"`
 	Kind             durable.Work `json:"kind" enum:"workflow,activity" doc:"decisions of workflows, or activities that they ask for"`
@@ -75,7 +75,7 @@ type Links struct {
 	TemporalUI string `json:"temporal_ui,omitempty" format:"uri" doc:"web interface of Temporal; absent: there is none"`
 }
 
-// Backlog is what waits for one destination.
+// Backlog counts what waits for one destination.
 type Backlog struct {
 	Destination      string  `json:"destination" enum:"nats,temporal"`
 	Pending          int64   `json:"pending"`
@@ -150,7 +150,8 @@ func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) 
 		Version: s.Version, Roles: s.Roles, Ready: true, Insecure: s.Monitor.Insecure, Outbox: []Backlog{},
 		Links: Links{TemporalUI: s.TemporalUI},
 	}}
-	// Beside the rest, so that a Temporal that hangs is waited for once.
+	// Ask beside the rest, so that a Temporal that hangs is waited for only
+	// once.
 	var asking sync.WaitGroup
 	asking.Go(func() { out.Body.Workers, out.Body.WorkersError = s.workers(ctx) })
 	defer asking.Wait()

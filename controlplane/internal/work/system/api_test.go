@@ -22,8 +22,8 @@ func (admin) Authenticate(context.Context, redact.Secret) (*auth.Principal, erro
 	return &auth.Principal{Kind: auth.KindUser, ID: "root", Platform: auth.PlatformAdmin}, nil
 }
 
-// Each answers only when the other has been asked: one after the other, both
-// would be waited for in vain.
+// Each answers only after the other was asked: one after the other, both would
+// wait in vain.
 func TestWorkersAreAskedForBesideTheDependencies(t *testing.T) {
 	probed, asked := make(chan struct{}), make(chan struct{})
 	meet := func(ctx context.Context, here, there chan struct{}) error {

@@ -6,8 +6,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas/conformance"
 )
 
-// The region is named by the environment; without one only the simulator is
-// checked.
+// The environment names the region. Without one only the simulator is checked.
 func TestLiveRegion(t *testing.T) {
 	cfg, named, err := conformance.FromEnv()
 	if err != nil {
