@@ -56,7 +56,7 @@ func (c Commands) lockLogin(ctx context.Context, n agenttaskdb.OpenLoginsRow) er
 	return c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := c.Enqueue(ctx, tx, Request{
 			Node: n.ID, Type: agentwire.TypeLoginLock, Params: agentwire.LoginLockParams{Username: n.DeployUser},
-			IdempotencyKey: "login-lock/" + c.now().UTC().Format(time.DateOnly),
+			IdempotencyKey: fmt.Sprintf("login-lock/%d/%s", n.Generation, c.now().UTC().Format(time.DateOnly)),
 			Reason:         "nobody needs the deploy login of a machine that has an agent",
 		})
 		return err
@@ -90,9 +90,9 @@ func deployUsers(ctx context.Context, db agenttaskdb.DBTX, nodes []id.Node) (map
 	return known, nil
 }
 
-// UnprovenLogins are those of some nodes whose agent found no account of the name
-// that their site has now, and did not look for others: the one that was deployed
-// may be open. It gives the name that was tried.
+// UnprovenLogins are those of some nodes whose agent was asked about the account of
+// the name that their site has now, and did not look for others: the one that was
+// deployed may be open. It gives the name that was tried.
 func UnprovenLogins(ctx context.Context, db agenttaskdb.DBTX, nodes []id.Node) (map[id.Node]string, error) {
 	rows, err := agenttaskdb.New(db).UnprovenLogins(ctx,
 		agenttaskdb.UnprovenLoginsParams{Nodes: texts(nodes), Type: agentwire.TypeLoginLock})

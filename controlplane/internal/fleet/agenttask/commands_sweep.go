@@ -89,7 +89,7 @@ func fateOf(t Task, superseded bool, now time.Time) ending {
 	case t.Status.Ended():
 		return ending{}
 	case superseded:
-		return ending{event: Cancel, err: agentwire.TaskError{
+		return ending{event: Cancel, void: true, err: agentwire.TaskError{
 			Code:    CodeSuperseded,
 			Message: "the node was taken over or removed; what it was asked before is void",
 		}}

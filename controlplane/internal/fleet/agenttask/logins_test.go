@@ -87,7 +87,7 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.queue.Result(t.Context(), old, task,
-		succeeded(t, 1, agentwire.LoginLockOutput{Existed: true, Closed: []string{}})); err != nil {
+		succeeded(t, 1, agentwire.LoginLockOutput{Existed: true, Searched: true, Closed: []string{}})); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.pass(48 * time.Hour)
@@ -95,6 +95,14 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 	// Whoever installs it anew gives it another life, and another login.
 	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, old)
 	sweep(1)
+	// Twice on one day as well: what the earlier life was asked is void.
+	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, old)
+	w.sweep(t, 1)
+	sweep(1)
+	if w.count(t, `SELECT count(*) FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
+		WHERE n.id = $1 AND t.status = 'queued'`, old) != 1 {
+		t.Error("another installation on the same day was not asked")
+	}
 	if got := w.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1`, manual); got != 0 {
 		t.Errorf("a node that nobody deployed was given %d tasks", got)
 	}
@@ -177,5 +185,29 @@ func TestAttackARenamedDeployUserKeepsTheOldLoginOpen(t *testing.T) {
 	}
 	if user, err := agenttask.DeployUser(t.Context(), w.db, guessed); err != nil || user != "" {
 		t.Errorf("deployed with %q, %v", user, err)
+	}
+}
+
+// The image may have an account of the name that the site has now. That one was
+// locked says nothing of the account that the machine was deployed with.
+func TestAttackAnAccountOfTheImageStandsInForTheDeployLogin(t *testing.T) {
+	w := newWorld(t)
+	n := w.bound(t, "abc123")
+	w.exec(t, `UPDATE maas_sites SET deploy_user = 'ubuntu'`) // it was another one when the machine was deployed
+	for _, out := range []agentwire.LoginLockOutput{{Existed: true}, {Existed: true, Searched: true}} {
+		if got, err := w.commands.LockLogins(t.Context()); err != nil || got != 1 {
+			t.Fatalf("%d nodes were asked, %v", got, err)
+		}
+		if got := w.lockedAs(t, n, out); got != "ubuntu" {
+			t.Fatalf("the account %s is locked", got)
+		}
+		got, err := agenttask.UnprovenLogins(t.Context(), w.db, []id.Node{n})
+		if err != nil || (got[n] == "ubuntu") == out.Searched {
+			t.Errorf("searched %v: not proven are %v, %v", out.Searched, got, err)
+		}
+		w.clock.pass(25 * time.Hour)
+	}
+	if got, err := w.commands.LockLogins(t.Context()); err != nil || got != 0 {
+		t.Errorf("%d nodes were asked once more, %v", got, err)
 	}
 }

@@ -35,9 +35,10 @@ WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) AND j.facts ? 'deploy_user';
 
 -- name: OpenLogins :many
 -- Nodes whose agent has not locked the account that their machine was set up by,
--- and was not asked lately. That an account is not there says nothing unless the
--- agent looked for others, or it is the one that was deployed.
-SELECT n.id, COALESCE(j.facts->>'deploy_user', s.deploy_user)::text AS deploy_user
+-- and was not asked lately. What an agent says of an account, be it there or not,
+-- proves something only if that is the one that was deployed, or if the agent looked
+-- for others.
+SELECT n.id, n.generation, COALESCE(j.facts->>'deploy_user', s.deploy_user)::text AS deploy_user
 FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
 LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
@@ -46,17 +47,17 @@ LEFT JOIN LATERAL (
 WHERE n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND (sqlc.narg(after)::uuid IS NULL OR n.id > sqlc.narg(after)) AND NOT EXISTS (
     SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = sqlc.arg(type)::text AND t.generation = n.generation
       AND (t.status IN ('queued', 'dispatched') OR t.created_at > sqlc.arg(since)::timestamptz OR t.status = 'succeeded'
-        AND (t.output @> '{"existed": true}' OR t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
+        AND (t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
 ORDER BY n.id LIMIT sqlc.arg(most);
 
 -- name: UnprovenLogins :many
--- Nodes whose agent found no account of the name that the site has now, did not
--- look for others, and was not asked to lock what was deployed.
+-- Nodes whose agent was asked to lock the account of the name that the site has
+-- now, did not look for others, and was not asked to lock what was deployed.
 SELECT DISTINCT ON (t.node_id) t.node_id, (t.params->>'username')::text AS username
 FROM nodes n JOIN node_tasks t ON t.node_id = n.id AND t.generation = n.generation
 WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) AND t.type = sqlc.arg(type)::text AND t.status = 'succeeded'
   AND NOT EXISTS (SELECT FROM node_tasks d WHERE d.node_id = n.id AND d.type = t.type AND d.generation = n.generation AND d.status = 'succeeded'
-    AND (d.output @> '{"existed": true}' OR d.output @> '{"searched": true}'))
+    AND d.output @> '{"searched": true}')
 ORDER BY t.node_id, t.created_at DESC;
 
 -- name: LockByKey :one

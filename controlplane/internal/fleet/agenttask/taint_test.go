@@ -145,6 +145,25 @@ func TestATaskThatWaitedDuringTheCleaningTaintsTheNode(t *testing.T) {
 	}
 }
 
+// Only the control plane knows that a task is void. A node that says so of a task
+// that it was given keeps whomever it let in.
+func TestAttackANodeCallsTheTaskVoidThatLetSomebodyIn(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	task := w.ask(t, n, agentwire.TypeProvisionUser)
+	w.provenClean(t, n)
+	w.fetch(t, task)
+	if err := w.queue.Result(t.Context(), n, task.ID, agentwire.ResultRequest{
+		Attempt: 1, Status: agentwire.ResultFailed,
+		Error: &agentwire.TaskError{Code: agenttask.CodeSuperseded, Message: "void"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !w.tainted(t, n) {
+		t.Error("a tenant may be in, and the node counts as clean")
+	}
+}
+
 func TestATaskThatTheNodeNeverHadTaintsNothing(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(t)

@@ -167,6 +167,7 @@ type ending struct {
 	agent     string
 	startedAt *time.Time
 	refused   bool
+	void      bool // the control plane found that the node was taken over; agents cannot say so
 }
 
 // endingOf reads the result of an agent. A success whose output does not fit

@@ -3,14 +3,14 @@ package reconciliation
 import "fmt"
 
 // TypeLoginUnproven is a finding: nobody knows which account the machine was set up
-// by, and the one that was looked for is not there.
+// by, and only the one that the site names now was looked at.
 const TypeLoginUnproven Type = "login_unproven"
 
 var ruleLoginUnproven = Rule{
 	Type: TypeLoginUnproven, Severity: Info, Looks: 1, Action: None,
 	Title: "Deploy login not proven to be locked",
-	Means: "The machine was deployed before the name of its deploy user was kept. The agent looked for the deploy user " +
-		"that the site has now and found no such account: " +
+	Means: "The machine was deployed before the name of its deploy user was kept. The agent looked only at the " +
+		"deploy user that the site has now: " +
 		"if the site called it otherwise then, that account may still be open. An agent of this release looks for it by " +
 		"itself.",
 	When: whenLoginUnproven,
@@ -19,8 +19,8 @@ var ruleLoginUnproven = Rule{
 			"publishes, which finds the account and locks it within a day",
 		"gpuaas drift resolve NODE reimage --reason \"…\": the next installation has a login of its own, which is locked",
 	},
-	Holds: "The node is in service, its agent was asked to lock the present `deploy_user` of the site and found no such " +
-		"account, did not look for others, " +
+	Holds: "The node is in service, its agent was asked to lock the present `deploy_user` of the site, " +
+		"did not look for others, " +
 		"and the deployment did not keep the name.",
 }
 
@@ -29,8 +29,10 @@ func whenLoginUnproven(s Subject) (Verdict, bool) {
 		return Verdict{}, false
 	}
 	return Verdict{
-		Expected: "the account that the machine was set up by is locked", Observed: "there is no account " + s.LoginTried,
-		Message: fmt.Sprintf("%s has no account %s, and nobody knows by which one it was set up", s.Hostname, s.LoginTried),
+		Expected: "the account that the machine was set up by is locked",
+		Observed: "only the account " + s.LoginTried + " was looked at",
+		Message: fmt.Sprintf("on %s only the account %s was looked at, and nobody knows by which one it was set up",
+			s.Hostname, s.LoginTried),
 		Details: s.seen(),
 	}, true
 }

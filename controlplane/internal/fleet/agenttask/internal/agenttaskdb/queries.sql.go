@@ -674,7 +674,7 @@ func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 }
 
 const openLogins = `-- name: OpenLogins :many
-SELECT n.id, COALESCE(j.facts->>'deploy_user', s.deploy_user)::text AS deploy_user
+SELECT n.id, n.generation, COALESCE(j.facts->>'deploy_user', s.deploy_user)::text AS deploy_user
 FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
 LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
@@ -683,7 +683,7 @@ LEFT JOIN LATERAL (
 WHERE n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND ($1::uuid IS NULL OR n.id > $1) AND NOT EXISTS (
     SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $2::text AND t.generation = n.generation
       AND (t.status IN ('queued', 'dispatched') OR t.created_at > $3::timestamptz OR t.status = 'succeeded'
-        AND (t.output @> '{"existed": true}' OR t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
+        AND (t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
 ORDER BY n.id LIMIT $4
 `
 
@@ -696,12 +696,14 @@ type OpenLoginsParams struct {
 
 type OpenLoginsRow struct {
 	ID         id.Node
+	Generation int64
 	DeployUser string
 }
 
 // Nodes whose agent has not locked the account that their machine was set up by,
-// and was not asked lately. That an account is not there says nothing unless the
-// agent looked for others, or it is the one that was deployed.
+// and was not asked lately. What an agent says of an account, be it there or not,
+// proves something only if that is the one that was deployed, or if the agent looked
+// for others.
 func (q *Queries) OpenLogins(ctx context.Context, arg OpenLoginsParams) ([]OpenLoginsRow, error) {
 	rows, err := q.db.Query(ctx, openLogins,
 		arg.After,
@@ -716,7 +718,7 @@ func (q *Queries) OpenLogins(ctx context.Context, arg OpenLoginsParams) ([]OpenL
 	var items []OpenLoginsRow
 	for rows.Next() {
 		var i OpenLoginsRow
-		if err := rows.Scan(&i.ID, &i.DeployUser); err != nil {
+		if err := rows.Scan(&i.ID, &i.Generation, &i.DeployUser); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -941,7 +943,7 @@ SELECT DISTINCT ON (t.node_id) t.node_id, (t.params->>'username')::text AS usern
 FROM nodes n JOIN node_tasks t ON t.node_id = n.id AND t.generation = n.generation
 WHERE n.id = ANY($1::uuid[]) AND t.type = $2::text AND t.status = 'succeeded'
   AND NOT EXISTS (SELECT FROM node_tasks d WHERE d.node_id = n.id AND d.type = t.type AND d.generation = n.generation AND d.status = 'succeeded'
-    AND (d.output @> '{"existed": true}' OR d.output @> '{"searched": true}'))
+    AND d.output @> '{"searched": true}')
 ORDER BY t.node_id, t.created_at DESC
 `
 
@@ -955,8 +957,8 @@ type UnprovenLoginsRow struct {
 	Username string
 }
 
-// Nodes whose agent found no account of the name that the site has now, did not
-// look for others, and was not asked to lock what was deployed.
+// Nodes whose agent was asked to lock the account of the name that the site has
+// now, did not look for others, and was not asked to lock what was deployed.
 func (q *Queries) UnprovenLogins(ctx context.Context, arg UnprovenLoginsParams) ([]UnprovenLoginsRow, error) {
 	rows, err := q.db.Query(ctx, unprovenLogins, arg.Nodes, arg.Type)
 	if err != nil {
