@@ -116,7 +116,11 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	p := &probing{site: found, profiles: profiles}
-	p.syncSource()
+	unpinned, err := s.reads.CountUnpinned(ctx, site)
+	if err != nil {
+		return nil, fmt.Errorf("count nodes without a pin: %w", err)
+	}
+	p.syncSource(unpinned)
 	p.sharedPassword()
 	token, tokenErr := s.token(ctx, found)
 	access, err := accessTo(found, token)
@@ -147,8 +151,9 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 }
 
 // syncSource says what vouches for the program by which machines report their
-// hardware: root runs it.
-func (p *probing) syncSource() {
+// hardware: root runs it. Machines that were deployed before that count by
+// themselves.
+func (p *probing) syncSource(unpinned int64) {
 	const name = "hw_sync_source"
 	s := p.site.Settings
 	trusted := fmt.Sprintf("let MAAS speak https, or pin the program: gpuaas site update %s --hw-sync-http pinned", p.site.Name)
@@ -159,6 +164,10 @@ func (p *probing) syncSource() {
 		p.bad(name, "hw_sync_undecided", fmt.Sprintf("decide: %s; or accept that: gpuaas site update %s --hw-sync-http accepted", trusted, p.site.Name),
 			"nobody has decided what vouches for the program that machines get over plain HTTP and root runs: "+
 				"new machines go by its digest, and root on machines of before may run whatever comes")
+	case unpinned > 0 && !s.PlainSync():
+		p.bad(name, "hw_sync_unpinned", "agents of this release are told its digest by themselves within a day, unless the site has a CA of its own: "+
+			"then reimage the nodes, so that they fetch it over https",
+			"root on %d nodes may run what plain HTTP brings: they were deployed before the site vouched for the program, and have not said since that they go by its digest", unpinned)
 	case s.PinsSync():
 		p.well(name, "machines get it over plain HTTP and run only what has the digest that the control plane saw")
 	case !s.PlainSync():

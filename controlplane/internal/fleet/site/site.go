@@ -50,6 +50,12 @@ func (s Settings) PlainSync() bool { return s.plainHTTP() && s.HWSyncHTTP == Syn
 // PinsSync says whether the program that reports hardware is known by its digest.
 func (s Settings) PinsSync() bool { return s.plainHTTP() && s.HWSyncHTTP != SyncAccepted }
 
+// GivesPin says whether agents of nodes are told the digest of that program. At a
+// site that speaks https they are as well: machines that were deployed before it did
+// go on over plain HTTP. They do not know a CA of the site's own, and fetch nothing
+// from such a site.
+func (s Settings) GivesPin() bool { return s.PinsSync() || !s.plainHTTP() && s.CACertificate == "" }
+
 func (s Settings) plainHTTP() bool { return !strings.HasPrefix(s.APIBaseURL, "https://") }
 
 // SharedPassword says until when machines were given the deploy password that the

@@ -306,7 +306,8 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	}
 	at := b.now().UTC()
 	w.Facts.uninstalled()
-	w.Facts.Adopted, w.Facts.HostKey, w.Facts.DeployUser, w.Facts.SyncPinned = true, "", "", false
+	w.Facts.Adopted, w.Facts.HostKey, w.Facts.DeployUser = true, "", ""
+	w.Facts.SyncPinned, w.Facts.SyncURL = false, ""
 	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, m.IPAddresses, m.Image()
 	return EnsureHardwareSyncConfigured, w.Save(ctx)
 }

@@ -153,7 +153,7 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 // hardwareSync has the token of the machine in it if MAAS has made one; on a
 // first deployment it comes later, over SSH.
 func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l firstboot.Layer, wanted bool, err error) {
-	if w.Facts.SyncPinned = false; !w.Profile.Policy.RequireHWSync {
+	if w.Facts.SyncPinned, w.Facts.SyncURL = false, ""; !w.Profile.Policy.RequireHWSync {
 		return l, false, nil
 	}
 	token, err := r.MachineToken(ctx, w.SystemID)
@@ -164,7 +164,7 @@ func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l first
 	if err != nil {
 		return l, false, err
 	}
-	w.Facts.SyncPinned = source.Digest != ""
+	w.Facts.SyncPinned, w.Facts.SyncURL = source.Digest != "", source.URL
 	l, err = firstboot.HardwareSync(source, w.SystemID,
 		firstboot.MachineToken{ConsumerKey: token.Consumer, TokenKey: token.Key, TokenSecret: token.Secret}, w.Profile.Policy.HardwareSyncInterval)
 	return l, true, err

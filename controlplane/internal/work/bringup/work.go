@@ -126,6 +126,7 @@ type Facts struct {
 	HostKey         string               `json:"host_key,omitempty"`    // that the first boot gives the machine: it must show this one
 	DeployUser      string               `json:"deploy_user,omitempty"` // account that the first boot makes: the site may call it otherwise since
 	SyncPinned      bool                 `json:"sync_pinned,omitempty"` // the first boot knows the program that reports hardware by its digest
+	SyncURL         string               `json:"sync_url,omitempty"`    // where the first boot has it fetched from; empty: not kept
 	TokenExpiresAt  *time.Time           `json:"token_expires_at,omitempty"`
 	TokenRefreshes  int                  `json:"token_refreshes,omitempty"` // in the present wait for the agent
 	TokenRefreshed  *time.Time           `json:"token_refreshed_at,omitempty"`

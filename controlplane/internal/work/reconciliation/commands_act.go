@@ -226,10 +226,14 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 // renewedPin returns the digest that a reseeded node checks from now on,
 // because MAAS may hand out another program by now.
 func (c *cycle) renewedPin(ctx context.Context, d due) (string, error) {
-	if d.Action != Reseed || !c.site.Settings.PinsSync() || !d.node.RenewsPins() {
+	if d.Action != Reseed || !c.site.Settings.GivesPin() || !d.node.RenewsPins() {
 		return "", nil
 	}
-	return c.programPin(ctx)
+	pin, err := c.programPin(ctx)
+	if err != nil && !c.site.Settings.PinsSync() && !ours(ctx, err) { // https vouches for it as well
+		return "", nil
+	}
+	return pin, err
 }
 
 // interval is how often the machine of a node should report its hardware.

@@ -3,6 +3,7 @@ package reconciliation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpuaas/contract/agentwire"
@@ -15,10 +16,14 @@ import (
 // its agent may have been updated since.
 const pinAgain = 24 * time.Hour
 
+// pinnable are the statuses of nodes that are asked, as for their deploy login.
+var pinnable = []node.Status{node.Active, node.Offline, node.Quarantined}
+
 // pinMachines gives nodes whose machines were deployed without it the digest of the
 // program that reports hardware: root on them runs whatever plain HTTP brings.
 func (c *cycle) pinMachines(ctx context.Context) error {
-	if !c.heard || c.run.DryRun || c.settings.DryRun || c.state.TrippedAt != nil || !c.site.Settings.PinsSync() {
+	untouched := c.run.DryRun || c.settings.DryRun || c.trip || c.state.TrippedAt != nil
+	if !c.heard || untouched || !c.site.Settings.GivesPin() {
 		return nil
 	}
 	rows, err := c.reads.UnpinnedNodes(ctx, reconciliationdb.UnpinnedNodesParams{
@@ -32,23 +37,23 @@ func (c *cycle) pinMachines(ctx context.Context) error {
 		c.logger.WarnContext(ctx, "machines are not pinned", "site_id", c.run.Site, "error", err)
 		return nil
 	}
-	for _, r := range rows {
+	for _, r := range rows { // a node that cannot be asked stops neither the others nor the run
 		if err := c.pinMachine(ctx, r, pin); err != nil {
-			return err
+			c.logger.WarnContext(ctx, "a machine is not pinned", "site_id", c.run.Site, "node_id", r.ID, "error", err)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 func (c *cycle) pinMachine(ctx context.Context, r reconciliationdb.UnpinnedNodesRow, pin string) error {
 	return c.inChange(ctx, func(ctx context.Context, tx change) error {
 		n, err := node.Lock(ctx, tx.tx, r.ID)
-		if err != nil || n.Status != node.Active || n.HeldBy != "" {
+		if err != nil || !slices.Contains(pinnable, n.Status) || n.HeldBy != "" {
 			return err
 		}
 		_, err = c.cfg.Tasks.Enqueue(ctx, tx.tx, agenttask.Request{
 			Node: r.ID, Type: agentwire.TypeHWSyncReseed,
-			IdempotencyKey: fmt.Sprintf("hw-sync-pin/%s/%s", pin, c.now().UTC().Format(time.DateOnly)),
+			IdempotencyKey: fmt.Sprintf("hw-sync-pin/%d/%s/%s", n.Generation, pin, c.now().UTC().Format(time.DateOnly)),
 			Reason:         "its machine was deployed before the program that reports hardware was pinned",
 			Params: agentwire.HWSyncParams{
 				MAASURL: c.site.Settings.APIBaseURL, SystemID: r.MaasSystemID, Interval: r.HardwareSyncInterval, RunScripts: pin,

@@ -128,6 +128,9 @@ func (c *cycle) reconcile(ctx context.Context) error {
 	if err := c.conclude(ctx); err != nil {
 		return err
 	}
+	if again, err := c.needsAnother(ctx); err != nil || again { // the second look may open the breaker
+		return err
+	}
 	return c.pinMachines(ctx)
 }
 
@@ -153,7 +156,10 @@ func (c *cycle) lookAgain(ctx context.Context) error {
 	if err := c.read(ctx, open); err != nil {
 		return err
 	}
-	return c.conclude(ctx)
+	if err := c.conclude(ctx); err != nil {
+		return err
+	}
+	return c.pinMachines(ctx)
 }
 
 // needsAnother says whether a second look must prove something.

@@ -377,6 +377,60 @@ func TestAttackMachinesOfBeforeArePinned(t *testing.T) {
 	given()
 }
 
+// When MAAS begins to speak https, the machines that it deployed before go on over
+// plain HTTP: their agents are told the digest at such a site as well.
+func TestAttackTheSiteTurnsToHTTPSAndItsMachinesGoOnOverPlainHTTP(t *testing.T) {
+	w := newWorld(t, 4)
+	w.maas.program = strings.Repeat("ab", 32)
+	w.exec(t, `UPDATE maas_sites SET api_base_url = 'https://maas.example/MAAS' WHERE id = $1`, w.at)
+	w.exec(t, `UPDATE nodes SET hardware_said = true`)
+	w.exec(t, `UPDATE nodes SET status = 'quarantined', schedulable = false WHERE id = $1`, w.nodes[1])
+	for i, url := range map[int]string{2: "http://maas.example/MAAS", 3: "https://maas.example/MAAS"} {
+		w.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, facts, workflow_id, requested_by,
+			correlation_id, completed_at) SELECT gen_random_uuid(), site_id, profile_id, 'h200-sxm-baremetal-8g', 'm1', '', node_id, 'completed', 'x',
+			jsonb_build_object('deployed_at', '2026-01-01T00:00:00Z', 'sync_url', $2::text), 'x', 'x', 'x', now() FROM node_maas_state WHERE node_id = $1`, w.nodes[i], url)
+	}
+	given := func() (got []id.Node) {
+		w.tasks.tasks = nil
+		w.cycle(t)
+		for _, r := range w.tasks.tasks {
+			if strings.HasPrefix(r.IdempotencyKey, "hw-sync-pin/") {
+				got = append(got, r.Node)
+			}
+		}
+		return got
+	}
+	got := given()
+	if len(got) != 3 || slices.Contains(got, w.nodes[3]) {
+		t.Errorf("pinned are %v of %v", got, w.nodes)
+	}
+	// A machine does not know the CA of the site: it could fetch nothing.
+	w.exec(t, `UPDATE maas_sites SET ca_certificate = 'x' WHERE id = $1`, w.at)
+	if got := given(); len(got) != 0 {
+		t.Errorf("pinned are %v", got)
+	}
+	// From another MAAS than the site has now, the digest says nothing.
+	w.exec(t, `UPDATE maas_sites SET api_base_url = 'http://other.example/MAAS', ca_certificate = '', hw_sync_http = 'pinned' WHERE id = $1`, w.at)
+	if got := given(); len(got) != 2 || slices.Contains(got, w.nodes[2]) {
+		t.Errorf("pinned are %v of %v", got, w.nodes)
+	}
+}
+
+// In the run in which the breaker opens, nothing is touched any more.
+func TestMachinesAreNotPinnedWhileTheBreakerOpens(t *testing.T) {
+	w := newWorld(t, 10)
+	w.cycle(t)
+	w.maas.program = strings.Repeat("ab", 32)
+	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'pinned' WHERE id = $1`, w.at)
+	w.exec(t, `UPDATE nodes SET hardware_said = true`)
+	for system := range w.maas.machines {
+		w.maas.set(system, "Ready", reconciliation.Free)
+	}
+	if run := w.cycle(t); run.Outcome != reconciliation.Tripped || len(w.tasks.tasks) != 0 {
+		t.Errorf("the run is %s, %d tasks", run.Outcome, len(w.tasks.tasks))
+	}
+}
+
 func TestRetiredButDeployedIsReleasedOnlyIfPolicyAllows(t *testing.T) {
 	w := newWorld(t, 1)
 	w.exec(t, `UPDATE nodes SET status = 'retired', schedulable = false WHERE id = $1`, w.nodes[0])

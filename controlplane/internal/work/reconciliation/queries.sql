@@ -186,16 +186,19 @@ SELECT * FROM reconciliation_findings WHERE site_id = $1 AND status = 'confirmed
 
 -- name: UnpinnedNodes :many
 -- Nodes of a site whose machine was not deployed with the digest of the program that
--- reports hardware, and whose agent has not said that it goes by one since. One that
--- did not say so is asked again later.
+-- reports hardware, nor to fetch it over https or from another MAAS, as far as was
+-- kept, and whose agent has not said that it goes by one since. One that did not say
+-- so is asked again later.
 SELECT n.id, b.maas_system_id, p.hardware_sync_interval
 FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_site_profiles p ON p.id = b.profile_id
+JOIN maas_sites s ON s.id = b.site_id
 LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
     UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
     ORDER BY id DESC LIMIT 1) j ON true
-WHERE b.site_id = $1 AND n.status = 'active' AND n.held_by = '' AND n.hardware_said AND p.require_hw_sync
-  AND NOT COALESCE(j.facts @> '{"sync_pinned": true}', false)
+WHERE b.site_id = $1 AND n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND n.hardware_said AND p.require_hw_sync
+  AND NOT COALESCE(j.facts @> '{"sync_pinned": true}' OR j.facts->>'sync_url' LIKE 'https://%', false)
+  AND (s.api_base_url LIKE 'https://%' OR COALESCE(j.facts->>'sync_url', s.api_base_url) = s.api_base_url)
   AND NOT EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = sqlc.arg(type)::text AND t.generation = n.generation
     AND t.params ? 'run_scripts_sha256'
     AND (t.status IN ('queued', 'dispatched') OR t.output @> '{"pinned": true}' OR t.created_at > sqlc.arg(since)::timestamptz))

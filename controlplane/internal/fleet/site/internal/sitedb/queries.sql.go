@@ -50,6 +50,29 @@ func (q *Queries) AssignmentsOf(ctx context.Context, arg AssignmentsOfParams) ([
 	return items, nil
 }
 
+const countUnpinned = `-- name: CountUnpinned :one
+SELECT count(*)
+FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_site_profiles p ON p.id = b.profile_id
+LEFT JOIN LATERAL (
+    SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
+    UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
+    ORDER BY id DESC LIMIT 1) j ON true
+WHERE b.site_id = $1 AND n.status IN ('active', 'offline', 'quarantined') AND p.require_hw_sync
+  AND NOT COALESCE(j.facts @> '{"sync_pinned": true}' OR j.facts->>'sync_url' LIKE 'https://%', false)
+  AND NOT EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = 'node.hw_sync_reseed' AND t.generation = n.generation
+    AND t.status = 'succeeded' AND t.output @> '{"pinned": true}')
+`
+
+// Nodes of a site whose machine was neither deployed to fetch the program that
+// reports hardware over https nor with its digest, as far as was kept, and whose
+// agent has not said since that it goes by the digest.
+func (q *Queries) CountUnpinned(ctx context.Context, siteID id.Site) (int64, error) {
+	row := q.db.QueryRow(ctx, countUnpinned, siteID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteAssignment = `-- name: DeleteAssignment :one
 DELETE FROM maas_roce_assignments WHERE site_id = $1 AND id = $2 RETURNING id, site_id, hostname, interface, ipv4_cidr, mtu, created_at, updated_at
 `
