@@ -135,10 +135,10 @@ func (h validateClean) lookUsers(_ context.Context, i *inspection) (looked, erro
 	}
 	for _, a := range accounts {
 		switch allowed := slices.Contains(i.allowed, a.Name); {
+		case a.UID == 0 && a.Name != "root": // whatever it is called
+			i.found("users", a.Name, "an account with the rights of root")
 		case allowed:
 			i.uids = append(i.uids, a.UID)
-		case a.UID == 0 && a.Name != "root":
-			i.found("users", a.Name, "an account with the rights of root")
 		case tenantUID(a.UID):
 			i.found("users", a.Name, "account with uid %d", a.UID)
 		}

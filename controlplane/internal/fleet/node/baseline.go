@@ -36,6 +36,26 @@ func newBaseline(lists ...[]agentwire.Entry) Baseline {
 	return b
 }
 
+// KindBaseline is the kind of findings about the comparison itself.
+const KindBaseline = "baseline"
+
+// withheld is the subject of findings about an installation that has a baseline
+// and cannot be compared with it.
+const withheld = "installation"
+
+// Withheld is the finding about an installation that has a baseline, and whose
+// agent does not let it be compared: only root removes what the agent goes by, or
+// changes what the installation is known by.
+func Withheld(why string) agentwire.CleanFinding {
+	return agentwire.CleanFinding{Kind: KindBaseline, Subject: withheld, Detail: why}
+}
+
+// unlooked are the places that the baseline covers, and a later inventory does
+// not: an older agent made it.
+func (b Baseline) unlooked(now agentwire.Inventory) []string {
+	return slices.DeleteFunc(slices.Clone(b.covers), func(place string) bool { return slices.Contains(now.Covers, place) })
+}
+
 // Uncovered are the places that the agent which took the baseline did not look at
 // yet: nothing there can be compared until the next installation.
 func (b Baseline) Uncovered() []string {
@@ -77,10 +97,16 @@ func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.Cle
 			others = append(others, f)
 		}
 	}
+	if places := b.unlooked(now); len(places) > 0 {
+		findings = append(findings, agentwire.CleanFinding{
+			Kind: KindBaseline, Subject: "places",
+			Detail: "the agent is older than the one that took the baseline, and did not look at places that the baseline covers; update it, then validate again: " + strings.Join(places, ", "),
+		})
+	}
 	findings = append(findings, others...)
 	if more := len(findings) - maxDifferences; more > 0 {
 		findings = findings[:maxDifferences]
-		findings[maxDifferences-1] = agentwire.CleanFinding{Kind: "baseline", Subject: "more", Detail: fmt.Sprintf("%d more differences from the baseline", more+1)}
+		findings[maxDifferences-1] = agentwire.CleanFinding{Kind: KindBaseline, Subject: "more", Detail: fmt.Sprintf("%d more differences from the baseline", more+1)}
 	}
 	return findings
 }
@@ -108,6 +134,8 @@ func LeftByRoot(f agentwire.CleanFinding) bool {
 	switch f.Kind {
 	case "users": // as the agent itself says of another account with uid 0
 		return strings.HasSuffix(f.Detail, "with the rights of root")
+	case KindBaseline:
+		return f.Subject == withheld
 	case agentwire.EntrySetID: // who has an id can make such a file of that id only
 		return uid < agentwire.MinUID || gid < agentwire.MinUID
 	case agentwire.EntryCron:
@@ -155,7 +183,9 @@ func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Compar
 		return e.Packaged || e.Value != "" && b.sameModules(now)
 	case agentwire.EntryUnit:
 		return e.Packaged || snapMount.MatchString(e.Name)
-	case agentwire.EntrySetID, agentwire.EntryCron:
+	case agentwire.EntrySetID:
+		return e.Packaged && b.sameRights(e)
+	case agentwire.EntryCron:
 		return e.Packaged
 	case agentwire.EntryAccount:
 		return slices.Contains(c.Allowed, e.Name) && b.sameID(e) || b.closed(e)
@@ -168,6 +198,16 @@ func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Compar
 	return false
 }
 
+// sameRights says whether a set-id file has the mode and the owner that the
+// baseline has of it, and only another content: package managers know contents and
+// no modes, so a package does not speak for a bit that somebody set.
+func (b Baseline) sameRights(e agentwire.Entry) bool {
+	rights := e.Value[:strings.LastIndex(e.Value, " ")+1] // the digest comes last
+	return rights != "" && slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool {
+		return strings.HasPrefix(before, rights) && !strings.Contains(before[len(rights):], " ")
+	})
+}
+
 // sameModules says whether the kernel finds the same modules as when the
 // baseline was taken: which of them are in use changes.
 func (b Baseline) sameModules(now agentwire.Inventory) bool {
@@ -176,11 +216,12 @@ func (b Baseline) sameModules(now agentwire.Inventory) bool {
 	})
 }
 
-// sameID says whether an account has the uid that the baseline knows it by: one of
-// the same name with another uid, or that of root, is another account.
+// sameID says whether an account has the uid and the gid that the baseline knows
+// it by: one of the same name with others, or with those of root, is another
+// account.
 func (b Baseline) sameID(e agentwire.Entry) bool {
-	uid, _, _ := strings.Cut(e.Value, " gid ")
-	return uid != "uid 0" && slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, uid+" gid ") })
+	ids, _, _ := strings.Cut(e.Value, " home ")
+	return !strings.HasPrefix(ids, "uid 0 ") && slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, ids+" home ") })
 }
 
 // closed says whether an account is as it was, but nobody can work in it any

@@ -248,6 +248,8 @@ func TestAttackAnAccountThatIsCalledLikeTheDeployUser(t *testing.T) {
 		"uid 1001 gid 1001 home /home/deploy shell /bin/sh":           0,
 		"uid 0 gid 0 home /home/deploy shell /bin/bash":               1,
 		"uid 10010 gid 1001 home /home/deploy shell /bin/bash":        1,
+		"uid 1001 gid 0 home /home/deploy shell /bin/bash":            1,
+		"uid 1001 gid 10010 home /home/deploy shell /bin/sh":          1,
 		"uid 1500 gid 1500 home /home/deploy shell /usr/sbin/nologin": 1,
 	} {
 		if got := compare(t, before, deploy(now)); len(got) != found {
@@ -284,6 +286,7 @@ func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	covering.Covers = agentwire.LaterPlaces
 	w.hand(t, a.node, covering)
 	now := taken("i1", planted...)
+	now.Covers = agentwire.LaterPlaces
 	found := w.differs(t, a.node, now)
 	if len(found) != 3 || !node.LeftByRoot(found[0]) {
 		t.Errorf("findings %+v", found)
@@ -292,8 +295,49 @@ func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	if err != nil || len(b.Uncovered()) != 0 {
 		t.Errorf("not covered: %v, %v", b.Uncovered(), err)
 	}
-	now.Covers = nil // what an installation says of itself now covers up nothing
-	if found := w.differs(t, a.node, now); len(found) != 3 {
+}
+
+// Whoever brings an older agent back, which does not look where something was left,
+// does not get a clean node.
+func TestAttackAnAgentThatLooksAtLess(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	covering := taken("i1")
+	covering.Covers = agentwire.LaterPlaces
+	w.hand(t, a.node, covering)
+	now := taken("i1")
+	now.Covers = agentwire.LaterPlaces[1:]
+	if found := w.differs(t, a.node, now); len(found) != 1 || !strings.Contains(found[0].Detail, agentwire.LaterPlaces[0]) {
 		t.Errorf("findings %+v", found)
+	}
+	now.Covers = append([]string{"/etc/newer"}, agentwire.LaterPlaces...)
+	if found := w.differs(t, a.node, now); len(found) != 0 {
+		t.Errorf("an agent that looks at more: findings %+v", found)
+	}
+}
+
+// Package managers know what is in a file, and not its mode: a bit that somebody
+// set on a program of a package is no part of the package.
+func TestAttackASetuidBitOnAProgramOfAPackage(t *testing.T) {
+	of := func(name, value string) []agentwire.Entry {
+		return []agentwire.Entry{{Kind: agentwire.EntrySetID, Name: name, Value: value, Packaged: true}}
+	}
+	before := of("/usr/bin/wall", "mode 2755 uid 0 gid 5 sha256:1")
+	for name, c := range map[string]struct {
+		now   []agentwire.Entry
+		found int
+	}{
+		"an update":          {of("/usr/bin/wall", "mode 2755 uid 0 gid 5 sha256:2"), 0},
+		"a program":          {of("/usr/bin/bash", "mode 4755 uid 0 gid 0 sha256:3"), 1},
+		"setuid beside":      {of("/usr/bin/wall", "mode 6755 uid 0 gid 5 sha256:1"), 1},
+		"another group":      {of("/usr/bin/wall", "mode 2755 uid 0 gid 42 sha256:1"), 1},
+		"everybody writes":   {of("/usr/bin/wall", "mode 2777 uid 0 gid 5 sha256:2"), 1},
+		"no digest is known": {of("/usr/bin/wall", "mode 2755"), 1},
+		"nothing is said":    {of("/usr/bin/wall", ""), 1},
+	} {
+		got := compare(t, before, c.now)
+		if len(got) != c.found || c.found > 0 && !node.LeftByRoot(got[0]) {
+			t.Errorf("%s: findings %+v, want %d", name, got, c.found)
+		}
 	}
 }

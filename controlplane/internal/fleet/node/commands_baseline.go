@@ -133,6 +133,20 @@ func AmendBaseline(ctx context.Context, tx pgx.Tx, node id.Node, task id.NodeTas
 	return nil
 }
 
+// PresentBaseline says which installation the baseline is of that the node enrolled
+// from last; ok is false when none has come. An agent that handed one over can say
+// at any time what its installation is like.
+func (s *Service) PresentBaseline(ctx context.Context, node id.Node) (installation string, ok bool, err error) {
+	installation, err = s.reads.PresentBaseline(ctx, node)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("read present baseline of node: %w", err)
+	}
+	return installation, true, nil
+}
+
 // BaselineOf reads the baseline of an installation of a node; ok is false when
 // there is none.
 func (s *Service) BaselineOf(ctx context.Context, node id.Node, installation string) (b Baseline, ok bool, err error) {

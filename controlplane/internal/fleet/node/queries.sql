@@ -367,6 +367,12 @@ WHERE b.node_id = $1 AND b.installation = $2 AND b.content IS NOT NULL
   AND (b.installation <> '' OR NOT EXISTS (SELECT FROM node_baselines l WHERE l.node_id = b.node_id AND l.generation > b.generation))
 ORDER BY b.generation DESC LIMIT 1;
 
+-- name: PresentBaseline :one
+-- Of the installation that enrolled last; none where its baseline has not come.
+SELECT b.installation FROM node_baselines b
+WHERE b.node_id = $1 AND b.content IS NOT NULL
+  AND NOT EXISTS (SELECT FROM node_baselines l WHERE l.node_id = b.node_id AND l.generation > b.generation);
+
 -- name: Amendments :many
 SELECT entries FROM node_baseline_amendments WHERE node_id = $1 AND generation = $2 ORDER BY amended_at, task_id;
 

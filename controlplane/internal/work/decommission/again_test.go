@@ -51,6 +51,31 @@ func TestAReimagedNodeIsCleanedAndNotInstalledTwice(t *testing.T) {
 	}
 }
 
+// A reimage leaves the second cleaning out only where the first one cleaned what
+// there is: not where somebody went on without it, and not what a tenant left since.
+func TestAttackASecondCleaningIsNotSparedByOneThatCleanedNothing(t *testing.T) {
+	for name, passes := range map[string]bool{"overridden": true, "a tenant since": false} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			n := y.node(t, node.Active, true)
+			d := y.request(t, n, decommission.Reimage)
+			var visits []func(*testsuite.TestWorkflowEnvironment)
+			if passes {
+				stuck := clean(agentwire.TypeStorageCleanup).(agentwire.StorageCleanupOutput)
+				stuck.Residue = []string{"/data: busy"}
+				y.agent.on(agentwire.TypeStorageCleanup, succeeds(stuck), succeeds(stuck), succeeds(clean(agentwire.TypeStorageCleanup)))
+				visits = append(visits, y.override(t, d.ID, decommission.StageStorage))
+			} else {
+				y.intrude(n, bringup.ReleaseMAASNode)
+			}
+			wants(t, y.run(t, d.ID, visits...), job.Completed, decommission.StageEnable, "")
+			if ledger := y.ledger(t, d.ID); slices.Contains(ledger, decommission.StageStorageAgain+"/1:skipped") {
+				t.Errorf("the new installation cleaned nothing: %q", ledger)
+			}
+		})
+	}
+}
+
 // A machine that somebody removed from MAAS after it was released cannot be
 // switched off there: the rest goes on, and that is left to somebody.
 func TestAMachineThatIsGoneIsAFollowUp(t *testing.T) {

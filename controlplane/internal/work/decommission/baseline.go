@@ -12,41 +12,72 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// kindBaseline is how a validation tells of the comparison with the baseline.
-const kindBaseline = "baseline"
-
 // compared adds to what an agent found in what its installation differs from its
-// baseline. An agent that does not say what the installation is like, and an
-// installation without a baseline, leave a gap that is named.
+// baseline. An installation whose baseline never came leaves a gap that is named.
+// One that has a baseline, and whose agent does not let it be compared, is not
+// clean: whoever had root may have switched the comparison off.
 func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.ValidateCleanOutput, allowed []string) (agentwire.ValidateCleanOutput, error) {
 	now := out.Inventory
 	out.Inventory, out.Baseline, out.NotCompared = nil, agentwire.BaselineMissing, nil
-	look := agentwire.CheckedKind{Kind: kindBaseline, Result: "not_applicable", Detail: "its agent does not say what the installation is like"}
-	if now != nil {
-		b, ok, err := s.nodes.BaselineOf(ctx, d.Node, now.Installation)
-		switch invalid := now.Validate(); {
-		case err != nil:
-			return out, err
-		case invalid != nil:
-			look.Detail = "what its agent says of the installation cannot be used"
-			out.Findings = append(out.Findings, agentwire.CleanFinding{Kind: kindBaseline, Subject: "inventory", Detail: invalid.Error()})
-		case !ok:
-			look.Detail = "no baseline of this installation was taken before tenants came"
-		default:
-			found := b.Compare(*now, node.Comparison{Allowed: allowed, Delivered: s.delivered})
-			out.Findings, out.Baseline = append(out.Findings, found...), agentwire.ComparedWithBaseline
-			look.Result, look.Detail = "clean", fmt.Sprintf("%d entries compared with the baseline of %s, %s", len(now.Entries), stamp(b.TakenAt), b.Digest)
-			if out.NotCompared = b.Uncovered(); len(out.NotCompared) > 0 {
-				look.Detail += "; taken by an agent that did not look at " + strings.Join(out.NotCompared, ", ")
-			}
-			if len(found) > 0 {
-				look.Result = "findings"
-			}
+	look := agentwire.CheckedKind{Kind: node.KindBaseline, Result: "not_applicable"}
+	b, why, err := s.baselineFor(ctx, d, now)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case why.finding != nil:
+		look.Result, look.Detail = "findings", why.finding.Detail
+		out.Findings = append(out.Findings, *why.finding)
+	case why.gap != "":
+		look.Detail = why.gap
+	default:
+		found := b.Compare(*now, node.Comparison{Allowed: allowed, Delivered: s.delivered})
+		out.Findings, out.Baseline = append(out.Findings, found...), agentwire.ComparedWithBaseline
+		look.Result, look.Detail = "clean", fmt.Sprintf("%d entries compared with the baseline of %s, %s", len(now.Entries), stamp(b.TakenAt), b.Digest)
+		if out.NotCompared = b.Uncovered(); len(out.NotCompared) > 0 {
+			look.Detail += "; taken by an agent that did not look at " + strings.Join(out.NotCompared, ", ")
+		}
+		if len(found) > 0 {
+			look.Result = "findings"
 		}
 	}
 	out.Clean = out.Clean && len(out.Findings) == 0
 	out.Checked = append(out.Checked, look)
 	return out, nil
+}
+
+// incomparable is why an installation is not compared with a baseline.
+type incomparable struct {
+	gap     string
+	finding *agentwire.CleanFinding
+}
+
+// baselineFor is what an installation is compared with, or why it is not.
+func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwire.Inventory) (node.Baseline, incomparable, error) {
+	withheld := func(why string) (node.Baseline, incomparable, error) {
+		f := node.Withheld(why)
+		return node.Baseline{}, incomparable{finding: &f}, nil
+	}
+	present, has, err := s.nodes.PresentBaseline(ctx, d.Node)
+	switch {
+	case err != nil:
+		return node.Baseline{}, incomparable{}, err
+	case now == nil && has:
+		return withheld("there is a baseline of it, and its agent does not say any more what the installation is like")
+	case now == nil:
+		return node.Baseline{}, incomparable{gap: "its agent does not say what the installation is like"}, nil
+	}
+	if err := now.Validate(); err != nil {
+		return node.Baseline{}, incomparable{finding: &agentwire.CleanFinding{Kind: node.KindBaseline, Subject: "inventory", Detail: "what its agent says of the installation cannot be used: " + err.Error()}}, nil
+	}
+	if has && now.Installation != present {
+		return withheld("it is not the installation that the node enrolled from: its machine id, or its mainboard, is another one than in its baseline")
+	}
+	b, ok, err := s.nodes.BaselineOf(ctx, d.Node, now.Installation)
+	if err == nil && !ok {
+		return b, incomparable{gap: "no baseline of this installation was taken before tenants came"}, nil
+	}
+	return b, incomparable{}, err
 }
 
 // witnessedAs is the evidence of a task with what the control plane made of its
@@ -71,7 +102,7 @@ func (b *builder) withoutBaseline(out agentwire.ValidateCleanOutput) {
 	}
 	why := "the validation was made before baselines were kept"
 	for _, c := range out.Checked {
-		if c.Kind == kindBaseline {
+		if c.Kind == node.KindBaseline {
 			why = c.Detail
 		}
 	}

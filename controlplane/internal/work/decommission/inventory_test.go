@@ -69,6 +69,35 @@ func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
 	}
 }
 
+// An agent that handed a baseline over can always be compared with it. Whoever had
+// root once, and removed what the agent goes by or changed what the installation is
+// known by, does not get a clean node by that.
+func TestAttackAComparisonThatSomebodySwitchedOff(t *testing.T) {
+	other, former := installed(), installed()
+	other.Installation, former.Installation = "i2", "i0"
+	unfounded := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{}}
+	for name, says := range map[string]answer{
+		"no inventory":               succeeds(clean(agentwire.TypeValidateClean)),
+		"another machine id":         says(other),
+		"that of a baseline before":  says(former),
+		"an agent that says nothing": succeeds(unfounded),
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			n := y.node(t, node.Active, true)
+			y.firstBoot(t, n)
+			y.exec(t, `INSERT INTO node_baselines (node_id, generation, opened_at, installation, content, digest, signature, certificate_serial, taken_at, kept_at)
+				SELECT node_id, 0, opened_at, 'i0', content, digest, signature, certificate_serial, taken_at, kept_at FROM node_baselines WHERE node_id = $1`, n)
+			y.agent.does[agentwire.TypeValidateClean] = []answer{says}
+			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
+			wants(t, d, job.FailedManualIntervention, decommission.StageValidate, "validation_root_residue")
+			if now := y.see(t, n); now.Schedulable || now.Status != node.Quarantined || now.Access() != node.RootAccess {
+				t.Errorf("the node is %s, schedulable %t, somebody had %q", now.Status, now.Schedulable, now.Access())
+			}
+		})
+	}
+}
+
 // Where there is no baseline, or the agent is older than baselines, certificates
 // say what nobody looked at.
 func TestCertificatesNameAMissingBaseline(t *testing.T) {
@@ -79,8 +108,7 @@ func TestCertificatesNameAMissingBaseline(t *testing.T) {
 	}{
 		"compared":            {true, says(installed()), ""},
 		"no baseline":         {false, says(installed()), "no baseline of this installation"},
-		"another one":         {true, says(agentwire.Inventory{Installation: "i2", TakenAt: time.Now(), Entries: []agentwire.Entry{}, Unseen: []string{}}), "no baseline of this installation"},
-		"an agent before":     {true, succeeds(clean(agentwire.TypeValidateClean)), "does not say"},
+		"an agent before":     {false, succeeds(clean(agentwire.TypeValidateClean)), "does not say"},
 		"an agent that lies?": {false, succeeds(agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{{Kind: "users", Result: "clean"}}, Baseline: "present"}), "does not say"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,12 +135,14 @@ func TestCertificatesNameWhatABaselineOfBeforeDoesNotCover(t *testing.T) {
 	for name, c := range map[string]struct {
 		covers []string
 		code   string
-	}{"of before": {nil, ""}, "of now": {agentwire.LaterPlaces, "validation_residue"}} {
+	}{"of before": {nil, ""}, "of now": {agentwire.LaterPlaces, "validation_root_residue"}} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
 			n := y.node(t, node.Active, true)
 			y.firstBoot(t, n, c.covers...)
-			y.agent.does[agentwire.TypeValidateClean] = []answer{says(installed(rule))}
+			now := installed(rule)
+			now.Covers = agentwire.LaterPlaces
+			y.agent.does[agentwire.TypeValidateClean] = []answer{says(now)}
 			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 			if d.ErrorCode != c.code {
 				t.Fatalf("it is %s: %s %s", d.Status, d.ErrorCode, d.ErrorMessage)

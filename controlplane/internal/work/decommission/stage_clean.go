@@ -38,20 +38,31 @@ var whySpared = map[Mode]string{
 
 // spared says whether a stage is left out. A reimage does not clean again what it
 // cleaned through the installation before. Where that installation was gone
-// already, it cleaned nothing, and the new one has to.
+// already, somebody passed the cleaning over, or somebody got access since, it did
+// not clean what there is now, and the new one has to.
 func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.Node) (bool, error) {
 	earlier, again := onceMore[stage]
 	if !d.Mode.spares(stage, n) || !again || n.Access() == node.NoAccess {
 		return d.Mode.spares(stage, n), nil
 	}
 	evidence, err := h.EvidenceOf(ctx, d.ID)
-	last := ""
+	if err != nil {
+		return false, err
+	}
+	var last Evidence
 	for _, e := range evidence {
 		if e.Stage == earlier {
-			last = e.Kind
+			last = e
 		}
 	}
-	return last != "" && last != EvidenceNotApplicable, err
+	if last.Kind != EvidenceStorage && last.Kind != EvidenceGPU {
+		return false, nil
+	}
+	var s seen
+	if err := json.Unmarshal(last.Value, &s); err != nil {
+		return false, unreadable(last, err)
+	}
+	return n.TaintedAt == nil || s.AskedAt.After(*n.TaintedAt), nil
 }
 
 // cleanup removes what tenants left on disks and mounts.
@@ -247,7 +258,7 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 		return job.Result{}, err
 	}
 	result := job.Result{Evidence: evidence}
-	if unfounded {
+	if unfounded && len(out.Findings) == 0 { // what the comparison found counts first
 		return result, &job.Failure{
 			Class: bringup.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
 			Remedy: "look at the version of the agent, update it, then retry", Details: map[string]any{"task_id": t.ID},

@@ -1430,6 +1430,20 @@ func (q *Queries) OpenBaseline(ctx context.Context, arg OpenBaselineParams) erro
 	return err
 }
 
+const presentBaseline = `-- name: PresentBaseline :one
+SELECT b.installation FROM node_baselines b
+WHERE b.node_id = $1 AND b.content IS NOT NULL
+  AND NOT EXISTS (SELECT FROM node_baselines l WHERE l.node_id = b.node_id AND l.generation > b.generation)
+`
+
+// Of the installation that enrolled last; none where its baseline has not come.
+func (q *Queries) PresentBaseline(ctx context.Context, nodeID id.Node) (string, error) {
+	row := q.db.QueryRow(ctx, presentBaseline, nodeID)
+	var installation string
+	err := row.Scan(&installation)
+	return installation, err
+}
+
 const presented = `-- name: Presented :one
 SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.trust_bundle, n.trust_refused, n.agent_instance,
     (n.first_poll_at IS NOT NULL)::boolean AS polled, (x.revoked_at IS NOT NULL)::boolean AS revoked,
