@@ -52,6 +52,10 @@ var LaterPlaces = []string{
 	"/etc/ld.so.conf", "/etc/modprobe.d", "/etc/sysctl.conf", "/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/binfmt.d",
 	"/etc/logrotate.conf", "/etc/logrotate.d", "/etc/apt/apt.conf.d", "/etc/networkd-dispatcher",
 	"/etc/NetworkManager/dispatcher.d",
+	"/var/lib/cloud/scripts", "/etc/cloud", "/var/lib/systemd/linger", "/etc/systemd/system.conf",
+	"/etc/systemd/system.conf.d", "/etc/systemd/user.conf", "/etc/systemd/user.conf.d", "/usr/lib/udev/rules.d",
+	"/usr/lib/tmpfiles.d", "/etc/rsyslog.conf", "/etc/rsyslog.d", "/etc/initramfs-tools", "/etc/kernel",
+	"/etc/network/if-up.d", "/etc/apt/apt.conf",
 }
 
 // Bounds of an inventory: several times what an installation has.
@@ -159,8 +163,8 @@ type Amendment struct {
 	Serial string `json:"-"`
 }
 
-// amends says what which task may change of a baseline: kind and beginning of
-// the name.
+// amends says what which task may change of a baseline: kind and name, or the
+// folder that it is in. Agents of before tell of their unit after an update.
 var amends = map[string][]Entry{
 	TypeSelfUpdate: {
 		{Kind: EntryAgent, Name: "/opt/gpuaas/agent/"},
@@ -168,7 +172,7 @@ var amends = map[string][]Entry{
 		{Kind: EntryUnit, Name: "/etc/systemd/system/gpuaas-node-agent.service"},
 	},
 	TypeHWSyncReseed: {
-		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer"},
+		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer.d/gpuaas.conf"},
 		{Kind: EntryUnit, Name: "/etc/systemd/system/timers.target.wants/maas_hardware_sync.timer"},
 		{Kind: EntryUnit, Name: "/etc/systemd/system/multi-user.target.wants/maas-agent.service"},
 		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"},
@@ -185,11 +189,15 @@ func (a Amendment) Validate(taskType string) error {
 	}
 	for _, e := range a.Entries {
 		if !slices.ContainsFunc(amends[taskType],
-			func(may Entry) bool { return may.Kind == e.Kind && strings.HasPrefix(e.Name, may.Name) }) {
+			func(may Entry) bool { return may.Kind == e.Kind && (e.Name == may.Name || isIn(e.Name, may.Name)) }) {
 			return fmt.Errorf("a task of type %s does not change the %s %.100q", taskType, e.Kind, e.Name)
 		}
 	}
 	return validEntries(a.Entries)
+}
+
+func isIn(name, folder string) bool {
+	return strings.HasSuffix(folder, "/") && strings.HasPrefix(name, folder)
 }
 
 // SignBaseline signs an inventory of a node.

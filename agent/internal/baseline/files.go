@@ -1,6 +1,8 @@
 package baseline
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -216,14 +218,26 @@ func (t Taker) programs() []string {
 	return paths
 }
 
-// AgentFiles are the entries about the agent, for the task that changed them.
-func (t Taker) AgentFiles() []agentwire.Entry {
+// AgentFiles are the entries about the programs of the agent in some folders of
+// versions, and the links to them, for the task that changed them.
+func (t Taker) AgentFiles(folders ...string) []agentwire.Entry {
 	l := &look{Taker: t}
 	l.agent()
-	if info, err := os.Lstat(t.Host.Path(agentUnit)); err == nil {
-		l.file(agentwire.EntryUnit, agentUnit, info)
-	}
-	return slices.DeleteFunc(l.taken.Inventory.Entries, func(e agentwire.Entry) bool { return e.Name == settings })
+	return slices.DeleteFunc(l.taken.Inventory.Entries, func(e agentwire.Entry) bool {
+		rest, program := strings.CutPrefix(e.Name, programs+"/")
+		folder, _, file := strings.Cut(rest, "/")
+		if !file {
+			target, link := strings.CutPrefix(e.Value, "-> ")
+			return !program || !link || !slices.Contains(folders, target)
+		}
+		return !program || !slices.Contains(folders, folder)
+	})
+}
+
+// Written is the entry about a file that root wrote.
+func Written(path, content string) agentwire.Entry {
+	sum := sha256.Sum256([]byte(content))
+	return agentwire.Entry{Kind: agentwire.EntryUnit, Name: path, Value: "sha256:" + hex.EncodeToString(sum[:])}
 }
 
 // Units are the entries about files that start programs, for the task that

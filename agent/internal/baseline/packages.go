@@ -16,9 +16,13 @@ import (
 const (
 	packageData = "/var/lib/dpkg"
 	// offeredData are digests of files that packages do not bring themselves but
-	// offer to the administrator, such as that of sshd.
+	// offer to the administrator.
 	offeredData = "/var/lib/ucf/hashfile"
 )
+
+// offered are the files that offeredData is believed about: anybody with root adds
+// lines to it.
+var offered = []string{"/etc/ssh/sshd_config"}
 
 // vendorFolders are written by packages only: what they brought there, unchanged,
 // need not be told.
@@ -74,9 +78,9 @@ func (l *look) packageDigests(wanted map[string]bool) map[string]string {
 			}
 		}
 	}
-	if offered, err := os.ReadFile(l.Host.Path(offeredData)); err == nil {
-		for line := range strings.Lines(string(offered)) { // "digest  /etc/ssh/sshd_config"
-			if sum, path, ok := strings.Cut(strings.TrimRight(line, "\n"), "  "); ok {
+	if lines, err := os.ReadFile(l.Host.Path(offeredData)); err == nil {
+		for line := range strings.Lines(string(lines)) { // "digest  /etc/ssh/sshd_config"
+			if sum, path, ok := strings.Cut(strings.TrimRight(line, "\n"), "  "); ok && slices.Contains(offered, path) {
 				note(known, wanted, path, sum)
 			}
 		}

@@ -260,6 +260,20 @@ func TestAttackWhatAUserPlantsIsToldToTheControlPlane(t *testing.T) {
 	}
 }
 
+// An account with the rights of root is found, also where it is called like one
+// that is allowed.
+func TestAttackAnAllowedNameWithTheRightsOfRoot(t *testing.T) {
+	b := plainMachine(t)
+	b.Write("/etc/passwd", b.Read("/etc/passwd")+"deploy:x:0:0::/home/deploy:/bin/sh\n")
+	out := b.job(agentwire.TypeValidateClean,
+		agentwire.ValidateCleanParams{AllowedUsers: []string{"deploy"}}).apply().(agentwire.ValidateCleanOutput)
+	if !slices.ContainsFunc(out.Findings, func(f agentwire.CleanFinding) bool {
+		return f.Kind == "users" && f.Subject == "deploy" && strings.HasSuffix(f.Detail, "with the rights of root")
+	}) {
+		t.Errorf("findings %+v", out.Findings)
+	}
+}
+
 // Files of a tenant are found wherever they lie: on every local file system, by
 // owner and by group, also when the account is long gone.
 func TestAttackFilesOfATenantAreFoundOnAllFileSystems(t *testing.T) {
@@ -404,9 +418,13 @@ func TestWhatPackagesBroughtIsMarked(t *testing.T) {
 	b.Write("/etc/ssh/sshd_config", "sudo")
 	b.Write("/var/lib/ucf/hashfile", "d338b3f0f405eb5e51c8cc1e5ca66f02  /etc/ssh/sshd_config\n")
 	b.Write("/etc/security/opasswd", "x")
+	b.Write("/etc/sudoers.d/x", "sudo")
+	b.Write("/var/lib/ucf/hashfile", b.Read("/var/lib/ucf/hashfile")+
+		"d338b3f0f405eb5e51c8cc1e5ca66f02  /etc/sudoers.d/x\n")
 	for _, e := range b.inventory() {
 		if e.Kind == agentwire.EntrySetID && !e.Packaged || e.Kind == agentwire.EntryCron && e.Packaged ||
-			e.Name == "/etc/ssh/sshd_config" && !e.Packaged || e.Name == "/etc/security/opasswd" {
+			e.Name == "/etc/ssh/sshd_config" && !e.Packaged || e.Name == "/etc/security/opasswd" ||
+			e.Name == "/etc/sudoers.d/x" && e.Packaged {
 			t.Errorf("%+v", e)
 		}
 	}

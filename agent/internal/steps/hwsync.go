@@ -165,16 +165,27 @@ func (h hwSync) lookAtPin(maasURL string) error {
 		return task.Fail("maas_url_unusable", "the address of MAAS cannot stand in a unit of systemd",
 			"correct the address of the site", nil)
 	}
-	settings := "[Service]\nExecStartPre=\n" +
+	if err := atomicfile.Write(h.Host.Path(serviceSettings), []byte(serviceText(maasURL)), 0o644); err != nil {
+		return fmt.Errorf("have hardware sync check its program: %w", err)
+	}
+	return nil
+}
+
+// serviceText is what the task writes to serviceSettings.
+func serviceText(maasURL string) string {
+	base := strings.TrimRight(maasURL, "/")
+	return "[Service]\nExecStartPre=\n" +
 		"ExecStartPre=/usr/bin/curl -fsSL --retry 3 -o " + syncProgram + ".new " + base + "/maas-run-scripts\n" +
 		"# Root runs it, so it must be what the control plane saw.\n" +
 		"ExecStartPre=/usr/bin/sha256sum --check --strict --quiet " + syncPin + "\n" +
 		"ExecStartPre=/usr/bin/install -m 0755 " + syncProgram + ".new " + syncProgram + "\n" +
 		"ExecStart=\nExecStart=" + syncProgram + " report-results --config " + maasCredentials + "\n"
-	if err := atomicfile.Write(h.Host.Path(serviceSettings), []byte(settings), 0o644); err != nil {
-		return fmt.Errorf("have hardware sync check its program: %w", err)
-	}
-	return nil
+}
+
+// timerText is what the task writes to timerSettings: it replaces the calendar of
+// MAAS's own timer, and makes the first run come soon.
+func timerText(interval string) string {
+	return "[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n"
 }
 
 // plain says whether a value means the same in Go's quotes and in YAML's.
@@ -183,10 +194,7 @@ func plain(s string) bool {
 }
 
 func (h hwSync) restart(ctx context.Context, p *agentwire.HWSyncParams, units []string) error {
-	// Replace the calendar of MAAS's own timer, and make the first run come
-	// soon.
-	settings := "[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + p.Interval + "\n"
-	if err := atomicfile.Write(h.Host.Path(timerSettings), []byte(settings), 0o644); err != nil {
+	if err := atomicfile.Write(h.Host.Path(timerSettings), []byte(timerText(p.Interval)), 0o644); err != nil {
 		return fmt.Errorf("set interval of hardware sync: %w", err)
 	}
 	calls := [][]string{{"daemon-reload"}}

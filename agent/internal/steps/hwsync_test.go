@@ -121,6 +121,35 @@ func TestAttackAMachineOfBeforeRunsWhatPlainHTTPBrings(t *testing.T) {
 	b.job(agentwire.TypeHWSyncReseed, p).applyFails("maas_url_unusable")
 }
 
+// A task tells of what it wrote, and not of what somebody else put in its place.
+func TestAttackATaskSignsNoSettingsThatItDidNotWrite(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
+	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
+	planted := "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"
+	b.Write(planted, "[Service]\nExecStartPre=/x\n")
+	j := b.job(agentwire.TypeHWSyncReseed, agentwire.HWSyncParams{
+		MAASURL: "http://maas.example", SystemID: "abc123", Interval: "15m",
+	})
+	j.apply()
+	told := func() []agentwire.Entry {
+		entries, err := j.handler.(task.Amender).Amends(t.Context(), j.task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entries
+	}
+	before := told()
+	if slices.ContainsFunc(before, func(e agentwire.Entry) bool { return e.Name == planted }) || len(before) == 0 {
+		t.Errorf("it tells of %+v", before)
+	}
+	b.Write(before[0].Name, "[Timer]\nUnit=x.service\n")
+	if after := told(); !slices.Equal(before, after) {
+		t.Errorf("it tells of what was changed since: %+v", after)
+	}
+}
+
 // Whoever holds the key of the listener answers what a node asks for, and signs no
 // task: it must not say which program root is to run.
 func TestAttackAStolenListenerKeyChoosesNoProgramOfRoot(t *testing.T) {

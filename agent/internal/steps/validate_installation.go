@@ -71,21 +71,49 @@ func (i *inspection) covers(path string) bool {
 }
 
 // Amends implements task.Amender: another version of the agent has other files.
-func (h selfUpdate) Amends(context.Context, *task.Task) ([]agentwire.Entry, error) {
+// Only those of the versions that this task changed between are told, and the
+// links to them.
+func (h selfUpdate) Amends(_ context.Context, t *task.Task) ([]agentwire.Entry, error) {
 	taker, err := h.taker()
 	if err != nil {
 		return nil, err
 	}
-	return taker.AgentFiles(), nil
+	c, ok, err := h.Updates.Last()
+	if err != nil || !ok || c.TaskID != t.TaskID {
+		return nil, err
+	}
+	return taker.AgentFiles(c.Folder, c.Home), nil
 }
 
 // Amends implements task.Amender: the task changes the settings of the timer
-// and enables the units.
-func (h hwSync) Amends(context.Context, *task.Task) ([]agentwire.Entry, error) {
+// and enables the units. What it wrote is told by the bytes that it wrote: what
+// lies there may be of somebody else.
+func (h hwSync) Amends(_ context.Context, t *task.Task) ([]agentwire.Entry, error) {
+	p, err := params[agentwire.HWSyncParams](t)
+	if err != nil {
+		return nil, err
+	}
 	taker, err := h.taker()
 	if err != nil {
 		return nil, err
 	}
-	return taker.Units(timerSettings, serviceSettings, "/etc/systemd/system/timers.target.wants/"+syncTimer,
-		"/etc/systemd/system/multi-user.target.wants/maas-agent.service"), nil
+	entries := []agentwire.Entry{baseline.Written(timerSettings, timerText(p.Interval))}
+	ours, err := h.there(serviceSettings)
+	if err != nil {
+		return nil, err
+	}
+	if p.RunScripts != "" && ours {
+		entries = append(entries, baseline.Written(serviceSettings, serviceText(p.MAASURL)))
+	}
+	for link, unit := range map[string]string{
+		"/etc/systemd/system/timers.target.wants/" + syncTimer:           syncTimer,
+		"/etc/systemd/system/multi-user.target.wants/maas-agent.service": "maas-agent.service",
+	} {
+		for _, e := range taker.Units(link) {
+			if slices.ContainsFunc(unitFolders, func(folder string) bool { return e.Value == "-> "+folder+unit }) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries, nil
 }

@@ -182,7 +182,7 @@ func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Compar
 	case agentwire.EntryModule:
 		return e.Packaged || e.Value != "" && b.sameModules(now)
 	case agentwire.EntryUnit:
-		return e.Packaged || snapMount.MatchString(e.Name)
+		return e.Packaged && !b.newRight(e) || snapMount.MatchString(e.Name)
 	case agentwire.EntrySetID:
 		return e.Packaged && b.sameRights(e)
 	case agentwire.EntryCron:
@@ -196,6 +196,15 @@ func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Compar
 		return b.inherited(e)
 	}
 	return false
+}
+
+// rightsOf are folders whose files give rights by being there. Packages seldom
+// bring a new one, and whoever has root can write what the package manager knows.
+var rightsOf = []string{"/etc/systemd/", "/etc/sudoers.d/", "/etc/pam.d/", "/etc/ssh/"}
+
+// newRight says whether a file gives rights that the baseline does not have.
+func (b Baseline) newRight(e agentwire.Entry) bool {
+	return len(b.entries[keyOf(e)]) == 0 && slices.ContainsFunc(rightsOf, func(folder string) bool { return strings.HasPrefix(e.Name, folder) })
 }
 
 // sameRights says whether a set-id file has the mode and the owner that the

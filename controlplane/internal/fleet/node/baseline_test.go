@@ -270,10 +270,11 @@ func TestAttackAnAccountThatIsCalledLikeTheDeployUser(t *testing.T) {
 func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
-	packaged := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/cron", Value: "sha256:1", Packaged: true}
+	packaged := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/modprobe.d/x.conf", Value: "sha256:1", Packaged: true}
+	pretends := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/cron", Value: "sha256:1", Packaged: true}
 	ours := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:1"}
 	planted := []agentwire.Entry{
-		packaged, {Kind: agentwire.EntryUnit, Name: "/etc/ssh/sshd_config.d/00.conf", Value: "sha256:1"},
+		packaged, pretends, {Kind: agentwire.EntryUnit, Name: "/etc/ssh/sshd_config.d/00.conf", Value: "sha256:1"},
 		{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:2"}, {Kind: agentwire.EntryUnit, Name: "/etc/environment", Value: "sha256:3"},
 	}
 	unit := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/systemd/system/x.service", Value: "sha256:1"}
@@ -288,7 +289,7 @@ func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	now := taken("i1", planted...)
 	now.Covers = agentwire.LaterPlaces
 	found := w.differs(t, a.node, now)
-	if len(found) != 3 || !node.LeftByRoot(found[0]) {
+	if len(found) != 4 || !node.LeftByRoot(found[0]) {
 		t.Errorf("findings %+v", found)
 	}
 	b, _, err := w.service.BaselineOf(t.Context(), a.node, "i1")
