@@ -49,11 +49,30 @@ func (h hwSync) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
+	if p.RunScripts != "" { // the agent that did it may have been an older one, which does not pin
+		if pinned, err := h.pinnedTo(p.RunScripts); err != nil || !pinned {
+			return nil, false, err
+		}
+	}
 	return agentwire.HWSyncOutput{
 		CredentialsWritten: true, UnitsRestarted: strings.Fields(done),
 		Pinned: p.RunScripts != "",
 	}, true, nil
 }
+
+// pinnedTo says whether the machine has the digest, as pin writes it.
+func (h hwSync) pinnedTo(digest string) (bool, error) {
+	has, err := os.ReadFile(h.Host.Path(syncPin))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the pin of hardware sync: %w", err)
+	}
+	return string(has) == pinLine(digest), nil
+}
+
+func pinLine(digest string) string { return digest + "  " + syncProgram + ".new\n" }
 
 // Apply implements task.Handler.
 func (h hwSync) Apply(ctx context.Context, t *task.Task) (any, error) {
@@ -143,7 +162,7 @@ func (h hwSync) pin(p *agentwire.HWSyncParams) error {
 			return err
 		}
 	}
-	if err := atomicfile.Write(h.Host.Path(syncPin), []byte(p.RunScripts+"  "+syncProgram+".new\n"), 0o644); err != nil {
+	if err := atomicfile.Write(h.Host.Path(syncPin), []byte(pinLine(p.RunScripts)), 0o644); err != nil {
 		return fmt.Errorf("pin the program that reports hardware: %w", err)
 	}
 	return nil

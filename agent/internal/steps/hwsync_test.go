@@ -75,6 +75,14 @@ func TestThePinOfHardwareSyncIsRenewed(t *testing.T) {
 	if got := b.Read(pin); got != digest+"  /usr/bin/maas-run-scripts.new\n" {
 		t.Errorf("pin %q", got)
 	}
+	// An older agent left the checkpoint and no pin: it is not done yet.
+	j := b.job(agentwire.TypeHWSyncReseed, p)
+	if err := j.steps.Checkpoint(reseeded, "maas_hardware_sync.timer"); err != nil {
+		t.Fatal(err)
+	}
+	j.mustCheck(true)
+	b.Write(pin, "another\n")
+	j.mustCheck(false)
 	if b.Exists(looks) {
 		t.Error("the unit of a first boot that pins is overruled")
 	}

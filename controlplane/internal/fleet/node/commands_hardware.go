@@ -174,12 +174,9 @@ type claim struct {
 // refuseMachine stores which machine was refused. It also revokes the token,
 // because a machine that should not have it has shown it.
 func (s *Service) refuseMachine(ctx context.Context, c change, n Node, k claim, why string) error {
-	var raw json.RawMessage
-	if k.said != nil {
-		var err error
-		if raw, err = json.Marshal(LearnHardware(agentwire.Hardware{}, *k.said)); err != nil {
-			return fmt.Errorf("encode hardware: %w", err)
-		}
+	raw, err := claimed(k.said)
+	if err != nil {
+		return err
 	}
 	if err := c.RefuseHardware(ctx, nodedb.RefuseHardwareParams{NodeID: n.ID, Refused: raw, RefusedWhy: why}); err != nil {
 		return fmt.Errorf("note refused hardware: %w", err)
@@ -192,6 +189,19 @@ func (s *Service) refuseMachine(ctx context.Context, c change, n Node, k claim, 
 		return fmt.Errorf("revoke token: %w", err)
 	}
 	return c.conflict(ctx, n, "hardware:"+k.from, cause)
+}
+
+// claimed is what an operator may accept of what a machine says; nil: nothing, and
+// the claim that they may be reading stays.
+func claimed(said *agentwire.Hardware) (json.RawMessage, error) {
+	if said == nil || !identifies(*said) {
+		return nil, nil
+	}
+	raw, err := json.Marshal(LearnHardware(agentwire.Hardware{}, *said))
+	if err != nil {
+		return nil, fmt.Errorf("encode hardware: %w", err)
+	}
+	return raw, nil
 }
 
 // joining reports whether the node is on its way into the fleet, so that no
@@ -274,9 +284,9 @@ func (s *Service) doubtHardware(ctx context.Context, c change, n Node, said *age
 	if len(wrong) == 0 {
 		return c.learn(ctx, n.ID, m, said, FromReport)
 	}
-	raw, err := json.Marshal(LearnHardware(agentwire.Hardware{}, *said))
+	raw, err := claimed(said)
 	if err != nil {
-		return fmt.Errorf("encode hardware: %w", err)
+		return err
 	}
 	why := told(wrong)
 	if err := c.RefuseHardware(ctx, nodedb.RefuseHardwareParams{NodeID: n.ID, Refused: raw, RefusedWhy: why}); err != nil {

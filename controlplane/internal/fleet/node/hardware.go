@@ -72,15 +72,20 @@ func LearnHardware(known, said agentwire.Hardware) agentwire.Hardware {
 		}
 		return usable(said)
 	}
-	macs := append(usableMACs(known.MACs), usableMACs(said.MACs)...)
+	macs := usableMACs(known.MACs)
+	macs = macs[:min(len(macs), maxMACs)]
+	for _, m := range usableMACs(said.MACs) {
+		if len(macs) < maxMACs && !slices.Contains(macs, m) {
+			macs = append(macs, m)
+		}
+	}
 	slices.Sort(macs)
-	macs = slices.Compact(macs)
 	return agentwire.Hardware{
 		UUID:          pick(usableUUID, known.UUID, said.UUID),
 		SystemSerial:  pick(usableSerial, known.SystemSerial, said.SystemSerial),
 		BoardSerial:   pick(usableSerial, known.BoardSerial, said.BoardSerial),
 		ChassisSerial: pick(usableSerial, known.ChassisSerial, said.ChassisSerial),
-		MACs:          macs[:min(len(macs), maxMACs)],
+		MACs:          macs,
 	}
 }
 

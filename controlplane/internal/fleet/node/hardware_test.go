@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,19 @@ func TestWhatAMachineSaysIsLearnt(t *testing.T) {
 	}
 	if wrong := node.CompareHardware(got, server); len(wrong) > 0 {
 		t.Errorf("what was learnt contradicts who said it: %+v", wrong)
+	}
+}
+
+// A machine that names very many addresses must not push out those by which it is
+// known.
+func TestAttackManyAddressesPushOutTheKnownOnes(t *testing.T) {
+	var many hardware
+	for i := range 300 {
+		many.MACs = append(many.MACs, fmt.Sprintf("00:00:5e:00:%02x:%02x", i/256, i%256))
+	}
+	got := node.LearnHardware(server, many)
+	if wrong := node.CompareHardware(got, server); len(wrong) > 0 || len(got.MACs) != 256 {
+		t.Errorf("%d addresses, %+v", len(got.MACs), wrong)
 	}
 }
 

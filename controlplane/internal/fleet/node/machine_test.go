@@ -314,6 +314,8 @@ func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
 	// The machine comes again: it says the same, so that it is the claim that was read.
 	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch,
 		"system UUID, board serial")
+	// One that says nothing takes nothing from the claim.
+	denies(t, w.comes(t, w.recovery(t, a), "thief", "10.0.0.9", nil), agentwire.CodeHardwareMissing, "")
 	var now node.HardwareView
 	accept(object{"claim": read.RefusedClaim}).decode(t, &now)
 	if now.Known.UUID != board.UUID || now.Origin != node.FromOperator || now.RefusedClaim != "" {

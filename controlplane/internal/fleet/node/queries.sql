@@ -236,7 +236,12 @@ UPDATE node_hardware SET addresses = $2 WHERE node_id = $1 AND addresses <> $2;
 UPDATE node_hardware SET enrolled_from = $2 WHERE node_id = $1;
 
 -- name: RefuseHardware :exec
-UPDATE node_hardware SET refused = sqlc.narg(refused), refused_why = $2, refused_at = clock_timestamp() WHERE node_id = $1;
+-- A machine that says nothing leaves the claim that an operator may be reading; the
+-- history of the node has it all the same.
+UPDATE node_hardware SET refused = COALESCE(sqlc.narg(refused), refused),
+    refused_why = CASE WHEN sqlc.narg(refused)::jsonb IS NULL AND refused IS NOT NULL THEN refused_why ELSE $2 END,
+    refused_at = CASE WHEN sqlc.narg(refused)::jsonb IS NULL AND refused IS NOT NULL THEN refused_at ELSE clock_timestamp() END
+WHERE node_id = $1;
 
 -- name: AcceptHardware :exec
 UPDATE node_hardware SET known = $2, origin = 'accepted', learned_at = clock_timestamp(), refused = NULL, refused_why = '', refused_at = NULL

@@ -1511,7 +1511,10 @@ func (q *Queries) RecentConflict(ctx context.Context, arg RecentConflictParams) 
 }
 
 const refuseHardware = `-- name: RefuseHardware :exec
-UPDATE node_hardware SET refused = $3, refused_why = $2, refused_at = clock_timestamp() WHERE node_id = $1
+UPDATE node_hardware SET refused = COALESCE($3, refused),
+    refused_why = CASE WHEN $3::jsonb IS NULL AND refused IS NOT NULL THEN refused_why ELSE $2 END,
+    refused_at = CASE WHEN $3::jsonb IS NULL AND refused IS NOT NULL THEN refused_at ELSE clock_timestamp() END
+WHERE node_id = $1
 `
 
 type RefuseHardwareParams struct {
@@ -1520,6 +1523,8 @@ type RefuseHardwareParams struct {
 	Refused    []byte
 }
 
+// A machine that says nothing leaves the claim that an operator may be reading; the
+// history of the node has it all the same.
 func (q *Queries) RefuseHardware(ctx context.Context, arg RefuseHardwareParams) error {
 	_, err := q.db.Exec(ctx, refuseHardware, arg.NodeID, arg.RefusedWhy, arg.Refused)
 	return err
