@@ -248,7 +248,7 @@ func (u *up) refuseEarly(cmd *cobra.Command) error {
 		return err
 	}
 	role := stack.AppRole{RoleIDFile: os.DevNull, SecretIDFile: os.DevNull} // must be there; nothing reads it
-	filled := embedded(stack.Endpoints{
+	filled := embedded(stack.Endpoints{                                     //nolint:gosec // addresses and the names of empty files
 		PostgresURL: "postgres://127.0.0.1/gpuaas", TemporalAddress: "127.0.0.1:7233", TemporalNamespace: "gpuaas",
 		NATSURL: "nats://127.0.0.1:4222", SecretsAddress: "http://127.0.0.1:8200",
 		SecretsAPI: role, SecretsNodes: role, SecretsWorker: role, SecretsRelay: role,

@@ -33,12 +33,16 @@ const (
 	RemoveMAASRecord             = "remove_maas_record"
 )
 
-// What stages speak of, by the names that every family of jobs gives it.
+// Stages speak of these by the names that every family of jobs gives them.
 type (
-	Result   = job.Result
+	// Result is how a stage ended when it did not fail.
+	Result = job.Result
+	// Evidence is something that a stage saw, as it is kept.
 	Evidence = job.Evidence
-	Await    = job.Await
-	Failure  = job.Failure
+	// Await is what a stage that is not over waits for.
+	Await = job.Await
+	// Failure is why a stage did not reach its end.
+	Failure = job.Failure //nolint:errname // named as the specification names it
 )
 
 // Stage is one attempt at a stage. It changes the facts of its work as it finds

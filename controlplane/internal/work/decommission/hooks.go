@@ -37,7 +37,7 @@ func (h hooks) Limits(ctx context.Context, d Decommission) (job.Limits, error) {
 }
 
 // Work implements job.Hooks.
-func (h hooks) Work(d Decommission, w job.Work) *bringup.Work { return d.Machine.Work(d.Node, w) }
+func (h hooks) Work(d Decommission, w job.Work) *bringup.Work { return d.Work(d.Node, w) }
 
 // Learn implements job.Hooks.
 func (h hooks) Learn(d Decommission, w *bringup.Work) Decommission {

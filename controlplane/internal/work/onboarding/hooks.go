@@ -34,7 +34,7 @@ func (h hooks) Limits(ctx context.Context, o Onboarding) (job.Limits, error) {
 }
 
 // Work implements job.Hooks.
-func (hooks) Work(o Onboarding, w job.Work) *bringup.Work { return o.Machine.Work(o.Node, w) }
+func (hooks) Work(o Onboarding, w job.Work) *bringup.Work { return o.Work(o.Node, w) }
 
 // Equip implements job.Hooks.
 func (h hooks) Equip(ctx context.Context, o Onboarding, w *bringup.Work) (job.Limits, error) {
