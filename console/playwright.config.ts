@@ -10,14 +10,14 @@ export default defineConfig({
   // They share one fleet, and tell one story after the other.
   workers: 1,
   fullyParallel: false,
-  timeout: 240_000,
-  expect: { timeout: 20_000 },
+  timeout: 900_000, // the rest of the suite runs beside it
+  expect: { timeout: 60_000 },
   reporter: [['list']],
   use: {
     browserName: 'chromium',
     launchOptions: { executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] },
     viewport: { width: 1440, height: 900 },
-    actionTimeout: 20_000,
+    actionTimeout: 60_000,
     trace: 'retain-on-failure',
     screenshot: 'only-on-failure',
   },
