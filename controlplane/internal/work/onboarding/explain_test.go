@@ -260,7 +260,7 @@ func TestEveryCodeOfAStageHasACause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := regexp.MustCompile(`(?:failed\([\w.]+|refused\(err), "([a-z_]+)"`)
+	code := regexp.MustCompile(`(?:job\.Failed\([\w.]+|refused\(err), "([a-z_]+)"`)
 	cause := func(code string) string {
 		return onboarding.Explain(parked(bringup.StateAmbiguity, bringup.WaitForReady, code, "x"), nil, at(45)).LikelyCause
 	}
