@@ -274,8 +274,10 @@ func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	pretends := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/cron", Value: "sha256:1", Packaged: true}
 	ours := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:1"}
 	planted := []agentwire.Entry{
-		packaged, pretends, {Kind: agentwire.EntryUnit, Name: "/etc/ssh/sshd_config.d/00.conf", Value: "sha256:1"},
-		{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:2"}, {Kind: agentwire.EntryUnit, Name: "/etc/environment", Value: "sha256:3"},
+		packaged, pretends,
+		{Kind: agentwire.EntryUnit, Name: "/etc/ssh/sshd_config.d/00.conf", Value: "sha256:1"},
+		{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:2"},
+		{Kind: agentwire.EntryUnit, Name: "/etc/environment", Value: "sha256:3"},
 	}
 	unit := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/systemd/system/x.service", Value: "sha256:1"}
 	old := taken("i1")
