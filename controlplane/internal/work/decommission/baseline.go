@@ -67,8 +67,9 @@ func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwir
 	case now == nil:
 		return node.Baseline{}, incomparable{gap: "its agent does not say what the installation is like"}, nil
 	}
-	if err := now.Validate(); err != nil {
-		return node.Baseline{}, incomparable{finding: &agentwire.CleanFinding{Kind: node.KindBaseline, Subject: "inventory", Detail: "what its agent says of the installation cannot be used: " + err.Error()}}, nil
+	if unusable := now.Validate(); unusable != nil {
+		f := agentwire.CleanFinding{Kind: node.KindBaseline, Subject: "inventory", Detail: "what its agent says of the installation cannot be used: " + unusable.Error()}
+		return node.Baseline{}, incomparable{finding: &f}, nil //nolint:nilerr // it is a finding, which is worse
 	}
 	if has && now.Installation != present {
 		return withheld("it is not the installation that the node enrolled from: its machine id, or its mainboard, is another one than in its baseline")
