@@ -231,7 +231,8 @@ func (c *cycle) renewedPin(ctx context.Context, d due) (string, error) {
 	}
 	pin, err := c.programPin(ctx)
 	if err != nil && !c.site.Settings.PinsSync() && !ours(ctx, err) { // https vouches for it as well
-		c.logger.WarnContext(ctx, "a reseeded machine keeps its digest", "site_id", c.run.Site, "node_id", d.Node, "error", err)
+		c.logger.WarnContext(ctx, "a reseeded machine keeps its digest",
+			"site_id", c.run.Site, "node_id", d.Node, "error", err)
 		return "", nil
 	}
 	return pin, err
