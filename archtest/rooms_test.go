@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"bytes"
 	"go/ast"
 	"os"
 	"path/filepath"
@@ -206,6 +207,10 @@ func TestOneWriterPerTable(t *testing.T) {
 func TestNothingPointsOutsideTheRepository(t *testing.T) {
 	outside := regexp.MustCompile(
 		`\.\./shared|/work/(?:main|shared|\.library)|/root/(?:go|\.)|proxy\.golang\.org|registry\.npmjs`)
+	// Most files hold none of these, which is found out sooner than by the expression.
+	hints := [][]byte{
+		[]byte("../shared"), []byte("/work/"), []byte("/root/"), []byte("proxy.golang"), []byte("registry.npmjs"),
+	}
 	walk(t, func(path string) {
 		switch filepath.Ext(path) {
 		case ".go", ".md", ".sql", ".sh", ".yaml", ".yml", ".hcl", ".mod", ".ts", ".tsx", ".json", "":
@@ -218,6 +223,9 @@ func TestNothingPointsOutsideTheRepository(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join("..", path))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(hints, func(h []byte) bool { return bytes.Contains(b, h) }) {
+			return
 		}
 		if m := outside.Find(b); m != nil {
 			t.Errorf("%s names %s", path, m)
