@@ -42,8 +42,8 @@ var whySpared = map[Mode]string{
 // not clean what there is now, and the new one has to.
 func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.Node) (bool, error) {
 	earlier, again := onceMore[stage]
-	if !d.Mode.spares(stage, n) || !again || n.Access() == node.NoAccess {
-		return d.Mode.spares(stage, n), nil
+	if spares := d.Mode.spares(stage, n); !spares || !again {
+		return spares, nil
 	}
 	evidence, err := h.EvidenceOf(ctx, d.ID)
 	if err != nil {
