@@ -42,7 +42,7 @@ func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 	used := map[string]bool{}
 	for _, s := range sources(t) {
 		floor, from := place(s.path)
-		if from == "" || s.test || strings.HasSuffix(s.dir(), "test") {
+		if from == "" || s.test || forTests(s.dir()) {
 			continue
 		}
 		if level(s.path) < 0 {
@@ -110,7 +110,7 @@ func TestProgramsMeetOnlyThroughContracts(t *testing.T) {
 				continue
 			}
 			for _, i := range s.imports {
-				if !strings.HasPrefix(i, module+"/") {
+				if !strings.HasPrefix(i, module+"/") || i == module+"/testkit" {
 					continue
 				}
 				if !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(i, a) }) {
@@ -118,6 +118,30 @@ func TestProgramsMeetOnlyThroughContracts(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// forTests reports whether a package holds only what tests use.
+func forTests(dir string) bool {
+	return strings.HasSuffix(dir, "test") || dir == "testkit" || dir == module+"/testkit"
+}
+
+// What tests share fails tests and invents callers: no program carries it.
+func TestOnlyTestsUseWhatIsMadeForTests(t *testing.T) {
+	used := 0
+	for _, s := range sources(t) {
+		for _, i := range s.imports {
+			if !strings.HasPrefix(i, module+"/") || !forTests(i) {
+				continue
+			}
+			used++
+			if !s.test && !forTests(s.dir()) {
+				t.Errorf("%s imports %s, which is for tests only", s.path, i)
+			}
+		}
+	}
+	if used == 0 {
+		t.Error("no test uses what tests share: the rule is broken")
 	}
 }
 

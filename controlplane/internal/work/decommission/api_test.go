@@ -9,6 +9,7 @@ import (
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -20,14 +21,14 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	var plan decommission.Plan
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "reimage", "erase": "secure"}).decode(t, http.StatusOK, &plan)
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "reimage", "erase": "secure"}).Into(t, http.StatusOK, &plan)
 	if len(plan.Blocks) > 0 || plan.Hash == "" || plan.Erase != "secure" || plan.StorageCleanup != "local" || len(plan.Stages) == 0 || len(plan.Effects) == 0 {
 		t.Fatalf("plan is %+v", plan)
 	}
 	body := object{"mode": "reimage", "erase": "secure", "reason": "tenant left", "plan_hash": plan.Hash}
 	made := d.begin(t, n, "decommission", body)
 	if !made.Created || made.Mode != decommission.Reimage || made.Erase != "secure" || made.NodeID != n || made.Status != job.Pending || made.PlanHash != plan.Hash ||
-		made.SiteID == nil || *made.SiteID != d.site.ID || made.NodeStatusBefore != node.Active || made.RequestedBy != "principal-of-root" || made.StageNumber != 1 {
+		made.SiteID == nil || *made.SiteID != d.site.ID || made.NodeStatusBefore != node.Active || made.RequestedBy != httpapitest.IDOf(httpapitest.Root) || made.StageNumber != 1 {
 		t.Errorf("answer is %+v", made)
 	}
 	if again := d.begin(t, n, "decommission", body); again.Created || again.DecommissionID != made.DecommissionID {
@@ -36,23 +37,23 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	path := "decommissions/" + made.DecommissionID.String()
 	d.park(t, made.DecommissionID, "drain_node")
 	var v decommission.DetailView
-	d.call(t, http.MethodGet, path, nil).decode(t, http.StatusOK, &v)
+	d.call(t, http.MethodGet, path, nil).Into(t, http.StatusOK, &v)
 	if v.Failure == nil || v.Failure.Class != bringup.NodeAgentUnreachable || v.RecommendedAction != job.RetryStage || len(v.Events) != 2 || v.Explanation.Summary == "" ||
 		v.Explanation.Override == nil || v.Explanation.Override.Stage != "drain_node" {
 		t.Errorf("it is shown as %+v", v)
 	}
 	var e decommission.Explanation
-	d.call(t, http.MethodGet, path+"/explain", nil).decode(t, http.StatusOK, &e)
+	d.call(t, http.MethodGet, path+"/explain", nil).Into(t, http.StatusOK, &e)
 	if e.Stage != "drain_node" || len(e.Actions) != 7 {
 		t.Errorf("explained as %+v", e)
 	}
 	var events struct{ Items []decommission.EventView }
-	d.call(t, http.MethodGet, path+"/events?page_size=1", nil).decode(t, http.StatusOK, &events)
+	d.call(t, http.MethodGet, path+"/events?page_size=1", nil).Into(t, http.StatusOK, &events)
 	if len(events.Items) != 1 || events.Items[0].Stage != "drain_node" {
 		t.Errorf("events are %+v", events)
 	}
 	for _, part := range []string{"", "/events", "/explain", "/evidence"} {
-		d.call(t, http.MethodGet, "decommissions/"+id.NewString()+part, nil).refused(t, http.StatusNotFound, "decommission_not_found")
+		d.call(t, http.MethodGet, "decommissions/"+id.NewString()+part, nil).Refused(t, http.StatusNotFound, "decommission_not_found")
 	}
 }
 
@@ -64,7 +65,7 @@ func TestEvidenceOverTheAPI(t *testing.T) {
 		t.Fatalf("it is %s at %s: %s", after.Status, after.Stage, after.ErrorMessage)
 	}
 	var out struct{ Items []decommission.EvidenceView }
-	d.call(t, http.MethodGet, "decommissions/"+made.ID.String()+"/evidence", nil).decode(t, http.StatusOK, &out)
+	d.call(t, http.MethodGet, "decommissions/"+made.ID.String()+"/evidence", nil).Into(t, http.StatusOK, &out)
 	var kinds []string
 	for _, e := range out.Items {
 		kinds = append(kinds, e.Kind)
@@ -128,11 +129,11 @@ func TestBadRequestsBeginNothing(t *testing.T) {
 		"stale cleanup":     {free, "storage-cleanup", why(object{"scope": "local", "plan_hash": "abc"}), 409, "plan_stale", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d.call(t, http.MethodPost, "nodes/"+c.node.String()+"/"+c.path, c.body).refused(t, c.status, c.code, c.says...)
+			d.call(t, http.MethodPost, "nodes/"+c.node.String()+"/"+c.path, c.body).Refused(t, c.status, c.code, c.says...)
 		})
 	}
 	d.exec(t, `UPDATE maas_sites SET status = 'disabled'`)
-	d.call(t, http.MethodPost, "nodes/"+free.String()+"/decommission", why(object{"mode": "reimage"})).refused(t, http.StatusConflict, "site_disabled")
+	d.call(t, http.MethodPost, "nodes/"+free.String()+"/decommission", why(object{"mode": "reimage"})).Refused(t, http.StatusConflict, "site_disabled")
 	if n := d.count(t, `SELECT count(*) FROM node_decommissions`); n != before {
 		t.Errorf("%d rows were written", n-before)
 	}
@@ -143,11 +144,11 @@ func TestAPlanGoesStale(t *testing.T) {
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	var plan decommission.Plan
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).decode(t, http.StatusOK, &plan)
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).Into(t, http.StatusOK, &plan)
 	d.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, n)
 	body := object{"mode": "soft_reset", "reason": "r", "plan_hash": plan.Hash}
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission", body).refused(t, http.StatusConflict, "plan_stale")
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).decode(t, http.StatusOK, &plan)
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission", body).Refused(t, http.StatusConflict, "plan_stale")
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).Into(t, http.StatusOK, &plan)
 	body["plan_hash"] = plan.Hash
 	d.begin(t, n, "decommission", body)
 }
@@ -208,16 +209,16 @@ func TestActionsOverTheAPI(t *testing.T) {
 			job := d.request(t, d.node(t, node.Active, true), decommission.FullDecommission).ID
 			path := "decommissions/" + job.String() + "/" + word
 			if word != "cancel" {
-				d.call(t, http.MethodPost, path, object{"reason": "r"}).refused(t, http.StatusConflict, "action_not_allowed", "possible now: cancel")
+				d.call(t, http.MethodPost, path, object{"reason": "r"}).Refused(t, http.StatusConflict, "action_not_allowed", "possible now: cancel")
 			}
 			if word != "mark-manual-intervention" {
 				d.park(t, job, "drain_node")
 			} else {
 				d.exec(t, `UPDATE node_decommissions SET status = 'running', started_at = now() WHERE id = $1`, job)
 			}
-			d.call(t, http.MethodPost, path, object{}).refused(t, http.StatusUnprocessableEntity, "validation_error")
+			d.call(t, http.MethodPost, path, object{}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
 			var v decommission.View
-			d.call(t, http.MethodPost, path, object{"reason": "cable replaced"}).decode(t, http.StatusAccepted, &v)
+			d.call(t, http.MethodPost, path, object{"reason": "cable replaced"}).Into(t, http.StatusAccepted, &v)
 			if v.Status != c.status || v.PendingAction != c.action {
 				t.Errorf("it is %s with %s pending", v.Status, v.PendingAction)
 			}
@@ -235,24 +236,24 @@ func TestOverrideOverTheAPI(t *testing.T) {
 	ask := func(stage string) object {
 		return object{"stage": stage, "reason": "dead", "residual_risk": "data on disks"}
 	}
-	d.call(t, http.MethodPost, path, ask("disable_node")).refused(t, http.StatusConflict, "action_not_allowed")
+	d.call(t, http.MethodPost, path, ask("disable_node")).Refused(t, http.StatusConflict, "action_not_allowed")
 	d.park(t, job, "drain_node")
-	d.call(t, http.MethodPost, path, ask("release_maas_node")).refused(t, http.StatusConflict, "override_of_other_stage", "drain_node")
-	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r"}).refused(t, http.StatusUnprocessableEntity, "validation_error", "residual_risk")
-	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r", "residual_risk": " "}).refused(t, http.StatusUnprocessableEntity, "residual_risk_missing")
-	d.call(t, http.MethodPost, path, ask("drain_node")).decode(t, http.StatusAccepted, &decommission.View{})
+	d.call(t, http.MethodPost, path, ask("release_maas_node")).Refused(t, http.StatusConflict, "override_of_other_stage", "drain_node")
+	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r"}).Refused(t, http.StatusUnprocessableEntity, "validation_error", "residual_risk")
+	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r", "residual_risk": " "}).Refused(t, http.StatusUnprocessableEntity, "residual_risk_missing")
+	d.call(t, http.MethodPost, path, ask("drain_node")).Into(t, http.StatusAccepted, &decommission.View{})
 	var v decommission.DetailView
-	d.call(t, http.MethodGet, "decommissions/"+job.String(), nil).decode(t, http.StatusOK, &v)
-	if v.Status != "running" || len(v.Overrides) != 1 || v.Overrides[0].Stage != "drain_node" || v.Overrides[0].ResidualRisk != "data on disks" || !strings.Contains(v.Overrides[0].Actor, "principal-of-root") {
+	d.call(t, http.MethodGet, "decommissions/"+job.String(), nil).Into(t, http.StatusOK, &v)
+	if v.Status != "running" || len(v.Overrides) != 1 || v.Overrides[0].Stage != "drain_node" || v.Overrides[0].ResidualRisk != "data on disks" || !strings.Contains(v.Overrides[0].Actor, httpapitest.IDOf(httpapitest.Root)) {
 		t.Errorf("it is %s with %+v", v.Status, v.Overrides)
 	}
 	d.park(t, job, "force_release_allocations")
-	d.call(t, http.MethodPost, path, ask("force_release_allocations")).refused(t, http.StatusConflict, "stage_not_overridable")
+	d.call(t, http.MethodPost, path, ask("force_release_allocations")).Refused(t, http.StatusConflict, "stage_not_overridable")
 	back := d.request(t, d.node(t, node.Active, true), decommission.Reimage).ID
 	d.park(t, back, "release_maas_node")
-	d.call(t, http.MethodPost, "decommissions/"+back.String()+"/override", ask("release_maas_node")).refused(t, http.StatusConflict, "stage_not_overridable")
+	d.call(t, http.MethodPost, "decommissions/"+back.String()+"/override", ask("release_maas_node")).Refused(t, http.StatusConflict, "stage_not_overridable")
 	var e decommission.Explanation
-	d.call(t, http.MethodGet, "decommissions/"+back.String()+"/explain", nil).decode(t, http.StatusOK, &e)
+	d.call(t, http.MethodGet, "decommissions/"+back.String()+"/explain", nil).Into(t, http.StatusOK, &e)
 	if e.Override != nil {
 		t.Errorf("an override is offered that is refused: %+v", e.Override)
 	}
@@ -279,7 +280,7 @@ func TestListingsAreNarrowed(t *testing.T) {
 		"?hostname=" + two.Hostname + "-x": {},
 	} {
 		var out struct{ Items []decommission.View }
-		d.call(t, http.MethodGet, "decommissions"+query, nil).decode(t, http.StatusOK, &out)
+		d.call(t, http.MethodGet, "decommissions"+query, nil).Into(t, http.StatusOK, &out)
 		got := []id.Decommission{}
 		for _, v := range out.Items {
 			got = append(got, v.DecommissionID)
@@ -288,8 +289,8 @@ func TestListingsAreNarrowed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	d.call(t, http.MethodGet, "decommissions?status=lost", nil).refused(t, http.StatusUnprocessableEntity, "validation_error", "query.status", "failed for both")
-	d.call(t, http.MethodGet, "decommissions?mode=explode", nil).refused(t, http.StatusUnprocessableEntity, "validation_error", "query.mode")
+	d.call(t, http.MethodGet, "decommissions?status=lost", nil).Refused(t, http.StatusUnprocessableEntity, "validation_error", "query.status", "failed for both")
+	d.call(t, http.MethodGet, "decommissions?mode=explode", nil).Refused(t, http.StatusUnprocessableEntity, "validation_error", "query.mode")
 }
 
 func TestBatchesOverTheAPI(t *testing.T) {
@@ -305,15 +306,15 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		return body
 	}
 	everything := object{"site_id": d.site.ID}
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{}, nil)).refused(t, http.StatusUnprocessableEntity, "validation_error", "body.selector")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, nil)).refused(t, http.StatusConflict, "batch_not_eligible", "is retired", "skip_ineligible")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"statuses": []string{"lost"}}, nil)).refused(t, http.StatusUnprocessableEntity, "validation_error")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"region_code": "none"}, nil)).refused(t, http.StatusConflict, "batch_empty")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"node_ids": []string{id.NewString()}}, nil)).refused(t, http.StatusNotFound, "node_not_found")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"expected_node_ids": []string{id.NewString()}})).refused(t, http.StatusConflict, "selection_changed", "1 went")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"max_parallel": 1001})).refused(t, http.StatusUnprocessableEntity, "validation_error", "max_parallel")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{}, nil)).Refused(t, http.StatusUnprocessableEntity, "validation_error", "body.selector")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, nil)).Refused(t, http.StatusConflict, "batch_not_eligible", "is retired", "skip_ineligible")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"statuses": []string{"lost"}}, nil)).Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"region_code": "none"}, nil)).Refused(t, http.StatusConflict, "batch_empty")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"node_ids": []string{id.NewString()}}, nil)).Refused(t, http.StatusNotFound, "node_not_found")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"expected_node_ids": []string{id.NewString()}})).Refused(t, http.StatusConflict, "selection_changed", "1 went")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"max_parallel": 1001})).Refused(t, http.StatusUnprocessableEntity, "validation_error", "max_parallel")
 	var made decommission.NewBatchView
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"skip_ineligible": true, "max_parallel": 1})).decode(t, http.StatusAccepted, &made)
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"skip_ineligible": true, "max_parallel": 1})).Into(t, http.StatusAccepted, &made)
 	if made.Batch.Total != 2 || made.Batch.State != decommission.BatchRunning || len(made.LeftOut) != 1 || made.LeftOut[0].NodeID != three || made.LeftOut[0].Code != "node_state_conflict" {
 		t.Fatalf("made %+v", made)
 	}
@@ -324,7 +325,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	}
 	d.park(t, first, "drain_node")
 	var halted decommission.BatchView
-	d.call(t, http.MethodGet, path, nil).decode(t, http.StatusOK, &halted)
+	d.call(t, http.MethodGet, path, nil).Into(t, http.StatusOK, &halted)
 	if halted.State != decommission.BatchHalted || halted.Failed != 1 || halted.Counts.Pending != 1 || halted.Selector.SiteID == nil {
 		t.Errorf("it is %+v", halted)
 	}
@@ -333,18 +334,18 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e decommission.Explanation
-	d.call(t, http.MethodGet, "decommissions/"+waiting.String()+"/explain", nil).decode(t, http.StatusOK, &e)
+	d.call(t, http.MethodGet, "decommissions/"+waiting.String()+"/explain", nil).Into(t, http.StatusOK, &e)
 	if e.Remedy == "" || e.Status != job.Pending {
 		t.Errorf("one that waits is explained as %+v", e)
 	}
 	var all struct{ Items []decommission.BatchView }
-	d.call(t, http.MethodGet, "decommission-batches", nil).decode(t, http.StatusOK, &all)
+	d.call(t, http.MethodGet, "decommission-batches", nil).Into(t, http.StatusOK, &all)
 	if len(all.Items) != 1 || all.Items[0].BatchID != made.Batch.BatchID {
 		t.Errorf("batches are %+v", all)
 	}
-	d.call(t, http.MethodPost, path+"/resume", object{}).refused(t, http.StatusUnprocessableEntity, "validation_error")
-	d.call(t, http.MethodPost, path+"/resume", object{"reason": "look again"}).decode(t, http.StatusAccepted, &halted)
-	d.call(t, http.MethodPost, path+"/cancel", object{"reason": "wrong nodes"}).decode(t, http.StatusAccepted, &halted)
+	d.call(t, http.MethodPost, path+"/resume", object{}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodPost, path+"/resume", object{"reason": "look again"}).Into(t, http.StatusAccepted, &halted)
+	d.call(t, http.MethodPost, path+"/cancel", object{"reason": "wrong nodes"}).Into(t, http.StatusAccepted, &halted)
 	if halted.State != decommission.BatchCancelled || halted.CancelledAt == nil || halted.Counts.Cancelled != 1 || halted.Counts.Compensating != 1 {
 		t.Errorf("cancelled as %+v", halted)
 	}
@@ -356,7 +357,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		if part == "" {
 			method, body = http.MethodGet, nil
 		}
-		d.call(t, method, "decommission-batches/"+id.NewString()+part, body).refused(t, http.StatusNotFound, "decommission_batch_not_found")
+		d.call(t, method, "decommission-batches/"+id.NewString()+part, body).Refused(t, http.StatusNotFound, "decommission_batch_not_found")
 	}
 }
 
@@ -366,20 +367,20 @@ func TestWhoMayDecommission(t *testing.T) {
 	n := d.node(t, node.Active, true)
 	job := "decommissions/" + d.request(t, n, decommission.SoftReset).ID.String()
 	for _, read := range []string{"decommissions", job, job + "/explain", job + "/events", job + "/evidence", "decommission-batches", "decommission-stages"} {
-		if a := d.callAs(t, "auditor", http.MethodGet, read, "", nil); a.status != http.StatusOK {
-			t.Errorf("an auditor reads %s: %d %s", read, a.status, a.body)
+		if a := d.callAs(t, "auditor", http.MethodGet, read, "", nil); a.Status != http.StatusOK {
+			t.Errorf("an auditor reads %s: %d %s", read, a.Status, a.Body)
 		}
-		d.callAs(t, "guest", http.MethodGet, read, "", nil).refused(t, http.StatusForbidden, "insufficient_permissions")
+		d.callAs(t, "guest", http.MethodGet, read, "", nil).Refused(t, http.StatusForbidden, "insufficient_permissions")
 	}
 	of := "nodes/" + n.String() + "/"
 	for _, change := range []string{of + "decommission", of + "storage-cleanup", of + "drain", of + "retire", of + "reactivate", of + "remove", "decommissions/batch", job + "/cancel", job + "/override"} {
-		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), object{"reason": "r"}).refused(t, http.StatusForbidden, "insufficient_permissions")
+		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), object{"reason": "r"}).Refused(t, http.StatusForbidden, "insufficient_permissions")
 	}
 }
 
 func TestModesAreListed(t *testing.T) {
 	var all struct{ Items []decommission.ModeView }
-	newDesk(t).call(t, http.MethodGet, "decommission-stages", nil).decode(t, http.StatusOK, &all)
+	newDesk(t).call(t, http.MethodGet, "decommission-stages", nil).Into(t, http.StatusOK, &all)
 	if len(all.Items) != len(decommission.Modes()) {
 		t.Fatalf("modes are %+v", all)
 	}
@@ -418,8 +419,8 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 		"?node_id=" + of:              "1 2 4 5",
 		"?batch_id=" + id.NewString(): "1 5",
 	} {
-		if a := d.call(t, http.MethodGet, "decommissions/feed"+query, nil); told(a) != want || a.status != http.StatusOK {
-			t.Errorf("%s tells %q, want %q: %s", query, told(a), want, a.body)
+		if a := d.call(t, http.MethodGet, "decommissions/feed"+query, nil); told(a) != want || a.Status != http.StatusOK {
+			t.Errorf("%s tells %q, want %q: %s", query, told(a), want, a.Body)
 		}
 	}
 	if d.feed.asked.Type != "node.decommission." || d.feed.asked.Resume {

@@ -1,22 +1,15 @@
 package decommission_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
-	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/work/decommission"
 )
@@ -31,10 +24,7 @@ type desk struct {
 func newDesk(tb testing.TB) *desk {
 	tb.Helper()
 	d := &desk{yard: newYard(tb), feed: &feed{}}
-	d.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: d.db, Auth: porter{}, Projects: porter{}, Denials: porter{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	d.api = httpapitest.New(d.db)
 	d.service.Register(d.api, d.feed)
 	return d
 }
@@ -55,90 +45,26 @@ func (f *feed) Read(_ context.Context, r outbox.FeedRequest, tell func(outbox.Fe
 	return nil
 }
 
-// porter knows a platform administrator by the token "root", an auditor by
-// "auditor", and somebody without any role by "guest".
-type porter struct{}
-
-func (porter) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "auditor": auth.Auditor, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: "principal-of-" + token.Reveal(), Name: token.Reveal(), Platform: role}, nil
-}
-
-func (porter) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (porter) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
 type object = map[string]any
 
-// reply is what the API said.
-type reply struct {
-	status int
-	body   []byte
-}
-
-func (a reply) decode(tb testing.TB, status int, into any) {
-	tb.Helper()
-	if a.status != status {
-		tb.Fatalf("answer is %d %s, want %d", a.status, a.body, status)
-	}
-	if err := json.Unmarshal(a.body, into); err != nil {
-		tb.Fatalf("decode %s: %v", a.body, err)
-	}
-}
-
-// refused checks a refusal and what it says.
-func (a reply) refused(tb testing.TB, status int, code string, says ...string) {
-	tb.Helper()
-	var p struct{ Code, Detail, Remedy string }
-	if json.Unmarshal(a.body, &p) != nil || a.status != status || p.Code != code {
-		tb.Errorf("answer is %d %s, want %d %s", a.status, a.body, status, code)
-	}
-	if status == http.StatusConflict && p.Remedy == "" {
-		tb.Errorf("no remedy in %s", a.body)
-	}
-	for _, text := range says {
-		if !strings.Contains(string(a.body), text) {
-			tb.Errorf("no %q in %s", text, a.body)
-		}
-	}
-}
-
 // call sends one request as the platform administrator.
-func (d *desk) call(tb testing.TB, method, path string, body any) reply {
+func (d *desk) call(tb testing.TB, method, path string, body any) httpapitest.Answer {
 	tb.Helper()
-	return d.callAs(tb, "root", method, path, id.NewString(), body)
+	return d.callAs(tb, httpapitest.Root, method, path, "", body)
 }
 
-func (d *desk) callAs(tb testing.TB, token, method, path, key string, body any) reply {
+func (d *desk) callAs(tb testing.TB, token, method, path, key string, body any) httpapitest.Answer {
 	tb.Helper()
-	var payload io.Reader = http.NoBody
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, "/api/v1/admin/"+path, payload)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Idempotency-Key", key)
-	rec := httptest.NewRecorder()
-	d.api.Handler().ServeHTTP(rec, r)
-	return reply{status: rec.Code, body: rec.Body.Bytes()}
+	return httpapitest.Call(tb, d.api.Handler(), httpapitest.Request{
+		As: token, Method: method, Path: "/api/v1/admin/" + path, Key: key, Body: body,
+	})
 }
 
 // begin asks for something about a node over the API.
 func (d *desk) begin(tb testing.TB, of id.Node, path string, body object) decommission.NewView {
 	tb.Helper()
 	var v decommission.NewView
-	d.call(tb, http.MethodPost, "nodes/"+of.String()+"/"+path, body).decode(tb, http.StatusAccepted, &v)
+	d.call(tb, http.MethodPost, "nodes/"+of.String()+"/"+path, body).Into(tb, http.StatusAccepted, &v)
 	return v
 }
 
@@ -152,9 +78,9 @@ func (d *desk) park(tb testing.TB, of id.Decommission, stage string) {
 }
 
 // told is the ids of what the feed sent.
-func told(a reply) string {
+func told(a httpapitest.Answer) string {
 	var ids []string
-	for line := range strings.Lines(string(a.body)) {
+	for line := range strings.Lines(string(a.Body)) {
 		if v, ok := strings.CutPrefix(line, "id: "); ok {
 			ids = append(ids, strings.TrimSpace(v))
 		}

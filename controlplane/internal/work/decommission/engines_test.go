@@ -17,6 +17,7 @@ import (
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // alone lets agents work by themselves instead of between the looks.
@@ -71,25 +72,10 @@ func (y *yard) poll(ctx context.Context, n id.Node) {
 	}
 }
 
-// eventually waits until something is so.
-func eventually(tb testing.TB, what string, so func() bool) {
-	tb.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	patience := time.After(90 * time.Second)
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-patience:
-			tb.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 func (y *yard) becomes(tb testing.TB, of id.Decommission, want job.Status) decommission.Decommission {
 	tb.Helper()
 	var now decommission.Decommission
-	eventually(tb, string(want), func() bool {
+	testkit.Eventually(tb, string(want), func() bool {
 		now = y.read(tb, of)
 		return now.Status == want
 	})
@@ -129,7 +115,7 @@ func TestOperationsOnRealEngines(t *testing.T) {
 	t.Logf("a reimage and a full decommission took %s", time.Since(began))
 
 	lost := y.request(t, silent, decommission.Drain)
-	eventually(t, "the drain is queued", func() bool { return y.tasksOf(t, silent, agentwire.TypeDrain) == 1 })
+	testkit.Eventually(t, "the drain is queued", func() bool { return y.tasksOf(t, silent, agentwire.TypeDrain) == 1 })
 	if _, err := y.service.Act(y.ctx, lost.ID, job.Cancel, "it is gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +126,7 @@ func TestOperationsOnRealEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the batch has ended", func() bool {
+	testkit.Eventually(t, "the batch has ended", func() bool {
 		now, err := y.service.Batch(y.ctx, b.ID)
 		return err == nil && now.Counts[job.Completed] == 10
 	})

@@ -13,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/testkit"
 )
 
 var writeHistories = flag.Bool("update-histories", false, "record the histories that must still replay")
@@ -47,7 +48,7 @@ func recordHistories(t *testing.T) {
 	y.becomes(t, reimage.ID, job.Completed)
 	y.becomes(t, full.ID, job.Completed)
 	lost := y.request(t, silent, decommission.Drain)
-	eventually(t, "the drain is queued", func() bool { return y.tasksOf(t, silent, agentwire.TypeDrain) == 1 })
+	testkit.Eventually(t, "the drain is queued", func() bool { return y.tasksOf(t, silent, agentwire.TypeDrain) == 1 })
 	if _, err := y.service.Act(y.ctx, lost.ID, job.Cancel, "it is gone"); err != nil {
 		t.Fatal(err)
 	}

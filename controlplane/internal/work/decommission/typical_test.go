@@ -13,7 +13,7 @@ import (
 func (d *desk) typical(tb testing.TB, stage, query string) map[decommission.Mode]float64 {
 	tb.Helper()
 	var all struct{ Items []decommission.ModeView }
-	d.call(tb, http.MethodGet, "decommission-stages"+query, nil).decode(tb, http.StatusOK, &all)
+	d.call(tb, http.MethodGet, "decommission-stages"+query, nil).Into(tb, http.StatusOK, &all)
 	out := map[decommission.Mode]float64{}
 	for _, m := range all.Items {
 		for _, s := range m.Stages {
@@ -51,5 +51,5 @@ func TestStagesTypicallyTake(t *testing.T) {
 			t.Errorf("%q: it takes %v", query, got)
 		}
 	}
-	d.call(t, http.MethodGet, "decommission-stages?site_id=somewhere", nil).refused(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodGet, "decommission-stages?site_id=somewhere", nil).Refused(t, http.StatusUnprocessableEntity, "validation_error")
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -21,18 +22,18 @@ func TestOneMachineOverTheAPI(t *testing.T) {
 		t.Errorf("answer is %+v", made)
 	}
 	var v onboarding.DetailView
-	d.call(t, http.MethodGet, "onboardings/"+made.OnboardingID.String(), nil).decode(t, &v)
+	d.call(t, http.MethodGet, "onboardings/"+made.OnboardingID.String(), nil).Decode(t, &v)
 	if v.Hostname != "c07u43" || v.SiteID != d.site || v.ProfileID != d.profile || v.SKUID != deskSKU || v.InitializeDisks || v.BatchID != nil ||
-		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != 16 || v.RequestedBy != "principal-of-root" {
+		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != 16 || v.RequestedBy != httpapitest.IDOf(httpapitest.Root) {
 		t.Errorf("it is shown as %+v", v)
 	}
 	if v.Explanation.Status != job.Pending || v.Explanation.Summary == "" || v.Failure != nil || v.RecommendedAction != "" ||
 		len(v.LegalActions) != 1 || v.LegalActions[0] != job.Cancel {
 		t.Errorf("it is explained as %+v", v)
 	}
-	d.call(t, http.MethodGet, "onboardings/"+id.NewString(), nil).wants(t, http.StatusNotFound, "onboarding_not_found")
-	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/events", nil).wants(t, http.StatusNotFound, "onboarding_not_found")
-	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/explain", nil).wants(t, http.StatusNotFound, "onboarding_not_found")
+	d.call(t, http.MethodGet, "onboardings/"+id.NewString(), nil).Wants(t, http.StatusNotFound, "onboarding_not_found")
+	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/events", nil).Wants(t, http.StatusNotFound, "onboarding_not_found")
+	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/explain", nil).Wants(t, http.StatusNotFound, "onboarding_not_found")
 }
 
 func TestAnIdempotentRequestStartsOnce(t *testing.T) {
@@ -40,10 +41,10 @@ func TestAnIdempotentRequestStartsOnce(t *testing.T) {
 	key := id.NewString()
 	one := d.callAs(t, "root", http.MethodPost, "onboardings", key, d.one(nil))
 	two := d.callAs(t, "root", http.MethodPost, "onboardings", key, d.one(nil))
-	if one.status != http.StatusAccepted || two.status != http.StatusAccepted || string(one.body) != string(two.body) {
-		t.Errorf("%d %s, then %d %s", one.status, one.body, two.status, two.body)
+	if one.Status != http.StatusAccepted || two.Status != http.StatusAccepted || string(one.Body) != string(two.Body) {
+		t.Errorf("%d %s, then %d %s", one.Status, one.Body, two.Status, two.Body)
 	}
-	d.callAs(t, "root", http.MethodPost, "onboardings", key, d.one(object{"hostname": "other"})).wants(t, http.StatusConflict, "idempotency_key_reused")
+	d.callAs(t, "root", http.MethodPost, "onboardings", key, d.one(object{"hostname": "other"})).Wants(t, http.StatusConflict, "idempotency_key_reused")
 	if n := d.count(t, `SELECT count(*) FROM node_onboardings`); n != 1 {
 		t.Errorf("%d onboardings", n)
 	}
@@ -67,16 +68,16 @@ func TestMisplacedFieldsAreExplained(t *testing.T) {
 			"row":       {"onboardings/batch", "body.nodes[0]." + field, d.selectors(object{"nodes": []object{{"hostname": "a", "ipmi_ip": "10.0.0.1", field: 3}}})},
 		} {
 			a := d.call(t, http.MethodPost, c.path, c.body)
-			p := a.wants(t, http.StatusUnprocessableEntity, "validation_error", c.field)
+			p := a.Wants(t, http.StatusUnprocessableEntity, "validation_error", c.field)
 			if len(p.Errors) != 1 || !strings.Contains(p.Errors[0].Message, where) {
-				t.Errorf("%s %s: %s", name, field, a.body)
+				t.Errorf("%s %s: %s", name, field, a.Body)
 			}
-			if strings.Contains(string(a.body), bmcPass) {
+			if strings.Contains(string(a.Body), bmcPass) {
 				t.Errorf("%s %s: the answer repeats what was sent", name, field)
 			}
 		}
 	}
-	p := d.call(t, http.MethodPost, "onboardings", d.one(object{"colour": "blue"})).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.colour")
+	p := d.call(t, http.MethodPost, "onboardings", d.one(object{"colour": "blue"})).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.colour")
 	if p.Errors[0].Message != "unexpected property" {
 		t.Errorf("%+v", p)
 	}
@@ -133,11 +134,11 @@ func TestBadRequestsStartNothing(t *testing.T) {
 		"both forms":      {"onboardings/preflight", d.one(object{"nodes": []object{many[0]}}), 422, "validation_error", []string{"body.nodes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d.call(t, http.MethodPost, c.path, c.body).wants(t, c.status, c.code, c.fields...)
+			d.call(t, http.MethodPost, c.path, c.body).Wants(t, c.status, c.code, c.fields...)
 		})
 	}
 	d.set(t, `UPDATE maas_sites SET status = 'disabled'`)
-	d.call(t, http.MethodPost, "onboardings", d.one(nil)).wants(t, http.StatusConflict, "site_disabled")
+	d.call(t, http.MethodPost, "onboardings", d.one(nil)).Wants(t, http.StatusConflict, "site_disabled")
 	if after := d.count(t, `SELECT count(*) FROM node_onboardings`); after != before {
 		t.Errorf("%d onboardings were started", after-before)
 	}
@@ -149,9 +150,9 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		{"hostname": "b", "ipmi_ip": "10.0.0.2"}, {"hostname": "a", "ipmi_ip": "10.0.0.1"}, {"hostname": "c", "ipmi_ip": "10.0.0.3"},
 	}}))
 	var made onboarding.NewBatchView
-	a.decode(t, &made)
-	if a.status != http.StatusAccepted || len(made.Onboardings) != 3 || made.Onboardings[0].Hostname != "b" || made.Onboardings[2].NodeID.IsZero() {
-		t.Fatalf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &made)
+	if a.Status != http.StatusAccepted || len(made.Onboardings) != 3 || made.Onboardings[0].Hostname != "b" || made.Onboardings[2].NodeID.IsZero() {
+		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	d.park(t, made.Onboardings[0].OnboardingID, "failed_manual_intervention")
 	d.requested(t, "alone", "10.0.0.9")
@@ -161,12 +162,12 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	}
 	path := "onboarding-batches/" + made.BatchID.String()
 	var b onboarding.BatchView
-	d.call(t, http.MethodGet, path, nil).decode(t, &b)
+	d.call(t, http.MethodGet, path, nil).Decode(t, &b)
 	if b.State != onboarding.BatchRunning || b.Total != 3 || b.Counts.Pending != 2 || b.Counts.FailedManualIntervention != 1 || b.Failed != 1 || b.Succeeded != 0 {
 		t.Errorf("batch is %+v", b)
 	}
 	var all struct{ Items []onboarding.BatchView }
-	d.call(t, http.MethodGet, "onboarding-batches", nil).decode(t, &all)
+	d.call(t, http.MethodGet, "onboarding-batches", nil).Decode(t, &all)
 	if len(all.Items) != 1 || all.Items[0].BatchID != made.BatchID {
 		t.Errorf("batches are %+v", all)
 	}
@@ -174,27 +175,27 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		verb string
 		want onboarding.BatchState
 	}{{"pause", onboarding.BatchPaused}, {"resume", onboarding.BatchRunning}, {"cancel", onboarding.BatchCancelled}} {
-		d.call(t, http.MethodPost, path+"/"+c.verb, object{}).wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
+		d.call(t, http.MethodPost, path+"/"+c.verb, object{}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
 		a := d.call(t, http.MethodPost, path+"/"+c.verb, object{"reason": "test"})
-		a.decode(t, &b)
-		if a.status != http.StatusAccepted || b.State != c.want {
-			t.Errorf("%s answers %d %s", c.verb, a.status, a.body)
+		a.Decode(t, &b)
+		if a.Status != http.StatusAccepted || b.State != c.want {
+			t.Errorf("%s answers %d %s", c.verb, a.Status, a.Body)
 		}
 		var e onboarding.Explanation
-		d.call(t, http.MethodGet, "onboardings/"+made.Onboardings[1].OnboardingID.String()+"/explain", nil).decode(t, &e)
+		d.call(t, http.MethodGet, "onboardings/"+made.Onboardings[1].OnboardingID.String()+"/explain", nil).Decode(t, &e)
 		resume := "gpuaas onboarding batch resume " + made.BatchID.String()
 		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") || strings.Contains(e.Observed, "is paused since 20") != (c.verb == "pause") ||
 			strings.Contains(e.Observed, "places of the site are in use, 0 of ") != (c.verb != "cancel") {
 			t.Errorf("after %s it is explained as %+v", c.verb, e)
 		}
 	}
-	d.call(t, http.MethodGet, "onboarding-batches/"+id.NewString(), nil).wants(t, http.StatusNotFound, "onboarding_batch_not_found")
+	d.call(t, http.MethodGet, "onboarding-batches/"+id.NewString(), nil).Wants(t, http.StatusNotFound, "onboarding_batch_not_found")
 }
 
 func (d *desk) list(tb testing.TB, query string) []onboarding.View {
 	tb.Helper()
 	var page struct{ Items []onboarding.View }
-	d.call(tb, http.MethodGet, "onboardings"+query, nil).decode(tb, &page)
+	d.call(tb, http.MethodGet, "onboardings"+query, nil).Decode(tb, &page)
 	return page.Items
 }
 
@@ -222,13 +223,13 @@ func TestListIsNarrowed(t *testing.T) {
 			t.Errorf("%s lists %q, want %q", query, got, want)
 		}
 	}
-	d.call(t, http.MethodGet, "onboardings?status=broken", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.status")
-	d.call(t, http.MethodGet, "onboardings?batch_id=x", nil).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodGet, "onboardings?status=broken", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error", "query.status")
+	d.call(t, http.MethodGet, "onboardings?batch_id=x", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	var first struct {
 		Items      []onboarding.View
 		NextCursor string `json:"next_cursor"`
 	}
-	d.call(t, http.MethodGet, "onboardings?page_size=2", nil).decode(t, &first)
+	d.call(t, http.MethodGet, "onboardings?page_size=2", nil).Decode(t, &first)
 	rest := d.list(t, "?page_size=2&cursor="+first.NextCursor)
 	if len(first.Items) != 2 || len(rest) != 1 || rest[0].OnboardingID != one.OnboardingID || first.Items[0].OnboardingID != three.OnboardingID {
 		t.Errorf("pages are %+v and %+v", first, rest)
@@ -241,13 +242,13 @@ func TestParkedIsShownAndExplained(t *testing.T) {
 	d.park(t, of, "failed_manual_intervention")
 	path := "onboardings/" + of.String()
 	var v onboarding.DetailView
-	d.call(t, http.MethodGet, path, nil).decode(t, &v)
+	d.call(t, http.MethodGet, path, nil).Decode(t, &v)
 	if v.Failure == nil || v.Failure.Code != "failed_commission" || v.Failure.Details["script"] != "smart" || v.RecommendedAction != job.Rerun ||
 		v.Facts["commissions"] != 1.0 || len(v.Events) != 2 || v.Events[1].Status != job.StageFailed || v.Observed.MAASStatus != "Failed commissioning" {
 		t.Errorf("it is shown as %+v", v)
 	}
 	var e onboarding.Explanation
-	d.call(t, http.MethodGet, path+"/explain", nil).decode(t, &e)
+	d.call(t, http.MethodGet, path+"/explain", nil).Decode(t, &e)
 	if e.Stage != "wait_for_ready" || e.FailureClass != bringup.HardwareMismatch || e.ObservedSince == nil || e.WaitingSince == nil ||
 		!e.Actions[0].Legal || e.Actions[0].Action != job.Rerun || e.Actions[0].Rank != 1 || e.LikelyCause == "" {
 		t.Errorf("it is explained as %+v", e)
@@ -256,9 +257,9 @@ func TestParkedIsShownAndExplained(t *testing.T) {
 		Items      []onboarding.EventView
 		NextCursor string `json:"next_cursor"`
 	}
-	d.call(t, http.MethodGet, path+"/events?page_size=1", nil).decode(t, &events)
+	d.call(t, http.MethodGet, path+"/events?page_size=1", nil).Decode(t, &events)
 	first := events.Items[0].Seq
-	d.call(t, http.MethodGet, path+"/events?page_size=1&cursor="+events.NextCursor, nil).decode(t, &events)
+	d.call(t, http.MethodGet, path+"/events?page_size=1&cursor="+events.NextCursor, nil).Decode(t, &events)
 	if len(events.Items) != 1 || events.Items[0].Seq <= first {
 		t.Errorf("the second page is %+v", events)
 	}
@@ -283,19 +284,19 @@ func TestEachVerbIsAnAction(t *testing.T) {
 			job := d.requested(t, fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i+1)).OnboardingID
 			path := "onboardings/" + job.String() + "/" + c.word
 			if c.action != "cancel" { // a pending one can be cancelled
-				p := d.call(t, http.MethodPost, path, object{"reason": "too early"}).wants(t, http.StatusConflict, "action_not_allowed")
+				p := d.call(t, http.MethodPost, path, object{"reason": "too early"}).Wants(t, http.StatusConflict, "action_not_allowed")
 				if !strings.Contains(p.Remedy, "cancel") {
 					t.Errorf("the refusal does not say what is legal: %+v", p)
 				}
 			}
 			d.park(t, job, "failed_retryable")
-			d.call(t, http.MethodPost, path, object{}).wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
-			d.call(t, http.MethodPost, path, object{"reason": ""}).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.reason")
+			d.call(t, http.MethodPost, path, object{}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
+			d.call(t, http.MethodPost, path, object{"reason": ""}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.reason")
 			a := d.call(t, http.MethodPost, path, object{"reason": "cable replaced"})
 			var v onboarding.View
-			a.decode(t, &v)
-			if a.status != http.StatusAccepted || v.Status != c.after || v.PendingAction != c.action || v.Epoch != 2 {
-				t.Errorf("answer is %d %s", a.status, a.body)
+			a.Decode(t, &v)
+			if a.Status != http.StatusAccepted || v.Status != c.after || v.PendingAction != c.action || v.Epoch != 2 {
+				t.Errorf("answer is %d %s", a.Status, a.Body)
 			}
 			if n := d.count(t, `SELECT count(*) FROM audit_logs WHERE target_id = $1 AND reason = 'cable replaced' AND action = $2`, job.String(), "onboarding."+string(c.action)); n != 1 {
 				t.Errorf("%d audit entries", n)
@@ -309,19 +310,19 @@ func TestWhoMayOnboard(t *testing.T) {
 	d := newDesk(t)
 	job := d.requested(t, "a", "10.0.0.1").OnboardingID.String()
 	for _, read := range []string{"onboardings", "onboardings/" + job, "onboardings/" + job + "/explain", "onboardings/" + job + "/events", "onboarding-batches", "onboarding-stages"} {
-		if a := d.callAs(t, "auditor", http.MethodGet, read, "", nil); a.status != http.StatusOK {
-			t.Errorf("an auditor reads %s: %d %s", read, a.status, a.body)
+		if a := d.callAs(t, "auditor", http.MethodGet, read, "", nil); a.Status != http.StatusOK {
+			t.Errorf("an auditor reads %s: %d %s", read, a.Status, a.Body)
 		}
-		d.callAs(t, "guest", http.MethodGet, read, "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
+		d.callAs(t, "guest", http.MethodGet, read, "", nil).Wants(t, http.StatusForbidden, "insufficient_permissions")
 	}
 	for _, change := range []string{"onboardings", "onboardings/batch", "onboardings/preflight", "onboardings/" + job + "/cancel"} {
-		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), d.one(nil)).wants(t, http.StatusForbidden, "insufficient_permissions")
+		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), d.one(nil)).Wants(t, http.StatusForbidden, "insufficient_permissions")
 	}
 }
 
 func TestStagesAreListed(t *testing.T) {
 	var all struct{ Items []onboarding.StageView }
-	newDesk(t).call(t, http.MethodGet, "onboarding-stages", nil).decode(t, &all)
+	newDesk(t).call(t, http.MethodGet, "onboarding-stages", nil).Decode(t, &all)
 	if len(all.Items) != 16 || all.Items[10].Name != "wait_for_deployed" || all.Items[10].Number != 11 || all.Items[10].Limit != "deploy" {
 		t.Fatalf("stages are %+v", all)
 	}
@@ -353,13 +354,13 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 	} {
 		a := d.call(t, http.MethodGet, "onboardings/feed"+query, nil)
 		var ids []string
-		for line := range strings.Lines(string(a.body)) {
+		for line := range strings.Lines(string(a.Body)) {
 			if v, ok := strings.CutPrefix(line, "id: "); ok {
 				ids = append(ids, strings.TrimSpace(v))
 			}
 		}
-		if got := strings.Join(ids, " "); got != want || a.status != http.StatusOK {
-			t.Errorf("%s tells %q, want %q: %s", query, got, want, a.body)
+		if got := strings.Join(ids, " "); got != want || a.Status != http.StatusOK {
+			t.Errorf("%s tells %q, want %q: %s", query, got, want, a.Body)
 		}
 	}
 	if d.feed.asked.Type != "node.onboarding." || d.feed.asked.Resume {
@@ -369,5 +370,5 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 	if !d.feed.asked.Resume || d.feed.asked.After != 41 {
 		t.Errorf("asked for %+v", d.feed.asked)
 	}
-	d.call(t, http.MethodGet, "onboardings/feed?last_event_id=x", nil).wants(t, http.StatusUnprocessableEntity, "last_event_id_invalid")
+	d.call(t, http.MethodGet, "onboardings/feed?last_event_id=x", nil).Wants(t, http.StatusUnprocessableEntity, "last_event_id_invalid")
 }

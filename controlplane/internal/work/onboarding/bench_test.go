@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/testkit"
 )
 
 // BenchmarkBatch is what the control plane itself costs: 200 machines whose
@@ -19,7 +20,7 @@ func BenchmarkBatch(b *testing.B) {
 		began := time.Now()
 		batch := y.batch(b, number, machines)
 		number += machines
-		eventually(b, "all have ended", func() bool {
+		testkit.Eventually(b, "all have ended", func() bool {
 			now, err := y.service.Batch(y.ctx, batch.ID)
 			return err == nil && now.Counts[job.Completed] == machines
 		})

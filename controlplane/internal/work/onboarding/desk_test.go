@@ -1,13 +1,8 @@
 package onboarding_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
@@ -52,10 +48,7 @@ func newDesk(tb testing.TB) *desk {
 	d := &desk{db: postgrestest.New(tb), vault: &cupboard{kept: map[string]map[string]redact.Secret{}}, region: &region{admin: true}, feed: &feed{}}
 	d.sites = site.New(site.Config{DB: d.db, Secrets: d.vault, FingerprintRounds: 1, Regions: d.region})
 	d.service = onboarding.New(onboarding.Config{DB: d.db, Sites: d.sites})
-	d.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: d.db, Auth: porter{}, Projects: porter{}, Denials: porter{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	d.api = httpapitest.New(d.db)
 	d.service.Register(d.api, d.feed)
 	d.furnish(tb)
 	return d
@@ -180,86 +173,19 @@ func (f *feed) Read(_ context.Context, r outbox.FeedRequest, tell func(outbox.Fe
 	return nil
 }
 
-// porter knows a platform administrator by the token "root", an auditor by
-// "auditor", and somebody without any role by "guest".
-type porter struct{}
-
-func (porter) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "auditor": auth.Auditor, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: "principal-of-" + token.Reveal(), Name: token.Reveal(), Platform: role}, nil
-}
-
-func (porter) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (porter) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
 type object = map[string]any
 
-// reply is what the API said.
-type reply struct {
-	status int
-	body   []byte
-}
-
-func (a reply) decode(tb testing.TB, into any) {
-	tb.Helper()
-	if err := json.Unmarshal(a.body, into); err != nil {
-		tb.Fatalf("decode %s: %v", a.body, err)
-	}
-}
-
-type refusal struct {
-	Code, Detail, Remedy string
-	Errors               []struct{ Field, Message string }
-}
-
-// wants checks a refusal, and answers it.
-func (a reply) wants(tb testing.TB, status int, code string, fields ...string) refusal {
-	tb.Helper()
-	var p refusal
-	if a.status >= 400 {
-		a.decode(tb, &p)
-	}
-	if a.status != status || p.Code != code {
-		tb.Errorf("answer is %d %s, want %d %s", a.status, a.body, status, code)
-	}
-	for _, f := range fields {
-		if !slices.ContainsFunc(p.Errors, func(e struct{ Field, Message string }) bool { return e.Field == f }) {
-			tb.Errorf("no error about %s in %s", f, a.body)
-		}
-	}
-	return p
-}
-
 // call sends one request as the platform administrator.
-func (d *desk) call(tb testing.TB, method, path string, body any) reply {
+func (d *desk) call(tb testing.TB, method, path string, body any) httpapitest.Answer {
 	tb.Helper()
-	return d.callAs(tb, "root", method, path, id.NewString(), body)
+	return d.callAs(tb, httpapitest.Root, method, path, "", body)
 }
 
-func (d *desk) callAs(tb testing.TB, token, method, path, key string, body any) reply {
+func (d *desk) callAs(tb testing.TB, token, method, path, key string, body any) httpapitest.Answer {
 	tb.Helper()
-	var payload io.Reader = http.NoBody
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, apiRoot+path, payload)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Idempotency-Key", key)
-	rec := httptest.NewRecorder()
-	d.api.Handler().ServeHTTP(rec, r)
-	return reply{status: rec.Code, body: rec.Body.Bytes()}
+	return httpapitest.Call(tb, d.api.Handler(), httpapitest.Request{
+		As: token, Method: method, Path: apiRoot + path, Key: key, Body: body,
+	})
 }
 
 // selectors are those of the site, with more fields.
@@ -283,11 +209,11 @@ func (d *desk) one(more object) object {
 func (d *desk) requested(tb testing.TB, hostname, address string) onboarding.NewView {
 	tb.Helper()
 	a := d.call(tb, http.MethodPost, "onboardings", d.one(object{"hostname": hostname, "ipmi_ip": address}))
-	if a.status != http.StatusAccepted {
-		tb.Fatalf("request answers %d %s", a.status, a.body)
+	if a.Status != http.StatusAccepted {
+		tb.Fatalf("request answers %d %s", a.Status, a.Body)
 	}
 	var v onboarding.NewView
-	a.decode(tb, &v)
+	a.Decode(tb, &v)
 	return v
 }
 

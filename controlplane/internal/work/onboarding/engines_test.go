@@ -23,6 +23,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 var writeHistories = flag.Bool("update-histories", false, "record the histories that must still replay")
@@ -55,25 +56,10 @@ func (y *yard) serve(t testing.TB) client.Client {
 	return raw
 }
 
-// eventually waits until something is so.
-func eventually(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	patience := time.After(90 * time.Second)
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-patience:
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 func (y *yard) becomes(t *testing.T, o id.Onboarding, want job.Status) onboarding.Onboarding {
 	t.Helper()
 	var now onboarding.Onboarding
-	eventually(t, string(want), func() bool {
+	testkit.Eventually(t, string(want), func() bool {
 		now = y.read(t, o)
 		return now.Status == want
 	})
@@ -123,7 +109,7 @@ func TestABatchOnRealEngines(t *testing.T) {
 	if _, err := y.service.Act(y.ctx, rows[1].ID, job.Rerun, "disk replaced"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all have ended", func() bool {
+	testkit.Eventually(t, "all have ended", func() bool {
 		now, err := y.service.Batch(y.ctx, b.ID)
 		return err == nil && now.Counts[job.Completed] == 19 && now.Counts[job.Cancelled] == 1 && now.State() == onboarding.BatchSettled
 	})
@@ -182,7 +168,7 @@ func recordHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.becomes(t, parked.ID, job.Cancelled)
-	eventually(t, "the batch has ended", func() bool {
+	testkit.Eventually(t, "the batch has ended", func() bool {
 		rows, err := y.service.List(y.ctx, onboarding.Filter{Batch: b.ID, Statuses: []job.Status{job.Completed}}, postgres.Slice[id.Onboarding]{Limit: 10})
 		return err == nil && len(rows) == 3
 	})

@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
+	"gpuaas/testkit"
 )
 
 // neighbour makes another site the one that the yard asks for machines at.
@@ -199,7 +200,7 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 		}
 	})
 	const waiting = `SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()`
-	eventually(t, "the admission waits for the places", func() bool { return y.count(t, waiting) == 1 })
+	testkit.Eventually(t, "the admission waits for the places", func() bool { return y.count(t, waiting) == 1 })
 	others.Go(func() {
 		if _, err := y.service.PauseBatch(y.ctx, b.ID, "because"); err != nil {
 			t.Error(err)
@@ -208,7 +209,7 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 	paused := func() bool {
 		return y.count(t, `SELECT count(*) FROM node_onboarding_batches WHERE paused_at IS NOT NULL`) == 1
 	}
-	eventually(t, "the pause is through, or waits for the admission", func() bool { return paused() || y.count(t, waiting) == 2 })
+	testkit.Eventually(t, "the pause is through, or waits for the admission", func() bool { return paused() || y.count(t, waiting) == 2 })
 	answered := paused()
 	release()
 	others.Wait()

@@ -25,12 +25,12 @@ func (d *desk) preflight(tb testing.TB, body object) (found map[string]onboardin
 	tb.Helper()
 	a := d.call(tb, http.MethodPost, "onboardings/preflight", body)
 	var v onboarding.PreflightView
-	a.decode(tb, &v)
-	if a.status != http.StatusOK {
-		tb.Fatalf("preflight answers %d %s", a.status, a.body)
+	a.Decode(tb, &v)
+	if a.Status != http.StatusOK {
+		tb.Fatalf("preflight answers %d %s", a.Status, a.Body)
 	}
-	if strings.Contains(string(a.body), "canary") {
-		tb.Errorf("a secret is in %s", a.body)
+	if strings.Contains(string(a.Body), "canary") {
+		tb.Errorf("a secret is in %s", a.Body)
 	}
 	var names, ill []string
 	found = map[string]onboarding.Check{}

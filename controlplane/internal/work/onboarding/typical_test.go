@@ -12,7 +12,7 @@ import (
 func (d *desk) typical(tb testing.TB, query string) map[string]float64 {
 	tb.Helper()
 	var all struct{ Items []onboarding.StageView }
-	d.call(tb, http.MethodGet, "onboarding-stages"+query, nil).decode(tb, &all)
+	d.call(tb, http.MethodGet, "onboarding-stages"+query, nil).Decode(tb, &all)
 	out := map[string]float64{}
 	for _, s := range all.Items {
 		if s.Typical != nil {
@@ -61,7 +61,7 @@ func TestStagesTypicallyTake(t *testing.T) {
 			t.Errorf("%q: stages take %v, want %v of %s alone", query, got, want, stage)
 		}
 	}
-	d.call(t, http.MethodGet, "onboarding-stages?site_id=somewhere", nil).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodGet, "onboarding-stages?site_id=somewhere", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 
 	d.set(t, `UPDATE node_onboardings SET status = 'pending', started_at = NULL WHERE id = $1`, twice) // only those that were started count
 	if got := d.typical(t, ""); got[stage] != 310 {

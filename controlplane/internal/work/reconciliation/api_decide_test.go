@@ -29,8 +29,8 @@ func TestARunIsAskedForOnce(t *testing.T) {
 	body := map[string]any{"site_id": dc1, "dry_run": true, "full": true, "reason": "after the outage"}
 	key := id.NewString()
 	var first, again reconciliation.RunView
-	o.as(t, "root", http.MethodPost, "/run", key, body).into(t, http.StatusAccepted, &first)
-	o.as(t, "root", http.MethodPost, "/run", key, body).into(t, http.StatusAccepted, &again)
+	o.as(t, "root", http.MethodPost, "/run", key, body).Into(t, http.StatusAccepted, &first)
+	o.as(t, "root", http.MethodPost, "/run", key, body).Into(t, http.StatusAccepted, &again)
 	if first.RunID != again.RunID || !first.DryRun || !first.Full || first.Trigger != reconciliation.ByOperator ||
 		first.SiteName != "dc1" || first.Outcome != "" ||
 		first.Reason != "after the outage" || first.RequestedBy != "user:root" || first.EndedAt != nil {
@@ -43,16 +43,16 @@ func TestARunIsAskedForOnce(t *testing.T) {
 		t.Errorf("audited %d times", n)
 	}
 	var read reconciliation.RunView
-	o.get(t, "/runs/"+first.RunID.String()).into(t, http.StatusOK, &read)
+	o.get(t, "/runs/"+first.RunID.String()).Into(t, http.StatusOK, &read)
 	if read.RunID != first.RunID {
 		t.Errorf("read %+v", read)
 	}
-	o.post(t, "/run", map[string]any{"site_id": id.NewString()}).refuses(t, http.StatusNotFound, "not_found")
-	o.post(t, "/run", map[string]any{}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.post(t, "/run", map[string]any{"site_id": dc1, "force": true}).refuses(t, http.StatusUnprocessableEntity,
+	o.post(t, "/run", map[string]any{"site_id": id.NewString()}).Refused(t, http.StatusNotFound, "not_found")
+	o.post(t, "/run", map[string]any{}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	o.post(t, "/run", map[string]any{"site_id": dc1, "force": true}).Refused(t, http.StatusUnprocessableEntity,
 		"validation_error")
 	o.exec(t, `UPDATE maas_sites SET status = 'disabled' WHERE id = $1`, dc1)
-	o.post(t, "/run", map[string]any{"site_id": dc1}).refuses(t, http.StatusConflict, "site_disabled")
+	o.post(t, "/run", map[string]any{"site_id": dc1}).Refused(t, http.StatusConflict, "site_disabled")
 }
 
 func TestFindingsAreAcknowledged(t *testing.T) {
@@ -62,7 +62,7 @@ func TestFindingsAreAcknowledged(t *testing.T) {
 	over := o.find(t, finding{site: dc1, kind: reconciliation.TypeUnmanagedMachine, status: reconciliation.Closed})
 	var v reconciliation.FindingView
 	path := "/findings/" + setting.String() + "/acknowledge"
-	o.post(t, path, map[string]any{"reason": "it is for next week"}).into(t, http.StatusOK, &v)
+	o.post(t, path, map[string]any{"reason": "it is for next week"}).Into(t, http.StatusOK, &v)
 	if v.FindingID != setting || v.AcknowledgedAt == nil || !v.AcknowledgedAt.Equal(noon) ||
 		v.AcknowledgedBy != "user:root" || v.Acknowledgement != "it is for next week" ||
 		v.Status != reconciliation.Confirmed || v.NodeID != nil {
@@ -71,11 +71,11 @@ func TestFindingsAreAcknowledged(t *testing.T) {
 	if n := o.audited(t, "reconciliation.acknowledge"); n != 1 {
 		t.Errorf("audited %d times", n)
 	}
-	o.post(t, path, map[string]any{}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.post(t, path, map[string]any{"reason": "  "}).refuses(t, http.StatusUnprocessableEntity, "reason_missing")
-	o.post(t, "/findings/"+over.String()+"/acknowledge", map[string]any{"reason": "r"}).refuses(t, http.StatusConflict,
+	o.post(t, path, map[string]any{}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	o.post(t, path, map[string]any{"reason": "  "}).Refused(t, http.StatusUnprocessableEntity, "reason_missing")
+	o.post(t, "/findings/"+over.String()+"/acknowledge", map[string]any{"reason": "r"}).Refused(t, http.StatusConflict,
 		"finding_closed")
-	o.post(t, "/findings/"+id.NewString()+"/acknowledge", map[string]any{"reason": "r"}).refuses(t, http.StatusNotFound,
+	o.post(t, "/findings/"+id.NewString()+"/acknowledge", map[string]any{"reason": "r"}).Refused(t, http.StatusNotFound,
 		"not_found")
 }
 
@@ -87,7 +87,7 @@ func TestDriftIsResolved(t *testing.T) {
 	path := "/drift/" + n.String() + "/resolve"
 	resolve := func(r reconciliation.Resolution) (v reconciliation.RunView) {
 		t.Helper()
-		o.post(t, path, map[string]any{"resolution": r, "reason": "board was replaced"}).into(t, http.StatusAccepted, &v)
+		o.post(t, path, map[string]any{"resolution": r, "reason": "board was replaced"}).Into(t, http.StatusAccepted, &v)
 		if v.Resolution != r || v.Trigger != reconciliation.ByResolution || v.NodeID == nil || *v.NodeID != n ||
 			v.Hostname != "c07u43" || v.SiteID != dc1 {
 			t.Errorf("%s answers %+v", r, v)
@@ -99,7 +99,7 @@ func TestDriftIsResolved(t *testing.T) {
 		t.Errorf("acknowledge has not ended: %+v", known)
 	}
 	var v reconciliation.DriftDetailView
-	o.get(t, "/drift/"+n.String()).into(t, http.StatusOK, &v)
+	o.get(t, "/drift/"+n.String()).Into(t, http.StatusOK, &v)
 	if !v.Drifted || len(v.Findings) != 1 || v.Findings[0].AcknowledgedBy != "user:root" || v.NodeStatus != "active" {
 		t.Errorf("the node is %+v", v)
 	}
@@ -111,7 +111,7 @@ func TestDriftIsResolved(t *testing.T) {
 	if run := resolve(reconciliation.QuarantineNode); run.Outcome != reconciliation.Informed {
 		t.Errorf("quarantine is %+v", run)
 	}
-	o.get(t, "/drift/"+n.String()).into(t, http.StatusOK, &v)
+	o.get(t, "/drift/"+n.String()).Into(t, http.StatusOK, &v)
 	if v.NodeStatus != "quarantined" || v.Schedulable {
 		t.Errorf("the node is %s, schedulable %v", v.NodeStatus, v.Schedulable)
 	}
@@ -131,23 +131,23 @@ func TestResolutionsThatAreRefused(t *testing.T) {
 	loose := o.node(t, "loose", dc1, nil)
 	o.exec(t, `DELETE FROM node_maas_state WHERE node_id = $1`, loose)
 	body := map[string]any{"resolution": "acknowledge", "reason": "r"}
-	o.post(t, "/drift/"+id.NewString()+"/resolve", body).refuses(t, http.StatusNotFound, "node_not_found")
-	o.post(t, "/drift/"+loose.String()+"/resolve", body).refuses(t, http.StatusConflict, "node_not_bound")
+	o.post(t, "/drift/"+id.NewString()+"/resolve", body).Refused(t, http.StatusNotFound, "node_not_found")
+	o.post(t, "/drift/"+loose.String()+"/resolve", body).Refused(t, http.StatusConflict, "node_not_bound")
 	path := "/drift/" + n.String() + "/resolve"
-	o.post(t, path, map[string]any{"resolution": "forget", "reason": "r"}).refuses(t, http.StatusUnprocessableEntity,
+	o.post(t, path, map[string]any{"resolution": "forget", "reason": "r"}).Refused(t, http.StatusUnprocessableEntity,
 		"validation_error")
-	o.post(t, path, map[string]any{"resolution": "acknowledge"}).refuses(t, http.StatusUnprocessableEntity,
+	o.post(t, path, map[string]any{"resolution": "acknowledge"}).Refused(t, http.StatusUnprocessableEntity,
 		"validation_error")
-	o.post(t, path, map[string]any{"resolution": "acknowledge", "reason": ""}).refuses(t, http.StatusUnprocessableEntity,
+	o.post(t, path, map[string]any{"resolution": "acknowledge", "reason": ""}).Refused(t, http.StatusUnprocessableEntity,
 		"validation_error")
 	o.reimageFails = true
-	o.post(t, path, map[string]any{"resolution": "reimage", "reason": "r"}).refuses(t, http.StatusConflict, "node_busy")
+	o.post(t, path, map[string]any{"resolution": "reimage", "reason": "r"}).Refused(t, http.StatusConflict, "node_busy")
 	o.exec(t, `UPDATE nodes SET status = 'retired' WHERE id = $1`, n)
 	if got := o.post(t, path, map[string]any{
 		"resolution": "quarantine",
 		"reason":     "r",
-	}); got.status != http.StatusConflict {
-		t.Errorf("quarantine of a retired node: %d %s", got.status, got.body)
+	}); got.Status != http.StatusConflict {
+		t.Errorf("quarantine of a retired node: %d %s", got.Status, got.Body)
 	}
 	if got := o.count(t, `SELECT count(*) FROM reconciliation_runs`); got != 0 {
 		t.Errorf("%d runs were written", got)
@@ -162,21 +162,21 @@ func TestTheBreakerIsDecided(t *testing.T) {
 	path := "/sites/" + dc1.String() + "/breaker"
 	confirm, dismiss := map[string]any{"decision": "confirm", "reason": "rack 7 is down"},
 		map[string]any{"decision": "dismiss", "reason": "MAAS was restored"}
-	o.post(t, path, confirm).refuses(t, http.StatusConflict, "breaker_not_open")
-	o.post(t, "/sites/"+id.NewString()+"/breaker", confirm).refuses(t, http.StatusNotFound, "not_found")
+	o.post(t, path, confirm).Refused(t, http.StatusConflict, "breaker_not_open")
+	o.post(t, "/sites/"+id.NewString()+"/breaker", confirm).Refused(t, http.StatusNotFound, "not_found")
 	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3]::uuid[] WHERE site_id = $1`, dc1,
 		noon, n)
-	o.post(t, path, map[string]any{"decision": "maybe", "reason": "r"}).refuses(t, http.StatusUnprocessableEntity,
+	o.post(t, path, map[string]any{"decision": "maybe", "reason": "r"}).Refused(t, http.StatusUnprocessableEntity,
 		"validation_error")
-	o.post(t, path, map[string]any{"decision": "confirm"}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
+	o.post(t, path, map[string]any{"decision": "confirm"}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
 	var v reconciliation.SiteOverview
-	o.post(t, path, confirm).into(t, http.StatusOK, &v)
+	o.post(t, path, confirm).Into(t, http.StatusOK, &v)
 	if v.State != reconciliation.SiteBreakerOpen || v.Breaker == nil || v.Breaker.ConfirmedAt == nil ||
 		len(v.Breaker.Nodes) != 1 || v.Breaker.Nodes[0].NodeID != n {
 		t.Errorf("after confirm the site is %+v", v)
 	}
 	v = reconciliation.SiteOverview{}
-	o.post(t, path, dismiss).into(t, http.StatusOK, &v)
+	o.post(t, path, dismiss).Into(t, http.StatusOK, &v)
 	if v.State != reconciliation.SiteOK || v.Breaker != nil {
 		t.Errorf("after dismiss the site is %+v", v)
 	}
@@ -207,10 +207,10 @@ func TestADecisionIsAboutTheNodesThatWereSeen(t *testing.T) {
 			"none was seen":      {[]id.Node{}, "2 came (c07u43, c07u44)"},
 		} {
 			got := o.post(t, path, map[string]any{"decision": decision, "reason": "rack 7 is down", "node_ids": c.nodes})
-			got.refuses(t, http.StatusConflict, "breaker_changed")
-			if !strings.Contains(string(got.body), c.says) ||
-				!strings.Contains(string(got.body), "gpuaas reconcile status --site dc1") {
-				t.Errorf("%s, %s: the answer is %s", decision, name, got.body)
+			got.Refused(t, http.StatusConflict, "breaker_changed")
+			if !strings.Contains(string(got.Body), c.says) ||
+				!strings.Contains(string(got.Body), "gpuaas reconcile status --site dc1") {
+				t.Errorf("%s, %s: the answer is %s", decision, name, got.Body)
 			}
 		}
 	}
@@ -222,10 +222,10 @@ func TestADecisionIsAboutTheNodesThatWereSeen(t *testing.T) {
 		o.post(t, path, map[string]any{
 			"decision": decision, "reason": "rack 7 is down",
 			"node_ids": []id.Node{came, seen, came},
-		}).into(t, http.StatusOK, &reconciliation.SiteOverview{})
+		}).Into(t, http.StatusOK, &reconciliation.SiteOverview{})
 	}
-	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []id.Node{seen}}).refuses(t,
+	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []id.Node{seen}}).Refused(t,
 		http.StatusConflict, "breaker_not_open")
-	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []string{"c07u43"}}).refuses(t,
+	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []string{"c07u43"}}).Refused(t,
 		http.StatusUnprocessableEntity, "validation_error")
 }

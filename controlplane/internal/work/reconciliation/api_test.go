@@ -3,20 +3,15 @@ package reconciliation_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/node"
@@ -43,10 +38,7 @@ func newOffice(tb testing.TB) *office {
 	o.service = reconciliation.New(reconciliation.Config{
 		DB: db, Sites: site.New(site.Config{DB: db}), Nodes: node.New(node.Config{DB: db}), Clock: func() time.Time { return noon }, Reimage: o.reimage,
 	})
-	o.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db, Auth: porter{}, Projects: porter{}, Denials: porter{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	o.api = httpapitest.New(db)
 	o.service.Register(o.api)
 	return o
 }
@@ -54,81 +46,28 @@ func newOffice(tb testing.TB) *office {
 // reimage replaces decommissions.
 func (o *office) reimage(context.Context, id.Node, string) (string, error) {
 	if o.reimageFails {
-		return "", fault.New(fault.Conflict, "node_busy", "a job works on the node")
+		return "", fault.New(fault.Conflict, "node_busy", "a job works on the node").WithRemedy("wait for the job")
 	}
 	return "decommission " + id.NewString(), nil
 }
 
-// porter knows an administrator of the platform by the token "root", an auditor
-// by "auditor", and somebody without a role by "guest".
-type porter struct{}
-
-func (porter) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "auditor": auth.Auditor, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: "user:" + token.Reveal(), Name: token.Reveal(), Platform: role}, nil
-}
-
-func (porter) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (porter) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
-// reply is what the API said.
-type reply struct {
-	status int
-	body   []byte
-}
-
-func (r reply) into(tb testing.TB, status int, v any) {
+func (o *office) get(tb testing.TB, path string) httpapitest.Answer {
 	tb.Helper()
-	if r.status != status {
-		tb.Fatalf("answer is %d %s, want %d", r.status, r.body, status)
-	}
-	if err := json.Unmarshal(r.body, v); err != nil {
-		tb.Fatalf("decode %s: %v", r.body, err)
-	}
+	return o.as(tb, "auditor", http.MethodGet, path, "", nil)
 }
 
-func (r reply) refuses(tb testing.TB, status int, code string) {
+func (o *office) post(tb testing.TB, path string, body map[string]any) httpapitest.Answer {
 	tb.Helper()
-	var p struct{ Code, Remedy string }
-	if err := json.Unmarshal(r.body, &p); err != nil || r.status != status || p.Code != code {
-		tb.Errorf("answer is %d %s, want %d %s", r.status, r.body, status, code)
-	}
+	return o.as(tb, "root", http.MethodPost, path, "", body)
 }
 
-func (o *office) get(tb testing.TB, path string) reply {
+func (o *office) as(tb testing.TB, token, method, path, key string, body map[string]any) httpapitest.Answer {
 	tb.Helper()
-	return o.as(tb, "auditor", http.MethodGet, path, id.NewString(), nil)
-}
-
-func (o *office) post(tb testing.TB, path string, body map[string]any) reply {
-	tb.Helper()
-	return o.as(tb, "root", http.MethodPost, path, id.NewString(), body)
-}
-
-func (o *office) as(tb testing.TB, token, method, path, key string, body map[string]any) reply {
-	tb.Helper()
-	var payload io.Reader = http.NoBody
+	r := httpapitest.Request{As: token, Method: method, Path: "/api/v1/admin/reconciliation" + path}
 	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
+		r.Body, r.Key = body, key
 	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, "/api/v1/admin/reconciliation"+path, payload)
-	r.Header.Set("Authorization", "Bearer "+token)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Idempotency-Key", key)
-	}
-	rec := httptest.NewRecorder()
-	o.api.Handler().ServeHTTP(rec, r)
-	return reply{status: rec.Code, body: rec.Body.Bytes()}
+	return httpapitest.Call(tb, o.api.Handler(), r)
 }
 
 func (o *office) exec(tb testing.TB, query string, args ...any) {
@@ -241,7 +180,7 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3, $4]::uuid[] WHERE site_id = $1`, dc2, noon.Add(-time.Minute), b, a)
 
 	var got reconciliation.Overview
-	o.get(t, "/status").into(t, http.StatusOK, &got)
+	o.get(t, "/status").Into(t, http.StatusOK, &got)
 	if want := (reconciliation.Totals{Nodes: 6, OK: 3, Drifted: 1, Unreconciled: 2, StaleSites: 1}); got.Totals != want {
 		t.Errorf("totals are %+v, want %+v", got.Totals, want)
 	}
@@ -269,7 +208,7 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 	}
 	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = NULL WHERE site_id = $1`, dc2)
 	o.exec(t, `UPDATE maas_sites SET created_at = $1 WHERE name = 'dc3'`, noon.Add(-time.Hour))
-	o.get(t, "/status").into(t, http.StatusOK, &got)
+	o.get(t, "/status").Into(t, http.StatusOK, &got)
 	if got.Sites[1].State != reconciliation.SiteStale || got.Sites[2].State != reconciliation.SiteStale || got.Totals.StaleSites != 2 {
 		t.Errorf("dc2 and dc3 are %s and %s", got.Sites[1].State, got.Sites[2].State)
 	}
@@ -285,7 +224,7 @@ func (o *office) drifting(tb testing.TB, query string) (names []string) {
 	tb.Helper()
 	for cursor := ""; ; {
 		var p page[reconciliation.DriftView]
-		o.get(tb, "/drift?page_size=2&"+query+cursor).into(tb, http.StatusOK, &p)
+		o.get(tb, "/drift?page_size=2&"+query+cursor).Into(tb, http.StatusOK, &p)
 		for _, v := range p.Items {
 			names = append(names, v.Hostname)
 		}
@@ -324,9 +263,9 @@ func TestDriftIsListedTheWorstFirst(t *testing.T) {
 			t.Errorf("%q lists %q, want %q", query, got, want)
 		}
 	}
-	o.get(t, "/drift?site_id=x").refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.get(t, "/drift?severity=loud").refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.get(t, "/drift?cursor=x").refuses(t, http.StatusUnprocessableEntity, "cursor_invalid")
+	o.get(t, "/drift?site_id=x").Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	o.get(t, "/drift?severity=loud").Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	o.get(t, "/drift?cursor=x").Refused(t, http.StatusUnprocessableEntity, "cursor_invalid")
 }
 
 func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
@@ -334,7 +273,7 @@ func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
 	dc1 := o.site(t, "dc1", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	var v reconciliation.DriftDetailView
-	o.get(t, "/drift/"+n.String()).into(t, http.StatusOK, &v)
+	o.get(t, "/drift/"+n.String()).Into(t, http.StatusOK, &v)
 	if v.Drifted || len(v.Findings) != 0 || len(v.History) != 0 || v.Severity != "" || v.MAASStatus != "Ready" || v.SiteName != "dc1" {
 		t.Errorf("a node that is as it should be: %+v", v)
 	}
@@ -343,7 +282,7 @@ func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
 	o.find(t, finding{site: dc1, node: n, kind: reconciliation.TypeHostnameDrift, severity: reconciliation.Info, opened: 3 * time.Hour})
 	o.find(t, finding{site: dc1, node: n, occurrence: 3})
 	o.find(t, finding{site: dc1, node: n, kind: "of_a_newer_release", severity: reconciliation.Debug})
-	o.get(t, "/drift/"+n.String()).into(t, http.StatusOK, &v)
+	o.get(t, "/drift/"+n.String()).Into(t, http.StatusOK, &v)
 	if !v.Drifted || v.Severity != reconciliation.Critical || len(v.Findings) != 3 || len(v.History) != 2 || !v.History[0].OpenedAt.Equal(noon.Add(-time.Hour)) {
 		t.Fatalf("the node is %+v", v)
 	}
@@ -374,7 +313,7 @@ func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
 	if commands == 0 || !strings.Contains(v.Advice[0].Command, "c07u43") {
 		t.Errorf("advice is %+v", v.Advice)
 	}
-	o.get(t, "/drift/"+id.NewString()).refuses(t, http.StatusNotFound, "node_not_found")
+	o.get(t, "/drift/"+id.NewString()).Refused(t, http.StatusNotFound, "node_not_found")
 }
 
 func TestFindingsAreListedByFilterAndPage(t *testing.T) {
@@ -396,7 +335,7 @@ func TestFindingsAreListedByFilterAndPage(t *testing.T) {
 		var got []string
 		for cursor := ""; ; {
 			var p page[reconciliation.FindingView]
-			o.get(t, "/findings?page_size=2&"+query+cursor).into(t, http.StatusOK, &p)
+			o.get(t, "/findings?page_size=2&"+query+cursor).Into(t, http.StatusOK, &p)
 			for _, v := range p.Items {
 				got = append(got, names[v.FindingID])
 				if (v.NodeID == nil) != (names[v.FindingID] == "setting" || names[v.FindingID] == "other") {
@@ -412,8 +351,8 @@ func TestFindingsAreListedByFilterAndPage(t *testing.T) {
 			t.Errorf("%q lists %q, want %q", query, text, want)
 		}
 	}
-	o.get(t, "/findings?status=gone").refuses(t, http.StatusUnprocessableEntity, "validation_error")
-	o.get(t, "/findings?node_id=x").refuses(t, http.StatusUnprocessableEntity, "validation_error")
+	o.get(t, "/findings?status=gone").Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	o.get(t, "/findings?node_id=x").Refused(t, http.StatusUnprocessableEntity, "validation_error")
 }
 
 func TestRunsAreReadAndListed(t *testing.T) {
@@ -439,7 +378,7 @@ func TestRunsAreReadAndListed(t *testing.T) {
 		var got []string
 		for cursor := ""; ; {
 			var p page[reconciliation.RunView]
-			o.get(t, "/runs?page_size=1&"+query+cursor).into(t, http.StatusOK, &p)
+			o.get(t, "/runs?page_size=1&"+query+cursor).Into(t, http.StatusOK, &p)
 			for _, v := range p.Items {
 				got = append(got, names[v.RunID])
 			}
@@ -454,17 +393,17 @@ func TestRunsAreReadAndListed(t *testing.T) {
 	}
 	fresh := o.get(t, "/runs/"+first.String())
 	for _, want := range []string{`"intended_actions":[]`, `"left_to_jobs":[]`, `"jobs_reconciled":[]`} {
-		if !bytes.Contains(fresh.body, []byte(want)) {
-			t.Errorf("no %s in %s", want, fresh.body)
+		if !bytes.Contains(fresh.Body, []byte(want)) {
+			t.Errorf("no %s in %s", want, fresh.Body)
 		}
 	}
 	var v reconciliation.RunView
-	o.get(t, "/runs/"+third.String()).into(t, http.StatusOK, &v)
+	o.get(t, "/runs/"+third.String()).Into(t, http.StatusOK, &v)
 	if v.SiteName != "dc1" || v.Hostname != "c07u43" || v.Outcome != reconciliation.Refused || v.Error == nil || v.Error.Remedy != "r" || v.Report.Requests != 3 ||
 		len(v.Report.Intended) != 1 || v.Report.Intended[0].Withheld != "dry run" || v.EndedAt == nil {
 		t.Errorf("the run is %+v", v)
 	}
-	o.get(t, "/runs/"+id.NewString()).refuses(t, http.StatusNotFound, "not_found")
+	o.get(t, "/runs/"+id.NewString()).Refused(t, http.StatusNotFound, "not_found")
 }
 
 func TestReadingAndDecidingAreSeparate(t *testing.T) {
@@ -473,12 +412,12 @@ func TestReadingAndDecidingAreSeparate(t *testing.T) {
 	for _, path := range []string{
 		"/run", "/drift/" + id.NewString() + "/resolve", "/findings/" + id.NewString() + "/acknowledge", "/sites/" + id.NewString() + "/breaker",
 	} {
-		o.as(t, "auditor", http.MethodPost, path, id.NewString(), body).refuses(t, http.StatusForbidden, "insufficient_permissions")
+		o.as(t, "auditor", http.MethodPost, path, "", body).Refused(t, http.StatusForbidden, "insufficient_permissions")
 	}
 	for _, path := range []string{"/status", "/drift", "/findings", "/runs"} {
-		o.as(t, "guest", http.MethodGet, path, "", nil).refuses(t, http.StatusForbidden, "insufficient_permissions")
-		if got := o.get(t, path); got.status != http.StatusOK {
-			t.Errorf("%s answers %d %s", path, got.status, got.body)
+		o.as(t, "guest", http.MethodGet, path, "", nil).Refused(t, http.StatusForbidden, "insufficient_permissions")
+		if got := o.get(t, path); got.Status != http.StatusOK {
+			t.Errorf("%s answers %d %s", path, got.Status, got.Body)
 		}
 	}
 }
