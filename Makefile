@@ -13,10 +13,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
 STATE   ?= .gpuaas
 
-.PHONY: help up build agent console console-test deps test-deps servers test check soak unit e2e race-e2e attack lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
+.PHONY: help up build agent console console-test deps test-deps servers test check soak upgrade-trial unit e2e race-e2e attack lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
 
 help: ## list what make can do
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: deps build servers ## bring the whole control plane up on this machine (ARGS="--listen ...")
 	@exec bin/gpuaas up --state "$(STATE)" $(ARGS)
@@ -58,6 +58,9 @@ check: test-deps servers bin/withstack bin/testreport ## in minutes: lint, gener
 
 soak: test-deps build servers bin/withstack bin/testreport ## for hours: kill everything over and over, try every fault (HOURS=4, SEED=1)
 	@tools/soak.sh
+
+upgrade-trial: deps build servers ## onboard with the program of a commit, kill it, go on with this one (FROM=<commit>)
+	@tools/try-upgrade.sh
 
 # A Go test run: its events are kept in bin/test, told as they happen and, unless
 # it is a step of a larger run, summed up.
