@@ -213,47 +213,57 @@ func (t *temporal) setUp(ctx context.Context, server *process, first mark) error
 	if err := server.answers(ctx, healthy); err != nil {
 		return err
 	}
-	if err := t.ensureNamespace(ctx, server, c); err != nil {
+	usable, err := MakeNamespace(ctx, c, temporalNamespace)
+	if err != nil {
+		return err
+	}
+	if err := server.answers(ctx, usable); err != nil {
 		return err
 	}
 	return first.clear()
 }
 
-// ensureNamespace registers without looking first: otherwise the server would
-// remember for a while that the namespace is unknown.
-func (t *temporal) ensureNamespace(ctx context.Context, server *process, c client.Client) error {
-	_, err := c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
-		Namespace:                        temporalNamespace,
+// MakeNamespace makes a namespace with the product's search attributes, if it is
+// not there yet. The caches of the server learn of it a moment later: usable
+// returns no error from then on. It registers without looking first: otherwise
+// the server would remember for a while that the namespace is unknown.
+func MakeNamespace(
+	ctx context.Context, c client.Client, name string,
+) (usable func(context.Context) error, err error) {
+	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace:                        name,
 		Description:                      "gpuaas control plane",
 		WorkflowExecutionRetentionPeriod: durationpb.New(temporalRetention),
 	})
 	var exists *serviceerror.NamespaceAlreadyExists
 	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("make namespace %s: %w", temporalNamespace, err)
+		return nil, fmt.Errorf("make namespace %s: %w", name, err)
 	}
-	absent, err := absentAttributes(ctx, c)
-	if err != nil || len(absent) == 0 {
-		return err
-	}
-	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: temporalNamespace, SearchAttributes: absent,
-	})
+	absent, err := absentAttributes(ctx, c, name)
 	if err != nil {
-		return fmt.Errorf("add search attributes: %w", err)
+		return nil, err
 	}
-	// The server's caches learn of the attributes a moment later.
-	usable := func(ctx context.Context) error {
+	if len(absent) > 0 {
+		_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+			Namespace: name, SearchAttributes: absent,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("add search attributes: %w", err)
+		}
+	}
+	return func(ctx context.Context) error {
 		_, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: temporalNamespace, PageSize: 1, Query: attributeQuery(),
+			Namespace: name, PageSize: 1, Query: attributeQuery(),
 		})
 		return err
-	}
-	return server.answers(ctx, usable)
+	}, nil
 }
 
-func absentAttributes(ctx context.Context, c client.Client) (map[string]enumspb.IndexedValueType, error) {
+func absentAttributes(
+	ctx context.Context, c client.Client, namespace string,
+) (map[string]enumspb.IndexedValueType, error) {
 	known, err := c.OperatorService().ListSearchAttributes(ctx,
-		&operatorservice.ListSearchAttributesRequest{Namespace: temporalNamespace})
+		&operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
 		return nil, fmt.Errorf("list search attributes: %w", err)
 	}

@@ -1,11 +1,14 @@
 package stacktest
 
 import (
+	"crypto/rand"
+	"strings"
 	"testing"
 
 	"go.temporal.io/sdk/client"
 
 	"gpuaas/stack"
+	"gpuaas/testkit"
 )
 
 // TemporalAccess is how the product connects to Temporal.
@@ -18,15 +21,27 @@ type TemporalAccess struct {
 	ServerName string
 }
 
-// Temporal returns the shared server and its namespace, with the product's
-// search attributes. Tests use different task queues and workflow ids.
+// Temporal returns the shared server and a namespace of the test, with the
+// product's search attributes. All workers of the product serve one task queue:
+// in one namespace, tests would get the tasks of others.
 func Temporal(tb testing.TB) TemporalAccess {
 	tb.Helper()
 	p := engine(tb, stack.Temporal).Endpoints
-	return TemporalAccess{
-		Address: p.TemporalAddress, Namespace: p.TemporalNamespace,
+	a := TemporalAccess{
+		Address: p.TemporalAddress, Namespace: "test-" + strings.ToLower(rand.Text()),
 		CAFile: p.TemporalCAFile, CertFile: p.TemporalCertFile, KeyFile: p.TemporalKeyFile,
 	}
+	c, err := client.Dial(a.Options(tb))
+	if err != nil {
+		tb.Fatalf("connect to Temporal: %v", err)
+	}
+	defer c.Close()
+	usable, err := stack.MakeNamespace(tb.Context(), c, a.Namespace)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	testkit.Succeeds(tb, "the namespace of the test", testkit.Patience, func() error { return usable(tb.Context()) })
+	return a
 }
 
 // Options returns those of a plain client of the server.

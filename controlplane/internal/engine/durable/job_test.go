@@ -22,6 +22,7 @@ import (
 	"gpuaas/controlplane/internal/engine/durable/durabletest"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // ledger is the row of a job, and a script of what its stages answer.
@@ -209,11 +210,7 @@ func TestAnOperatorStopsAStageBeforeAnythingElseIsDone(t *testing.T) {
 		}
 	}
 	act() // starts it: none runs
-	select {
-	case <-running:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("the stage was not run: %q", l.said)
-	}
+	testkit.Receive(t, "the stage to run", running)
 	act()
 	if err := raw.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil); err != nil {
 		t.Fatal(err)

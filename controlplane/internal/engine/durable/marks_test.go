@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"testing"
-	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -13,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 func encoded(t *testing.T, v any) json.RawMessage {
@@ -65,13 +65,5 @@ func TestWorkflowsCanBeFoundByTheirMarks(t *testing.T) {
 	}
 	// Parts of Temporal learn of new marks after a while. Until then workflows
 	// start without them.
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for !marked() {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("Temporal never used the marks")
-		case <-ticker.C:
-		}
-	}
+	testkit.Eventually(t, "Temporal to use the marks", marked)
 }

@@ -2,6 +2,7 @@ package durable_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -14,17 +15,14 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
-// until asks for the queues until they are as wanted.
-func until(ctx context.Context, t *testing.T, c *durable.Client,
-	wanted func(workflows, activities durable.Queue) bool,
-) {
+// queuesBecome asks for the queues until they are as wanted.
+func queuesBecome(t *testing.T, c *durable.Client, wanted func(workflows, activities durable.Queue) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for tick := time.NewTicker(100 * time.Millisecond); ; {
-		queues, err := c.Queues(ctx)
+	testkit.Succeeds(t, "the queues", testkit.Patience, func() error {
+		queues, err := c.Queues(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,16 +30,11 @@ func until(ctx context.Context, t *testing.T, c *durable.Client,
 			queues[1].Work != durable.WorkActivity {
 			t.Fatalf("the queues are %+v", queues)
 		}
-		if wanted(queues[0], queues[1]) {
-			tick.Stop()
-			return
+		if !wanted(queues[0], queues[1]) {
+			return fmt.Errorf("they are %+v", queues)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("the queues stay %+v", queues)
-		}
-	}
+		return nil
+	})
 }
 
 // A task without a worker is seen to wait, and is gone when a worker has come.
@@ -58,8 +51,8 @@ func TestQueuesShowWhatWaitsAndWhoServes(t *testing.T) {
 			t.Fatal(errs[0])
 		}
 	}
-	until(t.Context(), t, c, func(workflows, activities durable.Queue) bool {
-		return workflows.Backlog >= 3 && workflows.Oldest > 0 && activities.Backlog == 0
+	queuesBecome(t, c, func(workflows, activities durable.Queue) bool {
+		return workflows.Backlog == 3 && workflows.Oldest > 0 && activities.Backlog == 0
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -69,7 +62,7 @@ func TestQueuesShowWhatWaitsAndWhoServes(t *testing.T) {
 			r.RegisterActivity((&probe{}).Observe)
 		})
 	}()
-	until(ctx, t, c, func(workflows, activities durable.Queue) bool {
+	queuesBecome(t, c, func(workflows, activities durable.Queue) bool {
 		return workflows.Backlog == 0 && workflows.Oldest == 0 && workflows.Pollers > 0 && activities.Pollers > 0
 	})
 	stop()

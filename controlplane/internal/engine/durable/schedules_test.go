@@ -18,11 +18,13 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // calendar is a test's own part of Temporal's schedules.
 type calendar struct {
 	t      *testing.T
+	access stacktest.TemporalAccess
 	raw    client.Client
 	prefix string
 	ours   *durable.Client
@@ -30,32 +32,41 @@ type calendar struct {
 
 func newCalendar(t *testing.T) *calendar {
 	t.Helper()
-	access := stacktest.Temporal(t)
-	options := access.Options(t)
+	c := &calendar{t: t, access: stacktest.Temporal(t)}
+	options := c.access.Options(t)
 	options.Logger = nothing{}
 	raw, err := client.Dial(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(raw.Close)
-	c := &calendar{t: t, raw: raw, prefix: "test/" + id.NewString() + "/", ours: opened(t)}
-	t.Cleanup(func() {
-		if err := opened(t).KeepSchedules(context.WithoutCancel(t.Context()), c.prefix, nil); err != nil {
-			t.Errorf("remove the schedules of the test: %v", err)
-		}
-	})
-	return c
+	c.raw = raw
+	return c.beside()
 }
 
-func opened(t *testing.T) *durable.Client {
-	t.Helper()
-	access := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
+// beside is another part of the same schedules.
+func (c *calendar) beside() *calendar {
+	c.t.Helper()
+	other := &calendar{
+		t: c.t, access: c.access, raw: c.raw, prefix: "test/" + id.NewString() + "/", ours: c.replica(),
 	}
-	t.Cleanup(c.Close)
-	return c
+	c.t.Cleanup(func() {
+		if err := c.replica().KeepSchedules(context.WithoutCancel(c.t.Context()), other.prefix, nil); err != nil {
+			c.t.Errorf("remove the schedules of the test: %v", err)
+		}
+	})
+	return other
+}
+
+// replica is another process of the control plane, which remembers nothing.
+func (c *calendar) replica() *durable.Client {
+	c.t.Helper()
+	replica, err := durable.Open(durable.Config(c.access), slog.New(slog.DiscardHandler))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(replica.Close)
+	return replica
 }
 
 // nothing is a logger of Temporal that says nothing.
@@ -96,20 +107,6 @@ func (c *calendar) see(name string) *client.ScheduleDescription {
 func (c *calendar) exists(name string) bool {
 	_, err := c.handle(name).Describe(c.t.Context())
 	return err == nil
-}
-
-// eventually waits for what nobody is told of.
-func (c *calendar) eventually(what string, so func() bool) {
-	c.t.Helper()
-	tick, within := time.NewTicker(100*time.Millisecond), time.After(30*time.Second)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-within:
-			c.t.Fatalf("never: %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func shown(d *client.ScheduleDescription) string {
@@ -192,7 +189,8 @@ func TestSchedulesFollowWhatIsWanted(t *testing.T) {
 
 func TestSchedulesOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	c, other := newCalendar(t), newCalendar(t)
+	c := newCalendar(t)
+	other := c.beside()
 	other.keep(other.hourly("a"))
 	c.keep(c.hourly("a"))
 	c.keep()
@@ -234,7 +232,7 @@ func TestWhatIsChangedInTemporalIsPutRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("the stray is listed", func() bool {
+	testkit.Eventually(t, "the stray is listed", func() bool {
 		found, err := c.raw.ScheduleClient().List(ctx, client.ScheduleListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -272,7 +270,7 @@ func TestVerifyingWritesNothingWhereNothingDiffers(t *testing.T) {
 	paused, plain := c.hourly("paused"), c.hourly("plain")
 	paused.Paused, paused.PauseNote, plain.Input, plain.Jitter, plain.Offset = true, "why", nil, 0, 0
 	for range 2 {
-		c.ours = opened(t) // one that remembers nothing
+		c.ours = c.replica()
 		c.keep(paused, plain)
 	}
 	for _, name := range []string{"paused", "plain"} {
@@ -285,7 +283,7 @@ func TestVerifyingWritesNothingWhereNothingDiffers(t *testing.T) {
 func TestReplicasKeepSchedulesAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCalendar(t)
-	replicas := []*durable.Client{opened(t), opened(t), opened(t)}
+	replicas := []*durable.Client{c.replica(), c.replica(), c.replica()}
 	everybody := func(want ...durable.Schedule) {
 		t.Helper()
 		var all sync.WaitGroup
@@ -311,7 +309,7 @@ func TestReplicasKeepSchedulesAtOnce(t *testing.T) {
 	}
 	// A replica that read the wanted schedules before a site was added deletes
 	// the new schedule. It is back with that replica's next look.
-	if err := opened(t).KeepSchedules(t.Context(), c.prefix, []durable.Schedule{b, c.hourly("new")}); err != nil {
+	if err := c.replica().KeepSchedules(t.Context(), c.prefix, []durable.Schedule{b, c.hourly("new")}); err != nil {
 		t.Fatal(err)
 	}
 	late := replicas[0]
@@ -388,7 +386,7 @@ func patient(ctx workflow.Context, in map[string]string) error {
 
 func TestAScheduleStartsItsWorkflowNeverTwoAtOnce(t *testing.T) {
 	t.Parallel()
-	c, p, kind := newCalendar(t), &probe{}, "patient-"+id.NewString() // the queue is shared with other tests
+	c, p, kind := newCalendar(t), &probe{}, "patient-"+id.NewString()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -407,7 +405,7 @@ func TestAScheduleStartsItsWorkflowNeverTwoAtOnce(t *testing.T) {
 		}
 	}
 	trigger()
-	c.eventually("the workflow runs", func() bool { return p.runs.Load() == 1 })
+	testkit.Eventually(t, "the workflow runs", func() bool { return p.runs.Load() == 1 })
 	first := c.see("a").Info.RunningWorkflows
 	if len(first) != 1 || !strings.HasPrefix(first[0].WorkflowID, s.WorkflowID) {
 		t.Fatalf("running: %+v", first)
@@ -421,10 +419,10 @@ func TestAScheduleStartsItsWorkflowNeverTwoAtOnce(t *testing.T) {
 	// It is triggered again while it runs, by hand and by the clock: nothing
 	// starts, and nothing is kept for later.
 	trigger()
-	c.eventually("the trigger is skipped", func() bool { return c.see("a").Info.NumActionsSkippedOverlap == 1 })
+	testkit.Eventually(t, "the trigger is skipped", func() bool { return c.see("a").Info.NumActionsSkippedOverlap == 1 })
 	s.Every, s.Offset, s.Jitter = time.Second, 0, 0
 	c.keep(s)
-	c.eventually("two more are due", func() bool { return c.see("a").Info.NumActionsSkippedOverlap >= 3 })
+	testkit.Eventually(t, "two more are due", func() bool { return c.see("a").Info.NumActionsSkippedOverlap >= 3 })
 	s.Every = time.Hour
 	s.Paused, s.PauseNote = true, "so that nothing else is due"
 	c.keep(s)
@@ -434,14 +432,14 @@ func TestAScheduleStartsItsWorkflowNeverTwoAtOnce(t *testing.T) {
 	if err := c.raw.GetWorkflow(t.Context(), first[0].WorkflowID, "").Get(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("none is running", func() bool { return len(c.see("a").Info.RunningWorkflows) == 0 })
+	testkit.Eventually(t, "none is running", func() bool { return len(c.see("a").Info.RunningWorkflows) == 0 })
 	s.Paused = false
 	c.keep(s)
 	if n := c.see("a").Info.NumActions; n != 1 || p.runs.Load() != 1 {
 		t.Errorf("%d starts, %d ran: what was missed was made up for", n, p.runs.Load())
 	}
 	trigger()
-	c.eventually("it starts anew", func() bool { return p.runs.Load() == 2 })
+	testkit.Eventually(t, "it starts anew", func() bool { return p.runs.Load() == 2 })
 	second := c.see("a").Info.RunningWorkflows
 	if len(second) != 1 || second[0].WorkflowID == first[0].WorkflowID ||
 		p.correlation.Load() == first[0].FirstExecutionRunID {
