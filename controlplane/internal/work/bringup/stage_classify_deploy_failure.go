@@ -11,6 +11,19 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// ClassifyDeployFailure names the stage "Find out why the deployment failed".
+const ClassifyDeployFailure = "classify_deploy_failure"
+
+var _ = catalog.Declare(job.Stage{
+	Name: ClassifyDeployFailure, Title: "Find out why the deployment failed", Attempts: 1,
+	Resume: RenderCloudInit, Detour: true,
+	Looks:   "the events and installation results of MAAS",
+	Does:    "releases the machine to Ready unless it is to be deployed again",
+	Expects: "the failure is told apart: no datasource, or anything else",
+	Again:   "releasing looks first",
+	Fails:   []job.FailureMode{MAASAway, OutOfBand, deployNotDone},
+}, (*Bringup).ClassifyDeployFailure)
+
 // The kinds of failed deployments. A datasource-like one is worth another try:
 // the system was installed, and its first boot did not get through to MAAS.
 const (
@@ -214,42 +227,4 @@ func evidence(said, scripts []string, lastStep string, late bool) string {
 	}
 	slices.Reverse(out)
 	return strings.Join(out, "; ")
-}
-
-// RecoverForDatasourceRetry gives the machine back to MAAS, for one more
-// deployment with a fresh first boot.
-func (b *Bringup) RecoverForDatasourceRetry(ctx context.Context, w *Work) (Result, error) {
-	r, err := b.region(ctx, w)
-	if err != nil {
-		return Result{}, err
-	}
-	m, err := b.machine(ctx, r, w)
-	if err != nil {
-		return Result{}, err
-	}
-	if m.Installed() && ours(m, w) {
-		return lateSuccess(w), nil
-	}
-	if m, err = b.release(ctx, r, w); err != nil {
-		return Result{}, err
-	}
-	w.Facts.Redeploys++
-	next := RenderCloudInit
-	if m.Status == maas.StatusNew { // its latest commissioning had not passed
-		if w.Reimage {
-			return Result{}, uncommissioned(w)
-		}
-		next = CommissionNode
-	}
-	return Result{
-		Message: fmt.Sprintf("%s is %s again; deployment %d follows", w.Hostname, m.Status.Label(), w.Facts.Deploys+1),
-		Details: map[string]any{"redeploys": w.Facts.Redeploys}, Next: next,
-	}, nil
-}
-
-// uncommissioned is for a node whose machine MAAS would inspect anew: it was in
-// service, so that somebody has to look why.
-func uncommissioned(w *Work) *Failure {
-	return job.Failed(StateAmbiguity, "machine_not_ready", "%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
-		With("commission the machine in MAAS; once it is Ready, resume").ForGood().About(map[string]any{"maas_status": maas.StatusNew.Label(), "expected": maas.StatusReady.Label()})
 }

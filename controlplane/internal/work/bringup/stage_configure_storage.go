@@ -11,6 +11,20 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// ConfigureStorage names the stage "Set up the boot disk".
+const ConfigureStorage = "configure_storage"
+
+var _ = catalog.Declare(job.Stage{
+	Name: ConfigureStorage, Title: "Set up the boot disk", Attempts: 1, Resume: ConfigureStorage,
+	Looks:   "the disks of the machine",
+	Does:    "makes the BOSS disk the boot disk, flat layout",
+	Expects: "the layout lies on the BOSS disk",
+	Again:   "what is already so is not written",
+	Fails: []job.FailureMode{
+		MAASAway, OutOfBand, job.FailsWith(HardwareMismatch, "no disk, or more than one, looks like the BOSS disk"),
+	},
+}, (*Bringup).ConfigureStorage)
+
 // flat is the layout: one partition for the firmware, one for everything else,
 // both on the boot disk, and nothing on the others.
 const flat = "flat"
@@ -50,27 +64,6 @@ func (b *Bringup) ConfigureStorage(ctx context.Context, w *Work) (Result, error)
 		}
 	}
 	return out, b.layOut(ctx, r, w, m, disk)
-}
-
-// editable reads the machine for a stage that changes what a deployment will
-// find. Skip says that the deployment of this job has begun.
-func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Machine, skip bool, err error) {
-	if m, err = b.machine(ctx, r, w); err != nil {
-		return m, false, err
-	}
-	free, err := b.available(ctx, r, w, m)
-	switch {
-	case err != nil || !free:
-		return m, false, orForeign(err, m, w)
-	case m.Status == maas.StatusReady, m.Status == maas.StatusAllocated: // a deployment that was refused leaves it allocated
-		return m, false, nil
-	case advanced(m):
-		return m, true, nil
-	case m.Status == maas.StatusNew && w.Reimage:
-		return m, false, uncommissioned(w)
-	}
-	return m, false, job.Failed(StateAmbiguity, "machine_not_ready", "%s is %s in MAAS, and was Ready before", w.Hostname, m.Status.Label()).
-		With("find out who changed it, then rerun").ForGood().About(map[string]any{"maas_status": m.Status.Label()})
 }
 
 // layOut sets boot disk and layout. MAAS does not move a layout by itself when

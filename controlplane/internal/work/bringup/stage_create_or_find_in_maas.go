@@ -11,8 +11,26 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
+
+// CreateOrFindInMAAS names the stage "Find the machine in MAAS".
+const CreateOrFindInMAAS = "create_or_find_in_maas"
+
+var _ = catalog.Declare(job.Stage{
+	Name: CreateOrFindInMAAS, Title: "Find the machine in MAAS", Attempts: 3,
+	Limit: job.Limit(site.StageDiscovery), Resume: CreateOrFindInMAAS,
+	Usually: "seconds; up to half an hour when the machine must be discovered first",
+	Looks:   "MAAS, by hostname, then power address, then PXE MAC",
+	Does:    "creates the machine if MAAS has none, or boots it from the network to be discovered",
+	Expects: "exactly one machine of MAAS is this one",
+	Again:   "it looks before it creates",
+	Fails: []job.FailureMode{
+		MAASAway, BMCSilent, job.FailsWith(PXEDiscoveryFailure, "the machine does not appear in MAAS in time"),
+		job.FailsWith(StateAmbiguity, "several machines may be meant, or the one found is in use"),
+	},
+}, (*Bringup).CreateOrFindInMAAS)
 
 // By what a machine was identified, for Facts.
 const (

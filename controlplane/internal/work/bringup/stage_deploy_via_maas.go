@@ -13,6 +13,18 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// DeployViaMAAS names the stage "Deploy".
+const DeployViaMAAS = "deploy_via_maas"
+
+var _ = catalog.Declare(job.Stage{
+	Name: DeployViaMAAS, Title: "Deploy", Attempts: 3, Resume: RenderCloudInit,
+	Looks:   "the machine, anew, before each effect",
+	Does:    "allocates the machine and deploys the image with the first boot",
+	Expects: "MAAS shows the machine as Deploying for this job",
+	Again:   "a machine that this job already deploys is not deployed again",
+	Fails:   []job.FailureMode{MAASAway, NotCapable, BMCSilent, OutOfBand},
+}, (*Bringup).DeployViaMAAS)
+
 const epochAnnotation = "gpuaas-epoch"
 
 // DeployViaMAAS starts the installation, once: a machine on which it has begun
@@ -258,68 +270,6 @@ func (b *Bringup) afterDeploy(ctx context.Context, r *region, w *Work, sent erro
 			return Result{}, ctx.Err()
 		}
 	}
-}
-
-// WaitForDeployed waits for the end of the installation. Deployed says that the
-// first boot asked for its user data; whether that succeeded, later stages tell.
-func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) {
-	m, err := b.awaitMachine(ctx, w, w.Deadline, maas.UntilDeployed)
-	if err != nil {
-		return Result{}, b.undeployed(ctx, w, m, err)
-	}
-	r, err := b.region(ctx, w)
-	if err != nil {
-		return Result{}, err
-	}
-	if err := b.ourDeployment(ctx, r, w, m); err != nil {
-		return Result{}, err
-	}
-	if w.Facts.DeployedAt == nil {
-		at := b.now().UTC()
-		w.Facts.DeployedAt = &at
-	}
-	w.Facts.Addresses, w.Facts.Image = m.IPAddresses, m.Image()
-	w.Facts.DeployFailure, w.Facts.DeployEvidence = "", ""
-	if err := w.Save(ctx); err != nil {
-		return Result{}, err
-	}
-	if err := b.cfg.Nodes.ExpectFrom(ctx, w.Node, m.IPAddresses); err != nil {
-		return Result{}, err
-	}
-	if err := b.dropFirstBoot(ctx, w); err != nil {
-		return Result{}, err
-	}
-	return Result{
-		Message: fmt.Sprintf("%s runs %s", w.Hostname, m.Image()),
-		Details: map[string]any{"image": m.Image(), "addresses": m.IPAddresses},
-	}, nil
-}
-
-// undeployed says what the end of a wait means in which the machine did not
-// become Deployed.
-func (b *Bringup) undeployed(ctx context.Context, w *Work, m maas.Machine, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	var f *Failure
-	switch code := fault.CodeOf(err); {
-	case code != maas.CodeMachineFailed && code != maas.CodeWaitEnded:
-		return err
-	case m.Status == maas.StatusDeploying && ours(m, w):
-		f = job.Failed(DeployCloudInitFailure, "deploy_timeout", "%s is still Deploying at the end of the time that the profile gives a deployment", w.Hostname)
-		f.Next = ClassifyDeployFailure
-	case m.Status == maas.StatusFailedDeployment && ours(m, w):
-		f = job.Failed(DeployCloudInitFailure, "deploy_failed", "the deployment of %s failed: %s", w.Hostname, Classify(err).Message)
-		f.Next = ClassifyDeployFailure
-	case m.Status == maas.StatusAllocated && ours(m, w):
-		f = job.Failed(StateAmbiguity, "deploy_aborted", "the deployment of %s was aborted in MAAS, and not by this job", w.Hostname).ForGood()
-	case m.Hollow():
-		f = job.Failed(StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).ForGood()
-	default:
-		f = job.Failed(StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname, m.Status.Label()).ForGood()
-	}
-	return f.Because(err).With("look at the machine and its events in MAAS; rerun begins where it is now").
-		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
 }
 
 // dropFirstBoot removes what was rendered. The machine has it, or will get

@@ -12,6 +12,20 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// LoadSiteConfig names the stage "Read the site".
+const LoadSiteConfig = "load_site_config"
+
+var _ = catalog.Declare(job.Stage{
+	Name: LoadSiteConfig, Title: "Read the site", Attempts: 3, Resume: LoadSiteConfig,
+	Looks:   "the site, its profile and its MAAS",
+	Does:    "nothing",
+	Expects: "the site is active, MAAS answers, takes the token and has the image",
+	Again:   "it only reads",
+	Fails: []job.FailureMode{
+		MAASAway, NotCapable, job.FailsWith(InputConfigError, "the site is disabled and nothing was begun"),
+	},
+}, (*Bringup).LoadSiteConfig)
+
 // siteFreshFor is how long what was found out about a whole site holds for the
 // next machine: a batch does not ask it two hundred times.
 const siteFreshFor = time.Minute
@@ -88,31 +102,4 @@ func offers(images []maas.Image, name, arch string) bool {
 func lacking(wanted []string, have string) []string {
 	there := strings.FieldsFunc(have, func(r rune) bool { return r == ' ' || r == ',' })
 	return slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return slices.Contains(there, s) })
-}
-
-// ResolvePowerCredentials chooses by which credentials the BMC is reached, and
-// makes sure that they are there.
-func (b *Bringup) ResolvePowerCredentials(ctx context.Context, w *Work) (Result, error) {
-	if _, err := b.power(ctx, w); err != nil {
-		return Result{}, err
-	}
-	details := map[string]any{"fingerprint": w.Facts.PowerFingerprint}
-	if w.Facts.PowerOverride != "" {
-		details["override_id"] = w.Facts.PowerOverride
-	}
-	return Result{Message: "BMC credentials: " + w.Facts.PowerReason, Details: details}, nil
-}
-
-// power reads the BMC credentials of the machine. They stay within the stage.
-func (b *Bringup) power(ctx context.Context, w *Work) (site.PowerCredentials, error) {
-	found, choice, err := b.cfg.Sites.PowerFor(ctx, w.Site.ID, site.Machine{Hostname: w.Hostname, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC})
-	if err != nil {
-		return found, err
-	}
-	w.Facts.PowerOverride = ""
-	if !choice.Override.IsZero() {
-		w.Facts.PowerOverride = choice.Override.String()
-	}
-	w.Facts.PowerFingerprint, w.Facts.PowerReason = choice.Fingerprint, choice.Reason
-	return found, nil
 }

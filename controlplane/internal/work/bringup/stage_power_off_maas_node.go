@@ -6,10 +6,21 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
-	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/work/job"
 )
+
+// PowerOffMAASNode names the stage "Switch it off".
+const PowerOffMAASNode = "power_off_maas_node"
+
+var _ = catalog.Declare(job.Stage{
+	Name: PowerOffMAASNode, Title: "Switch it off", Attempts: 2, Resume: PowerOffMAASNode, Overridable: true,
+	Usually: "under a minute",
+	Looks:   "the power state",
+	Does:    "switches it off through MAAS",
+	Expects: "the power is seen to be off",
+	Again:   "a machine that is off is left so",
+	Fails:   []job.FailureMode{MAASAway, OutOfBand, {Class: BMCPowerFailure, When: "the BMC does not switch it off"}},
+}, (*Bringup).PowerOffMAASNode)
 
 const (
 	// mostForPowerOff is how long a machine may take to be seen off, as a rule.
@@ -122,80 +133,4 @@ func powerFailure(w *Work, code string, state maas.PowerState, cause error) *Fai
 	out.Final = out.Class == SiteCapabilityMissing || out.Class == BMCPowerFailure && w.Attempt > powerAttempts
 	return out.Because(cause).With("check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume").
 		About(map[string]any{"power": string(state), "expected": string(maas.PowerOff)})
-}
-
-// removalAttempts is how often what is merely away is tried before the record is
-// left to somebody.
-const removalAttempts = 3
-
-// RemoveMAASRecord deletes the machine in MAAS where the profile says so. What
-// it cannot do is left to somebody: the node is gone already.
-func (b *Bringup) RemoveMAASRecord(ctx context.Context, w *Work) (Result, error) {
-	if !w.Profile.Policy.RemoveMAASRecord {
-		return b.recordLeft(w, "left by policy"), nil
-	}
-	if w.SystemID == "" {
-		return b.recordLeft(w, "it is not known which machine of MAAS it was"), nil
-	}
-	why, err := b.removeRecord(ctx, w)
-	switch {
-	case err == nil:
-		w.Facts.RecordRemoved = &RecordFacts{Removed: true, At: b.now().UTC(), Why: why}
-		return Result{Message: fmt.Sprintf("%s: %s", w.Hostname, why), Details: map[string]any{"removed": true}}, nil
-	case ctx.Err() != nil || fault.CodeOf(err) == durable.CodeSuperseded:
-		return Result{}, err
-	}
-	f := Classify(err)
-	if f.Class == UpstreamTransient && w.Attempt < removalAttempts {
-		return Result{}, f
-	}
-	out := b.recordLeft(w, f.Message)
-	out.Skipped, out.Message = false, fmt.Sprintf("the record of %s in MAAS could not be removed: %s", w.Hostname, f.Message)
-	out.Evidence = []Evidence{{Kind: EvidenceFollowUp, Value: FollowUp{
-		What: fmt.Sprintf("remove machine %s (%s) from MAAS of site %s", w.SystemID, w.Hostname, w.Site.Name), Why: f.Message,
-		Command: "maas $PROFILE machine delete " + w.SystemID,
-	}}}
-	return out, nil
-}
-
-func (b *Bringup) recordLeft(w *Work, why string) Result {
-	w.Facts.RecordRemoved = &RecordFacts{At: b.now().UTC(), Why: why}
-	return Result{Skipped: true, Message: fmt.Sprintf("the record of %s stays in MAAS: %s", w.Hostname, why), Details: map[string]any{"removed": false}}
-}
-
-// removeRecord says how the record went.
-func (b *Bringup) removeRecord(ctx context.Context, w *Work) (string, error) {
-	const gone = "MAAS does not have the machine any more"
-	r, m, err := b.sameMachine(ctx, w)
-	if maas.SaysAbsent(err) {
-		return gone, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if !m.Status.Free() {
-		return "", foreign(m, w)
-	}
-	if err := b.refuseClaimed(ctx, w, m); err != nil {
-		return "", err
-	}
-	if err := w.Fence(ctx); err != nil {
-		return "", err
-	}
-	err = r.Delete(ctx, w.SystemID)
-	if err == nil {
-		w.Observed = Observed{Status: Absent, At: b.now()}
-		return "its record was removed from MAAS", nil
-	}
-	if ctx.Err() != nil {
-		return "", err
-	}
-	m, lookErr := b.machine(ctx, r, w) // its answer may have been lost
-	switch {
-	case maas.SaysAbsent(lookErr):
-		return gone, nil
-	case lookErr != nil:
-		return "", lookErr
-	}
-	return "", refused(err, "record_not_removed", "MAAS still has %s, as %s", w.Hostname, m.Status.Label())
 }

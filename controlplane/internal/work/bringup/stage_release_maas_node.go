@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
@@ -13,6 +12,22 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
+
+// ReleaseMAASNode names the stage "Release in MAAS".
+const ReleaseMAASNode = "release_maas_node"
+
+var _ = catalog.Declare(job.Stage{
+	Name: ReleaseMAASNode, Title: "Release in MAAS", Attempts: 2, Limit: job.Limit(site.StageRelease),
+	Resume: ReleaseMAASNode, Overridable: true,
+	Usually: "1 to 5 min; hours when disks are erased securely",
+	Looks:   "the machine, and whether it is provably that of the node",
+	Does:    "releases it with the erase that was asked for; DESTROYS what is on it",
+	Expects: "MAAS shows the machine as Ready",
+	Again:   "a release that is under way is waited for",
+	Fails: []job.FailureMode{
+		MAASAway, OutOfBand, {Class: StateAmbiguity, When: "erasing failed, and the policy allows nothing less"},
+	},
+}, (*Bringup).ReleaseMAASNode)
 
 // ReleaseMAASNode gives the machine of a node that was in service back to MAAS,
 // with the erasing that was asked for. What MAAS says about the erasing is kept
@@ -358,81 +373,4 @@ func (b *Bringup) releaseEnded(w *Work, m maas.Machine) Result {
 		Message: message, Evidence: []Evidence{{Kind: EvidenceRelease, Value: *f}},
 		Details: map[string]any{"requested": f.Requested, "achieved": f.Achieved, "fell_back": f.FellBack, "minimum_erase": f.MinimumErase, "maas_status": m.Status.Label()},
 	}
-}
-
-// releaseRecord is what MAAS has on record since the machine was last deployed.
-type releaseRecord struct {
-	ours    bool // the newest request about a release came from this job
-	earlier bool // it came from an earlier job of this node, which did not go on
-	broken  bool // and was to mark the machine broken
-	erased  bool // MAAS says that it erased the disks, as the job asked for last
-	erase   site.Erase
-	said    []string
-}
-
-// achieved is the erasing that MAAS reports.
-func (rec releaseRecord) achieved() site.Erase {
-	if !rec.erased {
-		return site.EraseNone
-	}
-	return rec.erase
-}
-
-// What MAAS keeps of a release. What it did by itself in the course of one has
-// no user.
-const (
-	releasingRequest = "User releasing node"
-	erasingRequest   = "User erasing disk"
-	abortingErasure  = "User aborting disk erase"
-	breakingRequest  = "User marking node broken"
-	fixingRequest    = "User marking node fixed"
-	disksErased      = "Disks erased"
-)
-
-// mostSaid bounds what is kept of what MAAS said.
-const mostSaid = 20
-
-func (b *Bringup) releaseRecord(ctx context.Context, r *region, w *Work) (releaseRecord, error) {
-	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelDebug, Limit: maxRequests})
-	if err != nil {
-		return releaseRecord{}, err
-	}
-	var rec releaseRecord
-	erasing := false
-	for _, e := range events {
-		switch e.Type {
-		case deploying:
-			rec, erasing = releaseRecord{}, false
-			continue
-		case releasingRequest, erasingRequest, abortingErasure, breakingRequest, fixingRequest:
-			if e.Description == "" {
-				continue
-			}
-			rec.ours, rec.earlier = fromAny(e, []string{w.Job}), fromAny(e, w.Prior)
-			rec.broken = rec.ours && e.Type == breakingRequest
-			if e.Type == erasingRequest {
-				erasing, rec.erased, rec.erase = rec.ours || rec.earlier, false, eraseOf(e.Description)
-			}
-		case disksErased:
-			rec.erased = erasing
-		default:
-			if e.Level == maas.LevelDebug {
-				continue
-			}
-		}
-		rec.said = append(rec.said, fmt.Sprintf("%s %s", e.Created.UTC().Format(time.RFC3339), maas.Shown(strings.TrimSuffix(e.Type+": "+e.Description, ": "))))
-	}
-	return rec, nil
-}
-
-func (rec releaseRecord) texts(m maas.Machine) []string {
-	said := rec.said
-	if len(said) > mostSaid {
-		said = said[len(said)-mostSaid:]
-	}
-	return append(said[:len(said):len(said)], "status "+m.Status.Label())
-}
-
-func (rec releaseRecord) details(m maas.Machine) map[string]any {
-	return map[string]any{"maas_status": m.Status.Label(), "maas_said": rec.texts(m)}
 }

@@ -22,6 +22,21 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// RenderCloudInit names the stage "Prepare the first boot".
+const RenderCloudInit = "render_cloud_init"
+
+var _ = catalog.Declare(job.Stage{
+	Name: RenderCloudInit, Title: "Prepare the first boot", Attempts: 3, Resume: ConfigureStorage,
+	Looks:   "whether the node exists",
+	Does:    "adds the node to the inventory, issues its token, composes the first boot",
+	Expects: "the first boot lies in the secrets engine",
+	Again:   "the node is made once; a token replaces the one before",
+	Fails: []job.FailureMode{
+		MAASAway, job.FailsWith(InputConfigError, "the SKU cannot be used"),
+		job.FailsWith(StateAmbiguity, "another node has the hostname"),
+	},
+}, (*Bringup).RenderCloudInit)
+
 // userDataField is what a rendered first boot is called in the secrets engine.
 const userDataField = "user_data"
 

@@ -13,8 +13,27 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
+
+// WaitForAgentEnrollment names the stage "Wait for the agent".
+const WaitForAgentEnrollment = "wait_for_agent_enrollment"
+
+var _ = catalog.Declare(job.Stage{
+	Name: WaitForAgentEnrollment, Title: "Wait for the agent", Attempts: 1,
+	Limit: job.Limit(site.StageEnrollment), Awaits: true, Nudge: node.EnrolledSignal,
+	Resume:  WaitForAgentEnrollment,
+	Usually: "1 to 5 min",
+	Looks:   "whether the agent has polled",
+	Does:    "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login",
+	Expects: "the agent has polled with its certificate, and nobody can log in by the deploy user",
+	Again:   "an agent that has polled, however late, is accepted",
+	Fails: []job.FailureMode{
+		MAASAway, OutOfBand,
+		job.FailsWith(AgentEnrollmentFailure, "the agent does not enrol in time, or somebody else came with its token"),
+	},
+}, (*Bringup).WaitForAgentEnrollment)
 
 // mostRefreshes is how often in one wait the token of a machine is made to live
 // longer and its first boot is repeated.

@@ -1,30 +1,38 @@
 package bringup
 
-// Stages are the stages by name.
+import (
+	"context"
+
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// catalog holds the stages of this package. Each stage declares itself in
+// stage_<name>.go; the families of jobs choose which of them they go through, and
+// in which order.
+var catalog job.Catalog[func(*Bringup, context.Context, *Work) (Result, error)]
+
+// The ways to fail that several stages have in common.
+var (
+	MAASAway      = job.FailsWith(UpstreamTransient, "MAAS or the secrets engine cannot be reached")
+	OutOfBand     = job.FailsWith(StateAmbiguity, "the machine was changed, removed or taken by somebody else")
+	NotCapable    = job.FailsWith(SiteCapabilityMissing, "MAAS refuses the token or lacks what the profile needs")
+	BMCSilent     = job.FailsWith(BMCPowerFailure, "the BMC cannot be reached or refuses the credentials")
+	noWayToReach  = job.FailsWith(PostDeployConnectivityFailure, "the machine cannot be reached over SSH")
+	deployNotDone = job.FailsWith(DeployCloudInitFailure, "the deployment failed or took too long")
+)
+
+// MachineStage finds a stage of this package by its name, for a family whose jobs
+// go through it. The family says what a cancel undoes. It panics if there is no
+// such stage.
+func MachineStage(name string) job.Stage { return catalog.Of(name) }
+
+// Stages returns the functions that perform the stages, by the names of the
+// stages.
 func (b *Bringup) Stages() map[string]Stage {
-	stages := map[string]Stage{
-		LoadSiteConfig:               b.LoadSiteConfig,
-		ResolvePowerCredentials:      b.ResolvePowerCredentials,
-		CreateOrFindInMAAS:           b.CreateOrFindInMAAS,
-		CommissionNode:               b.CommissionNode,
-		WaitForReady:                 b.WaitForReady,
-		ConfigureStorage:             b.ConfigureStorage,
-		ApplyRoCEPhase2:              b.ApplyRoCEPhase2,
-		EnsurePXEInterfaceAuto:       b.EnsurePXEInterfaceAuto,
-		RenderCloudInit:              b.RenderCloudInit,
-		DeployViaMAAS:                b.DeployViaMAAS,
-		WaitForDeployed:              b.WaitForDeployed,
-		ClassifyDeployFailure:        b.ClassifyDeployFailure,
-		RecoverForDatasourceRetry:    b.RecoverForDatasourceRetry,
-		EnsureHardwareSyncConfigured: b.EnsureHardwareSyncConfigured,
-		WaitForHardwareSyncHealthy:   b.WaitForHardwareSyncHealthy,
-		WaitForAgentEnrollment:       b.WaitForAgentEnrollment,
-		ReleaseMAASNode:              b.ReleaseMAASNode,
-		PowerOffMAASNode:             b.PowerOffMAASNode,
-		RemoveMAASRecord:             b.RemoveMAASRecord,
-	}
-	for name, stage := range stages {
-		stages[name] = b.doubting(stage)
+	stages := map[string]Stage{}
+	for _, name := range catalog.Names() {
+		perform, _ := catalog.Performer(name)
+		stages[name] = b.doubting(func(ctx context.Context, w *Work) (Result, error) { return perform(b, ctx, w) })
 	}
 	return stages
 }

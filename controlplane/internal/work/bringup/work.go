@@ -10,29 +10,6 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// The stages, by the names of the state model.
-const (
-	LoadSiteConfig               = "load_site_config"
-	ResolvePowerCredentials      = "resolve_power_credentials"
-	CreateOrFindInMAAS           = "create_or_find_in_maas"
-	CommissionNode               = "commission_node"
-	WaitForReady                 = "wait_for_ready"
-	ConfigureStorage             = "configure_storage"
-	ApplyRoCEPhase2              = "apply_roce_phase2"
-	EnsurePXEInterfaceAuto       = "ensure_pxe_interface_auto"
-	RenderCloudInit              = "render_cloud_init"
-	DeployViaMAAS                = "deploy_via_maas"
-	WaitForDeployed              = "wait_for_deployed"
-	ClassifyDeployFailure        = "classify_deploy_failure"
-	RecoverForDatasourceRetry    = "recover_for_datasource_retry"
-	EnsureHardwareSyncConfigured = "ensure_hardware_sync_configured"
-	WaitForHardwareSyncHealthy   = "wait_for_hardware_sync_healthy"
-	WaitForAgentEnrollment       = "wait_for_agent_enrollment"
-	ReleaseMAASNode              = "release_maas_node"
-	PowerOffMAASNode             = "power_off_maas_node"
-	RemoveMAASRecord             = "remove_maas_record"
-)
-
 // Stages speak of these by the names that every family of jobs gives them.
 type (
 	// Result is how a stage ended when it did not fail.

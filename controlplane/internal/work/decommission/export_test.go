@@ -60,3 +60,6 @@ func TargetOf(d Decommission, action job.Trigger) string {
 	_, stage := family().TargetOf(d, action)
 	return stage
 }
+
+// LayOut makes the table of a mode from the names of its stages.
+func LayOut(m Mode, names ...string) job.Table { return laidOut(map[Mode][]string{m: names})[m] }

@@ -22,7 +22,7 @@ func family() *job.Family[Decommission] {
 		Does:   func(_ Decommission, action job.Trigger) string { return bringup.Does(action) },
 		Table:  func(d Decommission) job.Table { return tables[d.Mode] },
 		Sample: func(j job.Job) Decommission { return Decommission{Job: j, Mode: FullDecommission} },
-		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd, Usually: usually,
+		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd,
 		Rewind:    map[string]string{bringup.CodeIdentityVoid: bringup.RenderCloudInit},
 		HoldsData: func(Decommission) bool { return false },
 		Forbids:   forbids,

@@ -156,40 +156,9 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		if spared, err := h.spared(ctx, d, stage, n); err != nil || spared {
 			return skipped(whySpared[d.Mode]), err
 		}
-		if stage == StageStorageAgain && n.Root.Stands() && d.StorageCleanup.sparesDisks() {
-			return job.Result{}, rootTainted(d, "its data disks were to be left as they are",
-				"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local --reason REASON")
-		}
 	}
-	switch stage {
-	case StageDisable:
-		return h.disable(ctx, d, w)
-	case StageForceRelease:
-		return h.forceRelease(ctx, d, w)
-	case StageDrain:
-		return h.drain(ctx, d, w)
-	case StageStorage, StageStorageAgain:
-		return h.cleanup(ctx, d, w, stage)
-	case StageScrub, StageScrubAgain:
-		return h.scrub(ctx, d, w, stage)
-	case StageValidate:
-		return h.validate(ctx, d, w)
-	case StageRetire:
-		return h.retire(ctx, d, w)
-	case StageReactivate:
-		return h.reactivate(ctx, d, w)
-	case StageRemove:
-		return h.removeOrOverride(ctx, d, w)
-	case StageSecrets:
-		return h.cleanSecrets(ctx, d, w)
-	case StageCertificate:
-		return h.issue(ctx, d)
-	case StageEnable:
-		return h.enable(ctx, d, w)
-	case job.StageCompensate:
-		return h.letGo(ctx, d, w)
-	case job.StageAdopt:
-		return h.adopt(ctx, d, w)
+	if perform, own := catalog.Performer(stage); own {
+		return perform(h, ctx, d, w)
 	}
 	return h.onMachine(ctx, d, stage, w)
 }
@@ -221,23 +190,6 @@ func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *b
 		return job.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
 	}
 	return run(ctx, w)
-}
-
-// removeOrOverride removes a node whose agent an operator gave up.
-func (h hooks) removeOrOverride(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
-	o := d.overridden(StageRemove)
-	if o == nil {
-		return h.remove(ctx, d, w)
-	}
-	if err := w.Fence(ctx); err != nil {
-		return job.Result{}, err
-	}
-	if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
-		return job.Result{}, err
-	}
-	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []job.Evidence{
-		{Kind: EvidenceOverride, Value: o}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason, "systemctl disable --now gpuaas-node-agent"),
-	}), nil
 }
 
 // Anew implements job.Hooks: the machine and the node stay what they are, and so

@@ -129,6 +129,19 @@ func TestTheTablesAreWhole(t *testing.T) {
 	}
 }
 
+// A plan with a name that no stage has does not become a table with a hole in it.
+func TestAPlanNamesOnlyStagesThatExist(t *testing.T) {
+	if table := decommission.LayOut(decommission.Drain, decommission.StageDrain); table.First() != decommission.StageDrain {
+		t.Errorf("%+v", table)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("the program starts with a plan that nobody can carry out")
+		}
+	}()
+	decommission.LayOut(decommission.Drain, decommission.StageDrain, "drian_node")
+}
+
 func resumeOf(m decommission.Mode, s job.Stage) string {
 	d := decommission.Parked(m, s.Name, bringup.StateAmbiguity, "")
 	return decommission.TargetOf(d, job.Resume)

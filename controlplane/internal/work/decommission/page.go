@@ -2,7 +2,6 @@ package decommission
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gpuaas/controlplane/internal/work/bringup"
@@ -26,8 +25,7 @@ func Page() string {
 		say("| `%s` | %s | %s | %s | %s |", m, joined(from[m]), ends[m], lasts[m], stagesText(m))
 	}
 	say("\n# Stages")
-	shared := slices.Concat(ownStages, machineStages)
-	for _, s := range slices.Concat(shared, pseudoStages) {
+	for _, s := range allStages() {
 		say("\n## %s (`%s`)\n", s.Title, s.Name)
 		writeStage(say, s)
 	}

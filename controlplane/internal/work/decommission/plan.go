@@ -279,7 +279,7 @@ func planned(s situation, r Request) Plan {
 	}
 	for _, stage := range tables[r.Mode] {
 		if !stage.Pseudo && !stage.Detour && !r.Mode.spares(stage.Name, s.node) {
-			p.Stages = append(p.Stages, PlannedStage{Name: stage.Name, Title: stage.Title, Does: stage.Does, Usually: or(usually[stage.Name], "seconds")})
+			p.Stages = append(p.Stages, PlannedStage{Name: stage.Name, Title: stage.Title, Does: stage.Does, Usually: or(stage.Usually, "seconds")})
 		}
 	}
 	for _, err := range s.blocks(r) {
@@ -403,15 +403,6 @@ var ends = map[Mode]string{
 	Retire:           "retired and proven clean, with a certificate",
 	Reactivate:       "active and schedulable, proven clean",
 	Remove:           "deleted",
-}
-
-// usually says how long stages take that wait for hardware or an agent.
-var usually = map[string]string{
-	StageDrain: "seconds to 2 min", StageStorage: "seconds; hours when large disks are overwritten", StageScrub: "under a minute", StageValidate: "seconds",
-	StageStorageAgain: "seconds; hours when large disks are overwritten", StageScrubAgain: "under a minute",
-	stageRelease: "1 to 5 min; hours when disks are erased securely", stagePowerOff: "under a minute", StageRemove: "seconds",
-	"wait_for_deployed": "10 to 30 min", "ensure_hardware_sync_configured": "under a minute once the machine answers over SSH",
-	"wait_for_hardware_sync_healthy": "a minute or two", "wait_for_agent_enrollment": "1 to 5 min",
 }
 
 var lasts = map[Mode]string{

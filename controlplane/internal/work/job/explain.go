@@ -93,8 +93,8 @@ func (f *Family[R]) explainRunning(e *Standing, r R, events []Event, now time.Ti
 	j := f.common(r)
 	e.WaitingSince = UTC(j.since())
 	e.Summary = fmt.Sprintf("%s is at %s%s%s", j.Subject, f.place(r), Lasting(j.since(), now), f.onBehalf(j, events))
-	if usual := f.Usually[f.doingStage(j)]; usual != "" {
-		e.Summary += "; usually that takes " + usual
+	if s, known := f.stageOf(r, f.doingStage(j)); known && s.Usually != "" {
+		e.Summary += "; usually that takes " + s.Usually
 	}
 	if last := f.newest(j, events, StageFailed, StageStarted, StageSucceeded); last != nil && last.Status == StageFailed {
 		e.Summary += fmt.Sprintf("; attempt %d failed and another one follows: %s", last.Attempt, last.Message)

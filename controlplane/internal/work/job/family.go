@@ -53,8 +53,6 @@ type Family[R Row] struct {
 	// AfterEnd is the remedy for whoever wants to act on a job that ended.
 	AfterEnd func(R) string
 
-	// Usually says how long stages take that wait for something.
-	Usually map[string]string
 	// Causes say what is usually behind a code, and ClassCauses what is behind a
 	// class, before what all families know.
 	Causes      map[string]string

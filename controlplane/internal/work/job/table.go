@@ -22,6 +22,7 @@ type Stage struct {
 	Again    string // why it may be run again
 	Attempts int    // in all, for failures that another attempt may mend
 	Limit    Limit
+	Usually  string // how long it takes as a rule; empty: seconds
 	Resume   string // the stage that resume goes on with
 	OnCancel string // what is undone when the job is cancelled during or after it
 	Fails    []FailureMode

@@ -29,7 +29,6 @@ var family = job.Family[Onboarding]{
 	Warns:     warns,
 	Undone:    undone,
 	AfterEnd:  afterEnd,
-	Usually:   usually,
 	Awaits:    "a place within the limits of the site and the batch is free",
 	Reached: func(o Onboarding, took string) string {
 		return fmt.Sprintf("%s became node %s%s", o.Hostname, o.Node, took)
@@ -74,18 +73,6 @@ var firstOf = map[string]job.Trigger{
 
 // adoptable are the states of MAAS that a job can go on from.
 var adoptable = []string{"Ready", "Allocated", "Deploying", "Deployed"}
-
-// usually says how long stages take that wait for hardware.
-var usually = map[string]string{
-	bringup.CreateOrFindInMAAS:           "seconds; up to half an hour when the machine must be discovered first",
-	bringup.WaitForReady:                 "8 to 20 min",
-	bringup.WaitForDeployed:              "10 to 30 min",
-	bringup.RecoverForDatasourceRetry:    "1 to 5 min",
-	bringup.EnsureHardwareSyncConfigured: "under a minute once the machine answers over SSH",
-	bringup.WaitForHardwareSyncHealthy:   "a minute or two",
-	bringup.WaitForAgentEnrollment:       "1 to 5 min",
-	job.StageCompensate:                  "1 to 5 min; hours when disks are erased",
-}
 
 func does(o Onboarding, action job.Trigger) string {
 	if action == job.RestartClean && o.holdsData() {

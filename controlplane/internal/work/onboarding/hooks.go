@@ -55,12 +55,8 @@ func (hooks) Learn(o Onboarding, w *bringup.Work) Onboarding {
 
 // Perform implements job.Hooks.
 func (h hooks) Perform(ctx context.Context, _ Onboarding, stage string, w *bringup.Work) (job.Result, error) {
-	switch stage {
-	case job.StageCompensate:
-		err := h.bringup.Compensate(ctx, w)
-		return job.Result{Left: w.Facts.Left}, err
-	case job.StageAdopt:
-		return h.bringup.Adopt(ctx, w)
+	if perform, own := catalog.Performer(stage); own {
+		return perform(h, ctx, w)
 	}
 	run, ok := h.bringup.Stages()[stage]
 	if !ok {

@@ -11,6 +11,19 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// StageCertificate names the stage "Sign the evidence".
+const StageCertificate = "issue_certificate"
+
+var _ = catalog.Declare(job.Stage{
+	Name: StageCertificate, Title: "Sign the evidence", Attempts: 5, Resume: StageCertificate,
+	Looks:    "the evidence of all stages",
+	Does:     "issues the certificate or handover receipt, signed and chained",
+	Expects:  "it is signed and kept",
+	Again:    "one that was issued is taken as it is",
+	OnCancel: nothingUndone,
+	Fails:    []job.FailureMode{maasAway, {Class: bringup.StateAmbiguity, When: "a claim has no evidence"}, rootHad},
+}, hooks.issue)
+
 // mostActions bounds how much of a ledger is looked through for actions.
 const mostActions = 5000
 
@@ -20,7 +33,7 @@ const codeTainted = "node_tainted"
 
 // issue signs the evidence. A claim that has none stops the job, and so does a
 // node that somebody had access to since.
-func (s *Service) issue(ctx context.Context, d Decommission) (job.Result, error) {
+func (s *Service) issue(ctx context.Context, d Decommission, _ *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Detail(ctx, d.Node)
 	if err != nil {
 		return job.Result{}, err

@@ -12,10 +12,26 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
+
+// StageValidate names the stage "Validate that it is clean".
+const StageValidate = "validate_clean_node"
+
+var _ = catalog.Declare(job.Stage{
+	Name: StageValidate, Title: "Validate that it is clean", Attempts: 1, Awaits: true, Resume: StageDrain,
+	Usually: "seconds",
+	Looks: "users, processes, mounts, shared memory, files of all local file systems, disks, GPUs, terminals, " +
+		"and what of the installation differs from its baseline",
+	Does:     "nothing; a node that is not clean is quarantined",
+	Expects:  "nothing of a tenant is found",
+	Again:    onlyReads,
+	OnCancel: letGo,
+	Fails: []job.FailureMode{
+		agentSilent, {Class: bringup.SanitizationFailure, When: "something of a tenant was found"}, rootHad,
+	},
+}, hooks.validate)
 
 // Codes that what follows goes by.
 const (
@@ -65,110 +81,6 @@ func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.
 	return n.TaintedAt == nil || s.AskedAt.After(*n.TaintedAt), nil
 }
 
-// cleanup removes what tenants left on disks and mounts.
-func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
-	if d.StorageCleanup == CleanupNone {
-		return skipped("no storage cleanup was asked for"), nil
-	}
-	params := agentwire.StorageCleanupParams{Scope: string(d.StorageCleanup)}
-	if d.StorageCleanup != CleanupWeka {
-		params.Disks, params.MinimumLevel = sanitizeDisks, string(w.Profile.Policy.MinimumSanitization)
-	}
-	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
-	if err != nil || await != nil {
-		return job.Result{Await: await}, err
-	}
-	out, err := output[agentwire.StorageCleanupOutput](t)
-	if err != nil {
-		return job.Result{}, err
-	}
-	result := job.Result{
-		Message:  fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted", out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
-		Evidence: witnessed(EvidenceStorage, t),
-	}
-	for _, device := range out.Devices {
-		doubt := seenOf(t).doubtOf(device)
-		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
-			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
-		}
-		if doubt != "" {
-			return result, &job.Failure{
-				Class: bringup.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
-				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
-				Details: map[string]any{"device": device, "task_id": t.ID},
-			}
-		}
-	}
-	if len(out.Residue) > 0 {
-		return result, &job.Failure{
-			Class: bringup.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
-			Remedy: "look on the machine at what is named, then retry", Details: map[string]any{"residue": out.Residue, "task_id": t.ID},
-		}
-	}
-	return result, nil
-}
-
-// doubtOf is why a device does not count as sanitized, whatever its agent says;
-// empty: it does.
-func doubtOf(v agentwire.DeviceSanitized) string {
-	switch {
-	case v.Outcome != agentwire.OutcomeSanitized:
-		return or(v.Reason, v.Outcome)
-	case v.CanariesFound > 0 || v.SamplesUnclean > 0:
-		return fmt.Sprintf("%d canaries and %d samples came back", v.CanariesFound, v.SamplesUnclean)
-	case !v.Verified || v.SampleBytes <= 0:
-		return or(v.Reason, "nothing that was read back speaks for it")
-	case v.BytesCovered <= 0 || v.BytesCovered > v.SizeBytes:
-		return fmt.Sprintf("%d of its %d bytes are said to be covered", v.BytesCovered, v.SizeBytes)
-	case v.Level != agentwire.LevelClear && v.Level != agentwire.LevelPurge:
-		return fmt.Sprintf("%q is no level", v.Level)
-	}
-	return ""
-}
-
-// doubtOfGPU is why the memory of a GPU does not count as scrubbed; empty: it
-// does.
-func doubtOfGPU(g agentwire.GPUScrubbed) string {
-	switch {
-	case g.Error != "":
-		return g.Error
-	case g.WordsNonzero != 0:
-		return fmt.Sprintf("%d words came back", g.WordsNonzero)
-	case g.Method == agentwire.ScrubByReset && g.BytesCovered == 0:
-		return "it was reset and not overwritten: nothing that was read proves that its memory is empty"
-	case g.BytesCovered <= 0 || g.BytesCovered > g.BytesTotal:
-		return fmt.Sprintf("%d of its %d bytes are said to be covered", g.BytesCovered, g.BytesTotal)
-	}
-	return ""
-}
-
-// scrubRemedy is what helps against memory that is not proven clean. Where GPUs
-// are reset and cannot be overwritten, trying again proves no more.
-func scrubRemedy(out agentwire.GPUScrubOutput) (remedy string, final bool) {
-	resets := func(g agentwire.GPUScrubbed) bool { return g.Method == agentwire.ScrubByReset }
-	if out.Outcome == outcomeScrubbed && slices.ContainsFunc(out.GPUs, resets) {
-		return "GPUs of AMD are only reset, which cannot be proven to empty their memory, and trying again does not change that: switch the machine off and on, " +
-			"then override the stage, naming that as the residual risk", true
-	}
-	return "look at the GPUs and what uses them, then retry; a power cycle clears them, too", false
-}
-
-// doubtOfScrub is why a scrub does not count, whatever its agent says.
-func doubtOfScrub(out agentwire.GPUScrubOutput) string {
-	if out.Outcome != outcomeScrubbed {
-		return or(out.Reason, out.Outcome)
-	}
-	if len(out.GPUs) == 0 {
-		return "it names no GPU"
-	}
-	for _, g := range out.GPUs {
-		if doubt := doubtOfGPU(g); doubt != "" {
-			return g.UUID + ": " + doubt
-		}
-	}
-	return ""
-}
-
 // brief is the beginning of a list.
 func brief(list []string) string {
 	const most = 3
@@ -176,58 +88,6 @@ func brief(list []string) string {
 		return strings.Join(list, "; ")
 	}
 	return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), len(list)-most)
-}
-
-// scrub overwrites the memory of GPUs.
-func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
-	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
-	if err != nil || await != nil {
-		return job.Result{Await: await}, err
-	}
-	out, err := output[agentwire.GPUScrubOutput](t)
-	if err != nil {
-		return job.Result{}, err
-	}
-	known, err := s.gpusOf(ctx, d)
-	if err != nil {
-		return job.Result{}, err
-	}
-	result := job.Result{Evidence: witnessed(EvidenceGPU, t)}
-	doubt := doubtOfScrub(out)
-	if missing := known - len(out.GPUs); missing > 0 && (doubt == "" || out.Outcome == outcomeNoGPU) {
-		doubt = fmt.Sprintf("%d of its %d GPUs were not seen: %s", missing, known, or(out.Reason, "the agent does not name them"))
-	}
-	switch {
-	case doubt == "":
-		result.Message = fmt.Sprintf("the memory of %d GPUs was overwritten and read back", len(out.GPUs))
-		return result, nil
-	case out.Outcome == outcomeNoGPU && known == 0:
-		result.Skipped, result.Message = true, "there is no GPU to scrub: "+or(out.Reason, "the agent found none")
-		return result, nil
-	}
-	remedy, final := scrubRemedy(out)
-	return result, &job.Failure{
-		Class: bringup.SanitizationFailure, Code: codeGPU, Final: final, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
-		Remedy: remedy, Details: map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID},
-	}
-}
-
-// gpusOf is how many GPUs the node is known to have: one whose driver is gone, or
-// that fell off the bus, still has its memory. A machine on which none was ever
-// seen has none, whatever is sold as its kind.
-func (s *Service) gpusOf(ctx context.Context, d Decommission) (int, error) {
-	n, err := s.nodes.Detail(ctx, d.Node)
-	if err != nil || n.Inspection == nil {
-		return 0, err
-	}
-	var found agentwire.Capabilities
-	if err := json.Unmarshal(n.Inspection, &found); err != nil {
-		return 0, fmt.Errorf("decode inspection of node: %w", err)
-	}
-	if len(found.GPUs) == 0 {
-		return 0, nil
-	}
-	return max(len(found.GPUs), int(n.GPUsTotal)), nil
 }
 
 // validate looks for anything that a tenant left. What it finds keeps the node

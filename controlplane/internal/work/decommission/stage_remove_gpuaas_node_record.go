@@ -8,12 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
-	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
+
+// StageRemove names the stage "Remove from the inventory".
+const StageRemove = "remove_gpuaas_node_record"
+
+var _ = catalog.Declare(job.Stage{
+	Name: StageRemove, Title: "Remove from the inventory", Attempts: 2, Awaits: true, Resume: StageRemove,
+	Overridable: true,
+	Usually:     "seconds",
+	Looks:       "whether an installation is left",
+	Does:        "uninstalls the agent unless the installation is gone, then deletes the node",
+	Expects:     "the node is deleted; its id is never used again",
+	Again:       sameTask,
+	OnCancel:    "a node that was not deleted is retired",
+	Fails:       []job.FailureMode{agentSilent, {Class: bringup.StateAmbiguity, When: "the agent could not be uninstalled"}},
+}, hooks.removeOrOverride)
 
 // remove takes the node out of the inventory. An agent whose installation is
 // gone with a release needs no uninstalling, and one that never enrolled is not
@@ -121,50 +135,19 @@ func (s *Service) deleted(ctx context.Context, tx pgx.Tx, d Decommission) error 
 	return binding.Unbind(ctx, tx, d.Node)
 }
 
-// firstBoots are where the secrets engine keeps what machines were deployed
-// with, and the keys to them, by the kind of the job and its id.
-func firstBoots(prior []priorJob) []string {
-	paths := make([]string, 0, 2*len(prior))
-	for _, p := range prior {
-		paths = append(paths, bringup.FirstBootPath(p.kind, p.id), bringup.LoginPath(p.kind, p.id))
-	}
-	return paths
-}
-
-// cleanSecrets removes what the secrets engine keeps of the node. What cannot be
-// removed is left to somebody, and never stops the job.
-func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
-	prior, err := s.prior(ctx, d.Node)
-	if err != nil {
-		return job.Result{}, err
+// removeOrOverride removes a node whose agent an operator gave up.
+func (s *Service) removeOrOverride(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
+	o := d.overridden(StageRemove)
+	if o == nil {
+		return s.remove(ctx, d, w)
 	}
 	if err := w.Fence(ctx); err != nil {
 		return job.Result{}, err
 	}
-	removed, evidence := []string{}, []job.Evidence{}
-	for _, path := range firstBoots(prior) {
-		err := s.secrets.Delete(ctx, path)
-		if err == nil {
-			removed = append(removed, path)
-			continue
-		}
-		if ctx.Err() != nil {
-			return job.Result{}, ctx.Err()
-		}
-		f := bringup.Classify(err)
-		switch {
-		case fault.KindOf(err) == fault.NotFound:
-		case !f.Final && w.Attempt < databaseRetryCount:
-			return job.Result{}, err
-		default:
-			evidence = append(evidence, followUp("delete "+path+" in the secrets engine", f.Message, ""))
-		}
+	if err := s.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
+		return job.Result{}, err
 	}
-	if left := len(evidence); left > 0 {
-		return job.Result{Message: fmt.Sprintf("%d secrets of the node could not be removed; that is left to be done", left), Evidence: evidence}, nil
-	}
-	return job.Result{
-		Message:  fmt.Sprintf("%d secrets of the node were removed; its tokens are void and its certificates revoked", len(removed)),
-		Evidence: []job.Evidence{{Kind: EvidenceSecrets, Value: map[string]any{"removed": removed, "looked_for": len(prior)}}},
-	}, nil
+	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []job.Evidence{
+		{Kind: EvidenceOverride, Value: o}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason, "systemctl disable --now gpuaas-node-agent"),
+	}), nil
 }

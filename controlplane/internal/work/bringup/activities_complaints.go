@@ -1,0 +1,59 @@
+package bringup
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+)
+
+// complaints are what MAAS has said about a machine lately.
+type complaints struct {
+	events []string
+	bmc    bool // the power could not be controlled
+	late   bool // MAAS itself gave up waiting
+}
+
+const (
+	mostEvents = 5
+	clocksOff  = time.Minute // at most, between MAAS and us, and the time between asking for it and the stage that waits
+)
+
+func (c complaints) details(m maas.Machine) map[string]any {
+	d := map[string]any{"maas_status": m.Status.Label(), "power_state": string(m.PowerState)}
+	if len(c.events) > 0 {
+		d["maas_events"] = c.events
+	}
+	return d
+}
+
+func (b *Bringup) complaintsOf(ctx context.Context, w *Work) complaints {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return complaints{}
+	}
+	return b.complaints(ctx, r, w)
+}
+
+// complaints reads the events of the stage. They are evidence at best: without
+// them the failure is told all the same.
+func (b *Bringup) complaints(ctx context.Context, r *region, w *Work) complaints {
+	var out complaints
+	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelWarning, Limit: 20})
+	if err != nil {
+		b.cfg.Logger.WarnContext(ctx, "MAAS events cannot be read", "machine", w.SystemID, "error", err)
+		return out
+	}
+	for _, e := range events {
+		if !e.Created.IsZero() && e.Created.Before(w.Since.Add(-clocksOff)) {
+			continue // of an earlier round
+		}
+		text := maas.Shown(e.Type + ": " + e.Description)
+		out.events = append(out.events, text)
+		out.bmc = out.bmc || maas.AboutBMC(text)
+		out.late = out.late || strings.Contains(text, "timed out after")
+	}
+	out.events = out.events[max(0, len(out.events)-mostEvents):]
+	return out
+}

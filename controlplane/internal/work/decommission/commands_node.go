@@ -1,0 +1,112 @@
+package decommission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// inNode changes the node of an operation, within the fence.
+func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work, change func(ctx context.Context, tx pgx.Tx, n node.Node) error) error {
+	return disagreeing(s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := w.FenceIn(ctx, tx); err != nil {
+			return err
+		}
+		n, err := node.Lock(ctx, tx, d.Node)
+		if err != nil {
+			return err
+		}
+		return change(ctx, tx, n)
+	}))
+}
+
+// disagreeing makes a failure of the job of what the inventory refuses; a
+// database that is away is none.
+func disagreeing(err error) error {
+	switch fault.KindOf(err) {
+	case fault.Conflict, fault.NotFound, fault.Invalid:
+		if fault.CodeOf(err) == durable.CodeSuperseded {
+			return err
+		}
+		f := bringup.Classify(err)
+		f.Class, f.Final = bringup.StateAmbiguity, true
+		return f
+	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
+	}
+	return err
+}
+
+// hold holds the node. An operation that has ended holds nothing, whatever it
+// left behind.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node) (node.Node, error) {
+	_, of, _ := strings.Cut(n.HeldBy, " ")
+	other, err := id.Parse[id.Decommission](of)
+	if err != nil || n.HeldBy != holderOf(other) || other == d.ID {
+		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause()) // which says who holds it
+	}
+	before, err := found(decommissiondb.New(tx).Get(ctx, other))
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return node.Node{}, err
+	}
+	if err != nil || before.CompletedAt == nil {
+		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause())
+	}
+	return node.TakeOver(ctx, tx, d.Node, n.HeldBy, d.holder(), d.cause())
+}
+
+func (d Decommission) cause() string { return fmt.Sprintf("%s, %s", d.holder(), d.Mode) }
+
+func skipped(why string) job.Result {
+	return job.Result{Skipped: true, Message: why, Evidence: []job.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}}
+}
+
+// emptied says whether somebody else released the machine of a node that is to
+// be released: then there is no agent to wait for.
+func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work) (bool, error) {
+	if !d.Mode.releases() || w.SystemID == "" {
+		return false, nil
+	}
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil || n.LastContactAt != nil && s.now().Sub(*n.LastContactAt) < time.Minute {
+		return false, err
+	}
+	missing, err := s.bringup.ProveVacant(ctx, w)
+	return err == nil && missing == "" && w.Observed.Status != bringup.Absent, err
+}
+
+// foundUnclean begins the cause of a quarantine that a validation made.
+const foundUnclean = "a validation found it unclean: "
+
+// ofValidation says whether a node was quarantined because a validation found
+// it unclean: no other quarantine is lifted by one that found nothing.
+func ofValidation(q node.Quarantining) bool {
+	return !q.ByPerson && strings.HasPrefix(q.Cause, foundUnclean)
+}
+
+// quarantinedStill is why the node stays quarantined when the operation has
+// reached its goal; empty: it does not.
+func (s *Service) quarantinedStill(ctx context.Context, d Decommission) (why string, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := node.Get(ctx, tx, d.Node)
+		if err != nil || n.Status != node.Quarantined {
+			return err
+		}
+		q, err := node.LastQuarantined(ctx, tx, d.Node)
+		if err == nil && !ofValidation(q) {
+			why = or(q.Cause, "nobody said why")
+		}
+		return err
+	})
+	return why, err
+}

@@ -1,0 +1,96 @@
+package decommission
+
+import (
+	"context"
+	"fmt"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// StageStorage names the stage "Clean storage".
+const StageStorage = "cleanup_storage"
+
+var _ = catalog.Declare(job.Stage{
+	Name: StageStorage, Title: "Clean storage", Attempts: 2, Awaits: true, Resume: StageStorage,
+	Overridable: true,
+	Usually:     "seconds; hours when large disks are overwritten",
+	Looks:       "the task that cleans storage",
+	Does:        "empties temporary and scratch folders, sanitizes data disks, unmounts what tenants mounted",
+	Expects:     "nothing is left, and every data disk is verified",
+	Again:       sameTask,
+	OnCancel:    letGo,
+	Fails: []job.FailureMode{
+		agentSilent,
+		{Class: bringup.SanitizationFailure, When: "something is left, or a disk kept data or has no method that the policy accepts"},
+	},
+}, hooks.cleanupStorage)
+
+// cleanupStorage cleans through the installation that the node has when the
+// operation begins.
+func (s *Service) cleanupStorage(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
+	return s.cleanup(ctx, d, w, StageStorage)
+}
+
+// cleanup removes what tenants left on disks and mounts.
+func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
+	if d.StorageCleanup == CleanupNone {
+		return skipped("no storage cleanup was asked for"), nil
+	}
+	params := agentwire.StorageCleanupParams{Scope: string(d.StorageCleanup)}
+	if d.StorageCleanup != CleanupWeka {
+		params.Disks, params.MinimumLevel = sanitizeDisks, string(w.Profile.Policy.MinimumSanitization)
+	}
+	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
+	if err != nil || await != nil {
+		return job.Result{Await: await}, err
+	}
+	out, err := output[agentwire.StorageCleanupOutput](t)
+	if err != nil {
+		return job.Result{}, err
+	}
+	result := job.Result{
+		Message:  fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted", out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
+		Evidence: witnessed(EvidenceStorage, t),
+	}
+	for _, device := range out.Devices {
+		doubt := seenOf(t).doubtOf(device)
+		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
+			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
+		}
+		if doubt != "" {
+			return result, &job.Failure{
+				Class: bringup.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
+				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
+				Details: map[string]any{"device": device, "task_id": t.ID},
+			}
+		}
+	}
+	if len(out.Residue) > 0 {
+		return result, &job.Failure{
+			Class: bringup.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
+			Remedy: "look on the machine at what is named, then retry", Details: map[string]any{"residue": out.Residue, "task_id": t.ID},
+		}
+	}
+	return result, nil
+}
+
+// doubtOf is why a device does not count as sanitized, whatever its agent says;
+// empty: it does.
+func doubtOf(v agentwire.DeviceSanitized) string {
+	switch {
+	case v.Outcome != agentwire.OutcomeSanitized:
+		return or(v.Reason, v.Outcome)
+	case v.CanariesFound > 0 || v.SamplesUnclean > 0:
+		return fmt.Sprintf("%d canaries and %d samples came back", v.CanariesFound, v.SamplesUnclean)
+	case !v.Verified || v.SampleBytes <= 0:
+		return or(v.Reason, "nothing that was read back speaks for it")
+	case v.BytesCovered <= 0 || v.BytesCovered > v.SizeBytes:
+		return fmt.Sprintf("%d of its %d bytes are said to be covered", v.BytesCovered, v.SizeBytes)
+	case v.Level != agentwire.LevelClear && v.Level != agentwire.LevelPurge:
+		return fmt.Sprintf("%q is no level", v.Level)
+	}
+	return ""
+}
