@@ -104,5 +104,6 @@ func decommissionAnswers(into map[string]http.HandlerFunc) map[string]http.Handl
 	} {
 		into[op] = answer(202, decommissionRunning)
 	}
+	into["act-on-decommissions"] = answer(202, manyJSON(decommissionID, "c07u31"))
 	return into
 }

@@ -43,6 +43,15 @@ const (
 		`","workflow_id":"onboarding-` + onboardingID + `"}`
 )
 
+// manyJSON is what became of an action on a job, which was done, and on one that was refused.
+func manyJSON(done, hostname string) string {
+	return `{"action":"retry_stage","done":1,"refused":1,"jobs":[{"job_id":"` + done + `","hostname":"` + hostname +
+		`","outcome":"done","status":"running","current_stage":"wait_for_ready","epoch":2},` +
+		`{"job_id":"` + nodeID + `","hostname":"c07u44","outcome":"refused","status":"running","current_stage":"wait_for_ready","epoch":1,` +
+		`"refusal":{"code":"action_not_allowed","message":"the job of c07u44 is running: retry_stage is not possible now",` +
+		`"remedy":"possible now: cancel, mark_manual_intervention_required"}}]}`
+}
+
 // stageJSON is one row of the table of stages.
 func stageJSON(number, name, expects string) string {
 	return `{"number":` + number + `,"name":"` + name + `","title":"` + name + `","looks":"x","does":"x","expects":"` +
@@ -97,5 +106,6 @@ func onboardingAnswers(into map[string]http.HandlerFunc) map[string]http.Handler
 	} {
 		into[op] = answer(202, onboardingRunning)
 	}
+	into["act-on-onboardings"] = answer(202, manyJSON(onboardingID, "c07u43"))
 	return into
 }

@@ -97,6 +97,12 @@ func (a *app) followUpColumns() []table.Column[apiclient.DecommissionFollowUp] {
 func (a *app) decommissionNoun() jobNoun[apiclient.DecommissionView] {
 	return jobNoun[apiclient.DecommissionView]{
 		noun: "decommission", argument: "DECOMMISSION", columns: a.decommissionColumns(), resolve: (*session).decommissionID,
+		many: manyJobs{
+			operation: "act-on-decommissions", get: "get-decommission", kind: decommissions,
+			call: func(s *session, body apiclient.JobManyBody) (apiclient.Answer, error) {
+				return s.API.ActOnDecommissionsWithResponse(s.Ctx, &apiclient.ActOnDecommissionsParams{}, body)
+			},
+		},
 	}
 }
 

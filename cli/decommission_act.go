@@ -13,28 +13,28 @@ func decommissionRecoveries() []recovery {
 	return []recovery{
 		{
 			"retry", "Run the failed stage again, and nothing else",
-			"A task that still runs on the node is waited for, and not given twice.", "retry-decommission",
+			"A task that still runs on the node is waited for, and not given twice.", "retry-decommission", apiclient.JobManyBodyActionRetryStage,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RetryDecommissionWithResponse(s.Ctx, id, &apiclient.RetryDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"resume", "Go on from the last safe checkpoint",
-			"Best after something outside was put right.", "resume-decommission",
+			"Best after something outside was put right.", "resume-decommission", apiclient.JobManyBodyActionResume,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.ResumeDecommissionWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"rerun", "Go through all stages again",
-			"Everything is cleaned and looked at once more.", "rerun-decommission",
+			"Everything is cleaned and looked at once more.", "rerun-decommission", apiclient.JobManyBodyActionRerun,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RerunDecommissionWithResponse(s.Ctx, id, &apiclient.RerunDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"restart-clean", "Let go of the node, then begin again",
-			"Not possible once the machine was released.", "restart-decommission-clean",
+			"Not possible once the machine was released.", "restart-decommission-clean", apiclient.JobManyBodyActionRestartClean,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RestartDecommissionCleanWithResponse(s.Ctx, id, &apiclient.RestartDecommissionCleanParams{},
 					reason{Reason: why})
@@ -43,21 +43,21 @@ func decommissionRecoveries() []recovery {
 		{
 			"cancel", "Stop, and let go of the node",
 			"The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.",
-			"cancel-decommission",
+			"cancel-decommission", apiclient.JobManyBodyActionCancel,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.CancelDecommissionWithResponse(s.Ctx, id, &apiclient.CancelDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"adopt", "Accept what MAAS and the inventory show now, and go on from there",
-			"For a machine that was released by hand.", "adopt-decommission",
+			"For a machine that was released by hand.", "adopt-decommission", apiclient.JobManyBodyActionAdoptObservedState,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.AdoptDecommissionWithResponse(s.Ctx, id, &apiclient.AdoptDecommissionParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"mark-manual-intervention", "Stop automation until somebody decides",
-			"", "mark-decommission-manual",
+			"", "mark-decommission-manual", apiclient.JobManyBodyActionMarkManualInterventionRequired,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.MarkDecommissionManualWithResponse(s.Ctx, id, &apiclient.MarkDecommissionManualParams{},
 					reason{Reason: why})

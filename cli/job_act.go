@@ -15,6 +15,7 @@ import (
 // recovery is what an operator can do about a job.
 type recovery struct {
 	word, short, long, operation string
+	action                       apiclient.JobManyBodyAction // as the API names it
 	call                         func(s *session, id types.UUID, reason string) (apiclient.Answer, error)
 }
 
@@ -39,15 +40,29 @@ func inCommandWords(err error) error {
 	return &said
 }
 
+// recoveryCommand is an action on one job, or on many at once.
 func recoveryCommand[T any](a *app, n jobNoun[T], r recovery) *cobra.Command {
 	return a.verb(verb{
-		use: r.word + " " + n.argument, short: r.short, args: frame.Exactly(n.argument), operations: []string{r.operation},
-		long: prefixedLine(r.long) + "What it would do in the present state: gpuaas " + n.noun + " explain " + n.argument,
+		use: r.word + " [" + n.argument + "...]", short: r.short, args: cobra.ArbitraryArgs,
+		operations: []string{r.operation, n.many.operation, n.many.get},
+		long: prefixedLine(r.long) + "What it would do in the present state: gpuaas " + n.noun + " explain " +
+			n.argument + "\n\nSeveral may be named, or those of a batch that are parked, all or by --stage, --class and --code. They are shown\n" +
+			"and asked about, and then asked for with one request: one that somebody acted on meanwhile is left alone. The\n" +
+			"answer says of each whether it was done; exit code 6 when one was refused.",
+		example: "  gpuaas " + n.noun + " " + r.word + " c07u43 --reason 'cable replaced'\n" +
+			"  gpuaas " + n.noun + " " + r.word + " --batch BATCH --stage STAGE --code CODE --reason 'switch replaced'",
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the ledger")
+			which := addManyFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("reason"); err != nil {
 					return err
+				}
+				if err := which.misused(s, n.argument, args); err != nil {
+					return err
+				}
+				if len(args) != 1 {
+					return actOnMany(s, n, r, args, which, *reason)
 				}
 				id, err := n.resolve(s, args[0])
 				if err != nil {

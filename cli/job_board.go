@@ -100,12 +100,14 @@ type jobView struct {
 	Status         string     `json:"status"`
 	CurrentStage   string     `json:"current_stage"`
 	CurrentAttempt int64      `json:"current_attempt"`
+	Epoch          int64      `json:"epoch"`
 	RequestedAt    time.Time  `json:"requested_at"`
 	AdmittedAt     *time.Time `json:"admitted_at"`
 	UpdatedAt      time.Time  `json:"updated_at"`
 	ParkedAt       *time.Time `json:"parked_at"`
 	CompletedAt    *time.Time `json:"completed_at"`
 	Failure        *struct {
+		FailureClass string `json:"failure_class"`
 		ErrorCode    string `json:"error_code"`
 		ErrorMessage string `json:"error_message"`
 	} `json:"failure"`

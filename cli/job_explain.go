@@ -20,6 +20,7 @@ type jobNoun[T any] struct {
 	noun, argument string
 	columns        []table.Column[T]
 	resolve        func(s *session, name string) (types.UUID, error)
+	many           manyJobs
 }
 
 // about is a command about one job and nothing else.

@@ -139,6 +139,12 @@ func (a *app) onboardingNoun() jobNoun[apiclient.OnboardingView] {
 	return jobNoun[apiclient.OnboardingView]{
 		noun: "onboarding", argument: "ONBOARDING", columns: a.onboardingColumns(),
 		resolve: (*session).onboardingID,
+		many: manyJobs{
+			operation: "act-on-onboardings", get: "get-onboarding", kind: onboardings,
+			call: func(s *session, body apiclient.JobManyBody) (apiclient.Answer, error) {
+				return s.API.ActOnOnboardingsWithResponse(s.Ctx, &apiclient.ActOnOnboardingsParams{}, body)
+			},
+		},
 	}
 }
 

@@ -17,28 +17,28 @@ func recoveries() []recovery {
 	return []recovery{
 		{
 			"retry", "Run the failed stage again, and nothing else",
-			"", "retry-onboarding",
+			"", "retry-onboarding", apiclient.JobManyBodyActionRetryStage,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RetryOnboardingWithResponse(s.Ctx, id, &apiclient.RetryOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"resume", "Go on from the last safe checkpoint",
-			"Best after something outside was put right.", "resume-onboarding",
+			"Best after something outside was put right.", "resume-onboarding", apiclient.JobManyBodyActionResume,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.ResumeOnboardingWithResponse(s.Ctx, id, &apiclient.ResumeOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"rerun", "Go through all stages again; what is done already is left as it is",
-			"", "rerun-onboarding",
+			"", "rerun-onboarding", apiclient.JobManyBodyActionRerun,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RerunOnboardingWithResponse(s.Ctx, id, &apiclient.RerunOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"restart-clean", "Undo everything, then begin again; DESTROYS what is on a deployed machine",
-			"Releases the machine in MAAS, even one that is deployed: DESTROYS ALL DATA on it.", "restart-onboarding-clean",
+			"Releases the machine in MAAS, even one that is deployed: DESTROYS ALL DATA on it.", "restart-onboarding-clean", apiclient.JobManyBodyActionRestartClean,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.RestartOnboardingCleanWithResponse(s.Ctx, id, &apiclient.RestartOnboardingCleanParams{},
 					reason{Reason: why})
@@ -47,21 +47,21 @@ func recoveries() []recovery {
 		{
 			"cancel", "Stop, and undo what can be undone",
 			"A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined.",
-			"cancel-onboarding",
+			"cancel-onboarding", apiclient.JobManyBodyActionCancel,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.CancelOnboardingWithResponse(s.Ctx, id, &apiclient.CancelOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"adopt", "Accept what MAAS shows now, and go on from there",
-			"For a machine that was brought further by hand, or that succeeded late.", "adopt-onboarding",
+			"For a machine that was brought further by hand, or that succeeded late.", "adopt-onboarding", apiclient.JobManyBodyActionAdoptObservedState,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.AdoptOnboardingWithResponse(s.Ctx, id, &apiclient.AdoptOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"mark-manual-intervention", "Stop automation until somebody decides",
-			"", "mark-onboarding-manual",
+			"", "mark-onboarding-manual", apiclient.JobManyBodyActionMarkManualInterventionRequired,
 			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
 				return s.API.MarkOnboardingManualWithResponse(s.Ctx, id, &apiclient.MarkOnboardingManualParams{},
 					reason{Reason: why})

@@ -365,16 +365,9 @@ func TestActionsAreNamedAsCommands(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	commands := map[string]bool{}
-	for _, r := range recoveries() {
-		commands[r.word] = true
-	}
-	for _, action := range []string{
-		"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state",
-		"mark_manual_intervention_required",
-	} {
-		if !commands[actionWord(action)] {
-			t.Errorf("%s is called %s", action, actionWord(action))
+	for _, r := range append(recoveries(), decommissionRecoveries()...) {
+		if actionWord(string(r.action)) != r.word {
+			t.Errorf("%s is called %s", r.action, r.word)
 		}
 	}
 }

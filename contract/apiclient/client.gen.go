@@ -190,6 +190,17 @@ const (
 	DecommissionDetailViewEraseSecure DecommissionDetailViewErase = "secure"
 )
 
+// Defines values for DecommissionDetailViewLegalActions.
+const (
+	DecommissionDetailViewLegalActionsAdoptObservedState             DecommissionDetailViewLegalActions = "adopt_observed_state"
+	DecommissionDetailViewLegalActionsCancel                         DecommissionDetailViewLegalActions = "cancel"
+	DecommissionDetailViewLegalActionsMarkManualInterventionRequired DecommissionDetailViewLegalActions = "mark_manual_intervention_required"
+	DecommissionDetailViewLegalActionsRerun                          DecommissionDetailViewLegalActions = "rerun"
+	DecommissionDetailViewLegalActionsRestartClean                   DecommissionDetailViewLegalActions = "restart_clean"
+	DecommissionDetailViewLegalActionsResume                         DecommissionDetailViewLegalActions = "resume"
+	DecommissionDetailViewLegalActionsRetryStage                     DecommissionDetailViewLegalActions = "retry_stage"
+)
+
 // Defines values for DecommissionDetailViewMode.
 const (
 	DecommissionDetailViewModeDrain            DecommissionDetailViewMode = "drain"
@@ -213,6 +224,28 @@ const (
 	DecommissionDetailViewNodeStatusBeforeQuarantined     DecommissionDetailViewNodeStatusBefore = "quarantined"
 	DecommissionDetailViewNodeStatusBeforeRemoving        DecommissionDetailViewNodeStatusBefore = "removing"
 	DecommissionDetailViewNodeStatusBeforeRetired         DecommissionDetailViewNodeStatusBefore = "retired"
+)
+
+// Defines values for DecommissionDetailViewPendingAction.
+const (
+	DecommissionDetailViewPendingActionAdoptObservedState             DecommissionDetailViewPendingAction = "adopt_observed_state"
+	DecommissionDetailViewPendingActionCancel                         DecommissionDetailViewPendingAction = "cancel"
+	DecommissionDetailViewPendingActionMarkManualInterventionRequired DecommissionDetailViewPendingAction = "mark_manual_intervention_required"
+	DecommissionDetailViewPendingActionRerun                          DecommissionDetailViewPendingAction = "rerun"
+	DecommissionDetailViewPendingActionRestartClean                   DecommissionDetailViewPendingAction = "restart_clean"
+	DecommissionDetailViewPendingActionResume                         DecommissionDetailViewPendingAction = "resume"
+	DecommissionDetailViewPendingActionRetryStage                     DecommissionDetailViewPendingAction = "retry_stage"
+)
+
+// Defines values for DecommissionDetailViewRecommendedAction.
+const (
+	DecommissionDetailViewRecommendedActionAdoptObservedState             DecommissionDetailViewRecommendedAction = "adopt_observed_state"
+	DecommissionDetailViewRecommendedActionCancel                         DecommissionDetailViewRecommendedAction = "cancel"
+	DecommissionDetailViewRecommendedActionMarkManualInterventionRequired DecommissionDetailViewRecommendedAction = "mark_manual_intervention_required"
+	DecommissionDetailViewRecommendedActionRerun                          DecommissionDetailViewRecommendedAction = "rerun"
+	DecommissionDetailViewRecommendedActionRestartClean                   DecommissionDetailViewRecommendedAction = "restart_clean"
+	DecommissionDetailViewRecommendedActionResume                         DecommissionDetailViewRecommendedAction = "resume"
+	DecommissionDetailViewRecommendedActionRetryStage                     DecommissionDetailViewRecommendedAction = "retry_stage"
 )
 
 // Defines values for DecommissionDetailViewStatus.
@@ -290,6 +323,17 @@ const (
 	DecommissionExplanationStatusPending                  DecommissionExplanationStatus = "pending"
 	DecommissionExplanationStatusReconciled               DecommissionExplanationStatus = "reconciled"
 	DecommissionExplanationStatusRunning                  DecommissionExplanationStatus = "running"
+)
+
+// Defines values for DecommissionFailureModeViewRecommendedAction.
+const (
+	DecommissionFailureModeViewRecommendedActionAdoptObservedState             DecommissionFailureModeViewRecommendedAction = "adopt_observed_state"
+	DecommissionFailureModeViewRecommendedActionCancel                         DecommissionFailureModeViewRecommendedAction = "cancel"
+	DecommissionFailureModeViewRecommendedActionMarkManualInterventionRequired DecommissionFailureModeViewRecommendedAction = "mark_manual_intervention_required"
+	DecommissionFailureModeViewRecommendedActionRerun                          DecommissionFailureModeViewRecommendedAction = "rerun"
+	DecommissionFailureModeViewRecommendedActionRestartClean                   DecommissionFailureModeViewRecommendedAction = "restart_clean"
+	DecommissionFailureModeViewRecommendedActionResume                         DecommissionFailureModeViewRecommendedAction = "resume"
+	DecommissionFailureModeViewRecommendedActionRetryStage                     DecommissionFailureModeViewRecommendedAction = "retry_stage"
 )
 
 // Defines values for DecommissionFailureModeViewStatus.
@@ -396,6 +440,17 @@ const (
 	DecommissionNewViewEraseSecure DecommissionNewViewErase = "secure"
 )
 
+// Defines values for DecommissionNewViewLegalActions.
+const (
+	DecommissionNewViewLegalActionsAdoptObservedState             DecommissionNewViewLegalActions = "adopt_observed_state"
+	DecommissionNewViewLegalActionsCancel                         DecommissionNewViewLegalActions = "cancel"
+	DecommissionNewViewLegalActionsMarkManualInterventionRequired DecommissionNewViewLegalActions = "mark_manual_intervention_required"
+	DecommissionNewViewLegalActionsRerun                          DecommissionNewViewLegalActions = "rerun"
+	DecommissionNewViewLegalActionsRestartClean                   DecommissionNewViewLegalActions = "restart_clean"
+	DecommissionNewViewLegalActionsResume                         DecommissionNewViewLegalActions = "resume"
+	DecommissionNewViewLegalActionsRetryStage                     DecommissionNewViewLegalActions = "retry_stage"
+)
+
 // Defines values for DecommissionNewViewMode.
 const (
 	DecommissionNewViewModeDrain            DecommissionNewViewMode = "drain"
@@ -419,6 +474,28 @@ const (
 	DecommissionNewViewNodeStatusBeforeQuarantined     DecommissionNewViewNodeStatusBefore = "quarantined"
 	DecommissionNewViewNodeStatusBeforeRemoving        DecommissionNewViewNodeStatusBefore = "removing"
 	DecommissionNewViewNodeStatusBeforeRetired         DecommissionNewViewNodeStatusBefore = "retired"
+)
+
+// Defines values for DecommissionNewViewPendingAction.
+const (
+	DecommissionNewViewPendingActionAdoptObservedState             DecommissionNewViewPendingAction = "adopt_observed_state"
+	DecommissionNewViewPendingActionCancel                         DecommissionNewViewPendingAction = "cancel"
+	DecommissionNewViewPendingActionMarkManualInterventionRequired DecommissionNewViewPendingAction = "mark_manual_intervention_required"
+	DecommissionNewViewPendingActionRerun                          DecommissionNewViewPendingAction = "rerun"
+	DecommissionNewViewPendingActionRestartClean                   DecommissionNewViewPendingAction = "restart_clean"
+	DecommissionNewViewPendingActionResume                         DecommissionNewViewPendingAction = "resume"
+	DecommissionNewViewPendingActionRetryStage                     DecommissionNewViewPendingAction = "retry_stage"
+)
+
+// Defines values for DecommissionNewViewRecommendedAction.
+const (
+	DecommissionNewViewRecommendedActionAdoptObservedState             DecommissionNewViewRecommendedAction = "adopt_observed_state"
+	DecommissionNewViewRecommendedActionCancel                         DecommissionNewViewRecommendedAction = "cancel"
+	DecommissionNewViewRecommendedActionMarkManualInterventionRequired DecommissionNewViewRecommendedAction = "mark_manual_intervention_required"
+	DecommissionNewViewRecommendedActionRerun                          DecommissionNewViewRecommendedAction = "rerun"
+	DecommissionNewViewRecommendedActionRestartClean                   DecommissionNewViewRecommendedAction = "restart_clean"
+	DecommissionNewViewRecommendedActionResume                         DecommissionNewViewRecommendedAction = "resume"
+	DecommissionNewViewRecommendedActionRetryStage                     DecommissionNewViewRecommendedAction = "retry_stage"
 )
 
 // Defines values for DecommissionNewViewStatus.
@@ -500,6 +577,17 @@ const (
 	DecommissionViewEraseSecure DecommissionViewErase = "secure"
 )
 
+// Defines values for DecommissionViewLegalActions.
+const (
+	DecommissionViewLegalActionsAdoptObservedState             DecommissionViewLegalActions = "adopt_observed_state"
+	DecommissionViewLegalActionsCancel                         DecommissionViewLegalActions = "cancel"
+	DecommissionViewLegalActionsMarkManualInterventionRequired DecommissionViewLegalActions = "mark_manual_intervention_required"
+	DecommissionViewLegalActionsRerun                          DecommissionViewLegalActions = "rerun"
+	DecommissionViewLegalActionsRestartClean                   DecommissionViewLegalActions = "restart_clean"
+	DecommissionViewLegalActionsResume                         DecommissionViewLegalActions = "resume"
+	DecommissionViewLegalActionsRetryStage                     DecommissionViewLegalActions = "retry_stage"
+)
+
 // Defines values for DecommissionViewMode.
 const (
 	DecommissionViewModeDrain            DecommissionViewMode = "drain"
@@ -523,6 +611,28 @@ const (
 	DecommissionViewNodeStatusBeforeQuarantined     DecommissionViewNodeStatusBefore = "quarantined"
 	DecommissionViewNodeStatusBeforeRemoving        DecommissionViewNodeStatusBefore = "removing"
 	DecommissionViewNodeStatusBeforeRetired         DecommissionViewNodeStatusBefore = "retired"
+)
+
+// Defines values for DecommissionViewPendingAction.
+const (
+	DecommissionViewPendingActionAdoptObservedState             DecommissionViewPendingAction = "adopt_observed_state"
+	DecommissionViewPendingActionCancel                         DecommissionViewPendingAction = "cancel"
+	DecommissionViewPendingActionMarkManualInterventionRequired DecommissionViewPendingAction = "mark_manual_intervention_required"
+	DecommissionViewPendingActionRerun                          DecommissionViewPendingAction = "rerun"
+	DecommissionViewPendingActionRestartClean                   DecommissionViewPendingAction = "restart_clean"
+	DecommissionViewPendingActionResume                         DecommissionViewPendingAction = "resume"
+	DecommissionViewPendingActionRetryStage                     DecommissionViewPendingAction = "retry_stage"
+)
+
+// Defines values for DecommissionViewRecommendedAction.
+const (
+	DecommissionViewRecommendedActionAdoptObservedState             DecommissionViewRecommendedAction = "adopt_observed_state"
+	DecommissionViewRecommendedActionCancel                         DecommissionViewRecommendedAction = "cancel"
+	DecommissionViewRecommendedActionMarkManualInterventionRequired DecommissionViewRecommendedAction = "mark_manual_intervention_required"
+	DecommissionViewRecommendedActionRerun                          DecommissionViewRecommendedAction = "rerun"
+	DecommissionViewRecommendedActionRestartClean                   DecommissionViewRecommendedAction = "restart_clean"
+	DecommissionViewRecommendedActionResume                         DecommissionViewRecommendedAction = "resume"
+	DecommissionViewRecommendedActionRetryStage                     DecommissionViewRecommendedAction = "retry_stage"
 )
 
 // Defines values for DecommissionViewStatus.
@@ -712,6 +822,34 @@ const (
 	IdentityUserViewPlatformRoleAuditor       IdentityUserViewPlatformRole = "auditor"
 	IdentityUserViewPlatformRoleNone          IdentityUserViewPlatformRole = "none"
 	IdentityUserViewPlatformRolePlatformAdmin IdentityUserViewPlatformRole = "platform_admin"
+)
+
+// Defines values for JobActedViewOutcome.
+const (
+	JobActedViewOutcomeDone    JobActedViewOutcome = "done"
+	JobActedViewOutcomeRefused JobActedViewOutcome = "refused"
+)
+
+// Defines values for JobManyBodyAction.
+const (
+	JobManyBodyActionAdoptObservedState             JobManyBodyAction = "adopt_observed_state"
+	JobManyBodyActionCancel                         JobManyBodyAction = "cancel"
+	JobManyBodyActionMarkManualInterventionRequired JobManyBodyAction = "mark_manual_intervention_required"
+	JobManyBodyActionRerun                          JobManyBodyAction = "rerun"
+	JobManyBodyActionRestartClean                   JobManyBodyAction = "restart_clean"
+	JobManyBodyActionResume                         JobManyBodyAction = "resume"
+	JobManyBodyActionRetryStage                     JobManyBodyAction = "retry_stage"
+)
+
+// Defines values for JobManyViewAction.
+const (
+	JobManyViewActionAdoptObservedState             JobManyViewAction = "adopt_observed_state"
+	JobManyViewActionCancel                         JobManyViewAction = "cancel"
+	JobManyViewActionMarkManualInterventionRequired JobManyViewAction = "mark_manual_intervention_required"
+	JobManyViewActionRerun                          JobManyViewAction = "rerun"
+	JobManyViewActionRestartClean                   JobManyViewAction = "restart_clean"
+	JobManyViewActionResume                         JobManyViewAction = "resume"
+	JobManyViewActionRetryStage                     JobManyViewAction = "retry_stage"
 )
 
 // Defines values for JobState.
@@ -991,6 +1129,39 @@ const (
 	OnboardingBatchViewStateSettled   OnboardingBatchViewState = "settled"
 )
 
+// Defines values for OnboardingDetailViewLegalActions.
+const (
+	OnboardingDetailViewLegalActionsAdoptObservedState             OnboardingDetailViewLegalActions = "adopt_observed_state"
+	OnboardingDetailViewLegalActionsCancel                         OnboardingDetailViewLegalActions = "cancel"
+	OnboardingDetailViewLegalActionsMarkManualInterventionRequired OnboardingDetailViewLegalActions = "mark_manual_intervention_required"
+	OnboardingDetailViewLegalActionsRerun                          OnboardingDetailViewLegalActions = "rerun"
+	OnboardingDetailViewLegalActionsRestartClean                   OnboardingDetailViewLegalActions = "restart_clean"
+	OnboardingDetailViewLegalActionsResume                         OnboardingDetailViewLegalActions = "resume"
+	OnboardingDetailViewLegalActionsRetryStage                     OnboardingDetailViewLegalActions = "retry_stage"
+)
+
+// Defines values for OnboardingDetailViewPendingAction.
+const (
+	OnboardingDetailViewPendingActionAdoptObservedState             OnboardingDetailViewPendingAction = "adopt_observed_state"
+	OnboardingDetailViewPendingActionCancel                         OnboardingDetailViewPendingAction = "cancel"
+	OnboardingDetailViewPendingActionMarkManualInterventionRequired OnboardingDetailViewPendingAction = "mark_manual_intervention_required"
+	OnboardingDetailViewPendingActionRerun                          OnboardingDetailViewPendingAction = "rerun"
+	OnboardingDetailViewPendingActionRestartClean                   OnboardingDetailViewPendingAction = "restart_clean"
+	OnboardingDetailViewPendingActionResume                         OnboardingDetailViewPendingAction = "resume"
+	OnboardingDetailViewPendingActionRetryStage                     OnboardingDetailViewPendingAction = "retry_stage"
+)
+
+// Defines values for OnboardingDetailViewRecommendedAction.
+const (
+	OnboardingDetailViewRecommendedActionAdoptObservedState             OnboardingDetailViewRecommendedAction = "adopt_observed_state"
+	OnboardingDetailViewRecommendedActionCancel                         OnboardingDetailViewRecommendedAction = "cancel"
+	OnboardingDetailViewRecommendedActionMarkManualInterventionRequired OnboardingDetailViewRecommendedAction = "mark_manual_intervention_required"
+	OnboardingDetailViewRecommendedActionRerun                          OnboardingDetailViewRecommendedAction = "rerun"
+	OnboardingDetailViewRecommendedActionRestartClean                   OnboardingDetailViewRecommendedAction = "restart_clean"
+	OnboardingDetailViewRecommendedActionResume                         OnboardingDetailViewRecommendedAction = "resume"
+	OnboardingDetailViewRecommendedActionRetryStage                     OnboardingDetailViewRecommendedAction = "retry_stage"
+)
+
 // Defines values for OnboardingDetailViewStatus.
 const (
 	OnboardingDetailViewStatusCancelled                OnboardingDetailViewStatus = "cancelled"
@@ -1045,6 +1216,17 @@ const (
 	OnboardingExplanationStatusRunning                  OnboardingExplanationStatus = "running"
 )
 
+// Defines values for OnboardingFailureModeViewRecommendedAction.
+const (
+	OnboardingFailureModeViewRecommendedActionAdoptObservedState             OnboardingFailureModeViewRecommendedAction = "adopt_observed_state"
+	OnboardingFailureModeViewRecommendedActionCancel                         OnboardingFailureModeViewRecommendedAction = "cancel"
+	OnboardingFailureModeViewRecommendedActionMarkManualInterventionRequired OnboardingFailureModeViewRecommendedAction = "mark_manual_intervention_required"
+	OnboardingFailureModeViewRecommendedActionRerun                          OnboardingFailureModeViewRecommendedAction = "rerun"
+	OnboardingFailureModeViewRecommendedActionRestartClean                   OnboardingFailureModeViewRecommendedAction = "restart_clean"
+	OnboardingFailureModeViewRecommendedActionResume                         OnboardingFailureModeViewRecommendedAction = "resume"
+	OnboardingFailureModeViewRecommendedActionRetryStage                     OnboardingFailureModeViewRecommendedAction = "retry_stage"
+)
+
 // Defines values for OnboardingFailureModeViewStatus.
 const (
 	OnboardingFailureModeViewStatusFailedManualIntervention OnboardingFailureModeViewStatus = "failed_manual_intervention"
@@ -1076,6 +1258,39 @@ const (
 	OnboardingNewViewStatusPending                  OnboardingNewViewStatus = "pending"
 	OnboardingNewViewStatusReconciled               OnboardingNewViewStatus = "reconciled"
 	OnboardingNewViewStatusRunning                  OnboardingNewViewStatus = "running"
+)
+
+// Defines values for OnboardingViewLegalActions.
+const (
+	OnboardingViewLegalActionsAdoptObservedState             OnboardingViewLegalActions = "adopt_observed_state"
+	OnboardingViewLegalActionsCancel                         OnboardingViewLegalActions = "cancel"
+	OnboardingViewLegalActionsMarkManualInterventionRequired OnboardingViewLegalActions = "mark_manual_intervention_required"
+	OnboardingViewLegalActionsRerun                          OnboardingViewLegalActions = "rerun"
+	OnboardingViewLegalActionsRestartClean                   OnboardingViewLegalActions = "restart_clean"
+	OnboardingViewLegalActionsResume                         OnboardingViewLegalActions = "resume"
+	OnboardingViewLegalActionsRetryStage                     OnboardingViewLegalActions = "retry_stage"
+)
+
+// Defines values for OnboardingViewPendingAction.
+const (
+	OnboardingViewPendingActionAdoptObservedState             OnboardingViewPendingAction = "adopt_observed_state"
+	OnboardingViewPendingActionCancel                         OnboardingViewPendingAction = "cancel"
+	OnboardingViewPendingActionMarkManualInterventionRequired OnboardingViewPendingAction = "mark_manual_intervention_required"
+	OnboardingViewPendingActionRerun                          OnboardingViewPendingAction = "rerun"
+	OnboardingViewPendingActionRestartClean                   OnboardingViewPendingAction = "restart_clean"
+	OnboardingViewPendingActionResume                         OnboardingViewPendingAction = "resume"
+	OnboardingViewPendingActionRetryStage                     OnboardingViewPendingAction = "retry_stage"
+)
+
+// Defines values for OnboardingViewRecommendedAction.
+const (
+	OnboardingViewRecommendedActionAdoptObservedState             OnboardingViewRecommendedAction = "adopt_observed_state"
+	OnboardingViewRecommendedActionCancel                         OnboardingViewRecommendedAction = "cancel"
+	OnboardingViewRecommendedActionMarkManualInterventionRequired OnboardingViewRecommendedAction = "mark_manual_intervention_required"
+	OnboardingViewRecommendedActionRerun                          OnboardingViewRecommendedAction = "rerun"
+	OnboardingViewRecommendedActionRestartClean                   OnboardingViewRecommendedAction = "restart_clean"
+	OnboardingViewRecommendedActionResume                         OnboardingViewRecommendedAction = "resume"
+	OnboardingViewRecommendedActionRetryStage                     OnboardingViewRecommendedAction = "retry_stage"
 )
 
 // Defines values for OnboardingViewStatus.
@@ -2504,7 +2719,7 @@ type DecommissionDetailView struct {
 	Hostname string `json:"hostname"`
 
 	// LegalActions What an operator may do now, the best first.
-	LegalActions []string `json:"legal_actions"`
+	LegalActions []DecommissionDetailViewLegalActions `json:"legal_actions"`
 
 	// MaasSystemId Id of the machine in MAAS.
 	//
@@ -2532,7 +2747,7 @@ type DecommissionDetailView struct {
 	ParkedAt *time.Time `json:"parked_at,omitempty"`
 
 	// PendingAction What an operator asked for and is not finished yet.
-	PendingAction *string `json:"pending_action,omitempty"`
+	PendingAction *DecommissionDetailViewPendingAction `json:"pending_action,omitempty"`
 
 	// PlanHash Of the plan that is carried out.
 	PlanHash string `json:"plan_hash"`
@@ -2546,8 +2761,8 @@ type DecommissionDetailView struct {
 	Reason string `json:"reason"`
 
 	// RecommendedAction What an operator does best now; absent when there is nothing to do.
-	RecommendedAction *string   `json:"recommended_action,omitempty"`
-	RequestedAt       time.Time `json:"requested_at"`
+	RecommendedAction *DecommissionDetailViewRecommendedAction `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time                                `json:"requested_at"`
 
 	// RequestedBy Id of the principal who asked for it.
 	RequestedBy string `json:"requested_by"`
@@ -2584,11 +2799,20 @@ type DecommissionDetailView struct {
 // DecommissionDetailViewErase What the release in MAAS is to do to disks.
 type DecommissionDetailViewErase string
 
+// DecommissionDetailViewLegalActions defines model for DecommissionDetailView.LegalActions.
+type DecommissionDetailViewLegalActions string
+
 // DecommissionDetailViewMode What is done to the node.
 type DecommissionDetailViewMode string
 
 // DecommissionDetailViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionDetailViewNodeStatusBefore string
+
+// DecommissionDetailViewPendingAction What an operator asked for and is not finished yet.
+type DecommissionDetailViewPendingAction string
+
+// DecommissionDetailViewRecommendedAction What an operator does best now; absent when there is nothing to do.
+type DecommissionDetailViewRecommendedAction string
 
 // DecommissionDetailViewStatus How it stands.
 type DecommissionDetailViewStatus string
@@ -2738,7 +2962,7 @@ type DecommissionFailureModeView struct {
 	FailureClass string `json:"failure_class"`
 
 	// RecommendedAction What an operator does best then.
-	RecommendedAction string `json:"recommended_action"`
+	RecommendedAction DecommissionFailureModeViewRecommendedAction `json:"recommended_action"`
 
 	// Status How the decommission is parked then.
 	Status DecommissionFailureModeViewStatus `json:"status"`
@@ -2746,6 +2970,9 @@ type DecommissionFailureModeView struct {
 	// When What has happened then, for people.
 	When string `json:"when"`
 }
+
+// DecommissionFailureModeViewRecommendedAction What an operator does best then.
+type DecommissionFailureModeViewRecommendedAction string
 
 // DecommissionFailureModeViewStatus How the decommission is parked then.
 type DecommissionFailureModeViewStatus string
@@ -2963,7 +3190,7 @@ type DecommissionNewView struct {
 	Hostname string `json:"hostname"`
 
 	// LegalActions What an operator may do now, the best first.
-	LegalActions []string `json:"legal_actions"`
+	LegalActions []DecommissionNewViewLegalActions `json:"legal_actions"`
 
 	// MaasSystemId Id of the machine in MAAS.
 	//
@@ -2991,7 +3218,7 @@ type DecommissionNewView struct {
 	ParkedAt *time.Time `json:"parked_at,omitempty"`
 
 	// PendingAction What an operator asked for and is not finished yet.
-	PendingAction *string `json:"pending_action,omitempty"`
+	PendingAction *DecommissionNewViewPendingAction `json:"pending_action,omitempty"`
 
 	// PlanHash Of the plan that is carried out.
 	PlanHash string `json:"plan_hash"`
@@ -3005,8 +3232,8 @@ type DecommissionNewView struct {
 	Reason string `json:"reason"`
 
 	// RecommendedAction What an operator does best now; absent when there is nothing to do.
-	RecommendedAction *string   `json:"recommended_action,omitempty"`
-	RequestedAt       time.Time `json:"requested_at"`
+	RecommendedAction *DecommissionNewViewRecommendedAction `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time                             `json:"requested_at"`
 
 	// RequestedBy Id of the principal who asked for it.
 	RequestedBy string `json:"requested_by"`
@@ -3043,11 +3270,20 @@ type DecommissionNewView struct {
 // DecommissionNewViewErase What the release in MAAS is to do to disks.
 type DecommissionNewViewErase string
 
+// DecommissionNewViewLegalActions defines model for DecommissionNewView.LegalActions.
+type DecommissionNewViewLegalActions string
+
 // DecommissionNewViewMode What is done to the node.
 type DecommissionNewViewMode string
 
 // DecommissionNewViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionNewViewNodeStatusBefore string
+
+// DecommissionNewViewPendingAction What an operator asked for and is not finished yet.
+type DecommissionNewViewPendingAction string
+
+// DecommissionNewViewRecommendedAction What an operator does best now; absent when there is nothing to do.
+type DecommissionNewViewRecommendedAction string
 
 // DecommissionNewViewStatus How it stands.
 type DecommissionNewViewStatus string
@@ -3331,7 +3567,7 @@ type DecommissionView struct {
 	Hostname string `json:"hostname"`
 
 	// LegalActions What an operator may do now, the best first.
-	LegalActions []string `json:"legal_actions"`
+	LegalActions []DecommissionViewLegalActions `json:"legal_actions"`
 
 	// MaasSystemId Id of the machine in MAAS.
 	//
@@ -3359,7 +3595,7 @@ type DecommissionView struct {
 	ParkedAt *time.Time `json:"parked_at,omitempty"`
 
 	// PendingAction What an operator asked for and is not finished yet.
-	PendingAction *string `json:"pending_action,omitempty"`
+	PendingAction *DecommissionViewPendingAction `json:"pending_action,omitempty"`
 
 	// PlanHash Of the plan that is carried out.
 	PlanHash string `json:"plan_hash"`
@@ -3373,8 +3609,8 @@ type DecommissionView struct {
 	Reason string `json:"reason"`
 
 	// RecommendedAction What an operator does best now; absent when there is nothing to do.
-	RecommendedAction *string   `json:"recommended_action,omitempty"`
-	RequestedAt       time.Time `json:"requested_at"`
+	RecommendedAction *DecommissionViewRecommendedAction `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time                          `json:"requested_at"`
 
 	// RequestedBy Id of the principal who asked for it.
 	RequestedBy string `json:"requested_by"`
@@ -3411,11 +3647,20 @@ type DecommissionView struct {
 // DecommissionViewErase What the release in MAAS is to do to disks.
 type DecommissionViewErase string
 
+// DecommissionViewLegalActions defines model for DecommissionView.LegalActions.
+type DecommissionViewLegalActions string
+
 // DecommissionViewMode What is done to the node.
 type DecommissionViewMode string
 
 // DecommissionViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionViewNodeStatusBefore string
+
+// DecommissionViewPendingAction What an operator asked for and is not finished yet.
+type DecommissionViewPendingAction string
+
+// DecommissionViewRecommendedAction What an operator does best now; absent when there is nothing to do.
+type DecommissionViewRecommendedAction string
 
 // DecommissionViewStatus How it stands.
 type DecommissionViewStatus string
@@ -4176,6 +4421,119 @@ type IdentityUserViewList struct {
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// JobActedView defines model for JobActedView.
+type JobActedView struct {
+	// CurrentStage The stage it is at.
+	CurrentStage *string `json:"current_stage,omitempty"`
+
+	// Epoch The epoch that it has now.
+	Epoch int64 `json:"epoch"`
+
+	// Hostname What the job is about; absent when there is no such job.
+	//
+	// Examples: c07u43
+	Hostname *string `json:"hostname,omitempty"`
+
+	// JobId Id of the job.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	JobId openapi_types.UUID `json:"job_id"`
+
+	// Outcome done: the action was accepted, as with a request for this job alone.
+	Outcome JobActedViewOutcome `json:"outcome"`
+
+	// Refusal Why it was refused.
+	Refusal *JobRefusalView `json:"refusal,omitempty"`
+
+	// Status How the job stands now.
+	Status *string `json:"status,omitempty"`
+}
+
+// JobActedViewOutcome done: the action was accepted, as with a request for this job alone.
+type JobActedViewOutcome string
+
+// JobManyBody defines model for JobManyBody.
+type JobManyBody struct {
+	// Action What is done to each job.
+	Action JobManyBodyAction `json:"action"`
+
+	// Jobs These jobs.
+	Jobs *[]JobNamedJob `json:"jobs,omitempty"`
+
+	// Parked The jobs of a batch that are parked for one cause when the request comes.
+	Parked *JobParkedBody `json:"parked,omitempty"`
+
+	// Reason Why; it goes into the audit log and the ledger of each job.
+	//
+	// Examples: switch of row 7 replaced
+	Reason string `json:"reason"`
+}
+
+// JobManyBodyAction What is done to each job.
+type JobManyBodyAction string
+
+// JobManyView defines model for JobManyView.
+type JobManyView struct {
+	// Action What was asked for.
+	Action JobManyViewAction `json:"action"`
+
+	// Done For how many jobs it was accepted.
+	Done int64 `json:"done"`
+
+	// Jobs What became of each job, in the order in which they were named; parked ones newest first.
+	Jobs []JobActedView `json:"jobs"`
+
+	// Refused For how many jobs it was refused.
+	Refused int64 `json:"refused"`
+}
+
+// JobManyViewAction What was asked for.
+type JobManyViewAction string
+
+// JobNamedJob defines model for JobNamedJob.
+type JobNamedJob struct {
+	// Epoch The epoch that the job was seen to have: when somebody acted on it since, it is refused with job_changed. What destroys data is done only to jobs that are named with it.
+	Epoch *int64 `json:"epoch,omitempty"`
+
+	// JobId Id of the job.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	JobId openapi_types.UUID `json:"job_id"`
+}
+
+// JobParkedBody defines model for JobParkedBody.
+type JobParkedBody struct {
+	// BatchId Id of the batch.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId openapi_types.UUID `json:"batch_id"`
+
+	// ErrorCode Only those parked with this error code.
+	ErrorCode *string `json:"error_code,omitempty"`
+
+	// FailureClass Only those parked by a failure of this class.
+	FailureClass *string `json:"failure_class,omitempty"`
+
+	// Stage Only those parked at this stage.
+	//
+	// Examples: wait_for_deployed
+	Stage *string `json:"stage,omitempty"`
+}
+
+// JobRefusalView defines model for JobRefusalView.
+type JobRefusalView struct {
+	// Code Why, for programs.
+	//
+	// Examples: action_not_allowed
+	Code string `json:"code"`
+
+	// Message Why, for people.
+	Message string `json:"message"`
+
+	// Remedy What to do about it.
+	Remedy *string `json:"remedy,omitempty"`
 }
 
 // JobState defines model for JobState.
@@ -5080,7 +5438,7 @@ type OnboardingDetailView struct {
 	IpmiIp string `json:"ipmi_ip"`
 
 	// LegalActions What an operator may do now, the best first.
-	LegalActions []string `json:"legal_actions"`
+	LegalActions []OnboardingDetailViewLegalActions `json:"legal_actions"`
 
 	// MaasSystemId Id of the machine in MAAS, once known.
 	//
@@ -5104,7 +5462,7 @@ type OnboardingDetailView struct {
 	ParkedAt *time.Time `json:"parked_at,omitempty"`
 
 	// PendingAction What an operator asked for and is not finished yet.
-	PendingAction *string `json:"pending_action,omitempty"`
+	PendingAction *OnboardingDetailViewPendingAction `json:"pending_action,omitempty"`
 
 	// ProfileId Id of the profile.
 	//
@@ -5115,8 +5473,8 @@ type OnboardingDetailView struct {
 	PxeMac *string `json:"pxe_mac,omitempty"`
 
 	// RecommendedAction What an operator does best now; absent when there is nothing to do.
-	RecommendedAction *string   `json:"recommended_action,omitempty"`
-	RequestedAt       time.Time `json:"requested_at"`
+	RecommendedAction *OnboardingDetailViewRecommendedAction `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time                              `json:"requested_at"`
 
 	// RequestedBy Id of the principal who asked for it.
 	RequestedBy string `json:"requested_by"`
@@ -5151,6 +5509,15 @@ type OnboardingDetailView struct {
 	// WorkflowRunId The run of the workflow, once started.
 	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
 }
+
+// OnboardingDetailViewLegalActions defines model for OnboardingDetailView.LegalActions.
+type OnboardingDetailViewLegalActions string
+
+// OnboardingDetailViewPendingAction What an operator asked for and is not finished yet.
+type OnboardingDetailViewPendingAction string
+
+// OnboardingDetailViewRecommendedAction What an operator does best now; absent when there is nothing to do.
+type OnboardingDetailViewRecommendedAction string
 
 // OnboardingDetailViewStatus How it stands.
 type OnboardingDetailViewStatus string
@@ -5265,7 +5632,7 @@ type OnboardingFailureModeView struct {
 	FailureClass string `json:"failure_class"`
 
 	// RecommendedAction What an operator does best then.
-	RecommendedAction string `json:"recommended_action"`
+	RecommendedAction OnboardingFailureModeViewRecommendedAction `json:"recommended_action"`
 
 	// Status How the onboarding is parked then.
 	Status OnboardingFailureModeViewStatus `json:"status"`
@@ -5273,6 +5640,9 @@ type OnboardingFailureModeView struct {
 	// When What has happened then, for people.
 	When string `json:"when"`
 }
+
+// OnboardingFailureModeViewRecommendedAction What an operator does best then.
+type OnboardingFailureModeViewRecommendedAction string
 
 // OnboardingFailureModeViewStatus How the onboarding is parked then.
 type OnboardingFailureModeViewStatus string
@@ -5572,7 +5942,7 @@ type OnboardingView struct {
 	IpmiIp string `json:"ipmi_ip"`
 
 	// LegalActions What an operator may do now, the best first.
-	LegalActions []string `json:"legal_actions"`
+	LegalActions []OnboardingViewLegalActions `json:"legal_actions"`
 
 	// MaasSystemId Id of the machine in MAAS, once known.
 	//
@@ -5596,7 +5966,7 @@ type OnboardingView struct {
 	ParkedAt *time.Time `json:"parked_at,omitempty"`
 
 	// PendingAction What an operator asked for and is not finished yet.
-	PendingAction *string `json:"pending_action,omitempty"`
+	PendingAction *OnboardingViewPendingAction `json:"pending_action,omitempty"`
 
 	// ProfileId Id of the profile.
 	//
@@ -5607,8 +5977,8 @@ type OnboardingView struct {
 	PxeMac *string `json:"pxe_mac,omitempty"`
 
 	// RecommendedAction What an operator does best now; absent when there is nothing to do.
-	RecommendedAction *string   `json:"recommended_action,omitempty"`
-	RequestedAt       time.Time `json:"requested_at"`
+	RecommendedAction *OnboardingViewRecommendedAction `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time                        `json:"requested_at"`
 
 	// RequestedBy Id of the principal who asked for it.
 	RequestedBy string `json:"requested_by"`
@@ -5643,6 +6013,15 @@ type OnboardingView struct {
 	// WorkflowRunId The run of the workflow, once started.
 	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
 }
+
+// OnboardingViewLegalActions defines model for OnboardingView.LegalActions.
+type OnboardingViewLegalActions string
+
+// OnboardingViewPendingAction What an operator asked for and is not finished yet.
+type OnboardingViewPendingAction string
+
+// OnboardingViewRecommendedAction What an operator does best now; absent when there is nothing to do.
+type OnboardingViewRecommendedAction string
 
 // OnboardingViewStatus How it stands.
 type OnboardingViewStatus string
@@ -7645,6 +8024,12 @@ type ListDecommissionsParams struct {
 // ListDecommissionsParamsMode defines parameters for ListDecommissions.
 type ListDecommissionsParamsMode string
 
+// ActOnDecommissionsParams defines parameters for ActOnDecommissions.
+type ActOnDecommissionsParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateDecommissionBatchParams defines parameters for CreateDecommissionBatch.
 type CreateDecommissionBatchParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -8232,6 +8617,12 @@ type ListOnboardingsParams struct {
 
 // CreateOnboardingParams defines parameters for CreateOnboarding.
 type CreateOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ActOnOnboardingsParams defines parameters for ActOnOnboardings.
+type ActOnOnboardingsParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -8862,6 +9253,16 @@ func (c *Client) ListDecommissionsWithResponse(ctx context.Context, params *List
 		r.query("status", params.Status, true)
 	}
 	return call[DecommissionViewList](ctx, c, r, edit)
+}
+
+// ActOnDecommissionsWithResponse is POST /api/v1/admin/decommissions/actions: Do the same about many decommissions
+func (c *Client) ActOnDecommissionsWithResponse(ctx context.Context, params *ActOnDecommissionsParams, body JobManyBody, edit ...RequestEditorFn) (*Response[JobManyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/decommissions/actions")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[JobManyView](ctx, c, r, edit)
 }
 
 // CreateDecommissionBatchWithResponse is POST /api/v1/admin/decommissions/batch: Do the same to many nodes
@@ -9580,6 +9981,16 @@ func (c *Client) CreateOnboardingWithResponse(ctx context.Context, params *Creat
 	}
 	r.json(body)
 	return call[OnboardingNewView](ctx, c, r, edit)
+}
+
+// ActOnOnboardingsWithResponse is POST /api/v1/admin/onboardings/actions: Do the same about many onboardings
+func (c *Client) ActOnOnboardingsWithResponse(ctx context.Context, params *ActOnOnboardingsParams, body JobManyBody, edit ...RequestEditorFn) (*Response[JobManyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/onboardings/actions")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[JobManyView](ctx, c, r, edit)
 }
 
 // CreateOnboardingBatchWithResponse is POST /api/v1/admin/onboardings/batch: Onboard machines together

@@ -47,6 +47,10 @@ type (
 	NodeTask = Of[nodeTaskNoun]
 	// TerminalSession is the identifier of an interactive session on a node.
 	TerminalSession = Of[terminalSessionNoun]
+	// Job is the identifier of a job, of whichever family.
+	Job = Of[jobNoun]
+	// JobBatch is the identifier of jobs of one family that were asked for together.
+	JobBatch = Of[jobBatchNoun]
 	// Onboarding is the identifier of the onboarding of one machine.
 	Onboarding = Of[onboardingNoun]
 	// OnboardingBatch is the identifier of onboardings that were asked for together.
@@ -78,6 +82,8 @@ type (
 	nodeNoun              struct{}
 	nodeTaskNoun          struct{}
 	terminalSessionNoun   struct{}
+	jobNoun               struct{}
+	jobBatchNoun          struct{}
 	onboardingNoun        struct{}
 	onboardingBatchNoun   struct{}
 	decommissionNoun      struct{}

@@ -63,6 +63,8 @@ func (s *Service) registerActions(api *httpapi.API) {
 		after, err := s.Act(ctx, in.DecommissionID, action, in.Body.Reason)
 		return s.show(after), err
 	})
+	like.ID, like.Path, like.Summary = "act-on-decommissions", pathAll, "Do the same about many decommissions"
+	job.RegisterMany(api, like, s.runner, s.parkedOf)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "override-decommission", Method: http.MethodPost, Path: pathOne + "/override", Tag: tag,
 		Summary: "Go on without the stage that failed",

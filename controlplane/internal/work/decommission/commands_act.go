@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -58,4 +59,14 @@ func overridable(d Decommission, stage string) error {
 			WithRemedy("put right what failed and retry; or cancel")
 	}
 	return nil
+}
+
+// parkedOf are the parked decommissions of a batch.
+func (s *Service) parkedOf(ctx context.Context, batch id.JobBatch) ([]Decommission, error) {
+	of := id.DecommissionBatch(batch)
+	if _, err := s.Batch(ctx, of); err != nil {
+		return nil, err
+	}
+	return s.List(ctx, Filter{Batch: of, Statuses: job.Parking.In(job.Parked)},
+		postgres.Slice[id.Decommission]{Limit: MaxBatch})
 }

@@ -38,11 +38,11 @@ type Besides[R Row] struct {
 // lost comes back.
 func (r *Runner[R, W]) Act(ctx context.Context, job string, action Trigger, reason string, besides ...Besides[R]) (R, error) {
 	var after R
-	reason = strings.TrimSpace(reason)
-	if reason == "" {
-		return after, fault.New(fault.Invalid, "reason_missing", "an action needs a reason, which goes into the audit log")
+	reason, err := stated(reason)
+	if err != nil {
+		return after, err
 	}
-	err := r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		before, err := r.store.Lock(ctx, tx, job)
 		if err != nil {
 			return err
@@ -57,6 +57,14 @@ func (r *Runner[R, W]) Act(ctx context.Context, job string, action Trigger, reas
 		return err
 	})
 	return after, err
+}
+
+// stated is a reason without the space around it; an action needs one.
+func stated(reason string) (string, error) {
+	if reason = strings.TrimSpace(reason); reason == "" {
+		return "", fault.New(fault.Invalid, "reason_missing", "an action needs a reason, which goes into the audit log")
+	}
+	return reason, nil
 }
 
 // doing says whether an action, and what goes with it, was taken already.

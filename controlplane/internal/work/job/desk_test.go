@@ -68,6 +68,7 @@ type desk struct {
 	perform func(stage string, w *toil) (job.Result, error)
 	refuse  func(s job.Settled[chore, *toil]) error
 	forbid  error
+	acting  func(chore) error
 	settled []job.Settled[chore, *toil]
 	told    []job.Announced
 	freed   int
@@ -335,7 +336,12 @@ func (d *desk) Anew(_ context.Context, _ pgx.Tx, before chore, w *toil) (*toil, 
 	return &toil{SystemID: before.SystemID + "-kept", Facts: facts{Left: w.Facts.Left}}, nil
 }
 
-func (d *desk) Acting(context.Context, pgx.Tx, chore, *job.Acted[chore]) error { return d.forbid }
+func (d *desk) Acting(_ context.Context, _ pgx.Tx, before chore, _ *job.Acted[chore]) error {
+	if d.acting != nil {
+		return d.acting(before)
+	}
+	return d.forbid
+}
 
 func (d *desk) Settle(_ context.Context, _ pgx.Tx, s job.Settled[chore, *toil]) error {
 	if err := d.refuse(s); err != nil {

@@ -34,7 +34,7 @@ type Explanation struct {
 
 // ExplainedAction is an action of operators, and what it would do here.
 type ExplainedAction struct {
-	Action  Trigger `json:"action" enum:"retry_stage,resume,rerun,restart_clean,cancel,adopt_observed_state,mark_manual_intervention_required"`
+	Action  Trigger `json:"action"`
 	Rank    int     `json:"rank,omitempty" doc:"1 is the best; absent when the action is not legal now."`
 	Legal   bool    `json:"legal" doc:"Whether the present state allows it."`
 	Safety  Safety  `json:"safety" enum:"safe,needs_care,destroys_data" doc:"What it may cost."`

@@ -55,4 +55,6 @@ func (s *Service) registerActions(api *httpapi.API) {
 		after, err := s.Act(ctx, in.OnboardingID, action, in.Body.Reason)
 		return show(after), err
 	})
+	like.ID, like.Path, like.Summary = "act-on-onboardings", pathAll, "Do the same about many onboardings"
+	job.RegisterMany(api, like, s.jobs, s.parkedOf)
 }
