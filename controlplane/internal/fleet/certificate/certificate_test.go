@@ -134,8 +134,8 @@ func listAll(t *testing.T, w *world) []certificate.View {
 		Items []certificate.View `json:"items"`
 	}
 	rec := w.get(t, "auditor", "/admin/certificates")
-	if err := json.Unmarshal(rec.Body.Bytes(), &list); err != nil || rec.Code != http.StatusOK {
-		t.Fatal(rec.Code, rec.Body, err)
+	if err := json.Unmarshal(rec.Body, &list); err != nil || rec.Status != http.StatusOK {
+		t.Fatal(rec.Status, rec.Body, err)
 	}
 	return list.Items
 }
@@ -201,8 +201,8 @@ func TestTheEngineFails(t *testing.T) {
 	if _, err := w.service.Issue(w.ctx, w.draft()); !errors.Is(err, away) {
 		t.Error(err)
 	}
-	if rec := w.get(t, "guest", "/certificate-keys"); rec.Code != http.StatusServiceUnavailable {
-		t.Error(rec.Code, rec.Body)
+	if rec := w.get(t, "guest", "/certificate-keys"); rec.Status != http.StatusServiceUnavailable {
+		t.Error(rec.Status, rec.Body)
 	}
 	w.engine.fail = nil
 	w.issue(t, w.draft())
@@ -246,15 +246,15 @@ func TestTheAPIHandsOutTheVeryFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := w.get(t, "auditor", "/admin/certificates/"+issued.ID.String())
-	if rec.Code != http.StatusOK || !bytes.Equal(rec.Body.Bytes(), append(raw, '\n')) {
-		t.Errorf("%d\n%s\nis not\n%s", rec.Code, rec.Body, raw)
+	if rec.Status != http.StatusOK || !bytes.Equal(rec.Body, append(raw, '\n')) {
+		t.Errorf("%d\n%s\nis not\n%s", rec.Status, rec.Body, raw)
 	}
 	published := w.get(t, "guest", "/certificate-keys")
-	keys, err := wire.ParseKeys(published.Body.Bytes())
+	keys, err := wire.ParseKeys(published.Body)
 	if err != nil {
-		t.Fatal(published.Code, published.Body, err)
+		t.Fatal(published.Status, published.Body, err)
 	}
-	if _, err := wire.Verify(rec.Body.Bytes(), keys); err != nil {
+	if _, err := wire.Verify(rec.Body, keys); err != nil {
 		t.Error(err)
 	}
 }
@@ -273,8 +273,8 @@ func TestListsAndWhoMayReadThem(t *testing.T) {
 			NextCursor string             `json:"next_cursor"`
 		}
 		rec := w.get(t, "auditor", path)
-		if err := json.Unmarshal(rec.Body.Bytes(), &list); err != nil || rec.Code != http.StatusOK {
-			t.Fatal(path, rec.Code, rec.Body)
+		if err := json.Unmarshal(rec.Body, &list); err != nil || rec.Status != http.StatusOK {
+			t.Fatal(path, rec.Status, rec.Body)
 		}
 		return len(list.Items), list.NextCursor
 	}
@@ -307,8 +307,8 @@ func TestListsAndWhoMayReadThem(t *testing.T) {
 		"/certificate-keys":                                 {200, 200, 401},
 	} {
 		for i, who := range []string{"root", "guest", "stranger"} {
-			if rec := w.get(t, who, path); rec.Code != want[i] {
-				t.Errorf("%s as %s: %d, want %d: %s", path, who, rec.Code, want[i], rec.Body)
+			if rec := w.get(t, who, path); rec.Status != want[i] {
+				t.Errorf("%s as %s: %d, want %d: %s", path, who, rec.Status, want[i], rec.Body)
 			}
 		}
 	}

@@ -5,20 +5,17 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	wire "gpuaas/contract/certificate"
-	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/certificate"
@@ -82,11 +79,7 @@ func newWorld(tb testing.TB) *world {
 	w.ctx = auth.With(tb.Context(), auth.System("decommission"))
 	w.service = w.replica(w.engine)
 	w.node = w.newNode(tb, "c07u31")
-	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
-		Denials: nobody{},
-		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	w.api = httpapitest.New(w.db)
 	w.service.Register(w.api)
 	return w
 }
@@ -183,30 +176,9 @@ func (w *world) trace(tb testing.TB) trace {
 	return t
 }
 
-// doorman knows an administrator by the token "root", an auditor by "auditor",
-// and somebody without any role by "guest".
-type doorman struct{}
-
-func (doorman) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "auditor": auth.Auditor, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: id.NewString(), Name: token.Reveal(), Platform: role}, nil
-}
-
-type nobody struct{}
-
-func (nobody) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (nobody) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
-func (w *world) get(tb testing.TB, who, path string) *httptest.ResponseRecorder {
+func (w *world) get(tb testing.TB, token, path string) httpapitest.Answer {
 	tb.Helper()
-	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/api/v1"+path, http.NoBody)
-	r.Header.Set("Authorization", "Bearer "+who)
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return rec
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: token, Method: http.MethodGet, Path: "/api/v1" + path,
+	})
 }

@@ -27,8 +27,8 @@ func BenchmarkFleet(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				start := time.Now()
-				if answer := w.call(b, "root", path); answer.Code != http.StatusOK {
-					b.Fatalf("%d %s", answer.Code, answer.Body)
+				if answer := w.get(b, "root", path); answer.Status != http.StatusOK {
+					b.Fatalf("%d %s", answer.Status, answer.Body)
 				}
 				took = append(took, time.Since(start))
 			}

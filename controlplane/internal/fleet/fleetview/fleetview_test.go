@@ -226,8 +226,8 @@ func TestWhatIsCountedCanBeNarrowedTo(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"?agent=in_sync", "?held=yes", "?tainted=1"} {
-		if answer := f.call(t, "root", query); answer.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s answers %d %s", query, answer.Code, answer.Body)
+		if answer := f.get(t, "root", query); answer.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s answers %d %s", query, answer.Status, answer.Body)
 		}
 	}
 }
@@ -333,8 +333,8 @@ func TestAMapThatIsTooLargeSaysSo(t *testing.T) {
 func TestAnEmptyFleet(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]string{"": `"regions":[],"sites":[],"skus":[]`, "/map": `"nodes":[]`} {
-		if answer := w.call(t, "root", path); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), want) {
-			t.Errorf("%s answers %d %s", path, answer.Code, answer.Body)
+		if answer := w.get(t, "root", path); answer.Status != http.StatusOK || !strings.Contains(string(answer.Body), want) {
+			t.Errorf("%s answers %d %s", path, answer.Status, answer.Body)
 		}
 	}
 }
@@ -343,14 +343,14 @@ func TestTheFleetIsNotForEverybody(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"", "/map"} {
 		for token, status := range map[string]int{"guest": http.StatusForbidden, "stranger": http.StatusUnauthorized} {
-			if answer := w.call(t, token, path); answer.Code != status {
-				t.Errorf("%s: %s answers %d, want %d", token, path, answer.Code, status)
+			if answer := w.get(t, token, path); answer.Status != status {
+				t.Errorf("%s: %s answers %d, want %d", token, path, answer.Status, status)
 			}
 		}
 		for _, query := range []string{"?site_id=dc1", "?region_code=" + strings.Repeat("x", 64)} {
-			if answer := w.call(t, "root", path+query); answer.Code != http.StatusUnprocessableEntity ||
-				!strings.Contains(answer.Body.String(), "validation_error") {
-				t.Errorf("%s%s answers %d %s", path, query, answer.Code, answer.Body)
+			if answer := w.get(t, "root", path+query); answer.Status != http.StatusUnprocessableEntity ||
+				!strings.Contains(string(answer.Body), "validation_error") {
+				t.Errorf("%s%s answers %d %s", path, query, answer.Status, answer.Body)
 			}
 		}
 	}

@@ -1,19 +1,13 @@
 package fleetview_test
 
 import (
-	"context"
-	"encoding/json"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
-	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/fleetview"
@@ -33,52 +27,21 @@ func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	db, owner := postgrestest.NewWithOwner(tb)
 	w := &world{owner: owner, service: fleetview.New(db, func() time.Time { return now })}
-	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db, Auth: doorman{}, Projects: nobody{},
-		Denials: nobody{},
-		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	w.api = httpapitest.New(db)
 	w.service.Register(w.api)
 	return w
 }
 
-// doorman knows a platform administrator by the token "root", and somebody
-// without any role by "guest".
-type doorman struct{}
-
-func (doorman) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: "user:" + token.Reveal(), Name: token.Reveal(), Platform: role}, nil
-}
-
-type nobody struct{}
-
-func (nobody) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (nobody) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
-func (w *world) call(tb testing.TB, token, path string) *httptest.ResponseRecorder {
+func (w *world) get(tb testing.TB, token, path string) httpapitest.Answer {
 	tb.Helper()
-	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/api/v1/admin/fleet"+path, http.NoBody)
-	r.Header.Set("Authorization", "Bearer "+token)
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return rec
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: token, Method: http.MethodGet, Path: "/api/v1/admin/fleet" + path,
+	})
 }
 
 func get[T any](tb testing.TB, w *world, path string) (out T) {
 	tb.Helper()
-	answer := w.call(tb, "root", path)
-	if answer.Code != http.StatusOK {
-		tb.Fatalf("%s answers %d %s", path, answer.Code, answer.Body)
-	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &out); err != nil {
-		tb.Fatal(err)
-	}
+	w.get(tb, httpapitest.Root, path).Into(tb, http.StatusOK, &out)
 	return out
 }
 

@@ -13,16 +13,17 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
 func (w *world) post(tb testing.TB, body object) (v node.NewView, path string) {
 	tb.Helper()
 	a := w.call(tb, http.MethodPost, "", "", body)
-	if a.status != http.StatusCreated {
-		tb.Fatalf("create answers %d %s", a.status, a.body)
+	if a.Status != http.StatusCreated {
+		tb.Fatalf("create answers %d %s", a.Status, a.Body)
 	}
-	a.decode(tb, &v)
+	a.Decode(tb, &v)
 	return v, "/" + v.Node.NodeID.String()
 }
 
@@ -45,35 +46,35 @@ func TestNodeOverTheAPI(t *testing.T) {
 		t.Errorf("%+v %v", grant, err)
 	}
 	w.call(t, http.MethodPost, "", "", object{"hostname": "c07u31.example", "sku": someSKU, "region_code": "eu-1"}).
-		wants(t, http.StatusConflict, "node_hostname_taken")
+		Wants(t, http.StatusConflict, "node_hostname_taken")
 	w.post(t, object{"hostname": "c07u31.example", "sku": someSKU, "region_code": "eu-2"})
 
 	a := w.call(t, http.MethodPatch, path, `"1"`,
 		object{"host": "10.0.0.7", "port": 2222, "agent_channel": "pinned", "desired_agent_version": "1.2.3"})
-	a.decode(t, &n)
-	if a.status != http.StatusOK || a.header.Get("ETag") != `"2"` || n.Host != "10.0.0.7" || n.Port != 2222 ||
+	a.Decode(t, &n)
+	if a.Status != http.StatusOK || a.Header.Get("ETag") != `"2"` || n.Host != "10.0.0.7" || n.Port != 2222 ||
 		n.Agent.DesiredVersion != "1.2.3" || n.Agent.Channel != node.Pinned {
-		t.Errorf("answer is %d %s", a.status, a.body)
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPatch, path, `"1"`, object{"port": 22}).wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, http.MethodPatch, path, "", object{"port": 22}).wants(t, http.StatusPreconditionRequired,
+	w.call(t, http.MethodPatch, path, `"1"`, object{"port": 22}).Wants(t, http.StatusPreconditionFailed, "version_stale")
+	w.call(t, http.MethodPatch, path, "", object{"port": 22}).Wants(t, http.StatusPreconditionRequired,
 		"precondition_required")
-	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "active"}).wants(t, http.StatusUnprocessableEntity,
+	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "active"}).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error")
-	w.call(t, http.MethodPatch, path, `"2"`, object{"schedulable": true}).wants(t, http.StatusConflict, "node_not_active")
+	w.call(t, http.MethodPatch, path, `"2"`, object{"schedulable": true}).Wants(t, http.StatusConflict, "node_not_active")
 
 	var detail node.DetailView
-	w.callAs(t, "auditor", http.MethodGet, path, "", nil).decode(t, &detail)
+	w.callAs(t, "auditor", http.MethodGet, path, "", nil).Decode(t, &detail)
 	if len(detail.History) != 2 || detail.History[0].Kind != node.KindUpdated ||
 		detail.History[1].Kind != node.KindCreated ||
 		detail.History[1].ActorID != "user:root" || detail.Inspection != nil {
 		t.Errorf("detail is %+v", detail)
 	}
-	w.callAs(t, "auditor", http.MethodPatch, path, `"2"`, object{"port": 22}).wants(t, http.StatusForbidden,
+	w.callAs(t, "auditor", http.MethodPatch, path, `"2"`, object{"port": 22}).Wants(t, http.StatusForbidden,
 		"insufficient_permissions")
-	w.callAs(t, "guest", http.MethodGet, path, "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
-	w.call(t, http.MethodGet, "/"+id.NewString(), "", nil).wants(t, http.StatusNotFound, "node_not_found")
-	w.call(t, http.MethodGet, "/"+id.NewString()+"/history", "", nil).wants(t, http.StatusNotFound, "node_not_found")
+	w.callAs(t, "guest", http.MethodGet, path, "", nil).Wants(t, http.StatusForbidden, "insufficient_permissions")
+	w.call(t, http.MethodGet, "/"+id.NewString(), "", nil).Wants(t, http.StatusNotFound, "node_not_found")
+	w.call(t, http.MethodGet, "/"+id.NewString()+"/history", "", nil).Wants(t, http.StatusNotFound, "node_not_found")
 }
 
 func TestRejectedNodesNameTheirFields(t *testing.T) {
@@ -84,12 +85,12 @@ func TestRejectedNodesNameTheirFields(t *testing.T) {
 	} {
 		b := object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"}
 		b[field] = value
-		w.call(t, http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
+		w.call(t, http.MethodPost, "", "", b).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
 	}
 	w.call(t, http.MethodPost, "", "", object{"host": "10.0.0.1", "sku": someSKU, "region_code": "eu-1"}).
-		wants(t, http.StatusUnprocessableEntity, "validation_error", "body.hostname")
+		Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.hostname")
 	w.exec(t, `UPDATE skus SET status = 'disabled' WHERE id = $1`, someSKU)
-	w.call(t, http.MethodPost, "", "", object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"}).wants(t,
+	w.call(t, http.MethodPost, "", "", object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"}).Wants(t,
 		http.StatusConflict, "sku_disabled")
 	if n := w.count(t, `SELECT count(*) FROM nodes`); n != 0 {
 		t.Errorf("%d nodes were written", n)
@@ -100,11 +101,11 @@ func TestHoldsOverTheAPI(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
 	path := "/" + a.node.String()
-	patch := func(body object) answer {
+	patch := func(body object) httpapitest.Answer {
 		return w.call(t, http.MethodPatch, path, `"`+itoa(w.read(t, a.node).Version)+`"`, body)
 	}
-	patch(object{"schedulable": false}).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.hold_reason")
-	patch(object{"schedulable": true, "hold_reason": "x"}).wants(t, http.StatusUnprocessableEntity, "validation_error",
+	patch(object{"schedulable": false}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.hold_reason")
+	patch(object{"schedulable": true, "hold_reason": "x"}).Wants(t, http.StatusUnprocessableEntity, "validation_error",
 		"body.schedulable")
 	for _, c := range []struct {
 		body        object
@@ -119,7 +120,7 @@ func TestHoldsOverTheAPI(t *testing.T) {
 		{object{"hold_reason": ""}, true, ""},
 	} {
 		var v node.View
-		patch(c.body).decode(t, &v)
+		patch(c.body).Decode(t, &v)
 		if v.Schedulable != c.schedulable || v.HoldReason != c.reason {
 			t.Errorf("%v: schedulable %v, held by %q", c.body, v.Schedulable, v.HoldReason)
 		}
@@ -140,10 +141,10 @@ func TestNodesAreListedByFilterAndPage(t *testing.T) {
 			NextCursor string `json:"next_cursor"`
 		}
 		a := w.call(t, http.MethodGet, "?"+query, "", nil)
-		if a.status != http.StatusOK {
-			t.Fatalf("%s answers %d %s", query, a.status, a.body)
+		if a.Status != http.StatusOK {
+			t.Fatalf("%s answers %d %s", query, a.Status, a.Body)
 		}
-		a.decode(t, &page)
+		a.Decode(t, &page)
 		for _, v := range page.Items {
 			names = append(names, v.Hostname)
 		}
@@ -160,8 +161,8 @@ func TestNodesAreListedByFilterAndPage(t *testing.T) {
 			t.Errorf("%s lists %d nodes, want %d", query, len(names), want)
 		}
 	}
-	w.call(t, http.MethodGet, "?page_size=1001", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error")
-	w.call(t, http.MethodGet, "?status=broken", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodGet, "?page_size=1001", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodGet, "?status=broken", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	for filter, want := range map[string]int{"": 1200, "drift_state=in_sync&": 1197} {
 		seen := map[string]bool{}
 		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
@@ -185,7 +186,7 @@ func TestBootstrapsOverTheAPI(t *testing.T) {
 		t.Errorf("the bootstrap is %+v", v.Bootstrap)
 	}
 	var again node.BootstrapView
-	w.call(t, http.MethodPost, path+"/bootstrap", "", object{}).decode(t, &again)
+	w.call(t, http.MethodPost, path+"/bootstrap", "", object{}).Decode(t, &again)
 	second := strings.TrimPrefix(again.Command, "bootstrap with ")
 	_, err := w.service.TokenGrant(t.Context(), redact.New(first))
 	wantCode(t, err, fault.Unauthenticated, agentwire.CodeTokenInvalid)
@@ -194,24 +195,24 @@ func TestBootstrapsOverTheAPI(t *testing.T) {
 	}
 	a := w.active(t, "c2")
 	path = "/" + a.node.String()
-	w.call(t, http.MethodPost, path+"/bootstrap", "", object{}).wants(t, http.StatusConflict, "node_state_conflict")
-	w.call(t, http.MethodPost, path+"/bootstrap", "", object{"purpose": "recovery", "mode": "cloud_init"}).decode(t,
+	w.call(t, http.MethodPost, path+"/bootstrap", "", object{}).Wants(t, http.StatusConflict, "node_state_conflict")
+	w.call(t, http.MethodPost, path+"/bootstrap", "", object{"purpose": "recovery", "mode": "cloud_init"}).Decode(t,
 		&again)
 	if !strings.HasPrefix(again.UserData, "#cloud-config") {
 		t.Errorf("the bootstrap is %+v", again)
 	}
-	w.callAs(t, "auditor", http.MethodPost, path+"/bootstrap", "", object{}).wants(t, http.StatusForbidden,
+	w.callAs(t, "auditor", http.MethodPost, path+"/bootstrap", "", object{}).Wants(t, http.StatusForbidden,
 		"insufficient_permissions")
 
 	if got := w.call(t, http.MethodPost, path+"/revoke-identity", "",
-		object{"reason": "stolen"}); got.status != http.StatusNoContent {
-		t.Errorf("answer is %d %s", got.status, got.body)
+		object{"reason": "stolen"}); got.Status != http.StatusNoContent {
+		t.Errorf("answer is %d %s", got.Status, got.Body)
 	}
 	wantCode(t, a.poll(t, a.Session), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
-	w.call(t, http.MethodPost, path+"/revoke-identity", "", object{}).wants(t, http.StatusUnprocessableEntity,
+	w.call(t, http.MethodPost, path+"/revoke-identity", "", object{}).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error")
 	var life node.AgentView
-	w.call(t, http.MethodGet, path+"/agent-lifecycle", "", nil).decode(t, &life)
+	w.call(t, http.MethodGet, path+"/agent-lifecycle", "", nil).Decode(t, &life)
 	if life.Drift != node.CertificateRepairOnly || life.ReportedVersion != "1.0.0" ||
 		life.LastDeliveryResult != "revoked" || life.CertificateNotAfter != nil {
 		t.Errorf("the agent is %+v", life)
@@ -224,7 +225,7 @@ func TestNothingIsMadeWithoutItsBootstrap(t *testing.T) {
 	w.service = node.New(node.Config{DB: w.db, PKI: w.pki, Bootstrap: brokenRenderer{}})
 	w.reopen()
 	w.call(t, http.MethodPost, "", "", object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"}).
-		wants(t, http.StatusServiceUnavailable, "node_listener_unavailable")
+		Wants(t, http.StatusServiceUnavailable, "node_listener_unavailable")
 	if n := w.count(t, `SELECT count(*) FROM nodes`); n != 0 {
 		t.Errorf("%d nodes were made", n)
 	}
@@ -255,7 +256,7 @@ func TestHistoryAnswersHowANodeWas(t *testing.T) {
 		`UPDATE node_events SET occurred_at = timestamptz '2026-01-01T00:00:00Z' + make_interval(hours => (seq - (SELECT min(seq) FROM node_events))::int)`)
 
 	var all node.HistoryBody
-	w.call(t, http.MethodGet, path+"/history", "", nil).decode(t, &all)
+	w.call(t, http.MethodGet, path+"/history", "", nil).Decode(t, &all)
 	kinds := []string{}
 	for _, e := range all.Items {
 		kinds = append(kinds, string(e.Kind)+" "+e.Event)
@@ -283,20 +284,20 @@ func TestHistoryAnswersHowANodeWas(t *testing.T) {
 		{"2026-02-01T00:00:00+02:00", node.Draining, "amd", 8},
 	} {
 		var then node.HistoryBody
-		w.call(t, http.MethodGet, path+"/history?at="+url.QueryEscape(c.at), "", nil).decode(t, &then)
+		w.call(t, http.MethodGet, path+"/history?at="+url.QueryEscape(c.at), "", nil).Decode(t, &then)
 		if then.AsOf == nil || then.AsOf.Status != c.status || len(then.Items) != c.entries || then.AsOf.Hostname != "a" ||
 			c.vendor != "" && !strings.Contains(string(then.AsOf.Capabilities.RawMessage), c.vendor) {
 			t.Errorf("at %s: %d entries, %+v", c.at, len(then.Items), then.AsOf)
 		}
 	}
-	w.call(t, http.MethodGet, path+"/history?at=2025-12-31T23:59:59Z", "", nil).wants(t, http.StatusNotFound,
+	w.call(t, http.MethodGet, path+"/history?at=2025-12-31T23:59:59Z", "", nil).Wants(t, http.StatusNotFound,
 		"node_not_yet")
-	w.call(t, http.MethodGet, path+"/history?at=yesterday", "", nil).wants(t, http.StatusUnprocessableEntity,
+	w.call(t, http.MethodGet, path+"/history?at=yesterday", "", nil).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error")
 
 	var page node.HistoryBody
-	w.call(t, http.MethodGet, path+"/history?page_size=3", "", nil).decode(t, &page)
-	w.call(t, http.MethodGet, path+"/history?page_size=3&cursor="+page.NextCursor, "", nil).decode(t, &page)
+	w.call(t, http.MethodGet, path+"/history?page_size=3", "", nil).Decode(t, &page)
+	w.call(t, http.MethodGet, path+"/history?page_size=3&cursor="+page.NextCursor, "", nil).Decode(t, &page)
 	if len(page.Items) != 3 || page.Items[0].Kind != node.KindAgentReported {
 		t.Errorf("the second page is %+v", page.Items)
 	}

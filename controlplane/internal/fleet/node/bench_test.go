@@ -124,8 +124,8 @@ func (w *world) benchSorted(b *testing.B, all []id.Node) {
 
 func (w *world) must(b *testing.B, path string) {
 	b.Helper()
-	if a := w.call(b, http.MethodGet, path, "", nil); a.status != http.StatusOK {
-		b.Fatalf("%d %s", a.status, a.body)
+	if a := w.call(b, http.MethodGet, path, "", nil); a.Status != http.StatusOK {
+		b.Fatalf("%d %s", a.Status, a.Body)
 	}
 }
 

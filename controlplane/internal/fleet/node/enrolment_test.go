@@ -260,7 +260,7 @@ func TestOfATokenOnlyTheHashIsKept(t *testing.T) {
 	w := newWorld(t)
 	a := w.call(t, "POST", "", "", object{"hostname": "c1", "sku": someSKU, "region_code": "eu-1"})
 	var made node.NewView
-	a.decode(t, &made)
+	a.Decode(t, &made)
 	token := strings.TrimPrefix(made.Bootstrap.Command, "bootstrap with ")
 	n := &agent{
 		w: w, node: made.Node.NodeID, key: "k",

@@ -1,14 +1,8 @@
 package node_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +17,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
@@ -72,11 +67,7 @@ func newWorld(tb testing.TB, settings ...node.Settings) *world {
 
 // reopen serves the API of the service that is there now.
 func (w *world) reopen() {
-	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
-		Denials: nobody{},
-		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	w.api = httpapitest.New(w.db)
 	w.service.Register(w.api)
 }
 
@@ -125,92 +116,21 @@ func (p *pki) RevokeCertificate(_ context.Context, serial string) error {
 	return nil
 }
 
-// doorman knows a platform administrator by the token "root", an auditor by
-// "auditor", and somebody without any role by "guest".
-type doorman struct{}
-
-func (doorman) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "auditor": auth.Auditor, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: "user:" + token.Reveal(), Name: token.Reveal(), Platform: role}, nil
-}
-
-type nobody struct{}
-
-func (nobody) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (nobody) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
-// answer is what the API said.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (a answer) decode(tb testing.TB, into any) {
-	tb.Helper()
-	if err := json.Unmarshal(a.body, into); err != nil {
-		tb.Fatalf("decode %s: %v", a.body, err)
-	}
-}
-
-func (a answer) wants(tb testing.TB, status int, code string, fields ...string) {
-	tb.Helper()
-	var p struct {
-		Code   string
-		Errors []struct{ Field string }
-	}
-	if a.status >= 400 {
-		a.decode(tb, &p)
-	}
-	if a.status != status || p.Code != code {
-		tb.Errorf("answer is %d %s, want %d %s", a.status, a.body, status, code)
-	}
-	for _, f := range fields {
-		if !bytes.Contains(a.body, []byte(`"`+f+`"`)) {
-			tb.Errorf("no error about %s in %s", f, a.body)
-		}
-	}
-}
-
 const nodes = "/api/v1/admin/nodes"
 
 type object = map[string]any
 
 // call sends one request as the platform administrator.
-func (w *world) call(tb testing.TB, method, path, ifMatch string, body any) answer {
+func (w *world) call(tb testing.TB, method, path, ifMatch string, body any) httpapitest.Answer {
 	tb.Helper()
-	return w.callAs(tb, "root", method, path, ifMatch, body)
+	return w.callAs(tb, httpapitest.Root, method, path, ifMatch, body)
 }
 
-func (w *world) callAs(tb testing.TB, token, method, path, ifMatch string, body any) answer {
+func (w *world) callAs(tb testing.TB, token, method, path, ifMatch string, body any) httpapitest.Answer {
 	tb.Helper()
-	var payload io.Reader = http.NoBody
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, nodes+path, payload)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	if method != http.MethodGet {
-		r.Header.Set("Idempotency-Key", id.NewString())
-	}
-	if ifMatch != "" {
-		r.Header.Set("If-Match", ifMatch)
-	}
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: token, Method: method, Path: nodes + path, IfMatch: ifMatch, Body: body,
+	})
 }
 
 func system(tb testing.TB) context.Context {

@@ -11,6 +11,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
@@ -96,17 +97,17 @@ func TestAnOperatorCannotLiftTheHoldOfAnOperation(t *testing.T) {
 	a := w.active(t, "a")
 	path := "/" + a.node.String()
 	w.hold(t, a.node, reset)
-	patch := func(body object) answer {
+	patch := func(body object) httpapitest.Answer {
 		return w.call(t, http.MethodPatch, path, `"`+itoa(w.read(t, a.node).Version)+`"`, body)
 	}
 	got := patch(object{"schedulable": true})
-	got.wants(t, 409, "node_held")
-	if !contains(got.body, reset) {
-		t.Errorf("the holder is not named in %s", got.body)
+	got.Wants(t, 409, "node_held")
+	if !contains(got.Body, reset) {
+		t.Errorf("the holder is not named in %s", got.Body)
 	}
-	patch(object{"held_by": ""}).wants(t, 422, "validation_error")
-	patch(object{"hold_reason": "fan"}).wants(t, 200, "")
-	patch(object{"hold_reason": ""}).wants(t, 200, "")
+	patch(object{"held_by": ""}).Wants(t, 422, "validation_error")
+	patch(object{"hold_reason": "fan"}).Wants(t, 200, "")
+	patch(object{"hold_reason": ""}).Wants(t, 200, "")
 	if n := w.read(t, a.node); n.HeldBy != reset || n.Schedulable {
 		t.Errorf("%+v", n)
 	}
@@ -114,7 +115,7 @@ func TestAnOperatorCannotLiftTheHoldOfAnOperation(t *testing.T) {
 		t.Error("the database lets a held node be schedulable")
 	}
 	// The operator's own reason outlives the operation.
-	patch(object{"hold_reason": "fan"}).wants(t, 200, "")
+	patch(object{"hold_reason": "fan"}).Wants(t, 200, "")
 	if err := w.unhold(t, a.node, reset); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func TestProofOfCleannessIsNewerThanTheTaint(t *testing.T) {
 		CleanAt   time.Time `json:"clean_at"`
 		HeldBy    *string   `json:"held_by"`
 	}
-	w.call(t, http.MethodGet, "/"+a.node.String(), "", nil).decode(t, &v)
+	w.call(t, http.MethodGet, "/"+a.node.String(), "", nil).Decode(t, &v)
 	if !v.Tainted || v.TaintedAt.IsZero() || v.CleanAt.IsZero() || v.HeldBy == nil {
 		t.Errorf("shown as %+v", v)
 	}

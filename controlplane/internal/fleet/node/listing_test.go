@@ -20,10 +20,10 @@ import (
 func (w *world) listed(tb testing.TB, query string) (page httpapi.List[listedNode]) {
 	tb.Helper()
 	a := w.call(tb, http.MethodGet, "?"+query, "", nil)
-	if a.status != http.StatusOK {
-		tb.Fatalf("%s answers %d %s", query, a.status, a.body)
+	if a.Status != http.StatusOK {
+		tb.Fatalf("%s answers %d %s", query, a.Status, a.Body)
 	}
-	a.decode(tb, &page)
+	a.Decode(tb, &page)
 	return page
 }
 
@@ -128,7 +128,7 @@ func TestACursorBelongsToItsOrder(t *testing.T) {
 				}
 				continue
 			}
-			w.call(t, http.MethodGet, "?"+q+"&cursor="+cursor, "", nil).wants(t, http.StatusUnprocessableEntity,
+			w.call(t, http.MethodGet, "?"+q+"&cursor="+cursor, "", nil).Wants(t, http.StatusUnprocessableEntity,
 				"cursor_invalid", "query.cursor")
 		}
 	}
@@ -137,13 +137,13 @@ func TestACursorBelongsToItsOrder(t *testing.T) {
 		"not an id": object{"s": "hostname", "n": "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.call(t, http.MethodGet, "?sort=hostname&cursor="+httpapi.EncodeCursor(position), "", nil).wants(t,
+			w.call(t, http.MethodGet, "?sort=hostname&cursor="+httpapi.EncodeCursor(position), "", nil).Wants(t,
 				http.StatusUnprocessableEntity, "cursor_invalid")
 		})
 	}
-	w.call(t, http.MethodGet, "?sort=host", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+	w.call(t, http.MethodGet, "?sort=host", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error",
 		"query.sort")
-	w.call(t, http.MethodGet, "?order=up", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+	w.call(t, http.MethodGet, "?order=up", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error",
 		"query.order")
 }
 
@@ -172,16 +172,16 @@ func TestNodesAreSearchedFor(t *testing.T) {
 			t.Errorf("%s finds %q, want %q", query, got, want)
 		}
 	}
-	w.call(t, http.MethodGet, "?statuses=active,broken", "", nil).wants(t, http.StatusUnprocessableEntity,
+	w.call(t, http.MethodGet, "?statuses=active,broken", "", nil).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error", "query.statuses")
 	if a := w.call(t, http.MethodGet, "?statuses="+strings.Repeat(",", 20_000), "",
-		nil); a.status != http.StatusUnprocessableEntity || len(a.body) > 2_000 {
-		t.Errorf("many words that are none: %d, %d bytes", a.status, len(a.body))
+		nil); a.Status != http.StatusUnprocessableEntity || len(a.Body) > 2_000 {
+		t.Errorf("many words that are none: %d, %d bytes", a.Status, len(a.Body))
 	}
 	if got := names(w.listed(t, "statuses=active"+strings.Repeat(",active", 5_000)).Items); got != "c07u1" {
 		t.Errorf("a word said often finds %q", got)
 	}
-	w.call(t, http.MethodGet, "?site_id=dc1", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+	w.call(t, http.MethodGet, "?site_id=dc1", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error",
 		"query.site_id")
 }
 
@@ -293,7 +293,7 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 				t.Errorf("%s=%s: %d nodes are listed, %d are so", rule, value, len(narrowed), len(want))
 			}
 		}
-		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error",
+		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error",
 			"query."+rule)
 	}
 	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=active"); len(both) != 9 {

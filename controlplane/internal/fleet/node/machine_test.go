@@ -10,6 +10,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 )
@@ -244,26 +245,26 @@ func TestAReplacedMainboardIsAcceptedByAnOperator(t *testing.T) {
 	w := newWorld(t)
 	a := w.pinned(t)
 	path := "/" + a.node.String()
-	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "why not"}).wants(t, http.StatusConflict,
+	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "why not"}).Wants(t, http.StatusConflict,
 		"hardware_not_refused")
 	board := but(func(h *hardware) { h.UUID, h.BoardSerial = "4c4c4544-0042-3510-8052-b4c04f4d3200", "NEWBOARD7" })
 	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch,
 		"system UUID, board serial")
 	var seen node.HardwareView
-	w.call(t, http.MethodGet, path+"/hardware", "", nil).decode(t, &seen)
+	w.call(t, http.MethodGet, path+"/hardware", "", nil).Decode(t, &seen)
 	if seen.Origin != node.FromEnrolment || seen.Known.UUID != server.UUID || seen.Refused == nil ||
 		seen.Refused.UUID != board.UUID ||
 		!strings.Contains(seen.RefusedWhy, board.UUID) || !seen.Said {
 		t.Errorf("%+v", seen)
 	}
-	w.callAs(t, "auditor", http.MethodPost, path+"/accept-hardware", "", object{"reason": "no"}).wants(t,
+	w.callAs(t, "auditor", http.MethodPost, path+"/accept-hardware", "", object{"reason": "no"}).Wants(t,
 		http.StatusForbidden, "insufficient_permissions")
-	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": ""}).wants(t, http.StatusUnprocessableEntity,
+	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": ""}).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error")
 	claim := seen.RefusedClaim
 	seen = node.HardwareView{}
 	w.call(t, http.MethodPost, path+"/accept-hardware", "",
-		object{"reason": "mainboard replaced", "claim": claim}).decode(t, &seen)
+		object{"reason": "mainboard replaced", "claim": claim}).Decode(t, &seen)
 	if seen.Origin != node.FromOperator || seen.Known.UUID != board.UUID || seen.RefusedAt != nil ||
 		w.audited(t, a.node, "node.accept_hardware") != 1 {
 		t.Errorf("%+v", seen)
@@ -286,10 +287,10 @@ func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
 	a := w.pinned(t)
 	path := "/" + a.node.String()
 	hardwareOf := func() (v node.HardwareView) {
-		w.call(t, http.MethodGet, path+"/hardware", "", nil).decode(t, &v)
+		w.call(t, http.MethodGet, path+"/hardware", "", nil).Decode(t, &v)
 		return v
 	}
-	accept := func(with object) answer {
+	accept := func(with object) httpapitest.Answer {
 		with["reason"] = "mainboard replaced"
 		return w.call(t, http.MethodPost, path+"/accept-hardware", "", with)
 	}
@@ -299,12 +300,12 @@ func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
 	read := hardwareOf()
 	denies(t, w.comes(t, w.recovery(t, a), "thief", "10.0.0.9", &stranger), agentwire.CodeHardwareMismatch, "system UUID")
 
-	accept(object{}).wants(t, http.StatusUnprocessableEntity, "hardware_claim_missing")
+	accept(object{}).Wants(t, http.StatusUnprocessableEntity, "hardware_claim_missing")
 	changed := accept(object{"claim": read.RefusedClaim})
-	changed.wants(t, http.StatusConflict, "hardware_claim_changed")
+	changed.Wants(t, http.StatusConflict, "hardware_claim_changed")
 	for _, want := range []string{stranger.UUID, "STRANGER1", stranger.MACs[0], "gpuaas node hardware NODE"} {
-		if !strings.Contains(string(changed.body), want) {
-			t.Errorf("the refusal does not say %s: %s", want, changed.body)
+		if !strings.Contains(string(changed.Body), want) {
+			t.Errorf("the refusal does not say %s: %s", want, changed.Body)
 		}
 	}
 	if now := hardwareOf(); now.Known.UUID != server.UUID || now.RefusedClaim == read.RefusedClaim ||
@@ -317,7 +318,7 @@ func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
 	// One that says nothing takes nothing from the claim.
 	denies(t, w.comes(t, w.recovery(t, a), "thief", "10.0.0.9", nil), agentwire.CodeHardwareMissing, "")
 	var now node.HardwareView
-	accept(object{"claim": read.RefusedClaim}).decode(t, &now)
+	accept(object{"claim": read.RefusedClaim}).Decode(t, &now)
 	if now.Known.UUID != board.UUID || now.Origin != node.FromOperator || now.RefusedClaim != "" {
 		t.Errorf("the node is %+v", now)
 	}

@@ -104,7 +104,7 @@ func TestANodeAsItWasObserved(t *testing.T) {
 		Host     string
 	}
 	var now shown
-	w.call(t, http.MethodGet, "/"+a.node.String(), "", nil).decode(t, &now)
+	w.call(t, http.MethodGet, "/"+a.node.String(), "", nil).Decode(t, &now)
 	if !same(now.Observed, &gone) {
 		t.Errorf("shown now: %+v", now.Observed)
 	}
@@ -113,7 +113,7 @@ func TestANodeAsItWasObserved(t *testing.T) {
 		Items []node.HistoryView
 	}
 	w.call(t, http.MethodGet, "/"+a.node.String()+"/history?at="+url.QueryEscape(at1.UTC().Format(time.RFC3339Nano)), "",
-		nil).decode(t, &past)
+		nil).Decode(t, &past)
 	if past.AsOf == nil || !same(past.AsOf.Observed, &fine) || past.AsOf.Host != "a" {
 		t.Errorf("shown of then: %+v", past.AsOf)
 	}

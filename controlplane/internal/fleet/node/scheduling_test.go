@@ -12,6 +12,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
@@ -300,28 +301,28 @@ func TestPlainActions(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
 	path := "/" + a.node.String()
-	quarantine := func() answer {
+	quarantine := func() httpapitest.Answer {
 		return w.call(t, http.MethodPost, path+"/quarantine", "", object{"reason": "flaky NVLink"})
 	}
-	back := func() answer {
+	back := func() httpapitest.Answer {
 		return w.call(t, http.MethodPost, path+"/return-to-service", "", object{"reason": "NVLink replaced"})
 	}
-	w.call(t, http.MethodPost, path+"/quarantine", "", object{"reason": ""}).wants(t, 422, "validation_error",
+	w.call(t, http.MethodPost, path+"/quarantine", "", object{"reason": ""}).Wants(t, 422, "validation_error",
 		"body.reason")
-	w.call(t, http.MethodPost, "/"+id.NewString()+"/quarantine", "", object{"reason": "x"}).wants(t, 404, "node_not_found")
-	w.callAs(t, "auditor", http.MethodPost, path+"/quarantine", "", object{"reason": "x"}).wants(t, 403,
+	w.call(t, http.MethodPost, "/"+id.NewString()+"/quarantine", "", object{"reason": "x"}).Wants(t, 404, "node_not_found")
+	w.callAs(t, "auditor", http.MethodPost, path+"/quarantine", "", object{"reason": "x"}).Wants(t, 403,
 		"insufficient_permissions")
 	for range 2 {
 		got := quarantine()
-		got.wants(t, 200, "")
+		got.Wants(t, 200, "")
 		var v struct {
 			Status      string
 			Schedulable bool
 			Version     int64
 		}
-		got.decode(t, &v)
-		if v.Status != "quarantined" || v.Schedulable || got.header.Get("ETag") != `"`+itoa(v.Version)+`"` {
-			t.Errorf("%s %s", got.body, got.header.Get("ETag"))
+		got.Decode(t, &v)
+		if v.Status != "quarantined" || v.Schedulable || got.Header.Get("ETag") != `"`+itoa(v.Version)+`"` {
+			t.Errorf("%s %s", got.Body, got.Header.Get("ETag"))
 		}
 	}
 	if w.audited(t, a.node, "node.quarantine") != 1 {
@@ -331,27 +332,27 @@ func TestPlainActions(t *testing.T) {
 		`SELECT count(*) FROM audit_logs WHERE action = 'node.quarantine' AND reason = 'flaky NVLink' AND actor_id = 'user:root'`); n != 1 {
 		t.Error("the reason and who gave it are not audited")
 	}
-	back().wants(t, 200, "")
-	back().wants(t, 200, "")
+	back().Wants(t, 200, "")
+	back().Wants(t, 200, "")
 	if n := w.read(t, a.node); n.Status != node.Active || !n.Schedulable {
 		t.Errorf("%+v", n)
 	}
 	// A refusal because of the state says what is allowed.
 	w.drive(t, a.node, node.LoseContact)
 	got := back()
-	got.wants(t, 409, "node_state_conflict")
+	got.Wants(t, 409, "node_state_conflict")
 	for _, legal := range []string{"regain_contact", "quarantine", "drain"} {
-		if !contains(got.body, legal) {
-			t.Errorf("%s is not in %s", legal, got.body)
+		if !contains(got.Body, legal) {
+			t.Errorf("%s is not in %s", legal, got.Body)
 		}
 	}
 	w.drive(t, a.node, node.RegainContact)
 	w.taint(t, a.node)
-	quarantine().wants(t, 200, "")
+	quarantine().Wants(t, 200, "")
 	got = back()
-	got.wants(t, 409, "node_tainted")
-	if !contains(got.body, "gpuaas node reset a") {
-		t.Errorf("no remedy in %s", got.body)
+	got.Wants(t, 409, "node_tainted")
+	if !contains(got.Body, "gpuaas node reset a") {
+		t.Errorf("no remedy in %s", got.Body)
 	}
 }
 
@@ -363,9 +364,9 @@ func TestAnOperationOwnsItsNode(t *testing.T) {
 	owned := func(action, owner string) {
 		t.Helper()
 		got := w.call(t, http.MethodPost, path+"/"+action, "", object{"reason": "x"})
-		got.wants(t, 409, "node_owned")
-		if !contains(got.body, owner) {
-			t.Errorf("%s is not named in %s", owner, got.body)
+		got.Wants(t, 409, "node_owned")
+		if !contains(got.Body, owner) {
+			t.Errorf("%s is not named in %s", owner, got.Body)
 		}
 	}
 	owned("quarantine", "decommission 7")

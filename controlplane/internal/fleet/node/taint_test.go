@@ -177,15 +177,15 @@ func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
 	path := "/" + a.node.String() + "/taint"
-	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "found", "reason": "r"}).wants(t,
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "found", "reason": "r"}).Wants(t,
 		http.StatusUnprocessableEntity, "validation_error")
-	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console"}).wants(t,
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console"}).Wants(t,
 		http.StatusUnprocessableEntity, "validation_error")
 	var shown node.View
 	answered := w.call(t, http.MethodPost, path, "",
 		map[string]any{"cause": "physical_console", "reason": "a technician was at the console"})
-	answered.wants(t, http.StatusOK, "")
-	answered.decode(t, &shown)
+	answered.Wants(t, http.StatusOK, "")
+	answered.Decode(t, &shown)
 	if shown.Access != node.RootAccess || shown.Root == nil || !shown.Root.Compromised ||
 		shown.Root.Cause != node.RootByConsole || !shown.Tainted || !shown.Schedulable {
 		t.Errorf("it is shown as %+v, %+v", shown, shown.Root)
@@ -194,7 +194,7 @@ func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
 		t.Error("it is not in the audit log")
 	}
 	w.leaves(t, a.node)
-	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "r"}).wants(t,
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "r"}).Wants(t,
 		http.StatusConflict, "node_deleted")
 }
 

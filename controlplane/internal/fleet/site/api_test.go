@@ -20,26 +20,26 @@ func TestSiteOverTheAPI(t *testing.T) {
 		len(v.UpstreamDNSServers) != 2 || v.APIToken.HasCredentials || v.Version != 1 {
 		t.Errorf("a fresh site is %+v", v)
 	}
-	w.call(t, http.MethodPost, "", "", w.body("dc1")).wants(t, http.StatusConflict, "site_name_taken")
+	w.call(t, http.MethodPost, "", "", w.body("dc1")).Wants(t, http.StatusConflict, "site_name_taken")
 	unknown := w.body("dc2")
 	unknown["vault_path"] = "x"
-	w.call(t, http.MethodPost, "", "", unknown).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPost, "", "", unknown).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 
 	a := w.call(t, http.MethodPatch, path, `"1"`, object{"status": "disabled", "pxe_vlan_vid": 0, "upstream_dns_servers": []string{"10.0.0.1"}})
-	a.decode(t, &v)
-	if a.status != http.StatusOK || v.Status != site.Disabled || v.PXEVLANVID != 0 || v.UpstreamDNSServers[0] != "10.0.0.1" || a.header.Get("ETag") != `"2"` {
-		t.Errorf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &v)
+	if a.Status != http.StatusOK || v.Status != site.Disabled || v.PXEVLANVID != 0 || v.UpstreamDNSServers[0] != "10.0.0.1" || a.Header.Get("ETag") != `"2"` {
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
 	// Two administrators edit at once: the second is told.
-	w.call(t, http.MethodPatch, path, `"1"`, object{"status": "active"}).wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, http.MethodPatch, path, "", object{"status": "active"}).wants(t, http.StatusPreconditionRequired, "precondition_required")
-	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "broken"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPatch, path, `"1"`, object{"status": "active"}).Wants(t, http.StatusPreconditionFailed, "version_stale")
+	w.call(t, http.MethodPatch, path, "", object{"status": "active"}).Wants(t, http.StatusPreconditionRequired, "precondition_required")
+	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "broken"}).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 
-	if a := w.call(t, http.MethodDelete, path, "", nil); a.status != http.StatusNoContent {
-		t.Errorf("deletion answers %d %s", a.status, a.body)
+	if a := w.call(t, http.MethodDelete, path, "", nil); a.Status != http.StatusNoContent {
+		t.Errorf("deletion answers %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodGet, path, "", nil).wants(t, http.StatusNotFound, "not_found")
-	w.call(t, http.MethodGet, path+"/profiles", "", nil).wants(t, http.StatusNotFound, "not_found")
+	w.call(t, http.MethodGet, path, "", nil).Wants(t, http.StatusNotFound, "not_found")
+	w.call(t, http.MethodGet, path+"/profiles", "", nil).Wants(t, http.StatusNotFound, "not_found")
 	w.site(t, "dc1") // the name is free again
 	for _, event := range []string{"site.created", "site.updated", "site.deleted"} {
 		if n := w.rows(t, `SELECT count(*) FROM outbox_events WHERE event_type = $1 AND aggregate_id = $2`, event, v.SiteID.String()); n != 1 {
@@ -62,18 +62,18 @@ func TestRejectedSitesNameTheirFields(t *testing.T) {
 	} {
 		b := w.body("dc1")
 		b[field] = value
-		w.call(t, http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
+		w.call(t, http.MethodPost, "", "", b).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
 	}
 	root := w.body("dc1")
 	root["deploy_user"] = "root"
-	w.call(t, http.MethodPost, "", "", root).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.deploy_user")
+	w.call(t, http.MethodPost, "", "", root).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.deploy_user")
 	for field, value := range map[string]any{"upstream_dns_servers": []string{"1.1.1.1", "dns"}, "allowed_networks": []string{"10.0.0.0/8", "x"}} {
 		b := w.body("dc1")
 		b[field] = value
-		w.call(t, http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field+"[1]")
+		w.call(t, http.MethodPost, "", "", b).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field+"[1]")
 	}
 	a := w.call(t, http.MethodPost, "", "", object{"name": "x"})
-	a.wants(t, http.StatusUnprocessableEntity, "validation_error")
+	a.Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	if n := w.rows(t, `SELECT count(*) FROM maas_sites`); n != 0 {
 		t.Errorf("%d sites were written", n)
 	}
@@ -92,7 +92,7 @@ func TestSitesComeInPagesAndByStatus(t *testing.T) {
 			Items      []site.View
 			NextCursor string `json:"next_cursor"`
 		}
-		w.call(t, http.MethodGet, "?status=active&page_size=2&cursor="+cursor, "", nil).decode(t, &page)
+		w.call(t, http.MethodGet, "?status=active&page_size=2&cursor="+cursor, "", nil).Decode(t, &page)
 		for _, v := range page.Items {
 			names = append(names, v.Name)
 		}
@@ -109,44 +109,44 @@ func TestProfilesOverTheAPI(t *testing.T) {
 	w := newWorld(t)
 	_, path := w.site(t, "dc1")
 	var all struct{ Items []site.ProfileView }
-	w.call(t, http.MethodGet, path+"/profiles", "", nil).decode(t, &all)
+	w.call(t, http.MethodGet, path+"/profiles", "", nil).Decode(t, &all)
 	if len(all.Items) != 1 || all.Items[0].Name != site.DefaultProfile || all.Items[0].Policy != site.DefaultPolicy() || all.Items[0].Version != 1 {
 		t.Fatalf("a fresh site has the profiles %+v", all.Items)
 	}
 	standard := path + "/profiles/" + all.Items[0].ProfileID.String()
 	a := w.call(t, http.MethodPatch, standard, `"1"`, object{"batch_max_parallel": 3, "hardware_sync_interval": "30 min", "require_hw_sync": false})
 	var p site.ProfileView
-	a.decode(t, &p)
-	if a.status != http.StatusOK || p.BatchMaxParallel != 3 || p.HardwareSyncInterval != "30min" || p.RequireHWSync || p.Version != 2 || a.header.Get("ETag") != `"2"` {
-		t.Errorf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &p)
+	if a.Status != http.StatusOK || p.BatchMaxParallel != 3 || p.HardwareSyncInterval != "30min" || p.RequireHWSync || p.Version != 2 || a.Header.Get("ETag") != `"2"` {
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPatch, standard, `"1"`, object{"batch_max_parallel": 4}).wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, http.MethodPatch, standard, `"2"`, object{"status": "disabled"}).wants(t, http.StatusConflict, "profile_default_required")
-	w.call(t, http.MethodPatch, standard, `"2"`, object{"name": "other"}).wants(t, http.StatusConflict, "profile_default_required")
-	w.call(t, http.MethodDelete, standard, "", nil).wants(t, http.StatusConflict, "profile_default_required")
+	w.call(t, http.MethodPatch, standard, `"1"`, object{"batch_max_parallel": 4}).Wants(t, http.StatusPreconditionFailed, "version_stale")
+	w.call(t, http.MethodPatch, standard, `"2"`, object{"status": "disabled"}).Wants(t, http.StatusConflict, "profile_default_required")
+	w.call(t, http.MethodPatch, standard, `"2"`, object{"name": "other"}).Wants(t, http.StatusConflict, "profile_default_required")
+	w.call(t, http.MethodDelete, standard, "", nil).Wants(t, http.StatusConflict, "profile_default_required")
 
 	a = w.call(t, http.MethodPost, path+"/profiles", "", object{
 		"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0, "minimum_erase": "secure", "minimum_sanitization": "purge", "remove_maas_record": true, "release_retired_machines": true, "return_healed_nodes": true,
 	})
-	a.decode(t, &p)
-	if a.status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 || p.ReleaseTimeoutSeconds != 14400 ||
+	a.Decode(t, &p)
+	if a.Status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 || p.ReleaseTimeoutSeconds != 14400 ||
 		p.MinimumErase != site.EraseSecure || p.MinimumSanitization != site.LevelPurge || !p.RemoveMAASRecord || !p.ReleaseRetiredMachines || !p.ReturnHealedNodes {
-		t.Errorf("answer is %d %s", a.status, a.body)
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd"}).wants(t, http.StatusConflict, "profile_name_taken")
+	w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd"}).Wants(t, http.StatusConflict, "profile_name_taken")
 	for field, value := range map[string]any{
 		"distro_series": "a/b/c", "architecture": "amd64", "hardware_sync_interval": "often", "pxe_vlan_vid": 5000, "pxe_iface": "x y",
 		"max_deploy_retry_attempts": 11, "enrollment_token_ttl_seconds": 1, "deploy_timeout_seconds": 0, "site_bootstrap_bundle_ref": "ü",
 		"minimum_erase": "full", "minimum_sanitization": "destroy",
 	} {
 		w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "bad", field: value}).
-			wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
+			Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
 	}
 	one := path + "/profiles/" + p.ProfileID.String()
-	if a := w.call(t, http.MethodDelete, one, "", nil); a.status != http.StatusNoContent {
-		t.Errorf("deletion answers %d %s", a.status, a.body)
+	if a := w.call(t, http.MethodDelete, one, "", nil); a.Status != http.StatusNoContent {
+		t.Errorf("deletion answers %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodGet, one, "", nil).wants(t, http.StatusNotFound, "not_found")
+	w.call(t, http.MethodGet, one, "", nil).Wants(t, http.StatusNotFound, "not_found")
 }
 
 // The columns know the same defaults as the program.
@@ -157,7 +157,7 @@ func TestDefaultsOfColumnsAreThoseOfThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all struct{ Items []site.ProfileView }
-	w.call(t, http.MethodGet, path+"/profiles", "", nil).decode(t, &all)
+	w.call(t, http.MethodGet, path+"/profiles", "", nil).Decode(t, &all)
 	for _, p := range all.Items {
 		if p.Policy != site.DefaultPolicy() {
 			t.Errorf("%s is %+v", p.Name, p.Policy)
@@ -221,8 +221,8 @@ func TestAuditorsReadAndOthersDoNothing(t *testing.T) {
 		{"auditor", http.MethodDelete, path, 403},
 		{"guest", http.MethodGet, path, 403},
 	} {
-		if a := w.callAs(t, c.who, c.method, c.path, "", nil); a.status != c.status {
-			t.Errorf("%s %s %s answers %d %s", c.who, c.method, c.path, a.status, a.body)
+		if a := w.callAs(t, c.who, c.method, c.path, "", nil); a.Status != c.status {
+			t.Errorf("%s %s %s answers %d %s", c.who, c.method, c.path, a.Status, a.Body)
 		}
 	}
 }

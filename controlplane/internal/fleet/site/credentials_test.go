@@ -35,8 +35,8 @@ func TestCredentialsAreWrittenAndNeverShown(t *testing.T) {
 		t.Errorf("the engine holds %q", got)
 	}
 	a := w.call(t, http.MethodPost, path+"/power-overrides", "", object{"selector_type": "hostname", "selector_value": "c07u31", "user": "root", "pass": overridePass})
-	if a.status != http.StatusCreated {
-		t.Fatalf("answer is %d %s", a.status, a.body)
+	if a.Status != http.StatusCreated {
+		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": "canaryconsumer0001:canarytoken0000001:wrongwrongwrong"})
 	w.call(t, http.MethodPost, path+"/probe", "", nil)
@@ -105,9 +105,9 @@ func TestBadTokensAreRefusedAndNothingIsWritten(t *testing.T) {
 			a := w.call(t, http.MethodPost, path+"/credentials", "", object{
 				"api_token": c.token, "power": object{"user": "root", "pass": powerPass},
 			})
-			a.wants(t, http.StatusUnprocessableEntity, c.code, "body.api_token")
-			if strings.Contains(string(a.body), "canary") || strings.Contains(string(a.body), "wrongwrong") {
-				t.Errorf("the answer holds a secret: %s", a.body)
+			a.Wants(t, http.StatusUnprocessableEntity, c.code, "body.api_token")
+			if strings.Contains(string(a.Body), "canary") || strings.Contains(string(a.Body), "wrongwrong") {
+				t.Errorf("the answer holds a secret: %s", a.Body)
 			}
 			base := "maas-sites/" + v.SiteID.String()
 			if w.stored(t, base+"/api-token") != nil || w.stored(t, base+"/power/default") != nil {
@@ -140,7 +140,7 @@ func TestEmptyOrUnreadableCredentialsAreRefused(t *testing.T) {
 		{"deploy_password": "a\x1b[31m"},
 		{"password": "x"},
 	} {
-		w.call(t, http.MethodPost, path+"/credentials", "", body).wants(t, http.StatusUnprocessableEntity, "validation_error")
+		w.call(t, http.MethodPost, path+"/credentials", "", body).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	}
 }
 
@@ -153,7 +153,7 @@ func TestRotationTakesEffectAtTheNextUse(t *testing.T) {
 	}
 	a := w.call(t, http.MethodPost, path+"/credentials", "", object{"power": object{"user": "root", "pass": "next"}})
 	var second site.View
-	a.decode(t, &second)
+	a.Decode(t, &second)
 	if second.Power.Fingerprint == first.Power.Fingerprint || second.APIToken != first.APIToken && second.APIToken.Fingerprint != first.APIToken.Fingerprint {
 		t.Errorf("fingerprints were %+v and are %+v", first.Power, second.Power)
 	}
@@ -177,9 +177,9 @@ func TestTheTokenIsSentOnlyWhereItWasCheckedAgainst(t *testing.T) {
 	w.credentials(t, path)
 	trap := newRegion(t)
 	a := w.call(t, http.MethodPatch, path, `"2"`, object{"api_base_url": trap.URL})
-	a.decode(t, &v)
-	if a.status != http.StatusOK || v.APIToken.HasCredentials || !v.Power.HasCredentials {
-		t.Errorf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &v)
+	if a.Status != http.StatusOK || v.APIToken.HasCredentials || !v.Power.HasCredentials {
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
 	_, err := w.service.Access(system(t), v.SiteID)
 	if fault.CodeOf(err) != "site_token_of_other_url" {
@@ -217,11 +217,11 @@ func TestSecretsEngineDown(t *testing.T) {
 			audits := w.rows(t, `SELECT count(*) FROM audit_logs`)
 			w.vault.fail(c.failure)
 			override := object{"selector_type": "hostname", "selector_value": "c07u31", "user": "root", "pass": overridePass}
-			w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).wants(t, 503, c.code)
-			w.call(t, http.MethodPost, path+"/power-overrides", "", override).wants(t, 503, c.code)
+			w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).Wants(t, 503, c.code)
+			w.call(t, http.MethodPost, path+"/power-overrides", "", override).Wants(t, 503, c.code)
 			one := path + "/power-overrides/" + made.PowerOverrideID.String()
-			w.call(t, http.MethodPatch, one, `"1"`, object{"credentials": object{"user": "u", "pass": "p"}}).wants(t, 503, c.code)
-			w.call(t, http.MethodDelete, one, "", nil).wants(t, 503, c.code)
+			w.call(t, http.MethodPatch, one, `"1"`, object{"credentials": object{"user": "u", "pass": "p"}}).Wants(t, 503, c.code)
+			w.call(t, http.MethodDelete, one, "", nil).Wants(t, 503, c.code)
 			if n := w.rows(t, `SELECT count(*) FROM audit_logs`); n != audits {
 				t.Error("something was half-written")
 			}
@@ -246,7 +246,7 @@ func TestRealSecretsEngineUnreachable(t *testing.T) {
 	_, path := w.site(t, "dc1")
 	w.vault.SecretStore = e
 	a := w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken})
-	a.wants(t, http.StatusServiceUnavailable, "secrets_unavailable")
+	a.Wants(t, http.StatusServiceUnavailable, "secrets_unavailable")
 	if n := w.rows(t, `SELECT count(*) FROM maas_sites WHERE version <> 1`); n != 0 {
 		t.Error("the site was changed")
 	}

@@ -3,7 +3,6 @@ package site_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,10 +15,10 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/secrets"
@@ -57,10 +56,7 @@ func newWorld(tb testing.TB) *world {
 	w.vault = &vault{SecretStore: openBao(tb)}
 	logger := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.service = site.New(site.Config{DB: w.db, Secrets: w.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: w.onLoopback}})
-	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: logger, DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	w.api = httpapitest.New(w.db, func(c *httpapi.Config) { c.Logger = logger })
 	w.service.Register(w.api)
 	return w
 }
@@ -123,25 +119,6 @@ func (v *vault) Delete(ctx context.Context, path string) error {
 	}
 	return v.SecretStore.Delete(ctx, path)
 }
-
-// doorman knows a platform administrator by the token "root", an auditor by
-// "auditor", and somebody without any role by "guest".
-type doorman struct{}
-
-func (doorman) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	roles := map[string]auth.Role{"root": auth.PlatformAdmin, "auditor": auth.Auditor, "guest": ""}
-	role, known := roles[token.Reveal()]
-	if !known {
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return &auth.Principal{Kind: auth.KindUser, ID: id.NewString(), Name: token.Reveal(), Platform: role}, nil
-}
-
-type nobody struct{}
-
-func (nobody) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (nobody) RecordDenial(context.Context, httpapi.Denial) error { return nil }
 
 type locked struct {
 	mu sync.Mutex
@@ -226,73 +203,17 @@ func (r *region) calls() []string {
 	return append([]string(nil), r.asked...)
 }
 
-// answer is what the API said.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (a answer) decode(tb testing.TB, into any) {
-	tb.Helper()
-	if err := json.Unmarshal(a.body, into); err != nil {
-		tb.Fatalf("decode %s: %v", a.body, err)
-	}
-}
-
-type problem struct {
-	Code, Detail, Remedy string
-	Errors               []struct{ Field, Message string }
-}
-
-func (a answer) wants(tb testing.TB, status int, code string, fields ...string) {
-	tb.Helper()
-	var p problem
-	if a.status >= 400 {
-		a.decode(tb, &p)
-	}
-	if a.status != status || p.Code != code {
-		tb.Errorf("answer is %d %s, want %d %s", a.status, a.body, status, code)
-	}
-	for _, f := range fields {
-		found := false
-		for _, e := range p.Errors {
-			found = found || e.Field == f
-		}
-		if !found {
-			tb.Errorf("no error about %s in %s", f, a.body)
-		}
-	}
-}
-
 // call sends one request as the platform administrator.
-func (w *world) call(tb testing.TB, method, path, ifMatch string, body any) answer {
+func (w *world) call(tb testing.TB, method, path, ifMatch string, body any) httpapitest.Answer {
 	tb.Helper()
-	return w.callAs(tb, "root", method, path, ifMatch, body)
+	return w.callAs(tb, httpapitest.Root, method, path, ifMatch, body)
 }
 
-func (w *world) callAs(tb testing.TB, token, method, path, ifMatch string, body any) answer {
+func (w *world) callAs(tb testing.TB, token, method, path, ifMatch string, body any) httpapitest.Answer {
 	tb.Helper()
-	var payload io.Reader = http.NoBody
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, sites+path, payload)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Idempotency-Key", id.NewString())
-	if ifMatch != "" {
-		r.Header.Set("If-Match", ifMatch)
-	}
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: token, Method: method, Path: sites + path, IfMatch: ifMatch, Body: body,
+	})
 }
 
 const sites = "/api/v1/admin/maas-sites"
@@ -309,10 +230,10 @@ func (w *world) body(name string) object {
 func (w *world) site(tb testing.TB, name string) (v site.View, path string) {
 	tb.Helper()
 	a := w.call(tb, http.MethodPost, "", "", w.body(name))
-	if a.status != http.StatusCreated {
-		tb.Fatalf("create answers %d %s", a.status, a.body)
+	if a.Status != http.StatusCreated {
+		tb.Fatalf("create answers %d %s", a.Status, a.Body)
 	}
-	a.decode(tb, &v)
+	a.Decode(tb, &v)
 	return v, "/" + v.SiteID.String()
 }
 
@@ -321,11 +242,11 @@ func (w *world) credentials(tb testing.TB, path string) site.View {
 	a := w.call(tb, http.MethodPost, path+"/credentials", "", object{
 		"api_token": goodToken, "power": object{"user": "root", "pass": powerPass}, "deploy_password": deployPassword,
 	})
-	if a.status != http.StatusOK {
-		tb.Fatalf("credentials answer %d %s", a.status, a.body)
+	if a.Status != http.StatusOK {
+		tb.Fatalf("credentials answer %d %s", a.Status, a.Body)
 	}
 	var v site.View
-	a.decode(tb, &v)
+	a.Decode(tb, &v)
 	return v
 }
 

@@ -56,11 +56,11 @@ func TestChoosePower(t *testing.T) {
 func (w *world) override(tb testing.TB, path, kind, value string) site.PowerOverrideView {
 	tb.Helper()
 	a := w.call(tb, http.MethodPost, path+"/power-overrides", "", object{"selector_type": kind, "selector_value": value, "user": "root", "pass": overridePass})
-	if a.status != http.StatusCreated {
-		tb.Fatalf("answer is %d %s", a.status, a.body)
+	if a.Status != http.StatusCreated {
+		tb.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	var v site.PowerOverrideView
-	a.decode(tb, &v)
+	a.Decode(tb, &v)
 	return v
 }
 
@@ -77,18 +77,18 @@ func TestPowerOverridesOverTheAPI(t *testing.T) {
 		t.Error("its credentials are not in the engine")
 	}
 	again := object{"selector_type": "pxe_mac", "selector_value": "52:54:00:aa:bb:01", "user": "u", "pass": "p"}
-	w.call(t, http.MethodPost, path+"/power-overrides", "", again).wants(t, http.StatusConflict, "power_override_taken")
+	w.call(t, http.MethodPost, path+"/power-overrides", "", again).Wants(t, http.StatusConflict, "power_override_taken")
 	for kind, value := range map[string]string{"hostname": "under_score", "ipmi_ip": "10.0.0.300", "pxe_mac": "ff:ff:ff:ff:ff:ff"} {
 		w.call(t, http.MethodPost, path+"/power-overrides", "", object{"selector_type": kind, "selector_value": value, "user": "u", "pass": "p"}).
-			wants(t, http.StatusUnprocessableEntity, "validation_error", "body.selector_value")
+			Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.selector_value")
 	}
 	one := path + "/power-overrides/" + v.PowerOverrideID.String()
 	resolve := func(query string) (c site.PowerChoiceView) {
 		a := w.call(t, http.MethodGet, path+"/power-credentials/resolve?"+query, "", nil)
-		if a.status != http.StatusOK || strings.Contains(string(a.body), "canary") {
-			t.Errorf("%s answers %d %s", query, a.status, a.body)
+		if a.Status != http.StatusOK || strings.Contains(string(a.Body), "canary") {
+			t.Errorf("%s answers %d %s", query, a.Status, a.Body)
 		}
-		a.decode(t, &c)
+		a.Decode(t, &c)
 		return c
 	}
 	mac := "pxe_mac=" + url.QueryEscape("52:54:00:AA:BB:01")
@@ -97,22 +97,22 @@ func TestPowerOverridesOverTheAPI(t *testing.T) {
 	}
 	a := w.call(t, http.MethodPatch, one, `"1"`, object{"credentials": object{"user": "root", "pass": "next"}})
 	var after site.PowerOverrideView
-	a.decode(t, &after)
-	if a.status != http.StatusOK || after.Credentials.Fingerprint == v.Credentials.Fingerprint || w.stored(t, stored)["pass"].Reveal() != "next" {
-		t.Errorf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &after)
+	if a.Status != http.StatusOK || after.Credentials.Fingerprint == v.Credentials.Fingerprint || w.stored(t, stored)["pass"].Reveal() != "next" {
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPatch, one, `"1"`, object{"status": "disabled"}).wants(t, http.StatusPreconditionFailed, "version_stale")
+	w.call(t, http.MethodPatch, one, `"1"`, object{"status": "disabled"}).Wants(t, http.StatusPreconditionFailed, "version_stale")
 	w.call(t, http.MethodPatch, one, `"2"`, object{"status": "disabled"})
 	if c := resolve(mac + "&hostname=C07U31"); c.Source != "site_default" || !strings.Contains(c.Reason, "is disabled") {
 		t.Errorf("choice is %+v", c)
 	}
-	w.call(t, http.MethodGet, path+"/power-credentials/resolve", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query")
-	w.call(t, http.MethodGet, path+"/power-credentials/resolve?ipmi_ip=x", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.ipmi_ip")
+	w.call(t, http.MethodGet, path+"/power-credentials/resolve", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error", "query")
+	w.call(t, http.MethodGet, path+"/power-credentials/resolve?ipmi_ip=x", "", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error", "query.ipmi_ip")
 
-	if a := w.call(t, http.MethodDelete, one, "", nil); a.status != http.StatusNoContent {
-		t.Errorf("deletion answers %d %s", a.status, a.body)
+	if a := w.call(t, http.MethodDelete, one, "", nil); a.Status != http.StatusNoContent {
+		t.Errorf("deletion answers %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodGet, one, "", nil).wants(t, http.StatusNotFound, "not_found")
+	w.call(t, http.MethodGet, one, "", nil).Wants(t, http.StatusNotFound, "not_found")
 	if w.stored(t, stored) != nil {
 		t.Error("its credentials stay in the engine")
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
@@ -21,11 +22,11 @@ func secret(plain string) redact.Secret { return redact.New(plain) }
 func (w *world) probe(tb testing.TB, path string) map[string]site.Check {
 	tb.Helper()
 	a := w.call(tb, http.MethodPost, path+"/probe", "", nil)
-	if a.status != http.StatusOK {
-		tb.Fatalf("probe answers %d %s", a.status, a.body)
+	if a.Status != http.StatusOK {
+		tb.Fatalf("probe answers %d %s", a.Status, a.Body)
 	}
 	var v site.ProbeView
-	a.decode(tb, &v)
+	a.Decode(tb, &v)
 	out, all := map[string]site.Check{}, true
 	for _, c := range v.Checks {
 		out[c.Name] = c
@@ -148,8 +149,8 @@ func TestProbeStaysInTheAllowedNetworks(t *testing.T) {
 	w := newWorld(t)
 	_, path := w.site(t, "dc1")
 	a := w.call(t, http.MethodPatch, path, `"1"`, object{"allowed_networks": []string{"10.0.0.0/8"}})
-	if a.status != http.StatusOK {
-		t.Fatal(string(a.body))
+	if a.Status != http.StatusOK {
+		t.Fatal(string(a.Body))
 	}
 	if c := w.probe(t, path)["reachable"]; c.OK || c.Code != "maas_address_refused" {
 		t.Errorf("reachable is %+v", c)
@@ -157,7 +158,7 @@ func TestProbeStaysInTheAllowedNetworks(t *testing.T) {
 	if n := len(w.maas.calls()); n != 0 {
 		t.Errorf("%d calls went out", n)
 	}
-	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).wants(t, http.StatusUnprocessableEntity, "maas_address_refused")
+	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).Wants(t, http.StatusUnprocessableEntity, "maas_address_refused")
 }
 
 // Whoever may describe sites has the control plane call its own engines, by
@@ -176,8 +177,8 @@ func TestAttackASiteOnLoopbackReachesTheEngines(t *testing.T) {
 		{"api_base_url": "http://[::1]" + port},
 		{"api_base_url": "http://[::ffff:127.0.0.1]" + port},
 	} {
-		if a := w.call(t, http.MethodPatch, path, fmt.Sprintf(`"%d"`, version), change); a.status != http.StatusOK {
-			t.Fatalf("%v: %s", change, a.body)
+		if a := w.call(t, http.MethodPatch, path, fmt.Sprintf(`"%d"`, version), change); a.Status != http.StatusOK {
+			t.Fatalf("%v: %s", change, a.Body)
 		}
 		version++
 		if c := w.probe(t, path)["reachable"]; c.OK || c.Code != "maas_address_refused" || !strings.Contains(c.Remedy, "sites.loopback") {
@@ -199,21 +200,21 @@ func TestProbeOverTLS(t *testing.T) {
 	body := w.body("dc1")
 	body["api_base_url"] = secure.URL
 	var v site.View
-	w.call(t, http.MethodPost, "", "", body).decode(t, &v)
+	w.call(t, http.MethodPost, "", "", body).Decode(t, &v)
 	path := "/" + v.SiteID.String()
 	if c := w.probe(t, path)["reachable"]; c.OK || c.Code != "maas_tls" {
 		t.Errorf("without its CA: %+v", c)
 	}
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}))
-	if a := w.call(t, http.MethodPatch, path, `"1"`, object{"ca_certificate": ca}); a.status != http.StatusOK {
-		t.Fatal(string(a.body))
+	if a := w.call(t, http.MethodPatch, path, `"1"`, object{"ca_certificate": ca}); a.Status != http.StatusOK {
+		t.Fatal(string(a.Body))
 	}
 	if c := w.probe(t, path)["reachable"]; !c.OK {
 		t.Errorf("with its CA: %+v", c)
 	}
 	key := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))
 	a := w.call(t, http.MethodPatch, path, `"2"`, object{"ca_certificate": ca + key})
-	a.wants(t, http.StatusUnprocessableEntity, "validation_error", "body.ca_certificate")
+	a.Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.ca_certificate")
 }
 
 // The images of all active profiles are looked for.
@@ -223,7 +224,7 @@ func TestProbeLooksAtAllActiveProfiles(t *testing.T) {
 	w.credentials(t, path)
 	a := w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "own", "distro_series": "gpuaas-h200-v2"})
 	var p site.ProfileView
-	a.decode(t, &p)
+	a.Decode(t, &p)
 	if c := w.probe(t, path)["images"]; c.OK || !strings.Contains(c.Detail, "gpuaas-h200-v2") || strings.Contains(c.Detail, "noble") {
 		t.Errorf("images is %+v", c)
 	}
@@ -254,21 +255,21 @@ func TestAttackASiteThatTrustsItsNetworkIsShownInRed(t *testing.T) {
 		}
 	}
 	red("hw_sync_undecided", "deploy_password_shared")
-	change := func(to string) answer {
+	change := func(to string) httpapitest.Answer {
 		var now site.View
-		w.call(t, http.MethodGet, path, "", nil).decode(t, &now)
+		w.call(t, http.MethodGet, path, "", nil).Decode(t, &now)
 		return w.call(t, http.MethodPatch, path, fmt.Sprintf(`"%d"`, now.Version), object{"hw_sync_http": to})
 	}
-	if a := change("undecided"); a.status != http.StatusUnprocessableEntity {
-		t.Errorf("back to undecided: %d %s", a.status, a.body)
+	if a := change("undecided"); a.Status != http.StatusUnprocessableEntity {
+		t.Errorf("back to undecided: %d %s", a.Status, a.Body)
 	}
-	if a := change("accepted"); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := change("accepted"); a.Status != http.StatusOK {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	red("hw_sync_plain_http", "deploy_password_shared")
 	w.credentials(t, path) // another password, or the same one anew
-	if a := change("pinned"); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := change("pinned"); a.Status != http.StatusOK {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	red("", "")
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/site"
 	simulated "gpuaas/sim/maas"
 	"gpuaas/sim/maas/fleet"
@@ -18,15 +19,15 @@ func TestANewSiteAgainstTheSimulator(t *testing.T) {
 	body := w.body("dc1")
 	body["api_base_url"] = sim.URL
 	var v site.View
-	w.call(t, http.MethodPost, "", "", body).decode(t, &v)
+	w.call(t, http.MethodPost, "", "", body).Decode(t, &v)
 	path := "/" + v.SiteID.String()
-	set := func(token string) answer {
+	set := func(token string) httpapitest.Answer {
 		return w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": token})
 	}
-	set("a:b:c").wants(t, http.StatusUnprocessableEntity, "maas_token_invalid")
-	set(sim.OperatorToken).wants(t, http.StatusUnprocessableEntity, "maas_not_admin")
-	if a := set(sim.Token); a.status != http.StatusOK {
-		t.Fatalf("answer is %d %s", a.status, a.body)
+	set("a:b:c").Wants(t, http.StatusUnprocessableEntity, "maas_token_invalid")
+	set(sim.OperatorToken).Wants(t, http.StatusUnprocessableEntity, "maas_not_admin")
+	if a := set(sim.Token); a.Status != http.StatusOK {
+		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	// A fresh MAAS forwards to no DNS server; everything else is well.
 	for name, c := range w.probe(t, path) {

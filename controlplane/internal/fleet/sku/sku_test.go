@@ -1,24 +1,16 @@
 package sku_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/base/redact"
-	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/sku"
@@ -35,96 +27,18 @@ func newWorld(tb testing.TB) *world {
 	w := &world{}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.service = sku.New(w.db)
-	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: w.db, Auth: doorman{}, Projects: nobody{},
-		Denials: nobody{},
-		Limits:  httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
-	})
+	w.api = httpapitest.New(w.db)
 	w.service.Register(w.api)
 	return w
 }
 
-// doorman knows a platform administrator by the token "root", a member of a
-// project by "member", and somebody without any role by "guest".
-type doorman struct{}
-
-func (doorman) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	p := &auth.Principal{Kind: auth.KindUser, ID: id.NewString(), Name: token.Reveal()}
-	switch token.Reveal() {
-	case "root":
-		p.Platform = auth.PlatformAdmin
-	case "member":
-		p.Projects = map[id.Project]auth.ProjectRole{id.New[id.Project](): {Org: id.New[id.Org](), Role: auth.ProjectMember}}
-	case "guest":
-	default:
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "unknown")
-	}
-	return p, nil
-}
-
-type nobody struct{}
-
-func (nobody) ProjectOrg(context.Context, id.Project) (id.Org, error) { return id.Org{}, nil }
-
-func (nobody) RecordDenial(context.Context, httpapi.Denial) error { return nil }
-
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (a answer) wants(tb testing.TB, status int, code string, fields ...string) {
-	tb.Helper()
-	var p struct{ Code string }
-	if a.status >= 400 {
-		if err := json.Unmarshal(a.body, &p); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	if a.status != status || p.Code != code {
-		tb.Errorf("answer is %d %s, want %d %s", a.status, a.body, status, code)
-	}
-	for _, f := range fields {
-		if !strings.Contains(string(a.body), `"`+f+`"`) {
-			tb.Errorf("no error about %s in %s", f, a.body)
-		}
-	}
-}
-
-func (a answer) decode(tb testing.TB, into any) {
-	tb.Helper()
-	if err := json.Unmarshal(a.body, into); err != nil {
-		tb.Fatalf("decode %s: %v", a.body, err)
-	}
-}
-
 type object = map[string]any
 
-func (w *world) call(tb testing.TB, who, method, path, ifMatch string, body any) answer {
+func (w *world) callAs(tb testing.TB, token, method, path, ifMatch string, body any) httpapitest.Answer {
 	tb.Helper()
-	var payload io.Reader = http.NoBody
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, "/api/v1/admin/skus"+path, payload)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	r.Header.Set("Authorization", "Bearer "+who)
-	if method != http.MethodGet {
-		r.Header.Set("Idempotency-Key", id.NewString())
-	}
-	if ifMatch != "" {
-		r.Header.Set("If-Match", ifMatch)
-	}
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: token, Method: method, Path: "/api/v1/admin/skus" + path, IfMatch: ifMatch, Body: body,
+	})
 }
 
 func body(skuID string) object {
@@ -145,7 +59,7 @@ func (w *world) count(tb testing.TB, query string, args ...any) (n int64) {
 func TestTheCatalogIsSeeded(t *testing.T) {
 	w := newWorld(t)
 	var list struct{ Items []sku.View }
-	w.call(t, "member", http.MethodGet, "", "", nil).decode(t, &list)
+	w.callAs(t, "member", http.MethodGet, "", "", nil).Decode(t, &list)
 	var ids []string
 	for _, v := range list.Items {
 		ids = append(ids, v.SKUID)
@@ -161,42 +75,42 @@ func TestTheCatalogIsSeeded(t *testing.T) {
 
 func TestSKUOverTheAPI(t *testing.T) {
 	w := newWorld(t)
-	a := w.call(t, "root", http.MethodPost, "", "", body("b300"))
+	a := w.callAs(t, "root", http.MethodPost, "", "", body("b300"))
 	var v sku.View
-	a.decode(t, &v)
-	if a.status != http.StatusCreated || v.Status != sku.Active || !slices.Equal(v.AllowedCounts, []int32{1, 2, 8}) ||
+	a.Decode(t, &v)
+	if a.Status != http.StatusCreated || v.Status != sku.Active || !slices.Equal(v.AllowedCounts, []int32{1, 2, 8}) ||
 		v.Version != 1 || !v.Allows(8) || v.Allows(4) {
-		t.Errorf("answer is %d %s", a.status, a.body)
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, "root", http.MethodPost, "", "", body("b300")).wants(t, http.StatusConflict, "sku_id_taken")
-	w.call(t, "root", http.MethodPatch, "/b300", `"1"`, object{"gpus_total": 4}).
-		wants(t, http.StatusUnprocessableEntity, "validation_error", "body.allowed_counts")
-	a = w.call(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 450, "status": "disabled"})
-	a.decode(t, &v)
-	if a.status != http.StatusOK || v.PriceMinor != 450 || v.Status != sku.Disabled || a.header.Get("ETag") != `"2"` ||
+	w.callAs(t, "root", http.MethodPost, "", "", body("b300")).Wants(t, http.StatusConflict, "sku_id_taken")
+	w.callAs(t, "root", http.MethodPatch, "/b300", `"1"`, object{"gpus_total": 4}).
+		Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.allowed_counts")
+	a = w.callAs(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 450, "status": "disabled"})
+	a.Decode(t, &v)
+	if a.Status != http.StatusOK || v.PriceMinor != 450 || v.Status != sku.Disabled || a.Header.Get("ETag") != `"2"` ||
 		v.GPUModel != "B300" {
-		t.Errorf("answer is %d %s", a.status, a.body)
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 1}).wants(t, http.StatusPreconditionFailed,
+	w.callAs(t, "root", http.MethodPatch, "/b300", `"1"`, object{"price_minor": 1}).Wants(t, http.StatusPreconditionFailed,
 		"version_stale")
-	w.call(t, "root", http.MethodPatch, "/b300", "", object{"price_minor": 1}).wants(t, http.StatusPreconditionRequired,
+	w.callAs(t, "root", http.MethodPatch, "/b300", "", object{"price_minor": 1}).Wants(t, http.StatusPreconditionRequired,
 		"precondition_required")
 	var list struct{ Items []sku.View }
-	w.call(t, "root", http.MethodGet, "?status=disabled", "", nil).decode(t, &list)
+	w.callAs(t, "root", http.MethodGet, "?status=disabled", "", nil).Decode(t, &list)
 	if len(list.Items) != 1 || list.Items[0].SKUID != "b300" {
 		t.Errorf("disabled are %v", list.Items)
 	}
 
-	w.call(t, "member", http.MethodGet, "/b300", "", nil).wants(t, http.StatusOK, "")
-	w.call(t, "guest", http.MethodGet, "/b300", "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
-	w.call(t, "member", http.MethodPatch, "/b300", `"2"`, object{"price_minor": 1}).wants(t, http.StatusForbidden,
+	w.callAs(t, "member", http.MethodGet, "/b300", "", nil).Wants(t, http.StatusOK, "")
+	w.callAs(t, "guest", http.MethodGet, "/b300", "", nil).Wants(t, http.StatusForbidden, "insufficient_permissions")
+	w.callAs(t, "member", http.MethodPatch, "/b300", `"2"`, object{"price_minor": 1}).Wants(t, http.StatusForbidden,
 		"insufficient_permissions")
-	w.call(t, "member", http.MethodDelete, "/b300", "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
+	w.callAs(t, "member", http.MethodDelete, "/b300", "", nil).Wants(t, http.StatusForbidden, "insufficient_permissions")
 
-	w.call(t, "root", http.MethodDelete, "/b300", "", nil).wants(t, http.StatusNoContent, "")
-	w.call(t, "root", http.MethodGet, "/b300", "", nil).wants(t, http.StatusNotFound, "not_found")
-	w.call(t, "root", http.MethodDelete, "/b300", "", nil).wants(t, http.StatusNotFound, "not_found")
-	w.call(t, "root", http.MethodPost, "", "", body("b300")).wants(t, http.StatusConflict, "sku_id_taken")
+	w.callAs(t, "root", http.MethodDelete, "/b300", "", nil).Wants(t, http.StatusNoContent, "")
+	w.callAs(t, "root", http.MethodGet, "/b300", "", nil).Wants(t, http.StatusNotFound, "not_found")
+	w.callAs(t, "root", http.MethodDelete, "/b300", "", nil).Wants(t, http.StatusNotFound, "not_found")
+	w.callAs(t, "root", http.MethodPost, "", "", body("b300")).Wants(t, http.StatusConflict, "sku_id_taken")
 	if n := w.count(t,
 		`SELECT count(*) FROM outbox_events WHERE event_type = 'sku.changed' AND aggregate_id = 'b300'`); n != 3 {
 		t.Errorf("%d changes were told", n)
@@ -218,7 +132,7 @@ func TestRejectedSKUsNameTheirFields(t *testing.T) {
 	} {
 		b := body("b300")
 		b[field] = value
-		w.call(t, "root", http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+
+		w.callAs(t, "root", http.MethodPost, "", "", b).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+
 			field)
 	}
 	for name, change := range map[string]object{
@@ -229,8 +143,8 @@ func TestRejectedSKUsNameTheirFields(t *testing.T) {
 		for k, v := range change {
 			b[k] = v
 		}
-		if a := w.call(t, "root", http.MethodPost, "", "", b); a.status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: answer is %d %s", name, a.status, a.body)
+		if a := w.callAs(t, "root", http.MethodPost, "", "", b); a.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: answer is %d %s", name, a.Status, a.Body)
 		}
 	}
 	if after := w.count(t, `SELECT count(*) FROM skus`); after != before {
@@ -244,11 +158,11 @@ func TestASKUInUseStays(t *testing.T) {
 		VALUES (gen_random_uuid(), 'retired', 'n', 'n', 'h200-sxm-slice', 8, 'eu-1', 'manual')`); err != nil {
 		t.Fatal(err)
 	}
-	w.call(t, "root", http.MethodDelete, "/h200-sxm-slice", "", nil).wants(t, http.StatusConflict, "sku_in_use")
+	w.callAs(t, "root", http.MethodDelete, "/h200-sxm-slice", "", nil).Wants(t, http.StatusConflict, "sku_in_use")
 	if _, err := w.owner.Exec(t.Context(), `UPDATE nodes SET status = 'deleted'`); err != nil {
 		t.Fatal(err)
 	}
-	w.call(t, "root", http.MethodDelete, "/h200-sxm-slice", "", nil).wants(t, http.StatusNoContent, "")
+	w.callAs(t, "root", http.MethodDelete, "/h200-sxm-slice", "", nil).Wants(t, http.StatusNoContent, "")
 }
 
 // A command that makes a node of a SKU and one that deletes the SKU wait for

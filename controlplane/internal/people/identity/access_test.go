@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
@@ -107,13 +108,13 @@ func TestEveryOperationForEveryRole(t *testing.T) {
 				continue // would end the caller's part in the test; it needs no permission
 			}
 			w.denials.take()
-			a := w.call(t, tokens[name], op.Method, path.Replace(op.Path), "", nil)
-			refused := w.denials.take() > 0 || a.status == http.StatusUnauthorized
+			a := w.callAs(t, tokens[name], op.Method, path.Replace(op.Path), "", nil)
+			refused := w.denials.take() > 0 || a.Status == http.StatusUnauthorized
 			if want := slices.Contains(strings.Fields(allowed), name); refused == want {
-				t.Errorf("%s calls %s: %d %s, want allowed = %v", name, op.ID, a.status, a.body, want)
+				t.Errorf("%s calls %s: %d %s, want allowed = %v", name, op.ID, a.Status, a.Body, want)
 			}
-			if a.status >= http.StatusInternalServerError {
-				t.Errorf("%s calls %s: %d %s", name, op.ID, a.status, a.body)
+			if a.Status >= http.StatusInternalServerError {
+				t.Errorf("%s calls %s: %d %s", name, op.ID, a.Status, a.Body)
 			}
 		}
 		delete(unseen, op.ID)
@@ -163,8 +164,8 @@ func TestOtherTenantsDoNotExist(t *testing.T) {
 			if strings.HasPrefix(op.Path, "/api/v1/admin/") {
 				want = http.StatusForbidden
 			}
-			if foreign.status != want || missing.status != want {
-				t.Errorf("%s with a foreign %s: %d, with an absent one: %d, want %d", op.ID, param, foreign.status, missing.status,
+			if foreign.Status != want || missing.Status != want {
+				t.Errorf("%s with a foreign %s: %d, with an absent one: %d, want %d", op.ID, param, foreign.Status, missing.Status,
 					want)
 			}
 			if f, m := withoutCorrelation(t, foreign), withoutCorrelation(t, missing); f != m {
@@ -208,7 +209,7 @@ func newHolding(t *testing.T, w *world, name string) *holding {
 }
 
 // ask calls an operation with own ids but for one parameter.
-func (w *world) ask(t *testing.T, from *holding, op httpapi.Operation, param, value string) answer {
+func (w *world) ask(t *testing.T, from *holding, op httpapi.Operation, param, value string) httpapitest.Answer {
 	t.Helper()
 	path := strings.ReplaceAll(op.Path, "{"+param+"}", value)
 	for name, own := range from.ids {
@@ -218,13 +219,13 @@ func (w *world) ask(t *testing.T, from *holding, op httpapi.Operation, param, va
 	if op.Method == http.MethodPatch {
 		ifMatch = `"1"`
 	}
-	return w.call(t, from.admin, op.Method, path, ifMatch, bodies[op.ID])
+	return w.callAs(t, from.admin, op.Method, path, ifMatch, bodies[op.ID])
 }
 
-func withoutCorrelation(t *testing.T, a answer) string {
+func withoutCorrelation(t *testing.T, a httpapitest.Answer) string {
 	t.Helper()
 	var problem map[string]any
-	a.decode(t, &problem)
+	a.Decode(t, &problem)
 	correlation, _ := problem["correlation_id"].(string)
-	return strings.ReplaceAll(string(a.body), correlation, "")
+	return strings.ReplaceAll(string(a.Body), correlation, "")
 }

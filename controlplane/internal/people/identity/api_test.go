@@ -20,41 +20,38 @@ import (
 func TestTenantOverTheAPI(t *testing.T) {
 	s := newStage(t)
 	root := s.token(t, s.root.ID)
-	a := s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "", map[string]any{"slug": "fresh", "name": "Fresh"})
+	a := s.callAs(t, root, http.MethodPost, "/api/v1/admin/tenants", "", map[string]any{"slug": "fresh", "name": "Fresh"})
 	var tenant identity.TenantView
-	a.decode(t, &tenant)
-	if a.status != http.StatusCreated || tenant.Slug != "fresh" || tenant.OrgID.IsZero() || a.header.Get("ETag") != `"1"` {
-		t.Fatalf("answer is %d %s, ETag %s", a.status, a.body, a.header.Get("ETag"))
+	a.Decode(t, &tenant)
+	if a.Status != http.StatusCreated || tenant.Slug != "fresh" || tenant.OrgID.IsZero() || a.Header.Get("ETag") != `"1"` {
+		t.Fatalf("answer is %d %s, ETag %s", a.Status, a.Body, a.Header.Get("ETag"))
 	}
 	path := "/api/v1/tenants/" + tenant.OrgID.String()
 	var projects struct{ Items []identity.ProjectView }
-	s.call(t, root, http.MethodGet, path+"/projects", "", nil).decode(t, &projects)
+	s.callAs(t, root, http.MethodGet, path+"/projects", "", nil).Decode(t, &projects)
 	if len(projects.Items) != 1 || projects.Items[0].Slug != "default" || projects.Items[0].OrgID != tenant.OrgID {
 		t.Errorf("a fresh tenant has projects %+v", projects.Items)
 	}
 	rename := map[string]any{"name": "Renamed"}
-	wantProblem(t, s.call(t, root, http.MethodPatch, path, "", rename), http.StatusPreconditionRequired,
+	s.callAs(t, root, http.MethodPatch, path, "", rename).Wants(t, http.StatusPreconditionRequired,
 		"precondition_required")
-	wantProblem(t, s.call(t, root, http.MethodPatch, path, `"9"`, rename), http.StatusPreconditionFailed, "version_stale")
-	a = s.call(t, root, http.MethodPatch, path, `"1"`, rename)
-	if a.status != http.StatusOK || a.header.Get("ETag") != `"2"` {
-		t.Errorf("rename answers %d %s", a.status, a.body)
+	s.callAs(t, root, http.MethodPatch, path, `"9"`, rename).Wants(t, http.StatusPreconditionFailed, "version_stale")
+	a = s.callAs(t, root, http.MethodPatch, path, `"1"`, rename)
+	if a.Status != http.StatusOK || a.Header.Get("ETag") != `"2"` {
+		t.Errorf("rename answers %d %s", a.Status, a.Body)
 	}
-	a = s.call(t, root, http.MethodGet, path, "", nil)
-	a.decode(t, &tenant)
-	if tenant.Name != "Renamed" || tenant.Version != 2 || a.header.Get("ETag") != `"2"` {
+	a = s.callAs(t, root, http.MethodGet, path, "", nil)
+	a.Decode(t, &tenant)
+	if tenant.Name != "Renamed" || tenant.Version != 2 || a.Header.Get("ETag") != `"2"` {
 		t.Errorf("the tenant is %+v", tenant)
 	}
-	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
-		map[string]any{"slug": "fresh", "name": "F"}),
-		http.StatusConflict, "tenant_slug_taken")
-	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
-		map[string]any{"slug": "No Slug", "name": "F"}),
-		http.StatusUnprocessableEntity, "validation_error")
-	wantProblem(t, s.call(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
-		map[string]any{"slug": "x", "name": "F", "owner": 1}),
-		http.StatusUnprocessableEntity, "validation_error")
-	wantProblem(t, s.call(t, root, http.MethodGet, "/api/v1/tenants/not-an-id", "", nil), http.StatusUnprocessableEntity,
+	s.callAs(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
+		map[string]any{"slug": "fresh", "name": "F"}).Wants(t, http.StatusConflict, "tenant_slug_taken")
+	s.callAs(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
+		map[string]any{"slug": "No Slug", "name": "F"}).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	s.callAs(t, root, http.MethodPost, "/api/v1/admin/tenants", "",
+		map[string]any{"slug": "x", "name": "F", "owner": 1}).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	s.callAs(t, root, http.MethodGet, "/api/v1/tenants/not-an-id", "", nil).Wants(t, http.StatusUnprocessableEntity,
 		"validation_error")
 }
 
@@ -63,12 +60,12 @@ func TestAbsentTenantOverTheAPI(t *testing.T) {
 	s := newStage(t)
 	root := s.token(t, s.root.ID)
 	for _, path := range []string{"", "/projects", "/members"} {
-		a := s.call(t, root, http.MethodGet, "/api/v1/tenants/"+id.NewString()+path, "", nil)
-		wantProblem(t, a, http.StatusNotFound, "not_found")
+		a := s.callAs(t, root, http.MethodGet, "/api/v1/tenants/"+id.NewString()+path, "", nil)
+		a.Wants(t, http.StatusNotFound, "not_found")
 	}
-	a := s.call(t, root, http.MethodGet, "/api/v1/tenants/"+s.other.ID.String()+"/members", "", nil)
-	if a.status != http.StatusOK {
-		t.Errorf("a tenant without members answers %d %s", a.status, a.body)
+	a := s.callAs(t, root, http.MethodGet, "/api/v1/tenants/"+s.other.ID.String()+"/members", "", nil)
+	if a.Status != http.StatusOK {
+		t.Errorf("a tenant without members answers %d %s", a.Status, a.Body)
 	}
 }
 
@@ -76,34 +73,33 @@ func TestServiceAccountOverTheAPI(t *testing.T) {
 	s := newStage(t)
 	boss := s.token(t, s.boss.ID)
 	all := "/api/v1/projects/" + s.project.ID.String() + "/service-accounts"
-	a := s.call(t, boss, http.MethodPost, all, "", map[string]any{"name": "ci", "role": "project_admin"})
+	a := s.callAs(t, boss, http.MethodPost, all, "", map[string]any{"name": "ci", "role": "project_admin"})
 	var account identity.ServiceAccountView
-	a.decode(t, &account)
-	if a.status != http.StatusCreated || account.Status != "active" || account.Role != auth.ProjectAdmin {
-		t.Fatalf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &account)
+	if a.Status != http.StatusCreated || account.Status != "active" || account.Role != auth.ProjectAdmin {
+		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	one := all + "/" + account.ServiceAccountID.String()
-	a = s.call(t, boss, http.MethodPost, one+"/tokens", "",
+	a = s.callAs(t, boss, http.MethodPost, one+"/tokens", "",
 		map[string]any{"name": "x", "expires_in": 3600, "scopes": []string{"project:read"}})
 	var made identity.NewTokenView
-	a.decode(t, &made)
-	if a.status != http.StatusCreated || !strings.HasPrefix(made.Token, "gpuaas_a") ||
+	a.Decode(t, &made)
+	if a.Status != http.StatusCreated || !strings.HasPrefix(made.Token, "gpuaas_a") ||
 		made.ExpiresAt.Sub(made.CreatedAt).Seconds() != 3600 {
-		t.Fatalf("answer is %d %s", a.status, a.body)
+		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	bot := redact.New(made.Token)
 	var me identity.MeView
-	s.call(t, bot, http.MethodGet, "/api/v1/me", "", nil).decode(t, &me)
+	s.callAs(t, bot, http.MethodGet, "/api/v1/me", "", nil).Decode(t, &me)
 	if me.Kind != auth.KindServiceAccount || me.ID != account.ServiceAccountID.String() || len(me.Projects) != 1 ||
 		me.TokenID != made.TokenID {
 		t.Errorf("the service account is %+v", me)
 	}
-	wantProblem(t, s.call(t, bot, http.MethodPatch, "/api/v1/projects/"+s.project.ID.String(), `"1"`,
-		map[string]any{"name": "x"}),
-		http.StatusForbidden, "insufficient_permissions") // its role would, its scopes do not
-	listed := s.call(t, boss, http.MethodGet, one+"/tokens", "", nil)
-	if strings.Contains(string(listed.body), made.Token) || !strings.Contains(string(listed.body), made.TokenID.String()) {
-		t.Errorf("tokens are listed as %s", listed.body)
+	s.callAs(t, bot, http.MethodPatch, "/api/v1/projects/"+s.project.ID.String(), `"1"`,
+		map[string]any{"name": "x"}).Wants(t, http.StatusForbidden, "insufficient_permissions") // its role would, its scopes do not
+	listed := s.callAs(t, boss, http.MethodGet, one+"/tokens", "", nil)
+	if strings.Contains(string(listed.Body), made.Token) || !strings.Contains(string(listed.Body), made.TokenID.String()) {
+		t.Errorf("tokens are listed as %s", listed.Body)
 	}
 	for _, bad := range []map[string]any{
 		{"name": "x", "expires_in": 59},
@@ -112,61 +108,59 @@ func TestServiceAccountOverTheAPI(t *testing.T) {
 		{"name": "x", "scopes": []string{"everything"}},
 		{"name": "x", "kind": "session"},
 	} {
-		wantProblem(t, s.call(t, boss, http.MethodPost, one+"/tokens", "", bad), http.StatusUnprocessableEntity,
+		s.callAs(t, boss, http.MethodPost, one+"/tokens", "", bad).Wants(t, http.StatusUnprocessableEntity,
 			"validation_error")
 	}
-	if a := s.call(t, boss, http.MethodDelete, one+"/tokens/"+made.TokenID.String(), "",
-		nil); a.status != http.StatusNoContent {
-		t.Errorf("revocation answers %d %s", a.status, a.body)
+	if a := s.callAs(t, boss, http.MethodDelete, one+"/tokens/"+made.TokenID.String(), "",
+		nil); a.Status != http.StatusNoContent {
+		t.Errorf("revocation answers %d %s", a.Status, a.Body)
 	}
-	wantProblem(t, s.call(t, bot, http.MethodGet, "/api/v1/me", "", nil), http.StatusUnauthorized, "token_invalid")
-	if a := s.call(t, boss, http.MethodPatch, one, `"1"`,
-		map[string]any{"status": "disabled"}); a.status != http.StatusOK {
-		t.Errorf("disabling answers %d %s", a.status, a.body)
+	s.callAs(t, bot, http.MethodGet, "/api/v1/me", "", nil).Wants(t, http.StatusUnauthorized, "token_invalid")
+	if a := s.callAs(t, boss, http.MethodPatch, one, `"1"`,
+		map[string]any{"status": "disabled"}); a.Status != http.StatusOK {
+		t.Errorf("disabling answers %d %s", a.Status, a.Body)
 	}
-	if a := s.call(t, boss, http.MethodDelete, one, "", nil); a.status != http.StatusNoContent {
-		t.Errorf("deletion answers %d %s", a.status, a.body)
+	if a := s.callAs(t, boss, http.MethodDelete, one, "", nil); a.Status != http.StatusNoContent {
+		t.Errorf("deletion answers %d %s", a.Status, a.Body)
 	}
-	wantProblem(t, s.call(t, boss, http.MethodGet, one, "", nil), http.StatusNotFound, "not_found")
+	s.callAs(t, boss, http.MethodGet, one, "", nil).Wants(t, http.StatusNotFound, "not_found")
 }
 
 func TestPeopleOverTheAPI(t *testing.T) {
 	s := newStage(t)
 	root := s.token(t, s.root.ID)
-	a := s.call(t, root, http.MethodPost, "/api/v1/admin/users", "", map[string]any{"email": "ada@example.com"})
+	a := s.callAs(t, root, http.MethodPost, "/api/v1/admin/users", "", map[string]any{"email": "ada@example.com"})
 	var user identity.UserView
-	a.decode(t, &user)
-	if a.status != http.StatusCreated || user.PlatformRole != auth.NoRole || user.Linked {
-		t.Fatalf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &user)
+	if a.Status != http.StatusCreated || user.PlatformRole != auth.NoRole || user.Linked {
+		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	one := "/api/v1/admin/users/" + user.UserID.String()
-	a = s.call(t, root, http.MethodPatch, one, `"1"`, map[string]any{"platform_role": "auditor", "name": "Ada"})
-	a.decode(t, &user)
-	if a.status != http.StatusOK || user.PlatformRole != auth.Auditor || user.Name != "Ada" || user.Version != 2 {
-		t.Errorf("answer is %d %s", a.status, a.body)
+	a = s.callAs(t, root, http.MethodPatch, one, `"1"`, map[string]any{"platform_role": "auditor", "name": "Ada"})
+	a.Decode(t, &user)
+	if a.Status != http.StatusOK || user.PlatformRole != auth.Auditor || user.Name != "Ada" || user.Version != 2 {
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
 	var found struct{ Items []identity.UserView }
-	s.call(t, root, http.MethodGet, "/api/v1/admin/users?email=ADA@example.com", "", nil).decode(t, &found)
+	s.callAs(t, root, http.MethodGet, "/api/v1/admin/users?email=ADA@example.com", "", nil).Decode(t, &found)
 	if len(found.Items) != 1 || found.Items[0] != user {
 		t.Errorf("found %+v", found.Items)
 	}
-	wantProblem(t, s.call(t, root, http.MethodPatch, "/api/v1/admin/users/"+s.root.ID.String(), `"1"`,
-		map[string]any{"disabled": true}),
-		http.StatusConflict, "last_platform_admin")
+	s.callAs(t, root, http.MethodPatch, "/api/v1/admin/users/"+s.root.ID.String(), `"1"`,
+		map[string]any{"disabled": true}).Wants(t, http.StatusConflict, "last_platform_admin")
 
 	member := "/api/v1/projects/" + s.project.ID.String() + "/members/" + user.UserID.String()
-	a = s.call(t, root, http.MethodPut, member, "", map[string]any{"role": "project_viewer"})
+	a = s.callAs(t, root, http.MethodPut, member, "", map[string]any{"role": "project_viewer"})
 	var m identity.MemberView
-	a.decode(t, &m)
-	if a.status != http.StatusOK || m.Role != auth.ProjectViewer || m.Email != "ada@example.com" {
-		t.Errorf("answer is %d %s", a.status, a.body)
+	a.Decode(t, &m)
+	if a.Status != http.StatusOK || m.Role != auth.ProjectViewer || m.Email != "ada@example.com" {
+		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	wantProblem(t, s.call(t, root, http.MethodPut, member, "", map[string]any{"role": "owner"}),
-		http.StatusUnprocessableEntity, "validation_error")
-	if a := s.call(t, root, http.MethodDelete, member, "", nil); a.status != http.StatusNoContent {
-		t.Errorf("removal answers %d %s", a.status, a.body)
+	s.callAs(t, root, http.MethodPut, member, "", map[string]any{"role": "owner"}).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	if a := s.callAs(t, root, http.MethodDelete, member, "", nil); a.Status != http.StatusNoContent {
+		t.Errorf("removal answers %d %s", a.Status, a.Body)
 	}
-	wantProblem(t, s.call(t, root, http.MethodDelete, member, "", nil), http.StatusNotFound, "not_found")
+	s.callAs(t, root, http.MethodDelete, member, "", nil).Wants(t, http.StatusNotFound, "not_found")
 }
 
 func TestListsAreNarrowedToTheCaller(t *testing.T) {
@@ -175,7 +169,7 @@ func TestListsAreNarrowedToTheCaller(t *testing.T) {
 		var list struct {
 			Items []struct{ Slug string }
 		}
-		s.call(t, s.token(t, who), http.MethodGet, path, "", nil).decode(t, &list)
+		s.callAs(t, s.token(t, who), http.MethodGet, path, "", nil).Decode(t, &list)
 		out := make([]string, len(list.Items))
 		for i, item := range list.Items {
 			out[i] = item.Slug
@@ -214,7 +208,7 @@ func TestListsComeInPages(t *testing.T) {
 			Items      []identity.ServiceAccountView
 			NextCursor string `json:"next_cursor"`
 		}
-		s.call(t, root, http.MethodGet, all+"&cursor="+cursor, "", nil).decode(t, &list)
+		s.callAs(t, root, http.MethodGet, all+"&cursor="+cursor, "", nil).Decode(t, &list)
 		for _, item := range list.Items {
 			names = append(names, item.Name)
 		}
@@ -229,7 +223,7 @@ func TestListsComeInPages(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a b bot c d" {
 		t.Errorf("the pages hold %q", got)
 	}
-	wantProblem(t, s.call(t, root, http.MethodGet, all+"&cursor=x", "", nil), http.StatusUnprocessableEntity,
+	s.callAs(t, root, http.MethodGet, all+"&cursor=x", "", nil).Wants(t, http.StatusUnprocessableEntity,
 		"cursor_invalid")
 }
 

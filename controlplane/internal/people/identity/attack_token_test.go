@@ -147,11 +147,11 @@ func TestAttackAChildThatWouldOutliveItsParent(t *testing.T) {
 			t.Errorf("%+v is made with %+v", child, parent)
 		}
 	}
-	a := s.call(t, plain, http.MethodPost, "/api/v1/me/tokens", "", map[string]any{"name": "x", "expires_in": 31622400})
+	a := s.callAs(t, plain, http.MethodPost, "/api/v1/me/tokens", "", map[string]any{"name": "x", "expires_in": 31622400})
 	var view identity.NewTokenView
-	a.decode(t, &view)
+	a.Decode(t, &view)
 	if view.ExpiresAt.After(parent.ExpiresAt) || view.MadeFrom == nil || *view.MadeFrom != parent.ID {
-		t.Errorf("the API makes %s", a.body)
+		t.Errorf("the API makes %s", a.Body)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestAttackAServiceAccountIsItsOwnIssuer(t *testing.T) {
 	wantCode(t, issue(ofC, b.ID), "service_account_self")
 	_, _, err := s.service.CreateOwnToken(s.as(t, ofA), identity.NewToken{Name: "x"}) // as if it were a person
 	wantCode(t, err, "person_required")
-	wantProblem(t, s.signIn(t, ofA), http.StatusForbidden, "person_required")
+	s.signIn(t, ofA).Wants(t, http.StatusForbidden, "person_required")
 	// It neither raises nor revives itself.
 	viewer := auth.ProjectViewer
 	_, err = s.service.UpdateServiceAccount(s.as(t, ofA), s.project.ID, a.ID, 1,
@@ -192,10 +192,10 @@ func TestAttackAServiceAccountIsItsOwnIssuer(t *testing.T) {
 	wantCode(t, err, "service_account_self")
 	// And not by an account of another project.
 	there := s.account(t, s.foreign.ID, "there", auth.ProjectAdmin)
-	got := s.call(t, ofA, http.MethodPost, "/api/v1/projects/"+s.foreign.ID.String()+"/service-accounts/"+
+	got := s.callAs(t, ofA, http.MethodPost, "/api/v1/projects/"+s.foreign.ID.String()+"/service-accounts/"+
 		there.ID.String()+"/tokens", "",
 		map[string]any{"name": "x"})
-	wantProblem(t, got, http.StatusNotFound, "not_found")
+	got.Wants(t, http.StatusNotFound, "not_found")
 	// All that it made is gone with the one token that a person made.
 	s.clock.advance(time.Hour)
 	for _, token := range []redact.Secret{ofA, ofB, ofC} {

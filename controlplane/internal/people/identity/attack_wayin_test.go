@@ -34,7 +34,7 @@ func TestAttackTheLastAdministratorGivesTheLastWayInAway(t *testing.T) {
 
 	wantCode(t, w.service.RevokeOwnToken(admin, own), "last_way_in")
 	wantCode(t, w.service.SignOut(admin), "last_way_in")
-	wantProblem(t, w.call(t, token, http.MethodPost, "/api/v1/auth/logout", "", nil), http.StatusConflict, "last_way_in")
+	w.callAs(t, token, http.MethodPost, "/api/v1/auth/logout", "", nil).Wants(t, http.StatusConflict, "last_way_in")
 
 	// Neither a session nor a token made with the token is another way in: both
 	// end with it.

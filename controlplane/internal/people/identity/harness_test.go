@@ -3,11 +3,9 @@ package identity_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/people/identity"
@@ -40,9 +39,8 @@ func newWorld(tb testing.TB, oidc identity.OIDCConfig) *world {
 	}
 	logger := slog.New(slog.NewTextHandler(&lockedWriter{to: w.logs}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.service = identity.New(identity.Config{DB: w.db, Logger: logger, Clock: w.clock.Now, OIDC: oidc})
-	w.api = httpapi.New(httpapi.Config{
-		Title: "test", Version: "1", Logger: logger, DB: w.db, Auth: w.service, Projects: w.service, Denials: w.denials,
-		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},
+	w.api = httpapitest.New(w.db, func(c *httpapi.Config) {
+		c.Logger, c.Auth, c.Projects, c.Denials = logger, w.service, w.service, w.denials
 	})
 	w.service.Register(w.api)
 	return w
@@ -176,53 +174,22 @@ func wantCode(tb testing.TB, err error, code string) {
 	}
 }
 
-// answer is what the API said.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
+// callAs sends one request; ifMatch is left out when it is empty.
+func (w *world) callAs(
+	tb testing.TB, token redact.Secret, method, path, ifMatch string, body any,
+) httpapitest.Answer {
+	tb.Helper()
+	return httpapitest.Call(tb, w.api.Handler(), httpapitest.Request{
+		As: token.Reveal(), Method: method, Path: path, IfMatch: ifMatch, Body: body,
+	})
 }
 
-func (a answer) code(tb testing.TB) string {
-	tb.Helper()
-	var problem struct {
-		Code string `json:"code"`
+// browserWith is a browser on our page, with the cookie of a session.
+func browserWith(cookie *http.Cookie) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value})
 	}
-	a.decode(tb, &problem)
-	return problem.Code
-}
-
-func (a answer) decode(tb testing.TB, into any) {
-	tb.Helper()
-	if err := json.Unmarshal(a.body, into); err != nil {
-		tb.Fatalf("decode %s: %v", a.body, err)
-	}
-}
-
-// call sends one request; ifMatch is left out when it is empty.
-func (w *world) call(tb testing.TB, token redact.Secret, method, path, ifMatch string, body any) answer {
-	tb.Helper()
-	var payload io.Reader = http.NoBody
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		payload = bytes.NewReader(b)
-	}
-	r := httptest.NewRequestWithContext(tb.Context(), method, path, payload)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if !token.IsZero() {
-		r.Header.Set("Authorization", "Bearer "+token.Reveal())
-	}
-	if ifMatch != "" {
-		r.Header.Set("If-Match", ifMatch)
-	}
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
 }
 
 // firstPage is the beginning of any listing.

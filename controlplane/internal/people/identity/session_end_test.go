@@ -2,36 +2,27 @@ package identity_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
 // signInAgain signs in from a browser that has a session already.
-func (w *world) signInAgain(t *testing.T, has *http.Cookie, body map[string]any) answer {
+func (w *world) signInAgain(t *testing.T, has *http.Cookie, body map[string]any) httpapitest.Answer {
 	t.Helper()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, sessionPath, bytes.NewReader(raw))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	r.AddCookie(&http.Cookie{Name: has.Name, Value: has.Value})
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	return httpapitest.Call(t, w.api.Handler(), httpapitest.Request{
+		Method: http.MethodPost, Path: sessionPath, Body: body, Change: browserWith(has),
+	})
 }
 
 func (w *world) over(t *testing.T, session *http.Cookie) {
 	t.Helper()
-	wantProblem(t, w.browse(t, session, http.MethodGet, "/api/v1/me"), http.StatusUnauthorized, "token_invalid")
+	w.browse(t, session, http.MethodGet, "/api/v1/me").Wants(t, http.StatusUnauthorized, "token_invalid")
 }
 
 func TestASessionEndsWhenItsTokenIsRevoked(t *testing.T) {
@@ -91,7 +82,7 @@ func TestSigningInAgainEndsTheFormerSession(t *testing.T) {
 	s := newStage(t)
 	token := s.token(t, s.dev.ID)
 	first, _ := opened(t, s.signIn(t, token))
-	wantProblem(t, s.signInAgain(t, first, map[string]any{"token": "rubbish"}), http.StatusUnauthorized, "token_invalid")
+	s.signInAgain(t, first, map[string]any{"token": "rubbish"}).Wants(t, http.StatusUnauthorized, "token_invalid")
 	s.me(t, first) // somebody who was refused keeps their session
 
 	second, _ := opened(t, s.signInAgain(t, first, map[string]any{"token": token.Reveal()}))
@@ -133,7 +124,7 @@ func TestGuessesAreNotKept(t *testing.T) {
 	s := newStage(t)
 	guess := redact.New("gpuaas_p" + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 	for _, text := range []redact.Secret{redact.New("rubbish"), guess} {
-		wantProblem(t, s.signIn(t, text), http.StatusUnauthorized, "token_invalid")
+		s.signIn(t, text).Wants(t, http.StatusUnauthorized, "token_invalid")
 	}
 	s.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'session.create'", 0)
 	if !bytes.Contains(s.logs.Bytes(), []byte("a sign-in was refused")) ||
@@ -145,7 +136,7 @@ func TestGuessesAreNotKept(t *testing.T) {
 	revoked := s.token(t, s.dev.ID)
 	caller := s.as(t, revoked)
 	wantCode(t, s.service.SignOut(caller), "")
-	wantProblem(t, s.signIn(t, revoked), http.StatusUnauthorized, "token_invalid")
+	s.signIn(t, revoked).Wants(t, http.StatusUnauthorized, "token_invalid")
 	s.wantRows(t,
 		"SELECT count(*) FROM audit_logs WHERE action = 'session.create' AND result = 'denied' AND target_id = '"+
 			auth.From(caller).Token.String()+"'", 1)
@@ -154,20 +145,16 @@ func TestGuessesAreNotKept(t *testing.T) {
 func TestSigningOutAgainWithTheSameKeyIsRefused(t *testing.T) {
 	s := newStage(t)
 	token := s.token(t, s.dev.ID)
-	signOut := func(session *http.Cookie) answer {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/auth/logout", nil)
-		r.Header.Set("Sec-Fetch-Site", "same-origin")
-		r.Header.Set("Idempotency-Key", "out-1")
-		r.AddCookie(&http.Cookie{Name: session.Name, Value: session.Value})
-		rec := httptest.NewRecorder()
-		s.api.Handler().ServeHTTP(rec, r)
-		return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	signOut := func(session *http.Cookie) httpapitest.Answer {
+		return httpapitest.Call(t, s.api.Handler(), httpapitest.Request{
+			Method: http.MethodPost, Path: "/api/v1/auth/logout", Key: "out-1", Change: browserWith(session),
+		})
 	}
 	first, _ := opened(t, s.signIn(t, token))
 	second, _ := opened(t, s.signIn(t, token))
-	if a := signOut(first); a.status != http.StatusNoContent {
-		t.Fatalf("%d %s", a.status, a.body)
+	if a := signOut(first); a.Status != http.StatusNoContent {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	wantProblem(t, signOut(second), http.StatusConflict, "idempotency_key_reused")
+	signOut(second).Wants(t, http.StatusConflict, "idempotency_key_reused")
 	s.me(t, second)
 }

@@ -2,9 +2,7 @@ package identity_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,53 +10,51 @@ import (
 
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
 const sessionPath = "/api/v1/auth/session"
 
 // browse sends a request as a browser on our page would, with its cookie.
-func (w *world) browse(t *testing.T, cookie *http.Cookie, method, path string) answer {
+func (w *world) browse(t *testing.T, cookie *http.Cookie, method, path string) httpapitest.Answer {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
-	r.Header.Set("Sec-Fetch-Site", "same-origin")
-	r.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value})
-	rec := httptest.NewRecorder()
-	w.api.Handler().ServeHTTP(rec, r)
-	return answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
+	return httpapitest.Call(t, w.api.Handler(), httpapitest.Request{
+		Method: method, Path: path, Change: browserWith(cookie),
+	})
 }
 
 // opened is the cookie of a sign-in that must have succeeded, and its end.
-func opened(t *testing.T, a answer) (*http.Cookie, time.Time) {
+func opened(t *testing.T, a httpapitest.Answer) (*http.Cookie, time.Time) {
 	t.Helper()
-	cookies := (&http.Response{Header: a.header}).Cookies()
-	if a.status != http.StatusOK || len(cookies) != 1 {
-		t.Fatalf("sign-in answers %d %s with %v", a.status, a.body, cookies)
+	cookies := (&http.Response{Header: a.Header}).Cookies()
+	if a.Status != http.StatusOK || len(cookies) != 1 {
+		t.Fatalf("sign-in answers %d %s with %v", a.Status, a.Body, cookies)
 	}
 	var body map[string]time.Time
-	a.decode(t, &body)
+	a.Decode(t, &body)
 	if len(body) != 1 || body["expires_at"].IsZero() {
-		t.Errorf("the answer is %s", a.body)
+		t.Errorf("the answer is %s", a.Body)
 	}
-	if bytes.Contains(a.body, []byte(cookies[0].Value)) || !strings.HasPrefix(cookies[0].Value, "gpuaas_s") {
-		t.Errorf("the session is shown: %s", a.body)
+	if bytes.Contains(a.Body, []byte(cookies[0].Value)) || !strings.HasPrefix(cookies[0].Value, "gpuaas_s") {
+		t.Errorf("the session is shown: %s", a.Body)
 	}
 	return cookies[0], body["expires_at"]
 }
 
-func (w *world) signIn(t *testing.T, token redact.Secret) answer {
+func (w *world) signIn(t *testing.T, token redact.Secret) httpapitest.Answer {
 	t.Helper()
-	return w.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", map[string]any{"token": token.Reveal()})
+	return w.callAs(t, redact.Secret{}, http.MethodPost, sessionPath, "", map[string]any{"token": token.Reveal()})
 }
 
 func (w *world) me(t *testing.T, cookie *http.Cookie) identity.MeView {
 	t.Helper()
 	a := w.browse(t, cookie, http.MethodGet, "/api/v1/me")
-	if a.status != http.StatusOK {
-		t.Fatalf("me answers %d %s", a.status, a.body)
+	if a.Status != http.StatusOK {
+		t.Fatalf("me answers %d %s", a.Status, a.Body)
 	}
 	var me identity.MeView
-	a.decode(t, &me)
+	a.Decode(t, &me)
 	return me
 }
 
@@ -79,11 +75,11 @@ func TestABrowserSignsInWithATokenAndOut(t *testing.T) {
 		"' AND actor_id = '"+s.root.ID.String()+"'", 1)
 
 	a := s.browse(t, cookie, http.MethodPost, "/api/v1/auth/logout")
-	cleared := (&http.Response{Header: a.header}).Cookies()
-	if a.status != http.StatusNoContent || len(cleared) != 1 || cleared[0].Name != cookie.Name || cleared[0].MaxAge >= 0 {
-		t.Errorf("logout answers %d %s with %v", a.status, a.body, cleared)
+	cleared := (&http.Response{Header: a.Header}).Cookies()
+	if a.Status != http.StatusNoContent || len(cleared) != 1 || cleared[0].Name != cookie.Name || cleared[0].MaxAge >= 0 {
+		t.Errorf("logout answers %d %s with %v", a.Status, a.Body, cleared)
 	}
-	wantProblem(t, s.browse(t, cookie, http.MethodGet, "/api/v1/me"), http.StatusUnauthorized, "token_invalid")
+	s.browse(t, cookie, http.MethodGet, "/api/v1/me").Wants(t, http.StatusUnauthorized, "token_invalid")
 	s.as(t, token) // what the session was made of goes on working
 	if strings.Contains(s.logs.String(), cookie.Value) || strings.Contains(s.logs.String(), token.Reveal()) {
 		t.Error("a token is in the log")
@@ -110,8 +106,8 @@ func TestASessionEndsWithItsTokenAtTheLatest(t *testing.T) {
 	s.clock.advance(10 * time.Second)
 	for _, c := range []*http.Cookie{cookie, again} {
 		a := s.browse(t, c, http.MethodGet, "/api/v1/me")
-		wantProblem(t, a, http.StatusUnauthorized, "token_expired")
-		if set := a.header.Get("Set-Cookie"); !strings.Contains(set, "Max-Age=0") {
+		a.Wants(t, http.StatusUnauthorized, "token_expired")
+		if set := a.Header.Get("Set-Cookie"); !strings.Contains(set, "Max-Age=0") {
 			t.Errorf("an expired session is kept: %q", set)
 		}
 	}
@@ -127,7 +123,7 @@ func TestASessionKeepsTheScopesOfItsToken(t *testing.T) {
 		!slices.Equal(me.Permissions, want) {
 		t.Errorf("the session is %+v", me)
 	}
-	wantProblem(t, s.browse(t, cookie, http.MethodGet, "/api/v1/admin/users"), http.StatusForbidden,
+	s.browse(t, cookie, http.MethodGet, "/api/v1/admin/users").Wants(t, http.StatusForbidden,
 		"insufficient_permissions")
 }
 
@@ -153,8 +149,8 @@ func TestWhoGetsNoSession(t *testing.T) {
 		{redact.New("rubbish"), http.StatusUnauthorized, "token_invalid"},
 	} {
 		a := s.signIn(t, c.token)
-		wantProblem(t, a, c.status, c.code)
-		if set := a.header.Get("Set-Cookie"); set != "" {
+		a.Wants(t, c.status, c.code)
+		if set := a.Header.Get("Set-Cookie"); set != "" {
 			t.Errorf("a refusal sets %s", set)
 		}
 	}
@@ -174,12 +170,11 @@ func TestWhoGetsNoSession(t *testing.T) {
 		{"token": token, "state": "s"},
 		{"token": token, "kind": "api"},
 	} {
-		wantProblem(t, s.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", bad), http.StatusUnprocessableEntity,
+		s.callAs(t, redact.Secret{}, http.MethodPost, sessionPath, "", bad).Wants(t, http.StatusUnprocessableEntity,
 			"validation_error")
 	}
-	wantProblem(t, s.call(t, redact.Secret{}, http.MethodPost, sessionPath, "",
-		map[string]any{"code": "c", "state": "s", "code_verifier": "v"}),
-		http.StatusNotFound, "oidc_not_configured")
+	s.callAs(t, redact.Secret{}, http.MethodPost, sessionPath, "",
+		map[string]any{"code": "c", "state": "s", "code_verifier": "v"}).Wants(t, http.StatusNotFound, "oidc_not_configured")
 }
 
 func TestABrowserSignsInThroughTheIdentityProvider(t *testing.T) {
@@ -187,30 +182,23 @@ func TestABrowserSignsInThroughTheIdentityProvider(t *testing.T) {
 	invited := w.user(t, "ada@example.com", auth.Auditor)
 	try := w.attempt(t)
 	body := map[string]any{"code": try.code, "state": try.state, "code_verifier": try.verifier}
-	cookie, ends := opened(t, w.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", body))
+	cookie, ends := opened(t, w.callAs(t, redact.Secret{}, http.MethodPost, sessionPath, "", body))
 	if want := w.clock.Now().Add(12 * time.Hour); !ends.Equal(want) {
 		t.Errorf("the session ends %s, want %s", ends, want)
 	}
 	if me := w.me(t, cookie); me.ID != invited.ID.String() || me.Name != "Ada" {
 		t.Errorf("the session is of %+v", me)
 	}
-	wantProblem(t, w.call(t, redact.Secret{}, http.MethodPost, sessionPath, "", body), http.StatusUnprocessableEntity,
+	w.callAs(t, redact.Secret{}, http.MethodPost, sessionPath, "", body).Wants(t, http.StatusUnprocessableEntity,
 		"sign_in_state_invalid")
 }
 
 func TestOtherPagesSignNobodyIn(t *testing.T) {
 	s := newStage(t)
-	body, err := json.Marshal(map[string]any{"token": s.token(t, s.root.ID).Reveal()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, sessionPath, bytes.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	rec := httptest.NewRecorder()
-	s.api.Handler().ServeHTTP(rec, r)
-	wantProblem(t, answer{status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}, http.StatusForbidden,
-		"cross_origin_request")
+	httpapitest.Call(t, s.api.Handler(), httpapitest.Request{
+		Method: http.MethodPost, Path: sessionPath, Body: map[string]any{"token": s.token(t, s.root.ID).Reveal()},
+		Change: func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+	}).Wants(t, http.StatusForbidden, "cross_origin_request")
 	s.wantRows(t, "SELECT count(*) FROM api_tokens WHERE kind = 'session'", 0)
 }
 
@@ -233,9 +221,9 @@ func TestMeSaysWhatTheCallerMayDo(t *testing.T) {
 			mayNot: []auth.Permission{auth.SiteManage},
 		},
 	} {
-		a := s.call(t, c.token, http.MethodGet, "/api/v1/me", "", nil)
+		a := s.callAs(t, c.token, http.MethodGet, "/api/v1/me", "", nil)
 		var me identity.MeView
-		a.decode(t, &me)
+		a.Decode(t, &me)
 		if c.everything && (!slices.Equal(me.PlatformPermissions, auth.Permissions()) ||
 			!slices.Equal(me.Permissions, auth.Permissions())) {
 			t.Errorf("%s: %+v", c.name, me)
@@ -255,8 +243,8 @@ func TestMeSaysWhatTheCallerMayDo(t *testing.T) {
 			}
 		}
 		if !slices.IsSorted(me.Permissions) || !slices.IsSorted(me.PlatformPermissions) ||
-			bytes.Contains(a.body, []byte("null")) {
-			t.Errorf("%s: %s", c.name, a.body)
+			bytes.Contains(a.Body, []byte("null")) {
+			t.Errorf("%s: %s", c.name, a.Body)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
@@ -41,17 +42,17 @@ type attempt struct{ code, state, verifier string }
 func (w *signInWorld) attempt(t *testing.T) attempt {
 	t.Helper()
 	verifier := oauth2.GenerateVerifier()
-	a := w.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
+	a := w.callAs(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
 		"redirect_uri": redirectURI, "code_challenge": oauth2.S256ChallengeFromVerifier(verifier),
 	})
-	if a.status != http.StatusOK {
-		t.Fatalf("authorize answers %d %s", a.status, a.body)
+	if a.Status != http.StatusOK {
+		t.Fatalf("authorize answers %d %s", a.Status, a.Body)
 	}
 	var started struct {
 		URL   string `json:"authorization_url"`
 		State string `json:"state"`
 	}
-	a.decode(t, &started)
+	a.Decode(t, &started)
 	code, state := w.idp.visit(t, started.URL)
 	if state != started.State || code == "" {
 		t.Fatalf("came back with code %q and state %q, sent %q", code, state, started.State)
@@ -59,9 +60,9 @@ func (w *signInWorld) attempt(t *testing.T) attempt {
 	return attempt{code: code, state: state, verifier: verifier}
 }
 
-func (w *signInWorld) finish(t *testing.T, a attempt) answer {
+func (w *signInWorld) finish(t *testing.T, a attempt) httpapitest.Answer {
 	t.Helper()
-	return w.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/exchange", "", map[string]any{
+	return w.callAs(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/exchange", "", map[string]any{
 		"code": a.code, "state": a.state, "code_verifier": a.verifier,
 	})
 }
@@ -74,18 +75,11 @@ func (w *signInWorld) session(t *testing.T) (token redact.Secret, expires time.T
 		Token     string    `json:"token"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if a.status != http.StatusOK {
-		t.Fatalf("exchange answers %d %s\n%s", a.status, a.body, w.logs)
+	if a.Status != http.StatusOK {
+		t.Fatalf("exchange answers %d %s\n%s", a.Status, a.Body, w.logs)
 	}
-	a.decode(t, &s)
+	a.Decode(t, &s)
 	return redact.New(s.Token), s.ExpiresAt
-}
-
-func wantProblem(t *testing.T, a answer, status int, code string) {
-	t.Helper()
-	if a.status != status || a.code(t) != code {
-		t.Errorf("answer is %d %s, want %d %s", a.status, a.body, status, code)
-	}
 }
 
 func TestInvitedPersonSignsIn(t *testing.T) {
@@ -124,17 +118,17 @@ func TestASignInForLongMakesAToken(t *testing.T) {
 	w := newSignInWorld(t)
 	w.user(t, "ada@example.com", auth.Auditor)
 	try := w.attempt(t)
-	a := w.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/exchange", "", map[string]any{
+	a := w.callAs(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/exchange", "", map[string]any{
 		"code": try.code, "state": try.state, "code_verifier": try.verifier, "expires_in": 90 * 24 * 3600,
 	})
 	var made struct {
 		Token     string    `json:"token"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	a.decode(t, &made)
-	if a.status != http.StatusOK || !strings.HasPrefix(made.Token, "gpuaas_p") ||
+	a.Decode(t, &made)
+	if a.Status != http.StatusOK || !strings.HasPrefix(made.Token, "gpuaas_p") ||
 		!made.ExpiresAt.Equal(w.clock.Now().Add(90*24*time.Hour)) {
-		t.Fatalf("%d %s", a.status, a.body)
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	child, _ := w.made(t, redact.New(made.Token), year)
 	if !child.ExpiresAt.Equal(made.ExpiresAt) {
@@ -145,15 +139,15 @@ func TestASignInForLongMakesAToken(t *testing.T) {
 func TestSignOutEndsTheSession(t *testing.T) {
 	w := newSignInWorld(t, unknownUsersWelcome)
 	token, _ := w.session(t)
-	if a := w.call(t, token, http.MethodPost, "/api/v1/auth/logout", "", nil); a.status != http.StatusNoContent {
-		t.Fatalf("logout answers %d %s", a.status, a.body)
+	if a := w.callAs(t, token, http.MethodPost, "/api/v1/auth/logout", "", nil); a.Status != http.StatusNoContent {
+		t.Fatalf("logout answers %d %s", a.Status, a.Body)
 	}
-	wantProblem(t, w.call(t, token, http.MethodGet, "/api/v1/me", "", nil), http.StatusUnauthorized, "token_invalid")
+	w.callAs(t, token, http.MethodGet, "/api/v1/me", "", nil).Wants(t, http.StatusUnauthorized, "token_invalid")
 }
 
 func TestUnknownPersonIsWelcomeOnlyWhereConfigured(t *testing.T) {
 	w := newSignInWorld(t)
-	wantProblem(t, w.finish(t, w.attempt(t)), http.StatusForbidden, "user_unknown")
+	w.finish(t, w.attempt(t)).Wants(t, http.StatusForbidden, "user_unknown")
 	w.wantRows(t, "SELECT count(*) FROM users", 0)
 	w.wantRows(t, "SELECT count(*) FROM api_tokens", 0)
 	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE result = 'denied' AND reason = 'user_unknown'", 1)
@@ -184,8 +178,8 @@ func TestPeopleWhoAreNotLetIn(t *testing.T) {
 	} {
 		w.idp.set(c.account)
 		a := w.finish(t, w.attempt(t))
-		if a.status != http.StatusForbidden || a.code(t) != c.code {
-			t.Errorf("%s: %d %s", c.name, a.status, a.body)
+		if a.Status != http.StatusForbidden || a.Problem(t).Code != c.code {
+			t.Errorf("%s: %d %s", c.name, a.Status, a.Body)
 		}
 	}
 	w.wantRows(t, "SELECT count(*) FROM users WHERE oidc_subject IS NOT NULL", 0)
@@ -193,42 +187,42 @@ func TestPeopleWhoAreNotLetIn(t *testing.T) {
 	w.idp.set(account{subject: "s1", email: "ada@example.com", verified: true})
 	w.session(t)
 	w.idp.set(account{subject: "s4", email: "ada@example.com", verified: true})
-	wantProblem(t, w.finish(t, w.attempt(t)), http.StatusForbidden, "identity_mismatch")
+	w.finish(t, w.attempt(t)).Wants(t, http.StatusForbidden, "identity_mismatch")
 
 	u := must(w.service.User(t.Context(), invited.ID))(t)
 	must(w.service.UpdateUser(system(t), u.ID, u.Version, identity.UserChange{Disabled: &yes}))(t)
 	w.idp.set(account{subject: "s1", email: "ada@example.com", verified: true})
-	wantProblem(t, w.finish(t, w.attempt(t)), http.StatusForbidden, "user_disabled")
+	w.finish(t, w.attempt(t)).Wants(t, http.StatusForbidden, "user_disabled")
 	w.wantRows(t, "SELECT count(*) FROM api_tokens WHERE revoked_at IS NULL", 1)
 }
 
 func TestSignInWorksOnce(t *testing.T) {
 	w := newSignInWorld(t, unknownUsersWelcome)
 	a := w.attempt(t)
-	if got := w.finish(t, a); got.status != http.StatusOK {
-		t.Fatalf("exchange answers %d %s", got.status, got.body)
+	if got := w.finish(t, a); got.Status != http.StatusOK {
+		t.Fatalf("exchange answers %d %s", got.Status, got.Body)
 	}
-	wantProblem(t, w.finish(t, a), http.StatusUnprocessableEntity, "sign_in_state_invalid")
+	w.finish(t, a).Wants(t, http.StatusUnprocessableEntity, "sign_in_state_invalid")
 	w.wantRows(t, "SELECT count(*) FROM api_tokens", 1)
 
 	// A wrong verifier also uses the state up, so that it cannot be guessed.
 	b := w.attempt(t)
 	wrong := b
 	wrong.verifier = oauth2.GenerateVerifier()
-	wantProblem(t, w.finish(t, wrong), http.StatusUnprocessableEntity, "code_verifier_invalid")
-	wantProblem(t, w.finish(t, b), http.StatusUnprocessableEntity, "sign_in_state_invalid")
+	w.finish(t, wrong).Wants(t, http.StatusUnprocessableEntity, "code_verifier_invalid")
+	w.finish(t, b).Wants(t, http.StatusUnprocessableEntity, "sign_in_state_invalid")
 
 	made := w.attempt(t)
 	made.state = "made-up"
-	wantProblem(t, w.finish(t, made), http.StatusUnprocessableEntity, "sign_in_state_invalid")
+	w.finish(t, made).Wants(t, http.StatusUnprocessableEntity, "sign_in_state_invalid")
 
 	late := w.attempt(t)
 	w.clock.advance(10 * time.Minute)
-	wantProblem(t, w.finish(t, late), http.StatusUnprocessableEntity, "sign_in_state_invalid")
+	w.finish(t, late).Wants(t, http.StatusUnprocessableEntity, "sign_in_state_invalid")
 
 	badCode := w.attempt(t)
 	badCode.code = "made-up"
-	wantProblem(t, w.finish(t, badCode), http.StatusUnauthorized, "sign_in_failed")
+	w.finish(t, badCode).Wants(t, http.StatusUnauthorized, "sign_in_failed")
 }
 
 func TestSignInsThatNobodyFinishesAreForgotten(t *testing.T) {
@@ -250,7 +244,7 @@ func TestUnusableNamesAndAddresses(t *testing.T) {
 		t.Errorf("principal is %+v", p)
 	}
 	w.idp.set(account{subject: "s2", email: "two\x00@example.com", verified: true})
-	wantProblem(t, w.finish(t, w.attempt(t)), http.StatusForbidden, "email_unverified")
+	w.finish(t, w.attempt(t)).Wants(t, http.StatusForbidden, "email_unverified")
 }
 
 func TestForgedIDTokens(t *testing.T) {
@@ -292,8 +286,8 @@ func TestForgedIDTokens(t *testing.T) {
 	} {
 		w.idp.forgery(c.change, c.key)
 		a := w.finish(t, w.attempt(t))
-		if a.status != c.status || c.status != http.StatusOK && a.code(t) != "sign_in_failed" {
-			t.Errorf("%s: %d %s, want %d", c.name, a.status, a.body, c.status)
+		if a.Status != c.status || c.status != http.StatusOK && a.Problem(t).Code != "sign_in_failed" {
+			t.Errorf("%s: %d %s, want %d", c.name, a.Status, a.Body, c.status)
 		}
 	}
 	w.wantRows(t, "SELECT count(*) FROM users", 1)
@@ -303,40 +297,40 @@ func TestProviderOutage(t *testing.T) {
 	w := newSignInWorld(t, unknownUsersWelcome)
 	first := w.attempt(t)
 	w.idp.tokensDown.Store(true)
-	wantProblem(t, w.finish(t, first), http.StatusServiceUnavailable, "oidc_unavailable")
+	w.finish(t, first).Wants(t, http.StatusServiceUnavailable, "oidc_unavailable")
 	w.idp.tokensDown.Store(false)
 
 	w.idp.keysDown.Store(true) // they were never fetched yet
-	wantProblem(t, w.finish(t, w.attempt(t)), http.StatusServiceUnavailable, "oidc_unavailable")
+	w.finish(t, w.attempt(t)).Wants(t, http.StatusServiceUnavailable, "oidc_unavailable")
 	w.idp.keysDown.Store(false)
 	w.session(t)
 
 	second := w.attempt(t)
 	w.idp.server.Close()
-	wantProblem(t, w.finish(t, second), http.StatusServiceUnavailable, "oidc_unavailable")
+	w.finish(t, second).Wants(t, http.StatusServiceUnavailable, "oidc_unavailable")
 	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE result = 'denied'", 0)
 }
 
 func TestProviderThatWasNeverUp(t *testing.T) {
 	w := newSignInWorld(t)
 	w.idp.server.Close()
-	a := w.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
+	a := w.callAs(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
 		"redirect_uri": redirectURI, "code_challenge": oauth2.S256ChallengeFromVerifier(oauth2.GenerateVerifier()),
 	})
-	wantProblem(t, a, http.StatusServiceUnavailable, "oidc_unavailable")
+	a.Wants(t, http.StatusServiceUnavailable, "oidc_unavailable")
 	w.wantRows(t, "SELECT count(*) FROM oidc_logins", 0)
 	w.wantRows(t, "SELECT count(*) FROM users", 0)
-	a = w.call(t, redact.Secret{}, http.MethodGet, "/api/v1/auth/methods", "", nil)
-	if a.status != http.StatusOK || !strings.Contains(string(a.body), `"oidc"`) {
-		t.Errorf("methods are %d %s", a.status, a.body)
+	a = w.callAs(t, redact.Secret{}, http.MethodGet, "/api/v1/auth/methods", "", nil)
+	if a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"oidc"`) {
+		t.Errorf("methods are %d %s", a.Status, a.Body)
 	}
 }
 
 func TestProviderThatDoesNotKnowUs(t *testing.T) {
 	w := newSignInWorld(t, func(c *identity.OIDCConfig) { c.ClientSecret = redact.New("wrong-canary") })
 	a := w.finish(t, w.attempt(t))
-	wantProblem(t, a, http.StatusServiceUnavailable, "oidc_misconfigured")
-	if strings.Contains(string(a.body)+w.logs.String(), "wrong-canary") {
+	a.Wants(t, http.StatusServiceUnavailable, "oidc_misconfigured")
+	if strings.Contains(string(a.Body)+w.logs.String(), "wrong-canary") {
 		t.Error("the client secret was shown")
 	}
 }
@@ -351,21 +345,21 @@ func TestStartOfASignIn(t *testing.T) {
 		{redirectURI, "short"},
 		{redirectURI, strings.Repeat("!", 43)},
 	} {
-		a := w.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
+		a := w.callAs(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
 			"redirect_uri": c.redirect, "code_challenge": c.challenge,
 		})
-		wantProblem(t, a, http.StatusUnprocessableEntity, "validation_error")
+		a.Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	}
 	w.wantRows(t, "SELECT count(*) FROM oidc_logins", 0)
 
 	off := newWorld(t, identity.OIDCConfig{})
-	a := off.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
+	a := off.callAs(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/authorize", "", map[string]any{
 		"redirect_uri": redirectURI, "code_challenge": challenge,
 	})
-	wantProblem(t, a, http.StatusNotFound, "oidc_not_configured")
-	a = off.call(t, redact.Secret{}, http.MethodGet, "/api/v1/auth/methods", "", nil)
-	if !strings.Contains(string(a.body), `"methods":["token"]`) {
-		t.Errorf("methods are %s", a.body)
+	a.Wants(t, http.StatusNotFound, "oidc_not_configured")
+	a = off.callAs(t, redact.Secret{}, http.MethodGet, "/api/v1/auth/methods", "", nil)
+	if !strings.Contains(string(a.Body), `"methods":["token"]`) {
+		t.Errorf("methods are %s", a.Body)
 	}
 }
 
@@ -375,7 +369,7 @@ func TestSignInLeavesNoSecretBehind(t *testing.T) {
 	a := w.attempt(t)
 	answer := w.finish(t, a)
 	var s struct{ Token string }
-	answer.decode(t, &s)
+	answer.Decode(t, &s)
 	var dump string
 	err := w.db.QueryRow(t.Context(), `SELECT coalesce(string_agg(x::text, ''), '') FROM (
 		SELECT to_jsonb(t) FROM api_tokens t UNION ALL SELECT to_jsonb(a) FROM audit_logs a

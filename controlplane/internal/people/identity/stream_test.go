@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
@@ -62,14 +63,14 @@ func TestAttackAStreamDoesNotOutliveWhatItsCallerLost(t *testing.T) {
 			project := w.project(t, w.tenant(t, "acme").ID, "lab").ID
 			must(w.service.PutProjectMember(system(t), project, who.ID, auth.ProjectMember))(t)
 			token := w.token(t, who.ID)
-			ended := make(chan answer)
-			go func() { ended <- w.call(t, token, http.MethodGet, "/watch", "", nil) }()
+			ended := make(chan httpapitest.Answer)
+			go func() { ended <- w.callAs(t, token, http.MethodGet, "/watch", "", nil) }()
 			<-opened
 			c.lose(t, w, who, project, token)
 			select {
 			case got := <-ended:
-				if !bytes.Contains(got.body, []byte("event: problem")) || !bytes.Contains(got.body, []byte(c.code)) {
-					t.Errorf("the stream ended without saying %s: %s", c.code, got.body)
+				if !bytes.Contains(got.Body, []byte("event: problem")) || !bytes.Contains(got.Body, []byte(c.code)) {
+					t.Errorf("the stream ended without saying %s: %s", c.code, got.Body)
 				}
 			case <-time.After(15 * time.Second):
 				t.Error("the stream goes on")

@@ -20,9 +20,10 @@ type Request struct {
 	As      string // the token; empty for none
 	Method  string
 	Path    string
-	Body    any    // becomes JSON; nil for none
-	IfMatch string // the ETag; empty for none
-	Key     string // the idempotency key; if it is empty, a change gets a new one
+	Body    any                 // becomes JSON; nil for none
+	IfMatch string              // the ETag; empty for none
+	Key     string              // the idempotency key; if it is empty, a change gets a new one
+	Change  func(*http.Request) // changes what is sent, for example adds a cookie
 }
 
 // Call sends a request to an API and returns its answer.
@@ -51,6 +52,9 @@ func Call(tb testing.TB, api http.Handler, request Request) Answer {
 	}
 	if request.IfMatch != "" {
 		r.Header.Set("If-Match", request.IfMatch)
+	}
+	if request.Change != nil {
+		request.Change(r)
 	}
 	recorder := httptest.NewRecorder()
 	api.ServeHTTP(recorder, r)
