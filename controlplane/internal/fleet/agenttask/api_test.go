@@ -86,7 +86,8 @@ func TestATaskOverTheAPI(t *testing.T) {
 		!strings.Contains(string(v.Output), "draining") || v.SignerVersion != "s1" {
 		t.Errorf("%d %+v", status, v)
 	}
-	if _, code = d.callAs(t, "root", http.MethodPost, "/node-tasks/"+v.TaskID.String()+"/cancel", object{"reason": "again"},
+	if _, code = d.callAs(t, "root", http.MethodPost, "/node-tasks/"+v.TaskID.String()+"/cancel",
+		object{"reason": "again"},
 		nil); code != "node_task_state_conflict" {
 		t.Errorf("cancel of what has ended: %s", code)
 	}

@@ -52,7 +52,8 @@ func TestARotationOverTheAPI(t *testing.T) {
 		active.ID == staged.ID {
 		t.Errorf("%d %+v", status, active)
 	}
-	if status, _ := w.callAs(t, "root", http.MethodPost, "/"+staged.ID+"/revoke", why, &revoked); status != http.StatusOK ||
+	if status, _ := w.callAs(t, "root", http.MethodPost, "/"+staged.ID+"/revoke", why,
+		&revoked); status != http.StatusOK ||
 		revoked.Status != signer.Revoked || revoked.FinishedAt == nil {
 		t.Errorf("%d %+v", status, revoked)
 	}
@@ -130,7 +131,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		})
 	}
 	w.keys.breaks(errAway)
-	if status, code := w.callAs(t, "root", http.MethodPost, "/rotate", why, nil); status != http.StatusServiceUnavailable ||
+	if status, code := w.callAs(t, "root", http.MethodPost, "/rotate", why,
+		nil); status != http.StatusServiceUnavailable ||
 		code != "secrets_unavailable" {
 		t.Error(status, code)
 	}

@@ -95,8 +95,9 @@ func TestServiceAccountOverTheAPI(t *testing.T) {
 		me.TokenID != made.TokenID {
 		t.Errorf("the service account is %+v", me)
 	}
+	// Its role would allow it; its scopes do not.
 	s.callAs(t, bot, http.MethodPatch, "/api/v1/projects/"+s.project.ID.String(), `"1"`,
-		map[string]any{"name": "x"}).Wants(t, http.StatusForbidden, "insufficient_permissions") // its role would, its scopes do not
+		map[string]any{"name": "x"}).Wants(t, http.StatusForbidden, "insufficient_permissions")
 	listed := s.callAs(t, boss, http.MethodGet, one+"/tokens", "", nil)
 	if strings.Contains(string(listed.Body), made.Token) || !strings.Contains(string(listed.Body), made.TokenID.String()) {
 		t.Errorf("tokens are listed as %s", listed.Body)
@@ -156,7 +157,8 @@ func TestPeopleOverTheAPI(t *testing.T) {
 	if a.Status != http.StatusOK || m.Role != auth.ProjectViewer || m.Email != "ada@example.com" {
 		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	s.callAs(t, root, http.MethodPut, member, "", map[string]any{"role": "owner"}).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	s.callAs(t, root, http.MethodPut, member, "", map[string]any{"role": "owner"}).
+		Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	if a := s.callAs(t, root, http.MethodDelete, member, "", nil); a.Status != http.StatusNoContent {
 		t.Errorf("removal answers %d %s", a.Status, a.Body)
 	}
