@@ -82,11 +82,7 @@ var volatile = regexp.MustCompile(`given \d+ and now \d+|&[A-Za-z0-9]{6,}|===+\d
 
 // neutral replaces what differs between any two regions.
 func (r *replay) neutral(s string) string {
-	for recorded, here := range map[string]string{recordedMachine: r.machine, recordedRack: "(rack)"} {
-		if here != "" {
-			s = strings.ReplaceAll(s, recorded, here)
-		}
-	}
+	s = r.renamed(s)
 	for recorded, here := range r.ids {
 		if n, ok := strings.CutPrefix(recorded, "blockdevice "); ok {
 			s = strings.ReplaceAll(s, "'"+here+"'", "'"+n+"'")
@@ -175,9 +171,14 @@ func (r *replay) values(e recording, recorded, here any) []difference {
 	b, _ := here.(map[string]any)
 	switch {
 	case isObject && a["status_name"] != nil && a["system_id"] != nil:
-		d = append(d, machineValues(a, b)...)
+		d = append(d, r.machineValues(a, b)...)
 	case strings.HasPrefix(e.Path, "/events/") && isObject:
-		if x, y := story(a), story(b); x != y {
+		x, y := r.neutral(story(a)), r.neutral(story(b))
+		if played := r.played; played != nil {
+			x, y = played(x), played(y)
+			y = y[:min(len(x), len(y))]
+		}
+		if x != y {
 			d = append(d, difference{"events", x, y})
 		}
 	case strings.HasPrefix(e.Path, "/machines/?"):
@@ -186,7 +187,7 @@ func (r *replay) values(e recording, recorded, here any) []difference {
 		for n := range min(len(x), len(y)) {
 			a, _ := x[n].(map[string]any)
 			b, _ := y[n].(map[string]any)
-			d = append(d, machineValues(a, b)...)
+			d = append(d, r.machineValues(a, b)...)
 		}
 	case strings.HasSuffix(e.Path, "/blockdevices/"):
 		if x, y := sizes(recorded), sizes(here); x != y {
@@ -196,10 +197,10 @@ func (r *replay) values(e recording, recorded, here any) []difference {
 	return d
 }
 
-func machineValues(recorded, here map[string]any) []difference {
+func (r *replay) machineValues(recorded, here map[string]any) []difference {
 	var d []difference
 	for _, k := range exact {
-		if x, y := canonical(recorded[k]), canonical(here[k]); x != y {
+		if x, y := r.neutral(canonical(recorded[k])), canonical(here[k]); x != y {
 			d = append(d, difference{k, x, y})
 		}
 	}

@@ -399,6 +399,7 @@ func TestControlAPI(t *testing.T) {
 	}
 	say("POST", "/faults", `{"fault":"deploy_fails","machine":"gpu-*","count":1}`, 201)
 	say("POST", "/faults", `{"fault":"nonsense"}`, 400)
+	say("POST", "/faults", `{"fault":"deploy_fails","machin":"gpu-*"}`, 400)
 	c.op(id, "deploy", nil)
 	say("POST", "/clock/advance", `{"by":"1m"}`, 200)
 	c.expect(id, region.FailedDeployment)
@@ -446,6 +447,7 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 		"unknown phase": {"faults: [{fault: phase_fails, phase: lunch}]", `phase "lunch"`},
 		"bad chance":    {"faults: [{fault: drop, probability: 2}]", "probability"},
 		"bad pattern":   {"faults: [{fault: drop, machine: '['}]", "pattern"},
+		"unknown field": {"faults: [{fault: drop, machin: gpu-1}]", "machin"},
 		"bad delay":     {"faults: [{fault: slow, delay: soon}]", "duration"},
 	} {
 		_, err := fault.ReadScenario([]byte(tt.file))

@@ -38,9 +38,9 @@ type recording struct {
 	Body        any               `json:"body"`
 }
 
-func recordings(t *testing.T) []recording {
+func recordings(t *testing.T, name string) []recording {
 	t.Helper()
-	f, err := os.Open("testdata/recorded.jsonl.gz")
+	f, err := os.Open("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,15 +73,25 @@ type replay struct {
 	t       *testing.T
 	region  *maas.Region
 	clock   *simclock.Manual
-	machine string            // its id here; p3edc3 in the recording
+	machine string            // the id here of the one that acts
+	names   map[string]string // system ids of the recording, and those here
 	ids     map[string]string // numbers of the recording by kind: "interface 4"
+	// between is what happened before an exchange without being recorded.
+	between map[string]func(*replay)
+	learn   func(r *replay, e recording, a answer)
+	// played leaves out of the events what only the player of the recording
+	// caused. Nil: nothing.
+	played func(story string) string
 }
 
 const recordedMachine, recordedRack = "p3edc3", "7ht4h6"
 
 func newReplay(t *testing.T) *replay {
 	clock := simclock.NewManual(time.Date(2026, 11, 15, 0, 53, 0, 0, time.UTC))
-	r := &replay{t: t, clock: clock, ids: map[string]string{}}
+	r := &replay{
+		t: t, clock: clock, ids: map[string]string{}, names: map[string]string{recordedRack: "(rack)"},
+		between: between, learn: learn,
+	}
 	r.region = maas.StartTest(t, maas.Options{
 		Clock: clock, Seed: 1, Passive: true,
 		BMC: &stubBMC{state: map[string]string{}}, Images: []string{"custom/gpu-h100-v10", "custom/gpu-h100-v2"},
@@ -133,7 +143,7 @@ func (r *replay) machineDoc() region.MachineDoc {
 
 // translate replaces the numbers of the recording by those here.
 func (r *replay) translate(e recording) (string, url.Values) {
-	path := strings.ReplaceAll(e.Path, recordedMachine, r.machine)
+	path := r.renamed(e.Path)
 	for _, kind := range []string{"interface", "blockdevice", "fabric"} {
 		for recorded, here := range r.ids {
 			if k, n, _ := strings.Cut(recorded, " "); k == kind {
@@ -154,8 +164,8 @@ func (r *replay) translate(e recording) (string, url.Values) {
 			values = []any{v}
 		}
 		for _, one := range values {
-			s := strings.ReplaceAll(fmt.Sprint(one), recordedMachine, r.machine)
-			kind := map[string]string{"subnet": "subnet", "vlan": "vlan", "root_device": "blockdevice"}[k]
+			s := r.renamed(fmt.Sprint(one))
+			kind := map[string]string{"subnet": "subnet", "vlan": "vlan", "root_device": "blockdevice", "id": "link"}[k]
 			if here, known := r.ids[kind+" "+s]; known {
 				s = here
 			}
@@ -163,6 +173,13 @@ func (r *replay) translate(e recording) (string, url.Values) {
 		}
 	}
 	return path, form
+}
+
+func (r *replay) renamed(s string) string {
+	for recorded, here := range r.names {
+		s = strings.ReplaceAll(s, recorded, here)
+	}
+	return s
 }
 
 func (r *replay) play(e recording) answer {
@@ -210,17 +227,9 @@ func (r *replay) credentials(e recording) string {
 }
 
 func TestReplayOfTheRecording(t *testing.T) {
-	r := newReplay(t)
 	report := newConformance()
-	for _, e := range recordings(t) {
-		if before := between[e.At]; before != nil {
-			before(r)
-		}
-		r.clock.Advance(time.Second)
-		a := r.play(e)
-		r.learn(e, a)
-		report.add(e, compare(r, e, a))
-	}
+	newReplay(t).run(recordings(t, "recorded.jsonl.gz"), report)
+	newSyncReplay(t).run(recordings(t, "recorded-sync.jsonl.gz"), report)
 	report.settle(t)
 	doc := report.document()
 	t.Logf("%d exchanges replayed, %d accepted differences in %d of them", report.played, len(report.accepted),
@@ -240,14 +249,27 @@ func TestReplayOfTheRecording(t *testing.T) {
 	}
 }
 
+func (r *replay) run(history []recording, report *conformance) {
+	r.t.Helper()
+	for _, e := range history {
+		if before := r.between[e.At]; before != nil {
+			before(r)
+		}
+		r.clock.Advance(time.Second)
+		a := r.play(e)
+		r.learn(r, e, a)
+		report.add(e, compare(r, e, a))
+	}
+}
+
 // learn records the ids that the simulator gave to what the recording made.
-func (r *replay) learn(e recording, a answer) {
+func learn(r *replay, e recording, a answer) {
 	if e.Label != "create ipmi commission=false" {
 		return
 	}
 	var m region.MachineDoc
 	r.decode(a, &m)
-	r.machine = m.SystemID
+	r.machine, r.names[recordedMachine] = m.SystemID, m.SystemID
 	r.ids["interface 4"], r.ids["interface 5"] = strconv.Itoa(m.Interfaces[0].ID), strconv.Itoa(m.Interfaces[1].ID)
 }
 

@@ -94,7 +94,7 @@ func (s *Server) smallRoutes() []route {
 		}},
 		{
 			name: "rackcontrollers", path: path("/rackcontrollers/"),
-			methods: map[string]handler{get: func(c *call) (any, error) { return r.Racks(c.caller), nil }},
+			methods: map[string]handler{get: func(c *call) (any, error) { return list(r.Racks(c.caller, c.query)) }},
 		},
 		{name: "zones", path: path("/zones/"), methods: map[string]handler{get: func(*call) (
 			any, error,

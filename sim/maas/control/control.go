@@ -67,7 +67,9 @@ func complain(w http.ResponseWriter, status int, err error) {
 }
 
 func read(w http.ResponseWriter, q *http.Request, v any) bool {
-	err := json.NewDecoder(http.MaxBytesReader(w, q.Body, mostBody)).Decode(v)
+	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, mostBody))
+	d.DisallowUnknownFields() // a misspelt field would make another fault than the one asked for
+	err := d.Decode(v)
 	if err != nil {
 		complain(w, http.StatusBadRequest, err)
 	}

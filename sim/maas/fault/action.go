@@ -1,8 +1,11 @@
 package fault
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"time"
 
@@ -88,7 +91,9 @@ type Scenario struct {
 // ReadScenario reads a scenario and checks all its rules.
 func ReadScenario(b []byte) (*Scenario, error) {
 	var s Scenario
-	if err := yaml.Unmarshal(b, &s); err != nil {
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read scenario: %w", err)
 	}
 	for n := range s.Faults {

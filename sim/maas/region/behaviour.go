@@ -38,7 +38,7 @@ func (r *Region) boot(m *Machine) {
 			r.say(m, Info, "Rescue mode", "")
 		}, failed: func(m *Machine, _ string) { r.fail(m, FailedEnteringRescue, "Failed to enter rescue mode.") }}})
 	case ExitingRescue:
-		r.run(m, "rescue_mode", []phase{{name: PhaseRescue, done: func(m *Machine) { r.move(m, m.RescuedFrom) }}})
+		r.run(m, "rescue_mode", []phase{{name: PhaseRescue, done: r.leaveRescue}})
 	case Deployed:
 		r.run(m, "boot", []phase{{name: PhaseReboot, done: func(m *Machine) {
 			r.say(m, Debug, "PXE Request", "local boot")
@@ -121,6 +121,7 @@ func (r *Region) commissioningPhases(m *Machine) []phase {
 			}
 			r.say(m, Info, "Script", text)
 			r.markRun(m.CommissioningSet)
+			r.failScript(m.CommissioningSet, "50-maas-01-commissioning")
 			r.signalCommissioning(m, "FAILED")
 		},
 	}}
@@ -213,7 +214,7 @@ func (r *Region) deployingPhases(m *Machine) []phase {
 				r.curtin("cmd-install", "finish", "SUCCESS", "curtin command install")(m)
 				r.finishSet(m.InstallationSet, ScriptPassed)
 				m.Netboot = false
-				r.say(m, Debug, "Installation complete", "")
+				r.say(m, Debug, "Installation complete", "Node disabled netboot")
 				r.say(m, Info, "Rebooting", "")
 			},
 			failed: r.installFailure("cmd-install/stage-curthooks", "configuring installed system"),
@@ -299,9 +300,8 @@ func (r *Region) scheduleSync(m *Machine) {
 		if r.closed || m.Ops != op || m.Status != Deployed || !m.EnableHWSync {
 			return
 		}
-		if m.PowerState == "on" && !r.mischief.Phase(m.ref("sync"), PhaseSync).Fail {
-			m.LastSync = r.clock.Now()
-			r.changes++
+		if m.PowerState == "on" {
+			r.ping(m)
 		}
 		r.scheduleSync(m)
 	})

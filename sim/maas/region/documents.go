@@ -122,7 +122,7 @@ type BlockDeviceDoc struct {
 	Model       *string        `json:"model"`
 	Serial      *string        `json:"serial"`
 	IDPath      *string        `json:"id_path"`
-	Firmware    *string        `json:"firmware_version,omitempty"`
+	Firmware    **string       `json:"firmware_version,omitempty"` // of physical disks, even if unknown
 	Size        int64          `json:"size"`
 	BlockSize   int            `json:"block_size"`
 	Available   int64          `json:"available_size"`

@@ -31,6 +31,11 @@ func (r *Region) addImage(i Image) *Image {
 	}
 	if i.Kernel == "" {
 		i.Kernel = "ga-22.04"
+		for _, base := range r.state.Images {
+			if base.Name == i.BaseImage {
+				i.Kernel = base.Kernel
+			}
+		}
 	}
 	if i.Label == "" {
 		i.Label = "20261101"

@@ -153,7 +153,11 @@ func (r *Region) Unlink(c Caller, systemID string, id int, f url.Values) (*Inter
 	r.free(i.Links[at].IP)
 	i.Links = slices.Delete(i.Links, at, at+1)
 	if len(i.Links) == 0 && i.Enabled && i.VLAN != 0 {
-		i.Links = []*Link{{ID: r.id("link"), Mode: "link_up"}}
+		up := &Link{ID: r.id("link"), Mode: "link_up"}
+		if len(i.Discovered) > 0 { // MAAS remembers where DHCP once answered
+			up.Subnet = i.Discovered[0].Subnet
+		}
+		i.Links = []*Link{up}
 	}
 	r.changes++
 	return r.interfaceDoc(m, i), nil

@@ -12,8 +12,8 @@ import (
 
 // move changes a status and logs it.
 func (r *Region) move(m *Machine, to Status) {
-	if to == Ready || to == New || to == Allocated && m.Status == Ready {
-		r.takeToken(m) // the API key goes with the owner
+	if to == New || to == Ready && !m.Status.in(Commissioning, Testing) || to == Allocated && m.Status == Ready {
+		r.takeToken(m) // the API key goes with the owner; commissioning leaves it
 	}
 	text := fmt.Sprintf("From '%s' to '%s'", m.Status, to)
 	if to == Allocated && m.Owner != "" {
@@ -106,8 +106,7 @@ func (r *Region) startCommissioning(m *Machine, c Caller, f url.Values) {
 	m.CommissioningSet = r.addSet(m, setCommissioning, commissioningScripts).ID
 	tests := testsAsked(f)
 	set := r.addSet(m, setTesting, tests)
-	m.TestingSet, m.RunTests = 0, len(tests) > 0
-	if m.RunTests {
+	if m.RunTests = len(tests) > 0; m.RunTests { // without tests the earlier ones stay the current ones
 		m.TestingSet = set.ID
 	}
 	if !m.SkipNetworking {
@@ -272,15 +271,17 @@ func (r *Region) checkDeploy(m *Machine, c Caller, f url.Values) (*Image, error)
 }
 
 func (r *Region) checkBootable(m *Machine, os string) error {
-	attached, linked := false, false
+	attached, linked, leaseless := false, false, false
 	for _, i := range m.Interfaces {
 		attached = attached || i.VLAN != 0
 		for _, l := range i.Links {
-			linked = linked || l.Mode == "dhcp" || l.Subnet != 0
+			subnet, _ := i.reach(l)
+			linked = linked || subnet != 0 && l.Mode != "link_up"
+			leaseless = leaseless || l.Mode == "dhcp" && subnet == 0
 		}
 	}
 	switch {
-	case !attached:
+	case !attached, leaseless && !linked:
 		return bareFieldError("network", "Node must be configured to use a network")
 	case !linked:
 		return bareFieldError("network", "Node has no address family in common with the server")

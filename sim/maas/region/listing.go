@@ -180,20 +180,7 @@ func (r *Region) List(c Caller, q url.Values) ([]*MachineDoc, error) {
 }
 
 func (r *Region) filtered(c Caller, q url.Values) ([]*Machine, error) {
-	errs := map[string][]string{}
-	for name, values := range q {
-		f, known := filters[name]
-		switch {
-		case name == "op":
-		case !known:
-			errs[name] = []string{"No such constraint."}
-		case f.check != nil:
-			if err := f.check(r, values); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := fieldErrors(errs); err != nil {
+	if err := r.checkFilters(q); err != nil {
 		return nil, err
 	}
 	var found []*Machine
@@ -203,6 +190,24 @@ func (r *Region) filtered(c Caller, q url.Values) ([]*Machine, error) {
 		}
 	}
 	return found, nil
+}
+
+// checkFilters refuses constraints that do not exist or have impossible values.
+func (r *Region) checkFilters(q url.Values) error {
+	errs := map[string][]string{}
+	for name, values := range q {
+		f, known := filters[name]
+		switch {
+		case name == "op":
+		case !known:
+			errs[name] = []string{"No such constraint."}
+		case f.check != nil:
+			if err := f.check(r, values); err != nil {
+				return err
+			}
+		}
+	}
+	return fieldErrors(errs)
 }
 
 // candidates returns the machines named by id, or all if none are named.

@@ -204,16 +204,39 @@ func (m *Machine) nic(id int) *Interface {
 	return nil
 }
 
+// addresses are those that were given, or else those that were leased.
 func (m *Machine) addresses() []string {
-	ips := []string{}
+	given, leased := []string{}, []string{}
 	for _, i := range m.Interfaces {
 		for _, l := range i.Links {
-			if l.IP != "" {
-				ips = append(ips, l.IP)
+			if _, ip := i.reach(l); ip != "" {
+				given = append(given, ip)
+			}
+		}
+		for _, d := range i.Discovered {
+			if d.IP != "" {
+				leased = append(leased, d.IP)
 			}
 		}
 	}
-	return ips
+	if len(given) == 0 {
+		return leased
+	}
+	return given
+}
+
+// reach returns the subnet and address of a link. A DHCP link that names no
+// subnet has those of the lease, and none without one.
+func (i *Interface) reach(l *Link) (subnet int, ip string) {
+	if l.Mode != "dhcp" || l.Subnet != 0 {
+		return l.Subnet, l.IP
+	}
+	for _, d := range i.Discovered {
+		if d.IP != "" {
+			return d.Subnet, d.IP
+		}
+	}
+	return 0, ""
 }
 
 func (m *Machine) powerAddress() string {

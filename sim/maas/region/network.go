@@ -149,8 +149,11 @@ func (r *Region) claim(s *Subnet) (string, error) {
 		Status: http.StatusServiceUnavailable,
 		Text:   fmt.Sprintf("No more IPs available in subnet: %s.", s.CIDR),
 	}
-	if err != nil || !p.Addr().Is4() {
+	if err != nil {
 		return "", exhausted
+	}
+	if !p.Addr().Is4() {
+		return r.claimIPv6(p, exhausted)
 	}
 	b := p.Masked().Addr().As4()
 	base := uint64(binary.BigEndian.Uint32(b[:]))
@@ -166,6 +169,20 @@ func (r *Region) claim(s *Subnet) (string, error) {
 		if !r.usedIPs[ip] {
 			r.usedIPs[ip] = true
 			r.nextIP[s.ID] = off + 1
+			return ip, nil
+		}
+	}
+	return "", exhausted
+}
+
+// claimIPv6 takes the lowest free address past the 32 bits that MAAS keeps for
+// leases.
+func (r *Region) claimIPv6(p netip.Prefix, exhausted error) (string, error) {
+	b := p.Masked().Addr().As16()
+	b[11] |= 1
+	for a := netip.AddrFrom16(b); p.Contains(a); a = a.Next() {
+		if ip := a.String(); !r.usedIPs[ip] {
+			r.usedIPs[ip] = true
 			return ip, nil
 		}
 	}

@@ -88,6 +88,7 @@ func (r *Region) NetbootOff(systemID string) error {
 		return missing("Machine")
 	}
 	m.Netboot = false
+	r.say(m, Debug, "Installation complete", "Node disabled netboot")
 	r.changes++
 	return nil
 }
@@ -125,8 +126,8 @@ func (r *Region) Signal(systemID, status string) error {
 			r.fail(m, FailedEnteringRescue, "Failed to enter rescue mode.")
 		}
 	case Deployed:
-		if m.EnableHWSync && !r.mischief.Phase(m.ref("sync"), PhaseSync).Fail {
-			m.LastSync = r.clock.Now()
+		if m.EnableHWSync {
+			r.ping(m)
 		}
 	default:
 	}
@@ -141,8 +142,7 @@ func (r *Region) signalCommissioning(m *Machine, status string) {
 		}
 	case "TESTING":
 		r.finishSet(m.CommissioningSet, ScriptPassed)
-		r.move(m, Testing)
-		r.say(m, Info, "Testing", "")
+		r.move(m, Testing) // MAAS says nothing of it, so the last message stays
 	case "OK":
 		r.finishSet(m.CommissioningSet, ScriptPassed)
 		m.Owner = ""
@@ -154,7 +154,9 @@ func (r *Region) signalCommissioning(m *Machine, status string) {
 		r.move(m, to)
 		m.Ops++
 	case "FAILED":
-		r.finishSet(m.CommissioningSet, ScriptFailed)
+		// What the node reported as failed stays so; what did not run will not.
+		r.finishSet(m.CommissioningSet, ScriptAborted)
+		r.finishSet(m.TestingSet, ScriptAborted)
 		r.say(m, Info, "Failed commissioning", "")
 		r.move(m, FailedCommissioning)
 		m.Ops++

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 )
 
 // Target is a BMC and how to speak to it.
@@ -125,6 +127,9 @@ func (r *Region) power(ctx context.Context, m *Machine, on bool, operation strin
 	r.mu.Lock()
 	t := r.target(m)
 	err := r.mischief.Power(m.ref(operation), action)
+	if away := r.racksAway(m); away != nil {
+		err = away
+	}
 	r.mu.Unlock()
 	if err == nil {
 		if on {
@@ -145,6 +150,25 @@ func (r *Region) power(ctx context.Context, m *Machine, on bool, operation strin
 		r.stopMetal(m.SystemID)
 	}
 	return nil
+}
+
+// racksAway says that no rack is connected that could speak to the BMC of a
+// machine. MAAS knows by the VLANs of a machine which rack that would be.
+func (r *Region) racksAway(m *Machine) error {
+	if slices.ContainsFunc(r.state.Racks, func(k *Rack) bool { return k.Healthy }) {
+		return nil
+	}
+	for _, i := range m.Interfaces {
+		if v := r.vlan(i.VLAN); v != nil && v.Rack != "" {
+			return &RefusalError{
+				Status: http.StatusServiceUnavailable, RetryAfter: 10,
+				Text: "Unable to connect to any rack controller " + v.Rack + "; no connections available.",
+			}
+		}
+	}
+	return &RefusalError{
+		Status: http.StatusServiceUnavailable, Text: "No rack controllers can access the BMC of node " + m.Hostname,
+	}
 }
 
 func (r *Region) canSwitch(m *Machine) bool {
@@ -265,6 +289,9 @@ func (r *Region) QueryPower(ctx context.Context, c Caller, systemID string) (any
 	m, err := r.forReading(c, systemID)
 	if err == nil {
 		err = r.mischief.Power(m.ref("query_power_state"), "query")
+		if away := r.racksAway(m); away != nil {
+			err = away
+		}
 		if err != nil {
 			err = powerFailure(err)
 		}

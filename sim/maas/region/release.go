@@ -51,7 +51,6 @@ func (r *Region) erase(ctx context.Context, m *Machine, c Caller, f url.Values) 
 	r.move(m, DiskErasing)
 	m.Ops++
 	op = m.Ops
-	m.Netboot = true
 	doc := r.machineDoc(m)
 	r.mu.Unlock()
 	if err := r.pause(ctx); err != nil {
@@ -410,5 +409,16 @@ func (r *Region) Rescue(ctx context.Context, c Caller, systemID string, enter bo
 	m.Ops++
 	doc := r.machineDoc(m)
 	r.mu.Unlock()
-	return doc, r.cycleOr(ctx, m, "rescue_mode")
+	if err := r.cycleOr(ctx, m, "rescue_mode"); err != nil {
+		return nil, err
+	}
+	if r.passive && !enter { // MAAS itself ends it; the node has no part in that
+		r.change(func() { r.leaveRescue(m) })
+	}
+	return doc, nil
+}
+
+func (r *Region) leaveRescue(m *Machine) {
+	r.move(m, m.RescuedFrom)
+	r.say(m, Info, "Exited rescue mode", "")
 }

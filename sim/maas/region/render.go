@@ -105,14 +105,18 @@ func (r *Region) interfaceDoc(m *Machine, i *Interface) *InterfaceDoc {
 		d.EffectiveMTU = i.MTU
 	}
 	for _, l := range i.Links {
-		link := LinkDoc{ID: l.ID, Mode: l.Mode, IP: l.IP}
-		if s := r.subnet(l.Subnet); s != nil {
+		subnet, ip := i.reach(l)
+		link := LinkDoc{ID: l.ID, Mode: l.Mode, IP: ip}
+		if s := r.subnet(subnet); s != nil {
 			link.Subnet = r.subnetDoc(s)
 		}
 		d.Links = append(d.Links, link)
 	}
+	if i.Discovered != nil {
+		d.Discovered = []DiscoveryDoc{} // a lease that ended leaves an empty list
+	}
 	for _, seen := range i.Discovered {
-		if s := r.subnet(seen.Subnet); s != nil {
+		if s := r.subnet(seen.Subnet); s != nil && seen.IP != "" {
 			d.Discovered = append(d.Discovered, DiscoveryDoc{Subnet: r.subnetDoc(s), IP: seen.IP})
 		}
 	}
@@ -137,7 +141,7 @@ func (r *Region) blockDoc(m *Machine, b *BlockDevice) *BlockDeviceDoc {
 	d := &BlockDeviceDoc{
 		ID: b.ID, SystemID: m.SystemID, Name: b.Name, UUID: optional(b.UUID), Type: "physical", Path: "/dev/disk/by-dname/" +
 			b.Name, Model: optional(b.Model),
-		Serial: optional(b.Serial), IDPath: optional(b.IDPath), Firmware: optional(b.Firmware), Size: b.Size,
+		Serial: optional(b.Serial), IDPath: optional(b.IDPath), Size: b.Size,
 		BlockSize: b.BlockSize,
 		UsedFor:   b.usedFor(), Tags: listed(b.Tags), Table: optional(b.Table),
 		Partitions: make([]PartitionDoc, 0, len(b.Partitions)), ResourceURI: uri,
@@ -147,8 +151,8 @@ func (r *Region) blockDoc(m *Machine, b *BlockDevice) *BlockDeviceDoc {
 	case b.Virtual:
 		d.Type, d.Used = "virtual", b.Size
 	default:
-		numa := b.NUMA
-		d.NUMANode, d.Available = &numa, usable(b.Size)
+		numa, firmware := b.NUMA, optional(b.Firmware)
+		d.NUMANode, d.Available, d.Firmware = &numa, usable(b.Size), &firmware
 	}
 	for n, p := range b.Partitions {
 		d.Used += p.Size

@@ -1,6 +1,9 @@
 package region
 
 import (
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -94,14 +97,32 @@ func (r *Region) addDevices(m *Machine, d *MachineDoc) {
 	for _, id := range m.VolumeGroups {
 		d.VolumeGroups = append(d.VolumeGroups, StubDoc{SystemID: m.SystemID, ID: id, Incomplete: true})
 	}
-	d.Gateways = map[string]GatewayDoc{"ipv4": {}, "ipv6": {}}
+	d.Gateways = r.gateways(m)
+}
+
+// gateways returns the default gateway of each family: the chosen one, or else
+// that of the first linked subnet that has one. Only a choice names its link.
+func (r *Region) gateways(m *Machine) map[string]GatewayDoc {
+	all := map[string]GatewayDoc{"ipv4": {}, "ipv6": {}}
 	for _, i := range m.Interfaces {
 		for _, l := range i.Links {
-			if s := r.subnet(l.Subnet); l.ID == m.GatewayLink && s != nil && s.Gateway != "" {
-				d.Gateways["ipv4"] = GatewayDoc{IP: &s.Gateway, Link: &l.ID}
+			s := r.subnet(l.Subnet)
+			if s == nil || s.Gateway == "" {
+				continue
+			}
+			family := "ipv4"
+			if strings.Contains(s.Gateway, ":") {
+				family = "ipv6"
+			}
+			switch {
+			case l.ID == m.GatewayLink:
+				all[family] = GatewayDoc{IP: &s.Gateway, Link: &l.ID}
+			case all[family].IP == nil:
+				all[family] = GatewayDoc{IP: &s.Gateway}
 			}
 		}
 	}
+	return all
 }
 
 func numaNodes(m *Machine) []NUMADoc {
@@ -126,42 +147,69 @@ var rackServices = []string{
 	"regiond", "syslog_rack", "syslog_region", "dhcpd", "dhcpd6", "proxy", "proxy_rack", "http", "tftp", "bind9", "agent",
 }
 
-// Racks lists the rack controllers. A plain user sees none.
-func (r *Region) Racks(c Caller) []RackDoc {
+// rackFilters are the constraints of a list of racks that a rack can meet; the
+// others of a list of machines are accepted and meet none.
+var rackFilters = map[string]func(*Rack) string{
+	"id": func(k *Rack) string { return k.SystemID }, "hostname": func(k *Rack) string { return k.Hostname },
+	"mac_address": func(k *Rack) string { return k.MAC }, "domain": func(*Rack) string { return "maas" },
+	"zone": func(*Rack) string { return "default" }, "arch": func(*Rack) string { return "amd64/generic" },
+}
+
+// Racks lists the rack controllers by filters. A plain user sees none.
+func (r *Region) Racks(c Caller, q url.Values) ([]RackDoc, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	list := []RackDoc{}
+	if err := r.checkFilters(q); err != nil {
+		return nil, err
+	}
 	if c.User == nil || !c.User.Admin {
-		return list
+		return list, nil
 	}
-	version := Version
 	for _, k := range r.state.Racks {
-		d := RackDoc{
-			TestsDoc: unknownTests, SystemID: k.SystemID, Hostname: k.Hostname, FQDN: k.Hostname + ".maas",
-			Domain: defaultDomain, Architecture: "amd64/generic",
-			CPUCount: 8, CPUSpeed: 3000, Memory: 32768, OSystem: "ubuntu", DistroSeries: "noble", PowerState: "unknown",
-			IPAddresses: []string{k.IP}, Zone: r.zoneDoc("default"),
-			NodeType: 4, NodeTypeName: "Region and rack controller", Version: &version, HardwareInfo: hardwareInfo(nil),
-			TagNames:    []string{},
-			ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + k.SystemID + "/",
+		if k.passes(q) {
+			list = append(list, r.rackDoc(k))
 		}
-		id := "ee46a3e2-e08e-11f1-9258-02fc00000001"
-		d.HardwareUUID = &id
-		i := &Interface{
-			ID: k.Interface, Name: "eno1", MAC: k.MAC, Kind: "physical", VLAN: k.VLAN, Enabled: true,
-			Links: []*Link{{ID: k.Link, Mode: "static", IP: k.IP, Subnet: k.Subnet}},
-		}
-		d.Interfaces = []InterfaceDoc{*r.interfaceDoc(&Machine{SystemID: k.SystemID}, i)}
-		for _, name := range rackServices {
-			status := "running"
-			if name == "rackd" && !k.Healthy {
-				status = "dead"
-			}
-			d.Services = append(d.Services, ServiceDoc{Name: name, Status: status})
-		}
-		list = append(list, d)
 	}
-	return list
+	return list, nil
+}
+
+func (k *Rack) passes(q url.Values) bool {
+	for name, values := range q {
+		of, known := rackFilters[name]
+		if name != "op" && (!known || !slices.Contains(values, of(k))) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Region) rackDoc(k *Rack) RackDoc {
+	version := Version
+	d := RackDoc{
+		TestsDoc: unknownTests, SystemID: k.SystemID, Hostname: k.Hostname, FQDN: k.Hostname + ".maas",
+		Domain: defaultDomain, Architecture: "amd64/generic",
+		CPUCount: 8, CPUSpeed: 3000, Memory: 32768, OSystem: "ubuntu", DistroSeries: "noble", PowerState: "unknown",
+		IPAddresses: []string{k.IP}, Zone: r.zoneDoc("default"),
+		NodeType: 4, NodeTypeName: "Region and rack controller", Version: &version, HardwareInfo: hardwareInfo(nil),
+		TagNames:    []string{},
+		ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + k.SystemID + "/",
+	}
+	id := "ee46a3e2-e08e-11f1-9258-02fc00000001"
+	d.HardwareUUID = &id
+	i := &Interface{
+		ID: k.Interface, Name: "eno1", MAC: k.MAC, Kind: "physical", VLAN: k.VLAN, Enabled: true,
+		Links: []*Link{{ID: k.Link, Mode: "static", IP: k.IP, Subnet: k.Subnet}},
+	}
+	d.Interfaces = []InterfaceDoc{*r.interfaceDoc(&Machine{SystemID: k.SystemID}, i)}
+	for _, name := range rackServices {
+		status := "running"
+		if name == "rackd" && !k.Healthy {
+			status = "dead"
+		}
+		d.Services = append(d.Services, ServiceDoc{Name: name, Status: status})
+	}
+	return d
 }
 
 // SetRackHealth makes the racks of the region healthy or not.

@@ -157,13 +157,23 @@ func (r *Region) setStatus(id int) ScriptStatus {
 	if s == nil || len(s.Scripts) == 0 {
 		return -1
 	}
-	worst := ScriptPassed
-	for _, x := range s.Scripts {
-		if x.Status != ScriptPassed {
-			worst = x.Status
+	for _, status := range []ScriptStatus{ScriptRunning, ScriptPending, ScriptFailed, ScriptAborted} {
+		if slices.ContainsFunc(s.Scripts, func(x *Script) bool { return x.Status == status }) {
+			return status
 		}
 	}
-	return worst
+	return ScriptPassed
+}
+
+// failScript notes that a node reported the failure of a script.
+func (r *Region) failScript(id int, name string) {
+	if s := r.sets[id]; s != nil {
+		for _, x := range s.Scripts {
+			if x.Name == name {
+				x.Status = ScriptFailed
+			}
+		}
+	}
 }
 
 // summary returns the status that a machine shows for a run. There is none

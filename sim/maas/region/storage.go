@@ -101,11 +101,13 @@ func (r *Region) applyLayout(m *Machine, layout string, root *BlockDevice) {
 		root = boot
 	}
 	boot.Table = "GPT"
-	boot.Partitions = []*Partition{r.partition(efiSize, true,
-		&Filesystem{Type: "fat32", Label: "efi", Mount: "/boot/efi", UUID: r.uuid()})}
 	size := usable(root.Size)
-	if root == boot {
-		size -= efiSize
+	if m.BootMethod == "uefi" {
+		boot.Partitions = []*Partition{r.partition(efiSize, true,
+			&Filesystem{Type: "fat32", Label: "efi", Mount: "/boot/efi", UUID: r.uuid()})}
+		if root == boot {
+			size -= efiSize
+		}
 	}
 	fs := &Filesystem{Type: "ext4", Label: "root", Mount: "/", UUID: r.uuid()}
 	switch layout {
