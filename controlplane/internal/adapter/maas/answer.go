@@ -72,13 +72,14 @@ func serverError(k call, d *AnswerError) *fault.Error {
 	gateway := d.Status == http.StatusBadGateway || d.Status == http.StatusServiceUnavailable ||
 		d.Status == http.StatusGatewayTimeout
 	switch {
+	case gateway && aboutRack(d.Snippet): // before the BMC: the text may name that too
+		return rackAway(d, kind, remedy)
 	case AboutBMC(d.Snippet):
 		return failing(d, kind, CodeBMCFailure, "check the power credentials, the address of the BMC and its network; "+
 			remedy,
 			"the BMC did not do what MAAS asked of it%s", quoted(d.Snippet))
-	case gateway && (d.RetryAfter > 0 || aboutRack(d.Snippet)):
-		return failing(d, kind, CodeRackUnavailable, "check that rackd runs and is connected; "+remedy,
-			"no rack controller of MAAS could do it%s", quoted(d.Snippet))
+	case gateway && d.RetryAfter > 0:
+		return rackAway(d, kind, remedy)
 	case k.write():
 		return failing(d, kind, CodeAmbiguous, remedy, "MAAS failed with status %d, and may have done it nevertheless%s",
 			d.Status, quoted(d.Snippet))
@@ -90,6 +91,15 @@ func serverError(k call, d *AnswerError) *fault.Error {
 			d.Status, quoted(d.Snippet))
 	}
 }
+
+func rackAway(d *AnswerError, kind fault.Kind, remedy string) *fault.Error {
+	return failing(d, kind, CodeRackUnavailable, "check that rackd runs and is connected; "+remedy,
+		"no rack controller of MAAS could do it%s", quoted(d.Snippet))
+}
+
+// noRackReaches is what MAAS answers if no rack is connected that it knows to
+// reach a BMC, and also if racks are connected and none of them reaches it.
+const noRackReaches = "No rack controllers can access the BMC"
 
 // AboutBMC recognises texts of MAAS's power drivers.
 func AboutBMC(text string) bool {

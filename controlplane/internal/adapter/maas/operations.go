@@ -33,7 +33,7 @@ func (c *Client) operate(ctx context.Context, k call, id string) (Machine, error
 func (c *Client) operated(ctx context.Context, k call, id string) (Machine, error) {
 	a, err := c.do(ctx, k)
 	if err != nil {
-		return Machine{}, c.explain(ctx, id, k.op, err)
+		return Machine{}, c.explain(ctx, id, k.op, c.unreached(ctx, err))
 	}
 	if isNull(a.body) && k.op == "power_off" {
 		return Machine{}, fault.New(fault.Conflict, CodePowerUncontrolled, "MAAS cannot control the power of the machine").
@@ -51,6 +51,22 @@ func (c *Client) operated(ctx context.Context, k call, id string) (Machine, erro
 			WithRemedy("%s", remedyReread)
 	}
 	return now, nil
+}
+
+// unreached tells by the state of the racks what it means that none of them can
+// access a BMC: they are away, or the BMC is not on a network of theirs.
+func (c *Client) unreached(ctx context.Context, err error) error {
+	d, known := DetailOf(err)
+	if !known || fault.CodeOf(err) != CodeRackUnavailable || !strings.Contains(d.Snippet, noRackReaches) {
+		return err
+	}
+	racks, readErr := c.RackControllers(ctx)
+	if readErr != nil || !slices.ContainsFunc(racks, RackController.Healthy) {
+		return err
+	}
+	return fault.Wrap(err, fault.KindOf(err), CodeBMCFailure,
+		"rack controllers are connected to MAAS, but none of them reaches the BMC%s", quoted(d.Snippet)).
+		WithRemedy("check the address of the BMC, and that a rack controller is on its network; %s", remedyReread)
 }
 
 // explain finds out why MAAS answered 403 without a reason: the machine is

@@ -327,3 +327,64 @@ func TestTrapMarkFixedResurrectsDeployed(t *testing.T) {
 		t.Error("a hollow machine ended a wait for a deployment")
 	}
 }
+
+// MAAS names the BMC also when it is a rack that is missing. Which of the two
+// it is, the racks tell.
+func TestTrapNoRackIsNoFaultOfTheBMC(t *testing.T) {
+	racks := func(status string) string {
+		return `[{"system_id":"arghdg","service_set":[{"name":"rackd","status":"` + status + `"}]}]`
+	}
+	for name, tt := range map[string]struct{ exchange, racks, code string }{
+		"rack away":                       {"08/41", "", maas.CodeRackUnavailable},
+		"rack away, unknown BMC":          {"08/50", racks("dead"), maas.CodeRackUnavailable},
+		"racks cannot be listed":          {"08/50", "broken", maas.CodeRackUnavailable},
+		"rack there, BMC on no network":   {"08/50", racks("running"), maas.CodeBMCFailure},
+		"rack there, BMC does not answer": {"08/42", "", maas.CodeBMCFailure},
+	} {
+		e := recorded()[tt.exchange]
+		g := serve(t, func(_ int, r request, w http.ResponseWriter) {
+			if r.Path == "/rackcontrollers/" {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, tt.racks)
+				return
+			}
+			put(w, e)
+		})
+		_, err := client(t, g.URL).Commission(t.Context(), sysid, maas.CommissionOptions{})
+		checkFault(t, err, fault.Ambiguous, tt.code)
+		if f, _ := fault.As(err); !strings.Contains(f.Message, e.body()) {
+			t.Errorf("%s: %q lacks what MAAS said: %q", name, f.Message, e.body())
+		}
+	}
+}
+
+func TestTrapTokenIsGoneAfterAllocation(t *testing.T) {
+	g := serve(t, func(_ int, _ request, w http.ResponseWriter) { put(w, recorded()["08/06"]) })
+	_, err := client(t, g.URL).MachineToken(t.Context(), sysid)
+	checkFault(t, err, fault.NotFound, maas.CodeNoMachineToken)
+}
+
+func TestTrapASyncRenamesWhatIsInstalled(t *testing.T) {
+	g := serve(t, func(_ int, _ request, w http.ResponseWriter) { put(w, recorded()["08/09"]) })
+	m, err := client(t, g.URL).Machine(t.Context(), sysid)
+	if err != nil || m.Image() != "ubuntu/noble" || m.InstallationResultID == 0 {
+		t.Errorf("%s of installation %d, %v", m.Image(), m.InstallationResultID, err)
+	}
+}
+
+func TestTrapADHCPLinkWithoutASubnet(t *testing.T) {
+	g := serve(t, func(_ int, r request, w http.ResponseWriter) {
+		if r.Method == http.MethodGet {
+			put(w, recorded()["08/31"])
+			return
+		}
+		put(w, recorded()["08/32"])
+	})
+	c := client(t, g.URL)
+	m, err := c.Machine(t.Context(), sysid)
+	if err != nil || len(m.Interfaces[0].Links) != 1 || m.Interfaces[0].Links[0].Subnet != nil {
+		t.Errorf("links %+v, %v", m.Interfaces[0].Links, err)
+	}
+	_, err = c.Deploy(t.Context(), sysid, maas.DeployOptions{Image: "ubuntu/noble"})
+	checkFault(t, err, fault.Invalid, maas.CodeFieldErrors)
+}
