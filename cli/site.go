@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -88,20 +89,39 @@ func (a *app) siteCommand() *cobra.Command {
 			}),
 		}),
 		a.siteUpdateCommand(),
-		a.siteStatusCommand("enable", "Let a site take new work again", apiclient.SiteChangeBodyStatusActive),
-		a.siteStatusCommand("disable", "Let a site take no new work; running work finishes",
+		a.siteStatusCommand("enable", "Let a site take new machines again", apiclient.SiteChangeBodyStatusActive),
+		a.siteStatusCommand("disable", "Let a site take no new machines; its nodes stay in operation",
 			apiclient.SiteChangeBodyStatusDisabled),
 		a.verb(verb{
 			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE"),
-			operations: []string{"delete-maas-site"},
-			run: siteVerb(func(s *session, id types.UUID) error {
-				return frame.Done(s.Session, "site %s is deleted", id)(
-					s.API.DeleteMaasSiteWithResponse(s.Ctx, id, &apiclient.DeleteMaasSiteParams{}))
-			}),
+			long: "While nodes or unfinished jobs belong to the site, it is disabled: it refuses new machines, while running\n" +
+				"work, the operations of its nodes and their reconciliation go on. Delete it again once they have left.",
+			operations: []string{"delete-maas-site", "get-maas-site"},
+			run:        siteVerb(deleteSite),
 		}),
 		a.siteDoctorCommand(),
 		a.siteCredentialsCommand(), a.siteProfileCommand(), a.siteOverrideCommand(), a.siteRoCECommand(),
 	)
+}
+
+// deleteSite says whether the site is gone, or only disabled because it is still
+// needed.
+func deleteSite(s *session, site types.UUID) error {
+	if _, err := apiclient.Read(s.API.DeleteMaasSiteWithResponse(s.Ctx, site, &apiclient.DeleteMaasSiteParams{})); err != nil {
+		return err
+	}
+	left, err := frame.Fetch[apiclient.SiteView](s.API.GetMaasSiteWithResponse(s.Ctx, site))
+	var p *apiclient.Problem
+	switch {
+	case errors.As(err, &p) && failure.ExitOf(p.Status) == failure.NotFound:
+		s.Note("site %s is deleted", site)
+		return nil
+	case err != nil:
+		return err
+	}
+	s.Note("site %s is disabled, not deleted: nodes or unfinished jobs still belong to it; they go on, and it takes no new "+
+		"machines. Delete it again once they have left", left.Name)
+	return nil
 }
 
 // siteVerb is a command about one site and nothing else.

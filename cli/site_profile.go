@@ -106,7 +106,7 @@ func (a *app) siteProfileCommand() *cobra.Command {
 			run: func(s *session, args []string) error { return a.setProfile(s, args[0], args[1], args[2:]) },
 		}),
 		a.verb(verb{
-			use: "delete SITE PROFILE", short: "Take a profile out of use", aliases: []string{"rm"},
+			use: "delete SITE PROFILE", short: "Delete a profile that nobody uses", aliases: []string{"rm"},
 			args: frame.Exactly("SITE", "PROFILE"), operations: []string{"delete-site-profile"},
 			run: func(s *session, args []string) error {
 				site, profile, err := s.profile(args[0], args[1])

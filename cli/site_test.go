@@ -74,6 +74,20 @@ func TestSiteMisuse(t *testing.T) {
 	}
 }
 
+// A site that nodes need is only disabled, and nobody is told otherwise.
+func TestDeletingASiteSaysWhatBecameOfIt(t *testing.T) {
+	f := newFakeAPI(t)
+	if got := signedIn(t, f).run("site", "delete", "dc1"); got.exit != failure.OK ||
+		!strings.Contains(got.err, "is disabled, not deleted") {
+		t.Error(got)
+	}
+	f.on("get-maas-site", answer(404, `{"status":404,"code":"not_found","title":"Not Found","type":"about:blank"}`))
+	if got := signedIn(t, f).run("site", "delete", "dc1"); got.exit != failure.OK ||
+		!strings.Contains(got.err, "is deleted") {
+		t.Error(got)
+	}
+}
+
 func TestDoctorOfAHealthySite(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("probe-maas-site", answer(200, healthyJSON))

@@ -6957,7 +6957,7 @@ type SiteChangeBody struct {
 	// RegionCode The region of the product that its machines belong to.
 	RegionCode *string `json:"region_code,omitempty"`
 
-	// Status A disabled site refuses new work and lets running work finish.
+	// Status A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 	Status *SiteChangeBodyStatus `json:"status,omitempty"`
 
 	// UpstreamDnsServers DNS servers that MAAS must forward to.
@@ -6967,7 +6967,7 @@ type SiteChangeBody struct {
 // SiteChangeBodyHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted).
 type SiteChangeBodyHwSyncHttp string
 
-// SiteChangeBodyStatus A disabled site refuses new work and lets running work finish.
+// SiteChangeBodyStatus A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 type SiteChangeBodyStatus string
 
 // SiteCheck defines model for SiteCheck.
@@ -7604,7 +7604,7 @@ type SiteView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	SiteId openapi_types.UUID `json:"site_id"`
 
-	// Status A disabled site refuses new work and lets running work finish.
+	// Status A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 	Status    SiteViewStatus `json:"status"`
 	UpdatedAt time.Time      `json:"updated_at"`
 
@@ -7618,7 +7618,7 @@ type SiteView struct {
 // SiteViewHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https.
 type SiteViewHwSyncHttp string
 
-// SiteViewStatus A disabled site refuses new work and lets running work finish.
+// SiteViewStatus A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 type SiteViewStatus string
 
 // SiteViewList defines model for SiteViewList.
@@ -9565,7 +9565,7 @@ func (c *Client) CreateSiteProfileWithResponse(ctx context.Context, siteId opena
 	return call[SiteProfileView](ctx, c, r, edit)
 }
 
-// DeleteSiteProfileWithResponse is DELETE /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}: Take a profile out of use
+// DeleteSiteProfileWithResponse is DELETE /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}: Delete a profile that nobody uses
 func (c *Client) DeleteSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *DeleteSiteProfileParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
 	r := newRequest(http.MethodDelete, "/api/v1/admin/maas-sites/%s/profiles/%s", siteId, profileId)
 	if params != nil {

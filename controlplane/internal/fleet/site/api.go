@@ -45,7 +45,7 @@ func showCredential(c Credential) CredentialView {
 type View struct {
 	SiteID id.Site `json:"site_id" doc:"Id of the site."`
 	Name   string  `json:"name" example:"dc1-maas"`
-	Status Status  `json:"status" enum:"active,disabled" doc:"A disabled site refuses new work and lets running work finish."`
+	Status Status  `json:"status" enum:"active,disabled" doc:"A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on."`
 	Settings
 	APIToken       CredentialView `json:"api_token" doc:"The MAAS token."`
 	Power          CredentialView `json:"power" doc:"The default BMC credentials."`
@@ -92,7 +92,7 @@ func (b NewBody) settings() SettingsChange {
 // ChangeBody is the change of a site; what is left out stays.
 type ChangeBody struct {
 	Name   *string `json:"name,omitempty" maxLength:"63" doc:"Its new name."`
-	Status *Status `json:"status,omitempty" enum:"active,disabled" doc:"A disabled site refuses new work and lets running work finish."`
+	Status *Status `json:"status,omitempty" enum:"active,disabled" doc:"A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on."`
 	SettingsChange
 }
 
@@ -151,7 +151,9 @@ func (s *Service) registerSites(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-maas-site", Method: http.MethodDelete, Path: pathSite, Tag: tagSites,
-		Summary: "Take a MAAS site out of use", Description: "Work that is running finishes; its name can be used again.",
+		Summary: "Take a MAAS site out of use",
+		Description: "While nodes or unfinished jobs belong to the site, it is disabled: it refuses new machines, while running work, the operations of its nodes and their reconciliation go on. " +
+			"If nothing belongs to it (any more), it is removed, and its name can be used again.",
 		Access: httpapi.Platform(auth.SiteManage),
 	}, func(ctx context.Context, in *Path) (*httpapi.Nothing, error) {
 		return nil, s.DeleteSite(ctx, in.SiteID)

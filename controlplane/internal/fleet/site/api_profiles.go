@@ -109,7 +109,8 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-site-profile", Method: http.MethodDelete, Path: one, Tag: tagProfiles,
-		Summary: "Take a profile out of use", Description: "The profile `default` cannot be deleted.", Access: httpapi.Platform(auth.SiteManage),
+		Summary:     "Delete a profile that nobody uses",
+		Description: "Refused while nodes or unfinished jobs use it; the answer names them. The profile `default` cannot be deleted.", Access: httpapi.Platform(auth.SiteManage),
 	}, func(ctx context.Context, in *ProfilePath) (*httpapi.Nothing, error) {
 		return nil, s.DeleteProfile(ctx, in.SiteID, in.ProfileID)
 	})

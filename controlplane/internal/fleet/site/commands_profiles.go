@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
@@ -108,7 +109,8 @@ func (ch ProfileChange) applied(to Profile) (Profile, error) {
 	return to.checked()
 }
 
-// DeleteProfile takes a profile out of use. Work that was begun by it keeps it.
+// DeleteProfile removes a profile that nobody uses: the nodes that it belongs
+// to are cleaned and installed by it, and could not be without it.
 func (s *Service) DeleteProfile(ctx context.Context, site id.Site, profile id.Profile) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		owner, before, err := c.lockProfile(ctx, site, profile)
@@ -118,11 +120,35 @@ func (s *Service) DeleteProfile(ctx context.Context, site id.Site, profile id.Pr
 		if before.Name == DefaultProfile {
 			return defaultStays()
 		}
+		users, err := c.ProfileUsers(ctx, profile.String())
+		if err != nil {
+			return fmt.Errorf("list who uses profile: %w", err)
+		}
+		if len(users) > 0 {
+			return profileInUse(owner, before, users)
+		}
 		if err := c.DeleteProfile(ctx, profile); err != nil {
 			return fmt.Errorf("delete profile: %w", err)
 		}
 		return c.recordProfile(ctx, "site_profile.delete", owner, before)
 	})
+}
+
+// mostUsersNamed is how many users of a profile a refusal names.
+const mostUsersNamed = 5
+
+func profileInUse(at Site, p Profile, users []sitedb.ProfileUsersRow) error {
+	named := make([]string, 0, mostUsersNamed+1)
+	for _, u := range users[:min(len(users), mostUsersNamed)] {
+		named = append(named, u.Kind+" "+u.Hostname)
+	}
+	if more := len(users) - mostUsersNamed; more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return fault.New(fault.Conflict, "profile_in_use", "the profile %s of site %s is in use by %s", p.Name, at.Name,
+		strings.Join(named, ", ")).
+		WithRemedy("disable it, so that no new work goes by it: gpuaas site profile set %s %s status=disabled; "+
+			"delete it once they have left", at.Name, p.Name)
 }
 
 func defaultStays() error {

@@ -100,12 +100,21 @@ func (ch Change) applied(to Site) (Site, error) {
 	return to, p.rejected()
 }
 
-// DeleteSite takes a site out of use. Its row and its secrets stay for work
-// that is still running; its name can be used again.
+// DeleteSite takes a site out of use. While nodes or jobs belong to it, it is
+// disabled, because they need it: it is still listed, reconciled and asked. Once
+// nothing belongs to it, it is removed, and its name can be used again.
 func (s *Service) DeleteSite(ctx context.Context, site id.Site) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
-		if _, err := c.lock(ctx, site); err != nil {
+		before, err := c.lock(ctx, site)
+		if err != nil {
 			return err
+		}
+		used, err := c.SiteInUse(ctx, site.String())
+		if err != nil {
+			return fmt.Errorf("look who uses site: %w", err)
+		}
+		if used {
+			return c.disable(ctx, before)
 		}
 		row, err := c.DeleteSite(ctx, site)
 		if err != nil {
@@ -114,6 +123,20 @@ func (s *Service) DeleteSite(ctx context.Context, site id.Site) error {
 		gone := siteFrom(row)
 		return c.record(ctx, eventwire.SiteDeleted, gone, partSite, siteEntry("site.delete", gone, nil))
 	})
+}
+
+// disable makes a site refuse new work. One that does already stays as it is.
+func (c change) disable(ctx context.Context, s Site) error {
+	if s.Status != Active {
+		return nil
+	}
+	row, err := c.DisableSite(ctx, s.ID)
+	if err != nil {
+		return fmt.Errorf("disable site: %w", err)
+	}
+	after := siteFrom(row)
+	return c.record(ctx, eventwire.SiteUpdated, after, partSite,
+		siteEntry("site.delete", after, map[string]any{"status": after.Status}))
 }
 
 func (c change) lock(ctx context.Context, site id.Site) (Site, error) {

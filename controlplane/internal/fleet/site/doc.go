@@ -13,7 +13,9 @@
 //     administrator, and is sent to no other address than the one it was
 //     checked against: it cannot be lured out by changing the URL of the site;
 //   - credentials are read at every use, so rotation needs no restart;
-//   - a disabled site refuses new work and lets running work finish.
+//   - a disabled site refuses new machines. Running work, the operations of its
+//     nodes and their reconciliation go on: nothing of a site is removed while
+//     nodes or jobs need it, neither the site nor a profile.
 //
 // The check of credentials and the probe talk to MAAS while a caller waits, so
 // both have deadlines. Whatever MAAS does, a probe has an answer.

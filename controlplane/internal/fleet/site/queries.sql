@@ -37,6 +37,23 @@ WHERE id = $1 RETURNING *;
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
+-- name: DisableSite :one
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
+
+-- name: SiteInUse :one
+-- Whether a node or a job that has not ended belongs to a site.
+SELECT (EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = sqlc.arg(site)::uuid AND n.status <> 'deleted')
+    OR EXISTS (SELECT FROM node_onboardings o WHERE o.site_id = sqlc.arg(site)::uuid AND o.completed_at IS NULL)
+    OR EXISTS (SELECT FROM node_decommissions d WHERE d.site_id = sqlc.arg(site)::uuid AND d.completed_at IS NULL))::boolean;
+
+-- name: ProfileUsers :many
+-- Nodes that a profile belongs to, and jobs that go by it and have not ended.
+SELECT 'node'::text AS kind, n.hostname FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+WHERE b.profile_id = sqlc.arg(profile)::uuid AND n.status <> 'deleted'
+UNION ALL SELECT 'onboarding of', o.hostname FROM node_onboardings o WHERE o.profile_id = sqlc.arg(profile)::uuid AND o.completed_at IS NULL
+UNION ALL SELECT 'decommission of', d.hostname FROM node_decommissions d WHERE d.profile_id = sqlc.arg(profile)::uuid AND d.completed_at IS NULL
+ORDER BY 1, 2;
+
 -- name: InsertProfile :exec
 INSERT INTO maas_site_profiles (id, site_id, name) VALUES ($1, $2, $3);
 

@@ -120,7 +120,7 @@ func RequireEnabled(s Site) error {
 	if s.Status == Active {
 		return nil
 	}
-	return fault.New(fault.Conflict, "site_disabled", "the site %s is disabled and takes no new work", s.Name).
+	return fault.New(fault.Conflict, "site_disabled", "the site %s is disabled and takes no new machines", s.Name).
 		WithRemedy("enable it: gpuaas site enable %s", s.Name)
 }
 

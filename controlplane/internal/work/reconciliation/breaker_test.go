@@ -197,9 +197,16 @@ func TestASiteThatSaysNothingForLongIsAFinding(t *testing.T) {
 	}
 }
 
-func TestADisabledSiteIsSkipped(t *testing.T) {
+func TestADisabledSiteIsReconciledUntilItsLastNodeIsGone(t *testing.T) {
 	w := newWorld(t, 1)
 	w.exec(t, `UPDATE maas_sites SET status = 'disabled' WHERE id = $1`, w.at)
+	if o := w.cycle(t).Outcome; o != reconciliation.Informed {
+		t.Errorf("outcome with a node is %s", o)
+	}
+	if _, err := w.service.RequestRun(w.ctx, reconciliation.RunRequest{Site: w.at}); err != nil {
+		t.Errorf("a run that is asked for: %v", err)
+	}
+	w.exec(t, `UPDATE nodes SET status = 'deleted', schedulable = false`)
 	if o := w.cycle(t).Outcome; o != reconciliation.Skipped {
 		t.Errorf("outcome is %s", o)
 	}

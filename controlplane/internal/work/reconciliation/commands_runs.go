@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,12 @@ func (s *Service) RequestRun(ctx context.Context, r RunRequest) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	if err := site.RequireEnabled(at); err != nil {
-		return Run{}, err
+	if has, err := s.reads.HasNodes(ctx, r.Site); err != nil {
+		return Run{}, wrap("look for nodes of site", err)
+	} else if !has {
+		if err := site.RequireEnabled(at); err != nil {
+			return Run{}, err
+		}
 	}
 	var run Run
 	err = s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -253,12 +258,16 @@ const schedulePrefix = "reconcile/"
 
 // keepSchedules gives every site a schedule. The id of the site spreads the
 // start times, so that many sites do not start at once. The schedule of a
-// disabled site is paused.
+// disabled site is paused once its last node is gone.
 func (s *Service) keepSchedules(ctx context.Context) error {
 	if s.cfg.Schedules == nil {
 		return nil
 	}
 	const page = 500
+	inhabited, err := s.reads.SitesWithNodes(ctx)
+	if err != nil {
+		return wrap("list sites with nodes", err)
+	}
 	want := []durable.Schedule{}
 	for after := (id.Site{}); ; {
 		sites, err := s.cfg.Sites.Sites(ctx, nil, postgres.Slice[id.Site]{After: after, Limit: page})
@@ -266,7 +275,7 @@ func (s *Service) keepSchedules(ctx context.Context) error {
 			return err
 		}
 		for _, at := range sites {
-			want = append(want, s.schedule(at))
+			want = append(want, s.schedule(at, slices.Contains(inhabited, at.ID)))
 			after = at.ID
 		}
 		if len(sites) < page {
@@ -275,7 +284,7 @@ func (s *Service) keepSchedules(ctx context.Context) error {
 	}
 }
 
-func (s *Service) schedule(at site.Site) durable.Schedule {
+func (s *Service) schedule(at site.Site, inhabited bool) durable.Schedule {
 	every := s.settings.Every.Truncate(time.Second)
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(at.ID.String()))
@@ -283,7 +292,7 @@ func (s *Service) schedule(at site.Site) durable.Schedule {
 		ID: schedulePrefix + at.ID.String(), Every: every,
 		Offset: (time.Duration(h.Sum32()) * time.Millisecond % every).Truncate(time.Second), Jitter: every / 10,
 		Workflow: WorkflowType, WorkflowID: "reconciliation-" + at.ID.String(), Input: Input{Site: at.ID},
-		Paused: at.Status != site.Active, PauseNote: "the site is disabled",
+		Paused: at.Status != site.Active && !inhabited, PauseNote: "the site is disabled and has no nodes",
 	}
 }
 

@@ -84,9 +84,6 @@ func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
 	if c.site, err = s.cfg.Sites.Site(ctx, run.Site); err != nil {
 		return c, err
 	}
-	if err := site.RequireEnabled(c.site); err != nil {
-		return c, err
-	}
 	if c.state, err = s.reads.SiteState(ctx, run.Site); err != nil {
 		return c, fmt.Errorf("read reconciliation of site: %w", err)
 	}
@@ -103,6 +100,11 @@ func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
 			c.bound[r.MaasSystemID] = r.NodeID
 		} else {
 			c.neighbours[r.MaasSystemID] = true
+		}
+	}
+	if len(c.bound) == 0 { // a disabled site is looked at until its last node is gone
+		if err := site.RequireEnabled(c.site); err != nil {
+			return c, err
 		}
 	}
 	if c.region, err = s.cfg.Regions.Open(ctx, run.Site); err != nil {

@@ -148,10 +148,16 @@ DELETE FROM reconciliation_suspicions WHERE node_id = ANY(sqlc.arg(nodes)::uuid[
 -- Sites with suspicions that have no run for them under way or just ended. If
 -- MAAS did not answer such a run, it is not repeated before the next cycle.
 SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
-WHERE m.status = 'active' AND m.deleted_at IS NULL
+WHERE m.deleted_at IS NULL
   AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion'
     AND r.requested_at > clock_timestamp() - CASE WHEN r.ended_at IS NULL THEN interval '15 minutes' WHEN r.outcome = 'informed' THEN interval '10 seconds'
       ELSE sqlc.arg(patience)::float8 * interval '1 second' END);
+
+-- name: HasNodes :one
+SELECT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted');
+
+-- name: SitesWithNodes :many
+SELECT DISTINCT b.site_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE n.status <> 'deleted';
 
 -- name: TryTend :one
 SELECT pg_try_advisory_xact_lock(hashtext('reconciliation-tend'));

@@ -166,6 +166,46 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 	return i, err
 }
 
+const disableSite = `-- name: DisableSite :one
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+`
+
+func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) {
+	row := q.db.QueryRow(ctx, disableSite, argID)
+	var i Site
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.RegionCode,
+		&i.APIBaseURL,
+		&i.CaCertificate,
+		&i.AllowedNetworks,
+		&i.PxeIface,
+		&i.PxeVlanVid,
+		&i.NodePxeIface,
+		&i.DeployUser,
+		&i.DeploySshIface,
+		&i.UpstreamDnsServers,
+		&i.MaxParallel,
+		&i.Status,
+		&i.FingerprintSalt,
+		&i.CredentialsVersion,
+		&i.ApiTokenFingerprint,
+		&i.ApiTokenRotatedAt,
+		&i.PowerFingerprint,
+		&i.PowerRotatedAt,
+		&i.DeployPasswordFingerprint,
+		&i.DeployPasswordRotatedAt,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
+	)
+	return i, err
+}
+
 const forgetAPIToken = `-- name: ForgetAPIToken :one
 UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
 `
@@ -875,6 +915,40 @@ func (q *Queries) ProfileNamed(ctx context.Context, arg ProfileNamedParams) (Pro
 	return i, err
 }
 
+const profileUsers = `-- name: ProfileUsers :many
+SELECT 'node'::text AS kind, n.hostname FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+WHERE b.profile_id = $1::uuid AND n.status <> 'deleted'
+UNION ALL SELECT 'onboarding of', o.hostname FROM node_onboardings o WHERE o.profile_id = $1::uuid AND o.completed_at IS NULL
+UNION ALL SELECT 'decommission of', d.hostname FROM node_decommissions d WHERE d.profile_id = $1::uuid AND d.completed_at IS NULL
+ORDER BY 1, 2
+`
+
+type ProfileUsersRow struct {
+	Kind     string
+	Hostname string
+}
+
+// Nodes that a profile belongs to, and jobs that go by it and have not ended.
+func (q *Queries) ProfileUsers(ctx context.Context, profile string) ([]ProfileUsersRow, error) {
+	rows, err := q.db.Query(ctx, profileUsers, profile)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProfileUsersRow
+	for rows.Next() {
+		var i ProfileUsersRow
+		if err := rows.Scan(&i.Kind, &i.Hostname); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const profilesEver = `-- name: ProfilesEver :many
 SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address FROM maas_site_profiles WHERE site_id = $1
 `
@@ -1272,6 +1346,20 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
+}
+
+const siteInUse = `-- name: SiteInUse :one
+SELECT (EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1::uuid AND n.status <> 'deleted')
+    OR EXISTS (SELECT FROM node_onboardings o WHERE o.site_id = $1::uuid AND o.completed_at IS NULL)
+    OR EXISTS (SELECT FROM node_decommissions d WHERE d.site_id = $1::uuid AND d.completed_at IS NULL))::boolean
+`
+
+// Whether a node or a job that has not ended belongs to a site.
+func (q *Queries) SiteInUse(ctx context.Context, site string) (bool, error) {
+	row := q.db.QueryRow(ctx, siteInUse, site)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const updateOverride = `-- name: UpdateOverride :one

@@ -533,6 +533,17 @@ func (q *Queries) EnsureSite(ctx context.Context, siteID id.Site) error {
 	return err
 }
 
+const hasNodes = `-- name: HasNodes :one
+SELECT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted')
+`
+
+func (q *Queries) HasNodes(ctx context.Context, siteID id.Site) (bool, error) {
+	row := q.db.QueryRow(ctx, hasNodes, siteID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const insertFinding = `-- name: InsertFinding :one
 INSERT INTO reconciliation_findings (id, site_id, node_id, type, severity, subject, status, maas_system_id, hostname, expected, observed, message,
     details, action, withheld, opened_at, last_seen_at, confirmed_at, occurrence)
@@ -1214,6 +1225,30 @@ func (q *Queries) SiteState(ctx context.Context, siteID id.Site) (Reconciliation
 	return i, err
 }
 
+const sitesWithNodes = `-- name: SitesWithNodes :many
+SELECT DISTINCT b.site_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE n.status <> 'deleted'
+`
+
+func (q *Queries) SitesWithNodes(ctx context.Context) ([]id.Site, error) {
+	rows, err := q.db.Query(ctx, sitesWithNodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Site
+	for rows.Next() {
+		var site_id id.Site
+		if err := rows.Scan(&site_id); err != nil {
+			return nil, err
+		}
+		items = append(items, site_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const suspect = `-- name: Suspect :exec
 INSERT INTO reconciliation_suspicions (node_id, site_id, reason)
 SELECT b.node_id, b.site_id, $1::text FROM node_maas_state b WHERE b.node_id = ANY($2::uuid[]) ORDER BY b.node_id
@@ -1232,7 +1267,7 @@ func (q *Queries) Suspect(ctx context.Context, arg SuspectParams) error {
 
 const suspectedSites = `-- name: SuspectedSites :many
 SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
-WHERE m.status = 'active' AND m.deleted_at IS NULL
+WHERE m.deleted_at IS NULL
   AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion'
     AND r.requested_at > clock_timestamp() - CASE WHEN r.ended_at IS NULL THEN interval '15 minutes' WHEN r.outcome = 'informed' THEN interval '10 seconds'
       ELSE $1::float8 * interval '1 second' END)

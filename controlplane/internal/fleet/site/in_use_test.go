@@ -1,0 +1,121 @@
+package site_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+func (w *world) exec(tb testing.TB, query string, args ...any) {
+	tb.Helper()
+	if _, err := w.owner.Exec(tb.Context(), query, args...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// bound makes a node whose machine belongs to a site and a profile.
+func (w *world) bound(tb testing.TB, hostname string, at id.Site, by id.Profile) {
+	tb.Helper()
+	n := id.New[id.Node]()
+	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
+		VALUES ($1, 'active', $2, $2, 'h200-sxm-baremetal-8g', 8, 'eu-1', 'maas')`, n, hostname)
+	w.exec(tb, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n, at, by,
+		hostname)
+}
+
+func (w *world) profiles(tb testing.TB, path string) map[string]site.ProfileView {
+	tb.Helper()
+	var list struct {
+		Items []site.ProfileView `json:"items"`
+	}
+	w.call(tb, http.MethodGet, path+"/profiles", "", nil).decode(tb, &list)
+	out := map[string]site.ProfileView{}
+	for _, p := range list.Items {
+		out[p.Name] = p
+	}
+	return out
+}
+
+func TestASiteWithNodesIsDisabledAndNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	v, path := w.site(t, "dc1")
+	w.bound(t, "c07u31", v.SiteID, w.profiles(t, path)[site.DefaultProfile].ProfileID)
+	for range 2 { // the second changes nothing
+		if a := w.call(t, http.MethodDelete, path, "", nil); a.status != http.StatusNoContent {
+			t.Fatalf("deletion answers %d %s", a.status, a.body)
+		}
+		a := w.call(t, http.MethodGet, path, "", nil)
+		a.decode(t, &v)
+		if a.status != http.StatusOK || v.Status != site.Disabled || v.Version != 2 {
+			t.Fatalf("the site is %d %s", a.status, a.body)
+		}
+	}
+	w.call(t, http.MethodPost, "", "", w.body("dc1")).wants(t, http.StatusConflict, "site_name_taken")
+	if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = 'site.delete' AND target_id = $1`,
+		v.SiteID.String()); n != 1 {
+		t.Errorf("%d entries", n)
+	}
+	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
+	if a := w.call(t, http.MethodDelete, path, "", nil); a.status != http.StatusNoContent {
+		t.Fatalf("deletion answers %d %s", a.status, a.body)
+	}
+	w.call(t, http.MethodGet, path, "", nil).wants(t, http.StatusNotFound, "not_found")
+	w.site(t, "dc1")
+}
+
+func TestAProfileInUseIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	v, path := w.site(t, "dc1")
+	if a := w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "strict"}); a.status != http.StatusCreated {
+		t.Fatalf("profile answers %d %s", a.status, a.body)
+	}
+	strict := w.profiles(t, path)["strict"].ProfileID
+	for _, host := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"} {
+		w.bound(t, host, v.SiteID, strict)
+	}
+	a := w.call(t, http.MethodDelete, path+"/profiles/"+strict.String(), "", nil)
+	a.wants(t, http.StatusConflict, "profile_in_use")
+	for _, part := range []string{
+		"the profile strict of site dc1 is in use by node n1, node n2, node n3, node n4, node n5, 2 more",
+		"gpuaas site profile set dc1 strict status=disabled",
+	} {
+		if !strings.Contains(string(a.body), part) {
+			t.Errorf("%s lacks %q", a.body, part)
+		}
+	}
+	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
+	if a := w.call(t, http.MethodDelete, path+"/profiles/"+strict.String(), "", nil); a.status != http.StatusNoContent {
+		t.Errorf("deletion answers %d %s", a.status, a.body)
+	}
+}
+
+// Versions before deleted what nodes still needed. The upgrade brings it back.
+func TestDeletedSitesThatNodesNeedComeBack(t *testing.T) {
+	w := newWorld(t)
+	v, path := w.site(t, "dc1")
+	w.bound(t, "c07u31", v.SiteID, w.profiles(t, path)[site.DefaultProfile].ProfileID)
+	w.exec(t, `UPDATE maas_sites SET deleted_at = now(), status = 'disabled'`)
+	w.exec(t, `UPDATE maas_site_profiles SET deleted_at = now(), status = 'disabled'`)
+	_, other := w.site(t, "dc1") // given again since
+	file, err := os.ReadFile("../../engine/postgres/migrations/00029_needed_sites.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, _, _ := strings.Cut(string(file), "-- +goose Down")
+	w.exec(t, up)
+	a := w.call(t, http.MethodGet, path, "", nil)
+	a.decode(t, &v)
+	if a.status != http.StatusOK || v.Status != site.Disabled || !strings.HasPrefix(v.Name, "dc1-") {
+		t.Errorf("the old site is %d %s", a.status, a.body)
+	}
+	if p, back := w.profiles(t, path)[site.DefaultProfile]; !back || p.Status != site.Disabled {
+		t.Errorf("its profile is %+v", p)
+	}
+	if a := w.call(t, http.MethodGet, other, "", nil); !strings.Contains(string(a.body), `"name":"dc1"`) {
+		t.Errorf("the new site is %s", a.body)
+	}
+}
