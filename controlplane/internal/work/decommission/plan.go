@@ -165,9 +165,6 @@ func (s situation) blocks(r Request) []error {
 		}
 	}
 	if r.Mode.releases() && s.managed() {
-		if err := site.RequireEnabled(*s.site); err != nil {
-			add(err)
-		}
 		if least := s.policy().MinimumErase; r.Erase.Less(least) {
 			add(fault.New(fault.Conflict, "erase_below_policy", "the profile %s of site %s asks for at least %s, not %s", s.profile.Name, s.site.Name, least, r.Erase).
 				WithRemedy("ask for %s or more; or change minimum_erase of the profile, which is recorded", least))
