@@ -107,7 +107,8 @@ func (a *app) siteCommand() *cobra.Command {
 // deleteSite says whether the site is gone, or only disabled because it is still
 // needed.
 func deleteSite(s *session, site types.UUID) error {
-	if _, err := apiclient.Read(s.API.DeleteMaasSiteWithResponse(s.Ctx, site, &apiclient.DeleteMaasSiteParams{})); err != nil {
+	deleted, err := s.API.DeleteMaasSiteWithResponse(s.Ctx, site, &apiclient.DeleteMaasSiteParams{})
+	if _, err := apiclient.Read(deleted, err); err != nil {
 		return err
 	}
 	left, err := frame.Fetch[apiclient.SiteView](s.API.GetMaasSiteWithResponse(s.Ctx, site))
