@@ -12,7 +12,7 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-func platformRoles() []string { return []string{"platform_admin", "auditor", "none"} }
+func platformRoles() []string { return []string{"platform_admin", "operator", "auditor", "none"} }
 
 func (a *app) userColumns() []table.Column[apiclient.IdentityUserView] {
 	type user = apiclient.IdentityUserView
@@ -85,7 +85,7 @@ func (a *app) userCommand() *cobra.Command {
 }
 
 func addPlatformRole(cmd *cobra.Command) *string {
-	role := cmd.Flags().String("platform-role", "", "role on the platform itself: platform_admin, auditor or none")
+	role := cmd.Flags().String("platform-role", "", "role on the platform itself: platform_admin, operator, auditor or none")
 	frame.Complete(cmd, "platform-role", platformRoles()...)
 	return role
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func (h *house) furnish(t *testing.T) {
 	h.project = must(h.identity.CreateProject(ctx, h.org, identity.Naming{Slug: "lab", Name: "Lab"}))(t).ID
 	for _, role := range append(auth.Roles, auth.NoRole) {
 		user := identity.NewUser{Email: string(role) + "@example.com", Name: string(role), PlatformRole: auth.NoRole}
-		if role == auth.PlatformAdmin || role == auth.Auditor {
+		if slices.Contains([]auth.Role{auth.PlatformAdmin, auth.Operator, auth.Auditor}, role) {
 			user.PlatformRole = role
 		}
 		u := must(h.identity.CreateUser(ctx, user))(t)
@@ -74,7 +75,7 @@ func (h *house) furnish(t *testing.T) {
 			must(h.identity.PutTenantMember(ctx, h.org, u.ID, role))(t)
 		case auth.ProjectAdmin, auth.ProjectMember, auth.ProjectViewer:
 			must(h.identity.PutProjectMember(ctx, h.project, u.ID, role))(t)
-		case auth.PlatformAdmin, auth.Auditor, auth.NoRole:
+		case auth.PlatformAdmin, auth.Operator, auth.Auditor, auth.NoRole:
 		}
 		h.people[role] = &auth.Principal{Kind: auth.KindUser, ID: u.ID.String(), Name: u.Name}
 	}

@@ -46,6 +46,7 @@ const (
 // Defines values for AuditLogEntryActorKind.
 const (
 	AuditLogEntryActorKindAnonymous      AuditLogEntryActorKind = "anonymous"
+	AuditLogEntryActorKindNode           AuditLogEntryActorKind = "node"
 	AuditLogEntryActorKindServiceAccount AuditLogEntryActorKind = "service_account"
 	AuditLogEntryActorKindSystem         AuditLogEntryActorKind = "system"
 	AuditLogEntryActorKindUser           AuditLogEntryActorKind = "user"
@@ -717,6 +718,7 @@ const (
 const (
 	IdentityMeViewPlatformRoleAuditor       IdentityMeViewPlatformRole = "auditor"
 	IdentityMeViewPlatformRoleNone          IdentityMeViewPlatformRole = "none"
+	IdentityMeViewPlatformRoleOperator      IdentityMeViewPlatformRole = "operator"
 	IdentityMeViewPlatformRolePlatformAdmin IdentityMeViewPlatformRole = "platform_admin"
 )
 
@@ -751,6 +753,7 @@ const (
 const (
 	IdentityNewUserBodyPlatformRoleAuditor       IdentityNewUserBodyPlatformRole = "auditor"
 	IdentityNewUserBodyPlatformRoleNone          IdentityNewUserBodyPlatformRole = "none"
+	IdentityNewUserBodyPlatformRoleOperator      IdentityNewUserBodyPlatformRole = "operator"
 	IdentityNewUserBodyPlatformRolePlatformAdmin IdentityNewUserBodyPlatformRole = "platform_admin"
 )
 
@@ -814,6 +817,7 @@ const (
 const (
 	IdentityUserChangeBodyPlatformRoleAuditor       IdentityUserChangeBodyPlatformRole = "auditor"
 	IdentityUserChangeBodyPlatformRoleNone          IdentityUserChangeBodyPlatformRole = "none"
+	IdentityUserChangeBodyPlatformRoleOperator      IdentityUserChangeBodyPlatformRole = "operator"
 	IdentityUserChangeBodyPlatformRolePlatformAdmin IdentityUserChangeBodyPlatformRole = "platform_admin"
 )
 
@@ -821,6 +825,7 @@ const (
 const (
 	IdentityUserViewPlatformRoleAuditor       IdentityUserViewPlatformRole = "auditor"
 	IdentityUserViewPlatformRoleNone          IdentityUserViewPlatformRole = "none"
+	IdentityUserViewPlatformRoleOperator      IdentityUserViewPlatformRole = "operator"
 	IdentityUserViewPlatformRolePlatformAdmin IdentityUserViewPlatformRole = "platform_admin"
 )
 

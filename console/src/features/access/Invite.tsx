@@ -11,7 +11,7 @@ import { platformMeans } from './roles'
 type PlatformRole = Schemas['IdentityUserView']['platform_role']
 
 /** platformOptions is the roles on the platform, for choosing. */
-export const platformOptions = (['none', 'auditor', 'platform_admin'] as const satisfies PlatformRole[]).map((r) => ({ value: r, label: `${r === 'none' ? 'no role' : words(r)}: ${platformMeans[r]}` }))
+export const platformOptions = (['none', 'auditor', 'operator', 'platform_admin'] as const satisfies PlatformRole[]).map((r) => ({ value: r, label: `${r === 'none' ? 'no role' : words(r)}: ${platformMeans[r]}` }))
 
 /** Invite makes somebody known, so that they can sign in. */
 export function Invite({ onDone, onClose }: { onDone: () => void; onClose: () => void }) {

@@ -28,6 +28,7 @@ export const roleMeans: Record<Role, string> = {
 
 export const platformMeans: Record<Schemas['IdentityUserView']['platform_role'], string> = {
   platform_admin: 'may do everything',
+  operator: 'may do everything with machines, and nothing with people, signers and secrets',
   auditor: 'sees everything and changes nothing',
   none: 'only what tenants and projects give them',
 }

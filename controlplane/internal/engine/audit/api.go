@@ -18,7 +18,7 @@ import (
 type LogEntry struct {
 	ID            string          `json:"id" format:"uuid"`
 	OccurredAt    time.Time       `json:"occurred_at"`
-	ActorKind     string          `json:"actor_kind" enum:"user,service_account,system,anonymous"`
+	ActorKind     string          `json:"actor_kind" enum:"user,service_account,node,system,anonymous"`
 	ActorID       string          `json:"actor_id"`
 	ActorName     string          `json:"actor_name"`
 	ActorRole     string          `json:"actor_role" doc:"strongest role the actor held on the target"`
@@ -73,7 +73,7 @@ func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, err
 		Action: given(in.Action), ActorID: given(in.ActorID), TargetKind: given(in.TargetKind), TargetID: given(in.TargetID),
 		Result: given(in.Result), CorrelationID: given(in.CorrelationID), Since: given(in.Since), Until: given(in.Until),
 	}
-	if who := auth.From(ctx); !who.SeesEverything() {
+	if who := auth.From(ctx); !who.SeesAll(auth.AuditRead) {
 		f.Orgs = append([]id.Org{}, who.OrgsWith(auth.AuditRead)...)
 	}
 	logs, err := List(ctx, db, f, c.Before, in.Limit())

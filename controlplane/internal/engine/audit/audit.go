@@ -75,7 +75,7 @@ func Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	err = auditdb.New(tx).Insert(ctx, auditdb.InsertParams{
 		ID:        id.NewString(),
 		ActorKind: string(who.Kind), ActorID: who.ID, ActorName: who.Name,
-		ActorRole: string(who.RoleOn(auth.Target{Org: e.Org, Project: e.Project})),
+		ActorRole: who.ActsAs(auth.Target{Org: e.Org, Project: e.Project}),
 		Action:    e.Action, TargetKind: e.TargetKind, TargetID: e.TargetID, OrgID: e.Org, ProjectID: e.Project,
 		Result: string(e.Result), Reason: e.Reason, CorrelationID: telemetry.Correlation(ctx),
 		ActorIp: telemetry.ClientAddr(ctx), Metadata: metadata,

@@ -19,6 +19,7 @@ type Kind string
 const (
 	KindUser           Kind = "user"
 	KindServiceAccount Kind = "service_account"
+	KindNode           Kind = "node" // the agent of one, which holds no role
 	KindSystem         Kind = "system"
 	KindAnonymous      Kind = "anonymous"
 )
@@ -26,9 +27,10 @@ const (
 // Role is a named set of permissions, held on the platform, a tenant or a project.
 type Role string
 
-// The roles. The first two are held on the platform.
+// The roles. The first three are held on the platform.
 const (
 	PlatformAdmin Role = "platform_admin"
+	Operator      Role = "operator"
 	Auditor       Role = "auditor"
 	TenantAdmin   Role = "tenant_admin"
 	ProjectAdmin  Role = "project_admin"
@@ -38,14 +40,14 @@ const (
 )
 
 // Roles lists every role that can be granted.
-var Roles = []Role{PlatformAdmin, Auditor, TenantAdmin, ProjectAdmin, ProjectMember, ProjectViewer}
+var Roles = []Role{PlatformAdmin, Operator, Auditor, TenantAdmin, ProjectAdmin, ProjectMember, ProjectViewer}
 
 // Principal is the sender of a request, with all its roles.
 type Principal struct {
 	Kind     Kind
 	ID       string
 	Name     string
-	Platform Role // PlatformAdmin, Auditor or empty
+	Platform Role // PlatformAdmin, Operator, Auditor or empty
 	Tenants  map[id.Org]Role
 	Projects map[id.Project]ProjectRole
 	// Scopes limits what a token may do to these permissions. If it is empty,
@@ -80,14 +82,14 @@ const (
 	Allowed
 )
 
-// Decide says whether a principal may do something to a target. Whatever is not
-// granted is refused.
+// Decide says whether a principal may do something to a target. Whatever no role
+// of the principal grants is refused.
 func (p *Principal) Decide(want Permission, target Target) Decision {
-	role := p.RoleOn(target)
+	roles := p.rolesOn(target)
 	switch {
-	case role == NoRole && target != Target{}:
+	case len(roles) == 0 && target != Target{}:
 		return Hidden
-	case !grants[role][want], !p.InScope(want):
+	case !granted(roles, want), !p.InScope(want):
 		return Denied
 	}
 	return Allowed
@@ -96,34 +98,59 @@ func (p *Principal) Decide(want Permission, target Target) Decision {
 // DecideAnywhere decides about operations that limit their own answer to what
 // the caller may see: it is enough to hold the permission on any target.
 func (p *Principal) DecideAnywhere(want Permission) Decision {
-	if !p.InScope(want) {
-		return Denied
-	}
-	if grants[p.RoleOn(Target{})][want] {
-		return Allowed
-	}
+	roles := p.rolesOn(Target{})
 	for _, role := range p.Tenants {
-		if grants[role][want] {
-			return Allowed
-		}
+		roles = append(roles, role)
 	}
 	for _, pr := range p.Projects {
-		if grants[pr.Role][want] {
-			return Allowed
-		}
+		roles = append(roles, pr.Role)
 	}
-	return Denied
+	if !granted(roles, want) || !p.InScope(want) {
+		return Denied
+	}
+	return Allowed
+}
+
+// granted reports whether one of the roles includes a permission.
+func granted(roles []Role, want Permission) bool {
+	return slices.ContainsFunc(roles, func(r Role) bool { return grants[r][want] })
+}
+
+// rolesOn lists the roles that a principal holds on a target, strongest first.
+// An operator or auditor of the platform may hold a role in a tenant as well,
+// and then holds both there.
+func (p *Principal) rolesOn(target Target) []Role {
+	if p.Kind == KindSystem {
+		return []Role{PlatformAdmin}
+	}
+	roles := []Role{p.Platform, p.roleIn(target)}
+	if p.Platform != PlatformAdmin {
+		slices.Reverse(roles)
+	}
+	return slices.DeleteFunc(roles, func(r Role) bool { return r == "" || r == NoRole })
 }
 
 // RoleOn returns the strongest role that a principal holds on a target, or
 // NoRole.
 func (p *Principal) RoleOn(target Target) Role {
-	if p.Kind == KindSystem {
-		return PlatformAdmin
+	if roles := p.rolesOn(target); len(roles) > 0 {
+		return roles[0]
 	}
-	if p.Platform != "" {
-		return p.Platform
+	return NoRole
+}
+
+// ActsAs names what a principal acts as, for people who read about it later: the
+// role of somebody, and of agents and of the product's own work what they are.
+func (p *Principal) ActsAs(target Target) string {
+	if p.Kind == KindNode || p.Kind == KindSystem {
+		return string(p.Kind)
 	}
+	return string(p.RoleOn(target))
+}
+
+// roleIn returns the role that a principal holds in a tenant or a project, or
+// NoRole.
+func (p *Principal) roleIn(target Target) Role {
 	if role, ok := p.Tenants[target.Org]; ok {
 		return role
 	}
@@ -155,8 +182,9 @@ func (p *Principal) InScope(want Permission) bool {
 	return len(p.Scopes) == 0 || slices.Contains(p.Scopes, want)
 }
 
-// SeesEverything reports whether lists show the principal all tenants.
-func (p *Principal) SeesEverything() bool { return p.Kind == KindSystem || p.Platform != "" }
+// SeesAll reports whether a list that needs a permission shows the principal
+// what belongs to every tenant.
+func (p *Principal) SeesAll(want Permission) bool { return p.Decide(want, Target{}) == Allowed }
 
 // Orgs lists the tenants a principal has any role in.
 func (p *Principal) Orgs() []id.Org {
@@ -179,6 +207,11 @@ func (p *Principal) OrgsWith(want Permission) []id.Org {
 // System returns the principal of the product's own background work.
 func System(name string) *Principal {
 	return &Principal{Kind: KindSystem, ID: "system:" + name, Name: name}
+}
+
+// Node returns the principal of the agent of a node.
+func Node(node id.Node) *Principal {
+	return &Principal{Kind: KindNode, ID: "node:" + node.String(), Name: "node " + node.String()}
 }
 
 // Anonymous returns the principal of a request without valid credentials.

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"strings"
 	"testing"
 
 	"gpuaas/controlplane/internal/base/id"
@@ -17,7 +18,7 @@ var (
 func holder(role auth.Role) *auth.Principal {
 	p := &auth.Principal{Kind: auth.KindUser, ID: "u"}
 	switch role {
-	case auth.PlatformAdmin, auth.Auditor:
+	case auth.PlatformAdmin, auth.Operator, auth.Auditor:
 		p.Platform = role
 	case auth.TenantAdmin:
 		p.Tenants = map[id.Org]auth.Role{tenantA: role}
@@ -47,6 +48,9 @@ func TestEveryRoleOnEveryTarget(t *testing.T) {
 		{auth.Auditor, foreign, read, auth.Allowed},
 		{auth.Auditor, foreign, change, auth.Denied},
 		{auth.Auditor, platform, auth.OutboxManage, auth.Denied},
+		{auth.Operator, platform, auth.NodeManage, auth.Allowed},
+		{auth.Operator, foreign, read, auth.Allowed},
+		{auth.Operator, foreign, change, auth.Denied},
 		{auth.TenantAdmin, platform, auth.TenantCreate, auth.Denied},
 		{auth.TenantAdmin, ownTenant, auth.TenantUpdate, auth.Allowed},
 		{auth.TenantAdmin, ownProject, change, auth.Allowed},
@@ -100,6 +104,65 @@ func TestAuditorHoldsNoPermissionThatChanges(t *testing.T) {
 	for _, p := range auth.Permissions() {
 		if s := string(p); s[len(s)-5:] == ":read" && !reads[p] {
 			t.Errorf("auditor may not %s", p)
+		}
+	}
+}
+
+// An operator has to do with machines: nothing that is about people, signers or
+// secrets is among the permissions.
+func TestOperatorHoldsNothingAboutPeopleSignersAndSecrets(t *testing.T) {
+	for _, p := range auth.Permissions() {
+		area, verb, _ := strings.Cut(string(p), ":")
+		switch area {
+		case "audit", "member", "service_account", "signer", "terminal", "user":
+			if auth.Grants(auth.Operator, p) {
+				t.Errorf("an operator may %s", p)
+			}
+		case "certificate", "decommission", "node", "node_task", "onboarding", "reconciliation", "site_profile":
+			if !auth.Grants(auth.Operator, p) {
+				t.Errorf("an operator may not %s", p)
+			}
+		case "site", "sku", "tenant", "project": // credentials lie in sites, prices in SKUs
+			if auth.Grants(auth.Operator, p) != (verb == "read") {
+				t.Errorf("an operator holding %s is %t", p, verb != "read")
+			}
+		}
+	}
+}
+
+// Whoever holds a role on the platform and one in a tenant holds both there, and
+// the role in the tenant nowhere else.
+func TestRolesAddUp(t *testing.T) {
+	for _, platform := range []auth.Role{auth.Operator, auth.Auditor} {
+		p := holder(auth.TenantAdmin)
+		p.Platform = platform
+		own, foreign := auth.Target{Org: tenantA}, auth.Target{Org: tenantB}
+		if p.Decide(auth.TenantUpdate, own) != auth.Allowed || p.Decide(auth.NodeRead, own) != auth.Allowed {
+			t.Errorf("%s who is tenant_admin does not hold both roles in the tenant", platform)
+		}
+		if p.Decide(auth.TenantUpdate, foreign) != auth.Denied || p.Decide(auth.TenantUpdate, auth.Target{}) != auth.Denied {
+			t.Errorf("%s who is tenant_admin of one tenant holds that role elsewhere", platform)
+		}
+		if got := p.RoleOn(own); got != auth.TenantAdmin {
+			t.Errorf("the strongest role in the tenant is %s", got)
+		}
+		if p.SeesAll(auth.AuditRead) != (platform == auth.Auditor) {
+			t.Errorf("%s who is tenant_admin sees the whole audit log: %t", platform, platform != auth.Auditor)
+		}
+	}
+}
+
+func TestAgentsAndWorkflowsActAsWhatTheyAre(t *testing.T) {
+	for want, p := range map[string]*auth.Principal{
+		"node": auth.Node(id.New[id.Node]()), "system": auth.System("workflow:x"), "operator": holder(auth.Operator), "none": auth.Anonymous(),
+	} {
+		if got := p.ActsAs(auth.Target{}); got != want {
+			t.Errorf("%s acts as %s, want %s", p.ID, got, want)
+		}
+	}
+	for _, p := range auth.Permissions() {
+		if auth.Node(id.New[id.Node]()).DecideAnywhere(p) == auth.Allowed {
+			t.Errorf("the agent of a node may %s", p)
 		}
 	}
 }

@@ -36,6 +36,7 @@ const (
 	SignerManage         Permission = "signer:manage"
 	SiteRead             Permission = "site:read"
 	SiteManage           Permission = "site:manage"
+	SiteProfileManage    Permission = "site_profile:manage" // profiles and RoCE addresses, without credentials
 	SKURead              Permission = "sku:read"
 	SKUManage            Permission = "sku:manage"
 	SystemRead           Permission = "system:read"
@@ -58,14 +59,21 @@ var (
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead,
 		UserRead,
 	}
-	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		DecommissionManage, NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, ReconciliationManage, SelfCheckRun,
+	// operateMay is everything about machines, and nothing about people, signers
+	// and secrets. Whoever may change a site can send its credentials elsewhere.
+	operateMay = []Permission{
+		CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead, NodeRead, NodeManage, NodeTaskRun,
+		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
+		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
+	}
+	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
 		SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 
 var grants = map[Role]map[Permission]bool{
 	PlatformAdmin: set(platformMay),
+	Operator:      set(operateMay),
 	Auditor:       set(auditMay),
 	TenantAdmin:   set(tenantMay),
 	ProjectAdmin:  set(adminMay),

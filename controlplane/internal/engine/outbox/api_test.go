@@ -32,10 +32,11 @@ var orgA, orgB = id.New[id.Org](), id.New[id.Org]()
 
 // people are known by tokens that are their names.
 var people = map[string]*auth.Principal{
-	"admin":   {Kind: auth.KindUser, ID: "admin", Name: "admin", Platform: auth.PlatformAdmin},
-	"auditor": {Kind: auth.KindUser, ID: "auditor", Name: "auditor", Platform: auth.Auditor},
-	"tenant":  {Kind: auth.KindUser, ID: "tenant", Name: "tenant", Tenants: map[id.Org]auth.Role{orgA: auth.TenantAdmin}},
-	"nobody":  {Kind: auth.KindUser, ID: "nobody", Name: "nobody"},
+	"admin":    {Kind: auth.KindUser, ID: "admin", Name: "admin", Platform: auth.PlatformAdmin},
+	"operator": {Kind: auth.KindUser, ID: "operator", Name: "operator", Platform: auth.Operator},
+	"auditor":  {Kind: auth.KindUser, ID: "auditor", Name: "auditor", Platform: auth.Auditor},
+	"tenant":   {Kind: auth.KindUser, ID: "tenant", Name: "tenant", Tenants: map[id.Org]auth.Role{orgA: auth.TenantAdmin}},
+	"nobody":   {Kind: auth.KindUser, ID: "nobody", Name: "nobody"},
 }
 
 type doorman struct{}
@@ -315,6 +316,9 @@ func TestFeedShowsOnlyWhatTheReaderMaySee(t *testing.T) {
 	}
 	if e := skipMark(t, listen(t, server, "auditor", "?type=user", "0")); !strings.Contains(e.data, "user.created") {
 		t.Errorf("filtered by type, the first event was %+v", e)
+	}
+	if v := skipMark(t, listen(t, server, "operator", "", "1")).version(t); v != 2 {
+		t.Errorf("after the first event, the operator saw version %d, want what is about no person alone", v)
 	}
 	for _, c := range []struct {
 		who, query, last string

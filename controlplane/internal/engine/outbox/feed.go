@@ -204,7 +204,7 @@ func (f *Feed) open(ctx context.Context, subjects []string, start uint64) (jetst
 // past to read, or if the reader sees all of it. Each reader reads the past in
 // one stream at a time.
 func (f *Feed) past(ctx context.Context, reader *auth.Principal, consumer jetstream.Consumer) (*replay, error) {
-	if reader.SeesEverything() || consumer.CachedInfo().NumPending == 0 {
+	if reader.SeesAll(auth.EventRead) || consumer.CachedInfo().NumPending == 0 {
 		return &replay{}, nil
 	}
 	leave, err := f.turns.wait(ctx, reader.ID)
@@ -218,12 +218,34 @@ var tenantWide = []eventwire.Type{
 	eventwire.TenantCreated, eventwire.TenantUpdated, eventwire.MembershipChanged, eventwire.MembershipRemoved,
 }
 
-// sees decides who may see an event. People with a role on the platform see
-// all; administrators of a tenant see those of the tenant and its projects;
-// members of a project see those of the project and the tenantWide ones.
+// guarded are the events that somebody with a role on the platform sees only with
+// a permission more, by the beginning of their types.
+var guarded = map[string]auth.Permission{
+	"user.": auth.UserRead, "membership.": auth.MemberRead, "service_account.": auth.ServiceAccountRead, "token.": auth.UserRead,
+	"signer.": auth.SignerRead,
+}
+
+// seesAs decides whether somebody with a role on the platform sees an event.
+func seesAs(reader *auth.Principal, of eventwire.Type) bool {
+	for prefix, permission := range guarded {
+		if strings.HasPrefix(string(of), prefix) {
+			return reader.SeesAll(permission)
+		}
+	}
+	return true
+}
+
+// sees decides who may see an event. People with a role on the platform see all
+// but the guarded ones; administrators of a tenant see those of the tenant and
+// its projects; members of a project see those of the project and the tenantWide
+// ones.
 func sees(reader *auth.Principal, e eventwire.Envelope) bool {
-	if reader.SeesEverything() {
-		return true
+	if reader.SeesAll(auth.EventRead) {
+		if seesAs(reader, e.EventType) {
+			return true
+		}
+		own := *reader // the roles in tenants and projects remain
+		own.Platform, reader = "", &own
 	}
 	org, err := id.Parse[id.Org](e.OrgID)
 	if err != nil || reader.Decide(auth.EventRead, auth.Target{Org: org}) != auth.Allowed {

@@ -205,7 +205,7 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 		if !plain(presented.Instance, 128) || !plain(presented.Session, 128) {
 			return httpapi.InvalidRequest("the headers %s and %s are missing or malformed", agentwire.HeaderAgentInstance, agentwire.HeaderAgentSession)
 		}
-		ctx = auth.With(ctx, principal(cert.node))
+		ctx = auth.With(ctx, auth.Node(cert.node))
 		identity, err := g.nodes.Authorize(ctx, presented)
 		if err != nil {
 			return err
@@ -229,11 +229,6 @@ func (g *Gateway) asMember(next nodeHandler) handler {
 		}
 		return next(w, r, c)
 	})
-}
-
-// principal is who a node is in audit entries.
-func principal(n id.Node) *auth.Principal {
-	return &auth.Principal{Kind: auth.KindSystem, ID: "node:" + n.String(), Name: "node " + n.String()}
 }
 
 // taskOf is the task in the path.

@@ -110,7 +110,7 @@ func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attem
 func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask,
 	do func(context.Context, pgx.Tx, Task) error,
 ) error {
-	ctx = auth.With(ctx, auth.System("node:"+node.String()))
+	ctx = auth.With(ctx, auth.Node(node))
 	var foreign Task
 	err := q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		row, err := agenttaskdb.New(tx).Held(ctx, task)

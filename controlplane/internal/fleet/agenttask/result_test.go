@@ -174,7 +174,7 @@ func TestARefusalIsAudited(t *testing.T) {
 		}
 	}
 	n := w.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'node_task.refuse' AND target_id = $1 AND result = 'denied' AND reason = 'bad_signature'
-		AND actor_kind = 'system' AND actor_id = 'system:node:' || $2 AND correlation_id = 'corr-1' AND metadata->>'detail' = 'not one of signer s1'`,
+		AND actor_kind = 'node' AND actor_id = 'node:' || $2 AND correlation_id = 'corr-1' AND metadata->>'detail' = 'not one of signer s1'`,
 		task.ID.String(), task.Node.String())
 	if n != 1 {
 		t.Errorf("%d audit entries", n)
@@ -209,7 +209,7 @@ func TestOnlyItsNodeMayEndRenewOrUseATask(t *testing.T) {
 	}
 	w.wants(t, task, agenttask.Dispatched, "")
 	n := w.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'node_task.touch' AND target_id = $1 AND result = 'denied'
-		AND reason = 'node_task_not_yours' AND actor_id = 'system:node:' || $2`, task.ID.String(), other.String())
+		AND reason = 'node_task_not_yours' AND actor_id = 'node:' || $2`, task.ID.String(), other.String())
 	if n != 3 {
 		t.Errorf("%d attempts of another node were audited, want 3", n)
 	}

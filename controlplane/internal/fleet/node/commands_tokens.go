@@ -283,7 +283,7 @@ func (c change) enrol(ctx context.Context, n Node, m Machine, e enrolment) (Node
 
 // asAgent makes the agent of a node the actor of what follows.
 func asAgent(ctx context.Context, node id.Node) context.Context {
-	return auth.With(ctx, &auth.Principal{Kind: auth.KindSystem, ID: "node:" + node.String(), Name: "agent"})
+	return auth.With(ctx, auth.Node(node))
 }
 
 func shortened(fingerprint string) string { return fingerprint[:min(len(fingerprint), 16)] }

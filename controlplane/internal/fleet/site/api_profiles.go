@@ -58,7 +58,7 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 	const all, one = pathSite + "/profiles", pathSite + "/profiles/{profile_id}"
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-site-profile", Method: http.MethodPost, Path: all, Tag: tagProfiles,
-		Summary: "Add a profile to a MAAS site", Access: httpapi.Platform(auth.SiteManage), Status: http.StatusCreated,
+		Summary: "Add a profile to a MAAS site", Access: httpapi.Platform(auth.SiteProfileManage), Status: http.StatusCreated,
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body NewProfileBody
@@ -91,7 +91,7 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-site-profile", Method: http.MethodPatch, Path: one, Tag: tagProfiles,
-		Summary: "Change a profile of a MAAS site", Access: httpapi.Platform(auth.SiteManage),
+		Summary: "Change a profile of a MAAS site", Access: httpapi.Platform(auth.SiteProfileManage),
 	}, func(ctx context.Context, in *struct {
 		ProfilePath
 		httpapi.IfMatch
@@ -110,7 +110,7 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-site-profile", Method: http.MethodDelete, Path: one, Tag: tagProfiles,
 		Summary:     "Delete a profile that nobody uses",
-		Description: "Refused while nodes or unfinished jobs use it; the answer names them. The profile `default` cannot be deleted.", Access: httpapi.Platform(auth.SiteManage),
+		Description: "Refused while nodes or unfinished jobs use it; the answer names them. The profile `default` cannot be deleted.", Access: httpapi.Platform(auth.SiteProfileManage),
 	}, func(ctx context.Context, in *ProfilePath) (*httpapi.Nothing, error) {
 		return nil, s.DeleteProfile(ctx, in.SiteID, in.ProfileID)
 	})

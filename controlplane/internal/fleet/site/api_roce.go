@@ -44,7 +44,7 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "upsert-roce-assignments", Method: http.MethodPost, Path: all, Tag: tagRoCE,
 		Summary: "Write addresses of RoCE interfaces", Description: "All rows are checked first; errors name the row and the field.",
-		Access: httpapi.Platform(auth.SiteManage), Status: http.StatusOK,
+		Access: httpapi.Platform(auth.SiteProfileManage), Status: http.StatusOK,
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body AssignmentsBody
@@ -72,7 +72,7 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-roce-assignment", Method: http.MethodDelete, Path: all + "/{assignment_id}", Tag: tagRoCE,
-		Summary: "Remove the address of a RoCE interface", Access: httpapi.Platform(auth.SiteManage),
+		Summary: "Remove the address of a RoCE interface", Access: httpapi.Platform(auth.SiteProfileManage),
 	}, func(ctx context.Context, in *struct {
 		Path
 		AssignmentID id.RoCEAssignment `path:"assignment_id" doc:"Id of the assignment."`

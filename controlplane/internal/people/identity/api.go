@@ -74,7 +74,7 @@ type UserView struct {
 	UserID       id.User   `json:"user_id" doc:"Id of the person."`
 	Email        string    `json:"email"`
 	Name         string    `json:"name"`
-	PlatformRole auth.Role `json:"platform_role" enum:"platform_admin,auditor,none" doc:"Role on the platform itself."`
+	PlatformRole auth.Role `json:"platform_role" enum:"platform_admin,operator,auditor,none" doc:"Role on the platform itself."`
 	Disabled     bool      `json:"disabled" doc:"A disabled person can neither sign in nor use a token."`
 	Linked       bool      `json:"linked" doc:"Whether they have signed in through the identity provider."`
 	Version      int64     `json:"version" doc:"Grows with every change."`

@@ -118,7 +118,7 @@ type MeView struct {
 	Kind         auth.Kind         `json:"kind" enum:"user,service_account" doc:"A person or a program."`
 	ID           string            `json:"id" format:"uuid" doc:"user_id or service_account_id."`
 	Name         string            `json:"name"`
-	PlatformRole auth.Role         `json:"platform_role" enum:"platform_admin,auditor,none" doc:"Role on the platform itself."`
+	PlatformRole auth.Role         `json:"platform_role" enum:"platform_admin,operator,auditor,none" doc:"Role on the platform itself."`
 	Tenants      []TenantRoleView  `json:"tenants" nullable:"false" doc:"Roles on tenants."`
 	Projects     []ProjectRoleView `json:"projects" nullable:"false" doc:"Roles in projects."`
 	Scopes       []auth.Permission `json:"scopes" nullable:"false" doc:"Permissions this token is narrowed to; none means all of the roles."`

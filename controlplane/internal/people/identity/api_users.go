@@ -13,14 +13,14 @@ import (
 type NewUserBody struct {
 	Email        string    `json:"email" format:"email" maxLength:"254" doc:"The address they sign in with." example:"ada@example.com"`
 	Name         string    `json:"name,omitempty" maxLength:"200" doc:"Their name; taken from the first sign-in when left out."`
-	PlatformRole auth.Role `json:"platform_role,omitempty" enum:"platform_admin,auditor,none" default:"none" doc:"Role on the platform itself."`
+	PlatformRole auth.Role `json:"platform_role,omitempty" enum:"platform_admin,operator,auditor,none" default:"none" doc:"Role on the platform itself."`
 }
 
 // UserChangeBody is the change of a person. Fields that are left out stay as
 // they are.
 type UserChangeBody struct {
 	Name         *string    `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Their name."`
-	PlatformRole *auth.Role `json:"platform_role,omitempty" enum:"platform_admin,auditor,none" doc:"Role on the platform itself."`
+	PlatformRole *auth.Role `json:"platform_role,omitempty" enum:"platform_admin,operator,auditor,none" doc:"Role on the platform itself."`
 	Disabled     *bool      `json:"disabled,omitempty" doc:"Disabling revokes all of their tokens at once."`
 }
 

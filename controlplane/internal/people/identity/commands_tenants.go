@@ -139,7 +139,7 @@ func (s *Service) Tenants(ctx context.Context, page postgres.Slice[id.Org]) ([]T
 		}
 	}
 	rows, err := s.reads.ListTenants(ctx, identitydb.ListTenantsParams{
-		After: page.After.String(), Everything: caller.SeesEverything(), Ids: idsColumn(visible), PageSize: page.Limit,
+		After: page.After.String(), Everything: caller.SeesAll(auth.TenantRead), Ids: idsColumn(visible), PageSize: page.Limit,
 	})
 	return converted(rows, err, tenantFrom)
 }
@@ -163,7 +163,7 @@ func (s *Service) Projects(ctx context.Context, org id.Org, page postgres.Slice[
 		}
 	}
 	rows, err := s.reads.ListProjects(ctx, identitydb.ListProjectsParams{
-		OrgID: org, After: page.After.String(), Everything: ofTenant || caller.SeesEverything(),
+		OrgID: org, After: page.After.String(), Everything: ofTenant || caller.SeesAll(auth.ProjectRead),
 		Ids: idsColumn(visible), PageSize: page.Limit,
 	})
 	if err == nil && len(rows) == 0 {

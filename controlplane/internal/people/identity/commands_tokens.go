@@ -258,7 +258,7 @@ func ownerOf(p *auth.Principal) (user id.User, account id.ServiceAccount, err er
 		err = user.UnmarshalText([]byte(p.ID))
 	case auth.KindServiceAccount:
 		err = account.UnmarshalText([]byte(p.ID))
-	case auth.KindSystem, auth.KindAnonymous:
+	case auth.KindNode, auth.KindSystem, auth.KindAnonymous:
 		err = fault.New(fault.Forbidden, "no_tokens", "%s has no tokens", p.Name)
 	}
 	return user, account, err

@@ -16,7 +16,7 @@ type User struct {
 	ID                   id.User
 	Email, Name          string
 	Issuer, Subject      string    // empty until the first sign-in
-	PlatformRole         auth.Role // PlatformAdmin, Auditor or NoRole
+	PlatformRole         auth.Role // PlatformAdmin, Operator, Auditor or NoRole
 	Disabled             bool
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
@@ -90,10 +90,10 @@ func (c UserChange) applied(u User) User {
 
 func platformRoleProblems(role auth.Role) []fault.Field {
 	switch role {
-	case auth.PlatformAdmin, auth.Auditor, auth.NoRole:
+	case auth.PlatformAdmin, auth.Operator, auth.Auditor, auth.NoRole:
 		return nil
 	default:
-		return []fault.Field{{Path: "body.platform_role", Message: "must be platform_admin, auditor or none"}}
+		return []fault.Field{{Path: "body.platform_role", Message: "must be platform_admin, operator, auditor or none"}}
 	}
 }
 

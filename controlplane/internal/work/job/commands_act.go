@@ -180,7 +180,7 @@ func (r *Runner[R, W]) change(before R, action Trigger, status Status, stage str
 // the workflow of it.
 func (r *Runner[R, W]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string, entry map[string]any) error {
 	j, who := r.family.common(after), auth.From(ctx)
-	entry["actor"], entry["actor_name"], entry["actor_role"] = who.ID, who.Name, string(who.RoleOn(auth.Target{}))
+	entry["actor"], entry["actor_name"], entry["actor_role"] = who.ID, who.Name, who.ActsAs(auth.Target{})
 	details, err := EncodeDetails(entry)
 	if err != nil {
 		return err
