@@ -214,8 +214,12 @@ func (s *session) startBatch(v *batchFlags) error {
 // confirmBatch asks whether the nodes are meant that the selector names now, and says which
 // they are: the batch is about these. Nil: nobody looked, or they were named one by one.
 func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSelectorBody) (*[]types.UUID, error) {
-	if !s.Asks(*v.yes) {
-		return nil, nil
+	ask := s.Ask
+	if warnings[v.mode] != "" {
+		ask = s.Confirm
+	}
+	if *v.yes || !s.Asks(*v.yes) {
+		return nil, ask(*v.yes, "This begins a %s, which cannot be undone.", v.mode)
 	}
 	names := v.nodes
 	var ids *[]types.UUID
@@ -236,7 +240,7 @@ func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSel
 	if v.skip {
 		question += "\nThose of them that cannot be operated on now are left out."
 	}
-	return ids, s.Confirm(*v.yes, question, v.mode, plural(len(names), "node"), frame.SomeOf(names))
+	return ids, ask(*v.yes, question, v.mode, plural(len(names), "node"), frame.SomeOf(names))
 }
 
 // fitting are the nodes that a selector names, as the inventory lists them.

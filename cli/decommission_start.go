@@ -43,6 +43,10 @@ var warnings = map[string]string{
 		"installed anew.",
 	"full_decommission": "This DESTROYS the installation of %s and what is on its disks, and removes the node for good.",
 	"remove":            "This removes node %s from the inventory for good.",
+	"soft_reset":        "This DESTROYS what the last tenant left on %s: accounts, files, and with them the data disks.",
+	"retire":            "This DESTROYS what tenants left on %s, and takes the node out of service.",
+	"reactivate":        "Unless %s is proven clean, this DESTROYS what tenants left on it.",
+	"storage_cleanup":   "This DESTROYS what is in the storage of %s that is to be cleaned.",
 }
 
 // begin carries out what begins a decommission, after asking where that cannot be undone.

@@ -58,7 +58,11 @@ func TestDecommissionSends(t *testing.T) {
 		},
 	} {
 		f := newFakeAPI(t)
-		got := signedIn(t, f).run(strings.Fields(args)...)
+		words := strings.Fields(args)
+		if _, asks := warnings[strings.ReplaceAll(words[1], "-", "_")]; asks || words[1] == "reset" || words[1] == "start" {
+			words = append(words, "--yes")
+		}
+		got := signedIn(t, f).run(words...)
 		calls := f.received()
 		last := calls[len(calls)-1]
 		if got.exit != failure.OK || last.operation != want[0] || last.body != want[1] {
@@ -99,9 +103,14 @@ func TestDecommissionMisused(t *testing.T) {
 	}
 }
 
-// What cannot be undone is asked about on a terminal, and nowhere else.
+// What cannot be undone is asked about on a terminal; elsewhere it is done only with --yes.
 func TestDestructionIsConfirmed(t *testing.T) {
 	for args, operation := range map[string]string{
+		"node reset c07u31 --reason r":                                          "decommission-node",
+		"node retire c07u31 --reason r":                                         "retire-node",
+		"node storage-cleanup c07u31 --scope local --reason r":                  "clean-node-storage",
+		"onboarding restart-clean c07u43 --reason r":                            "restart-onboarding-clean",
+		"drift resolve c07u31 reimage --reason r":                               "resolve-node-drift",
 		"node reimage c07u31 --reason r":                                        "decommission-node",
 		"node remove c07u31 --reason r":                                         "remove-node",
 		"decommission start c07u31 --mode reimage --reason r":                   "decommission-node",
@@ -117,7 +126,8 @@ func TestDestructionIsConfirmed(t *testing.T) {
 			{"declined", "no\n", "", true, false},
 			{"silent", "", "", true, false},
 			{"in advance", "", " --yes", true, true},
-			{"in a script", "", "", false, true},
+			{"in a script", "", "", false, false},
+			{"in a script that says so", "", " --yes", false, true},
 		} {
 			f := newFakeAPI(t)
 			b := signedIn(t, f)
@@ -129,8 +139,10 @@ func TestDestructionIsConfirmed(t *testing.T) {
 				called = called || r.operation == operation
 			}
 			asked := strings.Contains(got.err, "Type yes to go on")
+			refusal := map[bool]int{true: failure.Interrupted, false: failure.Unconfirmed}[c.terminal]
 			if called != c.done || asked != (c.terminal && c.more == "") || !c.done &&
-				(got.exit != failure.Interrupted || !strings.Contains(got.err, "nothing was done")) {
+				(got.exit != refusal || !strings.Contains(got.err, "nothing was done")) ||
+				!c.done && !c.terminal && !strings.Contains(got.err, "--yes") {
 				t.Errorf("%s, %s: called %v, asked %v (%+v)", args, c.name, called, asked, got)
 			}
 		}

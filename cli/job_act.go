@@ -19,6 +19,9 @@ type recovery struct {
 	call                         func(s *session, id types.UUID, reason string) (apiclient.Answer, error)
 }
 
+// destroys says whether an action may destroy data, as its help says.
+func (r recovery) destroys() bool { return strings.Contains(r.short, "DESTROYS") }
+
 // actionWords are the actions of the API as commands call them, where they differ.
 var actionWords = strings.NewReplacer(
 	"mark_manual_intervention_required", "mark-manual-intervention", "adopt_observed_state", "adopt", "restart_clean",
@@ -67,6 +70,11 @@ func recoveryCommand[T any](a *app, n jobNoun[T], r recovery) *cobra.Command {
 				id, err := n.resolve(s, args[0])
 				if err != nil {
 					return err
+				}
+				if r.destroys() {
+					if err := s.Confirm(*which.yes, "%s of %s: %s. %s", r.word, args[0], r.short, r.long); err != nil {
+						return err
+					}
 				}
 				return inCommandWords(frame.Show(s.Session, n.columns)(r.call(s, id, *reason)))
 			}

@@ -115,7 +115,11 @@ func actOnMany[T any](s *session, n jobNoun[T], r recovery, args []string, v *ma
 		names[i], named[i] = j.Hostname, apiclient.JobNamedJob{JobId: id, Epoch: &j.Epoch}
 	}
 	question := "This does %s for %s: %s\nFor each of them: " + r.short + prefixed(". ", r.long)
-	if err := s.Confirm(*v.yes, question, r.word, plural(len(jobs), n.noun), frame.SomeOf(names)); err != nil {
+	ask := s.Ask
+	if r.destroys() {
+		ask = s.Confirm
+	}
+	if err := ask(*v.yes, question, r.word, plural(len(jobs), n.noun), frame.SomeOf(names)); err != nil {
 		return err
 	}
 	raw, err := apiclient.Read(n.many.call(s, apiclient.JobManyBody{Action: r.action, Reason: reason, Jobs: &named}))

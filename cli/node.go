@@ -332,6 +332,9 @@ func (s *session) showNodeAt(id types.UUID, at string) error {
 	if err != nil {
 		return failure.Misuse(s.Cmd, "--at: %v", err)
 	}
+	if when.After(s.Now()) {
+		return failure.Misuse(s.Cmd, "--at %s is in the future: how the node will be is not known", at)
+	}
 	body, err := frame.Fetch[struct {
 		AsOf json.RawMessage `json:"as_of"`
 	}](s.API.GetNodeHistoryWithResponse(s.Ctx, id,
@@ -343,6 +346,7 @@ func (s *session) showNodeAt(id types.UUID, at string) error {
 		return failure.Missing("see its history: gpuaas node history "+id.String(), "the node was not known at %s",
 			when.Format(time.RFC3339))
 	}
+	s.Note("as of %s", when.Format(time.RFC3339))
 	return frame.PrintOne(s.App, s.app.inspectedColumns(), body.AsOf)
 }
 

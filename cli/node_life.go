@@ -119,10 +119,7 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 			reason := cmd.Flags().String("reason", "",
 				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
-			yes := new(bool)
-			if warnings[step.mode] != "" {
-				yes = frame.AddYesFlag(cmd)
-			}
+			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("reason"); err != nil {
@@ -148,12 +145,13 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 			frame.Complete(cmd, "scope", "local", "weka", "all")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
+			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("scope", "reason"); err != nil {
 					return err
 				}
-				return s.begin("storage_cleanup", args[0], false, w, func(node types.UUID) (apiclient.Answer, error) {
+				return s.begin("storage_cleanup", args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return s.API.CleanNodeStorageWithResponse(s.Ctx, node, &apiclient.CleanNodeStorageParams{},
 						apiclient.DecommissionCleanupBody{
 							Scope: apiclient.DecommissionCleanupBodyScope(*scope), Reason: *reason,

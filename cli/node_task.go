@@ -173,9 +173,10 @@ func (a *app) nodeTaskListCommand() *cobra.Command {
 func (a *app) nodeTaskRunCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "run NODE TYPE", short: "Ask a node to do something", args: frame.Exactly("NODE", "TYPE"),
-		operations: []string{"create-node-task", "get-node-task"},
+		operations: []string{"create-node-task", "get-node-task", "list-node-task-types"},
 		long: "The types are those of: gpuaas node task types. With --wait it returns when the task has ended, with exit\n" +
-			"code 0 when it succeeded and 8 when it did not. What a type destroys is shown and asked about on a terminal.",
+			"code 0 when it succeeded and 8 when it did not. What a type destroys is shown and asked about;\n" +
+			"without a terminal it needs --yes.",
 		example: "  gpuaas node task run c07u31 node.validate_clean --reason \"before the next tenant\" --wait\n" +
 			"  gpuaas node task run c07u31 node.storage_cleanup --param scope=local --reason cleanup",
 		flags: func(cmd *cobra.Command) action {
@@ -212,7 +213,7 @@ func (a *app) nodeTaskRunCommand() *cobra.Command {
 
 // confirmTask asks whether what a type of task destroys is meant.
 func (s *session) confirmTask(yes bool, node, kind string) error {
-	if !s.Asks(yes) {
+	if yes {
 		return nil
 	}
 	raws, _, err := listing.Collect(func(listing.Page) (

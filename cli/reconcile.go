@@ -226,7 +226,7 @@ func (s *session) confirmBreaker(yes bool, decision string, site types.UUID) ([]
 		if decision == "dismiss" {
 			does = "This leaves in service"
 		}
-		return ids, s.Confirm(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, frame.SomeOf(names))
+		return ids, s.Ask(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, frame.SomeOf(names))
 	}
 	return []types.UUID{}, nil // the control plane says that there is nothing to decide
 }

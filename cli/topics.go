@@ -19,6 +19,7 @@ func exitCodesTopic() *cobra.Command {
     7  the control plane cannot be reached, is not ready, or did not answer in time;
        repeating may help
     8  what was waited for ended unsuccessfully, such as a failed self-check
+    9  it destroys something, and nobody was there to be asked: repeat it with --yes
   130  interrupted before the outcome was known: Ctrl-C while a job is watched or waited for
 
 Errors go to standard error; with -o json as one JSON object, which has the fields

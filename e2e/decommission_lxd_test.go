@@ -157,7 +157,7 @@ func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname s
 			t.Errorf("%s: %+v", mode, plan.Blocks)
 		}
 	}
-	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test"); code == 0 || !strings.Contains(stderr, "somebody had root") {
+	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test", "--yes"); code == 0 || !strings.Contains(stderr, "somebody had root") {
 		t.Errorf("a soft reset ends with %d: %s", code, stderr)
 	}
 	done := p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick"})

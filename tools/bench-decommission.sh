@@ -15,7 +15,7 @@ rows = sorted((at(d["completed_at"]) - at(d["requested_at"])).total_seconds() fo
 print("%s: %d, fastest %.2f s, median %.2f s, slowest %.2f s" % (sys.argv[1], len(rows), rows[0], rows[len(rows) // 2], rows[-1]))' "$1"
 }
 nodes=($(tail -n +2 "$work/all.csv" | cut -d, -f1 | head -10))
-for node in "${nodes[@]:0:5}"; do bin/gpuaas node reset "$node" --reason bench --wait >/dev/null 2>&1; done
+for node in "${nodes[@]:0:5}"; do bin/gpuaas node reset "$node" --reason bench --yes --wait >/dev/null 2>&1; done
 took soft_reset
 for node in "${nodes[@]:5:5}"; do bin/gpuaas node reimage "$node" --reason bench --erase none --yes --wait >/dev/null 2>&1; done
 took reimage

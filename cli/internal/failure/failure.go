@@ -24,6 +24,7 @@ const (
 	Conflict        = 6
 	Unavailable     = 7
 	Unsuccessful    = 8
+	Unconfirmed     = 9
 	Interrupted     = 130
 )
 

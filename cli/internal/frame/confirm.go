@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -17,15 +18,26 @@ func AddYesFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().BoolP("yes", "y", false, "do not ask whether that is meant")
 }
 
-// Asks reports whether somebody is there to be asked: scripts are never held up.
+// Asks reports whether somebody is there to be asked: the question is seen, and the answer
+// comes from a terminal.
 func (s *Session) Asks(yes bool) bool {
 	in, writable := s.Program.In.(io.Writer) // terminals are both
 	return !yes && s.Terminal(s.Program.Err) && (!writable || s.Terminal(in))
 }
 
-// Confirm asks whether something that cannot be undone is meant, if somebody is there to be
-// asked.
+// Confirm asks whether something that cannot be undone is meant. If nobody is there to be
+// asked, it is not done: a script says --yes.
 func (s *Session) Confirm(yes bool, format string, args ...any) error {
+	if !yes && !s.Asks(yes) {
+		return failure.New(failure.Unconfirmed, "not_confirmed", "if that is meant, repeat the command with --yes",
+			"nothing was done, because nobody is there to be asked. %s", output.Harmless(fmt.Sprintf(format, args...)))
+	}
+	return s.Ask(yes, format, args...)
+}
+
+// Ask asks whether something is meant that can be undone, if somebody is there to be asked:
+// scripts are not held up.
+func (s *Session) Ask(yes bool, format string, args ...any) error {
 	if !s.Asks(yes) {
 		return nil
 	}
@@ -33,11 +45,34 @@ func (s *Session) Confirm(yes bool, format string, args ...any) error {
 	if err := output.Write(s.Program.Err, question); err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(s.Program.In).ReadString('\n')
-	if err != nil && answer == "" || strings.TrimSpace(answer) != "yes" {
+	answer, err := s.line()
+	switch {
+	case failure.Stopped(s.Ctx, err):
+		return err
+	case err != nil && answer == "" || strings.TrimSpace(answer) != "yes":
 		return failure.New(failure.Interrupted, "not_confirmed", "", "nothing was done")
 	}
 	return nil
+}
+
+// line reads what somebody types, until Ctrl-C or SIGTERM: a read of a terminal does not end
+// by itself, so it is left behind.
+func (s *Session) line() (string, error) {
+	type typed struct {
+		text string
+		err  error
+	}
+	done := make(chan typed, 1)
+	go func() {
+		text, err := bufio.NewReader(s.Program.In).ReadString('\n')
+		done <- typed{text, err}
+	}()
+	select {
+	case t := <-done:
+		return t.text, t.err
+	case <-s.Ctx.Done():
+		return "", context.Cause(s.Ctx)
+	}
 }
 
 // maxAskedAbout is how many nodes a question names.

@@ -140,6 +140,14 @@ func TestResolutionsThatAreRefused(t *testing.T) {
 		"validation_error")
 	o.post(t, path, map[string]any{"resolution": "acknowledge", "reason": ""}).Refused(t, http.StatusUnprocessableEntity,
 		"validation_error")
+	for resolution, plain := range map[string]string{
+		"acknowledge": "gpuaas drift show c07u43", "quarantine": "gpuaas node quarantine c07u43",
+		"reimage": "gpuaas node reimage c07u43",
+	} { // nothing was found about the node
+		o.post(t, path, map[string]any{"resolution": resolution, "reason": "r"}).Refused(t, http.StatusConflict,
+			"no_open_finding", plain)
+	}
+	o.find(t, finding{site: dc1, node: n})
 	o.reimageFails = true
 	o.post(t, path, map[string]any{"resolution": "reimage", "reason": "r"}).Refused(t, http.StatusConflict, "node_busy")
 	o.exec(t, `UPDATE nodes SET status = 'retired' WHERE id = $1`, n)

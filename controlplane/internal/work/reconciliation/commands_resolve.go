@@ -8,6 +8,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
 	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
@@ -18,7 +19,8 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 	if reason = strings.TrimSpace(reason); reason == "" {
 		return Run{}, reasonMissing()
 	}
-	if _, err := s.cfg.Nodes.Node(ctx, n); err != nil {
+	of, err := s.cfg.Nodes.Node(ctx, n)
+	if err != nil {
 		return Run{}, err
 	}
 	b, err := binding.OfNode(ctx, s.db, n)
@@ -26,6 +28,9 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 		return Run{}, notBound(n)
 	}
 	if err != nil {
+		return Run{}, err
+	}
+	if err := s.requireFinding(ctx, of, r); err != nil {
 		return Run{}, err
 	}
 	run := Run{Site: b.Site, Trigger: ByResolution, Node: n, Resolution: r, Reason: reason}
@@ -67,6 +72,31 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 	}
 	return Run{}, fault.New(fault.Invalid, "resolution_unknown", "there is no resolution %.40q", string(r)).
 		WithRemedy("one of %v", Resolutions)
+}
+
+// plainly are the resolutions that take what was found as their ground, and the
+// commands that do the same to a node about which nothing was found.
+var plainly = map[Resolution]string{
+	Acknowledge: "gpuaas drift show %s", QuarantineNode: "gpuaas node quarantine %s --reason …",
+	Reimage: "gpuaas node reimage %s --reason …",
+}
+
+// requireFinding refuses to settle what was not found: the record would say that
+// drift was the reason.
+func (s *Service) requireFinding(ctx context.Context, of node.Node, r Resolution) error {
+	command, needed := plainly[r]
+	if !needed {
+		return nil
+	}
+	present, err := s.reads.HasFinding(ctx, of.ID)
+	if err != nil {
+		return wrap("look for findings of node", err)
+	}
+	if present {
+		return nil
+	}
+	return fault.New(fault.Conflict, "no_open_finding", "nothing is open about node %s that %s could settle", of.Hostname, r).
+		WithRemedy(command, of.Hostname)
 }
 
 // resolveAtOnce does the work in one transaction and records a run that has

@@ -153,6 +153,9 @@ WHERE m.deleted_at IS NULL
     AND r.requested_at > clock_timestamp() - CASE WHEN r.ended_at IS NULL THEN interval '15 minutes' WHEN r.outcome = 'informed' THEN interval '10 seconds'
       ELSE sqlc.arg(patience)::float8 * interval '1 second' END);
 
+-- name: HasFinding :one
+SELECT EXISTS (SELECT FROM reconciliation_findings WHERE node_id = $1 AND status <> 'closed');
+
 -- name: HasNodes :one
 SELECT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted');
 

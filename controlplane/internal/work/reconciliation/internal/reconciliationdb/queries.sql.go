@@ -533,6 +533,17 @@ func (q *Queries) EnsureSite(ctx context.Context, siteID id.Site) error {
 	return err
 }
 
+const hasFinding = `-- name: HasFinding :one
+SELECT EXISTS (SELECT FROM reconciliation_findings WHERE node_id = $1 AND status <> 'closed')
+`
+
+func (q *Queries) HasFinding(ctx context.Context, nodeID id.Node) (bool, error) {
+	row := q.db.QueryRow(ctx, hasFinding, nodeID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const hasNodes = `-- name: HasNodes :one
 SELECT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted')
 `
