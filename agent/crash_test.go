@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 // Wherever the agent is killed, the task is finished by the next one, its
@@ -38,7 +39,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 			if n := counts(t, r.root, "begun"); n != begun {
 				t.Errorf("Apply was called %d times, want %d", n, begun)
 			}
-			r.await("result marked as sent", func() bool {
+			testkit.Eventually(r.t, "result marked as sent", func() bool {
 				s := r.status()
 				return s.TasksUnfinished == 0 &&
 					s.ResultsUnsent == 0

@@ -16,6 +16,7 @@ import (
 	"gpuaas/agent/internal/task"
 	"gpuaas/agent/internal/transport"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 func fresh(t *testing.T) *rig {
@@ -215,7 +216,7 @@ func TestATrustBundleIsTakenOverOnlyWhenItFits(t *testing.T) {
 			r.Update(func(s *planetest.Settings) { s.Bundle, s.Trust.BundleVersion = planetest.BundleOf("2", bundle), 2 })
 			r.start(nil)
 			if c.refused != "" {
-				r.await("the refusal in the status", func() bool { return r.status().TrustRefused != nil })
+				testkit.Eventually(r.t, "the refusal in the status", func() bool { return r.status().TrustRefused != nil })
 			} else {
 				r.Await("the new bundle reported", func(s *planetest.Seen) bool { return s.TrustBundles[sha256Of(bundle)] })
 			}
@@ -246,7 +247,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	r.enroll()
 	check("agent", CheckFailed, "not running")
 	r.start(nil)
-	r.await("connected", func() bool { return r.status().State == StateConnected })
+	testkit.Eventually(r.t, "connected", func() bool { return r.status().State == StateConnected })
 	for _, c := range Doctor(t.Context(), Options{HostRoot: r.root}) {
 		if c.Status != CheckOK {
 			t.Errorf("a healthy node: %+v", c)

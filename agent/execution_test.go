@@ -14,6 +14,7 @@ import (
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -306,7 +307,7 @@ func TestAnUnacceptableResultIsReplacedByAFailure(t *testing.T) {
 	if got := r.Result(e.TaskID); got.Status != agentwire.ResultFailed || got.Error.Code != "result_refused" {
 		t.Errorf("result %+v", got)
 	}
-	r.await("settled", func() bool { return r.status().ResultsUnsent == 0 })
+	testkit.Eventually(r.t, "settled", func() bool { return r.status().ResultsUnsent == 0 })
 }
 
 // If a task expired while its agent was away, the agent only checks and does
@@ -330,14 +331,14 @@ func TestAnInterruptedTaskThatHasExpiredIsOnlyLookedAt(t *testing.T) {
 	if s := r.status(); s.TasksUnfinished != 1 {
 		t.Fatalf("interrupted tasks: %d", s.TasksUnfinished)
 	}
-	r.await("expiry", func() bool { return time.Now().After(e.ExpiresAt) })
+	testkit.Eventually(r.t, "expiry", func() bool { return time.Now().After(e.ExpiresAt) })
 	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(context.Context, *task.Task) (
 		any, error,
 	) {
 		again <- struct{}{}
 		return healthy(), nil
 	}}})
-	r.await("given up", func() bool { return r.status().TasksUnfinished == 0 })
+	testkit.Eventually(r.t, "given up", func() bool { return r.status().TasksUnfinished == 0 })
 	if len(again) != 0 {
 		t.Error("an expired task was carried out")
 	}

@@ -11,6 +11,7 @@ import (
 	"gpuaas/agent/internal/journal"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 // fillDisk keeps files of this process from growing beyond the present size of
@@ -76,7 +77,7 @@ func TestAFullDiskStopsNewTasksAndLosesNoResult(t *testing.T) {
 	if got := r.Result(next.TaskID); got.Status != agentwire.ResultSucceeded {
 		t.Errorf("after there is space again: %+v", got)
 	}
-	r.await("results marked as sent", func() bool { return r.status().ResultsUnsent == 0 })
+	testkit.Eventually(r.t, "results marked as sent", func() bool { return r.status().ResultsUnsent == 0 })
 	if err := a.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -212,20 +212,6 @@ func (r *rig) probe(change func(*agentwire.Envelope)) agentwire.Envelope {
 	return r.Envelope(agentwire.TypeHealthProbe, agentwire.HealthProbeParams{}, change)
 }
 
-func (r *rig) await(what string, holds func() bool) {
-	r.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			r.t.Fatalf("%s: it did not happen", what)
-		}
-	}
-}
-
 func (r *rig) status() Status {
 	r.t.Helper()
 	s, err := ReadStatus(Options{HostRoot: r.root})

@@ -13,6 +13,7 @@ import (
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 func TestATaskIsCarriedOutAndReported(t *testing.T) {
@@ -29,7 +30,7 @@ func TestATaskIsCarriedOutAndReported(t *testing.T) {
 		return len(s.Reports) > 0 && s.Reports[0].Build == testBuild && s.Reports[0].VerifierVersion == 1 &&
 			s.Reports[0].Capabilities.Facts["gpu.vendor"] == "none"
 	})
-	r.await("connected", func() bool {
+	testkit.Eventually(r.t, "connected", func() bool {
 		s := r.status()
 		return s.State == StateConnected && s.Running && s.NodeID == planetest.Node
 	})
@@ -145,8 +146,9 @@ func TestTheNetworkIsAwayLongerThanALease(t *testing.T) {
 	r.Deliver(e)
 	r.Await("a lease that is renewed", func(s *planetest.Seen) bool { return len(s.Progress[e.TaskID]) > 2 })
 	r.Stop()
-	r.await("many lost renewals", func() bool { return strings.Count(a.log.String(), "lease not renewed") > 5 })
-	r.await("told by status", func() bool { return r.status().State == StateUnreachable })
+	testkit.Eventually(r.t, "many lost renewals",
+		func() bool { return strings.Count(a.log.String(), "lease not renewed") > 5 })
+	testkit.Eventually(r.t, "told by status", func() bool { return r.status().State == StateUnreachable })
 	r.Start()
 	again := e
 	again.Attempt = 2 // the control plane has given up the first attempt
@@ -179,7 +181,7 @@ func TestAResultOutlivesTheControlPlaneAndTheAgent(t *testing.T) {
 	<-entered
 	r.Stop()
 	close(release)
-	r.await("a result that waits", func() bool { return r.status().ResultsUnsent == 1 })
+	testkit.Eventually(r.t, "a result that waits", func() bool { return r.status().ResultsUnsent == 1 })
 	if err := a.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +208,7 @@ func TestAClockThatIsOffRefusesTasksAndSaysSo(t *testing.T) {
 				!strings.Contains(got.Error.Message, name) {
 				t.Errorf("result %+v, error %+v", got, got.Error)
 			}
-			r.await("told by status", func() bool {
+			testkit.Eventually(r.t, "told by status", func() bool {
 				s := r.status()
 				return s.State == StateClockSkew && strings.Contains(s.Remedy, "set the clock")
 			})
@@ -279,7 +281,7 @@ func TestAnExpiredCertificateSaysHowToRecover(t *testing.T) {
 	r.enroll()
 	r.Update(func(s *planetest.Settings) { s.ClockOffset = 3 * time.Hour })
 	a := r.start(nil)
-	r.await("told by status", func() bool {
+	testkit.Eventually(r.t, "told by status", func() bool {
 		s := r.status()
 		return s.Code == agentwire.CodeCertificateExpired && strings.Contains(s.Remedy, "recovery token")
 	})
@@ -321,7 +323,7 @@ func TestARefusedNodeSaysWhy(t *testing.T) {
 		}
 	})
 	r.start(nil)
-	r.await("told by status", func() bool {
+	testkit.Eventually(r.t, "told by status", func() bool {
 		s := r.status()
 		return s.State == StateRefused && s.Code == agentwire.CodeIdentityInUse && strings.Contains(s.Remedy, "stop it") &&
 			s.NextTryAt.After(s.Since)

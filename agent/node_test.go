@@ -10,6 +10,7 @@ import (
 	"gpuaas/agent/internal/journal"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 const formerNode = "01890000-0000-7000-8000-00000000000f"
@@ -64,7 +65,7 @@ func TestAMachineThatWasAnotherNode(t *testing.T) {
 					t.Fatalf("a task of the node: %+v", got.Error)
 				}
 			}
-			r.await("all results marked as sent", func() bool { return r.status().ResultsUnsent == 0 })
+			testkit.Eventually(r.t, "all results marked as sent", func() bool { return r.status().ResultsUnsent == 0 })
 			select {
 			case <-a.ended:
 				t.Error("the agent was ended by the node before it")

@@ -15,6 +15,7 @@ import (
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 // A refusal that could not be sent must not end a later attempt that was
@@ -45,7 +46,8 @@ func TestAnOldRefusalDoesNotEndALaterAttempt(t *testing.T) {
 	good = r.Sign(good)
 	bad.Signature = make([]byte, ed25519.SignatureSize)
 	r.Deliver(bad)
-	r.await("a refusal that waits", func() bool { return strings.Contains(a.log.String(), "result not sent") })
+	testkit.Eventually(r.t, "a refusal that waits",
+		func() bool { return strings.Contains(a.log.String(), "result not sent") })
 	r.Deliver(good)
 	<-entered
 	away.Store(false)
@@ -116,15 +118,24 @@ func TestARefusalUnderWayIsNotTheResult(t *testing.T) {
 	}
 	h.answer <- nil
 	r := rig{t: t}
-	r.await("settled", func() bool { return len(j.Unsent()) == 0 && after.Load() == 1 && o.Waiting() == 0 })
+	testkit.Eventually(r.t, "settled", func() bool {
+		return len(j.Unsent()) == 0 && after.Load() == 1 &&
+			o.Waiting() == 0
+	})
 }
 
 func TestARefusedReportIsToldOnce(t *testing.T) {
 	r := newRig(t)
 	r.refuse(422, "validation_error", "/report")
 	a := r.start(nil)
-	r.await("told", func() bool { return strings.Contains(a.log.String(), `level=WARN msg="report not sent"`) })
-	r.await("tried again", func() bool { return strings.Contains(a.log.String(), `level=DEBUG msg="report not sent"`) })
+	testkit.Eventually(r.t, "told", func() bool {
+		return strings.Contains(a.log.String(),
+			`level=WARN msg="report not sent"`)
+	})
+	testkit.Eventually(r.t, "tried again", func() bool {
+		return strings.Contains(a.log.String(),
+			`level=DEBUG msg="report not sent"`)
+	})
 	if n := strings.Count(a.log.String(), `level=WARN msg="report not sent"`); n != 1 {
 		t.Errorf("told %d times", n)
 	}

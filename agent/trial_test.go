@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuaas/agent/internal/update"
+	"gpuaas/testkit"
 )
 
 // onTrial installs this version beside an older one, as an update would.
@@ -52,7 +53,7 @@ func TestANewVersionIsConfirmedByAPoll(t *testing.T) {
 	r := newRig(t)
 	current := r.onTrial()
 	a := r.start(nil)
-	r.await("confirmed", func() bool { return r.lastChange() == update.Confirmed })
+	testkit.Eventually(r.t, "confirmed", func() bool { return r.lastChange() == update.Confirmed })
 	if err := a.stop(); err != nil || current() != testBuild.Version {
 		t.Errorf("ended with %v, current is %s", err, current())
 	}

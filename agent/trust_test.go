@@ -11,6 +11,7 @@ import (
 	"gpuaas/agent/internal/config"
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 // nudge tells the agent that there is something new to trust.
@@ -247,7 +248,7 @@ func TestAStateOfTheAgentBefore(t *testing.T) {
 	r.start(nil)
 	r.Await("a renewal", func(s *planetest.Seen) bool { return s.Renewals == 1 && s.Serials >= 2 })
 	r.works()
-	r.await("the versions", func() bool { return r.status().BundleVersion == 90 })
+	testkit.Eventually(r.t, "the versions", func() bool { return r.status().BundleVersion == 90 })
 	if s := r.status(); s.TrustRefused != nil {
 		t.Errorf("%+v", s.TrustRefused)
 	}

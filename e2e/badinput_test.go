@@ -15,6 +15,7 @@ import (
 	"gpuaas/contract/apiclient"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // TestBadInput sends every operation of the contract what it must not accept:
@@ -157,7 +158,7 @@ func furnish(t *testing.T, p *plane) map[string]string {
 	ids["service_account_id"] = post(accounts, map[string]string{"name": "robot", "role": "project_viewer"}, http.StatusCreated, "service_account_id")
 	ids["token_id"] = post(accounts+"/"+ids["service_account_id"]+"/tokens", map[string]string{"name": "robot"}, http.StatusCreated, "token_id")
 	ids["self_check_id"] = post("/api/v1/admin/self-checks", nil, http.StatusAccepted, "id")
-	eventually(t, "the self-check to pass", time.Minute, func() error {
+	testkit.Succeeds(t, "the self-check to pass", time.Minute, func() error {
 		var check apiclient.SelfCheck
 		p.do(t, http.MethodGet, "/api/v1/admin/self-checks/"+ids["self_check_id"], nil, http.StatusOK, &check)
 		if check.Status != "passed" {

@@ -13,6 +13,7 @@ import (
 	"gpuaas/sim/maas"
 	"gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
+	"gpuaas/testkit"
 )
 
 var (
@@ -55,7 +56,7 @@ func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
 	}
 	for i, want := range []string{"completed", "failed_manual_intervention"} {
 		view := p.onboard(t, cli, r.Machines[i])
-		eventually(t, "an onboarding to be "+want, 2*time.Minute, func() error {
+		testkit.Succeeds(t, "an onboarding to be "+want, 2*time.Minute, func() error {
 			p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
 			if view.Status != want {
 				return fmt.Errorf("it is %s in %s", view.Status, view.Stage)

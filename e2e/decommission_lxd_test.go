@@ -12,6 +12,7 @@ import (
 
 	"gpuaas/sim/lab"
 	"gpuaas/sim/rack"
+	"gpuaas/testkit"
 )
 
 // decommissionView is the part of a decommission that tests look at.
@@ -28,7 +29,7 @@ func (p *plane) operate(t *testing.T, node string, body map[string]any) decommis
 	body["reason"] = "test"
 	var view decommissionView
 	p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission", body, http.StatusAccepted, &view)
-	eventually(t, fmt.Sprintf("the end of %s", view.Mode), 5*time.Minute, func() error {
+	testkit.Succeeds(t, fmt.Sprintf("the end of %s", view.Mode), 5*time.Minute, func() error {
 		p.do(t, http.MethodGet, "/api/v1/admin/decommissions/"+view.ID, nil, http.StatusOK, &view)
 		switch {
 		case view.Status == "completed":
@@ -117,7 +118,7 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 	t.Run("its documents can be checked offline", func(t *testing.T) { checkDocuments(t, cli, node) })
 	t.Run("the machine becomes another node", func(t *testing.T) {
 		view := p.onboard(t, cli, l.Record().Machines[0])
-		eventually(t, "the end of the onboarding", 5*time.Minute, func() error {
+		testkit.Succeeds(t, "the end of the onboarding", 5*time.Minute, func() error {
 			p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
 			if strings.HasPrefix(view.Status, "failed") {
 				t.Fatalf("onboarding ended: %+v", view)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuaas/contract/apiclient"
+	"gpuaas/testkit"
 )
 
 // client is the API client that others use, for the event stream.
@@ -26,7 +27,7 @@ func (p *plane) client(t testing.TB) *apiclient.Client {
 // awaitDelivered waits until the outbox is empty.
 func awaitDelivered(t *testing.T, p *plane) {
 	t.Helper()
-	eventually(t, "all events to be delivered", 90*time.Second, func() error {
+	testkit.Succeeds(t, "all events to be delivered", 90*time.Second, func() error {
 		var status apiclient.SystemStatus
 		p.do(t, http.MethodGet, "/api/v1/admin/system", nil, http.StatusOK, &status)
 		for _, b := range *status.Outbox {

@@ -16,6 +16,7 @@ import (
 	"gpuaas/sim/rack"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // onboardingView is the part of an onboarding that tests look at.
@@ -71,7 +72,7 @@ func TestLXDMachineIsOnboarded(t *testing.T) {
 	succeed(t, cli, "sim", "site", "--state", state, "--csv", state+"/lab.csv")
 	began := time.Now()
 	view := p.onboard(t, cli, l.Record().Machines[0])
-	eventually(t, "the end of the onboarding", 5*time.Minute, func() error {
+	testkit.Succeeds(t, "the end of the onboarding", 5*time.Minute, func() error {
 		p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
 		switch {
 		case view.Status == "completed":
@@ -149,7 +150,7 @@ func reseeds(t *testing.T, cli []string, l *lab.Lab, hostname string) {
 	before := l.Overview()[0]
 	succeed(t, cli, "node", "task", "run", hostname, "node.hw_sync_reseed", "--reason", "test", "--wait",
 		"--param", "maas_url="+l.URL, "--param", "system_id="+before.SystemID, "--param", "interval=1m")
-	eventually(t, "the timer that the agent has started", time.Minute, func() error {
+	testkit.Succeeds(t, "the timer that the agent has started", time.Minute, func() error {
 		if now := l.Overview()[0]; !now.LastSync.After(*before.LastSync) {
 			return fmt.Errorf("MAAS last heard of it at %s", now.LastSync)
 		}

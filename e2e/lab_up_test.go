@@ -12,6 +12,7 @@ import (
 
 	"gpuaas/sim/lab"
 	"gpuaas/stack"
+	"gpuaas/testkit"
 )
 
 // TestUpOnboardsMachines is the second day of a newcomer without hardware: the
@@ -77,7 +78,7 @@ func TestUpOnboardsMachines(t *testing.T) {
 	if now, err := lab.ReadRecord(lab.RecordFile(state)); err != nil || now.URL != record.URL || now.Token != record.Token {
 		t.Errorf("the lab came back as another one: %v, %v", now.URL, err)
 	}
-	eventually(t, "an agent that answers", time.Minute, func() error {
+	testkit.Succeeds(t, "an agent that answers", time.Minute, func() error {
 		_, said, code := command(t, again.cli(t), "node", "task", "run", record.Machines[0].Hostname, "node.heartbeat_check", "--reason", "test", "--wait")
 		if code != 0 {
 			return fmt.Errorf("exit code %d: %s", code, said)

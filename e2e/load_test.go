@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpuaas/contract/apiclient"
+	"gpuaas/testkit"
 )
 
 // load is callers who create tenants and start self-checks, and repeat with the
@@ -90,7 +91,7 @@ func (l *load) acknowledged() (tenants, checks int) {
 func (l *load) awaitMore(t *testing.T) {
 	t.Helper()
 	tenants, checks := l.acknowledged()
-	eventually(t, "requests to be acknowledged", 90*time.Second, func() error {
+	testkit.Succeeds(t, "requests to be acknowledged", 90*time.Second, func() error {
 		nowTenants, nowChecks := l.acknowledged()
 		if nowTenants < tenants+2*tenantWorkers || nowChecks < checks+2 {
 			return fmt.Errorf("%d tenants and %d self-checks more", nowTenants-tenants, nowChecks-checks)
@@ -227,7 +228,7 @@ func (l *load) verifyTenants(t *testing.T, p *plane) {
 
 func (l *load) verifyChecks(t *testing.T, p *plane) {
 	t.Helper()
-	eventually(t, "every self-check to pass", 100*time.Second, func() error {
+	testkit.Succeeds(t, "every self-check to pass", 100*time.Second, func() error {
 		found := map[string]int{}
 		for _, c := range all[apiclient.SelfCheck](t, p, "/api/v1/admin/self-checks") {
 			found[c.CorrelationId]++

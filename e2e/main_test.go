@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"testing"
-	"time"
 
 	"gpuaas/stack"
 )
@@ -61,25 +60,4 @@ func raceEnabled() bool {
 		}
 	}
 	return false
-}
-
-// eventually waits until check succeeds, and fails the test with its last
-// error when that takes too long.
-func eventually(t testing.TB, what string, within time.Duration, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.NewTimer(within)
-	defer deadline.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("waited %s for %s: %v", within, what, err)
-		}
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"gpuaas/sim/lab"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // TestJobsOutliveEverythingThatIsKilled kills, one after the other and in the
@@ -97,7 +98,7 @@ func (w *killable) kills(t *testing.T, look progress) {
 			w.order.Shuffle(len(victims), func(a, b int) { victims[a], victims[b] = victims[b], victims[a] })
 		}
 		victim, enough := victims[i%len(victims)], 3+i*5
-		eventually(t, fmt.Sprintf("%d jobs before %s is killed", enough, victim.name), 4*time.Minute, func() error {
+		testkit.Succeeds(t, fmt.Sprintf("%d jobs before %s is killed", enough, victim.name), 4*time.Minute, func() error {
 			done, _, err := look()
 			if err == nil && done < enough {
 				err = fmt.Errorf("%d are done", done)
@@ -139,7 +140,7 @@ func (w *killable) victims(t *testing.T) []victim {
 // awaitAll waits until all jobs have reached their goal without an operator.
 func (w *killable) awaitAll(t *testing.T, look progress, failed func() string) {
 	t.Helper()
-	eventually(t, "all jobs to reach their goal", 6*time.Minute, func() error {
+	testkit.Succeeds(t, "all jobs to reach their goal", 6*time.Minute, func() error {
 		done, parked, err := look()
 		switch {
 		case err != nil:
@@ -262,7 +263,7 @@ func startLabProcess(t *testing.T, state string, machines int) *labProcess {
 func (l *labProcess) begin(t *testing.T) {
 	t.Helper()
 	l.process = begin(t, nil, l.args...)
-	eventually(t, "the lab to be there", time.Minute, func() error {
+	testkit.Succeeds(t, "the lab to be there", time.Minute, func() error {
 		if !strings.Contains(l.output.String(), "lab of") {
 			return fmt.Errorf("it said: %s", l.output.tail(500))
 		}

@@ -9,6 +9,7 @@ import (
 	"gpuaas/contract/apiclient"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // TestOutages takes each engine away under load and gives it back. One control
@@ -74,7 +75,7 @@ func (o outage) once(t *testing.T, engines *stack.Stack, p *plane, l *load) {
 // awaitNoticed waits until the plane names the engine as down.
 func (o outage) awaitNoticed(t *testing.T, p *plane) {
 	t.Helper()
-	eventually(t, "/readyz to name "+o.dependency, 30*time.Second, func() error {
+	testkit.Succeeds(t, "/readyz to name "+o.dependency, 30*time.Second, func() error {
 		status, down, err := p.readiness(t.Context())
 		if err != nil {
 			t.Fatalf("/readyz does not answer: %v", err)
@@ -122,7 +123,7 @@ func stuckCheck(t *testing.T, p *plane) apiclient.SelfCheck {
 	var check apiclient.SelfCheck
 	p.do(t, http.MethodPost, "/api/v1/admin/self-checks", nil, http.StatusAccepted, &check)
 	path := "/api/v1/admin/self-checks/" + check.Id.String()
-	eventually(t, "a self-check to wait for secrets", time.Minute, func() error {
+	testkit.Succeeds(t, "a self-check to wait for secrets", time.Minute, func() error {
 		p.do(t, http.MethodGet, path, nil, http.StatusOK, &check)
 		if check.Status != "running" || check.WaitingFor == nil || *check.WaitingFor != "secrets" {
 			return fmt.Errorf("it is %s", check.Status)
@@ -156,7 +157,7 @@ func cancelWithoutTemporal(t *testing.T, engines *stack.Stack, p *plane) {
 	if err := engines.Resume(stack.Temporal); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the self-check to be cancelled", time.Minute, func() error {
+	testkit.Succeeds(t, "the self-check to be cancelled", time.Minute, func() error {
 		p.do(t, http.MethodGet, path, nil, http.StatusOK, &check)
 		if check.Status != "cancelled" {
 			return fmt.Errorf("it is %s", check.Status)

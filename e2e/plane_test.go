@@ -21,6 +21,7 @@ import (
 
 	"gpuaas/contract/apiclient"
 	"gpuaas/stack"
+	"gpuaas/testkit"
 )
 
 // planeOptions say how a control plane is run; the zero value does all roles,
@@ -147,7 +148,7 @@ func (p *plane) cli(t testing.TB) []string {
 // awaitReady waits until everything the plane needs has answered.
 func (p *plane) awaitReady(t testing.TB) {
 	t.Helper()
-	eventually(t, "the control plane to be ready", time.Minute, func() error {
+	testkit.Succeeds(t, "the control plane to be ready", time.Minute, func() error {
 		select {
 		case <-p.exited:
 			t.Fatalf("the control plane ended: %v", p.err)

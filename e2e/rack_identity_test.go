@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 // opensTerminal types into a session of an allocation user, from the command
@@ -34,7 +35,7 @@ func (n *rackNode) opensTerminal(t *testing.T) {
 // recovers loses its identity and gets it back with a recovery command.
 func (n *rackNode) recovers(t *testing.T) {
 	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/revoke-identity", map[string]string{"reason": "test"}, http.StatusNoContent, nil)
-	eventually(t, "the agent to say why it is refused", time.Minute, func() error {
+	testkit.Succeeds(t, "the agent to say why it is refused", time.Minute, func() error {
 		out, _ := n.machine.Exec(t.Context(), nil, "/opt/gpuaas/agent/current/gpuaas-agent", "status", "--json") // its exit code tells the same
 		var status struct{ Code string }
 		if err := json.Unmarshal([]byte(out), &status); err != nil {

@@ -19,6 +19,7 @@ import (
 	"gpuaas/sim/rack"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // Versions of the agent that the control plane of these tests gives away.
@@ -114,7 +115,7 @@ func (p *plane) addNode(t *testing.T, hostname, mode string) newNode {
 // becomes waits for a state of the node.
 func (n *rackNode) becomes(t *testing.T, status string) {
 	t.Helper()
-	eventually(t, "node "+status, time.Minute, func() error {
+	testkit.Succeeds(t, "node "+status, time.Minute, func() error {
 		var node struct{ Status string }
 		n.plane.do(t, http.MethodGet, "/api/v1/admin/nodes/"+n.id, nil, http.StatusOK, &node)
 		if node.Status != status {
@@ -159,7 +160,7 @@ func (n *rackNode) ends(t *testing.T, typ string, params any) endedTask {
 	t.Helper()
 	var task endedTask
 	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/tasks", map[string]any{"type": typ, "params": params, "reason": "test"}, http.StatusAccepted, &task)
-	eventually(t, typ, 2*time.Minute, func() error {
+	testkit.Succeeds(t, typ, 2*time.Minute, func() error {
 		n.plane.do(t, http.MethodGet, "/api/v1/admin/node-tasks/"+task.TaskID, nil, http.StatusOK, &task)
 		if task.Status == "queued" || task.Status == "dispatched" {
 			return errors.New("it is " + task.Status)
@@ -300,7 +301,7 @@ func (n *rackNode) isUninstalled(t *testing.T) {
 	if len(out.Residue) > 0 {
 		t.Errorf("left: %v", out.Residue)
 	}
-	eventually(t, "the agent to be gone", time.Minute, func() error {
+	testkit.Succeeds(t, "the agent to be gone", time.Minute, func() error {
 		for _, folder := range []string{"/opt/gpuaas", "/etc/gpuaas", "/var/lib/gpuaas"} {
 			if _, err := n.machine.Exec(t.Context(), nil, "test", "!", "-e", folder); err != nil {
 				return err
@@ -338,7 +339,7 @@ func TestProcessMachinesAsNodes(t *testing.T) {
 	}
 	n.updatesInFolder(t)
 	n.does(t, agentwire.TypeUninstall, agentwire.UninstallParams{}, &agentwire.UninstallOutput{})
-	eventually(t, "an inactive unit", time.Minute, func() error {
+	testkit.Succeeds(t, "an inactive unit", time.Minute, func() error {
 		if out, _ := m.Exec(t.Context(), nil, "systemctl", "is-active", "gpuaas-node-agent"); strings.TrimSpace(out) != "inactive" {
 			return errors.New(out)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuaas/stack"
+	"gpuaas/testkit"
 )
 
 // TestUpWithMachines is what a newcomer without hardware and without privileges
@@ -37,7 +38,7 @@ func TestUpWithMachines(t *testing.T) {
 	rack("add", "m1", "--user-data", userData)
 	active := func(p *plane) {
 		t.Helper()
-		eventually(t, "an active node", time.Minute, func() error { return p.nodeIs("m1", "active") })
+		testkit.Succeeds(t, "an active node", time.Minute, func() error { return p.nodeIs("m1", "active") })
 	}
 	active(p)
 	if out := rack("list"); !strings.Contains(out, "m1") || !strings.Contains(out, "on") {

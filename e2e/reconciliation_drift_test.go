@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuaas/contract/apiclient"
+	"gpuaas/testkit"
 )
 
 // TestDriftAppearsActsAndHeals does to machines in MAAS what people do there
@@ -96,7 +97,7 @@ func (w *watched) breaks(t *testing.T, deleted, recreated string) {
 	t.Helper()
 	w.happens(t, "delete", deleted)
 	w.happens(t, "recreate", recreated)
-	eventually(t, "the breaker to hold both back", 2*time.Minute, func() error {
+	testkit.Succeeds(t, "the breaker to hold both back", 2*time.Minute, func() error {
 		o := w.overview(t)
 		if o.Breaker == nil || o.State != "breaker_open" || len(o.Breaker.Nodes) != 2 {
 			return fmt.Errorf("the site is %s, breaker %+v", o.State, o.Breaker)
@@ -104,7 +105,7 @@ func (w *watched) breaks(t *testing.T, deleted, recreated string) {
 		return nil
 	})
 	for hostname, kind := range map[string]string{deleted: "absent", recreated: "recreated"} {
-		eventually(t, kind+" to be held back", time.Minute, func() error { // it is believed first, and then weighed
+		testkit.Succeeds(t, kind+" to be held back", time.Minute, func() error { // it is believed first, and then weighed
 			f := w.awaitFinding(t, hostname, "confirmed", kind)
 			if f.Withheld == nil || !strings.Contains(*f.Withheld, "breaker") {
 				return fmt.Errorf("there is %+v", f)
@@ -121,7 +122,7 @@ func (w *watched) breaks(t *testing.T, deleted, recreated string) {
 	succeed(t, w.cli, "reconcile", "confirm", "--site", "lab", "--reason", "they are gone indeed", "--yes")
 	w.appears(t, deleted, "quarantine", "quarantined", "", "absent")
 	w.appears(t, recreated, "quarantine", "quarantined", "", "recreated")
-	eventually(t, "the breaker to close", time.Minute, func() error {
+	testkit.Succeeds(t, "the breaker to close", time.Minute, func() error {
 		if o := w.overview(t); o.Breaker != nil || o.State != "ok" {
 			return fmt.Errorf("the site is %s, breaker %+v", o.State, o.Breaker)
 		}
@@ -156,7 +157,7 @@ func (w *watched) failsAgain(t *testing.T, hostname string) {
 	if f.Occurrence != 2 {
 		t.Errorf("%s is said to have failed %d times", hostname, f.Occurrence)
 	}
-	eventually(t, "the breaker to hold it back", time.Minute, func() error {
+	testkit.Succeeds(t, "the breaker to hold it back", time.Minute, func() error {
 		if o := w.overview(t); o.Breaker == nil || len(o.Breaker.Nodes) != 1 || o.Breaker.Nodes[0].Hostname != hostname {
 			return fmt.Errorf("it holds back %+v", o.Breaker)
 		}
@@ -164,7 +165,7 @@ func (w *watched) failsAgain(t *testing.T, hostname string) {
 	})
 	w.happens(t, "heal", hostname)
 	w.over(t, w.p.nodeID(t, hostname), "hardware_failed")
-	eventually(t, "the breaker to close", time.Minute, func() error {
+	testkit.Succeeds(t, "the breaker to close", time.Minute, func() error {
 		if o := w.overview(t); o.Breaker != nil {
 			return fmt.Errorf("it holds back %+v", o.Breaker.Nodes)
 		}
@@ -178,7 +179,7 @@ func (w *watched) failsAgain(t *testing.T, hostname string) {
 // over waits until a kind of finding about a node, by its id, is closed.
 func (w *watched) over(t *testing.T, node, kind string) {
 	t.Helper()
-	eventually(t, kind+" to be over", time.Minute, func() error {
+	testkit.Succeeds(t, kind+" to be over", time.Minute, func() error {
 		list := all[apiclient.ReconciliationFindingView](t, w.p, reconciliationAPI+"/findings?status=present&type="+kind+"&node_id="+node)
 		if len(list) > 0 {
 			return fmt.Errorf("there is %s", summary(list))

@@ -13,6 +13,7 @@ import (
 	"gpuaas/contract/apiclient"
 	"gpuaas/sim/lab"
 	"gpuaas/sim/maas/fault"
+	"gpuaas/testkit"
 )
 
 // TestLateAgentIsReconciled lets an agent enrol after its onboarding has given
@@ -37,7 +38,7 @@ func TestLateAgentIsReconciled(t *testing.T) {
 		w.p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
 		return view
 	}
-	eventually(t, "the onboarding to give up", 3*time.Minute, func() error {
+	testkit.Succeeds(t, "the onboarding to give up", 3*time.Minute, func() error {
 		if now := read(); now.Status != "failed_manual_intervention" {
 			return fmt.Errorf("it is %s in %s", now.Status, now.Stage)
 		}
@@ -52,7 +53,7 @@ func TestLateAgentIsReconciled(t *testing.T) {
 	}
 
 	close(late)
-	eventually(t, "the onboarding to be reconciled", 2*time.Minute, func() error {
+	testkit.Succeeds(t, "the onboarding to be reconciled", 2*time.Minute, func() error {
 		if now := read(); now.Status != "reconciled" {
 			return fmt.Errorf("it is %s in %s", now.Status, now.Stage)
 		}
@@ -100,7 +101,7 @@ func TestReconciliationOutlivesWorkers(t *testing.T) {
 		for _, m := range released[3*i : 3*i+3] {
 			w.happens(t, "release", m.Hostname)
 		}
-		eventually(t, "the moment to kill the worker", 2*time.Minute, func() error {
+		testkit.Succeeds(t, "the moment to kill the worker", 2*time.Minute, func() error {
 			if w.counted(t, when) == 0 {
 				return errors.New("it does not come")
 			}

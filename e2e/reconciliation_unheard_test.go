@@ -14,6 +14,7 @@ import (
 
 	"gpuaas/sim/lab"
 	"gpuaas/sim/maas/fault"
+	"gpuaas/testkit"
 )
 
 // TestSiteThatMAASCannotBeReadFor takes the ways away in which MAAS can be read,
@@ -97,13 +98,13 @@ func (w *watched) untouched(t *testing.T, finding, released string, healthy ...s
 func (w *watched) hangs(t *testing.T, front *gate, finding, released string, healthy ...string) {
 	t.Helper()
 	asked := front.shut()
-	eventually(t, "a question that is not answered", time.Minute, func() error {
+	testkit.Succeeds(t, "a question that is not answered", time.Minute, func() error {
 		if asked() == 0 {
 			return fmt.Errorf("nobody asks")
 		}
 		return nil
 	})
-	eventually(t, "the site to be stale", time.Minute, func() error {
+	testkit.Succeeds(t, "the site to be stale", time.Minute, func() error {
 		if o := w.overview(t); o.State != "stale" || !o.Stale || o.Remedy == nil || !strings.Contains(*o.Remedy, "site doctor") {
 			return fmt.Errorf("it is %+v", o)
 		}

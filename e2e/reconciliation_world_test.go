@@ -18,6 +18,7 @@ import (
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 const reconciliationAPI = "/api/v1/admin/reconciliation"
@@ -111,7 +112,7 @@ func (w *watched) onboardAll(t *testing.T, machines []lab.Machine) {
 	w.p.do(t, http.MethodPost, "/api/v1/admin/onboardings/batch", map[string]any{
 		"site_id": w.site, "sku_id": "h200-sxm-baremetal-8g", "nodes": machines,
 	}, http.StatusAccepted, &batch)
-	eventually(t, "all machines to be nodes", 3*time.Minute, func() error {
+	testkit.Succeeds(t, "all machines to be nodes", 3*time.Minute, func() error {
 		var b struct {
 			Counts map[string]int `json:"counts"`
 		}
@@ -132,7 +133,7 @@ func (w *watched) onboardAll(t *testing.T, machines []lab.Machine) {
 	if o.Ok != int64(len(machines)) || o.Drifted != 0 || o.State != "ok" {
 		t.Fatalf("nothing happened yet, and the site is %+v", o)
 	}
-	eventually(t, "what runs on each machine to be known", time.Minute, func() error {
+	testkit.Succeeds(t, "what runs on each machine to be known", time.Minute, func() error {
 		if n := w.counted(t, `SELECT count(*) FROM node_maas_state WHERE installation_id = 0`); n > 0 {
 			return fmt.Errorf("of %d it is not", n)
 		}
@@ -182,7 +183,7 @@ func (w *watched) findings(t *testing.T, hostname string) []apiclient.Reconcilia
 func (w *watched) awaitFinding(t *testing.T, hostname, status string, types ...string) apiclient.ReconciliationFindingView {
 	t.Helper()
 	var found apiclient.ReconciliationFindingView
-	eventually(t, fmt.Sprintf("%s to be %s about %s", strings.Join(types, " or "), status, hostname), 2*time.Minute, func() error {
+	testkit.Succeeds(t, fmt.Sprintf("%s to be %s about %s", strings.Join(types, " or "), status, hostname), 2*time.Minute, func() error {
 		list := w.findings(t, hostname)
 		i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool {
 			return slices.Contains(types, f.Type) && string(f.Status) == status
@@ -210,7 +211,7 @@ func summary(list []apiclient.ReconciliationFindingView) string {
 
 func (w *watched) awaitNode(t *testing.T, hostname, status string) {
 	t.Helper()
-	eventually(t, hostname+" to be "+status, 2*time.Minute, func() error { return w.p.nodeIs(hostname, status) })
+	testkit.Succeeds(t, hostname+" to be "+status, 2*time.Minute, func() error { return w.p.nodeIs(hostname, status) })
 }
 
 // runs are the runs of the site, the newest first.
@@ -224,7 +225,7 @@ func (w *watched) runs(t *testing.T) []apiclient.ReconciliationRunView {
 func (w *watched) awaitRun(t *testing.T, after time.Time, outcomes ...string) apiclient.ReconciliationRunView {
 	t.Helper()
 	var run apiclient.ReconciliationRunView
-	eventually(t, "a run that ends as "+strings.Join(outcomes, " or "), 2*time.Minute, func() error {
+	testkit.Succeeds(t, "a run that ends as "+strings.Join(outcomes, " or "), 2*time.Minute, func() error {
 		seen := map[string]int{}
 		for _, r := range w.runs(t) {
 			if r.EndedAt == nil || r.BeganAt == nil || r.BeganAt.Before(after) || r.Trigger != "schedule" || r.Outcome == nil {

@@ -16,6 +16,7 @@ import (
 
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // TestRoles runs two processes of each role on one set of engines and loses one
@@ -64,7 +65,7 @@ func shutDown(t *testing.T, p *plane) {
 	request := beginRequest(t, p)
 	p.signal(syscall.SIGTERM)
 	address := strings.TrimPrefix(p.url, "http://")
-	eventually(t, "the replica to take no new connections", 30*time.Second, func() error {
+	testkit.Succeeds(t, "the replica to take no new connections", 30*time.Second, func() error {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err == nil {
 			_ = c.Close()

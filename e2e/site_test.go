@@ -13,6 +13,7 @@ import (
 
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // simulator is a MAAS region that runs as a process of its own.
@@ -25,7 +26,7 @@ func startSimulator(t *testing.T, more ...string) *simulator {
 	t.Helper()
 	args := append([]string{"sim", "maas", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, more...)
 	s := &simulator{process: begin(t, nil, args...)}
-	eventually(t, "the simulator to say where it is", time.Minute, func() error {
+	testkit.Succeeds(t, "the simulator to say where it is", time.Minute, func() error {
 		if s.said("Control API") == "" {
 			return errors.New("it does not")
 		}

@@ -18,6 +18,7 @@ import (
 
 	"gpuaas/contract/apiclient"
 	"gpuaas/stack"
+	"gpuaas/testkit"
 )
 
 // TestUp is the first day of a newcomer: bring everything up, look around, stop
@@ -93,7 +94,7 @@ var suggested = regexp.MustCompile(`(?m)^ *bin/gpuaas (.+)$`)
 func startUp(t *testing.T, state string, env ...string) (p *plane, tokenFile string) {
 	t.Helper()
 	p = &plane{http: newHTTP(), process: begin(t, env, "up", "--state", state, "--listen", "127.0.0.1:0")}
-	eventually(t, "gpuaas up to be ready", 2*time.Minute, func() error {
+	testkit.Succeeds(t, "gpuaas up to be ready", 2*time.Minute, func() error {
 		select {
 		case <-p.exited:
 			t.Fatalf("gpuaas up ended: %v", p.err)
@@ -275,7 +276,7 @@ func killAll(t *testing.T, launcher *process, state string) {
 		}
 	}
 	launcher.exit(t, time.Minute)
-	eventually(t, "killed processes to be gone", time.Minute, func() error {
+	testkit.Succeeds(t, "killed processes to be gone", time.Minute, func() error {
 		if left := processesOf(t, state); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 // TestStartBeforeEngines starts a control plane before anything it needs.
@@ -69,7 +70,7 @@ func TestWaitForMigration(t *testing.T) {
 	}
 	p := startPlane(t, e, planeOptions{roles: "api", waiting: true, env: []string{"GPUAAS_POSTGRES_MIGRATE_ON_START=false"}})
 	awaitAlive(t, p)
-	eventually(t, "/readyz to say what is missing", 30*time.Second, func() error {
+	testkit.Succeeds(t, "/readyz to say what is missing", 30*time.Second, func() error {
 		status, down, err := p.readiness(t.Context())
 		if err == nil && (status != http.StatusServiceUnavailable || down["postgres"] != "schema_behind") {
 			err = fmt.Errorf("%d, down %v, want postgres: schema_behind", status, down)
@@ -92,7 +93,7 @@ func TestWaitForMigration(t *testing.T) {
 // awaitAlive waits until the process answers at all.
 func awaitAlive(t *testing.T, p *plane) {
 	t.Helper()
-	eventually(t, "/healthz", 30*time.Second, func() error {
+	testkit.Succeeds(t, "/healthz", 30*time.Second, func() error {
 		a, err := p.call(t.Context(), http.MethodGet, "/healthz", nil)
 		if err == nil && a.status != http.StatusOK {
 			err = fmt.Errorf("%s", a)

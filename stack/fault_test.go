@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
+
+	"gpuaas/testkit"
 )
 
 func TestKilledEngineComesBack(t *testing.T) {
@@ -87,15 +88,7 @@ func TestKilledLauncherTakesItsChildrenAlong(t *testing.T) {
 				t.Fatal("the launcher has no children")
 			}
 			l.kill()
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for deadline := time.After(30 * time.Second); len(children()) > 0; {
-				select {
-				case <-tick.C:
-				case <-deadline:
-					t.Fatalf("processes %v outlive their launcher", children())
-				}
-			}
+			testkit.Eventually(t, "the processes to end with their launcher", func() bool { return len(children()) == 0 })
 		})
 	}
 }
@@ -175,11 +168,9 @@ func awaitTables(t *testing.T, state string, n int) {
 	}
 	p := &postgres{port: record.port("postgres"), passwords: map[string]string{superuser: password}}
 	count := fmt.Sprintf("SELECT 1 / (count(*) / %d) FROM pg_tables WHERE schemaname = 'public'", n)
-	for query(t.Context(), p.url(superuser, password, temporalDatabase), count) != nil {
-		if t.Context().Err() != nil {
-			t.Fatal("Temporal made no tables")
-		}
-	}
+	testkit.Succeeds(t, "Temporal to make tables", testkit.Patience, func() error {
+		return query(t.Context(), p.url(superuser, password, temporalDatabase), count)
+	})
 }
 
 // If a process id in the record belongs to another process now, that one is

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 // plane is the part of a control plane that agents see. A token works once.
@@ -149,7 +150,7 @@ func TestDeployedMachinesBecomeAgents(t *testing.T) {
 		deploy(t, l, id, p.payload(fmt.Sprint("token-", n), true))
 	}
 	for _, b := range l.Overview() {
-		until(t, "a poll of "+b.Hostname, func() bool { return p.polls("node-of-" + b.Hostname) })
+		testkit.Eventually(t, "a poll of "+b.Hostname, func() bool { return p.polls("node-of-" + b.Hostname) })
 	}
 	first := l.Overview()[0]
 	node := "node-of-" + first.Hostname
@@ -158,13 +159,13 @@ func TestDeployedMachinesBecomeAgents(t *testing.T) {
 		if err := l.Happen(first.SystemID, switched); err != nil {
 			t.Fatal(err)
 		}
-		until(t, switched, func() bool { return p.polls(node) == (switched == "power_on") })
+		testkit.Eventually(t, switched, func() bool { return p.polls(node) == (switched == "power_on") })
 	}
 	// After a reinstallation it is another agent with another token.
 	release(t, l, first.SystemID)
-	until(t, "silence", func() bool { return !p.polls(node) })
+	testkit.Eventually(t, "silence", func() bool { return !p.polls(node) })
 	deploy(t, l, first.SystemID, p.payload("token-new", true))
-	until(t, "a poll", func() bool { return p.polls(node) })
+	testkit.Eventually(t, "a poll", func() bool { return p.polls(node) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.enrols != machines+1 {
@@ -190,11 +191,11 @@ func TestAFirstBootThatFails(t *testing.T) {
 			return json.Unmarshal([]byte(text), &r) == nil && r.Layer == "agent-bootstrap" && r.State == state
 		}
 	}
-	until(t, "a record of the failure", record("failed"))
+	testkit.Eventually(t, "a record of the failure", record("failed"))
 	p.mu.Lock()
 	p.tokens["token-canary"] = true
 	p.mu.Unlock()
 	mustSay(t, c, again, "")
-	until(t, "a record of the success", record("succeeded"))
-	until(t, "a poll", func() bool { return p.polls("node-of-" + brief(t, l, id).Hostname) })
+	testkit.Eventually(t, "a record of the success", record("succeeded"))
+	testkit.Eventually(t, "a poll", func() bool { return p.polls("node-of-" + brief(t, l, id).Hostname) })
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpuaas/sim/lab"
+	"gpuaas/testkit"
 )
 
 // Callers can make first boots fail, and keep agents silent.
@@ -47,5 +48,5 @@ func TestFirstBootsCanBeHindered(t *testing.T) {
 		t.Error("the agent polls, although it was held back")
 	}
 	close(letPoll)
-	until(t, "a poll", func() bool { return p.polls(node) })
+	testkit.Eventually(t, "a poll", func() bool { return p.polls(node) })
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gpuaas/sim/lab"
+	"gpuaas/testkit"
 )
 
 // What a tenant left on a machine is gone after its disks were erased, and at
@@ -32,19 +33,19 @@ func TestAReleasedMachineLosesItsFiles(t *testing.T) {
 			id := l.SystemIDs()[0]
 			deploy(t, l, id, "#cloud-config\nwrite_files:\n  - path: /var/lib/gpuaas-firstboot/01-x.json\n    content: hello\n")
 			var root string
-			until(t, "a first boot", func() bool { root = holder(t, machines, "01-x.json"); return root != "" })
+			testkit.Eventually(t, "a first boot", func() bool { root = holder(t, machines, "01-x.json"); return root != "" })
 			if err := os.WriteFile(filepath.Join(root, "left-behind"), []byte("data of a tenant"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := l.Release(t.Context(), admin, id, form); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "Ready", func() bool { return brief(t, l, id).Status == "Ready" })
+			testkit.Eventually(t, "Ready", func() bool { return brief(t, l, id).Status == "Ready" })
 			if len(form) > 0 {
-				until(t, "erased disks", func() bool { return holder(t, machines, "left-behind") == "" })
+				testkit.Eventually(t, "erased disks", func() bool { return holder(t, machines, "left-behind") == "" })
 			}
 			deploy(t, l, id, "#cloud-config\nwrite_files:\n  - path: /var/lib/gpuaas-firstboot/01-y.json\n    content: again\n")
-			until(t, "the next first boot", func() bool { return holder(t, machines, "01-y.json") != "" })
+			testkit.Eventually(t, "the next first boot", func() bool { return holder(t, machines, "01-y.json") != "" })
 			for _, file := range []string{"left-behind", "01-x.json"} {
 				if in := holder(t, machines, file); in != "" {
 					t.Errorf("%s is still there, in %s", file, in)

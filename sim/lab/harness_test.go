@@ -19,6 +19,7 @@ import (
 	"gpuaas/sim/maas"
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/sim/maas/region"
+	"gpuaas/testkit"
 )
 
 var admin = region.Caller{User: &region.User{Name: "admin", Admin: true}}
@@ -44,34 +45,10 @@ func open(t *testing.T, machines int, change func(*lab.Options)) *lab.Lab {
 	return l
 }
 
-// until waits for a condition of the lab, and untilReal for one of a container.
-func until(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	within(t, 20*time.Second, 5*time.Millisecond, what, met)
-}
-
-func untilReal(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	within(t, 2*time.Minute, 100*time.Millisecond, what, met)
-}
-
-func within(t *testing.T, patience, pause time.Duration, what string, met func() bool) {
-	t.Helper()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for deadline := time.After(patience); !met(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 func deploy(t *testing.T, l *lab.Lab, id, payload string) {
 	t.Helper()
 	deploySoon(t, l, id, payload)
-	until(t, "Deployed", func() bool { return brief(t, l, id).Status == "Deployed" })
+	testkit.Eventually(t, "Deployed", func() bool { return brief(t, l, id).Status == "Deployed" })
 }
 
 func deploySoon(t *testing.T, l *lab.Lab, id, payload string) {
@@ -87,7 +64,7 @@ func release(t *testing.T, l *lab.Lab, id string) {
 	if _, err := l.Release(t.Context(), admin, id, url.Values{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "Ready", func() bool { return brief(t, l, id).Status == "Ready" })
+	testkit.Eventually(t, "Ready", func() bool { return brief(t, l, id).Status == "Ready" })
 }
 
 func brief(t *testing.T, l *lab.Lab, id string) region.Brief {
@@ -132,13 +109,15 @@ func login(t *testing.T, l *lab.Lab, address, user, password string) (client *ss
 // enter waits until the machine can be signed in to: it boots beside MAAS.
 func enter(t *testing.T, l *lab.Lab, id string) (client *ssh.Client, key string) {
 	t.Helper()
-	until(t, "the machine to let somebody in", func() (in bool) { client, key, in = tryEnter(t, l, id); return in })
+	testkit.Eventually(t, "the machine to let somebody in",
+		func() (in bool) { client, key, in = tryEnter(t, l, id); return in })
 	return client, key
 }
 
 func enterReal(t *testing.T, l *lab.Lab, id string) (client *ssh.Client, key string) {
 	t.Helper()
-	untilReal(t, "the machine to let somebody in", func() (in bool) { client, key, in = tryEnter(t, l, id); return in })
+	testkit.Eventually(t, "the machine to let somebody in",
+		func() (in bool) { client, key, in = tryEnter(t, l, id); return in })
 	return client, key
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gpuaas/sim/lab"
 	"gpuaas/sim/rack"
+	"gpuaas/testkit"
 )
 
 // realPayload is a payload that makes of a container what a first boot makes of a
@@ -81,16 +82,20 @@ func TestRealMachines(t *testing.T) {
 	}
 	mustSay(t, c, enable, "")
 	mustSay(t, c, start, "")
-	untilReal(t, "a report", func() bool { return brief(t, l, id).LastSync.After(deployed) })
+	testkit.Eventually(t, "a report", func() bool { return brief(t, l, id).LastSync.After(deployed) })
 	mustSay(t, c, timer, "")
 	heard := *brief(t, l, id).LastSync
-	untilReal(t, "two reports of the timer",
+	testkit.Eventually(t, "two reports of the timer",
 		func() bool { return brief(t, l, id).LastSync.After(heard.Add(3 * time.Second)) })
 	if said := mustSay(t, c, look, ""); said != `{"layer":"site-bundle"}` {
 		t.Errorf("records: %q", said)
 	}
 	mustSay(t, c, again, "")
-	untilReal(t, "the first boot", func() bool { _, code := say(t, c, "test -f /run/again", ""); return code == 0 })
+	testkit.Eventually(t, "the first boot", func() bool {
+		_,
+			code := say(t, c, "test -f /run/again", "")
+		return code == 0
+	})
 
 	if err := l.Happen(id, "power_off"); err != nil {
 		t.Fatal(err)
@@ -108,6 +113,6 @@ func deployReal(t *testing.T, l *lab.Lab, id string) {
 	t.Helper()
 	began := time.Now()
 	deploySoon(t, l, id, fmt.Sprintf(realPayload, l.URL))
-	untilReal(t, "Deployed", func() bool { return brief(t, l, id).Status == "Deployed" })
+	testkit.Eventually(t, "Deployed", func() bool { return brief(t, l, id).Status == "Deployed" })
 	t.Logf("deployed after %s: cloud-init asked for its user data", time.Since(began).Round(time.Millisecond))
 }

@@ -10,6 +10,7 @@ import (
 	"gpuaas/sim/lab"
 	"gpuaas/sim/maas/simclock"
 	"gpuaas/sim/rack"
+	"gpuaas/testkit"
 )
 
 func openRack(t *testing.T, folder string) rack.Rack {
@@ -97,7 +98,7 @@ func TestCredentialsThatTheAgentWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	deployed, pushed := *brief(t, l, id).LastSync, clock.Now()
-	until(t, "a report", func() bool {
+	testkit.Eventually(t, "a report", func() bool {
 		clock.Advance(time.Second)
 		return brief(t, l, id).LastSync.After(deployed)
 	})

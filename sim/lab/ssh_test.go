@@ -8,6 +8,7 @@ import (
 	"gpuaas/sim/lab"
 	"gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/simclock"
+	"gpuaas/testkit"
 )
 
 const nothing = "#cloud-config\n{}\n"
@@ -41,7 +42,7 @@ func TestTheProxyLeadsToMachinesOnly(t *testing.T) {
 
 func untilOff(t *testing.T, l *lab.Lab, address string) {
 	t.Helper()
-	until(t, "a machine that is off", func() bool {
+	testkit.Eventually(t, "a machine that is off", func() bool {
 		conn, err := dial(t, l, address+":22")
 		if err == nil {
 			_ = conn.Close()

@@ -19,6 +19,7 @@ import (
 	"gpuaas/sim/maas"
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/sim/maas/region"
+	"gpuaas/testkit"
 )
 
 // alone keeps a test away from the racks of this system and from its LXD.
@@ -241,7 +242,7 @@ func deploys(ctx context.Context, t *testing.T, r Rack) {
 		}
 		return m.Status
 	}
-	until(ctx, t, "Deployed", func() bool { return status() == region.Deployed })
+	testkit.Eventually(t, "Deployed", func() bool { return status() == region.Deployed })
 	machines, err := r.Machines(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpuaas/sim/maas/region"
+	"gpuaas/testkit"
 )
 
 const agentOnly = `#cloud-config
@@ -98,12 +99,12 @@ func unitIsStopped(ctx context.Context, t *testing.T, m Machine) {
 		return strings.TrimSpace(out) == "active"
 	}
 	before := len(entries(ctx, t, m, "runs", 1))
-	until(ctx, t, "an active unit", active)
+	testkit.Eventually(t, "an active unit", active)
 	if _, err := m.Exec(ctx, nil, "systemctl", "disable", "--now", agentUnit); err != nil {
 		t.Fatal(err)
 	}
 	entries(ctx, t, m, "ended", 1)
-	until(ctx, t, "an inactive unit", func() bool { return !active() })
+	testkit.Eventually(t, "an inactive unit", func() bool { return !active() })
 	if m.(*agentHost).running().unit.wanted() {
 		t.Error("a stopped unit is wanted")
 	}

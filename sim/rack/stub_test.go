@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gpuaas/testkit"
 )
 
 // TestMain is also the agent of process machines, and the process that a test
@@ -80,7 +82,7 @@ func diary(m Machine) []string {
 func entries(ctx context.Context, t *testing.T, m Machine, word string, n int) []string {
 	t.Helper()
 	var found []string
-	until(ctx, t, fmt.Sprintf("%d times %q in the diary of %s", n, word, m.Name()), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("%d times %q in the diary of %s", n, word, m.Name()), func() bool {
 		found = nil
 		for _, line := range diary(m) {
 			if strings.HasPrefix(line, word) {
@@ -90,19 +92,6 @@ func entries(ctx context.Context, t *testing.T, m Machine, word string, n int) [
 		return len(found) >= n
 	})
 	return found
-}
-
-func until(ctx context.Context, t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 func soon(t *testing.T) context.Context {

@@ -15,6 +15,7 @@ import (
 
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/hostexec/hosttest"
+	"gpuaas/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -201,7 +202,7 @@ func TestTheWholeGroupIsEnded(t *testing.T) {
 		done <- err
 	}()
 	child := 0
-	hosttest.Eventually(t, "the program and its child to start", func() error {
+	testkit.Succeeds(t, "the program and its child to start", testkit.Patience, func() error {
 		_, err := os.Stat(m.Path("started"))
 		raw, _ := os.ReadFile(m.Path("child"))
 		var noNumber error
@@ -212,7 +213,7 @@ func TestTheWholeGroupIsEnded(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	hosttest.Eventually(t, "the child to end", func() error {
+	testkit.Succeeds(t, "the child to end", testkit.Patience, func() error {
 		raw, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/status") // nothing when it is gone
 		if len(raw) > 0 && !strings.Contains(string(raw), "State:\tZ") {
 			return errors.New("it runs")

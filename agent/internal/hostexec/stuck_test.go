@@ -17,6 +17,7 @@ import (
 
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/hostexec/hosttest"
+	"gpuaas/testkit"
 )
 
 // hold traces a process until its own input ends. The tracer hears of the end
@@ -85,7 +86,7 @@ func shownPID(t *testing.T, shell io.Reader) int {
 
 func awaitReaped(t *testing.T, pid int) {
 	t.Helper()
-	hosttest.Eventually(t, "the process to be waited for", func() error {
+	testkit.Succeeds(t, "the process to be waited for", testkit.Patience, func() error {
 		if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); !errors.Is(err, os.ErrNotExist) {
 			return errors.New("it is still there")
 		}
@@ -109,7 +110,7 @@ func TestAProgramThatCannotBeEnded(t *testing.T) {
 		done <- err
 	}()
 	pid := 0
-	hosttest.Eventually(t, "the program to start", func() (err error) {
+	testkit.Succeeds(t, "the program to start", testkit.Patience, func() (err error) {
 		raw, _ := os.ReadFile(m.Path("started")) // nothing before it is there
 		pid, err = strconv.Atoi(string(raw))
 		return err

@@ -25,6 +25,7 @@ import (
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/terminal"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 const (
@@ -222,7 +223,7 @@ func opened(tb testing.TB, g *gateway, s *terminal.Sessions, change func(*agentw
 	if err := s.Open(tb.Context(), p); err != nil {
 		tb.Fatal(err)
 	}
-	l := &leg{tb: tb, conn: await(tb, g.legs, "the agent to dial")}
+	l := &leg{tb: tb, conn: testkit.Receive(tb, "the agent to dial", g.legs)}
 	l.conn.SetReadLimit(agentwire.MaxTerminalMessage)
 	tb.Cleanup(func() { _ = l.conn.CloseNow() })
 	l.until("session_ready", func() bool { return len(l.frames) == 1 && l.frames[0].Type == agentwire.FrameReady })
@@ -285,26 +286,4 @@ func (l *leg) ends() agentwire.TerminalFrame {
 	for l.read() == nil {
 	}
 	return l.frames[len(l.frames)-1]
-}
-
-func await[T any](tb testing.TB, c <-chan T, what string) T {
-	tb.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		tb.Fatalf("gave up waiting for %s", what)
-		panic("unreachable")
-	}
-}
-
-// eventually waits for what nobody is told of.
-func eventually(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
-			tb.Fatalf("gave up waiting for %s", what)
-		}
-		<-time.After(time.Millisecond)
-	}
 }

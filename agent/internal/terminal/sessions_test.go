@@ -19,6 +19,7 @@ import (
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/terminal"
 	"gpuaas/contract/agentwire"
+	"gpuaas/testkit"
 )
 
 func TestAShellRunsAsTheUserOnATerminalOfItsOwn(t *testing.T) {
@@ -63,7 +64,7 @@ func TestAShellRunsAsTheUserOnATerminalOfItsOwn(t *testing.T) {
 	if !strings.Contains(l.shown.String(), "last\r\n") {
 		t.Errorf("what was shown last is missing: %q", l.shown.String())
 	}
-	eventually(t, "the session to be forgotten", func() bool { return s.Count() == 0 })
+	testkit.Eventually(t, "the session to be forgotten", func() bool { return s.Count() == 0 })
 }
 
 func TestSessionsThatMustNotOpen(t *testing.T) {
@@ -130,7 +131,7 @@ func TestSessionsThatMustNotOpen(t *testing.T) {
 				t.Errorf("%d sessions are left", s.Count())
 			}
 			if c.dialled {
-				l := &leg{tb: t, conn: await(t, g.legs, "the agent to dial")}
+				l := &leg{tb: t, conn: testkit.Receive(t, "the agent to dial", g.legs)}
 				if last := l.ends(); last.Type != agentwire.FrameError || last.Code != c.code {
 					t.Errorf("the control plane hears %+v", last)
 				}
@@ -270,7 +271,7 @@ func TestNothingOfASessionIsLeft(t *testing.T) {
 				t.Fatalf("started %v", started)
 			}
 			end(s, l)
-			eventually(t, "the session to be forgotten", func() bool { return !s.Has(sessionID) })
+			testkit.Eventually(t, "the session to be forgotten", func() bool { return !s.Has(sessionID) })
 			for _, pid := range started {
 				if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) && !zombie(pid) {
 					t.Errorf("process %d is left (%v)", pid, err)
@@ -376,7 +377,7 @@ func TestTheRightReplicaIsFoundByDiallingAgain(t *testing.T) {
 		return true
 	}
 	g.answer.Store(&refused)
-	eventually(t, "the session to be forgotten", func() bool { return s.Count() == 0 })
+	testkit.Eventually(t, "the session to be forgotten", func() bool { return s.Count() == 0 })
 	if code := codeOf(s.Open(t.Context(), g.params(t, "alice"))); code != "terminal_session_ended" || g.dials.Load() != 4 {
 		t.Errorf("got %q after %d dials", code, g.dials.Load())
 	}
@@ -385,9 +386,9 @@ func TestTheRightReplicaIsFoundByDiallingAgain(t *testing.T) {
 	g.answer.Store(&silent)
 	result := make(chan string, 1)
 	go func() { result <- codeOf(s.Open(t.Context(), g.params(t, "alice"))) }()
-	eventually(t, "the session to be dialled", func() bool { return g.dials.Load() == 5 })
+	testkit.Eventually(t, "the session to be dialled", func() bool { return g.dials.Load() == 5 })
 	s.Close(sessionID)
-	if code := await(t, result, "the attempt to end"); code != terminal.CodeUnreachable || s.Count() != 0 {
+	if code := testkit.Receive(t, "the attempt to end", result); code != terminal.CodeUnreachable || s.Count() != 0 {
 		t.Errorf("got %q, %d sessions", code, s.Count())
 	}
 }

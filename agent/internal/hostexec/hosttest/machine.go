@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gpuaas/agent/internal/hostexec"
+	"gpuaas/testkit"
 )
 
 // Machine is a fake machine.
@@ -134,7 +134,7 @@ func (m *Machine) Calls() []string {
 // AwaitCall waits until a program was started.
 func (m *Machine) AwaitCall(prefix string) {
 	m.t.Helper()
-	Eventually(m.t, "a call of "+prefix, func() error {
+	testkit.Succeeds(m.t, "a call of "+prefix, testkit.Patience, func() error {
 		for _, c := range m.Calls() {
 			if strings.HasPrefix(c, prefix) {
 				return nil
@@ -142,23 +142,4 @@ func (m *Machine) AwaitCall(prefix string) {
 		}
 		return fmt.Errorf("calls so far: %v", m.Calls())
 	})
-}
-
-// Eventually waits for a condition.
-func Eventually(t *testing.T, what string, holds func() error) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("wait for %s: %v", what, err)
-		}
-	}
 }

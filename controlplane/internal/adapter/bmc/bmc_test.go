@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gpuaas/controlplane/internal/adapter/bmc"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/sim/maas/ipmi"
+	"gpuaas/testkit"
 )
 
 const (
@@ -97,15 +97,12 @@ func TestAServerIsMadeToBootFromTheNetwork(t *testing.T) {
 				t.Fatal(err)
 			}
 			// A cycle leaves the server off for a moment.
-			again, within := time.NewTicker(10*time.Millisecond), time.After(20*time.Second)
-			defer again.Stop()
-			for !slices.Equal(asked(), c.want) {
-				select {
-				case <-again.C:
-				case <-within:
-					t.Fatalf("the BMC did %q, want %q", asked(), c.want)
+			testkit.Succeeds(t, "the BMC", testkit.Patience, func() error {
+				if did := asked(); !slices.Equal(did, c.want) {
+					return fmt.Errorf("it did %q, want %q", did, c.want)
 				}
-			}
+				return nil
+			})
 		})
 	}
 }

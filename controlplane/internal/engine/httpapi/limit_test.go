@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
+	"gpuaas/testkit"
 )
 
 func limitedFrame(t *testing.T) (*frame, func(time.Duration)) {
@@ -170,15 +171,9 @@ func TestUnusedRequestsAreGivenBack(t *testing.T) {
 		other.call(t, http.MethodGet, "/known", "nobody", "").expect(t, 204, "")
 	}
 	other.call(t, http.MethodGet, "/known", "nobody", "").expect(t, 429, "rate_limit_exceeded")
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if other.call(t, http.MethodGet, "/known", "nobody", "").status == http.StatusNoContent {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("what one replica does not use is lost to the others")
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	testkit.Eventually(t, "what one replica does not use", func() bool {
+		return other.call(t, http.MethodGet, "/known", "nobody", "").status == http.StatusNoContent
+	})
 }
 
 // The cost per request of counting over all replicas.

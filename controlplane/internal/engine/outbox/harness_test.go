@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 const patience = 20 * time.Second
@@ -129,19 +130,12 @@ func (s *script) awaitCount(tb testing.TB, n int) []outbox.Message {
 // awaitRows waits until a query over the outbox gives the number wanted.
 func awaitRows(tb testing.TB, db *postgres.DB, want int, condition string) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	got := -1
-	for time.Now().Before(deadline) {
-		if got = countRows(tb, db, condition); got == want {
-			return
+	testkit.Succeeds(tb, "rows of the outbox", patience, func() error {
+		if got := countRows(tb, db, condition); got != want {
+			return fmt.Errorf("%d rows with %s, want %d", got, condition, want)
 		}
-		select { // the database tells nobody when a row changes
-		case <-time.After(5 * time.Millisecond):
-		case <-tb.Context().Done():
-			tb.FailNow()
-		}
-	}
-	tb.Fatalf("%d rows with %s, want %d", got, condition, want)
+		return nil
+	})
 }
 
 func countRows(tb testing.TB, db *postgres.DB, condition string) int {

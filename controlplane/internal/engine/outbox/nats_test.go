@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/stack"
 	"gpuaas/stack/stacktest"
+	"gpuaas/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -101,9 +103,7 @@ func TestPublishToNATS(t *testing.T) {
 // The product sets what it decides about the stream and leaves the rest.
 func TestStreamIsBroughtUpToDate(t *testing.T) {
 	access := stacktest.NATS(t)
-	if err := awaitNATS(t, connectNATS(t, access)); err != nil {
-		t.Fatal(err)
-	}
+	awaitNATS(t, connectNATS(t, access))
 	n, err := outbox.ConnectNATS(outbox.NATSConfig{
 		URL: access.URL, TokenFile: access.TokenFile, Prefix: "acme",
 		MaxBytes: 1 << 20, MaxAge: time.Hour,
@@ -112,35 +112,28 @@ func TestStreamIsBroughtUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
-	if err := awaitNATS(t, n); err != nil {
-		t.Fatal(err)
-	}
+	awaitNATS(t, n)
 	config := openStream(t, access).CachedInfo().Config
 	if config.Subjects[0] != "acme.>" || config.MaxBytes != 1<<20 || config.MaxAge != time.Hour {
 		t.Errorf("stream is %+v", config)
 	}
 }
 
-func awaitNATS(tb testing.TB, n *outbox.NATS) error {
+func awaitNATS(tb testing.TB, n *outbox.NATS) {
 	tb.Helper()
-	return awaitCheck(tb, n, "")
+	awaitCheck(tb, n, "")
 }
 
 // awaitCheck waits until the check fails with a code, or with none.
-func awaitCheck(tb testing.TB, n *outbox.NATS, code string) (err error) {
+func awaitCheck(tb testing.TB, n *outbox.NATS, code string) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) {
-		err = n.Check(tb.Context())
+	testkit.Succeeds(tb, "the check of NATS", testkit.Patience, func() error {
+		err := n.Check(tb.Context())
 		if (err == nil && code == "") || (err != nil && fault.CodeOf(err) == code) {
 			return nil
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-tb.Context().Done():
-		}
-	}
-	return fmt.Errorf("the check never gave %q: %w", code, err)
+		return errors.Join(err, fmt.Errorf("the check shall give %q", code))
+	})
 }
 
 func TestNATSGoesAwayAndReturns(t *testing.T) {
@@ -164,9 +157,7 @@ func TestNATSGoesAwayAndReturns(t *testing.T) {
 	runRelay(t, outbox.RelayConfig{DB: db, Destinations: toNATS(n), MaxAttempts: 2, OutageCap: 100 * time.Millisecond})
 	const rounds, burst = 3, 50
 	for round := range rounds {
-		if err := awaitCheck(t, n, "events_unavailable"); err != nil {
-			t.Error(err)
-		}
+		awaitCheck(t, n, "events_unavailable")
 		for i := range burst {
 			appendEvents(t, db, tenantEvent(strconv.Itoa(i%7), int64(round*burst+i)))
 		}

@@ -10,6 +10,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/testkit"
 )
 
 // BenchmarkClaimAmongIdlePolls measures from the request of a task until a poll
@@ -63,7 +64,7 @@ func BenchmarkClaimAmongIdlePolls(b *testing.B) {
 	}
 	claimed := map[string]time.Time{}
 	for range b.N {
-		g := await(b, arrived, "a task")
+		g := testkit.Receive(b, "a task", arrived)
 		if g.err != nil {
 			b.Fatal(g.err)
 		}

@@ -8,6 +8,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/testkit"
 )
 
 // The machine lost power while its poll was held, and is back.
@@ -17,12 +18,12 @@ func TestANewPollEndsTheEarlierOne(t *testing.T) {
 	dead := poller(t.Context(), q, node, time.Hour)
 	awaitWaiting(t, q, 1)
 	alive := poller(t.Context(), q, node, time.Hour)
-	if g := await(t, dead, "the end of the earlier poll"); g.envelope != nil || g.err != nil {
+	if g := testkit.Receive(t, "the end of the earlier poll", dead); g.envelope != nil || g.err != nil {
 		t.Errorf("%+v", g)
 	}
 	awaitWaiting(t, q, 1)
 	task := w.ask(t, node, agentwire.TypeHeartbeatCheck)
-	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
+	if g := testkit.Receive(t, "the task", alive); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
 		g.envelope.Attempt != 1 {
 		t.Errorf("%+v", g)
 	}
@@ -40,11 +41,12 @@ func TestAPollThatIsOvertakenWhileItClaimsPutsBack(t *testing.T) {
 		})
 	}
 	task := w.ask(t, node, agentwire.TypeHeartbeatCheck) // one attempt only
-	if g := await(t, poller(t.Context(), q, node, time.Hour), "the end of the earlier poll"); g.envelope != nil ||
+	if g := testkit.Receive(t, "the end of the earlier poll",
+		poller(t.Context(), q, node, time.Hour)); g.envelope != nil ||
 		g.err != nil {
 		t.Errorf("%+v", g)
 	}
-	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
+	if g := testkit.Receive(t, "the task", alive); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
 		g.envelope.Attempt != 1 {
 		t.Errorf("%+v", g)
 	}
@@ -56,7 +58,7 @@ func TestASecretsEngineThatHangsBurnsNoAttempt(t *testing.T) {
 	w.signer.hangs = true
 	w.queue.SignWithin(20 * time.Millisecond)
 	for range 2 {
-		g := await(t, poller(t.Context(), w.queue, task.Node, 0), "the end of the poll")
+		g := testkit.Receive(t, "the end of the poll", poller(t.Context(), w.queue, task.Node, 0))
 		if g.envelope != nil || fault.CodeOf(g.err) != "node_task_unsigned" || fault.KindOf(g.err) != fault.Unavailable {
 			t.Fatalf("%+v", g)
 		}
@@ -80,7 +82,7 @@ func TestATaskThatIsTakenBackIsHandedOutAgain(t *testing.T) {
 	if err := w.queue.TakeBack(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	if g := await(t, alive, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
+	if g := testkit.Receive(t, "the task", alive); g.envelope == nil || g.envelope.TaskID != task.ID.String() ||
 		g.envelope.Attempt != 1 {
 		t.Fatalf("%+v", g)
 	}

@@ -20,9 +20,8 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/testkit"
 )
-
-const patience = 20 * time.Second
 
 // world is a control plane with nothing but tasks in it, and nodes to do them.
 type world struct {
@@ -79,22 +78,7 @@ const subscriptions = `FROM pg_stat_activity WHERE datname = current_database() 
 
 func (w *world) awaitSubscription(tb testing.TB) {
 	tb.Helper()
-	eventually(tb, "subscription", func() bool { return w.count(tb, "SELECT count(*) "+subscriptions) == 1 })
-}
-
-// eventually waits for what nobody is told of.
-func eventually(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
-			tb.Fatalf("gave up waiting for %s", what)
-		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-tb.Context().Done():
-			tb.FailNow()
-		}
-	}
+	testkit.Eventually(tb, "subscription", func() bool { return w.count(tb, "SELECT count(*) "+subscriptions) == 1 })
 }
 
 func start(tb testing.TB, q *agenttask.Queue) {
@@ -103,17 +87,6 @@ func start(tb testing.TB, q *agenttask.Queue) {
 	var running sync.WaitGroup
 	running.Go(func() { q.Run(ctx) })
 	tb.Cleanup(func() { stop(); running.Wait() })
-}
-
-func await[T any](tb testing.TB, c <-chan T, what string) T {
-	tb.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		tb.Fatalf("gave up waiting for %s", what)
-		panic("unreachable")
-	}
 }
 
 type clock struct {

@@ -12,6 +12,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/testkit"
 )
 
 // got is what a poll came back with.
@@ -34,13 +35,14 @@ func poller(ctx context.Context, q *agenttask.Queue, node id.Node, hold time.Dur
 // awaitWaiting returns when the replica holds so many polls.
 func awaitWaiting(tb testing.TB, q *agenttask.Queue, n int) {
 	tb.Helper()
-	eventually(tb, "polls", func() bool { return q.Waiting() == n })
+	testkit.Eventually(tb, "polls", func() bool { return q.Waiting() == n })
 }
 
 func TestAnIdlePollEndsWithNothing(t *testing.T) {
 	w := newWorld(t)
 	q, node := w.run(t), w.node(t)
-	if g := await(t, poller(t.Context(), q, node, 20*time.Millisecond), "the end of the poll"); g.envelope != nil ||
+	if g := testkit.Receive(t, "the end of the poll",
+		poller(t.Context(), q, node, 20*time.Millisecond)); g.envelope != nil ||
 		g.err != nil {
 		t.Errorf("%+v", g)
 	}
@@ -48,7 +50,7 @@ func TestAnIdlePollEndsWithNothing(t *testing.T) {
 	p := poller(ctx, q, node, time.Hour)
 	awaitWaiting(t, q, 1)
 	gone()
-	if g := await(t, p, "the end of the poll"); g.envelope != nil || g.err != nil {
+	if g := testkit.Receive(t, "the end of the poll", p); g.envelope != nil || g.err != nil {
 		t.Errorf("%+v", g)
 	}
 	awaitWaiting(t, q, 0)
@@ -65,7 +67,7 @@ func TestWakeUpsCrossReplicas(t *testing.T) {
 		awaitWaiting(t, q, 1)
 		asked := time.Now()
 		task := w.ask(t, node, agentwire.TypeHeartbeatCheck)
-		g := await(t, p, "the task")
+		g := testkit.Receive(t, "the task", p)
 		if g.err != nil || g.envelope == nil || g.envelope.TaskID != task.ID.String() {
 			t.Fatalf("%+v", g)
 		}
@@ -103,7 +105,7 @@ func TestWhoWaitsForATurnIsWoken(t *testing.T) {
 			p := poller(t.Context(), q, node, time.Hour)
 			awaitWaiting(t, q, 1)
 			end(t, w, first)
-			if g := await(t, p, "the task"); g.envelope == nil || g.envelope.TaskID != second.ID.String() {
+			if g := testkit.Receive(t, "the task", p); g.envelope == nil || g.envelope.TaskID != second.ID.String() {
 				t.Errorf("%+v", g)
 			}
 		})
@@ -127,7 +129,7 @@ func TestTheFleetIsWoken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range polls {
-		if g := await(t, p, "the task"); g.envelope == nil {
+		if g := testkit.Receive(t, "the task", p); g.envelope == nil {
 			t.Errorf("%+v", g)
 		}
 	}
@@ -146,7 +148,7 @@ func TestNothingIsLostWithTheSubscription(t *testing.T) {
 			t.Fatalf("%d connections listen", n)
 		}
 		task := w.ask(t, node, agentwire.TypeHeartbeatCheck)
-		if g := await(t, p, "the task"); g.envelope == nil || g.envelope.TaskID != task.ID.String() {
+		if g := testkit.Receive(t, "the task", p); g.envelope == nil || g.envelope.TaskID != task.ID.String() {
 			t.Fatalf("%+v", g)
 		}
 		w.awaitSubscription(t)
@@ -180,7 +182,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 	})
 	seen := map[string]bool{}
 	for range tasks {
-		seen[await(t, arrived, "a task")] = true
+		seen[testkit.Receive(t, "a task", arrived)] = true
 	}
 	stop()
 	group.Wait()

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/testkit"
 )
 
 // This uses the settings of a real control plane, not those of a test.
@@ -83,7 +84,7 @@ func TestAttackOneCallerCannotHoldAllTerminals(t *testing.T) {
 	// The token was not consumed: when there is room, it opens the session.
 	user.control(agentwire.TerminalFrame{Type: agentwire.FrameClose})
 	user.ends()
-	eventually(t, "room for the second terminal", func() bool {
+	testkit.Eventually(t, "room for the second terminal", func() bool {
 		w.user(t, refused)
 		sid, err := id.Parse[id.TerminalSession](refused.SessionID)
 		if err != nil {

@@ -28,6 +28,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/testkit"
 )
 
 const (
@@ -190,7 +191,7 @@ func (w *world) wants(tb testing.TB, session string, status terminal.Status, rea
 		tb.Fatal(err)
 	}
 	var now terminal.Session
-	eventually(tb, fmt.Sprintf("session to be %s (%s)", status, reason), func() bool {
+	testkit.Eventually(tb, fmt.Sprintf("session to be %s (%s)", status, reason), func() bool {
 		now, err = terminal.Get(tb.Context(), w.db, sid)
 		if err != nil {
 			tb.Fatal(err)
@@ -418,7 +419,7 @@ func (s *signer) SignEnvelope(_ context.Context, e *agentwire.Envelope) error {
 func (w *world) task(tb testing.TB) *agentwire.Envelope {
 	tb.Helper()
 	var e *agentwire.Envelope
-	eventually(tb, "a task", func() bool {
+	testkit.Eventually(tb, "a task", func() bool {
 		var err error
 		if e, err = w.queue.Wait(tb.Context(), w.node, 1, 0); err != nil {
 			tb.Fatal(err)
@@ -460,15 +461,4 @@ func (l *logged) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-// eventually waits for what nobody is told of.
-func eventually(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
-			tb.Fatalf("gave up waiting for %s", what)
-		}
-		<-time.After(2 * time.Millisecond)
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/testkit"
 )
 
 func TestLifecycle(t *testing.T) {
@@ -207,7 +208,7 @@ func TestHeldSessionsAreNotSwept(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() { w.service.Run(ctx) })
 	defer func() { stop(); running.Wait() }()
-	eventually(t, "the replica to say what it holds", func() bool {
+	testkit.Eventually(t, "the replica to say what it holds", func() bool {
 		return w.wants(t, m.SessionID, terminal.Open, "").BytesOut == 5
 	})
 	w.clock.pass(50 * time.Second)

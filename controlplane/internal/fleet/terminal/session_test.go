@@ -16,6 +16,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/testkit"
 )
 
 // fails has the node report that a task failed.
@@ -62,7 +63,7 @@ func TestATokenWorksOnce(t *testing.T) {
 			winner = e
 		})
 	}
-	eventually(t, "all others to be refused",
+	testkit.Eventually(t, "all others to be refused",
 		func() bool { mu.Lock(); defer mu.Unlock(); return len(codes) == attempts-1 })
 	node, p := w.dialNode(t, w.node, minted.SessionID)
 	if p.Code != "" {

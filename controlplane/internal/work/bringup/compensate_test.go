@@ -175,19 +175,6 @@ func TestCompensation(t *testing.T) {
 	}
 }
 
-// eventually waits for a condition.
-func (w *world) eventually(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	end := time.After(10 * time.Second)
-	for !met() {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-end:
-			t.Fatalf("still not: %s", what)
-		}
-	}
-}
-
 func TestANewRoundAfterACleanStart(t *testing.T) {
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)

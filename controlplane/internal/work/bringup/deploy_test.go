@@ -19,6 +19,7 @@ import (
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/sim/maas/region"
+	"gpuaas/testkit"
 )
 
 // aFleet puts Ready machines on record, so that stages can begin at a deployment.
@@ -451,7 +452,7 @@ func TestAWaitGoesOnWithNewCredentials(t *testing.T) {
 			_, err := w.bringup.WaitForDeployed(ctx, job)
 			ended <- err
 		}()
-		w.eventually(t, "somebody waits", func() bool { return w.asked.of("machines.get") > before })
+		testkit.Eventually(t, "somebody waits", func() bool { return w.asked.of("machines.get") > before })
 		return job, ended, cancel
 	}
 	job, ended, cancel := wait(1)
