@@ -108,12 +108,6 @@ func (g ScrubbedGPU) Failure() *Failure {
 	}
 }
 
-// Clean says whether there was a GPU and every GPU was scrubbed.
-func (r ScrubReport) Clean() bool {
-	return r.Outcome == Scrubbed && len(r.GPUs) > 0 &&
-		!slices.ContainsFunc(r.GPUs, func(g ScrubbedGPU) bool { return g.Failure() != nil })
-}
-
 // validate refuses a result that contradicts itself or leaves out a requested
 // GPU: such a result is no evidence.
 func (r ScrubReport) validate(asked []string) error {

@@ -194,14 +194,6 @@ func (s *Sessions) forget(x *session) {
 	delete(s.open, x.id)
 }
 
-// Has says whether a session is open, or about to be.
-func (s *Sessions) Has(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, there := s.open[id]
-	return there
-}
-
 // Count returns how many sessions there are.
 func (s *Sessions) Count() int {
 	s.mu.Lock()

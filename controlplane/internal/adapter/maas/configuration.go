@@ -71,11 +71,6 @@ func (c *Client) UnlinkSubnet(ctx context.Context, id string, iface, link int64)
 	return c.interfaceOp(ctx, id, iface, "unlink_subnet", newForm().number("id", link))
 }
 
-// Disconnect removes all links of an interface and its VLAN.
-func (c *Client) Disconnect(ctx context.Context, id string, iface int64) (Interface, error) {
-	return c.interfaceOp(ctx, id, iface, "disconnect", newForm())
-}
-
 // InterfaceAttributes are the settable attributes of an interface. Empty ones
 // stay as they are.
 type InterfaceAttributes struct {

@@ -217,11 +217,6 @@ func (c *Client) Lock(ctx context.Context, id, comment string) (Machine, error) 
 	return c.operate(ctx, post(id, "lock", newForm().text("comment", comment)), id)
 }
 
-// Unlock removes the protection.
-func (c *Client) Unlock(ctx context.Context, id, comment string) (Machine, error) {
-	return c.operate(ctx, post(id, "unlock", newForm().text("comment", comment)), id)
-}
-
 // Annotate merges annotations into a machine that we own: by them the product
 // recognises what it holds. An empty value removes one. MAAS drops them when a
 // release ends.

@@ -64,9 +64,6 @@ func (db *DB) Close() {
 	db.pool.Close()
 }
 
-// Ping asks whether the database answers.
-func (db *DB) Ping(ctx context.Context) error { return classify(db.pool.Ping(ctx)) }
-
 // Exec runs a statement.
 func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	tag, err := db.pool.Exec(ctx, sql, args...)

@@ -131,7 +131,3 @@ func New(cfg Config) *Gateway {
 	g.handler = g.routes()
 	return g
 }
-
-// Handler serves what the listener serves, for a server that has done the TLS
-// handshake.
-func (g *Gateway) Handler() http.Handler { return g.handler }

@@ -88,7 +88,6 @@ func TestANodeIsBoundToItsMachine(t *testing.T) {
 	for name, look := range map[string]func() (binding.Binding, error){
 		"of the node": func() (binding.Binding, error) { return binding.OfNode(t.Context(), w.db, b.Node) },
 		"by machine":  func() (binding.Binding, error) { return binding.ByMachine(t.Context(), w.db, site, "abc123") },
-		"by BMC":      func() (binding.Binding, error) { return binding.ByIPMI(t.Context(), w.db, site, "10.0.0.1") },
 	} {
 		got, err := look()
 		if err != nil {
@@ -158,8 +157,6 @@ func TestAMachineIsOneNode(t *testing.T) {
 	// What is deleted stands in nobody's way.
 	w.exec(t, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, b.Node)
 	_, err := binding.ByMachine(t.Context(), w.db, site, "abc123")
-	wantCode(t, err, fault.NotFound, "binding_not_found")
-	_, err = binding.ByIPMI(t.Context(), w.db, site, "10.0.0.1")
 	wantCode(t, err, fault.NotFound, "binding_not_found")
 	third := b
 	third.Node = w.node(t, "m3")

@@ -302,10 +302,6 @@ func TestBindingsAreReadTogether(t *testing.T) {
 	if err != nil || !slices.Equal(nodesOf(got), []id.Node{m1, m2}) {
 		t.Errorf("by machines: %v, %v", nodesOf(got), err)
 	}
-	got, err = binding.OfNodes(t.Context(), w.db, []id.Node{m2, w.node(t, "loose"), m1, gone})
-	if err != nil || !slices.Equal(nodesOf(got), sorted(m1, m2, gone)) {
-		t.Errorf("of nodes: %v, %v", nodesOf(got), err)
-	}
 	for _, at := range []id.Site{site, twin} {
 		shared, err := binding.Shared(t.Context(), w.db, at)
 		if err != nil || len(shared) != 1 || !slices.Equal(shared["m1"], sorted(m1, again)) {

@@ -28,17 +28,10 @@ SELECT * FROM node_maas_state WHERE node_id = $1 FOR NO KEY UPDATE;
 SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id)
 WHERE s.api_base_url = here.api_base_url AND b.maas_system_id = sqlc.arg(maas_system_id) AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1;
 
--- name: ByIPMI :one
-SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
-WHERE b.site_id = $1 AND b.ipmi_ip = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1;
-
 -- name: ByMachines :many
 SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND b.maas_system_id = ANY(sqlc.arg(machines)::text[]) AND n.status <> 'deleted'
 ORDER BY b.maas_system_id;
-
--- name: OfNodes :many
-SELECT * FROM node_maas_state WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY node_id;
 
 -- name: ForSweep :many
 SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id

@@ -42,21 +42,10 @@ func ByMachine(ctx context.Context, db bindingdb.DBTX, site id.Site, systemID st
 	return read(bindingdb.New(db).ByMachine(ctx, bindingdb.ByMachineParams{SiteID: site, MaasSystemID: systemID}))
 }
 
-// ByIPMI reads which node has a BMC.
-func ByIPMI(ctx context.Context, db bindingdb.DBTX, site id.Site, ip string) (Binding, error) {
-	return read(bindingdb.New(db).ByIPMI(ctx, bindingdb.ByIPMIParams{SiteID: site, IpmiIp: ip}))
-}
-
 // ByMachines reads which nodes of a site machines of MAAS are bound to. Nodes of
 // other sites that have the same MAAS are none of them: see Shared.
 func ByMachines(ctx context.Context, db bindingdb.DBTX, site id.Site, systemIDs []string) ([]Binding, error) {
 	return readAll(bindingdb.New(db).ByMachines(ctx, bindingdb.ByMachinesParams{SiteID: site, Machines: systemIDs}))
-}
-
-// OfNodes reads what nodes are bound to. One that is bound to nothing is left
-// out.
-func OfNodes(ctx context.Context, db bindingdb.DBTX, nodes []id.Node) ([]Binding, error) {
-	return readAll(bindingdb.New(db).OfNodes(ctx, texts(nodes)))
 }
 
 // ForSweep reads what the nodes of a site are bound to whose machines were not

@@ -9,11 +9,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 -- name: Get :one
 SELECT document FROM decommission_certificates WHERE id = $1;
 
--- name: OfDecommission :one
-SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
-       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
-FROM decommission_certificates WHERE decommission_id = $1 ORDER BY seq DESC LIMIT 1;
-
 -- name: OfEvidence :one
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
        (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode

@@ -71,13 +71,6 @@ func (s *Service) Signed(ctx context.Context, certificateID id.Certificate) ([]b
 	return raw, nil
 }
 
-// OfDecommission returns the last document that was issued about an operation;
-// it replaces earlier ones. It returns nil if there is none.
-func (s *Service) OfDecommission(ctx context.Context, operation id.Decommission) (*Issued, error) {
-	r, err := s.reads.OfDecommission(ctx, operation)
-	return found(certificatedb.ListRow(r), err)
-}
-
 // position is where the next page begins; the newest document comes first.
 type position struct {
 	IssuedAt time.Time      `json:"a"`

@@ -13,41 +13,6 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-const byIPMI = `-- name: ByIPMI :one
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id, b.last_tried_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
-WHERE b.site_id = $1 AND b.ipmi_ip = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
-`
-
-type ByIPMIParams struct {
-	SiteID id.Site
-	IpmiIp string
-}
-
-func (q *Queries) ByIPMI(ctx context.Context, arg ByIPMIParams) (NodeMaasState, error) {
-	row := q.db.QueryRow(ctx, byIPMI, arg.SiteID, arg.IpmiIp)
-	var i NodeMaasState
-	err := row.Scan(
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.MaasSystemID,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.LastMaasStatus,
-		&i.LastMaasPowerState,
-		&i.LastMaasIps,
-		&i.LastReconciledAt,
-		&i.DriftDetected,
-		&i.DriftDetails,
-		&i.DriftResolvedAt,
-		&i.BoundAt,
-		&i.UpdatedAt,
-		&i.InstallationID,
-		&i.LastTriedAt,
-	)
-	return i, err
-}
-
 const byMachine = `-- name: ByMachine :one
 SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id, b.last_tried_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
 WHERE s.api_base_url = here.api_base_url AND b.maas_system_id = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
@@ -302,48 +267,6 @@ func (q *Queries) OfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, er
 		&i.LastTriedAt,
 	)
 	return i, err
-}
-
-const ofNodes = `-- name: OfNodes :many
-SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id, last_tried_at FROM node_maas_state WHERE node_id = ANY($1::uuid[]) ORDER BY node_id
-`
-
-func (q *Queries) OfNodes(ctx context.Context, nodes []string) ([]NodeMaasState, error) {
-	rows, err := q.db.Query(ctx, ofNodes, nodes)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeMaasState
-	for rows.Next() {
-		var i NodeMaasState
-		if err := rows.Scan(
-			&i.NodeID,
-			&i.SiteID,
-			&i.ProfileID,
-			&i.MaasSystemID,
-			&i.IpmiIp,
-			&i.PxeMac,
-			&i.LastMaasStatus,
-			&i.LastMaasPowerState,
-			&i.LastMaasIps,
-			&i.LastReconciledAt,
-			&i.DriftDetected,
-			&i.DriftDetails,
-			&i.DriftResolvedAt,
-			&i.BoundAt,
-			&i.UpdatedAt,
-			&i.InstallationID,
-			&i.LastTriedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const rebase = `-- name: Rebase :execrows

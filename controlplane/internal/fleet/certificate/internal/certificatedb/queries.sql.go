@@ -194,45 +194,6 @@ func (q *Queries) NodeExists(ctx context.Context, argID id.Node) (bool, error) {
 	return exists, err
 }
 
-const ofDecommission = `-- name: OfDecommission :one
-SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
-       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
-FROM decommission_certificates WHERE decommission_id = $1 ORDER BY seq DESC LIMIT 1
-`
-
-type OfDecommissionRow struct {
-	ID             id.Certificate
-	NodeID         id.Node
-	Seq            int32
-	Kind           string
-	DecommissionID id.Decommission
-	Digest         string
-	PreviousDigest string
-	KeyID          string
-	IssuedAt       time.Time
-	Hostname       string
-	Mode           string
-}
-
-func (q *Queries) OfDecommission(ctx context.Context, decommissionID id.Decommission) (OfDecommissionRow, error) {
-	row := q.db.QueryRow(ctx, ofDecommission, decommissionID)
-	var i OfDecommissionRow
-	err := row.Scan(
-		&i.ID,
-		&i.NodeID,
-		&i.Seq,
-		&i.Kind,
-		&i.DecommissionID,
-		&i.Digest,
-		&i.PreviousDigest,
-		&i.KeyID,
-		&i.IssuedAt,
-		&i.Hostname,
-		&i.Mode,
-	)
-	return i, err
-}
-
 const ofEvidence = `-- name: OfEvidence :one
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
        (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
