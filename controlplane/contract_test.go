@@ -14,6 +14,7 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
@@ -41,6 +42,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 		"docs/onboarding-stages.md":   onboarding.Document(),
 		"docs/decommission-stages.md": decommission.Page(),
 		"docs/drift-findings.md":      reconciliation.Page(),
+		"docs/failure-codes.md":       job.CodesPage(),
 		"docs/metrics.md":             Metrics(),
 	}
 	for name, page := range Lifecycles() {

@@ -11,7 +11,10 @@ import (
 
 // lost is a proxy in front of MAAS that does not find a machine.
 func lost(job *bringup.Work) simfault.Rule {
-	return simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.get", Machine: job.SystemID, Status: 404, ContentType: "text/plain", Text: "404 page not found"}
+	return simfault.Rule{
+		Fault: simfault.ErrorBefore, Operation: "machine.get", Machine: job.SystemID, Status: 404,
+		ContentType: "text/plain", Text: "404 page not found",
+	}
 }
 
 // A proxy that answers 404 for itself does not say that a machine is gone.
@@ -55,7 +58,10 @@ func TestAWaitDoesNotEndByTheWordOfAProxy(t *testing.T) {
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
 	w.does(t, bringup.DeployViaMAAS, job)
-	w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machines.get", Status: 200, ContentType: "application/json", Text: "[]", Count: 5})
+	w.fault(t, simfault.Rule{
+		Fault: simfault.ErrorBefore, Operation: "machines.get", Status: 200,
+		ContentType: "application/json", Text: "[]", Count: 5,
+	})
 	w.fault(t, lost(job))
 	w.fails(t, bringup.WaitForDeployed, job, bringup.UpstreamTransient, maas.CodeUnreachable)
 }

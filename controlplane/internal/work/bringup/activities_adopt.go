@@ -11,7 +11,6 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/job"
 )
 
 // Compensate undoes what the job has done as far as that may be undone, and
@@ -74,7 +73,8 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 		w.leave("%s stays known to MAAS, as %s", w.Hostname, m.Status.Label())
 		return false, nil
 	case !w.Reset && (m.Installed() || w.Facts.DeployedAt != nil && !vacated(m.Status)):
-		w.leave("%s stays %s in MAAS with what runs on it: release it there, or decommission it, when it is not needed", w.Hostname, m.Status.Label())
+		w.leave("%s stays %s in MAAS with what runs on it: release it there, or decommission it, when it is not needed",
+			w.Hostname, m.Status.Label())
 		return true, nil
 	}
 	m, err = b.release(ctx, r, w)
@@ -105,7 +105,8 @@ func occupies(s maas.Status) bool {
 // whatever an earlier round of a job has proven.
 func vacated(s maas.Status) bool {
 	switch s {
-	case maas.StatusNew, maas.StatusReady, maas.StatusReserved, maas.StatusAllocated, maas.StatusDeploying, maas.StatusFailedDeployment,
+	case maas.StatusNew, maas.StatusReady, maas.StatusReserved, maas.StatusAllocated, maas.StatusDeploying,
+		maas.StatusFailedDeployment,
 		maas.StatusReleasing, maas.StatusDiskErasing:
 		return true
 	default:
@@ -183,7 +184,10 @@ func (b *Bringup) Adopt(ctx context.Context, w *Work) (Result, error) {
 	if rebound {
 		message = fmt.Sprintf("%s is known to MAAS as %s now. %s", w.Hostname, m.SystemID, message)
 	}
-	return Result{Message: message, Next: next, Details: map[string]any{"maas_status": m.Status.Label(), "system_id": m.SystemID, "rebound": rebound}}, nil
+	return Result{Message: message, Next: next, Details: map[string]any{
+		"maas_status": m.Status.Label(),
+		"system_id":   m.SystemID, "rebound": rebound,
+	}}, nil
 }
 
 // present reads the machine, and finds it under another id if somebody deleted
@@ -218,8 +222,8 @@ func (b *Bringup) present(ctx context.Context, r *region, w *Work) (m maas.Machi
 }
 
 func nothingToAdopt(format string, args ...any) *Failure {
-	return job.Failed(StateAmbiguity, "nothing_to_adopt", "there is nothing that the job can go on with: %s", fmt.Sprintf(format, args...)).
-		With("rerun begins where the machine is now; restart clean begins anew").ForGood()
+	return codeNothingToAdopt.Failed("there is nothing that the job can go on with: %s", fmt.Sprintf(format, args...)).
+		ForGood()
 }
 
 // adoptable is the stage by which a job goes on with a machine in this state.
@@ -337,5 +341,7 @@ func (b *Bringup) awaitAnew(ctx context.Context, w *Work, n node.Node) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
-	return b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return node.Await(ctx, tx, w.Node, w.WorkflowID) })
+	return b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return node.Await(ctx, tx, w.Node, w.WorkflowID)
+	})
 }

@@ -83,7 +83,8 @@ func (b *Bringup) adoptRelease(ctx context.Context, r *region, w *Work, m maas.M
 	if said.earlier {
 		f.Achieved = string(achieved)
 	}
-	f.FellBack, f.FallbackReason = achieved.Less(site.Erase(f.Requested)), "an operator took it over as released; this job did not release it"
+	f.FellBack, f.FallbackReason = achieved.Less(site.Erase(f.Requested)),
+		"an operator took it over as released; this job did not release it"
 	if f.DecidedBy = ""; f.FellBack {
 		f.DecidedBy = DecidedByAdopting // whatever the policy says of fallbacks
 	}

@@ -7,12 +7,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/job"
 )
-
-// CodeIdentityVoid is the code of a job whose node is nobody any more, because
-// somebody else had its token.
-const CodeIdentityVoid = "enrollment_identity_void"
 
 // hardwareOf is which machine it is, as far as commissioning found out. What MAAS
 // does not know it calls Unknown, which is no serial.
@@ -36,10 +31,13 @@ func IdentityVoid(n node.Node) *Failure {
 	if n.IdentityVoid == "" {
 		return nil
 	}
-	return job.Failed(AgentEnrollmentFailure, CodeIdentityVoid, "nobody can be told to be %s any more: %s", n.Hostname, n.IdentityVoid).
+	return CodeIdentityVoid.Failed("nobody can be told to be %s any more: %s", n.Hostname, n.IdentityVoid).
 		With("find out who had the token of %s, and whether the machine is the one that MAAS knows; then resume: "+
 			"it is installed anew with a new token, and the old one works for nobody", n.Hostname).ForGood().
-		About(map[string]any{"identity_void": n.IdentityVoid, "expected": "the machine that MAAS knows enrols, and nobody else"})
+		About(map[string]any{
+			"identity_void": n.IdentityVoid,
+			"expected":      "the machine that MAAS knows enrols, and nobody else",
+		})
 }
 
 // withoutVoid gives a machine back whose first boot holds a token that works for

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gpuaas/controlplane/internal/adapter/maas"
-	"gpuaas/controlplane/internal/work/job"
 )
 
 // comment is what MAAS keeps beside each request of a job. It is how a request
@@ -91,9 +90,11 @@ func heldBy(ctx context.Context, r *region, w *Work, m maas.Machine, jobs ...str
 
 // foreign is the failure of a job that finds its machine in other hands.
 func foreign(m maas.Machine, w *Work) *Failure {
-	f := job.Failed(StateAmbiguity, "machine_in_use", "%s is %s in MAAS, and this job does not hold it", w.Hostname, m.Status.Label()).
-		With("find out who holds it, there or by its annotations; once it is free, rerun").ForGood()
-	return f.About(map[string]any{"maas_status": m.Status.Label(), "owner": maas.Shown(m.Owner), "held_by_job": maas.Shown(m.Annotations[annotation])})
+	f := codeMachineInUse.Failed("%s is %s in MAAS, and this job does not hold it", w.Hostname, m.Status.Label()).ForGood()
+	return f.About(map[string]any{
+		"maas_status": m.Status.Label(), "owner": maas.Shown(m.Owner),
+		"held_by_job": maas.Shown(m.Annotations[annotation]),
+	})
 }
 
 // mark writes the name of the job on a machine that it holds.
@@ -101,7 +102,10 @@ func (b *Bringup) mark(ctx context.Context, r *region, w *Work) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
-	_, err := r.Annotate(ctx, w.SystemID, map[string]string{annotation: w.Job, epochAnnotation: strconv.FormatInt(w.Epoch, 10)})
+	_, err := r.Annotate(ctx, w.SystemID, map[string]string{
+		annotation:      w.Job,
+		epochAnnotation: strconv.FormatInt(w.Epoch, 10),
+	})
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -112,13 +116,13 @@ func (b *Bringup) mark(ctx context.Context, r *region, w *Work) error {
 	case ours(m, w):
 		return nil
 	case !occupies(m.Status):
-		return job.Failed(StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody released it while this job took it", w.Hostname, m.Status.Label()).
-			With("find out who released it; rerun begins where it is now").ForGood().Because(err)
+		return codeMachineReleased.Failed("%s is %s in MAAS: somebody released it while this job took it", w.Hostname,
+			m.Status.Label()).ForGood().Because(err)
 	}
-	return refused(err, "annotate_failed", "%s is %s in MAAS, but could not be marked as held by this job", w.Hostname, m.Status.Label())
+	return refused(err, codeAnnotateFailed, "%s is %s in MAAS, but could not be marked as held by this job", w.Hostname,
+		m.Status.Label())
 }
 
 func machineGone(w *Work, cause error) *Failure {
-	return job.Failed(StateAmbiguity, "machine_gone", "machine %s (%s) is no longer in MAAS", w.SystemID, w.Hostname).
-		With("find out who removed it; rerun looks for it anew, cancel gives up").ForGood().Because(cause)
+	return CodeMachineGone.Failed("machine %s (%s) is no longer in MAAS", w.SystemID, w.Hostname).ForGood().Because(cause)
 }

@@ -14,7 +14,6 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/fleet/agenttask"
-	"gpuaas/controlplane/internal/work/job"
 )
 
 // A machine is set up over SSH until it has an agent. Its first boot gives it a
@@ -41,11 +40,13 @@ func (b *Bringup) deployUser(ctx context.Context, w *Work) (l firstboot.Layer, w
 	if err != nil {
 		return l, false, err
 	}
-	l, err = firstboot.DeployUser(w.Site.Settings.DeployUser, login.Public, firstboot.HostKey{Private: host.Private, Public: host.Public})
+	l, err = firstboot.DeployUser(w.Site.Settings.DeployUser, login.Public,
+		firstboot.HostKey{Private: host.Private, Public: host.Public})
 	if err != nil {
 		return l, false, err
 	}
-	if err := b.cfg.Secrets.Put(ctx, LoginPath(w.Kind, w.Job), map[string]redact.Secret{loginKeyField: login.Private}); err != nil {
+	if err := b.cfg.Secrets.Put(ctx, LoginPath(w.Kind, w.Job),
+		map[string]redact.Secret{loginKeyField: login.Private}); err != nil {
 		return l, false, fmt.Errorf("keep key to machine: %w", err)
 	}
 	w.Facts.HostKey, w.Facts.DeployUser = host.Public, w.Site.Settings.DeployUser
@@ -68,9 +69,10 @@ func (w *Work) ownLogin() bool { return w.Facts.HostKey != "" && !w.Facts.Adopte
 // sharedLogin says whether the first boot of the machine is of the old form, in
 // which all machines of a site had one password.
 func (w *Work) sharedLogin() bool {
-	return w.Facts.HostKey == "" && !w.Facts.Adopted && slices.ContainsFunc(w.Facts.FirstBootLayers, func(l firstboot.LayerRef) bool {
-		return l.Name == firstboot.DeployUserLayer && l.Version == firstboot.SharedLoginVersion
-	})
+	return w.Facts.HostKey == "" && !w.Facts.Adopted && slices.ContainsFunc(w.Facts.FirstBootLayers,
+		func(l firstboot.LayerRef) bool {
+			return l.Name == firstboot.DeployUserLayer && l.Version == firstboot.SharedLoginVersion
+		})
 }
 
 // login is how to get in to the machine. The password of the site is for machines
@@ -81,7 +83,8 @@ func (b *Bringup) login(ctx context.Context, w *Work) (ssh.Config, error) {
 	case w.ownLogin():
 		values, err := b.cfg.Secrets.Get(ctx, LoginPath(w.Kind, w.Job))
 		if fault.KindOf(err) == fault.NotFound || err == nil && values[loginKeyField].IsZero() {
-			return cfg, noLogin(w, "the key to %s is not in the secrets engine: it is destroyed once the agent has enrolled", w.Hostname)
+			return cfg, noLogin(w, "the key to %s is not in the secrets engine: it is destroyed once the agent has enrolled",
+				w.Hostname)
 		}
 		if err != nil {
 			return cfg, fmt.Errorf("read key to machine: %w", err)
@@ -100,7 +103,7 @@ func (b *Bringup) login(ctx context.Context, w *Work) (ssh.Config, error) {
 }
 
 func noLogin(w *Work, format string, args ...any) *Failure {
-	return job.Failed(PostDeployConnectivityFailure, "ssh_no_login", format, args...).
+	return codeNoLogin.Failed(format, args...).
 		With("its agent can be asked instead, once it polls; look at it on the console of %s", w.Hostname)
 }
 
@@ -144,9 +147,8 @@ func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *
 	case t.Error.Code == string(agentwire.RefusedUnknownType): // an agent of before this task
 		note = "; its agent is too old to lock the deploy login, which is done when it has been updated"
 	case t.Status != agenttask.Succeeded:
-		return "", nil, job.Failed(AgentEnrollmentFailure, "login_not_locked", "the agent of %s could not lock the account %s: %s",
-			w.Hostname, w.account(), t.Error.Message).
-			With("put right on the machine what it says, then resume").ForGood().
+		return "", nil, codeLoginNotLocked.Failed("the agent of %s could not lock the account %s: %s",
+			w.Hostname, w.account(), t.Error.Message).ForGood().
 			About(map[string]any{"task_id": t.ID.String(), "task_status": string(t.Status), "task_error": t.Error.Code})
 	default:
 		at := b.now().UTC()

@@ -17,7 +17,8 @@ func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID strin
 		return nil, err
 	}
 	if bound.SystemID != systemID {
-		return nil, fault.New(fault.Forbidden, "machine_of_other_node", "the machine that was asked for is not that of the node")
+		return nil, fault.New(fault.Forbidden, "machine_of_other_node",
+			"the machine that was asked for is not that of the node")
 	}
 	at, err := b.cfg.Sites.Site(ctx, bound.Site)
 	if err != nil {
@@ -31,5 +32,6 @@ func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID strin
 	if err != nil {
 		return nil, err
 	}
-	return map[string]redact.Secret{"consumer_key": token.Consumer, "token_key": token.Key, "token_secret": token.Secret}, nil
+	return map[string]redact.Secret{"consumer_key": token.Consumer, "token_key": token.Key, "token_secret": token.Secret},
+		nil
 }

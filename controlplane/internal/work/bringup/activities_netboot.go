@@ -10,7 +10,6 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/job"
 )
 
 // mostQueue is how long an execution of the stage waits for its turn: so much
@@ -39,8 +38,7 @@ func (b *Bringup) discover(ctx context.Context, r *region, w *Work, credentials 
 	case late:
 		return b.queued(w), nil
 	default:
-		return Result{}, job.Failed(UpstreamTransient, "discovery_busy", "%s has lost its place among the machines of site %s that are looked out for one after the other", w.Hostname, w.Site.Name).
-			With("retry: one server at a time is made to boot from the network, so that they can be told apart").Because(err)
+		return Result{}, codeDiscoveryBusy.Failed("%s has lost its place among the machines of site %s that are looked out for one after the other", w.Hostname, w.Site.Name).Because(err)
 	}
 	defer leave()
 	found, err := b.lookOut(ctx, r, w, credentials)
@@ -124,7 +122,7 @@ func (b *Bringup) networkBoot(ctx context.Context, r *region, w *Work, credentia
 		return nil
 	}
 	if b.cfg.BMC == nil {
-		return job.Failed(SiteCapabilityMissing, "network_boot_unavailable", "MAAS does not take a machine without a MAC, and servers cannot be made to boot from here").
+		return codeNoNetworkBoot.Failed("MAAS does not take a machine without a MAC, and servers cannot be made to boot from here").
 			With("add the machine to MAAS by its MAC and with the host name %s, then rerun", w.Hostname).ForGood()
 	}
 	before := w.Facts
@@ -191,7 +189,9 @@ func (b *Bringup) appeared(ctx context.Context, r *region, w *Work) (match, erro
 	if err != nil {
 		return match{}, err
 	}
-	nameless = slices.DeleteFunc(nameless, func(m maas.Machine) bool { return slices.Contains(w.Facts.NewBefore, m.SystemID) })
+	nameless = slices.DeleteFunc(nameless, func(m maas.Machine) bool {
+		return slices.Contains(w.Facts.NewBefore, m.SystemID)
+	})
 	switch {
 	case len(reached) == 1:
 		return match{reached[0], byPower}, nil
@@ -221,8 +221,8 @@ func (b *Bringup) sole(ctx context.Context, r *region, w *Work) (match, error) {
 		}
 	}
 	w.Observed = Observed{Status: Absent, At: b.now()}
-	return match{}, job.Failed(PXEDiscoveryFailure, "discovery_timeout", "%s was made to boot from the network and did not appear in MAAS", w.Hostname).
-		With("check the cabling, the boot order and DHCP of the PXE network, then rerun").ForGood().
+	return match{}, codeDiscoveryTimeout.Failed("%s was made to boot from the network and did not appear in MAAS",
+		w.Hostname).ForGood().
 		About(map[string]any{"ipmi_ip": w.IPMIIP, "pxe_iface": w.Site.Settings.PXEIface})
 }
 
@@ -232,7 +232,8 @@ func ambiguous(w *Work, by string, machines []maas.Machine) *Failure {
 	for i, m := range machines {
 		all[i], names[i] = match{m, by}, fmt.Sprintf("%s (%s)", m.SystemID, m.Hostname)
 	}
-	return job.Failed(StateAmbiguity, "discovery_ambiguous", "any of %d New machines could be %s: %s", len(machines), w.Hostname, strings.Join(names[:min(len(names), mostCandidates)], ", ")).
+	return codeDiscoveryAmbiguous.Failed("any of %d New machines could be %s: %s", len(machines), w.Hostname,
+		strings.Join(names[:min(len(names), mostCandidates)], ", ")).
 		With("give the right one the host name %s in MAAS, then rerun", w.Hostname).ForGood().
 		About(map[string]any{"candidates": describe(all...)})
 }

@@ -21,11 +21,11 @@ func skipAdvanced(m maas.Machine) Result {
 }
 
 // unproven makes the failure of a write that may be repeated one that is.
-func unproven(err error, code, format string, args ...any) error {
+func unproven(err error, code *job.Code, format string, args ...any) error {
 	if fault.KindOf(err) != fault.Ambiguous {
 		return err
 	}
-	return job.Failed(UpstreamTransient, code, format, args...).With("retry: the machine is looked at first").Because(err)
+	return code.Failed(format, args...).Because(err)
 }
 
 // editable reads the machine for a stage that changes what a deployment will
@@ -38,15 +38,16 @@ func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Mach
 	switch {
 	case err != nil || !free:
 		return m, false, orForeign(err, m, w)
-	case m.Status == maas.StatusReady, m.Status == maas.StatusAllocated: // a deployment that was refused leaves it allocated
+	// a deployment that was refused leaves it allocated
+	case m.Status == maas.StatusReady, m.Status == maas.StatusAllocated:
 		return m, false, nil
 	case advanced(m):
 		return m, true, nil
 	case m.Status == maas.StatusNew && w.Reimage:
 		return m, false, uncommissioned(w)
 	}
-	return m, false, job.Failed(StateAmbiguity, "machine_not_ready", "%s is %s in MAAS, and was Ready before", w.Hostname, m.Status.Label()).
-		With("find out who changed it, then rerun").ForGood().About(map[string]any{"maas_status": m.Status.Label()})
+	return m, false, codeMachineNotReady.Failed("%s is %s in MAAS, and was Ready before", w.Hostname, m.Status.Label()).
+		ForGood().About(map[string]any{"maas_status": m.Status.Label()})
 }
 
 func interfaceOf(m maas.Machine, name string) *maas.Interface {

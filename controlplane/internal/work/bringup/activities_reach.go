@@ -1,6 +1,7 @@
 package bringup
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -41,14 +42,13 @@ func (b *Bringup) deployed(ctx context.Context, r *region, w *Work) (maas.Machin
 func stillOurs(m maas.Machine, w *Work) error {
 	switch {
 	case m.Status != maas.StatusDeployed:
-		return job.Failed(StateAmbiguity, "machine_not_deployed", "%s was deployed by this job, but is %s in MAAS now", w.Hostname, m.Status.Label()).
-			With("find out who changed it there; rerun begins where it is now, cancel leaves it as it is").ForGood().
+		return codeMachineNotDeployed.Failed("%s was deployed by this job, but is %s in MAAS now", w.Hostname,
+			m.Status.Label()).ForGood().
 			About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
 	case !ours(m, w):
 		return foreign(m, w)
 	case m.Hollow():
-		return job.Failed(StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).
-			With("look at the machine and its events in MAAS; restart clean deploys it anew").ForGood()
+		return codeMachineHollow.Failed("MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).ForGood()
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func sshAddresses(w *Work, m maas.Machine) []string {
 func (b *Bringup) reach(ctx context.Context, w *Work, m maas.Machine) (*ssh.Client, error) {
 	addresses := sshAddresses(w, m)
 	if len(addresses) == 0 {
-		return nil, job.Failed(PostDeployConnectivityFailure, "ssh_no_address", "MAAS reports no address of %s", w.Hostname).
+		return nil, codeNoAddress.Failed("MAAS reports no address of %s", w.Hostname).
 			With("check the links of its interfaces in MAAS, %s above all", w.Site.Settings.DeploySSHIface)
 	}
 	how, err := b.login(ctx, w)
@@ -113,7 +113,8 @@ func unreached(w *Work, err error) error {
 	if !known {
 		return err
 	}
-	f := job.Failed(PostDeployConnectivityFailure, e.Code, "%s: %s", w.Hostname, e.Message).With("%s", e.Remedy).Because(err)
+	f := job.CodeNamed(e.Code).FailedAs(PostDeployConnectivityFailure, "%s: %s", w.Hostname, e.Message).Because(err)
+	f.Remedy = cmp.Or(e.Remedy, f.Remedy)
 	switch e.Code {
 	case ssh.CodeUnreachable, ssh.CodeRefused, ssh.CodeCommandFailed:
 		return f

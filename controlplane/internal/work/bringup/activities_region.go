@@ -229,7 +229,8 @@ func look(ctx context.Context, r *region, systemID string) (maas.Machine, error)
 	}
 	m, err := r.Machine(ctx, systemID)
 	if fault.CodeOf(err) == maas.CodeNotFound && (!maas.SaysAbsent(first) || !maas.SaysAbsent(err)) {
-		return m, fault.Wrap(err, fault.Unavailable, maas.CodeUnreachable, "something in front of MAAS does not find machine %s", systemID).
+		return m, fault.Wrap(err, fault.Unavailable, maas.CodeUnreachable,
+			"something in front of MAAS does not find machine %s", systemID).
 			WithRemedy("check what stands between here and MAAS, and the site's URL")
 	}
 	return m, err

@@ -1,6 +1,7 @@
 package bringup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,9 @@ import (
 // awaitMachine waits until the machine is as wanted. A wait that ends because
 // the credentials of the site were changed is taken up with the new ones, and
 // before one ends for lack of time the machine is read once more.
-func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time, want func(maas.Machine) maas.Verdict) (maas.Machine, error) {
+func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time,
+	want func(maas.Machine) maas.Verdict,
+) (maas.Machine, error) {
 	limited, cancel := ctx, func() {}
 	if !until.IsZero() {
 		limited, cancel = context.WithDeadline(ctx, until)
@@ -46,7 +49,9 @@ func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time, wa
 	}
 }
 
-func (b *Bringup) lastLook(ctx context.Context, r *region, w *Work, want func(maas.Machine) maas.Verdict, ended error) (maas.Machine, error) {
+func (b *Bringup) lastLook(ctx context.Context, r *region, w *Work, want func(maas.Machine) maas.Verdict,
+	ended error,
+) (maas.Machine, error) {
 	m, err := b.machine(ctx, r, w)
 	if err != nil {
 		return m, err
@@ -109,8 +114,7 @@ func (b *Bringup) release(ctx context.Context, r *region, w *Work) (maas.Machine
 }
 
 func deployedMeanwhile(w *Work) *Failure {
-	f := job.Failed(StateAmbiguity, "deployed_meanwhile", "%s became Deployed while its deployment was to be stopped", w.Hostname).
-		With("nothing: the machine is used as it is")
+	f := codeDeployedMeanwhile.Failed("%s became Deployed while its deployment was to be stopped", w.Hostname)
 	f.Next = WaitForDeployed
 	return f
 }
@@ -159,18 +163,18 @@ func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.S
 	case m.Status.Free(), underWay(m.Status), endedBadly(m.Status) && (m.Status != was || err == nil):
 		return nil
 	case err != nil:
-		return refused(err, "release_failed", "%s is still %s: MAAS did not begin to release it", w.Hostname, m.Status.Label())
+		return refused(err, codeReleaseFailed, "%s is still %s: MAAS did not begin to release it", w.Hostname,
+			m.Status.Label())
 	}
-	return job.Failed(UpstreamTransient, "release_failed", "%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label()).
-		With("look at the machine and its events in MAAS, then resume")
+	return codeReleaseFailed.Failed("%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label())
 }
 
 // refused is the failure of a request to MAAS after a look has shown that it had
 // no effect: repeating it is safe, unless MAAS said that it never will work.
-func refused(err error, code, format string, args ...any) *Failure {
+func refused(err error, code *job.Code, format string, args ...any) *Failure {
 	f := Classify(err)
-	out := job.Failed(f.Class, code, "%s: %s", fmt.Sprintf(format, args...), f.Message).With("%s", f.Remedy).Because(err)
-	out.Final = f.Final
+	out := code.FailedAs(f.Class, "%s: %s", fmt.Sprintf(format, args...), f.Message).Because(err)
+	out.Final, out.Remedy = f.Final, cmp.Or(f.Remedy, out.Remedy)
 	if k := fault.KindOf(err); k == fault.Ambiguous || k == fault.Unavailable {
 		out.Final = false
 		if f.Class == StateAmbiguity {
@@ -199,10 +203,9 @@ func (b *Bringup) abort(ctx context.Context, r *region, w *Work, was maas.Status
 	case m.Status != was:
 		return m, nil
 	case err == nil:
-		return m, job.Failed(UpstreamTransient, "abort_failed", "%s is still %s, although MAAS accepted to stop it", w.Hostname, was.Label()).
-			With("look at the machine in MAAS, then resume")
+		return m, codeAbortFailed.Failed("%s is still %s, although MAAS accepted to stop it", w.Hostname, was.Label())
 	}
-	return m, refused(err, "abort_failed", "%s is still %s", w.Hostname, was.Label())
+	return m, refused(err, codeAbortFailed, "%s is still %s", w.Hostname, was.Label())
 }
 
 // stuck deals with a release that MAAS did not end by itself.
@@ -223,8 +226,7 @@ func eraseFailed(w *Work, m maas.Machine, why error) *Failure {
 	if m.Status == maas.StatusDiskErasing {
 		what = "has not ended in time to erase the disks of"
 	}
-	return job.Failed(StateAmbiguity, "release_erase_failed", "MAAS %s %s", what, w.Hostname).
-		With("look at the machine in MAAS; its disks still hold data. Retry the stage erases them once more").ForGood().Because(why).
+	return codeEraseFailed.Failed("MAAS %s %s", what, w.Hostname).ForGood().Because(why).
 		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusReady.Label()})
 }
 
@@ -239,8 +241,8 @@ const (
 // power off, and then an operator.
 func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
 	beyond := func(rung string, err error) *Failure {
-		return job.Failed(StateAmbiguity, "release_stuck", "%s is stuck in %s, and %s in MAAS did not help", w.Hostname, m.Status.Label(), rung).
-			With("switch the machine off by hand and set it right in MAAS, then resume").ForGood().Because(err).
+		return codeReleaseStuck.Failed("%s is stuck in %s, and %s in MAAS did not help", w.Hostname, m.Status.Label(), rung).
+			ForGood().Because(err).
 			About(map[string]any{"maas_status": m.Status.Label(), "tried": rung})
 	}
 	if err := w.Fence(ctx); err != nil {
@@ -267,8 +269,8 @@ func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine)
 	}
 	w.tried(rungOff)
 	if _, err := r.PowerOff(ctx, w.SystemID, false, comment(w)); err != nil {
-		return m, job.Failed(BMCPowerFailure, "release_power_on", "%s is released in MAAS, but it could not be switched off", w.Hostname).
-			With("check the BMC, switch the machine off, then resume").ForGood().Because(err)
+		return m, codeReleasedButOn.Failed("%s is released in MAAS, but it could not be switched off", w.Hostname).ForGood().
+			Because(err)
 	}
 	return b.machine(ctx, r, w)
 }

@@ -70,7 +70,8 @@ func (b *Bringup) releaseRecord(ctx context.Context, r *region, w *Work) (releas
 				continue
 			}
 		}
-		rec.said = append(rec.said, fmt.Sprintf("%s %s", e.Created.UTC().Format(time.RFC3339), maas.Shown(strings.TrimSuffix(e.Type+": "+e.Description, ": "))))
+		rec.said = append(rec.said, fmt.Sprintf("%s %s", e.Created.UTC().Format(time.RFC3339),
+			maas.Shown(strings.TrimSuffix(e.Type+": "+e.Description, ": "))))
 	}
 	return rec, nil
 }

@@ -49,22 +49,43 @@ func TestAdoption(t *testing.T) {
 		next   string // empty: a failure
 		code   string // empty: nothing_to_adopt
 	}{
-		"new":           {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "recreate") }, bringup.CreateOrFindInMAAS, ""},
-		"commissioning": {func(t *testing.T, w *world, job *bringup.Work) { commission(t, w, job, "scripts", simfault.PhaseHangs) }, bringup.WaitForReady, ""},
-		"testing":       {func(t *testing.T, w *world, job *bringup.Work) { commission(t, w, job, "tests", simfault.PhaseHangs) }, bringup.WaitForReady, ""},
+		"new": {
+			func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "recreate") },
+			bringup.CreateOrFindInMAAS, "",
+		},
+		"commissioning": {func(t *testing.T, w *world, job *bringup.Work) {
+			commission(t, w, job, "scripts",
+				simfault.PhaseHangs)
+		}, bringup.WaitForReady, ""},
+		"testing": {func(t *testing.T, w *world, job *bringup.Work) {
+			commission(t, w, job, "tests",
+				simfault.PhaseHangs)
+		}, bringup.WaitForReady, ""},
 		"failed commissioning": {func(t *testing.T, w *world, job *bringup.Work) {
 			commission(t, w, job, "scripts", simfault.PhaseFails)
 			w.until(t, job.SystemID, region.FailedCommissioning.String())
 		}, bringup.CommissionNode, ""},
-		"ready":                {func(*testing.T, *world, *bringup.Work) {}, bringup.ConfigureStorage, ""},
-		"not yet found":        {func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" }, bringup.CreateOrFindInMAAS, ""},
-		"held, not yet marked": {func(t *testing.T, w *world, job *bringup.Work) { w.allocated(t, job, 2) }, bringup.RenderCloudInit, ""},
-		"held and marked":      {func(t *testing.T, w *world, job *bringup.Work) { w.allocated(t, job, 3) }, bringup.RenderCloudInit, ""},
+		"ready": {func(*testing.T, *world, *bringup.Work) {}, bringup.ConfigureStorage, ""},
+		"not yet found": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" },
+			bringup.CreateOrFindInMAAS, "",
+		},
+		"held, not yet marked": {
+			func(t *testing.T, w *world, job *bringup.Work) { w.allocated(t, job, 2) },
+			bringup.RenderCloudInit, "",
+		},
+		"held and marked": {
+			func(t *testing.T, w *world, job *bringup.Work) { w.allocated(t, job, 3) },
+			bringup.RenderCloudInit, "",
+		},
 		"held by somebody": {func(t *testing.T, w *world, job *bringup.Work) {
 			_, err := w.sim.Allocate(admin, url.Values{"system_id": {job.SystemID}})
 			must(t, err)
 		}, "", ""},
-		"deploying": {func(t *testing.T, w *world, job *bringup.Work) { w.begin(t, job, simfault.PhaseHangs, "install") }, bringup.WaitForDeployed, ""},
+		"deploying": {
+			func(t *testing.T, w *world, job *bringup.Work) { w.begin(t, job, simfault.PhaseHangs, "install") },
+			bringup.WaitForDeployed, "",
+		},
 		"deploying by somebody": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.fault(t, simfault.Rule{Fault: simfault.PhaseHangs, Phase: "install", Machine: job.SystemID})
 			_, err := w.sim.Deploy(admin, job.SystemID, url.Values{})
@@ -74,7 +95,10 @@ func TestAdoption(t *testing.T) {
 			w.begin(t, job, simfault.PhaseFails, "install")
 			w.until(t, job.SystemID, region.FailedDeployment.String())
 		}, bringup.ClassifyDeployFailure, ""},
-		"deployed": {func(t *testing.T, w *world, job *bringup.Work) { w.deployed(t, job) }, bringup.EnsureHardwareSyncConfigured, ""},
+		"deployed": {
+			func(t *testing.T, w *world, job *bringup.Work) { w.deployed(t, job) },
+			bringup.EnsureHardwareSyncConfigured, "",
+		},
 		"deployed, not yet noticed": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.deployed(t, job)
 			job.Facts.DeployedAt = nil
@@ -88,7 +112,10 @@ func TestAdoption(t *testing.T) {
 			must(t, err)
 			w.until(t, job.SystemID, region.Deployed.String())
 		}, "", ""},
-		"deployed for another job": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "another") }, "", ""},
+		"deployed for another job": {
+			func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "another") }, "",
+			"",
+		},
 		"deployed by hand, and enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
 			byHand(t, w, job)
 			w.heard(t, job, time.Now().Add(5*time.Second))
@@ -98,7 +125,10 @@ func TestAdoption(t *testing.T) {
 			w.heard(t, job, time.Now().Add(-5*time.Second))
 		}, "", ""},
 		"deployed by hand, heard of while that was under way": {func(t *testing.T, w *world, job *bringup.Work) {
-			w.fault(t, simfault.Rule{Fault: simfault.PhaseDrags, Phase: "install", Machine: job.SystemID, Skip: 1, Delay: simfault.Duration(2 * time.Second)})
+			w.fault(t, simfault.Rule{
+				Fault: simfault.PhaseDrags, Phase: "install", Machine: job.SystemID, Skip: 1,
+				Delay: simfault.Duration(2 * time.Second),
+			})
 			byHand(t, w, job)
 			w.heard(t, job, w.happened(t, job, "Deployed").Add(-time.Millisecond))
 		}, "", ""},
@@ -114,7 +144,10 @@ func TestAdoption(t *testing.T) {
 			must(t, err)
 			w.heard(t, job, time.Now().Add(-5*time.Second))
 		}, "", ""},
-		"enrolled without its mark": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "") }, bringup.EnsureHardwareSyncConfigured, ""},
+		"enrolled without its mark": {
+			func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "") },
+			bringup.EnsureHardwareSyncConfigured, "",
+		},
 		"releasing": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.deployed(t, job)
 			w.fault(t, simfault.Rule{Fault: simfault.StuckOff, Machine: job.SystemID})
@@ -160,7 +193,8 @@ func TestAdoption(t *testing.T) {
 				if code == "" {
 					code = "nothing_to_adopt"
 				}
-				if f := bringup.Classify(err); err == nil || f.Class != bringup.StateAmbiguity || f.Code != code || !f.Final || f.Remedy == "" {
+				if f := bringup.Classify(err); err == nil || f.Class != bringup.StateAmbiguity || f.Code.String() != code ||
+					!f.Final || f.Remedy == "" {
 					t.Fatalf("it fails with %v (%+v)", err, result)
 				}
 			}
@@ -175,7 +209,8 @@ func TestAdoption(t *testing.T) {
 // heard notes when the agent of the job's node was last heard from.
 func (w *world) heard(t *testing.T, job *bringup.Work, at time.Time) {
 	t.Helper()
-	if _, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, $2)", job.Node, at); err != nil {
+	if _, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, $2)",
+		job.Node, at); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -219,7 +254,8 @@ func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
 	if err != nil || r.Next != bringup.EnsureHardwareSyncConfigured {
 		t.Fatalf("it goes on with %q, %v", r.Next, err)
 	}
-	if f := job.Facts; f.DeployedAt == nil || f.SSHHostKey != "" || f.HostKey != "" || !f.Adopted || f.SyncSeededAt != nil || f.SyncHealthy != nil {
+	if f := job.Facts; f.DeployedAt == nil || f.SSHHostKey != "" || f.HostKey != "" || !f.Adopted ||
+		f.SyncSeededAt != nil || f.SyncHealthy != nil {
 		t.Errorf("facts are %+v", f)
 	}
 	// Nobody gave this installation a key, so that only its agent can be asked.

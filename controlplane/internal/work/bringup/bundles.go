@@ -7,8 +7,6 @@ import (
 	"os"
 	"path"
 	"regexp"
-
-	"gpuaas/controlplane/internal/work/job"
 )
 
 // BundleFolder reads bundles of sites from a folder: the bundle name@version is
@@ -27,17 +25,17 @@ const maxBundle = 2 << 20
 func (f BundleFolder) Read(ref string) (program []byte, version string, err error) {
 	parts := bundleForm.FindStringSubmatch(ref)
 	if parts == nil {
-		return nil, "", job.Failed(SiteCapabilityMissing, "site_bundle_ref_invalid", "%.100q is no reference of a bundle", ref).
-			With("give the profile a site_bootstrap_bundle_ref of the form name@version, or none").ForGood()
+		return nil, "", codeBundleRefInvalid.Failed("%.100q is no reference of a bundle", ref).ForGood()
 	}
 	name, version := parts[1], parts[2]
 	program, err = f.read(path.Join(name, version))
 	if errors.Is(err, fs.ErrNotExist) || f == "" {
-		return nil, "", job.Failed(SiteCapabilityMissing, "site_bundle_missing", "there is no bundle %s", ref).
-			With("put the program into the folder of bundles as %s/%s, or change site_bootstrap_bundle_ref of the profile", name, version).ForGood().Because(err)
+		return nil, "", codeBundleMissing.Failed("there is no bundle %s", ref).
+			With("put the program into the folder of bundles as %s/%s, or change site_bootstrap_bundle_ref of the profile", name,
+				version).ForGood().Because(err)
 	}
 	if err != nil {
-		return nil, "", job.Failed(SiteCapabilityMissing, "site_bundle_unreadable", "the bundle %s cannot be read", ref).
+		return nil, "", codeBundleUnreadable.Failed("the bundle %s cannot be read", ref).
 			With("look at the file %s/%s in the folder of bundles and who may read it", name, version).ForGood().Because(err)
 	}
 	return program, version, nil

@@ -76,7 +76,10 @@ func TestAMachineOfAnotherJobUnderWayIsNotClaimedByAnyEvidence(t *testing.T) {
 			w.edit(t, hostname(1), url.Values{"power_type": {"manual"}})
 			job.Hostname = "another-name"
 		},
-		"an earlier round": func(t *testing.T, w *world, job *bringup.Work) { job.SystemID = w.machine(t, hostname(1)).SystemID },
+		"an earlier round": func(t *testing.T, w *world, job *bringup.Work) {
+			job.SystemID = w.machine(t, hostname(1)).
+				SystemID
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claims := claimsPlay{}
@@ -106,7 +109,7 @@ func TestAJobWhoseClaimIsRefusedHasNoMachine(t *testing.T) {
 	save := job.Save
 	job.Save = func(ctx context.Context) error {
 		if job.SystemID != "" {
-			return &bringup.Failure{Class: bringup.StateAmbiguity, Code: "machine_claimed", Message: "another was faster", Remedy: "rerun", Final: true}
+			return bringup.CodeMachineClaimed.Failed("another was faster").ForGood()
 		}
 		return save(ctx)
 	}
@@ -167,7 +170,8 @@ func TestTimeInTheQueueForANetworkBootCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.does(t, bringup.CreateOrFindInMAAS, second)
-	if got := w.bmc.cycled(); !slices.Equal(got, []string{first.IPMIIP, second.IPMIIP}) || first.SystemID == second.SystemID || second.Facts.QueuedAt != nil {
+	if got := w.bmc.cycled(); !slices.Equal(got, []string{first.IPMIIP, second.IPMIIP}) ||
+		first.SystemID == second.SystemID || second.Facts.QueuedAt != nil {
 		t.Errorf("switched were %v, facts are %+v", got, second.Facts)
 	}
 }

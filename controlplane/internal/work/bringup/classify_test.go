@@ -40,13 +40,15 @@ func TestAFirstBootThatDoesNotGetThroughIsDeployedOnceMore(t *testing.T) {
 	first := secretForms[0].FindString(w.userData(t, job))
 
 	r := w.does(t, bringup.ClassifyDeployFailure, job)
-	if r.Next != bringup.RecoverForDatasourceRetry || job.Facts.DeployFailure != "datasource_like" || job.Facts.DeployEvidence == "" {
+	if r.Next != bringup.RecoverForDatasourceRetry || job.Facts.DeployFailure != "datasource_like" ||
+		job.Facts.DeployEvidence == "" {
 		t.Fatalf("result is %+v, facts %+v", r, job.Facts)
 	}
 	if again := w.does(t, bringup.ClassifyDeployFailure, job); again.Next != r.Next {
 		t.Errorf("another run says %+v", again)
 	}
-	if r = w.does(t, bringup.RecoverForDatasourceRetry, job); r.Next != bringup.RenderCloudInit || job.Facts.Redeploys != 1 {
+	if r = w.does(t, bringup.RecoverForDatasourceRetry, job); r.Next != bringup.RenderCloudInit ||
+		job.Facts.Redeploys != 1 {
 		t.Fatalf("result is %+v, facts %+v", r, job.Facts)
 	}
 	w.released(t, job)
@@ -89,11 +91,26 @@ func TestOtherFailuresAreNotTriedAgain(t *testing.T) {
 		code   string
 		adjust func(*plan)
 	}{
-		"installer":          {rule: simfault.Rule{Fault: simfault.FailDeploy}, waits: "deploy_failed", code: "deploy_failed"},
-		"storage":            {rule: simfault.Rule{Fault: simfault.PhaseFails, Phase: "storage"}, waits: "deploy_failed", code: "deploy_failed"},
-		"power":              {rule: simfault.Rule{Fault: simfault.BMCFailure, Power: "on", Count: 1}, waits: "deploy_failed", code: "deploy_failed"},
-		"hanging installer":  {rule: simfault.Rule{Fault: simfault.PhaseHangs, Phase: "install"}, waits: "deploy_timeout", code: "deploy_timeout"},
-		"events do not come": {rule: simfault.Rule{Fault: simfault.FailDeploy}, waits: "deploy_failed", code: "deploy_failed"},
+		"installer": {
+			rule: simfault.Rule{Fault: simfault.FailDeploy}, waits: "deploy_failed",
+			code: "deploy_failed",
+		},
+		"storage": {
+			rule: simfault.Rule{Fault: simfault.PhaseFails, Phase: "storage"}, waits: "deploy_failed",
+			code: "deploy_failed",
+		},
+		"power": {
+			rule: simfault.Rule{Fault: simfault.BMCFailure, Power: "on", Count: 1}, waits: "deploy_failed",
+			code: "deploy_failed",
+		},
+		"hanging installer": {
+			rule: simfault.Rule{Fault: simfault.PhaseHangs, Phase: "install"}, waits: "deploy_timeout",
+			code: "deploy_timeout",
+		},
+		"events do not come": {
+			rule: simfault.Rule{Fault: simfault.FailDeploy}, waits: "deploy_failed",
+			code: "deploy_failed",
+		},
 		"policy": {
 			rule: simfault.Rule{Fault: simfault.Datasource}, waits: "deploy_timeout", code: "deploy_failed_datasource",
 			adjust: func(p *plan) { p.policy.EnableDeployRetryOnDatasourceFailure = set(false) },

@@ -51,8 +51,14 @@ func TestCompensation(t *testing.T) {
 		node   node.Status // empty: there never was one
 		left   string
 	}{
-		"nothing was begun": {before: func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" }, maas: region.Ready},
-		"only found":        {before: func(*testing.T, *world, *bringup.Work) {}, maas: region.Ready, left: "stays known to MAAS, as Ready"},
+		"nothing was begun": {
+			before: func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" },
+			maas:   region.Ready,
+		},
+		"only found": {
+			before: func(*testing.T, *world, *bringup.Work) {}, maas: region.Ready,
+			left: "stays known to MAAS, as Ready",
+		},
 		"rendered": {
 			before: func(t *testing.T, w *world, job *bringup.Work) { w.does(t, bringup.RenderCloudInit, job) },
 			maas:   region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
@@ -105,8 +111,9 @@ func TestCompensation(t *testing.T) {
 			maas: region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
 		},
 		"deploying, from a clean start": {
-			before: func(t *testing.T, w *world, job *bringup.Work) { w.begin(t, job, simfault.PhaseHangs, "install") }, reset: true,
-			maas: region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
+			before: func(t *testing.T, w *world, job *bringup.Work) { w.begin(t, job, simfault.PhaseHangs, "install") },
+			reset:  true,
+			maas:   region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
 		},
 		"released by somebody": {
 			before: func(t *testing.T, w *world, job *bringup.Work) {
@@ -167,7 +174,8 @@ func TestCompensation(t *testing.T) {
 			if slices.Contains(w.vault.paths(), "first-boot/onboarding/"+job.Job) || job.Facts.FirstBootPath != "" {
 				t.Error("the first boot is still in the secrets engine")
 			}
-			if c.reset && (job.SystemID != systemID || job.Facts.Deploys != 0 || job.Facts.DeployedAt != nil || job.Facts.NodeCreated) {
+			if c.reset && (job.SystemID != systemID || job.Facts.Deploys != 0 || job.Facts.DeployedAt != nil ||
+				job.Facts.NodeCreated) {
 				t.Errorf("facts are %+v", job.Facts)
 			}
 			w.told(t, job)
@@ -210,11 +218,23 @@ func TestAReleaseThatIsStuck(t *testing.T) {
 		class job.FailureClass
 		code  string // empty: it is released in the end
 	}{
-		"by the ladder":     {},
-		"cannot be broken":  {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_broken", Status: 403}}, bringup.StateAmbiguity, "release_stuck"},
-		"cannot be fixed":   {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_fixed", Status: 500}}, bringup.StateAmbiguity, "release_stuck"},
-		"answers are lost":  {rules: []simfault.Rule{{Fault: simfault.LostAnswer, Operation: "machine.mark_broken"}, {Fault: simfault.ErrorAfter, Operation: "machine.mark_fixed", Status: 500}}},
-		"cannot be powered": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.power_off", Status: 500, Text: "Connection timed out while performing power action"}}, bringup.BMCPowerFailure, "release_power_on"},
+		"by the ladder": {},
+		"cannot be broken": {
+			[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_broken", Status: 403}},
+			bringup.StateAmbiguity, "release_stuck",
+		},
+		"cannot be fixed": {
+			[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_fixed", Status: 500}},
+			bringup.StateAmbiguity, "release_stuck",
+		},
+		"answers are lost": {rules: []simfault.Rule{
+			{Fault: simfault.LostAnswer, Operation: "machine.mark_broken"},
+			{Fault: simfault.ErrorAfter, Operation: "machine.mark_fixed", Status: 500},
+		}},
+		"cannot be powered": {[]simfault.Rule{{
+			Fault: simfault.ErrorBefore, Operation: "machine.power_off", Status: 500,
+			Text: "Connection timed out while performing power action",
+		}}, bringup.BMCPowerFailure, "release_power_on"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +258,7 @@ func TestAReleaseThatIsStuck(t *testing.T) {
 				return
 			}
 			f := bringup.Classify(err)
-			if err == nil || f.Class != c.class || f.Code != c.code || !f.Final || f.Remedy == "" {
+			if err == nil || f.Class != c.class || f.Code.String() != c.code || !f.Final || f.Remedy == "" {
 				t.Fatalf("it fails with %v", err)
 			}
 			if got, err := w.nodes.Node(t.Context(), job.Node); err != nil || got.Status != node.Enrolling {
@@ -255,7 +275,10 @@ func TestAReleaseThatIsAskedForLateIsNotStuck(t *testing.T) {
 	job := w.ready(t, 1)
 	w.deployed(t, job)
 	job.Reset, job.Deadline = true, time.Now().Add(-time.Hour)
-	w.fault(t, simfault.Rule{Fault: simfault.PhaseDrags, Phase: region.PhasePowerOff, Machine: job.SystemID, Delay: simfault.Duration(300 * time.Millisecond)})
+	w.fault(t, simfault.Rule{
+		Fault: simfault.PhaseDrags, Phase: region.PhasePowerOff, Machine: job.SystemID,
+		Delay: simfault.Duration(300 * time.Millisecond),
+	})
 	w.asked.reset()
 	if err := w.bringup.Compensate(system(t), job); err != nil {
 		t.Fatal(err)
@@ -274,7 +297,8 @@ func TestAReleaseThatTheBMCRefuses(t *testing.T) {
 	job.Reset = true
 	w.fault(t, simfault.Rule{Fault: simfault.BMCFailure, Power: "off", Count: 1})
 	err := w.bringup.Compensate(system(t), job)
-	if f := bringup.Classify(err); err == nil || f.Class != bringup.BMCPowerFailure || f.Code != "release_failed" || f.Final {
+	if f := bringup.Classify(err); err == nil || f.Class != bringup.BMCPowerFailure ||
+		f.Code.String() != "release_failed" || f.Final {
 		t.Fatalf("it fails with %v", err)
 	}
 	if err := w.bringup.Compensate(system(t), job); err != nil {

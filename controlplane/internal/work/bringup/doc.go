@@ -2,9 +2,11 @@
 // MAAS and to the control plane: the stages of §4 of the lifecycle, each of
 // which looks first, does the least that is missing, and looks again.
 //
-// It extends package job by what all jobs on machines have (Machine, Work,
-// failure classes and their causes), and holds no table. A job (an onboarding, a reimage) runs these
-// stages on its Work and keeps what they find out. Rules for every stage:
+// It extends package job by what all jobs on machines have: Machine, Work and the
+// failure classes with their causes. It holds no table. Each stage is declared in
+// stage_<name>.go, with its texts, its codes and its function. A job (an
+// onboarding, a reimage) runs these stages on its Work and keeps what they find
+// out. Rules for every stage:
 //
 //   - it is safe to run again from its beginning, whatever an earlier run did;
 //   - before an effect that cannot be taken back it reads the machine anew and
@@ -13,5 +15,6 @@
 //     proven is a failure of class state_ambiguity, never a repetition;
 //   - secrets are read inside a stage and leave it only towards the machine or
 //     the secrets engine;
-//   - it returns a *Failure, whose class was chosen where the failure was met.
+//   - it returns a *Failure of a declared code. Any other error gets its class from
+//     Classify.
 package bringup

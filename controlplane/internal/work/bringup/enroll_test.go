@@ -52,7 +52,8 @@ func passes(job *bringup.Work, d time.Duration) {
 func (w *world) waits(t *testing.T, job *bringup.Work, about time.Duration) bringup.Result {
 	t.Helper()
 	r := w.does(t, bringup.WaitForAgentEnrollment, job)
-	if r.Await == nil || r.Await.Signal != node.EnrolledSignal || r.Await.Most > about || r.Await.Most < about-time.Minute {
+	if r.Await == nil || r.Await.Signal != node.EnrolledSignal || r.Await.Most > about ||
+		r.Await.Most < about-time.Minute {
 		t.Fatalf("%+v, %+v: want a wait of about %s", r, r.Await, about)
 	}
 	return r
@@ -147,14 +148,20 @@ func TestWhyAnAgentDoesNotCome(t *testing.T) {
 		code    string
 		told    string
 	}{
-		"the site's bundle":   {record("site-bundle", "failed", 3), nil, "site_bootstrap_failed", "site-bundle"},
-		"a layer of ours":     {record("site-bundle", "succeeded", 0) + record("hardware-sync", "failed", 1), nil, "gpuaas_bootstrap_failed", "hardware-sync"},
-		"still at it":         {record("agent-bootstrap", "started", 0), nil, "failed_enrollment", "started"},
-		"everything worked":   {record("agent-bootstrap", "succeeded", 0), nil, "failed_enrollment", "succeeded"},
-		"nonsense":            {"\x1b[31m{\n[]\n" + strings.Repeat("x", 1<<20), nil, "failed_enrollment", "poll"},
-		"no records":          {"", nil, "failed_enrollment", "poll"},
-		"cannot be reached":   {"", func(b *box) { b.away = []string{"*"} }, "failed_enrollment", "no SSH connection"},
-		"records are refused": {"", func(b *box) { b.replies[recordsCommand] = sshtest.Reply{Status: 1, Stderr: "sudo: no"} }, "failed_enrollment", "status 1"},
+		"the site's bundle": {record("site-bundle", "failed", 3), nil, "site_bootstrap_failed", "site-bundle"},
+		"a layer of ours": {
+			record("site-bundle", "succeeded", 0) + record("hardware-sync", "failed", 1), nil,
+			"gpuaas_bootstrap_failed", "hardware-sync",
+		},
+		"still at it":       {record("agent-bootstrap", "started", 0), nil, "failed_enrollment", "started"},
+		"everything worked": {record("agent-bootstrap", "succeeded", 0), nil, "failed_enrollment", "succeeded"},
+		"nonsense":          {"\x1b[31m{\n[]\n" + strings.Repeat("x", 1<<20), nil, "failed_enrollment", "poll"},
+		"no records":        {"", nil, "failed_enrollment", "poll"},
+		"cannot be reached": {"", func(b *box) { b.away = []string{"*"} }, "failed_enrollment", "no SSH connection"},
+		"records are refused": {
+			"", func(b *box) { b.replies[recordsCommand] = sshtest.Reply{Status: 1, Stderr: "sudo: no"} },
+			"failed_enrollment", "status 1",
+		},
 	}
 	w, street := newStreet(t, len(cases))
 	n := 0
@@ -171,7 +178,8 @@ func TestWhyAnAgentDoesNotCome(t *testing.T) {
 			job.Facts.EnrollEpoch, job.Facts.TokenRefreshes = job.Epoch, 2
 			passes(job, 31*time.Minute)
 			f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, c.code)
-			if text := fmt.Sprint(f.Message, f.Details); !strings.Contains(text, c.told) || strings.Contains(text, "CANARYTOKEN") || len(text) > 4000 {
+			if text := fmt.Sprint(f.Message, f.Details); !strings.Contains(text, c.told) ||
+				strings.Contains(text, "CANARYTOKEN") || len(text) > 4000 {
 				t.Errorf("told: %s", text)
 			}
 			if _, told := f.Details["first_boot_reason"]; told && c.code == "site_bootstrap_failed" {

@@ -32,42 +32,9 @@ var FailureClasses = []job.FailureClass{
 	NodeAgentUnreachable, SanitizationFailure, StateAmbiguity,
 }
 
-// classes says what the faults of adapters and nouns mean to a machine that is
-// being brought up. What is not listed is judged by its kind.
-var classes = map[string]job.FailureClass{
-	"maas_token_invalid":        SiteCapabilityMissing,
-	"maas_forbidden":            SiteCapabilityMissing,
-	"maas_clock_skew":           SiteCapabilityMissing,
-	"maas_tls":                  SiteCapabilityMissing,
-	"maas_not_maas":             SiteCapabilityMissing,
-	"maas_address_refused":      SiteCapabilityMissing,
-	"maas_url_invalid":          SiteCapabilityMissing,
-	"maas_image_missing":        SiteCapabilityMissing,
-	"maas_image_mismatch":       SiteCapabilityMissing,
-	"maas_rack_unavailable":     UpstreamTransient,
-	"maas_bmc_failure":          BMCPowerFailure,
-	"maas_power_uncontrolled":   BMCPowerFailure,
-	"maas_machine_gone":         StateAmbiguity,
-	"maas_machine_locked":       StateAmbiguity,
-	"maas_not_owner":            StateAmbiguity,
-	"maas_state_conflict":       StateAmbiguity,
-	"maas_resurrected":          StateAmbiguity,
-	"maas_field_errors":         InputConfigError,
-	"maas_image_invalid":        InputConfigError,
-	"power_credentials_missing": SiteCapabilityMissing,
-	"site_credentials_missing":  SiteCapabilityMissing,
-	"site_token_of_other_url":   SiteCapabilityMissing,
-	"site_disabled":             InputConfigError,
-	"profile_disabled":          InputConfigError,
-	"bmc_unreachable":           BMCPowerFailure,
-	"bmc_refused":               BMCPowerFailure,
-	"bmc_failed":                BMCPowerFailure,
-	"nodes_url_missing":         SiteCapabilityMissing,
-	"commit_outcome_unknown":    UpstreamTransient, // stages look first and may be repeated
-}
-
-// Classify gives an error of a stage its class: as every job does, but for the
-// codes that mean something else to a machine, and what a site lacks.
+// Classify gives an error of a stage its class. It judges by the kind of the
+// fault, as every job does, except for what a site lacks and for the faults whose
+// code says what they mean to a machine.
 func Classify(err error) *job.Failure {
 	var f *job.Failure
 	if errors.As(err, &f) {
@@ -77,9 +44,9 @@ func Classify(err error) *job.Failure {
 	if kind := fault.KindOf(err); kind == fault.Unauthenticated || kind == fault.Forbidden {
 		out.Class = SiteCapabilityMissing
 	}
-	if class, known := classes[out.Code]; known {
-		out.Class = class
-		out.Final = class != UpstreamTransient && class != BMCPowerFailure
+	if code := out.Code; code.Fault && code.Class != "" {
+		out.Class = code.Class
+		out.Final = code.Class != UpstreamTransient && code.Class != BMCPowerFailure
 	}
 	return out
 }

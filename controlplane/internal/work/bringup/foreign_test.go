@@ -20,7 +20,10 @@ func TestWhatSomebodyElseInstalledAfterOurReleaseIsLeftAlone(t *testing.T) {
 	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
 	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed")
 	w.happens(t, job.SystemID, "redeploy")
-	for _, stage := range []string{bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage, bringup.DeployViaMAAS} {
+	for _, stage := range []string{
+		bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage,
+		bringup.DeployViaMAAS,
+	} {
 		w.fails(t, stage, job, bringup.StateAmbiguity, "machine_in_use")
 	}
 	boots := w.machine(t, job.SystemID)

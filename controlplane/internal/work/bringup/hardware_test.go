@@ -47,7 +47,10 @@ func (w *world) enrols(tb testing.TB, token redact.Secret, key, from string, sai
 	return err
 }
 
-var stranger = &agentwire.Hardware{UUID: "9a9a9a9a-0042-3510-8052-b4c04f4d3233", SystemSerial: "STRANGER1", MACs: []string{"b0:7b:25:cc:00:01"}}
+var stranger = &agentwire.Hardware{
+	UUID: "9a9a9a9a-0042-3510-8052-b4c04f4d3233", SystemSerial: "STRANGER1",
+	MACs: []string{"b0:7b:25:cc:00:01"},
+}
 
 // installed is a job whose machine is at its first boot, and who reads its tokens.
 func installed(t *testing.T) (*world, *overheard, *bringup.Work) {
@@ -74,13 +77,16 @@ func TestAttackAnOnboardingParksWhenItsTokenIsStolen(t *testing.T) {
 				t.Errorf("the thief is answered %v", err)
 			}
 		}, "STRANGER1"},
-		"by a machine that knows what to say, and comes first": {func(t *testing.T, w *world, token redact.Secret, job *bringup.Work) {
+		"by a machine that knows what to say, and comes first": {func(t *testing.T, w *world, token redact.Secret,
+			job *bringup.Work,
+		) {
 			t.Helper()
 			if err := w.enrols(t, token, "thief", "10.0.0.9", w.hardware(t, job)); err != nil {
 				t.Fatal(err)
 			}
 			w.polls(t, job)
-			if err := w.enrols(t, token, "right", "10.0.0.7", w.hardware(t, job)); fault.CodeOf(err) != agentwire.CodeTokenInvalid {
+			if err := w.enrols(t, token, "right", "10.0.0.7", w.hardware(t,
+				job)); fault.CodeOf(err) != agentwire.CodeTokenInvalid {
 				t.Errorf("the right machine is answered %v", err)
 			}
 		}, "another key"},
@@ -90,17 +96,19 @@ func TestAttackAnOnboardingParksWhenItsTokenIsStolen(t *testing.T) {
 			w, thief, job := installed(t)
 			stolen := thief.token
 			a.steal(t, w, stolen, job)
-			f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, bringup.CodeIdentityVoid)
+			f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.AgentEnrollmentFailure, bringup.CodeIdentityVoid.Name)
 			if !f.Final || !strings.Contains(f.Message, a.names) || !strings.Contains(f.Remedy, "resume") {
 				t.Errorf("%+v", f)
 			}
 			// What operators are told to do: the machine is installed anew, and completes.
 			w.does(t, bringup.RenderCloudInit, job)
-			if status := w.machine(t, job.SystemID).StatusName; status != maas.StatusReady.Label() || job.Facts.DeployedAt != nil {
+			if status := w.machine(t, job.SystemID).StatusName; status != maas.StatusReady.Label() ||
+				job.Facts.DeployedAt != nil {
 				t.Errorf("the machine is %s, %+v", status, job.Facts)
 			}
 			for _, who := range []string{"thief", "right"} {
-				if err := w.enrols(t, stolen, who, "10.0.0.9", w.hardware(t, job)); fault.CodeOf(err) != agentwire.CodeTokenInvalid {
+				if err := w.enrols(t, stolen, who, "10.0.0.9", w.hardware(t,
+					job)); fault.CodeOf(err) != agentwire.CodeTokenInvalid {
 					t.Errorf("the stolen token is answered %v", err)
 				}
 			}
@@ -124,7 +132,8 @@ func TestMAASSaysWhichMachineMayEnrol(t *testing.T) {
 	w, _, job := installed(t)
 	m, err := w.nodes.MachineOf(t.Context(), job.Node)
 	said := w.hardware(t, job)
-	if err != nil || m.Origin != node.FromMAAS || m.Known.UUID != said.UUID || m.Known.SystemSerial == "" || len(m.Known.MACs) == 0 || len(m.Addresses) == 0 || m.AddressRequired {
+	if err != nil || m.Origin != node.FromMAAS || m.Known.UUID != said.UUID || m.Known.SystemSerial == "" ||
+		len(m.Known.MACs) == 0 || len(m.Addresses) == 0 || m.AddressRequired {
 		t.Errorf("%+v, %v", m, err)
 	}
 }

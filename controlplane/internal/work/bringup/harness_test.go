@@ -73,20 +73,28 @@ type plan struct {
 // work for their names and addresses.
 func newWorld(tb testing.TB, adjust ...func(*plan)) *world {
 	tb.Helper()
-	w := &world{vault: newVault(), bmc: &bmcPlay{}, bundles: bundlePlay{}, asked: &requests{count: map[string]int{}}, logs: &locked{}}
+	w := &world{
+		vault: newVault(), bmc: &bmcPlay{}, bundles: bundlePlay{}, asked: &requests{count: map[string]int{}},
+		logs: &locked{},
+	}
 	p := plan{sim: simulated.Options{
-		Fleet: fleet.Options{Unknown: 3}, Settings: map[string]string{"upstream_dns": "1.1.1.1 8.8.8.8"}, Log: slog.New(w.asked),
+		Fleet: fleet.Options{Unknown: 3}, Settings: map[string]string{"upstream_dns": "1.1.1.1 8.8.8.8"},
+		Log: slog.New(w.asked),
 	}}
 	for _, a := range adjust {
 		a(&p)
 	}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.sim = simulated.StartTest(tb, p.sim)
-	w.sites = site.New(site.Config{DB: w.db, Secrets: w.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}})
+	w.sites = site.New(site.Config{
+		DB: w.db, Secrets: w.vault, FingerprintRounds: 1,
+		Regions: &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }},
+	})
 	w.nodes = node.New(node.Config{DB: w.db, PKI: pkiPlay{}, Bootstrap: bootstrapPlay{}})
 	w.settle(tb, p.policy)
 	cfg := p.config
-	cfg.DB, cfg.Sites, cfg.Regions, cfg.Secrets, cfg.Nodes = w.db, w.sites, &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}, w.vault, w.nodes
+	cfg.DB, cfg.Sites, cfg.Regions, cfg.Secrets, cfg.Nodes = w.db, w.sites,
+		&site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}, w.vault, w.nodes
 	cfg.Logger = slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if cfg.Bootstrap == nil {
 		cfg.Bootstrap = bootstrapPlay{}
@@ -114,7 +122,8 @@ func (w *world) settle(tb testing.TB, policy site.PolicyChange) {
 	tb.Helper()
 	ctx := system(tb)
 	made, err := w.sites.CreateSite(ctx, "dc1", site.SettingsChange{
-		RegionCode: set("eu-1"), APIBaseURL: set(w.sim.URL), PXEIface: set("ens19"), PXEVLANVID: set(int32(0)), NodePXEIface: set("eno8303"),
+		RegionCode: set("eu-1"), APIBaseURL: set(w.sim.URL), PXEIface: set("ens19"), PXEVLANVID: set(int32(0)),
+		NodePXEIface: set("eno8303"),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -131,7 +140,8 @@ func (w *world) settle(tb testing.TB, policy site.PolicyChange) {
 	if policy == (site.PolicyChange{}) {
 		return
 	}
-	if w.profile, err = w.sites.UpdateProfile(ctx, made.ID, w.profile.ID, w.profile.Version, site.ProfileChange{Policy: policy}); err != nil {
+	if w.profile, err = w.sites.UpdateProfile(ctx, made.ID, w.profile.ID, w.profile.Version,
+		site.ProfileChange{Policy: policy}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -179,7 +189,8 @@ func (w *world) work(n int) *bringup.Work {
 			Save:      func(context.Context) error { w.saves.Add(1); return nil },
 			Heartbeat: func() {},
 		},
-		Site: w.site, Profile: w.profile, SKU: someSKU, Hostname: hostname(n), IPMIIP: fleet.BMCAddress(n), Node: id.New[id.Node](),
+		Site: w.site, Profile: w.profile, SKU: someSKU, Hostname: hostname(n), IPMIIP: fleet.BMCAddress(n),
+		Node: id.New[id.Node](),
 	}
 }
 
@@ -198,7 +209,9 @@ func (w *world) does(tb testing.TB, stage string, job *bringup.Work) bringup.Res
 }
 
 // fails runs a stage that must fail as said.
-func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class job.FailureClass, code string) *bringup.Failure {
+func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class job.FailureClass,
+	code string,
+) *bringup.Failure {
 	tb.Helper()
 	run, known := w.bringup.Stages()[stage]
 	if !known {
@@ -209,7 +222,7 @@ func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class job.
 		tb.Fatalf("%s succeeds (%+v), want %s %s", stage, result, class, code)
 	}
 	f := bringup.Classify(err)
-	if f.Class != class || f.Code != code {
+	if f.Class != class || f.Code.String() != code {
 		tb.Fatalf("%s fails with %s %s (%v, %v), want %s %s", stage, f.Class, f.Code, f, f.Cause, class, code)
 	}
 	if f.Message == "" || f.Remedy == "" {
@@ -221,9 +234,12 @@ func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class job.
 
 // order is the way of a machine on which nothing goes wrong.
 var order = []string{
-	bringup.LoadSiteConfig, bringup.ResolvePowerCredentials, bringup.CreateOrFindInMAAS, bringup.CommissionNode, bringup.WaitForReady,
-	bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit, bringup.DeployViaMAAS,
-	bringup.WaitForDeployed, bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy, bringup.WaitForAgentEnrollment,
+	bringup.LoadSiteConfig, bringup.ResolvePowerCredentials, bringup.CreateOrFindInMAAS, bringup.CommissionNode,
+	bringup.WaitForReady,
+	bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit,
+	bringup.DeployViaMAAS,
+	bringup.WaitForDeployed, bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy,
+	bringup.WaitForAgentEnrollment,
 }
 
 // upTo runs the stages before one of them.

@@ -144,7 +144,8 @@ func TestAttackTheLoginOutlivesTheEnrolment(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	w.answers(t, job, agentwire.TypeLoginLock, "succeeded", "")
-	if r := w.does(t, bringup.WaitForAgentEnrollment, job); r.Await != nil || !strings.Contains(r.Message, "hpcadmin is locked") {
+	if r := w.does(t, bringup.WaitForAgentEnrollment, job); r.Await != nil ||
+		!strings.Contains(r.Message, "hpcadmin is locked") {
 		t.Errorf("%+v", r)
 	}
 	if job.Facts.LoginLocked == nil || slices.Contains(w.vault.paths(), path) {
@@ -168,7 +169,8 @@ func TestAnAgentThatCannotLockTheLogin(t *testing.T) {
 	w.does(t, bringup.WaitForAgentEnrollment, job)
 	w.answers(t, job, agentwire.TypeLoginLock, "failed", string(agentwire.RefusedUnknownType))
 	r := w.does(t, bringup.WaitForAgentEnrollment, job)
-	if r.Await != nil || !strings.Contains(r.Message, "too old") || job.Facts.LoginLocked != nil || slices.Contains(w.vault.paths(), bringup.LoginPath(job.Kind, job.Job)) {
+	if r.Await != nil || !strings.Contains(r.Message, "too old") || job.Facts.LoginLocked != nil ||
+		slices.Contains(w.vault.paths(), bringup.LoginPath(job.Kind, job.Job)) {
 		t.Errorf("%+v, %q", r, w.vault.paths())
 	}
 }
@@ -222,8 +224,9 @@ func TestATokenThatMAASKeepsIsLeftToSomebody(t *testing.T) {
 	w := newWorld(t, aFleet(1))
 	job := w.inService(t, 1, "quick")
 	w.fault(t, simfault.Rule{
-		Machine: job.SystemID, Operation: "machine.get_token", Fault: simfault.ErrorBefore, Status: 200, ContentType: "application/json",
-		Text: `{"token_key":"k","token_secret":"s","consumer_key":"c"}`,
+		Machine: job.SystemID, Operation: "machine.get_token", Fault: simfault.ErrorBefore, Status: 200,
+		ContentType: "application/json",
+		Text:        `{"token_key":"k","token_secret":"s","consumer_key":"c"}`,
 	})
 	r := w.does(t, bringup.ReleaseMAASNode, job)
 	if r.Details["maas_token"] != "kept" || len(r.Evidence) != 2 || r.Evidence[1].Kind != bringup.EvidenceFollowUp {

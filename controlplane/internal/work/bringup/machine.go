@@ -28,7 +28,8 @@ type Machine struct {
 // Work is the work of a job on the machine, as far as it follows from its row.
 func (m Machine) Work(of id.Node, w job.Work) *Work {
 	return &Work{
-		Work: w, Hostname: m.Hostname, IPMIIP: m.IPMIIP, Node: of, PXEMAC: m.PXEMAC, SystemID: m.SystemID, Facts: m.Facts, Observed: m.Observed,
+		Work: w, Hostname: m.Hostname, IPMIIP: m.IPMIIP, Node: of, PXEMAC: m.PXEMAC, SystemID: m.SystemID, Facts: m.Facts,
+		Observed: m.Observed,
 	}
 }
 

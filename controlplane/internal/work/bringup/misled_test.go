@@ -22,7 +22,10 @@ func TestARefusedKeyIsReadAnewAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.fault(t, simfault.Rule{Operation: "machines.get", Fault: simfault.ErrorBefore, Status: 401, Text: "Authorization Error: Invalid API key.", Count: 1})
+	w.fault(t, simfault.Rule{
+		Operation: "machines.get", Fault: simfault.ErrorBefore, Status: 401,
+		Text: "Authorization Error: Invalid API key.", Count: 1,
+	})
 	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.SiteCapabilityMissing, "maas_token_invalid")
 	made, _ := w.sim.CreateToken(admin, "rotated").(map[string]string)
 	good["token"] = redact.New(made["consumer_key"] + ":" + made["token_key"] + ":" + made["token_secret"])
@@ -86,7 +89,8 @@ func TestRoCENetworksAreNoPXENetworks(t *testing.T) {
 	w.subnet(t, "172.30.9.60/31", string(vlan))
 	w.subnet(t, "172.30.9.62/31", string(vlan))
 	i := w.nic(t, job, "eno8303")
-	if _, err := w.sim.LinkSubnet(admin, job.SystemID, i.ID, url.Values{"mode": {"link_up"}, "force": {"true"}}); err != nil {
+	if _, err := w.sim.LinkSubnet(admin, job.SystemID, i.ID,
+		url.Values{"mode": {"link_up"}, "force": {"true"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.does(t, bringup.EnsurePXEInterfaceAuto, job)
@@ -102,7 +106,10 @@ func TestARoCEAddressMustBeSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.fault(t, simfault.Rule{Operation: "interface.link_subnet", Fault: simfault.ErrorBefore, Status: 200, ContentType: "application/json", Text: string(text), Count: 1})
+	w.fault(t, simfault.Rule{
+		Operation: "interface.link_subnet", Fault: simfault.ErrorBefore, Status: 200,
+		ContentType: "application/json", Text: string(text), Count: 1,
+	})
 	w.fails(t, bringup.ApplyRoCEPhase2, job, bringup.UpstreamTransient, "roce_link_unproven")
 	if w.does(t, bringup.ApplyRoCEPhase2, job); job.Facts.RoCEApplied != 1 || len(w.nic(t, job, roce).Links) != 1 {
 		t.Errorf("facts are %+v", job.Facts)

@@ -35,12 +35,15 @@ func TestPowerOffMaasNode(t *testing.T) {
 		job := w.inService(t, 1, "none")
 		w.does(t, bringup.ReleaseMAASNode, job)
 		out := w.does(t, bringup.PowerOffMAASNode, job)
-		if f := evidence[bringup.PowerFacts](t, out, bringup.EvidencePowerOff); !out.Skipped || !f.Confirmed || f.State != "off" || f.ObservedAt.IsZero() || w.asked.of("machine.power_off") != 0 {
+		if f := evidence[bringup.PowerFacts](t, out, bringup.EvidencePowerOff); !out.Skipped || !f.Confirmed ||
+			f.State != "off" || f.ObservedAt.IsZero() || w.asked.of("machine.power_off") != 0 {
 			t.Errorf("it ends with %+v, %s", out, w.asked)
 		}
 	})
 	for i, rule := range []simfault.Rule{
-		{}, {Fault: simfault.LostAnswer, Operation: "machine.power_off", Count: 1}, {Fault: simfault.ErrorAfter, Operation: "machine.power_off", Status: 500, Count: 1},
+		{},
+		{Fault: simfault.LostAnswer, Operation: "machine.power_off", Count: 1},
+		{Fault: simfault.ErrorAfter, Operation: "machine.power_off", Status: 500, Count: 1},
 	} {
 		t.Run("on, "+string(rule.Fault), func(t *testing.T) {
 			job := w.releasedAndOn(t, i+2)
@@ -49,10 +52,12 @@ func TestPowerOffMaasNode(t *testing.T) {
 				w.fault(t, rule)
 			}
 			out := w.does(t, bringup.PowerOffMAASNode, job)
-			if f := evidence[bringup.PowerFacts](t, out, bringup.EvidencePowerOff); out.Skipped || !f.Confirmed || f.State != "off" {
+			if f := evidence[bringup.PowerFacts](t, out, bringup.EvidencePowerOff); out.Skipped || !f.Confirmed ||
+				f.State != "off" {
 				t.Errorf("it ends with %+v", out)
 			}
-			if m := w.machine(t, job.SystemID); m.PowerState != "off" || m.Status != region.Ready || job.Observed.Power != "off" {
+			if m := w.machine(t, job.SystemID); m.PowerState != "off" || m.Status != region.Ready ||
+				job.Observed.Power != "off" {
 				t.Errorf("the machine is %s, %s", m.StatusName, m.PowerState)
 			}
 		})
@@ -67,12 +72,32 @@ func TestPowerOffMaasNodeFails(t *testing.T) {
 		code  string
 		state string
 	}{
-		"the BMC refuses":      {[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "off"}}, bringup.BMCPowerFailure, "power_off_failed", "on"},
-		"the BMC is silent":    {[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "query"}}, bringup.BMCPowerFailure, "power_query_failed", "error"},
-		"it does not happen":   {[]simfault.Rule{{Fault: simfault.Ignored, Operation: "machine.power_off"}}, bringup.BMCPowerFailure, "power_off_unconfirmed", "on"},
-		"nobody knows":         {[]simfault.Rule{{Fault: simfault.Lie, Operation: "machine.query_power_state", Set: map[string]any{"state": "unknown"}}}, bringup.BMCPowerFailure, "power_off_unconfirmed", "unknown"},
-		"MAAS is away":         {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.query_power_state", Status: 503}}, bringup.UpstreamTransient, "power_query_failed", "error"},
-		"MAAS does not let in": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.query_power_state", Status: 401}}, bringup.SiteCapabilityMissing, "power_query_failed", "error"},
+		"the BMC refuses": {
+			[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "off"}},
+			bringup.BMCPowerFailure,
+			"power_off_failed", "on",
+		},
+		"the BMC is silent": {
+			[]simfault.Rule{{Fault: simfault.BMCFailure, Power: "query"}},
+			bringup.BMCPowerFailure,
+			"power_query_failed", "error",
+		},
+		"it does not happen": {
+			[]simfault.Rule{{Fault: simfault.Ignored, Operation: "machine.power_off"}},
+			bringup.BMCPowerFailure, "power_off_unconfirmed", "on",
+		},
+		"nobody knows": {[]simfault.Rule{{
+			Fault: simfault.Lie, Operation: "machine.query_power_state",
+			Set: map[string]any{"state": "unknown"},
+		}}, bringup.BMCPowerFailure, "power_off_unconfirmed", "unknown"},
+		"MAAS is away": {[]simfault.Rule{{
+			Fault: simfault.ErrorBefore, Operation: "machine.query_power_state",
+			Status: 503,
+		}}, bringup.UpstreamTransient, "power_query_failed", "error"},
+		"MAAS does not let in": {[]simfault.Rule{{
+			Fault: simfault.ErrorBefore, Operation: "machine.query_power_state",
+			Status: 401,
+		}}, bringup.SiteCapabilityMissing, "power_query_failed", "error"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +110,8 @@ func TestPowerOffMaasNodeFails(t *testing.T) {
 			for attempt := 1; attempt <= 3; attempt++ {
 				job.Attempt, job.Deadline = attempt, time.Now().Add(200*time.Millisecond)
 				f := w.fails(t, bringup.PowerOffMAASNode, job, c.class, c.code)
-				if last := c.class == bringup.SiteCapabilityMissing || c.class == bringup.BMCPowerFailure && attempt > 2; f.Final != last {
+				if last := c.class == bringup.SiteCapabilityMissing || c.class == bringup.BMCPowerFailure &&
+					attempt > 2; f.Final != last {
 					t.Errorf("attempt %d: final is %t", attempt, f.Final)
 				}
 				if got := job.Facts.PowerOff; got == nil || got.Confirmed || got.State != c.state {
@@ -122,7 +148,8 @@ func TestPowerOffMaasNodeThatWasTakenOver(t *testing.T) {
 	w := newWorld(t, aFleet(1), quickLooks)
 	job := w.releasedAndOn(t, 1)
 	interrupt(job, 1, func() error { return durable.Superseded("decommission", job.Job) })
-	if _, err := w.bringup.PowerOffMAASNode(system(t), job); err == nil || !strings.Contains(err.Error(), durable.CodeSuperseded) || w.asked.of("machine.power_off") != 0 {
+	if _, err := w.bringup.PowerOffMAASNode(system(t), job); err == nil ||
+		!strings.Contains(err.Error(), durable.CodeSuperseded) || w.asked.of("machine.power_off") != 0 {
 		t.Errorf("it ends with %v, %s", err, w.asked)
 	}
 }
@@ -145,7 +172,10 @@ func TestRemoveMaasRecord(t *testing.T) {
 			w.fault(t, simfault.Rule{Fault: simfault.LostAnswer, Operation: "machine.delete", Machine: job.SystemID, Count: 1})
 		}},
 		"refused": {policy: true, left: true, before: func(t *testing.T, w *world, job *bringup.Work) {
-			w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.delete", Machine: job.SystemID, Status: 403})
+			w.fault(t, simfault.Rule{
+				Fault: simfault.ErrorBefore, Operation: "machine.delete", Machine: job.SystemID,
+				Status: 403,
+			})
 		}},
 		"of somebody else by now": {policy: true, left: true, before: func(t *testing.T, w *world, job *bringup.Work) {
 			if _, err := w.sim.Allocate(admin, url.Values{"system_id": {job.SystemID}}); err != nil {
@@ -179,7 +209,8 @@ func TestRemoveMaasRecord(t *testing.T) {
 				}
 				return
 			}
-			if up := evidence[bringup.FollowUp](t, out, bringup.EvidenceFollowUp); !strings.Contains(up.What, job.SystemID) || up.Why == "" || !strings.Contains(up.Command, job.SystemID) {
+			if up := evidence[bringup.FollowUp](t, out, bringup.EvidenceFollowUp); !strings.Contains(up.What, job.SystemID) ||
+				up.Why == "" || !strings.Contains(up.Command, job.SystemID) {
 				t.Errorf("it leaves %+v", up)
 			}
 		})
@@ -201,7 +232,8 @@ func TestRemoveMaasRecordWhileMAASIsAway(t *testing.T) {
 	}
 	evidence[bringup.FollowUp](t, w.does(t, bringup.RemoveMAASRecord, job), bringup.EvidenceFollowUp)
 	job.Fence = func(context.Context) error { return durable.Superseded("decommission", job.Job) }
-	if _, err := w.bringup.RemoveMAASRecord(system(t), job); !errors.Is(err, durable.Superseded("decommission", job.Job)) && !strings.Contains(err.Error(), durable.CodeSuperseded) {
+	if _, err := w.bringup.RemoveMAASRecord(system(t), job); !errors.Is(err,
+		durable.Superseded("decommission", job.Job)) && !strings.Contains(err.Error(), durable.CodeSuperseded) {
 		t.Errorf("a job that was taken over ends with %v", err)
 	}
 }

@@ -64,8 +64,12 @@ func (w *world) annotates(t *testing.T, job *bringup.Work, mark string) {
 // Looking proves what is there, and leaves MAAS, the node and the row alone.
 func TestAMachineIsProvenInstalled(t *testing.T) {
 	cases := map[string]func(t *testing.T, w *world, job *bringup.Work){
-		"the agent came late":                 func(*testing.T, *world, *bringup.Work) {},
-		"the node is active already":          func(t *testing.T, w *world, job *bringup.Work) { w.moves(t, job, node.Enrolled) },
+		"the agent came late": func(*testing.T, *world, *bringup.Work) {},
+		"the node is active already": func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.moves(t, job, node.Enrolled)
+		},
 		"MAAS reported a later state by then": func(_ *testing.T, _ *world, job *bringup.Work) { job.Facts.DeployedAt = nil },
 		"the hardware sync came late, and by itself": func(t *testing.T, w *world, job *bringup.Work) {
 			job.Facts.SyncBefore, job.Facts.SyncSeededAt, job.Facts.SyncSeeds = nil, nil, 0
@@ -89,16 +93,19 @@ func TestAMachineIsProvenInstalled(t *testing.T) {
 			if err != nil || missing != "" {
 				t.Fatalf("missing is %q, %v", missing, err)
 			}
-			if p.Image != "ubuntu/noble" || p.LastSync == nil || p.InstalledAt.IsZero() || p.AgentVersion != "1.2.3" || p.LastContactAt.IsZero() || p.FirstPollAt.IsZero() {
+			if p.Image != "ubuntu/noble" || p.LastSync == nil || p.InstalledAt.IsZero() || p.AgentVersion != "1.2.3" ||
+				p.LastContactAt.IsZero() || p.FirstPollAt.IsZero() {
 				t.Errorf("the proof is %+v", p)
 			}
-			if f := job.Facts; f.DeployedAt == nil || f.SyncHealthy == nil || f.SyncHealthy.Before(*f.DeployedAt) || f.Image != "ubuntu/noble" || len(f.Addresses) == 0 {
+			if f := job.Facts; f.DeployedAt == nil || f.SyncHealthy == nil || f.SyncHealthy.Before(*f.DeployedAt) ||
+				f.Image != "ubuntu/noble" || len(f.Addresses) == 0 {
 				t.Errorf("the facts are %+v", f)
 			}
 			if job.Observed.Status != "Deployed" || w.asked.of("machine.get") < 2 {
 				t.Errorf("it was seen as %+v, by %s", job.Observed, w.asked)
 			}
-			if asText(t, w.machine(t, job.SystemID)) != machine || asText(t, w.nodeOf(t, job)) != asNode || w.saves.Load() != saves {
+			if asText(t, w.machine(t, job.SystemID)) != machine || asText(t, w.nodeOf(t, job)) != asNode ||
+				w.saves.Load() != saves {
 				t.Error("looking changed something")
 			}
 		})
@@ -120,38 +127,112 @@ func TestWhatIsNotProven(t *testing.T) {
 		before  func(t *testing.T, w *world, job *bringup.Work)
 		missing string
 	}{
-		"an operator released it in MAAS":    {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "release") }, "is Ready in MAAS"},
-		"an operator redeployed it in MAAS":  {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "redeploy") }, ""},
-		"an operator broke it in MAAS":       {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "break") }, " in MAAS"},
-		"the machine disappeared":            {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "delete") }, "no longer in MAAS"},
-		"the machine was re-created":         {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "recreate") }, "no longer in MAAS"},
-		"which machine it is, is not known":  {func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" }, "not known"},
-		"it is another server":               {func(_ *testing.T, _ *world, job *bringup.Work) { job.Hostname, job.IPMIIP = "other", "10.9.9.9" }, "of this job"},
-		"another job holds it":               {func(t *testing.T, w *world, job *bringup.Work) { w.annotates(t, job, id.NewString()) }, "does not hold"},
-		"nobody holds it":                    {func(t *testing.T, w *world, job *bringup.Work) { w.annotates(t, job, "") }, "does not hold"},
-		"somebody else deployed it":          {redeployedAndMarked, "somebody else asked"},
-		"it runs another image":              {func(_ *testing.T, _ *world, job *bringup.Work) { job.Profile.Policy.DistroSeries = "ubuntu/jammy" }, "and not ubuntu/jammy"},
-		"it has hardware sync that is wrong": {func(_ *testing.T, _ *world, job *bringup.Work) { job.Profile.Policy.RequireHWSync = false }, "not as the profile wants"},
+		"an operator released it in MAAS": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.happens(t, job.SystemID, "release")
+		}, "is Ready in MAAS"},
+		"an operator redeployed it in MAAS": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.happens(t, job.SystemID, "redeploy")
+		}, ""},
+		"an operator broke it in MAAS": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.happens(t, job.SystemID, "break")
+		}, " in MAAS"},
+		"the machine disappeared": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.happens(t, job.SystemID, "delete")
+		}, "no longer in MAAS"},
+		"the machine was re-created": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.happens(t, job.SystemID, "recreate")
+		}, "no longer in MAAS"},
+		"which machine it is, is not known": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" },
+			"not known",
+		},
+		"it is another server": {func(_ *testing.T, _ *world, job *bringup.Work) {
+			job.Hostname,
+				job.IPMIIP = "other", "10.9.9.9"
+		}, "of this job"},
+		"another job holds it": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.annotates(t, job, id.NewString())
+		}, "does not hold"},
+		"nobody holds it": {
+			func(t *testing.T, w *world, job *bringup.Work) { w.annotates(t, job, "") },
+			"does not hold",
+		},
+		"somebody else deployed it": {redeployedAndMarked, "somebody else asked"},
+		"it runs another image": {func(_ *testing.T, _ *world,
+			job *bringup.Work,
+		) {
+			job.Profile.Policy.DistroSeries = "ubuntu/jammy"
+		}, "and not ubuntu/jammy"},
+		"it has hardware sync that is wrong": {func(_ *testing.T, _ *world,
+			job *bringup.Work,
+		) {
+			job.Profile.Policy.RequireHWSync = false
+		}, "not as the profile wants"},
 		"the hardware sync is no newer": {func(_ *testing.T, _ *world, job *bringup.Work) {
 			job.Facts.SyncBefore = set(time.Now().Add(time.Minute))
 		}, "since it was installed"},
-		"RoCE is known not to work":       {func(_ *testing.T, _ *world, job *bringup.Work) { job.Facts.RoCEProblems = []string{"rdma0: no link"} }, "rdma0: no link"},
-		"there is no node":                {func(_ *testing.T, _ *world, job *bringup.Work) { job.Node = id.New[id.Node]() }, "no node"},
-		"the node is quarantined":         {func(t *testing.T, w *world, job *bringup.Work) { w.moves(t, job, node.Quarantine) }, "is quarantined"},
-		"the node is offline":             {func(t *testing.T, w *world, job *bringup.Work) { w.moves(t, job, node.Enrolled, node.LoseContact) }, "is offline"},
-		"somebody else holds the node":    {heldByAnother, "does not hold the node"},
-		"the node enrols for another job": {func(_ *testing.T, _ *world, job *bringup.Work) { job.WorkflowID = "another" }, "for something else"},
+		"RoCE is known not to work": {func(_ *testing.T, _ *world,
+			job *bringup.Work,
+		) {
+			job.Facts.RoCEProblems = []string{"rdma0: no link"}
+		}, "rdma0: no link"},
+		"there is no node": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.Node = id.New[id.Node]() },
+			"no node",
+		},
+		"the node is quarantined": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.moves(t, job, node.Quarantine)
+		}, "is quarantined"},
+		"the node is offline": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.moves(t, job, node.Enrolled, node.LoseContact)
+		}, "is offline"},
+		"somebody else holds the node": {heldByAnother, "does not hold the node"},
+		"the node enrols for another job": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.WorkflowID = "another" },
+			"for something else",
+		},
 		"the agent never polled": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.changes(t, `UPDATE nodes SET first_poll_at = NULL WHERE id = $1`, job.Node)
 		}, "has not polled"},
 		"the agent was never heard of": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.changes(t, `DELETE FROM node_contacts WHERE node_id = $1`, job.Node)
 		}, "not heard of"},
-		"the agent is silent":                 {func(t *testing.T, w *world, job *bringup.Work) { w.hears(t, job, time.Now().Add(-3*time.Minute)) }, "not heard of within"},
-		"the agent is of the system before":   {func(t *testing.T, w *world, job *bringup.Work) { w.hears(t, job, time.Now().Add(-90*time.Second)) }, "since the machine was installed"},
-		"it is deployed only for the moment":  {changesItsMind, "differently at each look"},
-		"a reimage does not hold the node":    {func(_ *testing.T, _ *world, job *bringup.Work) { job.Reimage = true }, "does not hold the node"},
-		"no hardware sync was ever seeded":    {func(_ *testing.T, _ *world, job *bringup.Work) { job.Facts.SyncBefore = nil }, "since it was installed"},
+		"the agent is silent": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.hears(t, job, time.Now().Add(-3*time.Minute))
+		}, "not heard of within"},
+		"the agent is of the system before": {func(t *testing.T, w *world,
+			job *bringup.Work,
+		) {
+			w.hears(t, job, time.Now().Add(-90*time.Second))
+		}, "since the machine was installed"},
+		"it is deployed only for the moment": {changesItsMind, "differently at each look"},
+		"a reimage does not hold the node": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.Reimage = true },
+			"does not hold the node",
+		},
+		"no hardware sync was ever seeded": {func(_ *testing.T, _ *world,
+			job *bringup.Work,
+		) {
+			job.Facts.SyncBefore = nil
+		}, "since it was installed"},
 		"MAAS heard of its hardware long ago": {func(_ *testing.T, _ *world, _ *bringup.Work) {}, "lately"},
 	}
 	var ahead atomic.Int64 // our clock, of the real one
@@ -202,7 +283,10 @@ func heldByAnother(t *testing.T, w *world, job *bringup.Work) {
 
 // changesItsMind shows another installation at the second look.
 func changesItsMind(t *testing.T, w *world, job *bringup.Work) {
-	w.fault(t, simfault.Rule{Fault: simfault.Lie, Operation: "machine.get", Machine: job.SystemID, Skip: 1, Set: map[string]any{"current_installation_result_id": 987654}})
+	w.fault(t, simfault.Rule{
+		Fault: simfault.Lie, Operation: "machine.get", Machine: job.SystemID, Skip: 1,
+		Set: map[string]any{"current_installation_result_id": 987654},
+	})
 }
 
 // MAAS that does not answer proves nothing, and disproves nothing.
@@ -230,7 +314,8 @@ func TestAReimageIsProvenInstalled(t *testing.T) {
 	for _, stage := range anew {
 		w.does(t, stage, job)
 	}
-	if _, missing, err := w.bringup.ProveInstalled(system(t), job); err != nil || !strings.Contains(missing, "has not polled") {
+	if _, missing, err := w.bringup.ProveInstalled(system(t), job); err != nil ||
+		!strings.Contains(missing, "has not polled") {
 		t.Fatalf("missing is %q, %v", missing, err)
 	}
 	job.Facts.SyncBefore = set(time.Now().Add(-time.Hour))

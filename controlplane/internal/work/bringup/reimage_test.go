@@ -48,7 +48,8 @@ func (w *world) nodeOf(t *testing.T, job *bringup.Work) node.Node {
 
 // The stages of a reimage from the release to the new system.
 var anew = []string{
-	bringup.LoadSiteConfig, bringup.ReleaseMAASNode, bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto,
+	bringup.LoadSiteConfig, bringup.ReleaseMAASNode, bringup.ConfigureStorage, bringup.ApplyRoCEPhase2,
+	bringup.EnsurePXEInterfaceAuto,
 	bringup.RenderCloudInit, bringup.DeployViaMAAS, bringup.WaitForDeployed,
 }
 
@@ -65,15 +66,19 @@ func TestAReimageKeepsTheNode(t *testing.T) {
 		}
 	}
 	m := w.machine(t, job.SystemID)
-	if m.Status != region.Deployed || m.Annotations["gpuaas-job"] != job.Job || w.requested(t, job, erasedDisk) != 1 || w.requested(t, job, startedDeployment) != 2 {
-		t.Errorf("the machine is %s for %s; it was erased %d and deployed %d times", m.StatusName, m.Annotations["gpuaas-job"],
+	if m.Status != region.Deployed || m.Annotations["gpuaas-job"] != job.Job || w.requested(t, job, erasedDisk) != 1 ||
+		w.requested(t, job, startedDeployment) != 2 {
+		t.Errorf("the machine is %s for %s; it was erased %d and deployed %d times", m.StatusName,
+			m.Annotations["gpuaas-job"],
 			w.requested(t, job, erasedDisk), w.requested(t, job, startedDeployment))
 	}
-	if job.Facts.DeployedAt == nil || job.Facts.Release.Achieved != "quick" || slices.Contains(layerNames(job), "disk-init") {
+	if job.Facts.DeployedAt == nil || job.Facts.Release.Achieved != "quick" ||
+		slices.Contains(layerNames(job), "disk-init") {
 		t.Errorf("facts are %+v", job.Facts)
 	}
 	for _, path := range w.vault.paths() {
-		if strings.HasPrefix(path, "first-boot/decommission/") && !strings.HasSuffix(path, "/login") { // which the agent makes needless
+		// which the agent makes needless
+		if strings.HasPrefix(path, "first-boot/decommission/") && !strings.HasSuffix(path, "/login") {
 			t.Errorf("%s is still in the secrets engine", path)
 		}
 	}
@@ -90,7 +95,8 @@ func TestAReimageForgetsTheNodeOnlyWhenItIsRendered(t *testing.T) {
 		t.Fatalf("the node is %s", n.Status)
 	}
 	w.does(t, bringup.RenderCloudInit, job)
-	if n := w.nodeOf(t, job); n.Status != node.Enrolling || !strings.Contains(w.userData(t, job), "gpuaas_n") || job.Facts.FirstBootPath != "first-boot/decommission/"+job.Job {
+	if n := w.nodeOf(t, job); n.Status != node.Enrolling || !strings.Contains(w.userData(t, job), "gpuaas_n") ||
+		job.Facts.FirstBootPath != "first-boot/decommission/"+job.Job {
 		t.Errorf("the node is %s, its first boot at %s", n.Status, job.Facts.FirstBootPath)
 	}
 }
@@ -113,8 +119,10 @@ func TestAReimageOfWhatCameOfIt(t *testing.T) {
 	for _, stage := range anew {
 		w.does(t, stage, job)
 	}
-	if n := w.nodeOf(t, job); n.Status != node.Enrolling || w.requested(t, job, erasedDisk) != 2 || w.requested(t, job, startedDeployment) != 3 {
-		t.Errorf("the node is %s; it was erased %d and deployed %d times", n.Status, w.requested(t, job, erasedDisk), w.requested(t, job, startedDeployment))
+	if n := w.nodeOf(t, job); n.Status != node.Enrolling || w.requested(t, job, erasedDisk) != 2 ||
+		w.requested(t, job, startedDeployment) != 3 {
+		t.Errorf("the node is %s; it was erased %d and deployed %d times", n.Status, w.requested(t, job, erasedDisk),
+			w.requested(t, job, startedDeployment))
 	}
 }
 
@@ -145,12 +153,15 @@ func TestAReimageIsGivenUp(t *testing.T) {
 		node  node.Status
 		maas  region.Status
 	}{
-		"before the release":             {upTo: bringup.ReleaseMAASNode, node: node.Draining, maas: region.Deployed},
-		"after the release":              {upTo: bringup.ConfigureStorage, node: node.Draining, maas: region.Ready},
-		"rendered":                       {upTo: bringup.DeployViaMAAS, node: node.Quarantined, maas: region.Ready},
-		"deployed":                       {upTo: "", node: node.Quarantined, maas: region.Deployed},
-		"before the release, start anew": {upTo: bringup.ReleaseMAASNode, reset: true, node: node.Draining, maas: region.Deployed},
-		"deployed, start anew":           {upTo: "", reset: true, node: node.Enrolling, maas: region.Ready},
+		"before the release": {upTo: bringup.ReleaseMAASNode, node: node.Draining, maas: region.Deployed},
+		"after the release":  {upTo: bringup.ConfigureStorage, node: node.Draining, maas: region.Ready},
+		"rendered":           {upTo: bringup.DeployViaMAAS, node: node.Quarantined, maas: region.Ready},
+		"deployed":           {upTo: "", node: node.Quarantined, maas: region.Deployed},
+		"before the release, start anew": {
+			upTo: bringup.ReleaseMAASNode, reset: true, node: node.Draining,
+			maas: region.Deployed,
+		},
+		"deployed, start anew": {upTo: "", reset: true, node: node.Enrolling, maas: region.Ready},
 	}
 	w := newWorld(t, aFleet(len(cases)))
 	n := 0
@@ -174,7 +185,8 @@ func TestAReimageIsGivenUp(t *testing.T) {
 			if got := w.nodeOf(t, job); got.Status != c.node || len(job.Facts.Left) == 0 {
 				t.Errorf("the node is %s; left is %q", got.Status, job.Facts.Left)
 			}
-			if ended := c.upTo != bringup.ReleaseMAASNode; ended != (job.Facts.Release != nil && job.Facts.Release.EndedAt != nil) {
+			if ended := c.upTo != bringup.ReleaseMAASNode; ended != (job.Facts.Release != nil &&
+				job.Facts.Release.EndedAt != nil) {
 				t.Errorf("on record is %+v", job.Facts.Release)
 			}
 			if !c.reset || c.upTo != "" {
@@ -213,13 +225,25 @@ func TestAdoptionByADecommission(t *testing.T) {
 		"released by somebody, reimage":         {erase: "quick", before: free, next: bringup.ConfigureStorage},
 		"released by somebody, full":            {erase: "none", full: true, before: free, next: bringup.PowerOffMAASNode},
 		"released by somebody, below the least": {erase: "quick", least: site.EraseQuick, before: free},
-		"not released yet":                      {erase: "none", before: upTo(bringup.ReleaseMAASNode), next: bringup.ReleaseMAASNode},
-		"released":                              {erase: "none", before: upTo(bringup.ConfigureStorage), next: bringup.ConfigureStorage},
-		"deployed":                              {erase: "none", before: upTo(""), next: bringup.EnsureHardwareSyncConfigured},
-		"deployed, not noticed": {erase: "none", next: bringup.WaitForDeployed, before: func(t *testing.T, w *world, job *bringup.Work) {
-			upTo(bringup.WaitForDeployed)(t, w, job)
-			w.until(t, job.SystemID, region.Deployed.String())
-		}},
+		"not released yet": {
+			erase: "none", before: upTo(bringup.ReleaseMAASNode),
+			next: bringup.ReleaseMAASNode,
+		},
+		"released": {
+			erase: "none", before: upTo(bringup.ConfigureStorage),
+			next: bringup.ConfigureStorage,
+		},
+		"deployed": {
+			erase: "none", before: upTo(""),
+			next: bringup.EnsureHardwareSyncConfigured,
+		},
+		"deployed, not noticed": {
+			erase: "none", next: bringup.WaitForDeployed,
+			before: func(t *testing.T, w *world, job *bringup.Work) {
+				upTo(bringup.WaitForDeployed)(t, w, job)
+				w.until(t, job.SystemID, region.Deployed.String())
+			},
+		},
 		"of a stranger": {erase: "none", before: func(_ *testing.T, _ *world, job *bringup.Work) { job.Prior = nil }},
 	}
 	w := newWorld(t, aFleet(len(cases)))
@@ -232,7 +256,7 @@ func TestAdoptionByADecommission(t *testing.T) {
 			c.before(t, w, job)
 			out, err := w.bringup.Adopt(system(t), job)
 			if c.next == "" {
-				if f := bringup.Classify(err); err == nil || f.Code != "nothing_to_adopt" || f.Remedy == "" {
+				if f := bringup.Classify(err); err == nil || f.Code.String() != "nothing_to_adopt" || f.Remedy == "" {
 					t.Fatalf("it goes on with %+v, %v", out, err)
 				}
 				return

@@ -16,7 +16,10 @@ func TestHardwareThatWasMendedIsSeenByARerun(t *testing.T) {
 		code  string
 	}{
 		"a BOSS card is fitted": {disks: []region.Disk{{Name: "sdb", Model: "Plain SSD"}}, code: "boss_disk_not_found"},
-		"the second is removed": {disks: []region.Disk{boss, {Name: "sdb", Model: "DELLBOSS VD"}}, code: "boss_disk_ambiguous"},
+		"the second is removed": {
+			disks: []region.Disk{boss, {Name: "sdb", Model: "DELLBOSS VD"}},
+			code:  "boss_disk_ambiguous",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, known(1, "ready"))
@@ -29,14 +32,20 @@ func TestHardwareThatWasMendedIsSeenByARerun(t *testing.T) {
 		})
 	}
 	t.Run("a PXE interface is fitted", func(t *testing.T) {
-		w := newWorld(t, known(1, "ready"), func(p *plan) { p.policy.NodePXEIface, p.policy.StrictPXEPreflight = set("eno1"), set(true) })
+		w := newWorld(t, known(1, "ready"), func(p *plan) {
+			p.policy.NodePXEIface, p.policy.StrictPXEPreflight = set("eno1"),
+				set(true)
+		})
 		job := w.work(1)
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.fails(t, bringup.EnsurePXEInterfaceAuto, job, bringup.HardwareMismatch, "pxe_interface_not_found")
 		w.seenAnew(t, job)
 	})
 	t.Run("a PXE interface is not insisted on", func(t *testing.T) {
-		w := newWorld(t, known(1, "ready"), func(p *plan) { p.policy.NodePXEIface, p.policy.StrictPXEPreflight = set("eno1"), set(false) })
+		w := newWorld(t, known(1, "ready"), func(p *plan) {
+			p.policy.NodePXEIface, p.policy.StrictPXEPreflight = set("eno1"),
+				set(false)
+		})
 		job := w.work(1)
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.does(t, bringup.EnsurePXEInterfaceAuto, job)

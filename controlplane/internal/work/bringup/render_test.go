@@ -36,7 +36,10 @@ func TestLayersOfAFirstBoot(t *testing.T) {
 	}
 	job.InitializeDisks = true
 	result := w.does(t, bringup.RenderCloudInit, job)
-	if got, want := layerNames(job), []string{"site-bundle", "deploy-user", "hardware-sync", "disk-init", "roce-routing", "agent-bootstrap"}; !slices.Equal(got, want) {
+	if got, want := layerNames(job), []string{
+		"site-bundle", "deploy-user", "hardware-sync", "disk-init", "roce-routing",
+		"agent-bootstrap",
+	}; !slices.Equal(got, want) {
 		t.Errorf("layers are %v, want %v", got, want)
 	}
 	if job.Facts.FirstBootLayers[0].Version != "2026.11" {
@@ -56,7 +59,10 @@ func TestLayersOfAFirstBoot(t *testing.T) {
 	// Neither disks nor RoCE without having been asked for.
 	plain := w.ready(t, 2)
 	w.does(t, bringup.RenderCloudInit, plain)
-	if got, want := layerNames(plain), []string{"site-bundle", "deploy-user", "hardware-sync", "agent-bootstrap"}; !slices.Equal(got, want) {
+	if got, want := layerNames(plain), []string{
+		"site-bundle", "deploy-user", "hardware-sync",
+		"agent-bootstrap",
+	}; !slices.Equal(got, want) {
 		t.Errorf("layers are %v, want %v", got, want)
 	}
 
@@ -94,7 +100,10 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 	})
 	t.Run("the name is taken", func(t *testing.T) {
 		job := w.ready(t, 2)
-		if _, _, err := w.nodes.Create(ctx, node.NewNode{Hostname: job.Hostname, SKU: someSKU, RegionCode: "eu-1"}); err != nil {
+		if _, _, err := w.nodes.Create(ctx, node.NewNode{
+			Hostname: job.Hostname, SKU: someSKU,
+			RegionCode: "eu-1",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		w.fails(t, bringup.RenderCloudInit, job, bringup.StateAmbiguity, "node_conflict")
@@ -201,18 +210,25 @@ func TestBundlesOfAFolder(t *testing.T) {
 		t.Fatalf("got %q, %q, %v", program, version, err)
 	}
 	for ref, code := range map[string]string{
-		"": "site_bundle_ref_invalid", "base": "site_bundle_ref_invalid", "base@": "site_bundle_ref_invalid", "@1": "site_bundle_ref_invalid",
-		"../base@1": "site_bundle_ref_invalid", "base@../../secret": "site_bundle_ref_invalid", "base@..": "site_bundle_ref_invalid",
-		"base/x@1": "site_bundle_ref_invalid", "Base@1": "site_bundle_ref_invalid", "base@1\n": "site_bundle_ref_invalid", "base@1 2": "site_bundle_ref_invalid",
-		"base@2": "site_bundle_missing", "other@1": "site_bundle_missing", "base@link": "site_bundle_unreadable",
+		"": "site_bundle_ref_invalid", "base": "site_bundle_ref_invalid", "base@": "site_bundle_ref_invalid",
+		"@1":        "site_bundle_ref_invalid",
+		"../base@1": "site_bundle_ref_invalid", "base@../../secret": "site_bundle_ref_invalid",
+		"base@..":  "site_bundle_ref_invalid",
+		"base/x@1": "site_bundle_ref_invalid", "Base@1": "site_bundle_ref_invalid", "base@1\n": "site_bundle_ref_invalid",
+		"base@1 2": "site_bundle_ref_invalid",
+		"base@2":   "site_bundle_missing", "other@1": "site_bundle_missing", "base@link": "site_bundle_unreadable",
 	} {
 		_, _, err := bundles.Read(ref)
-		if f := bringup.Classify(err); err == nil || f.Code != code || f.Class != bringup.SiteCapabilityMissing || !f.Final || f.Remedy == "" {
+		if f := bringup.Classify(err); err == nil || f.Code.String() != code || f.Class != bringup.SiteCapabilityMissing ||
+			!f.Final || f.Remedy == "" {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}
-	for name, missing := range map[string]bringup.BundleFolder{"none": "", "gone": bringup.BundleFolder(filepath.Join(folder, "gone"))} {
-		if _, _, err := missing.Read("base@1"); bringup.Classify(err).Code != "site_bundle_missing" {
+	for name, missing := range map[string]bringup.BundleFolder{
+		"none": "",
+		"gone": bringup.BundleFolder(filepath.Join(folder, "gone")),
+	} {
+		if _, _, err := missing.Read("base@1"); bringup.Classify(err).Code.String() != "site_bundle_missing" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -26,6 +26,47 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway},
 }, (*Bringup).ApplyRoCEPhase2)
 
+// The codes of failures that only this stage has.
+var (
+	codeRoCEInterfaceMissing = job.DeclareCode(job.Code{
+		Name: "roce_interface_not_found", Class: HardwareMismatch,
+		Cause: "The RoCE assignment of the site names an interface that the machine does not have.",
+		Remedy: "correct the RoCE assignment of the host name, or fit the card; the machine is used " +
+			"without that address",
+		Runbook: "maas-site-not-ready",
+	})
+	codeRoCEInterfaceIsPXE = job.DeclareCode(job.Code{
+		Name: "roce_interface_is_pxe", Class: InputConfigError,
+		Cause:   "The RoCE assignment of the site names the interface that the machine boots from.",
+		Remedy:  "correct the RoCE assignment of the host name; the machine is used without that address",
+		Runbook: "maas-site-not-ready",
+	})
+	codeRoCEAddressInvalid = job.DeclareCode(job.Code{
+		Name: "roce_address_invalid", Class: InputConfigError,
+		Cause:   "The RoCE assignment of the site has an address that cannot be read.",
+		Remedy:  "correct the RoCE assignment of the host name; the machine is used without that address",
+		Runbook: "maas-site-not-ready",
+	})
+	codeRoCEMTUUnproven = job.DeclareCode(job.Code{
+		Name: "roce_mtu_unproven", Class: UpstreamTransient,
+		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+	codeRoCELinkUnproven = job.DeclareCode(job.Code{
+		Name: "roce_link_unproven", Class: UpstreamTransient,
+		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
+		Remedy:  "retry: the interface is looked at first",
+		Runbook: "onboarding-parked",
+	})
+	codeRoCESubnetUnproven = job.DeclareCode(job.Code{
+		Name: "roce_subnet_unproven", Class: UpstreamTransient,
+		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // transientTries is how often a stage that must not fail lets a failure on the
 // way be retried before it goes on without.
 const transientTries = 3
@@ -84,7 +125,8 @@ func (b *Bringup) assignments(ctx context.Context, w *Work) ([]site.Assignment, 
 	if !w.Profile.Policy.EnablePhase2RoCE {
 		return nil, nil
 	}
-	return b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname}, postgres.Slice[site.AssignmentKey]{Limit: mostInterfaces})
+	return b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname},
+		postgres.Slice[site.AssignmentKey]{Limit: mostInterfaces})
 }
 
 // applyRoCE gives one interface its address and MTU, where it does not have them.
@@ -92,13 +134,13 @@ func (b *Bringup) applyRoCE(ctx context.Context, r *region, w *Work, m maas.Mach
 	iface := interfaceOf(m, row.Interface)
 	switch {
 	case iface == nil:
-		return job.Failed(HardwareMismatch, "roce_interface_not_found", "the machine has no such interface")
+		return codeRoCEInterfaceMissing.Failed("the machine has no such interface")
 	case row.Interface == nodePXEIface(w):
-		return job.Failed(InputConfigError, "roce_interface_is_pxe", "that is the interface of the PXE network")
+		return codeRoCEInterfaceIsPXE.Failed("that is the interface of the PXE network")
 	}
 	prefix, err := netip.ParsePrefix(row.IPv4CIDR)
 	if err != nil {
-		return job.Failed(InputConfigError, "roce_address_invalid", "the address cannot be read")
+		return codeRoCEAddressInvalid.Failed("the address cannot be read")
 	}
 	if !hasStatic(*iface, prefix) {
 		if err := b.linkRoCE(ctx, r, w, m, iface, prefix); err != nil {
@@ -112,7 +154,7 @@ func (b *Bringup) applyRoCE(ctx context.Context, r *region, w *Work, m maas.Mach
 		return err
 	}
 	_, err = r.UpdateInterface(ctx, m.SystemID, iface.ID, maas.InterfaceAttributes{MTU: int64(row.MTU)})
-	return unproven(err, "roce_mtu_unproven", "MAAS did not confirm the MTU of %s", row.Interface)
+	return unproven(err, codeRoCEMTUUnproven, "MAAS did not confirm the MTU of %s", row.Interface)
 }
 
 // hasStatic reports the one link that an interface with a fixed address has.
@@ -121,7 +163,9 @@ func hasStatic(i maas.Interface, address netip.Prefix) bool {
 		i.Links[0].Subnet != nil && i.Links[0].Subnet.CIDR == address.Masked().String()
 }
 
-func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machine, iface *maas.Interface, address netip.Prefix) error {
+func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machine, iface *maas.Interface,
+	address netip.Prefix,
+) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
@@ -129,7 +173,10 @@ func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machi
 	if err != nil {
 		return err
 	}
-	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{Mode: maas.LinkStatic, SubnetID: subnet.ID, IPAddress: address.Addr().String(), Force: true})
+	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{
+		Mode: maas.LinkStatic, SubnetID: subnet.ID,
+		IPAddress: address.Addr().String(), Force: true,
+	})
 	done := err == nil && hasStatic(after, address)
 	if !done && (err == nil || fault.KindOf(err) == fault.Ambiguous || fault.CodeOf(err) == maas.CodeAddressInUse) {
 		now, lookErr := b.machine(ctx, r, w) // it may be this very link that has the address
@@ -145,15 +192,16 @@ func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machi
 		*iface = after
 		return nil
 	case err == nil:
-		return job.Failed(UpstreamTransient, "roce_link_unproven", "MAAS does not show the address of %s, although it was set", iface.Name).
-			With("retry: the interface is looked at first")
+		return codeRoCELinkUnproven.Failed("MAAS does not show the address of %s, although it was set", iface.Name)
 	}
-	return unproven(err, "roce_link_unproven", "MAAS did not confirm the address of %s", iface.Name)
+	return unproven(err, codeRoCELinkUnproven, "MAAS did not confirm the address of %s", iface.Name)
 }
 
 // subnetFor finds the network of an address, or makes MAAS know it, on the VLAN
 // that the interface is on.
-func (b *Bringup) subnetFor(ctx context.Context, r *region, iface *maas.Interface, network netip.Prefix) (maas.Subnet, error) {
+func (b *Bringup) subnetFor(ctx context.Context, r *region, iface *maas.Interface, network netip.Prefix) (maas.Subnet,
+	error,
+) {
 	look := func(oldest bool) (maas.Subnet, bool, error) {
 		since := b.now()
 		if oldest {
@@ -177,12 +225,13 @@ func (b *Bringup) subnetFor(ctx context.Context, r *region, iface *maas.Interfac
 	if err == nil {
 		return made, nil
 	}
-	if fault.KindOf(err) == fault.Ambiguous || fault.CodeOf(err) == maas.CodeFieldErrors { // another machine may have needed it, too
+	// another machine may have needed it, too
+	if fault.KindOf(err) == fault.Ambiguous || fault.CodeOf(err) == maas.CodeFieldErrors {
 		if found, ok, lookErr := look(false); lookErr != nil || ok {
 			return found, lookErr
 		}
 	}
-	return maas.Subnet{}, unproven(err, "roce_subnet_unproven", "MAAS did not confirm the network %s", network)
+	return maas.Subnet{}, unproven(err, codeRoCESubnetUnproven, "MAAS did not confirm the network %s", network)
 }
 
 // nodePXEIface is the interface of the node on the PXE network.

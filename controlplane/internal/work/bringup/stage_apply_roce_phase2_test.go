@@ -18,7 +18,8 @@ import (
 // assign gives an interface of the first server an address.
 func (w *world) assign(tb testing.TB, iface, cidr string, mtu int32) {
 	tb.Helper()
-	if _, err := w.sites.UpsertAssignments(system(tb), w.site.ID, []site.AssignmentRow{{Hostname: hostname(1), Interface: iface, IPv4CIDR: cidr, MTU: mtu}}); err != nil {
+	if _, err := w.sites.UpsertAssignments(system(tb), w.site.ID,
+		[]site.AssignmentRow{{Hostname: hostname(1), Interface: iface, IPv4CIDR: cidr, MTU: mtu}}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -65,13 +66,15 @@ func TestRoCEInterfacesGetTheirAddresses(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.subnet(t, "172.30.9.60/31", strconv.Itoa(v.ID))
-			if _, err := w.sim.UpdateInterface(admin, job.SystemID, w.nic(t, job, roce).ID, url.Values{"vlan": {strconv.Itoa(w.nic(t, job, "eno8303").VLAN.ID)}}); err != nil {
+			if _, err := w.sim.UpdateInterface(admin, job.SystemID, w.nic(t, job, roce).ID,
+				url.Values{"vlan": {strconv.Itoa(w.nic(t, job, "eno8303").VLAN.ID)}}); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"the interface has an old address": {made: 1, before: func(t *testing.T, w *world, job *bringup.Work) {
 			w.subnet(t, "172.30.1.0/31", "")
-			if _, err := w.sim.LinkSubnet(admin, job.SystemID, w.nic(t, job, roce).ID, url.Values{"mode": {"static"}, "subnet": {"172.30.1.0/31"}, "ip_address": {"172.30.1.0"}}); err != nil {
+			if _, err := w.sim.LinkSubnet(admin, job.SystemID, w.nic(t, job, roce).ID,
+				url.Values{"mode": {"static"}, "subnet": {"172.30.1.0/31"}, "ip_address": {"172.30.1.0"}}); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -87,10 +90,12 @@ func TestRoCEInterfacesGetTheirAddresses(t *testing.T) {
 			w.asked.reset()
 			w.does(t, bringup.ApplyRoCEPhase2, job)
 			i := w.nic(t, job, roce)
-			if len(i.Links) != 1 || i.Links[0].Mode != "static" || i.Links[0].IP != "172.30.9.61" || i.Links[0].Subnet.CIDR != "172.30.9.60/31" || i.EffectiveMTU != 9000 {
+			if len(i.Links) != 1 || i.Links[0].Mode != "static" || i.Links[0].IP != "172.30.9.61" ||
+				i.Links[0].Subnet.CIDR != "172.30.9.60/31" || i.EffectiveMTU != 9000 {
 				t.Errorf("interface is %+v %+v", i, i.Links)
 			}
-			if w.asked.of("subnets.post") != c.made || job.Facts.RoCEApplied != 1 || job.Facts.RoCEProblems != nil || w.asked.total() > 5 {
+			if w.asked.of("subnets.post") != c.made || job.Facts.RoCEApplied != 1 || job.Facts.RoCEProblems != nil ||
+				w.asked.total() > 5 {
 				t.Errorf("facts are %+v, MAAS was asked %s", job.Facts, w.asked)
 			}
 			w.asked.reset()
@@ -131,12 +136,16 @@ func TestRoCEProblemsAreToldAndStopNothing(t *testing.T) {
 		"no such interface":      {iface: "ens99", cidr: "172.30.9.61/31", says: "no such interface"},
 		"the PXE interface":      {iface: "eno8303", cidr: "172.30.9.61/31", says: "PXE"},
 		"an overlapping network": {iface: "ens37np0", cidr: "10.20.0.9/31", says: "overlap"},
-		"a taken address": {iface: "ens37np0", cidr: "172.30.9.61/31", says: "in use", before: func(t *testing.T, w *world, job *bringup.Work) {
-			w.subnet(t, "172.30.9.60/31", "")
-			if _, err := w.sim.LinkSubnet(admin, job.SystemID, w.nic(t, job, "ens40np0").ID, url.Values{"mode": {"static"}, "subnet": {"172.30.9.60/31"}, "ip_address": {"172.30.9.61"}}); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		"a taken address": {
+			iface: "ens37np0", cidr: "172.30.9.61/31", says: "in use",
+			before: func(t *testing.T, w *world, job *bringup.Work) {
+				w.subnet(t, "172.30.9.60/31", "")
+				if _, err := w.sim.LinkSubnet(admin, job.SystemID, w.nic(t, job, "ens40np0").ID,
+					url.Values{"mode": {"static"}, "subnet": {"172.30.9.60/31"}, "ip_address": {"172.30.9.61"}}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, known(1, "ready"))
@@ -148,7 +157,8 @@ func TestRoCEProblemsAreToldAndStopNothing(t *testing.T) {
 			w.assign(t, c.iface, c.cidr, c.mtu)
 			w.assign(t, roce, "172.30.5.1/31", 0)
 			out := w.does(t, bringup.ApplyRoCEPhase2, job)
-			if !strings.HasPrefix(out.Message, "WARNING") || len(job.Facts.RoCEProblems) != 1 || !strings.Contains(job.Facts.RoCEProblems[0], c.says) || job.Facts.RoCEApplied != 1 {
+			if !strings.HasPrefix(out.Message, "WARNING") || len(job.Facts.RoCEProblems) != 1 ||
+				!strings.Contains(job.Facts.RoCEProblems[0], c.says) || job.Facts.RoCEApplied != 1 {
 				t.Errorf("result is %+v, facts are %+v", out, job.Facts)
 			}
 			w.does(t, bringup.EnsurePXEInterfaceAuto, job)
@@ -215,9 +225,12 @@ func TestThePXEInterfaceGetsAnAddressByItself(t *testing.T) {
 		skipped bool
 		mode    string
 	}{
-		"automatic":    {skipped: true, mode: "auto"},
-		"by DHCP":      {before: link(url.Values{"mode": {"dhcp"}, "force": {"true"}}), skipped: true, mode: "dhcp"},
-		"static":       {before: link(url.Values{"mode": {"static"}, "subnet": {"10.20.0.0/16"}, "ip_address": {"10.20.9.9"}, "force": {"true"}}), mode: "auto"},
+		"automatic": {skipped: true, mode: "auto"},
+		"by DHCP":   {before: link(url.Values{"mode": {"dhcp"}, "force": {"true"}}), skipped: true, mode: "dhcp"},
+		"static": {before: link(url.Values{
+			"mode": {"static"}, "subnet": {"10.20.0.0/16"}, "ip_address": {"10.20.9.9"},
+			"force": {"true"},
+		}), mode: "auto"},
 		"only up":      {before: link(url.Values{"mode": {"link_up"}, "force": {"true"}}), mode: "auto"},
 		"disconnected": {before: func(t *testing.T, w *world, job *bringup.Work) { w.unlink(t, job, pxe) }, mode: "auto"},
 	} {
@@ -231,7 +244,8 @@ func TestThePXEInterfaceGetsAnAddressByItself(t *testing.T) {
 			w.asked.reset()
 			out := w.does(t, bringup.EnsurePXEInterfaceAuto, job)
 			i := w.nic(t, job, pxe)
-			if out.Skipped != c.skipped || len(i.Links) != 1 || i.Links[0].Mode != c.mode || job.PXEMAC != i.MAC || w.asked.total() > 3 {
+			if out.Skipped != c.skipped || len(i.Links) != 1 || i.Links[0].Mode != c.mode || job.PXEMAC != i.MAC ||
+				w.asked.total() > 3 {
 				t.Errorf("result is %+v, links are %+v, MAAS was asked %s", out, i.Links, w.asked)
 			}
 			if out := w.does(t, bringup.EnsurePXEInterfaceAuto, job); !out.Skipped {

@@ -24,6 +24,15 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway, OutOfBand, deployNotDone},
 }, (*Bringup).ClassifyDeployFailure)
 
+// The code of failures that only this stage has.
+var codeNoDatasource = job.DeclareCode(job.Code{
+	Name: "deploy_failed_datasource", Class: DeployCloudInitFailure,
+	Cause: "The installed system did not reach the metadata server of MAAS at its first boot: network " +
+		"or DNS on the deploy interface.",
+	Remedy:  "read the events and the installation log of the machine in MAAS, remove the cause, then rerun",
+	Runbook: "onboarding-parked",
+})
+
 // The kinds of failed deployments. A datasource-like one is worth another try:
 // the system was installed, and its first boot did not get through to MAAS.
 const (
@@ -52,7 +61,10 @@ func (b *Bringup) ClassifyDeployFailure(ctx context.Context, w *Work) (Result, e
 	if !ours(m, w) {
 		return Result{}, foreign(m, w)
 	}
-	c := cause{kind: w.Facts.DeployFailure, evidence: w.Facts.DeployEvidence, late: strings.Contains(w.Facts.DeployEvidence, timedOut)}
+	c := cause{
+		kind: w.Facts.DeployFailure, evidence: w.Facts.DeployEvidence,
+		late: strings.Contains(w.Facts.DeployEvidence, timedOut),
+	}
 	if c.kind == "" {
 		c = b.causeOf(ctx, r, w, m)
 		w.Facts.DeployFailure, w.Facts.DeployEvidence = c.kind, c.evidence
@@ -60,11 +72,16 @@ func (b *Bringup) ClassifyDeployFailure(ctx context.Context, w *Work) (Result, e
 			return Result{}, err
 		}
 	}
-	if p := w.Profile.Policy; c.kind == datasourceLike && p.EnableDeployRetryOnDatasourceFailure && w.Facts.Redeploys < int(p.MaxDeployRetryAttempts) {
+	if p := w.Profile.Policy; c.kind == datasourceLike && p.EnableDeployRetryOnDatasourceFailure &&
+		w.Facts.Redeploys < int(p.MaxDeployRetryAttempts) {
 		return Result{
-			Message: fmt.Sprintf("the first boot of %s did not get through to MAAS (%s); it is deployed again", w.Hostname, c.evidence),
-			Details: map[string]any{"failure": c.kind, "evidence": c.evidence, "redeploys": w.Facts.Redeploys, "most": p.MaxDeployRetryAttempts},
-			Next:    RecoverForDatasourceRetry,
+			Message: fmt.Sprintf("the first boot of %s did not get through to MAAS (%s); it is deployed again", w.Hostname,
+				c.evidence),
+			Details: map[string]any{
+				"failure": c.kind, "evidence": c.evidence, "redeploys": w.Facts.Redeploys,
+				"most": p.MaxDeployRetryAttempts,
+			},
+			Next: RecoverForDatasourceRetry,
 		}, nil
 	}
 	if _, err := b.release(ctx, r, w); err != nil {
@@ -94,16 +111,20 @@ func with(details, more map[string]any) map[string]any {
 
 // deployFailure is the end of a deployment that is not tried again.
 func deployFailure(w *Work, late bool) *Failure {
-	code, why := "deploy_failed", "the installation failed"
+	code, why := codeDeployFailed, "the installation failed"
 	switch {
 	case w.Facts.DeployFailure == datasourceLike:
-		code, why = "deploy_failed_datasource", "the installed system did not get through to MAAS at its first boot"
+		code, why = codeNoDatasource, "the installed system did not get through to MAAS at its first boot"
 	case late:
-		code, why = "deploy_timeout", "it did not end in time"
+		code, why = codeDeployTimeout, "it did not end in time"
 	}
-	return job.Failed(DeployCloudInitFailure, code, "the deployment of %s failed: %s (%s); the machine was released", w.Hostname, why, w.Facts.DeployEvidence).
+	return code.Failed("the deployment of %s failed: %s (%s); the machine was released", w.Hostname, why,
+		w.Facts.DeployEvidence).
 		With("read the events and the installation log of the machine in MAAS, remove the cause, then rerun").ForGood().
-		About(map[string]any{"failure": w.Facts.DeployFailure, "evidence": w.Facts.DeployEvidence, "deployments": w.Facts.Deploys, "redeploys": w.Facts.Redeploys})
+		About(map[string]any{
+			"failure": w.Facts.DeployFailure, "evidence": w.Facts.DeployEvidence,
+			"deployments": w.Facts.Deploys, "redeploys": w.Facts.Redeploys,
+		})
 }
 
 // cause is why a deployment failed, as far as MAAS knows.
@@ -146,7 +167,9 @@ func sinceDeploying(events []maas.Event) []maas.Event {
 }
 
 // installation reads how the installation itself ended. Best effort.
-func (b *Bringup) installation(ctx context.Context, r *region, w *Work, m maas.Machine) (passed bool, failedScripts []string) {
+func (b *Bringup) installation(ctx context.Context, r *region, w *Work, m maas.Machine) (passed bool,
+	failedScripts []string,
+) {
 	sets, err := r.Results(ctx, w.SystemID, maas.ResultInstallation)
 	if err != nil {
 		b.cfg.Logger.WarnContext(ctx, "results of a failed deployment cannot be read", "machine", w.SystemID, "error", err)

@@ -21,6 +21,34 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway, BMCSilent, OutOfBand},
 }, (*Bringup).CommissionNode)
 
+// The codes of failures that only this stage has.
+var (
+	codeMachineNotFree = job.DeclareCode(job.Code{
+		Name: "machine_not_free", Class: StateAmbiguity,
+		Cause:   "Somebody uses the machine in MAAS for something else.",
+		Remedy:  "set the machine right in MAAS, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeUpdateUnproven = job.DeclareCode(job.Code{
+		Name: "update_unproven", Class: UpstreamTransient,
+		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+	codeOverrideUnproven = job.DeclareCode(job.Code{
+		Name: "override_unproven", Class: UpstreamTransient,
+		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+	codeCommissionUnproven = job.DeclareCode(job.Code{
+		Name: "commission_unproven", Class: UpstreamTransient,
+		Cause:   "MAAS did not say whether it began to commission the machine.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // CommissionNode gives the machine its name and power settings and lets MAAS
 // inspect it, unless it is at it, or has done so and found what is needed.
 func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
@@ -38,7 +66,8 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	if advanced(m) {
 		return skipAdvanced(m), nil
 	}
-	if m.Status == maas.StatusFailedDeployment || m.Status == maas.StatusReleasing { // how an earlier round of this job ended
+	// how an earlier round of this job ended
+	if m.Status == maas.StatusFailedDeployment || m.Status == maas.StatusReleasing {
 		if m, err = b.release(ctx, r, w); err != nil {
 			return Result{}, err
 		}
@@ -60,8 +89,8 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 			return Result{}, err
 		}
 	default:
-		return Result{}, job.Failed(StateAmbiguity, "machine_not_free", "%s is %s in MAAS, and cannot be inspected", w.Hostname, m.Status.Label()).
-			With("set the machine right in MAAS, then rerun").ForGood()
+		return Result{}, codeMachineNotFree.Failed("%s is %s in MAAS, and cannot be inspected", w.Hostname, m.Status.Label()).
+			ForGood()
 	}
 	return b.commission(ctx, r, w, m)
 }
@@ -102,7 +131,7 @@ func (b *Bringup) describeToMAAS(ctx context.Context, r *region, w *Work, m maas
 	after, err := r.Update(ctx, m.SystemID, wanted)
 	if err != nil {
 		// Writing the same again does no harm, so a failure is not ambiguous.
-		return m, unproven(err, "update_unproven", "MAAS did not confirm the name and power settings of %s", m.SystemID)
+		return m, unproven(err, codeUpdateUnproven, "MAAS did not confirm the name and power settings of %s", m.SystemID)
 	}
 	w.Facts.PowerWritten = w.Facts.PowerFingerprint
 	return after, nil
@@ -120,7 +149,7 @@ func (b *Bringup) acceptTests(ctx context.Context, r *region, w *Work, m maas.Ma
 		}
 	}
 	if err != nil && after.Status != maas.StatusReady {
-		return m, unproven(err, "override_unproven", "MAAS did not confirm that %s may be inspected again", m.SystemID)
+		return m, unproven(err, codeOverrideUnproven, "MAAS did not confirm that %s may be inspected again", m.SystemID)
 	}
 	b.see(w, after)
 	return after, nil
@@ -170,9 +199,9 @@ func begun(before, after maas.Machine) bool {
 func (b *Bringup) notBegun(ctx context.Context, r *region, w *Work, m maas.Machine, err error) error {
 	said := b.complaints(ctx, r, w)
 	if fault.CodeOf(err) == maas.CodeBMCFailure || said.bmc {
-		return job.Failed(BMCPowerFailure, maas.CodeBMCFailure, "MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
-			With("check the BMC credentials, its address and its network, then retry the stage").Because(err).About(said.details(m))
+		return codeBMCFailure.Failed("MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
+			Because(err).About(said.details(m))
 	}
-	return job.Failed(UpstreamTransient, "commission_unproven", "MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
-		With("retry: the machine is looked at first").Because(err).About(said.details(m))
+	return codeCommissionUnproven.Failed("MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
+		Because(err).About(said.details(m))
 }

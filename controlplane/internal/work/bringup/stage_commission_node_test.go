@@ -38,7 +38,8 @@ func TestAMachineGetsItsNameAndPowerSettings(t *testing.T) {
 	w.does(t, bringup.CreateOrFindInMAAS, job)
 	w.does(t, bringup.CommissionNode, job)
 	w.does(t, bringup.WaitForReady, job)
-	if m, p := w.machine(t, job.SystemID), w.bmcSettings(t, job.SystemID); m.Hostname != job.Hostname || p["power_user"] != "root" || p["power_pass"] != powerPass {
+	if m, p := w.machine(t, job.SystemID), w.bmcSettings(t, job.SystemID); m.Hostname != job.Hostname ||
+		p["power_user"] != "root" || p["power_pass"] != powerPass {
 		t.Errorf("machine is %s, its BMC is reached by %v", m.Hostname, p["power_user"])
 	}
 	if w.asked.of("machine.put") != 1 || w.asked.of("machine.commission") != 1 {
@@ -130,7 +131,10 @@ func (w *world) until(tb testing.TB, id, word string) {
 
 // slow makes commissioning take until the test is over.
 func slow(p *plan) {
-	p.sim.Timing.Ranges = map[string]region.Range{region.PhaseScripts: {Least: time.Hour, Usual: time.Hour, Most: time.Hour}}
+	p.sim.Timing.Ranges = map[string]region.Range{region.PhaseScripts: {
+		Least: time.Hour, Usual: time.Hour,
+		Most: time.Hour,
+	}}
 }
 
 func TestCommissioningThatIsUnderWayIsWaitedFor(t *testing.T) {
@@ -218,8 +222,14 @@ func TestAMachineThatDoesNotBecomeReady(t *testing.T) {
 		code    string
 		hurried bool
 	}{
-		"scripts fail": {rule: &simfault.Rule{Fault: simfault.FailCommissioning}, class: bringup.HardwareMismatch, code: "failed_commission"},
-		"tests fail":   {rule: &simfault.Rule{Fault: simfault.FailTesting}, class: bringup.HardwareMismatch, code: "failed_commission"},
+		"scripts fail": {
+			rule: &simfault.Rule{Fault: simfault.FailCommissioning}, class: bringup.HardwareMismatch,
+			code: "failed_commission",
+		},
+		"tests fail": {
+			rule: &simfault.Rule{Fault: simfault.FailTesting}, class: bringup.HardwareMismatch,
+			code: "failed_commission",
+		},
 		"it never boots, and the profile gives up": {
 			rule: &simfault.Rule{Fault: simfault.PhaseHangs, Phase: region.PhasePXE}, hurried: true,
 			class: bringup.PXEDiscoveryFailure, code: "failed_commission_timeout",
@@ -304,7 +314,10 @@ func TestAWaitOutlivesARotation(t *testing.T) {
 	var ahead atomic.Int64
 	w := newWorld(t, func(p *plan) {
 		p.config.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-		p.sim.Timing.Ranges = map[string]region.Range{region.PhaseScripts: {Least: 2 * time.Second, Usual: 2 * time.Second, Most: 2 * time.Second}}
+		p.sim.Timing.Ranges = map[string]region.Range{region.PhaseScripts: {
+			Least: 2 * time.Second, Usual: 2 * time.Second,
+			Most: 2 * time.Second,
+		}}
 	})
 	job := w.work(1)
 	w.upTo(t, bringup.WaitForReady, job)
@@ -317,7 +330,9 @@ func TestAWaitOutlivesARotation(t *testing.T) {
 	if !ok {
 		t.Fatal("the simulator gives tokens in another form")
 	}
-	if _, err := w.sites.SetCredentials(system(t), w.site.ID, site.Credentials{APIToken: redact.New(token["consumer_key"] + ":" + token["token_key"] + ":" + token["token_secret"])}); err != nil {
+	if _, err := w.sites.SetCredentials(system(t), w.site.ID,
+		site.Credentials{APIToken: redact.New(token["consumer_key"] + ":" + token["token_key"] + ":" +
+			token["token_secret"])}); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(int64(10 * time.Second))
@@ -345,7 +360,10 @@ func TestABatchIsWaitedForWithSharedLooks(t *testing.T) {
 	const machines = 60
 	w := newWorld(t, func(p *plan) {
 		p.sim.Fleet = fleet.Options{Unknown: machines}
-		p.sim.Timing.Ranges = map[string]region.Range{region.PhaseScripts: {Least: 2 * time.Second, Usual: 2 * time.Second, Most: 2 * time.Second}}
+		p.sim.Timing.Ranges = map[string]region.Range{region.PhaseScripts: {
+			Least: 2 * time.Second, Usual: 2 * time.Second,
+			Most: 2 * time.Second,
+		}}
 		p.config.Watch.Pace = func(maas.Status) (least, most time.Duration) { return time.Second, 2 * time.Second }
 	})
 	var all sync.WaitGroup
@@ -361,7 +379,8 @@ func TestABatchIsWaitedForWithSharedLooks(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := w.asked.total(); n > 13*machines || w.asked.of("machines.post") != machines || w.asked.of("machine.commission") != machines {
+	if n := w.asked.total(); n > 13*machines || w.asked.of("machines.post") != machines ||
+		w.asked.of("machine.commission") != machines {
 		t.Errorf("%d requests for %d machines: %s", n, machines, w.asked)
 	}
 	t.Logf("%.1f requests for each of %d machines: %s", float64(w.asked.total())/machines, machines, w.asked)

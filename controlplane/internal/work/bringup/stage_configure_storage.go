@@ -25,6 +25,28 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).ConfigureStorage)
 
+// The codes of failures that only this stage has.
+var (
+	codeStorageUnproven = job.DeclareCode(job.Code{
+		Name: "storage_unproven", Class: UpstreamTransient,
+		Cause:   "MAAS did not say whether it changed the disk layout.",
+		Remedy:  "retry: the layout is looked at first",
+		Runbook: "onboarding-parked",
+	})
+	codeBootDiskMissing = job.DeclareCode(job.Code{
+		Name: "boss_disk_not_found", Class: HardwareMismatch,
+		Cause:   "The machine has no boot disk of the expected kind, or its controller does not show it.",
+		Remedy:  "check that the BOSS card is there and has its virtual disk, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeBootDiskAmbiguous = job.DeclareCode(job.Code{
+		Name: "boss_disk_ambiguous", Class: HardwareMismatch,
+		Cause:   "Several disks look like the boot disk, and choosing the wrong one would destroy data.",
+		Remedy:  "make one virtual disk of the BOSS card, or remove the others from the machine, then rerun",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // flat is the layout: one partition for the firmware, one for everything else,
 // both on the boot disk, and nothing on the others.
 const flat = "flat"
@@ -88,8 +110,7 @@ func (b *Bringup) layOut(ctx context.Context, r *region, w *Work, m maas.Machine
 	if bootsFlat(m, disk.ID) {
 		return nil
 	}
-	return job.Failed(UpstreamTransient, "storage_unproven", "MAAS does not show the layout of %s as it was set", w.Hostname).
-		With("retry: the layout is looked at first")
+	return codeStorageUnproven.Failed("MAAS does not show the layout of %s as it was set", w.Hostname)
 }
 
 // bootDisk finds the BOSS disk: the mirrored M.2 pair that servers keep their
@@ -105,11 +126,11 @@ func bootDisk(disks []maas.BlockDevice) (maas.BlockDevice, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return maas.BlockDevice{}, job.Failed(HardwareMismatch, "boss_disk_not_found", "none of the %d disks is a BOSS disk", len(disks)).
-			With("check that the BOSS card is there and has its virtual disk, then rerun").ForGood().About(map[string]any{"disks": shownDisks(disks)})
+		return maas.BlockDevice{}, codeBootDiskMissing.Failed("none of the %d disks is a BOSS disk", len(disks)).ForGood().
+			About(map[string]any{"disks": shownDisks(disks)})
 	default:
-		return maas.BlockDevice{}, job.Failed(HardwareMismatch, "boss_disk_ambiguous", "%d disks could be the BOSS disk", len(found)).
-			With("make one virtual disk of the BOSS card, or remove the others from the machine, then rerun").ForGood().About(map[string]any{"disks": shownDisks(found)})
+		return maas.BlockDevice{}, codeBootDiskAmbiguous.Failed("%d disks could be the BOSS disk", len(found)).ForGood().
+			About(map[string]any{"disks": shownDisks(found)})
 	}
 }
 
@@ -125,7 +146,10 @@ const mostDisks = 32
 func shownDisks(disks []maas.BlockDevice) []map[string]any {
 	out := []map[string]any{}
 	for _, d := range disks[:min(len(disks), mostDisks)] {
-		out = append(out, map[string]any{"id": d.ID, "name": maas.Shown(d.Name), "model": maas.Shown(d.Model), "size_bytes": d.Size})
+		out = append(out, map[string]any{
+			"id": d.ID, "name": maas.Shown(d.Name), "model": maas.Shown(d.Model),
+			"size_bytes": d.Size,
+		})
 	}
 	return out
 }

@@ -16,8 +16,10 @@ import (
 func (w *world) rebuilt(tb testing.TB, job *bringup.Work, disks ...region.Disk) {
 	tb.Helper()
 	h := &region.Hardware{
-		BMCAddress: job.IPMIIP, PXEMAC: "52:54:00:00:00:01", UUID: "4c4c4544-0000-4000-8000-000000000001", Architecture: "amd64/generic",
-		BootMethod: "uefi", CPUCount: 8, Memory: 65536, NUMANodes: 1, NICs: []region.NIC{{Name: "eno8303", MAC: "52:54:00:00:00:01"}},
+		BMCAddress: job.IPMIIP, PXEMAC: "52:54:00:00:00:01", UUID: "4c4c4544-0000-4000-8000-000000000001",
+		Architecture: "amd64/generic",
+		BootMethod:   "uefi", CPUCount: 8, Memory: 65536, NUMANodes: 1,
+		NICs: []region.NIC{{Name: "eno8303", MAC: "52:54:00:00:00:01"}},
 	}
 	for i, d := range disks {
 		d.Serial, d.BlockSize = string(rune('A'+i))+"123", 512
@@ -32,22 +34,35 @@ func (w *world) rebuilt(tb testing.TB, job *bringup.Work, disks ...region.Disk) 
 }
 
 func TestTheBOSSDiskIsChosen(t *testing.T) {
-	boss, data := region.Disk{Name: "sda", Model: "DELLBOSS VD"}, region.Disk{Name: "nvme0n1", Model: "Dell Ent NVMe CM7", Size: 3_840_000_000_000}
+	boss, data := region.Disk{Name: "sda", Model: "DELLBOSS VD"},
+		region.Disk{Name: "nvme0n1", Model: "Dell Ent NVMe CM7", Size: 3_840_000_000_000}
 	for name, c := range map[string]struct {
 		disks  []region.Disk
 		want   string // its name; empty: none
 		code   string
 		writes int
 	}{
-		"first":               {disks: []region.Disk{boss, data}, want: "sda"},
-		"last":                {disks: []region.Disk{data, {Name: "sdb", Model: "DELLBOSS VD"}}, want: "sdb", writes: 2},
-		"by an old model":     {disks: []region.Disk{data, {Name: "sdb", Model: "Dell Boot Optimized Server Storage"}}, want: "sdb", writes: 2},
-		"by the way to it":    {disks: []region.Disk{data, {Name: "sdb", Model: "Disk", IDPath: "/dev/disk/by-id/ata-M.2_SSD"}}, want: "sdb", writes: 2},
-		"BOSS beside an M.2":  {disks: []region.Disk{{Name: "sda", Model: "Some M.2 SSD"}, {Name: "sdb", Model: "dellboss vd"}}, want: "sdb", writes: 2},
-		"none":                {disks: []region.Disk{data, {Name: "sdb", Model: "Plain SSD"}}, code: "boss_disk_not_found"},
-		"no disk":             {code: "boss_disk_not_found"},
-		"two":                 {disks: []region.Disk{boss, {Name: "sdb", Model: "DELLBOSS VD"}}, code: "boss_disk_ambiguous"},
-		"two M.2 and no BOSS": {disks: []region.Disk{{Name: "sda", Model: "M.2 A"}, {Name: "sdb", Model: "M.2 B"}}, code: "boss_disk_ambiguous"},
+		"first": {disks: []region.Disk{boss, data}, want: "sda"},
+		"last":  {disks: []region.Disk{data, {Name: "sdb", Model: "DELLBOSS VD"}}, want: "sdb", writes: 2},
+		"by an old model": {
+			disks: []region.Disk{data, {Name: "sdb", Model: "Dell Boot Optimized Server Storage"}},
+			want:  "sdb", writes: 2,
+		},
+		"by the way to it": {disks: []region.Disk{data, {
+			Name: "sdb", Model: "Disk",
+			IDPath: "/dev/disk/by-id/ata-M.2_SSD",
+		}}, want: "sdb", writes: 2},
+		"BOSS beside an M.2": {disks: []region.Disk{
+			{Name: "sda", Model: "Some M.2 SSD"},
+			{Name: "sdb", Model: "dellboss vd"},
+		}, want: "sdb", writes: 2},
+		"none":    {disks: []region.Disk{data, {Name: "sdb", Model: "Plain SSD"}}, code: "boss_disk_not_found"},
+		"no disk": {code: "boss_disk_not_found"},
+		"two":     {disks: []region.Disk{boss, {Name: "sdb", Model: "DELLBOSS VD"}}, code: "boss_disk_ambiguous"},
+		"two M.2 and no BOSS": {
+			disks: []region.Disk{{Name: "sda", Model: "M.2 A"}, {Name: "sdb", Model: "M.2 B"}},
+			code:  "boss_disk_ambiguous",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, known(1, "ready"))
@@ -64,7 +79,8 @@ func TestTheBOSSDiskIsChosen(t *testing.T) {
 			}
 			w.does(t, bringup.ConfigureStorage, job)
 			m := w.machine(t, job.SystemID)
-			if m.BootDisk == nil || m.BootDisk.Name != c.want || !strings.HasPrefix(job.Facts.BootDisk, c.want+" ") || job.Facts.BootDiskID != int64(m.BootDisk.ID) {
+			if m.BootDisk == nil || m.BootDisk.Name != c.want || !strings.HasPrefix(job.Facts.BootDisk, c.want+" ") ||
+				job.Facts.BootDiskID != int64(m.BootDisk.ID) {
 				t.Errorf("boots from %+v, facts are %+v", m.BootDisk, job.Facts)
 			}
 			for _, d := range m.BlockDevices {
@@ -128,7 +144,10 @@ func TestALostAnswerAboutStorage(t *testing.T) {
 		job := w.work(1)
 		w.does(t, bringup.CreateOrFindInMAAS, job)
 		w.rebuilt(t, job, region.Disk{Name: "sda", Model: "Plain"}, region.Disk{Name: "sdb", Model: "DELLBOSS VD"})
-		w.fault(t, simfault.Rule{Operation: "blockdevice.set_boot_disk", Fault: simfault.ErrorBefore, Status: 200, Text: "OK"})
+		w.fault(t, simfault.Rule{
+			Operation: "blockdevice.set_boot_disk", Fault: simfault.ErrorBefore, Status: 200,
+			Text: "OK",
+		})
 		w.fails(t, bringup.ConfigureStorage, job, bringup.UpstreamTransient, "storage_unproven")
 	})
 }

@@ -32,6 +32,58 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).CreateOrFindInMAAS)
 
+// The codes of failures that only this stage has.
+var (
+	codeDiscoveryConflict = job.DeclareCode(job.Code{
+		Name: "discovery_conflict", Class: StateAmbiguity,
+		Cause: "The host name belongs to one machine of MAAS and the BMC address to another: one of them " +
+			"was given wrongly, or a machine was moved.",
+		Remedy:  "correct the BMC address in MAAS or in the request, then rerun",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun},
+	})
+	codeDiscoveryAmbiguous = job.DeclareCode(job.Code{
+		Name: "discovery_ambiguous", Class: StateAmbiguity,
+		Cause:   "Several new machines appeared in MAAS at the same time, and nothing proves which one it is.",
+		Remedy:  "give the right machine its host name in MAAS, then rerun",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun},
+	})
+	codeDiscoveryBusy = job.DeclareCode(job.Code{
+		Name: "discovery_busy", Class: UpstreamTransient,
+		Cause: "Machines of a site are looked for one after the other, and the place in that queue was " +
+			"lost: the database was away, or the credentials of MAAS were rotated.",
+		Remedy:  "retry: one server at a time is made to boot from the network, so that they can be told apart",
+		Runbook: "onboarding-parked",
+	})
+	codeDiscoveryTimeout = job.DeclareCode(job.Code{
+		Name: "discovery_timeout", Class: PXEDiscoveryFailure,
+		Cause:   "The machine never asked for a network boot: boot order, cabling, the PXE VLAN or DHCP.",
+		Remedy:  "check the cabling, the boot order and DHCP of the PXE network, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeNoNetworkBoot = job.DeclareCode(job.Code{
+		Name: "network_boot_unavailable", Class: SiteCapabilityMissing,
+		Cause: "MAAS cannot create the machine without its MAC, and nothing here may make it boot from " +
+			"the network.",
+		Remedy:  "add the machine to MAAS by its MAC and with its host name, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeCreateUnproven = job.DeclareCode(job.Code{
+		Name: "create_unproven", Class: UpstreamTransient,
+		Cause:   "MAAS did not say whether it created the machine, and does not show it yet.",
+		Remedy:  "retry: MAAS is asked for the machine before it is added",
+		Runbook: "onboarding-parked",
+	})
+	codeMachineBound = job.DeclareCode(job.Code{
+		Name: "machine_bound", Class: StateAmbiguity,
+		Cause:   "The machine in MAAS belongs to another node of the inventory.",
+		Remedy:  "find out which node the machine is; if the other node is gone, remove it first, then rerun",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun},
+	})
+)
+
 // By what a machine was identified, for Facts.
 const (
 	byHostname   = "hostname"
@@ -81,9 +133,10 @@ func forget(w *Work) {
 	f := w.Facts
 	w.Facts = Facts{
 		PowerOverride: f.PowerOverride, PowerFingerprint: f.PowerFingerprint, PowerReason: f.PowerReason,
-		NodeCreated: f.NodeCreated, FirstBootPath: f.FirstBootPath, FirstBootDigest: f.FirstBootDigest, FirstBootLayers: f.FirstBootLayers,
-		HostKey:        f.HostKey,
-		TokenExpiresAt: f.TokenExpiresAt, Deploys: f.Deploys, Redeploys: f.Redeploys, Left: f.Left,
+		NodeCreated: f.NodeCreated, FirstBootPath: f.FirstBootPath, FirstBootDigest: f.FirstBootDigest,
+		FirstBootLayers: f.FirstBootLayers,
+		HostKey:         f.HostKey,
+		TokenExpiresAt:  f.TokenExpiresAt, Deploys: f.Deploys, Redeploys: f.Redeploys, Left: f.Left,
 	}
 	w.SystemID, w.PXEMAC = "", ""
 }
@@ -103,7 +156,8 @@ func (b *Bringup) find(ctx context.Context, r *region, w *Work, age time.Duratio
 		return match{}, err
 	}
 	add(byHostname, slices.DeleteFunc(named, func(m maas.Machine) bool { return !called(m, w.Hostname) })...)
-	addresses, err := r.bmcs.since(ctx, b.now().Add(-age), b.now(), func(ctx context.Context) (map[string]string, error) { return bmcAddresses(ctx, r) })
+	addresses, err := r.bmcs.since(ctx, b.now().Add(-age), b.now(),
+		func(ctx context.Context) (map[string]string, error) { return bmcAddresses(ctx, r) })
 	if err != nil {
 		return match{}, err
 	}
@@ -162,10 +216,13 @@ func canonical(address string) string {
 
 // reachedBy finds the machines with the address of the BMC, but for those that
 // are known already. The listing may be some seconds old, so they are looked at.
-func (b *Bringup) reachedBy(ctx context.Context, r *region, w *Work, addresses map[string]string, known []match) ([]maas.Machine, error) {
+func (b *Bringup) reachedBy(ctx context.Context, r *region, w *Work, addresses map[string]string,
+	known []match,
+) ([]maas.Machine, error) {
 	var ids []string
 	for id, address := range addresses {
-		if address == canonical(w.IPMIIP) && !slices.ContainsFunc(known, func(k match) bool { return k.machine.SystemID == id }) {
+		if address == canonical(w.IPMIIP) && !slices.ContainsFunc(known,
+			func(k match) bool { return k.machine.SystemID == id }) {
 			ids = append(ids, id)
 		}
 	}
@@ -186,7 +243,9 @@ func (b *Bringup) reachedBy(ctx context.Context, r *region, w *Work, addresses m
 
 // refuseOtherBMC refuses a machine that is reached by another BMC than the one
 // that was given: name and address would mean two servers.
-func (b *Bringup) refuseOtherBMC(ctx context.Context, r *region, w *Work, found match, addresses map[string]string) error {
+func (b *Bringup) refuseOtherBMC(ctx context.Context, r *region, w *Work, found match,
+	addresses map[string]string,
+) error {
 	id := found.machine.SystemID
 	address, listed := addresses[id]
 	if listed && address == canonical(w.IPMIIP) {
@@ -199,8 +258,8 @@ func (b *Bringup) refuseOtherBMC(ctx context.Context, r *region, w *Work, found 
 	if address = now[id]; address == "" || address == canonical(w.IPMIIP) {
 		return nil
 	}
-	return job.Failed(StateAmbiguity, "discovery_conflict", "MAAS machine %s matches by %s, but its BMC address is %s and not %s", id, found.by, address, w.IPMIIP).
-		With("correct the BMC address in MAAS or in the request, then rerun").ForGood().
+	return codeDiscoveryConflict.Failed("MAAS machine %s matches by %s, but its BMC address is %s and not %s", id,
+		found.by, address, w.IPMIIP).ForGood().
 		About(map[string]any{"candidates": describe(found), "bmc_address_in_maas": address, "ipmi_ip": w.IPMIIP})
 }
 
@@ -209,7 +268,8 @@ func conflicting(w *Work, all []match) *Failure {
 	for i, a := range all {
 		texts[i] = fmt.Sprintf("%s (%s) by %s", a.machine.SystemID, a.machine.Hostname, a.by)
 	}
-	return job.Failed(StateAmbiguity, "discovery_conflict", "more than one machine of MAAS could be %s: %s", w.Hostname, strings.Join(texts, ", ")).
+	return codeDiscoveryConflict.Failed("more than one machine of MAAS could be %s: %s", w.Hostname,
+		strings.Join(texts, ", ")).
 		With("remove or correct the wrong ones in MAAS, or correct the request, then rerun").ForGood().
 		About(map[string]any{"candidates": describe(all...)})
 }
@@ -221,7 +281,8 @@ func describe(all ...match) []map[string]any {
 	out := []map[string]any{}
 	for _, a := range all[:min(len(all), mostCandidates)] {
 		out = append(out, map[string]any{
-			"system_id": a.machine.SystemID, "hostname": a.machine.Hostname, "status": a.machine.Status.Label(), "matched_by": a.by,
+			"system_id": a.machine.SystemID, "hostname": a.machine.Hostname, "status": a.machine.Status.Label(),
+			"matched_by": a.by,
 		})
 	}
 	return out
@@ -255,8 +316,8 @@ func (b *Bringup) create(ctx context.Context, r *region, w *Work) (Result, error
 	case lookErr != nil:
 		return Result{}, lookErr
 	case found.machine.SystemID == "":
-		return Result{}, job.Failed(UpstreamTransient, "create_unproven", "MAAS did not confirm that it added %s, and does not have it", w.Hostname).
-			With("retry: MAAS is asked for the machine before it is added").Because(err)
+		return Result{}, codeCreateUnproven.Failed("MAAS did not confirm that it added %s, and does not have it", w.Hostname).
+			Because(err)
 	case found.by == byHostname && found.machine.Status == maas.StatusNew:
 		found.by = byCreation
 	}
@@ -265,7 +326,8 @@ func (b *Bringup) create(ctx context.Context, r *region, w *Work) (Result, error
 
 func complainsOf(err error, field string) bool {
 	f, ok := fault.As(err)
-	return ok && f.Code == maas.CodeFieldErrors && slices.ContainsFunc(f.Fields, func(p fault.Field) bool { return p.Path == field })
+	return ok && f.Code == maas.CodeFieldErrors && slices.ContainsFunc(f.Fields,
+		func(p fault.Field) bool { return p.Path == field })
 }
 
 // claim takes a machine for the job, unless somebody else has it.
@@ -278,8 +340,9 @@ func (b *Bringup) claim(ctx context.Context, r *region, w *Work, found match) (R
 	bound, err := binding.ByMachine(ctx, b.cfg.DB, w.Site.ID, m.SystemID)
 	switch {
 	case err == nil && bound.Node != w.Node:
-		return Result{}, job.Failed(StateAmbiguity, "machine_bound", "machine %s (%s) is node %s already", m.SystemID, m.Hostname, bound.Node).
-			With("decommission that node first, or correct the request").ForGood().About(map[string]any{"node_id": bound.Node.String(), "system_id": m.SystemID})
+		return Result{}, codeMachineBound.Failed("machine %s (%s) is node %s already", m.SystemID, m.Hostname, bound.Node).
+			With("decommission that node first, or correct the request").ForGood().
+			About(map[string]any{"node_id": bound.Node.String(), "system_id": m.SystemID})
 	case err != nil && fault.KindOf(err) != fault.NotFound:
 		return Result{}, err
 	}
@@ -313,7 +376,7 @@ func (b *Bringup) refuseClaimed(ctx context.Context, w *Work, m maas.Machine) er
 	if !taken {
 		return nil
 	}
-	return job.Failed(StateAmbiguity, "machine_claimed", "machine %s (%s) is being brought up by job %s already", m.SystemID, m.Hostname, by).
+	return CodeMachineClaimed.Failed("machine %s (%s) is being brought up by job %s already", m.SystemID, m.Hostname, by).
 		With("find out which of the two jobs the machine belongs to, cancel or correct the other, then rerun").ForGood().
 		About(map[string]any{"job_id": by, "system_id": m.SystemID})
 }

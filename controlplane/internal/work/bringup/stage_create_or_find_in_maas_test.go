@@ -132,11 +132,15 @@ func TestAMachineOfSomebodyElseIsLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		"of another job": {stage: "deployed", code: "machine_in_use", change: func(t *testing.T, w *world, job *bringup.Work) {
-			if _, err := w.sim.SetAnnotations(admin, w.machine(t, job.Hostname).SystemID, url.Values{"gpuaas-job": {"other"}}); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		"of another job": {
+			stage: "deployed", code: "machine_in_use",
+			change: func(t *testing.T, w *world, job *bringup.Work) {
+				if _, err := w.sim.SetAnnotations(admin, w.machine(t, job.Hostname).SystemID,
+					url.Values{"gpuaas-job": {"other"}}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
 		"a node already": {stage: "ready", code: "machine_bound", change: func(t *testing.T, w *world, job *bringup.Work) {
 			w.bind(t, job, w.machine(t, job.Hostname).SystemID)
 		}},
@@ -252,7 +256,10 @@ func TestAMachineThatWasRemovedIsAddedAgain(t *testing.T) {
 	w.upTo(t, bringup.ConfigureStorage, job)
 	first := job.SystemID
 	w.happens(t, first, "delete")
-	for _, stage := range []string{bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage, bringup.EnsurePXEInterfaceAuto} {
+	for _, stage := range []string{
+		bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage,
+		bringup.EnsurePXEInterfaceAuto,
+	} {
 		if w.fails(t, stage, job, bringup.StateAmbiguity, "machine_gone"); job.Observed.Status != bringup.Absent {
 			t.Errorf("%s: observed %+v", stage, job.Observed)
 		}
@@ -297,8 +304,9 @@ func TestABatchListsTheBMCsOfARegionSeldom(t *testing.T) {
 func strict(w *world, tb testing.TB) {
 	tb.Helper()
 	w.fault(tb, simfault.Rule{
-		Operation: "machines.post", Fault: simfault.ErrorBefore, Status: http.StatusBadRequest, ContentType: "application/json",
-		Text: `{"mac_addresses": ["This field is required."]}`,
+		Operation: "machines.post", Fault: simfault.ErrorBefore, Status: http.StatusBadRequest,
+		ContentType: "application/json",
+		Text:        `{"mac_addresses": ["This field is required."]}`,
 	})
 }
 

@@ -25,6 +25,57 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway, NotCapable, BMCSilent, OutOfBand},
 }, (*Bringup).DeployViaMAAS)
 
+// The codes of failures that only this stage has.
+var (
+	codeImageDiffers = job.DeclareCode(job.Code{
+		Name: "deployed_image_differs", Class: StateAmbiguity,
+		Cause:   "Somebody deployed the machine in MAAS with another image than the profile names.",
+		Remedy:  "find out who deployed it; restart clean releases it if this job holds it, and deploys it anew",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.RestartClean, Decommission: job.Resume},
+	})
+	codeDeployedByOther = job.DeclareCode(job.Code{
+		Name: "deployed_by_other", Class: StateAmbiguity,
+		Cause:   "Somebody else deployed the machine in MAAS, or the profile was changed since it was deployed.",
+		Remedy:  "find out who deployed it; restart clean releases it if this job holds it, and deploys it anew",
+		Runbook: "onboarding-parked",
+	})
+	codeFirstBootMissing = job.DeclareCode(job.Code{
+		Name: "first_boot_missing", Class: StateAmbiguity,
+		Cause:   "The prepared first boot is gone from the secrets engine.",
+		Remedy:  "resume: it renders the first boot again",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{job.AnyFamily: job.Resume},
+	})
+	codeFirstBootChanged = job.DeclareCode(job.Code{
+		Name: "first_boot_changed", Class: StateAmbiguity,
+		Cause:   "The prepared first boot in the secrets engine is not the one that was made.",
+		Remedy:  "resume: it renders the first boot again",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{job.AnyFamily: job.Resume},
+	})
+	codeSettingUnproven = job.DeclareCode(job.Code{
+		Name: "setting_unproven", Class: UpstreamTransient,
+		Cause:   "MAAS broke off while a setting of the region was being written.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+	codeAllocateFailed = job.DeclareCode(job.Code{
+		Name: "allocate_failed",
+		Cause: "MAAS would not give the machine to this job: somebody holds it, or a pool or constraint " +
+			"is in the way.",
+		Remedy:  "find out in MAAS who holds the machine, or which pool or constraint is in the way, then resume",
+		Runbook: "onboarding-parked",
+	})
+	codeDeployNotStarted = job.DeclareCode(job.Code{
+		Name:    "deploy_not_started",
+		Cause:   "MAAS accepted the machine and refused to install it, or its answer was lost.",
+		Remedy:  "look at the machine and its events in MAAS, then rerun",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Decommission: job.Rerun},
+	})
+)
+
 const epochAnnotation = "gpuaas-epoch"
 
 // DeployViaMAAS starts the installation, once: a machine on which it has begun
@@ -43,7 +94,8 @@ func (b *Bringup) DeployViaMAAS(ctx context.Context, w *Work) (Result, error) {
 		if err := b.ourDeployment(ctx, r, w, m); err != nil {
 			return Result{}, err
 		}
-		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s already as this job asked for it", w.Hostname, m.Status.Label())}, nil
+		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s already as this job asked for it", w.Hostname,
+			m.Status.Label())}, nil
 	case m.Status == maas.StatusFailedDeployment && ours(m, w):
 		// What failed before must be given back before MAAS deploys it again.
 		if m, err = b.release(ctx, r, w); err != nil {
@@ -67,10 +119,13 @@ func (b *Bringup) DeployViaMAAS(ctx context.Context, w *Work) (Result, error) {
 // the one that this job asked for.
 func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.Machine) error {
 	image := w.Profile.Policy.DistroSeries
-	differs := func(code, format string, args ...any) *Failure {
-		return job.Failed(StateAmbiguity, code, "%s is %s in MAAS, but %s", w.Hostname, m.Status.Label(), fmt.Sprintf(format, args...)).
+	differs := func(code *job.Code, format string, args ...any) *Failure {
+		return code.Failed("%s is %s in MAAS, but %s", w.Hostname, m.Status.Label(), fmt.Sprintf(format, args...)).
 			With("find out who deployed it; restart clean releases it if this job holds it, and deploys it anew").ForGood().
-			About(map[string]any{"maas_status": m.Status.Label(), "image": maas.Shown(m.Image()), "expected_image": image, "hardware_sync": m.EnableHWSync})
+			About(map[string]any{
+				"maas_status": m.Status.Label(), "image": maas.Shown(m.Image()), "expected_image": image,
+				"hardware_sync": m.EnableHWSync,
+			})
 	}
 	held, err := holds(ctx, r, w, m)
 	switch {
@@ -79,11 +134,11 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 	case !held:
 		return foreign(m, w)
 	case m.Hollow():
-		return differs("machine_hollow", "nothing is installed on it")
+		return differs(codeMachineHollow, "nothing is installed on it")
 	case !m.Runs(image):
-		return differs("deployed_image_differs", "its image is %s and not %s", maas.Shown(m.Image()), image)
+		return differs(codeImageDiffers, "its image is %s and not %s", maas.Shown(m.Image()), image)
 	case m.EnableHWSync != w.Profile.Policy.RequireHWSync:
-		return differs("deployed_by_other", "its hardware sync is not as this job asks for it")
+		return differs(codeDeployedByOther, "its hardware sync is not as this job asks for it")
 	}
 	by, known, err := asked(ctx, r, w, deploying)
 	if err != nil {
@@ -91,9 +146,9 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 	}
 	switch {
 	case known && !by:
-		return differs("deployed_by_other", "somebody else asked for that deployment")
+		return differs(codeDeployedByOther, "somebody else asked for that deployment")
 	case w.Facts.Deploys == 0 && !by:
-		return differs("deployed_by_other", "this job has not deployed it")
+		return differs(codeDeployedByOther, "this job has not deployed it")
 	case w.Facts.Deploys == 0: // it has, and its record of it was overwritten
 		w.Facts.Deploys = 1
 	}
@@ -109,15 +164,18 @@ func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error)
 	values, err := b.cfg.Secrets.Get(ctx, firstBootPath(w))
 	userData := values[userDataField]
 	if fault.KindOf(err) == fault.NotFound || err == nil && userData.IsZero() {
-		return redact.Secret{}, job.Failed(StateAmbiguity, "first_boot_missing", "the rendered first boot of %s is not in the secrets engine", w.Hostname).
+		return redact.Secret{}, codeFirstBootMissing.Failed("the rendered first boot of %s is not in the secrets engine",
+			w.Hostname).
 			With("resume: it is rendered anew, with a fresh token").ForGood().Because(err)
 	}
 	if err != nil {
 		return redact.Secret{}, fmt.Errorf("read first boot: %w", err)
 	}
 	if firstboot.Digest(userData) != w.Facts.FirstBootDigest {
-		return redact.Secret{}, job.Failed(StateAmbiguity, "first_boot_changed", "the first boot of %s in the secrets engine is not the one that was rendered", w.Hostname).
-			With("find out who wrote it; resume renders it anew, with a fresh token").ForGood()
+		return redact.Secret{},
+			codeFirstBootChanged.Failed("the first boot of %s in the secrets engine is not the one that was rendered",
+				w.Hostname).
+				With("find out who wrote it; resume renders it anew, with a fresh token").ForGood()
 	}
 	return userData, nil
 }
@@ -144,7 +202,7 @@ func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) er
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return unproven(err, "setting_unproven", "MAAS did not confirm that machines report their hardware every %s", want)
+	return unproven(err, codeSettingUnproven, "MAAS did not confirm that machines report their hardware every %s", want)
 }
 
 func same(have, want string) bool {
@@ -169,7 +227,8 @@ func (b *Bringup) hold(ctx context.Context, r *region, w *Work, m maas.Machine) 
 		}
 		switch {
 		case !occupies(m.Status):
-			return job.Failed(StateAmbiguity, "machine_not_ready", "%s is %s in MAAS and not Ready: it cannot be deployed", w.Hostname, m.Status.Label()).
+			return codeMachineNotReady.Failed("%s is %s in MAAS and not Ready: it cannot be deployed", w.Hostname,
+				m.Status.Label()).
 				With("look at the machine in MAAS; rerun begins where it is now").ForGood()
 		case !held || m.Status != maas.StatusAllocated:
 			return foreign(m, w)
@@ -198,10 +257,10 @@ func (b *Bringup) allocate(ctx context.Context, r *region, w *Work) error {
 	case held && m.Status == maas.StatusAllocated:
 		return nil
 	case m.Status == maas.StatusReady && m.Locked:
-		return job.Failed(StateAmbiguity, "maas_machine_locked", "%s is locked in MAAS", w.Hostname).
+		return codeMachineLocked.Failed("%s is locked in MAAS", w.Hostname).
 			With("unlock it in MAAS if that is intended, then resume").ForGood().Because(err)
 	case m.Status == maas.StatusReady:
-		return refused(err, "allocate_failed", "%s is still Ready", w.Hostname)
+		return refused(err, codeAllocateFailed, "%s is still Ready", w.Hostname)
 	}
 	return foreign(m, w)
 }
@@ -220,7 +279,8 @@ func (b *Bringup) deploy(ctx context.Context, r *region, w *Work, userData redac
 		return Result{}, err
 	}
 	m, err := r.Deploy(ctx, w.SystemID, maas.DeployOptions{
-		Image: image, UserData: userData, EnableHWSync: w.Profile.Policy.RequireHWSync, AgentName: "gpuaas", Comment: comment(w),
+		Image: image, UserData: userData, EnableHWSync: w.Profile.Policy.RequireHWSync, AgentName: "gpuaas",
+		Comment: comment(w),
 	})
 	if err != nil {
 		return b.afterDeploy(ctx, r, w, err)
@@ -252,17 +312,19 @@ func (b *Bringup) afterDeploy(ctx context.Context, r *region, w *Work, sent erro
 			if err := b.ourDeployment(ctx, r, w, m); err != nil {
 				return Result{}, err
 			}
-			return Result{Message: fmt.Sprintf("the answer of MAAS was lost, but it installs %s on %s", m.Image(), w.Hostname)}, nil
+			return Result{Message: fmt.Sprintf("the answer of MAAS was lost, but it installs %s on %s", m.Image(), w.Hostname)},
+				nil
 		case m.Status == maas.StatusFailedDeployment && ours(m, w):
 			return Result{Message: "the deployment began and failed at once"}, nil
 		case !occupies(m.Status):
-			return Result{}, job.Failed(StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody released it before it was deployed", w.Hostname, m.Status.Label()).
-				With("find out who released it; rerun begins where it is now").ForGood().Because(sent)
+			return Result{}, codeMachineReleased.Failed("%s is %s in MAAS: somebody released it before it was deployed",
+				w.Hostname, m.Status.Label()).ForGood().Because(sent)
 		case m.Status != maas.StatusAllocated || !ours(m, w):
 			return Result{}, foreign(m, w)
 		}
 		if k := fault.KindOf(sent); !first || k != fault.Ambiguous && k != fault.Unavailable {
-			return Result{}, refused(sent, "deploy_not_started", "%s is still Allocated: MAAS did not begin to deploy it", w.Hostname)
+			return Result{}, refused(sent, codeDeployNotStarted, "%s is still Allocated: MAAS did not begin to deploy it",
+				w.Hostname)
 		}
 		select {
 		case <-time.After(lookAgain):

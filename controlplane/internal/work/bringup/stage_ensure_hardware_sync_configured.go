@@ -29,6 +29,14 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).EnsureHardwareSyncConfigured)
 
+// The code of failures that only this stage has.
+var codeSyncSeedFailed = job.DeclareCode(job.Code{
+	Name: "failed_hw_sync_seed", Class: HardwareSyncFailure,
+	Cause:   "MAAS did not issue a token for the machine: hardware sync is off for this deployment.",
+	Remedy:  "look at the machine's events in MAAS; without a token it cannot report its hardware",
+	Runbook: "onboarding-parked",
+})
+
 // EnsureHardwareSyncConfigured gives a deployed machine the token with which it
 // reports its hardware to MAAS: over SSH, or by its agent if it has one. The
 // machine may still be at its first boot, so that whatever is missing there is
@@ -49,7 +57,10 @@ func (b *Bringup) EnsureHardwareSyncConfigured(ctx context.Context, w *Work) (Re
 		if f := Classify(err); f.Final {
 			return Result{}, err
 		} else if !b.now().Add(wait).Before(w.Deadline) {
-			return Result{}, f.About(map[string]any{"attempts": attempts, "since": w.Since.UTC(), "address": w.Facts.SSHAddress, "host_key": w.Facts.SSHHostKey})
+			return Result{}, f.About(map[string]any{
+				"attempts": attempts, "since": w.Since.UTC(), "address": w.Facts.SSHAddress,
+				"host_key": w.Facts.SSHHostKey,
+			})
 		}
 		w.Heartbeat()
 		if err := leaveAlone(ctx, wait); err != nil {
@@ -57,7 +68,8 @@ func (b *Bringup) EnsureHardwareSyncConfigured(ctx context.Context, w *Work) (Re
 		}
 	}
 	return Result{
-		Message: fmt.Sprintf("%s has the token of its machine and reports its hardware every %s", w.Hostname, w.Profile.Policy.HardwareSyncInterval),
+		Message: fmt.Sprintf("%s has the token of its machine and reports its hardware every %s", w.Hostname,
+			w.Profile.Policy.HardwareSyncInterval),
 		Details: map[string]any{"address": w.Facts.SSHAddress, "host_key": w.Facts.SSHHostKey},
 	}, nil
 }
@@ -91,8 +103,7 @@ func (b *Bringup) syncPin(ctx context.Context, r *region, w *Work) (string, erro
 // noPin names all that can vouch for the program: nothing is rendered until one
 // of it does.
 func noPin(w *Work, err error) error {
-	f := job.Failed(UpstreamTransient, "hw_sync_program_missing",
-		"MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
+	f := codeSyncProgramMissing.Failed("MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
 		With("let MAAS speak https; or let %s/maas-run-scripts answer and pin it: gpuaas site update %s --hw-sync-http pinned; "+
 			"or accept that root runs whatever plain HTTP brings: gpuaas site update %s --hw-sync-http accepted",
 			strings.TrimRight(w.Site.Settings.APIBaseURL, "/"), w.Site.Name, w.Site.Name).Because(err)
@@ -150,8 +161,7 @@ func (b *Bringup) seedFirst(ctx context.Context, w *Work, first bool) error {
 func (b *Bringup) seed(ctx context.Context, r *region, w *Work, m maas.Machine) error {
 	token, err := r.MachineToken(ctx, w.SystemID)
 	if fault.CodeOf(err) == maas.CodeNoMachineToken {
-		return job.Failed(HardwareSyncFailure, "failed_hw_sync_seed", "MAAS has no token for %s, although it is deployed", w.Hostname).
-			With("look at the machine's events in MAAS; without a token it cannot report its hardware").Because(err)
+		return codeSyncSeedFailed.Failed("MAAS has no token for %s, although it is deployed", w.Hostname).Because(err)
 	}
 	if err != nil {
 		return err
@@ -183,6 +193,6 @@ func (b *Bringup) seeded(w *Work) {
 }
 
 func syncDisabled(w *Work) error {
-	return job.Failed(HardwareSyncFailure, "hw_sync_disabled", "%s was deployed without hardware sync, which MAAS enables only when it deploys", w.Hostname).
-		With("restart clean deploys it anew with hardware sync").ForGood().About(map[string]any{"enable_hw_sync": false})
+	return codeSyncDisabled.Failed("%s was deployed without hardware sync, which MAAS enables only when it deploys",
+		w.Hostname).ForGood().About(map[string]any{"enable_hw_sync": false})
 }

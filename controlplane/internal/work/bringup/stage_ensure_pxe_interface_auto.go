@@ -26,6 +26,35 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).EnsurePXEInterfaceAuto)
 
+// The codes of failures that only this stage has.
+var (
+	codePXEInterfaceMissing = job.DeclareCode(job.Code{
+		Name: "pxe_interface_not_found", Class: HardwareMismatch,
+		Cause:   "The machine has no interface of the name that the site or profile gives as its PXE interface.",
+		Remedy:  "correct node_pxe_iface of the profile or the site, or the cabling, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codePXEInterfaceUnlinked = job.DeclareCode(job.Code{
+		Name: "pxe_interface_unlinked", Class: HardwareMismatch,
+		Cause: "The PXE interface has no subnet in MAAS: the cable is in the wrong port, or the VLAN of " +
+			"the port is wrong.",
+		Remedy:  "link the interface in MAAS, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codePXESubnetMissing = job.DeclareCode(job.Code{
+		Name: "pxe_subnet_not_found", Class: HardwareMismatch,
+		Cause:   "MAAS has no subnet on the VLAN of the PXE interface.",
+		Remedy:  "link the interface in MAAS, or correct its VLAN, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codePXELinkUnproven = job.DeclareCode(job.Code{
+		Name: "pxe_link_unproven", Class: UpstreamTransient,
+		Cause:   "The connection to MAAS broke while it worked, so that nobody knows what it did.",
+		Remedy:  "retry: the machine is looked at first",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // EnsurePXEInterfaceAuto makes sure that the machine gets an address on the PXE
 // network when it is deployed: without one it cannot fetch anything.
 func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, error) {
@@ -41,8 +70,7 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 	iface := interfaceOf(m, name)
 	w.Facts.Reinspect = iface == nil && w.Profile.Policy.StrictPXEPreflight // or one that is fitted now would stay unseen
 	if iface == nil {
-		return b.pxeProblem(w, m, job.Failed(HardwareMismatch, "pxe_interface_not_found", "%s has no interface %s", w.Hostname, name).
-			With("correct node_pxe_iface of the profile or the site, or the cabling, then rerun").ForGood())
+		return b.pxeProblem(w, m, codePXEInterfaceMissing.Failed("%s has no interface %s", w.Hostname, name).ForGood())
 	}
 	w.PXEMAC = strings.ToLower(iface.MAC)
 	if link := automatic(*iface); link != nil {
@@ -55,7 +83,10 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 	if err := w.Fence(ctx); err != nil {
 		return Result{}, err
 	}
-	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{Mode: maas.LinkAuto, SubnetID: subnet.ID, Force: true})
+	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{
+		Mode: maas.LinkAuto, SubnetID: subnet.ID,
+		Force: true,
+	})
 	if fault.KindOf(err) == fault.Ambiguous {
 		now, lookErr := b.machine(ctx, r, w)
 		if lookErr != nil {
@@ -66,14 +97,17 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 		}
 	}
 	if err != nil {
-		return Result{}, unproven(err, "pxe_link_unproven", "MAAS did not confirm the link of %s", name)
+		return Result{}, unproven(err, codePXELinkUnproven, "MAAS did not confirm the link of %s", name)
 	}
 	link := automatic(after)
 	if link == nil {
-		return b.pxeProblem(w, m, job.Failed(HardwareMismatch, "pxe_interface_unlinked", "%s has no automatic link to the PXE network, although it was set", name).
-			With("link the interface in MAAS, then rerun"))
+		return b.pxeProblem(w, m,
+			codePXEInterfaceUnlinked.Failed("%s has no automatic link to the PXE network, although it was set", name))
 	}
-	return Result{Message: fmt.Sprintf("%s was linked again: %s", name, linkText(*link)), Details: map[string]any{"interface": name, "subnet": subnet.CIDR}}, nil
+	return Result{
+		Message: fmt.Sprintf("%s was linked again: %s", name, linkText(*link)),
+		Details: map[string]any{"interface": name, "subnet": subnet.CIDR},
+	}, nil
 }
 
 // automatic finds the link by which an interface gets an address by itself.
@@ -95,7 +129,9 @@ func linkText(l maas.Link) string {
 
 // pxeSubnet chooses the network of the PXE interface: the one it is on, else the
 // only one of its VLAN, else the only one of the site's PXE VLAN with DHCP.
-func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Machine, iface maas.Interface) (maas.Subnet, error) {
+func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Machine, iface maas.Interface) (maas.Subnet,
+	error,
+) {
 	for _, l := range iface.Links {
 		if l.Subnet != nil {
 			return *l.Subnet, nil
@@ -118,8 +154,9 @@ func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Mach
 			return found[0], nil
 		}
 	}
-	return maas.Subnet{}, job.Failed(HardwareMismatch, "pxe_subnet_not_found", "which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name, w.Hostname).
-		With("link the interface in MAAS, or correct its VLAN, then rerun").ForGood().About(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
+	return maas.Subnet{},
+		codePXESubnetMissing.Failed("which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name,
+			w.Hostname).ForGood().About(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
 }
 
 // pointToPoint are networks of two, such as RoCE has: nothing boots from them,
@@ -143,5 +180,5 @@ func (b *Bringup) pxeProblem(w *Work, m maas.Machine, err error) (Result, error)
 		f.Details["interfaces"] = names
 		return Result{}, f
 	}
-	return Result{Message: "WARNING: " + f.Message, Details: map[string]any{"problem": f.Code}}, nil
+	return Result{Message: "WARNING: " + f.Message, Details: map[string]any{"problem": f.Code.String()}}, nil
 }

@@ -26,6 +26,14 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).LoadSiteConfig)
 
+// The code of failures that only this stage has.
+var codeNotAdmin = job.DeclareCode(job.Code{
+	Name: "maas_not_admin", Class: SiteCapabilityMissing,
+	Cause:   "The MAAS token of the site belongs to somebody who is not an administrator there.",
+	Remedy:  "write the token of a MAAS administrator: gpuaas site credentials set SITE --maas-token-file FILE",
+	Runbook: "maas-credentials",
+})
+
 // siteFreshFor is how long what was found out about a whole site holds for the
 // next machine: a batch does not ask it two hundred times.
 const siteFreshFor = time.Minute
@@ -51,8 +59,10 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 		return Result{}, err
 	}
 	if !user.Admin {
-		return Result{}, job.Failed(SiteCapabilityMissing, "maas_not_admin", "the MAAS token of site %s belongs to %s, who is not an administrator", w.Site.Name, user.Username).
-			With("write the token of a MAAS administrator: gpuaas site credentials set %s --maas-token-file FILE", w.Site.Name).ForGood()
+		return Result{}, codeNotAdmin.Failed("the MAAS token of site %s belongs to %s, who is not an administrator",
+			w.Site.Name, user.Username).
+			With("write the token of a MAAS administrator: gpuaas site credentials set %s --maas-token-file FILE", w.Site.Name).
+			ForGood()
 	}
 	if !w.deploys() {
 		return Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s", w.Site.Name, user.Username)}, nil
@@ -60,11 +70,16 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 	if err := b.requireImage(ctx, r, w); err != nil {
 		return Result{}, err
 	}
-	dns, err := r.dns.since(ctx, oldest, b.now(), func(ctx context.Context) (string, error) { return r.Setting(ctx, "upstream_dns") })
+	dns, err := r.dns.since(ctx, oldest, b.now(), func(ctx context.Context) (string,
+		error,
+	) {
+		return r.Setting(ctx, "upstream_dns")
+	})
 	if err != nil {
 		return Result{}, err
 	}
-	out := Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s and has %s", w.Site.Name, user.Username, w.Profile.Policy.DistroSeries)}
+	out := Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s and has %s", w.Site.Name, user.Username,
+		w.Profile.Policy.DistroSeries)}
 	if missing := lacking(w.Site.Settings.UpstreamDNSServers, dns); len(missing) > 0 {
 		out.Message += "; it does not forward DNS to " + strings.Join(missing, ", ")
 		out.Details = map[string]any{"upstream_dns": dns, "upstream_dns_missing": missing}
@@ -85,7 +100,7 @@ func (b *Bringup) requireImage(ctx context.Context, r *region, w *Work) error {
 			return nil
 		}
 	}
-	return job.Failed(SiteCapabilityMissing, maas.CodeImageMissing, "MAAS of site %s has no image %s for %s", w.Site.Name, image, arch).
+	return codeImageMissing.Failed("MAAS of site %s has no image %s for %s", w.Site.Name, image, arch).
 		With("import or upload the image in MAAS, or correct the profile %s", w.Profile.Name).ForGood().
 		About(map[string]any{"image": image, "architecture": arch})
 }

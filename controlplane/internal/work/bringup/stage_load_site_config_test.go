@@ -30,7 +30,8 @@ func TestAServerIsPreparedAndPreparingItAgainChangesNothing(t *testing.T) {
 		}
 	}
 	m := w.machine(t, hostname(1))
-	if m.StatusName != "Ready" || m.SystemID != job.SystemID || job.PXEMAC == "" || job.Facts.BootDisk == "" || w.saves.Load() != 1 {
+	if m.StatusName != "Ready" || m.SystemID != job.SystemID || job.PXEMAC == "" || job.Facts.BootDisk == "" ||
+		w.saves.Load() != 1 {
 		t.Fatalf("machine is %s %s, job %+v, %d saves", m.SystemID, m.StatusName, job, w.saves.Load())
 	}
 	if job.Facts.IdentifiedBy != "created" || job.Facts.Commissions != 1 || job.Observed.Status != "Ready" {
@@ -69,7 +70,10 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 		class job.FailureClass
 		code  string
 	}{
-		"site disabled": {spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Site.Status = site.Disabled }, class: bringup.InputConfigError, code: "site_disabled"},
+		"site disabled": {
+			spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Site.Status = site.Disabled },
+			class: bringup.InputConfigError, code: "site_disabled",
+		},
 		"profile disabled": {
 			spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Profile.Status = site.Disabled },
 			class: bringup.InputConfigError, code: "profile_disabled",
@@ -120,7 +124,8 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 		},
 		"secrets engine away": {
 			spoil: func(_ *testing.T, w *world, _ *bringup.Work) {
-				w.vault.fail(fault.New(fault.Unavailable, "secrets_unavailable", "the secrets engine does not answer").WithRemedy("start it"))
+				w.vault.fail(fault.New(fault.Unavailable, "secrets_unavailable", "the secrets engine does not answer").
+					WithRemedy("start it"))
 			},
 			class: bringup.UpstreamTransient, code: "secrets_unavailable",
 		},
@@ -176,7 +181,8 @@ func TestABatchAsksForTheBasicsOfASiteOnce(t *testing.T) {
 
 func TestADNSServerThatMAASDoesNotForwardToIsTold(t *testing.T) {
 	w := newWorld(t, func(p *plan) { p.sim.Settings["upstream_dns"] = "1.1.1.1" })
-	if out := w.does(t, bringup.LoadSiteConfig, w.work(1)); !strings.Contains(out.Message, "8.8.8.8") || out.Details["upstream_dns_missing"] == nil {
+	if out := w.does(t, bringup.LoadSiteConfig, w.work(1)); !strings.Contains(out.Message, "8.8.8.8") ||
+		out.Details["upstream_dns_missing"] == nil {
 		t.Errorf("result is %+v", out)
 	}
 }
@@ -186,12 +192,15 @@ func TestPowerCredentialsAreChosenInTheirOrder(t *testing.T) {
 	job := w.work(1)
 	job.PXEMAC = "b8:3f:00:00:01:00"
 	w.does(t, bringup.ResolvePowerCredentials, job)
-	if job.Facts.PowerOverride != "" || job.Facts.PowerFingerprint != w.site.Power.Fingerprint || !strings.Contains(job.Facts.PowerReason, "default of the site") {
+	if job.Facts.PowerOverride != "" || job.Facts.PowerFingerprint != w.site.Power.Fingerprint ||
+		!strings.Contains(job.Facts.PowerReason, "default of the site") {
 		t.Errorf("facts are %+v", job.Facts)
 	}
 	last := job.Facts.PowerFingerprint
 	for _, s := range []site.Selector{
-		{Type: site.ByHostname, Value: job.Hostname}, {Type: site.ByIPMIIP, Value: job.IPMIIP}, {Type: site.ByPXEMAC, Value: job.PXEMAC},
+		{Type: site.ByHostname, Value: job.Hostname},
+		{Type: site.ByIPMIIP, Value: job.IPMIIP},
+		{Type: site.ByPXEMAC, Value: job.PXEMAC},
 	} {
 		made, err := w.sites.CreatePowerOverride(system(t), w.site.ID, site.NewPowerOverride{
 			Selector: s, Credentials: site.PowerCredentials{User: "admin", Pass: redact.New(overridePass + string(s.Type))},
@@ -200,7 +209,8 @@ func TestPowerCredentialsAreChosenInTheirOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := w.does(t, bringup.ResolvePowerCredentials, job)
-		if job.Facts.PowerOverride != made.ID.String() || job.Facts.PowerFingerprint == last || !strings.Contains(out.Message, string(s.Type)) {
+		if job.Facts.PowerOverride != made.ID.String() || job.Facts.PowerFingerprint == last ||
+			!strings.Contains(out.Message, string(s.Type)) {
 			t.Errorf("%s: facts are %+v, %s", s.Type, job.Facts, out.Message)
 		}
 		last = job.Facts.PowerFingerprint
@@ -221,7 +231,8 @@ func TestAMachineWithoutPowerCredentialsIsTheSitesProblem(t *testing.T) {
 
 func TestAFailureIsNotRemembered(t *testing.T) {
 	w := newWorld(t)
-	w.fault(t, simfault.Rule{Operation: "users.whoami", Fault: simfault.ErrorBefore, Status: 502, Count: 3}) // as often as a read is tried
+	// as often as a read is tried
+	w.fault(t, simfault.Rule{Operation: "users.whoami", Fault: simfault.ErrorBefore, Status: 502, Count: 3})
 	job := w.work(1)
 	w.fails(t, bringup.LoadSiteConfig, job, bringup.UpstreamTransient, "maas_unreachable")
 	w.does(t, bringup.LoadSiteConfig, job)
@@ -230,7 +241,10 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 // Whoever asks first for what all want to know may give up: the others get it.
 func TestAQuestionOutlivesWhoAskedIt(t *testing.T) {
 	w := newWorld(t)
-	w.fault(t, simfault.Rule{Operation: "users.whoami", Fault: simfault.Slow, Delay: simfault.Duration(300 * time.Millisecond)})
+	w.fault(t, simfault.Rule{
+		Operation: "users.whoami", Fault: simfault.Slow,
+		Delay: simfault.Duration(300 * time.Millisecond),
+	})
 	ctx, giveUp := context.WithCancel(system(t))
 	first := make(chan error, 1)
 	go func() {
@@ -250,7 +264,8 @@ func TestAQuestionOutlivesWhoAskedIt(t *testing.T) {
 func TestStagesAreAllThere(t *testing.T) {
 	have := newWorld(t).bringup.Stages()
 	others := []string{
-		bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry, bringup.ReleaseMAASNode, bringup.PowerOffMAASNode, bringup.RemoveMAASRecord,
+		bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry, bringup.ReleaseMAASNode, bringup.PowerOffMAASNode,
+		bringup.RemoveMAASRecord,
 	}
 	for _, stage := range slices.Concat(order, others) {
 		if have[stage] == nil {

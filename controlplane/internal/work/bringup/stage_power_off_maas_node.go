@@ -22,6 +22,29 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway, OutOfBand, {Class: BMCPowerFailure, When: "the BMC does not switch it off"}},
 }, (*Bringup).PowerOffMAASNode)
 
+// The codes of failures that only this stage has.
+var (
+	codePowerUnknown = job.DeclareCode(job.Code{
+		Name: "power_query_failed", Class: BMCPowerFailure,
+		Cause: "MAAS cannot ask the BMC whether the machine is on: wrong address or credentials, or IPMI " +
+			"over LAN is off.",
+		Remedy:  "check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume",
+		Runbook: "decommission-parked",
+	})
+	codePowerOffFailed = job.DeclareCode(job.Code{
+		Name: "power_off_failed", Class: BMCPowerFailure,
+		Cause:   "MAAS asked the BMC to switch the machine off, and that failed.",
+		Remedy:  "check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume",
+		Runbook: "decommission-parked",
+	})
+	codePowerOffUnconfirmed = job.DeclareCode(job.Code{
+		Name: "power_off_unconfirmed", Class: BMCPowerFailure,
+		Cause:   "The BMC was asked to switch the machine off, and does not say that it is off.",
+		Remedy:  "check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume",
+		Runbook: "decommission-parked",
+	})
+)
+
 const (
 	// mostForPowerOff is how long a machine may take to be seen off, as a rule.
 	mostForPowerOff = 3 * time.Minute
@@ -42,7 +65,7 @@ func (b *Bringup) PowerOffMAASNode(ctx context.Context, w *Work) (Result, error)
 	}
 	state, err := b.powerState(ctx, r, w)
 	if err != nil {
-		return Result{}, powerFailure(w, "power_query_failed", state, err)
+		return Result{}, powerFailure(w, codePowerUnknown, state, err)
 	}
 	if state == maas.PowerOff {
 		out := b.powerConfirmed(w)
@@ -101,9 +124,9 @@ func (b *Bringup) untilOff(ctx context.Context, r *region, w *Work, asked error)
 			out.Message = w.Hostname + " was switched off, as its BMC says"
 			return out, nil
 		case asked != nil:
-			return Result{}, powerFailure(w, "power_off_failed", state, asked)
+			return Result{}, powerFailure(w, codePowerOffFailed, state, asked)
 		case !b.now().Before(end):
-			return Result{}, powerFailure(w, "power_off_unconfirmed", state, err)
+			return Result{}, powerFailure(w, codePowerOffUnconfirmed, state, err)
 		}
 		if err := leaveAlone(ctx, min(b.cfg.Retry(looks), max(end.Sub(b.now()), time.Millisecond))); err != nil {
 			return Result{}, err
@@ -120,9 +143,9 @@ func (b *Bringup) powerConfirmed(w *Work) Result {
 
 // powerFailure says that the machine may still be on. What is not about the BMC
 // keeps its own class.
-func powerFailure(w *Work, code string, state maas.PowerState, cause error) *Failure {
+func powerFailure(w *Work, code *job.Code, state maas.PowerState, cause error) *Failure {
 	what := fmt.Sprintf("it is not proven that %s is off: its power is %s", w.Hostname, state)
-	out := job.Failed(BMCPowerFailure, code, "%s", what)
+	out := code.Failed("%s", what)
 	if cause != nil {
 		f := Classify(cause)
 		out.Message += ": " + f.Message
@@ -131,6 +154,7 @@ func powerFailure(w *Work, code string, state maas.PowerState, cause error) *Fai
 		}
 	}
 	out.Final = out.Class == SiteCapabilityMissing || out.Class == BMCPowerFailure && w.Attempt > powerAttempts
-	return out.Because(cause).With("check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume").
+	return out.Because(cause).
+		With("check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume").
 		About(map[string]any{"power": string(state), "expected": string(maas.PowerOff)})
 }

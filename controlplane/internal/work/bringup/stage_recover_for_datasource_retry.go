@@ -57,6 +57,7 @@ func (b *Bringup) RecoverForDatasourceRetry(ctx context.Context, w *Work) (Resul
 // uncommissioned is for a node whose machine MAAS would inspect anew: it was in
 // service, so that somebody has to look why.
 func uncommissioned(w *Work) *Failure {
-	return job.Failed(StateAmbiguity, "machine_not_ready", "%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
-		With("commission the machine in MAAS; once it is Ready, resume").ForGood().About(map[string]any{"maas_status": maas.StatusNew.Label(), "expected": maas.StatusReady.Label()})
+	return codeMachineNotReady.Failed("%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
+		With("commission the machine in MAAS; once it is Ready, resume").ForGood().
+		About(map[string]any{"maas_status": maas.StatusNew.Label(), "expected": maas.StatusReady.Label()})
 }

@@ -29,6 +29,50 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).ReleaseMAASNode)
 
+// The codes of failures that only this stage has.
+var (
+	codeEraseUnknown = job.DeclareCode(job.Code{
+		Name: "erase_unknown", Class: InputConfigError,
+		Cause:   "The job was asked for by a release that knew another way to erase disks.",
+		Remedy:  "choose none, quick or secure",
+		Runbook: "decommission-parked",
+	})
+	codeEraseBelowMinimum = job.DeclareCode(job.Code{
+		Name: "erase_below_minimum", Class: InputConfigError,
+		Cause:   "The minimum of the profile was raised after the job was asked for.",
+		Remedy:  "cancel, and ask for more erasing; or change minimum_erase of the profile, then resume",
+		Runbook: "decommission-parked",
+	})
+	codeMachineUnbound = job.DeclareCode(job.Code{
+		Name: "machine_unbound", Class: StateAmbiguity,
+		Cause:   "The node was added by hand, or what ties it to its machine was removed.",
+		Remedy:  "a node that was added by hand has none: release its machine by hand, if there is one",
+		Runbook: "decommission-parked",
+	})
+	codeMachineReplaced = job.DeclareCode(job.Code{
+		Name: "machine_replaced", Class: StateAmbiguity,
+		Cause: "The machine was removed from MAAS and another one has its place, or it was given another " +
+			"name and BMC.",
+		Remedy:  "find out which machine the node is; nothing was done to this one",
+		Runbook: "decommission-parked",
+	})
+	codeReleasedElsewhere = job.DeclareCode(job.Code{
+		Name: "released_elsewhere", Class: StateAmbiguity,
+		Cause: "Somebody released the machine in MAAS.",
+		Remedy: "find out who released it and what became of its disks; adopt the observed state goes on " +
+			"with it as it is",
+		Runbook: "decommission-parked",
+		Mends:   job.Mends{Decommission: job.AdoptObserved},
+	})
+	codeEraseUnproven = job.DeclareCode(job.Code{
+		Name: "release_erase_unproven", Class: StateAmbiguity,
+		Cause: "MAAS released the machine although its erasing failed or was skipped, or its events are gone.",
+		Remedy: "its disks may still hold data: erase them by hand; adopt the observed state goes on with " +
+			"it as it is",
+		Runbook: "decommission-parked",
+	})
+)
+
 // ReleaseMAASNode gives the machine of a node that was in service back to MAAS,
 // with the erasing that was asked for. What MAAS says about the erasing is kept
 // as what MAAS said.
@@ -98,9 +142,10 @@ func (w *Work) releaseAsked() (*ReleaseFacts, error) {
 	erase, least := site.Erase(w.Erase), w.leastErase()
 	switch {
 	case erase != site.EraseNone && erase != site.EraseQuick && erase != site.EraseSecure:
-		return nil, job.Failed(InputConfigError, "erase_unknown", "%.20q is no way to erase disks", w.Erase).With("choose none, quick or secure").ForGood()
+		return nil, codeEraseUnknown.Failed("%.20q is no way to erase disks", w.Erase).ForGood()
 	case erase.Less(least):
-		return nil, job.Failed(InputConfigError, "erase_below_minimum", "the profile %s demands at least %s erasing, and %s was asked for", w.Profile.Name, least, erase).
+		return nil, codeEraseBelowMinimum.Failed("the profile %s demands at least %s erasing, and %s was asked for",
+			w.Profile.Name, least, erase).
 			With("cancel, and ask for at least %s; or change minimum_erase of the profile, then resume", least).ForGood()
 	}
 	if w.Facts.Release == nil {
@@ -140,8 +185,8 @@ func (b *Bringup) boundMachine(ctx context.Context, w *Work) (*region, maas.Mach
 	bound, err := binding.OfNode(ctx, b.cfg.DB, w.Node)
 	switch {
 	case fault.KindOf(err) == fault.NotFound || err == nil && w.SystemID == "":
-		return nil, maas.Machine{}, job.Failed(StateAmbiguity, "machine_unbound", "it is not known which machine of MAAS %s is", w.Hostname).
-			With("a node that was added by hand has none: release its machine by hand, if there is one").ForGood().Because(err)
+		return nil, maas.Machine{}, codeMachineUnbound.Failed("it is not known which machine of MAAS %s is", w.Hostname).
+			ForGood().Because(err)
 	case err != nil:
 		return nil, maas.Machine{}, err
 	case bound.SystemID != w.SystemID:
@@ -172,8 +217,8 @@ func (b *Bringup) sameMachine(ctx context.Context, w *Work) (*region, maas.Machi
 }
 
 func replaced(w *Work, why string) *Failure {
-	return job.Failed(StateAmbiguity, "machine_replaced", "machine %s of MAAS is not the %s that this job is about: %s", w.SystemID, w.Hostname, why).
-		With("find out which machine the node is; nothing was done to this one").ForGood()
+	return codeMachineReplaced.Failed("machine %s of MAAS is not the %s that this job is about: %s", w.SystemID,
+		w.Hostname, why).ForGood()
 }
 
 // emptiedAgain says whether a job that had released and deployed its machine has
@@ -188,7 +233,9 @@ func (b *Bringup) emptiedAgain(ctx context.Context, w *Work, m maas.Machine) (bo
 }
 
 // releasedBefore is for a job that has come past the release already.
-func (b *Bringup) releasedBefore(ctx context.Context, r *region, w *Work, m maas.Machine, problem error) (Result, error) {
+func (b *Bringup) releasedBefore(ctx context.Context, r *region, w *Work, m maas.Machine, problem error) (Result,
+	error,
+) {
 	if problem != nil {
 		return Result{}, problem
 	}
@@ -200,7 +247,8 @@ func (b *Bringup) releasedBefore(ctx context.Context, r *region, w *Work, m maas
 		return Result{}, err
 	}
 	if held && w.Reimage {
-		return Result{Skipped: true, Message: fmt.Sprintf("this job has released %s already, and holds it anew", w.Hostname)}, nil
+		return Result{Skipped: true, Message: fmt.Sprintf("this job has released %s already, and holds it anew", w.Hostname)},
+			nil
 	}
 	return Result{}, foreign(m, w)
 }
@@ -214,11 +262,13 @@ func (b *Bringup) mayVacate(ctx context.Context, r *region, w *Work, m maas.Mach
 	case !held:
 		return foreign(m, w)
 	case underWay(m.Status) && !said.ours, m.Status == maas.StatusBroken && !said.broken:
-		return job.Failed(StateAmbiguity, "released_elsewhere", "%s is %s in MAAS, and this job did not ask for that", w.Hostname, m.Status.Label()).
+		return codeReleasedElsewhere.Failed("%s is %s in MAAS, and this job did not ask for that", w.Hostname,
+			m.Status.Label()).
 			With("find out who did; once the machine is free, adopt the observed state").ForGood().About(said.details(m))
 	}
 	switch m.Status {
-	case maas.StatusAllocated, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment, maas.StatusReleasing, maas.StatusFailedReleasing,
+	case maas.StatusAllocated, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment,
+		maas.StatusReleasing, maas.StatusFailedReleasing,
 		maas.StatusDiskErasing, maas.StatusFailedDiskErasing, maas.StatusBroken:
 		return nil
 	default:
@@ -253,7 +303,9 @@ func (b *Bringup) vacate(ctx context.Context, r *region, w *Work, m maas.Machine
 
 // giveBack asks for the release, unless that was done, and waits for its end;
 // began says that there was one to wait for.
-func (b *Bringup) giveBack(ctx context.Context, r *region, w *Work, m maas.Machine) (last maas.Machine, began bool, err error) {
+func (b *Bringup) giveBack(ctx context.Context, r *region, w *Work, m maas.Machine) (last maas.Machine, began bool,
+	err error,
+) {
 	f := w.Facts.Release
 	if !underWay(m.Status) || f.RequestedAt == nil {
 		at := b.now().UTC()
@@ -277,7 +329,9 @@ func (b *Bringup) giveBack(ctx context.Context, r *region, w *Work, m maas.Machi
 
 // withoutErasing is the downgrade that the profile allows. It is on record
 // before it is done.
-func (b *Bringup) withoutErasing(ctx context.Context, r *region, w *Work, m maas.Machine, why error) (last maas.Machine, began bool, err error) {
+func (b *Bringup) withoutErasing(ctx context.Context, r *region, w *Work, m maas.Machine, why error) (last maas.Machine,
+	began bool, err error,
+) {
 	said, err := b.releaseRecord(ctx, r, w)
 	if err != nil {
 		return m, false, err
@@ -290,7 +344,8 @@ func (b *Bringup) withoutErasing(ctx context.Context, r *region, w *Work, m maas
 	if err := w.Save(ctx); err != nil {
 		return m, false, err
 	}
-	b.cfg.Logger.WarnContext(ctx, "a machine is released without erasing, because erasing failed", "machine", w.SystemID, "job", w.Job, "status", m.Status.Label())
+	b.cfg.Logger.WarnContext(ctx, "a machine is released without erasing, because erasing failed", "machine", w.SystemID,
+		"job", w.Job, "status", m.Status.Label())
 	if m.Status == maas.StatusDiskErasing {
 		if m, err = b.abort(ctx, r, w, m.Status); err != nil {
 			return m, false, err
@@ -305,9 +360,10 @@ func (b *Bringup) notVacated(ctx context.Context, r *region, w *Work, m maas.Mac
 		return err
 	}
 	f := Classify(err)
-	if f.Code == "release_erase_failed" {
+	if f.Code == codeEraseFailed {
 		f.Details = with(f.Details, map[string]any{
-			"erase": w.Facts.Release.Requested, "minimum_erase": w.Facts.Release.MinimumErase, "fallback_allowed": w.mayFallBack(),
+			"erase": w.Facts.Release.Requested, "minimum_erase": w.Facts.Release.MinimumErase,
+			"fallback_allowed": w.mayFallBack(),
 		})
 		if w.leastErase() != site.EraseNone {
 			f.Message += fmt.Sprintf("; the profile demands at least %s erasing, so it is not released without", w.leastErase())
@@ -327,24 +383,25 @@ func (b *Bringup) freed(w *Work, m maas.Machine, said releaseRecord) (Result, er
 	f.Reported = said.texts(m)
 	switch {
 	case !m.Status.Free():
-		return Result{}, job.Failed(StateAmbiguity, "release_stuck", "%s is %s in MAAS after its release", w.Hostname, m.Status.Label()).
+		return Result{}, codeReleaseStuck.Failed("%s is %s in MAAS after its release", w.Hostname, m.Status.Label()).
 			With("set it right in MAAS, then resume").ForGood().About(said.details(m))
 	case !said.ours && said.earlier && !said.achieved().Less(site.Erase(f.Requested)):
 		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = string(said.achieved()), false, "", ""
 		return b.releaseEnded(w, m), nil
 	case !said.ours:
-		return Result{}, job.Failed(StateAmbiguity, "released_elsewhere", "%s is %s in MAAS already, and this job did not release it", w.Hostname, m.Status.Label()).
-			With("find out who released it and what became of its disks; adopt the observed state goes on with it as it is").ForGood().About(said.details(m))
+		return Result{}, codeReleasedElsewhere.Failed("%s is %s in MAAS already, and this job did not release it", w.Hostname,
+			m.Status.Label()).ForGood().About(said.details(m))
 	}
 	asked := f.Requested != string(site.EraseNone)
 	switch {
 	case asked && said.erased:
 		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = f.Requested, false, "", ""
 	case asked && !f.FellBack && !w.mayFallBack():
-		return Result{}, job.Failed(StateAmbiguity, "release_erase_unproven", "%s is %s in MAAS, but MAAS does not say that it erased its disks", w.Hostname, m.Status.Label()).
-			With("its disks may still hold data: erase them by hand; adopt the observed state goes on with it as it is").ForGood().About(said.details(m))
+		return Result{}, codeEraseUnproven.Failed("%s is %s in MAAS, but MAAS does not say that it erased its disks",
+			w.Hostname, m.Status.Label()).ForGood().About(said.details(m))
 	case asked && !f.FellBack:
-		f.FellBack, f.FallbackReason = true, fmt.Sprintf("MAAS released %s, but does not say that it erased its disks", w.Hostname)
+		f.FellBack, f.FallbackReason = true, fmt.Sprintf("MAAS released %s, but does not say that it erased its disks",
+			w.Hostname)
 		f.Achieved, f.DecidedBy = string(site.EraseNone), DecidedByPolicy
 	default:
 		f.Achieved = string(site.EraseNone)
@@ -360,17 +417,22 @@ func (b *Bringup) releaseEnded(w *Work, m maas.Machine) Result {
 	message := fmt.Sprintf("%s is %s in MAAS; nothing was erased", w.Hostname, m.Status.Label())
 	switch {
 	case f.Achieved == unknownErase:
-		message = fmt.Sprintf("%s is %s in MAAS; what became of its disks is not known: %s", w.Hostname, m.Status.Label(), f.FallbackReason)
+		message = fmt.Sprintf("%s is %s in MAAS; what became of its disks is not known: %s", w.Hostname, m.Status.Label(),
+			f.FallbackReason)
 	case f.FellBack:
 		message += ", although " + f.Requested + " erasing was asked for: " + f.FallbackReason
 	case f.Achieved != string(site.EraseNone):
-		message = fmt.Sprintf("%s is %s in MAAS, which reports that it erased its disks (%s)", w.Hostname, m.Status.Label(), f.Achieved)
+		message = fmt.Sprintf("%s is %s in MAAS, which reports that it erased its disks (%s)", w.Hostname, m.Status.Label(),
+			f.Achieved)
 	}
 	if len(f.Ladder) > 0 {
 		message += "; it was stuck, and was led out by: " + strings.Join(f.Ladder, ", ")
 	}
 	return Result{
 		Message: message, Evidence: []Evidence{{Kind: EvidenceRelease, Value: *f}},
-		Details: map[string]any{"requested": f.Requested, "achieved": f.Achieved, "fell_back": f.FellBack, "minimum_erase": f.MinimumErase, "maas_status": m.Status.Label()},
+		Details: map[string]any{
+			"requested": f.Requested, "achieved": f.Achieved, "fell_back": f.FellBack,
+			"minimum_erase": f.MinimumErase, "maas_status": m.Status.Label(),
+		},
 	}
 }

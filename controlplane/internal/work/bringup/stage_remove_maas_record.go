@@ -22,6 +22,14 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway},
 }, (*Bringup).RemoveMAASRecord)
 
+// The code of failures that only this stage has.
+var codeRecordNotRemoved = job.DeclareCode(job.Code{
+	Name:    "record_not_removed",
+	Cause:   "MAAS refuses to delete the machine, or somebody added it anew at once.",
+	Remedy:  "remove the machine from MAAS by hand",
+	Runbook: "decommission-parked",
+})
+
 // removalAttempts is how often what is merely away is tried before the record is
 // left to somebody.
 const removalAttempts = 3
@@ -48,7 +56,8 @@ func (b *Bringup) RemoveMAASRecord(ctx context.Context, w *Work) (Result, error)
 		return Result{}, f
 	}
 	out := b.recordLeft(w, f.Message)
-	out.Skipped, out.Message = false, fmt.Sprintf("the record of %s in MAAS could not be removed: %s", w.Hostname, f.Message)
+	out.Skipped, out.Message = false, fmt.Sprintf("the record of %s in MAAS could not be removed: %s", w.Hostname,
+		f.Message)
 	out.Evidence = []Evidence{{Kind: EvidenceFollowUp, Value: FollowUp{
 		What: fmt.Sprintf("remove machine %s (%s) from MAAS of site %s", w.SystemID, w.Hostname, w.Site.Name), Why: f.Message,
 		Command: "maas $PROFILE machine delete " + w.SystemID,
@@ -58,7 +67,10 @@ func (b *Bringup) RemoveMAASRecord(ctx context.Context, w *Work) (Result, error)
 
 func (b *Bringup) recordLeft(w *Work, why string) Result {
 	w.Facts.RecordRemoved = &RecordFacts{At: b.now().UTC(), Why: why}
-	return Result{Skipped: true, Message: fmt.Sprintf("the record of %s stays in MAAS: %s", w.Hostname, why), Details: map[string]any{"removed": false}}
+	return Result{
+		Skipped: true, Message: fmt.Sprintf("the record of %s stays in MAAS: %s", w.Hostname, why),
+		Details: map[string]any{"removed": false},
+	}
 }
 
 // removeRecord says how the record went.
@@ -95,5 +107,5 @@ func (b *Bringup) removeRecord(ctx context.Context, w *Work) (string, error) {
 	case lookErr != nil:
 		return "", lookErr
 	}
-	return "", refused(err, "record_not_removed", "MAAS still has %s, as %s", w.Hostname, m.Status.Label())
+	return "", refused(err, codeRecordNotRemoved, "MAAS still has %s, as %s", w.Hostname, m.Status.Label())
 }

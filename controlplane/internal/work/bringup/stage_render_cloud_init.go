@@ -37,6 +37,48 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).RenderCloudInit)
 
+// The codes of failures that only this stage has.
+var (
+	codeBundleRefInvalid = job.DeclareCode(job.Code{
+		Name: "site_bundle_ref_invalid", Class: SiteCapabilityMissing,
+		Cause:   "The profile names a bootstrap bundle in a form that cannot be read.",
+		Remedy:  "give the profile a site_bootstrap_bundle_ref of the form name@version, or none",
+		Runbook: "onboarding-parked",
+	})
+	codeBundleMissing = job.DeclareCode(job.Code{
+		Name: "site_bundle_missing", Class: SiteCapabilityMissing,
+		Cause:   "The profile names a bootstrap bundle that was not put where the control plane reads bundles.",
+		Remedy:  "provide the bundle, or change site_bootstrap_bundle_ref of the profile",
+		Runbook: "onboarding-parked",
+	})
+	codeBundleUnreadable = job.DeclareCode(job.Code{
+		Name: "site_bundle_unreadable", Class: SiteCapabilityMissing,
+		Cause:   "The control plane may not read the bootstrap bundle of the profile.",
+		Remedy:  "look at the file of the bundle in the folder of bundles and who may read it",
+		Runbook: "onboarding-parked",
+	})
+	codeBundleUnusable = job.DeclareCode(job.Code{
+		Name: "site_bundle_unusable", Class: SiteCapabilityMissing,
+		Cause:   "The bootstrap bundle of the profile cannot be part of a first boot.",
+		Remedy:  "repair the bundle and publish it as a new version; then resume",
+		Runbook: "onboarding-parked",
+	})
+	codeNodeConflict = job.DeclareCode(job.Code{
+		Name: "node_conflict", Class: StateAmbiguity,
+		Cause: "The inventory has another node of the same name, left over from an earlier onboarding.",
+		Remedy: "look at the node: gpuaas node list --hostname HOST; remove it if it is the same machine, " +
+			"then resume",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun},
+	})
+	codeSKUUnusable = job.DeclareCode(job.Code{
+		Name: "sku_unusable", Class: InputConfigError,
+		Cause:   "The SKU was disabled or deleted after the machine was asked for.",
+		Remedy:  "add or enable the SKU, then resume; or cancel and onboard the machine with another one",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // userDataField is what a rendered first boot is called in the secrets engine.
 const userDataField = "user_data"
 
@@ -68,7 +110,8 @@ func (b *Bringup) RenderCloudInit(ctx context.Context, w *Work) (Result, error) 
 		if err := b.requireNode(ctx, w); err != nil {
 			return Result{}, err
 		}
-		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s with the first boot that this job rendered before", w.Hostname, m.Status.Label())}, nil
+		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s with the first boot that this job rendered before",
+			w.Hostname, m.Status.Label())}, nil
 	}
 	if err := w.Fence(ctx); err != nil {
 		return Result{}, err
@@ -111,13 +154,19 @@ func (b *Bringup) render(ctx context.Context, r *region, w *Work, m maas.Machine
 		names[i] = l.Name + "@" + l.Version
 	}
 	return Result{
-		Message: fmt.Sprintf("node %s is in the inventory; its first boot has the layers %s", w.Node, strings.Join(names, ", ")),
-		Details: map[string]any{"node_id": w.Node.String(), "layers": names, "token_expires_at": expires, "initialize_disks": w.InitializeDisks},
+		Message: fmt.Sprintf("node %s is in the inventory; its first boot has the layers %s", w.Node,
+			strings.Join(names, ", ")),
+		Details: map[string]any{
+			"node_id": w.Node.String(), "layers": names, "token_expires_at": expires,
+			"initialize_disks": w.InitializeDisks,
+		},
 	}, nil
 }
 
 // layers are those of §9, in the order in which they run.
-func (b *Bringup) layers(ctx context.Context, r *region, w *Work, m maas.Machine, token redact.Secret) ([]firstboot.Layer, error) {
+func (b *Bringup) layers(ctx context.Context, r *region, w *Work, m maas.Machine,
+	token redact.Secret,
+) ([]firstboot.Layer, error) {
 	var out []firstboot.Layer
 	for _, layer := range []func() (firstboot.Layer, bool, error){
 		func() (firstboot.Layer, bool, error) { return b.siteBundle(w) },
@@ -144,7 +193,8 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 		return l, false, nil
 	}
 	if b.cfg.Bundles == nil {
-		return l, false, job.Failed(SiteCapabilityMissing, "site_bundle_missing", "the profile %s wants the bundle %s, and this control plane has no bundles", w.Profile.Name, ref).
+		return l, false, codeBundleMissing.Failed("the profile %s wants the bundle %s, and this control plane has no bundles",
+			w.Profile.Name, ref).
 			With("give the control plane a folder of bundles, or take site_bootstrap_bundle_ref out of the profile").ForGood()
 	}
 	program, version, err := b.cfg.Bundles.Read(ref)
@@ -153,14 +203,13 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 		if errors.As(err, &f) {
 			return l, false, err
 		}
-		return l, false, job.Failed(SiteCapabilityMissing, "site_bundle_missing", "the bundle %s of the profile %s cannot be had", ref, w.Profile.Name).
-			With("provide the bundle, or change site_bootstrap_bundle_ref of the profile").ForGood().Because(err)
+		return l, false, codeBundleMissing.Failed("the bundle %s of the profile %s cannot be had", ref, w.Profile.Name).
+			ForGood().Because(err)
 	}
 	l, err = firstboot.SiteBundle(program, version)
 	if err != nil {
 		f := Classify(err)
-		return l, false, job.Failed(SiteCapabilityMissing, "site_bundle_unusable", "the bundle %s cannot be used: %s", ref, f.Message).
-			With("repair the bundle and publish it as a new version; then resume").ForGood().Because(err)
+		return l, false, codeBundleUnusable.Failed("the bundle %s cannot be used: %s", ref, f.Message).ForGood().Because(err)
 	}
 	return l, true, nil
 }
@@ -181,7 +230,8 @@ func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l first
 	}
 	w.Facts.SyncPinned, w.Facts.SyncURL = source.Digest != "", source.URL
 	l, err = firstboot.HardwareSync(source, w.SystemID,
-		firstboot.MachineToken{ConsumerKey: token.Consumer, TokenKey: token.Key, TokenSecret: token.Secret}, w.Profile.Policy.HardwareSyncInterval)
+		firstboot.MachineToken{ConsumerKey: token.Consumer, TokenKey: token.Key, TokenSecret: token.Secret},
+		w.Profile.Policy.HardwareSyncInterval)
 	return l, true, err
 }
 
@@ -204,11 +254,14 @@ const maxAssignments = 100
 // roceRouting is for the addresses that MAAS has on the interfaces, which are
 // those that phase 2 applied: a rule for an interface without its address would
 // fail at the first boot.
-func (b *Bringup) roceRouting(ctx context.Context, w *Work, m maas.Machine) (l firstboot.Layer, wanted bool, err error) {
+func (b *Bringup) roceRouting(ctx context.Context, w *Work, m maas.Machine) (l firstboot.Layer, wanted bool,
+	err error,
+) {
 	if w.Facts.RoCEApplied == 0 {
 		return l, false, nil
 	}
-	rows, err := b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname}, postgres.Slice[site.AssignmentKey]{Limit: maxAssignments})
+	rows, err := b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname},
+		postgres.Slice[site.AssignmentKey]{Limit: maxAssignments})
 	if err != nil {
 		return l, false, err
 	}
@@ -278,7 +331,7 @@ func (b *Bringup) readyNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 }
 
 func nodeMissing(w *Work, err error) *Failure {
-	return job.Failed(StateAmbiguity, "node_conflict", "node %s (%s) is not in the inventory any more", w.Node, w.Hostname).
+	return codeNodeConflict.Failed("node %s (%s) is not in the inventory any more", w.Node, w.Hostname).
 		With("cancel: the machine can be onboarded as a new node").ForGood().Because(err)
 }
 
@@ -290,7 +343,7 @@ func (b *Bringup) requireNode(ctx context.Context, w *Work) error {
 		return nodeMissing(w, err)
 	}
 	if fault.KindOf(err) == fault.NotFound {
-		return job.Failed(StateAmbiguity, "node_conflict", "%s was deployed as node %s, which is not in the inventory", w.Hostname, w.Node).
+		return codeNodeConflict.Failed("%s was deployed as node %s, which is not in the inventory", w.Hostname, w.Node).
 			With("restart clean: it releases the machine and begins with a new node").ForGood().Because(err)
 	}
 	if err != nil {
@@ -308,7 +361,7 @@ func usable(n node.Node, w *Work) error {
 	if err := sameNode(n, w); err != nil || n.Status == node.Enrolling {
 		return err
 	}
-	f := job.Failed(StateAmbiguity, "node_conflict", "node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).ForGood()
+	f := codeNodeConflict.Failed("node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).ForGood()
 	if w.Reimage {
 		return f.With("find out who changed it; rerun begins with where the node is now")
 	}
@@ -319,7 +372,8 @@ func sameNode(n node.Node, w *Work) error {
 	if n.Hostname == w.Hostname && n.RegionCode == w.Site.Settings.RegionCode && n.OnboardingMode == node.MAAS {
 		return nil
 	}
-	f := job.Failed(StateAmbiguity, "node_conflict", "node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname, n.RegionCode, w.Hostname).ForGood()
+	f := codeNodeConflict.Failed("node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname,
+		n.RegionCode, w.Hostname).ForGood()
 	if w.Reimage {
 		return f.With("find out what that node is; cancel leaves it as it is")
 	}
@@ -330,19 +384,20 @@ func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 	kind, err := sku.ForUse(ctx, tx, w.SKU)
 	if k := fault.KindOf(err); k == fault.NotFound || k == fault.Conflict {
 		f := Classify(err)
-		return job.Failed(InputConfigError, "sku_unusable", "the SKU %s cannot be used: %s", w.SKU, f.Message).
-			With("add or enable the SKU, then resume; or cancel and onboard the machine with another one").ForGood().Because(err)
+		return codeSKUUnusable.Failed("the SKU %s cannot be used: %s", w.SKU, f.Message).ForGood().Because(err)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = node.CreateInTx(ctx, tx, node.NewNode{
-		ID: w.Node, Hostname: w.Hostname, Host: w.Hostname, SKU: w.SKU, GPUsTotal: &kind.GPUsTotal, RegionCode: w.Site.Settings.RegionCode,
-		Mode: node.MAAS, AwaitedBy: w.WorkflowID,
+		ID: w.Node, Hostname: w.Hostname, Host: w.Hostname, SKU: w.SKU, GPUsTotal: &kind.GPUsTotal,
+		RegionCode: w.Site.Settings.RegionCode,
+		Mode:       node.MAAS, AwaitedBy: w.WorkflowID,
 	})
 	if fault.CodeOf(err) == "node_hostname_taken" {
-		return job.Failed(StateAmbiguity, "node_conflict", "region %s has another node %s already", w.Site.Settings.RegionCode, w.Hostname).
-			With("look at it: gpuaas node list --hostname %s; remove it if it is the same machine, then resume", w.Hostname).ForGood().Because(err)
+		return codeNodeConflict.Failed("region %s has another node %s already", w.Site.Settings.RegionCode, w.Hostname).
+			With("look at it: gpuaas node list --hostname %s; remove it if it is the same machine, then resume", w.Hostname).
+			ForGood().Because(err)
 	}
 	return err
 }

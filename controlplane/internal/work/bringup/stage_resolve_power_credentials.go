@@ -34,7 +34,8 @@ func (b *Bringup) ResolvePowerCredentials(ctx context.Context, w *Work) (Result,
 
 // power reads the BMC credentials of the machine. They stay within the stage.
 func (b *Bringup) power(ctx context.Context, w *Work) (site.PowerCredentials, error) {
-	found, choice, err := b.cfg.Sites.PowerFor(ctx, w.Site.ID, site.Machine{Hostname: w.Hostname, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC})
+	found, choice, err := b.cfg.Sites.PowerFor(ctx, w.Site.ID,
+		site.Machine{Hostname: w.Hostname, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC})
 	if err != nil {
 		return found, err
 	}

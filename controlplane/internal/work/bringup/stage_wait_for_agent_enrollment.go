@@ -35,6 +35,37 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).WaitForAgentEnrollment)
 
+// The codes of failures that only this stage has.
+var (
+	codeNotEnrolled = job.DeclareCode(job.Code{
+		Name: "failed_enrollment", Class: AgentEnrollmentFailure,
+		Cause: "The agent cannot reach the control plane from the machine: DNS, routing, a firewall or a proxy.",
+		Remedy: "on the machine, look at: journalctl -u gpuaas-node-agent, and whether it reaches the " +
+			"control plane; then resume",
+		Runbook: "onboarding-parked",
+	})
+	codeBootstrapFailed = job.DeclareCode(job.Code{
+		Name: "gpuaas_bootstrap_failed", Class: AgentEnrollmentFailure,
+		Cause: "A layer of our first boot failed; the details name it.",
+		Remedy: "read the log of the layer on the machine, mend what it says, then resume: layers that " +
+			"succeeded are not repeated",
+		Runbook: "onboarding-parked",
+	})
+	codeSiteBootstrapFailed = job.DeclareCode(job.Code{
+		Name: "site_bootstrap_failed", Class: AgentEnrollmentFailure,
+		Cause: "The bootstrap bundle of the site failed at the first boot; ours did not get its turn.",
+		Remedy: "read the log of the layer on the machine, mend what it says, then resume: layers that " +
+			"succeeded are not repeated",
+		Runbook: "onboarding-parked",
+	})
+	codeLoginNotLocked = job.DeclareCode(job.Code{
+		Name: "login_not_locked", Class: AgentEnrollmentFailure,
+		Cause:   "The agent could not lock the account that the machine was set up by.",
+		Remedy:  "put right on the machine what it says, then resume",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // mostRefreshes is how often in one wait the token of a machine is made to live
 // longer and its first boot is repeated.
 const mostRefreshes = 2
@@ -66,7 +97,10 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 		}
 		return Result{
 			Message: fmt.Sprintf("the agent of %s, version %s, polls for tasks%s", w.Hostname, n.ReportedAgentVersion, note),
-			Details: map[string]any{"agent_version": n.ReportedAgentVersion, "first_poll_at": n.FirstPollAt.UTC(), "token_refreshes": w.Facts.TokenRefreshes},
+			Details: map[string]any{
+				"agent_version": n.ReportedAgentVersion, "first_poll_at": n.FirstPollAt.UTC(),
+				"token_refreshes": w.Facts.TokenRefreshes,
+			},
 		}, nil
 	}
 	again := w.Facts.EnrollEpoch != 0 && w.Facts.EnrollEpoch != w.Epoch
@@ -142,7 +176,8 @@ func (b *Bringup) refresh(ctx context.Context, w *Work, m maas.Machine) (Result,
 	if err := w.Fence(ctx); err != nil {
 		return Result{}, err
 	}
-	ttl := min(max(time.Duration(w.Profile.Policy.EnrollmentTokenTTLSeconds)*time.Second, node.MinTokenTTL), node.MaxTokenTTL)
+	ttl := min(max(time.Duration(w.Profile.Policy.EnrollmentTokenTTLSeconds)*time.Second, node.MinTokenTTL),
+		node.MaxTokenTTL)
 	expires, extended, err := b.cfg.Nodes.ExtendToken(ctx, w.Node, ttl)
 	if err != nil {
 		return Result{}, err
@@ -181,11 +216,11 @@ func (b *Bringup) refresh(ctx context.Context, w *Work, m maas.Machine) (Result,
 // notEnrolled says why the agent has not come, as far as the machine tells.
 func (b *Bringup) notEnrolled(ctx context.Context, w *Work, m maas.Machine, n node.Node) error {
 	details := map[string]any{
-		"token_refreshes": w.Facts.TokenRefreshes, "token_expires_at": w.Facts.TokenExpiresAt, "enrolled": n.AgentInstance != "",
+		"token_refreshes": w.Facts.TokenRefreshes, "token_expires_at": w.Facts.TokenExpiresAt,
+		"enrolled": n.AgentInstance != "",
 		"expected": "a poll of the agent with its certificate",
 	}
-	f := job.Failed(AgentEnrollmentFailure, "failed_enrollment", "the agent of %s has not polled in time", w.Hostname).
-		With("on the machine, look at: journalctl -u gpuaas-node-agent, and whether it reaches the control plane; then resume").ForGood()
+	f := codeNotEnrolled.Failed("the agent of %s has not polled in time", w.Hostname).ForGood()
 	found, err := b.firstBootOf(ctx, w, m, false)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -197,11 +232,12 @@ func (b *Bringup) notEnrolled(ctx context.Context, w *Work, m maas.Machine, n no
 	found.tell(details)
 	if bad := found.failure(); bad != nil {
 		whose := "gpuaas"
-		f.Code = "gpuaas_bootstrap_failed"
+		f.Code = codeBootstrapFailed
 		if bad.Layer == firstboot.SiteBundleLayer {
-			whose, f.Code = "the site", "site_bootstrap_failed"
+			whose, f.Code = "the site", codeSiteBootstrapFailed
 		}
-		f.Message = fmt.Sprintf("the first boot of %s failed in layer %s of %s, version %s, with status %d", w.Hostname, bad.Layer, whose, bad.Version, bad.ExitCode)
+		f.Message = fmt.Sprintf("the first boot of %s failed in layer %s of %s, version %s, with status %d", w.Hostname,
+			bad.Layer, whose, bad.Version, bad.ExitCode)
 		f.Remedy = fmt.Sprintf("read the log of the layer in %s on the machine, mend what it says, then resume: layers that succeeded are not repeated", firstboot.Folder)
 	}
 	return f.About(details)
@@ -241,7 +277,8 @@ func (r bootRecords) tell(details map[string]any) {
 	if bad == nil {
 		return
 	}
-	details["first_boot_layer"], details["first_boot_version"], details["first_boot_status"] = bad.Layer, bad.Version, bad.ExitCode
+	details["first_boot_layer"], details["first_boot_version"], details["first_boot_status"] = bad.Layer, bad.Version,
+		bad.ExitCode
 	if bad.Layer != firstboot.SiteBundleLayer {
 		details["first_boot_step"], details["first_boot_reason"] = bad.Step, bad.Reason
 	}

@@ -24,6 +24,15 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{MAASAway, OutOfBand, deployNotDone},
 }, (*Bringup).WaitForDeployed)
 
+// The code of failures that only this stage has.
+var codeDeployAborted = job.DeclareCode(job.Code{
+	Name: "deploy_aborted", Class: StateAmbiguity,
+	Cause:   "Somebody stopped the installation in MAAS.",
+	Remedy:  "look at the machine and its events in MAAS; rerun begins where it is now",
+	Runbook: "onboarding-parked",
+	Mends:   job.Mends{Decommission: job.Rerun},
+})
+
 // WaitForDeployed waits for the end of the installation. Deployed says that the
 // first boot asked for its user data; whether that succeeded, later stages tell.
 func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) {
@@ -70,17 +79,19 @@ func (b *Bringup) undeployed(ctx context.Context, w *Work, m maas.Machine, err e
 	case code != maas.CodeMachineFailed && code != maas.CodeWaitEnded:
 		return err
 	case m.Status == maas.StatusDeploying && ours(m, w):
-		f = job.Failed(DeployCloudInitFailure, "deploy_timeout", "%s is still Deploying at the end of the time that the profile gives a deployment", w.Hostname)
+		f = codeDeployTimeout.Failed("%s is still Deploying at the end of the time that the profile gives a deployment",
+			w.Hostname)
 		f.Next = ClassifyDeployFailure
 	case m.Status == maas.StatusFailedDeployment && ours(m, w):
-		f = job.Failed(DeployCloudInitFailure, "deploy_failed", "the deployment of %s failed: %s", w.Hostname, Classify(err).Message)
+		f = codeDeployFailed.Failed("the deployment of %s failed: %s", w.Hostname, Classify(err).Message)
 		f.Next = ClassifyDeployFailure
 	case m.Status == maas.StatusAllocated && ours(m, w):
-		f = job.Failed(StateAmbiguity, "deploy_aborted", "the deployment of %s was aborted in MAAS, and not by this job", w.Hostname).ForGood()
+		f = codeDeployAborted.Failed("the deployment of %s was aborted in MAAS, and not by this job", w.Hostname).ForGood()
 	case m.Hollow():
-		f = job.Failed(StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).ForGood()
+		f = codeMachineHollow.Failed("MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).ForGood()
 	default:
-		f = job.Failed(StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname, m.Status.Label()).ForGood()
+		f = codeMachineReleased.Failed("%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname,
+			m.Status.Label()).ForGood()
 	}
 	return f.Because(err).With("look at the machine and its events in MAAS; rerun begins where it is now").
 		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})

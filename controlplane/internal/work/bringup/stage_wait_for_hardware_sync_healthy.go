@@ -33,6 +33,15 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).WaitForHardwareSyncHealthy)
 
+// The code of failures that only this stage has.
+var codeSyncUnhealthy = job.DeclareCode(job.Code{
+	Name: "failed_hw_sync_health", Class: HardwareSyncFailure,
+	Cause: "The timer of hardware sync does not run on the machine, or the machine cannot reach MAAS.",
+	Remedy: "on the machine, look at the hardware sync of MAAS and whether it reaches MAAS; then " +
+		"retry the stage",
+	Runbook: "onboarding-parked",
+})
+
 // WaitForHardwareSyncHealthy waits until MAAS has heard of the machine's
 // hardware since it was given its token. From time to time it is given it anew.
 func (b *Bringup) WaitForHardwareSyncHealthy(ctx context.Context, w *Work) (Result, error) {
@@ -114,7 +123,10 @@ func (b *Bringup) healthy(ctx context.Context, w *Work, m maas.Machine) (Result,
 	}
 	return Result{
 		Message: fmt.Sprintf("MAAS heard of the hardware of %s at %s", w.Hostname, m.LastSync.UTC().Format(time.RFC3339)),
-		Details: map[string]any{"last_sync": m.LastSync.UTC(), "next_sync": m.NextSync, "interval_seconds": m.SyncInterval, "seeds": w.Facts.SyncSeeds},
+		Details: map[string]any{
+			"last_sync": m.LastSync.UTC(), "next_sync": m.NextSync, "interval_seconds": m.SyncInterval,
+			"seeds": w.Facts.SyncSeeds,
+		},
 	}, nil
 }
 
@@ -185,13 +197,15 @@ func bind(ctx context.Context, tx pgx.Tx, w *Work) error {
 
 func (b *Bringup) unhealthy(w *Work, m maas.Machine, problem error) error {
 	details := map[string]any{
-		"last_sync": m.LastSync, "sync_before_seed": w.Facts.SyncBefore, "seeds": w.Facts.SyncSeeds, "seeded_at": w.Facts.SyncSeededAt,
-		"address": w.Facts.SSHAddress, "expected": "a last_sync of MAAS that is newer than the seed",
+		"last_sync": m.LastSync, "sync_before_seed": w.Facts.SyncBefore, "seeds": w.Facts.SyncSeeds,
+		"seeded_at": w.Facts.SyncSeededAt,
+		"address":   w.Facts.SSHAddress, "expected": "a last_sync of MAAS that is newer than the seed",
 	}
 	if problem != nil {
 		details["last_reseed"] = Classify(problem).Message
 	}
-	return job.Failed(HardwareSyncFailure, "failed_hw_sync_health", "MAAS has not heard of the hardware of %s since it was given its token", w.Hostname).
-		With("on the machine, look at: systemctl status %s, and whether it reaches %s; then retry the stage", firstboot.SyncService, w.Site.Settings.APIBaseURL).
+	return codeSyncUnhealthy.Failed("MAAS has not heard of the hardware of %s since it was given its token", w.Hostname).
+		With("on the machine, look at: systemctl status %s, and whether it reaches %s; then retry the stage",
+			firstboot.SyncService, w.Site.Settings.APIBaseURL).
 		ForGood().Because(problem).About(details)
 }

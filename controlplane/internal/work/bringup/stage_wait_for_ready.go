@@ -27,6 +27,30 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, (*Bringup).WaitForReady)
 
+// The codes of failures that only this stage has.
+var (
+	codeCommissionFailed = job.DeclareCode(job.Code{
+		Name: "failed_commission", Class: HardwareMismatch,
+		Cause: "A commissioning script failed: most often a broken disk, memory or NIC, or firmware that " +
+			"is too old.",
+		Remedy:  "read the script results of the machine in MAAS, mend what failed, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeCommissionTimeout = job.DeclareCode(job.Code{
+		Name: "failed_commission_timeout", Class: PXEDiscoveryFailure,
+		Cause: "The machine did not boot the commissioning image: boot order, cabling, the PXE VLAN, or " +
+			"it hangs in the firmware.",
+		Remedy:  "check that the server boots from the PXE network, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeCommissionAborted = job.DeclareCode(job.Code{
+		Name: "commission_aborted", Class: StateAmbiguity,
+		Cause:   "Somebody stopped the commissioning in MAAS.",
+		Remedy:  "find out who did it, then rerun",
+		Runbook: "onboarding-parked",
+	})
+)
+
 // WaitForReady waits until MAAS has inspected the machine.
 func (b *Bringup) WaitForReady(ctx context.Context, w *Work) (Result, error) {
 	m, err := b.untilReady(ctx, w)
@@ -36,7 +60,8 @@ func (b *Bringup) WaitForReady(ctx context.Context, w *Work) (Result, error) {
 	case err == nil:
 		notePXEMAC(w, m)
 		return Result{
-			Message: fmt.Sprintf("Ready: %d CPUs, %d GiB, %d disks, %d interfaces", m.CPUCount, m.Memory/1024, len(m.BlockDevices), len(m.Interfaces)),
+			Message: fmt.Sprintf("Ready: %d CPUs, %d GiB, %d disks, %d interfaces", m.CPUCount, m.Memory/1024,
+				len(m.BlockDevices), len(m.Interfaces)),
 			Details: map[string]any{"architecture": m.Architecture, "hardware_uuid": m.HardwareUUID},
 		}, nil
 	case ctx.Err() != nil:
@@ -77,19 +102,21 @@ func (b *Bringup) notReady(ctx context.Context, w *Work, m maas.Machine, err err
 	said := b.complaintsOf(ctx, w)
 	switch {
 	case said.bmc:
-		return job.Failed(BMCPowerFailure, "failed_commission", "%s was not inspected: MAAS could not control its power", w.Hostname).
-			With("check the BMC credentials, its address and its network, then retry the stage").ForGood().Because(err).About(said.details(m))
+		return codeCommissionFailed.FailedAs(BMCPowerFailure, "%s was not inspected: MAAS could not control its power",
+			w.Hostname).
+			With("check the BMC credentials, its address and its network, then retry the stage").ForGood().Because(err).
+			About(said.details(m))
 	case said.late:
-		return job.Failed(PXEDiscoveryFailure, "failed_commission_timeout", "%s did not report to MAAS in time while it was inspected", w.Hostname).
-			With("check that the server boots from the PXE network, then rerun").ForGood().Because(err).About(said.details(m))
+		return codeCommissionTimeout.Failed("%s did not report to MAAS in time while it was inspected", w.Hostname).ForGood().
+			Because(err).About(said.details(m))
 	case m.Status == maas.StatusFailedCommissioning, m.Status == maas.StatusFailedTesting:
-		return job.Failed(HardwareMismatch, "failed_commission", "%s did not pass the inspection: %s", w.Hostname, m.Status.Label()).
-			With("read the script results of the machine in MAAS, mend what failed, then rerun").ForGood().Because(err).About(said.details(m))
+		return codeCommissionFailed.Failed("%s did not pass the inspection: %s", w.Hostname, m.Status.Label()).ForGood().
+			Because(err).About(said.details(m))
 	case m.Status != maas.StatusNew && m.Status != maas.StatusBroken:
 		return foreign(m, w).Because(err)
 	}
-	return job.Failed(StateAmbiguity, "commission_aborted", "somebody ended the inspection of %s: it is %s in MAAS", w.Hostname, m.Status.Label()).
-		With("find out who did it, then rerun").ForGood().Because(err).About(said.details(m))
+	return codeCommissionAborted.Failed("somebody ended the inspection of %s: it is %s in MAAS", w.Hostname,
+		m.Status.Label()).ForGood().Because(err).About(said.details(m))
 }
 
 // tooLong looks once more before it says that the time was up.
@@ -103,10 +130,12 @@ func (b *Bringup) tooLong(ctx context.Context, w *Work, err error) error {
 		return lookErr
 	}
 	said := b.complaints(ctx, r, w)
-	class, hint := PXEDiscoveryFailure, "check that the server boots from the PXE network and read its events in MAAS, then rerun"
+	class, hint := PXEDiscoveryFailure,
+		"check that the server boots from the PXE network and read its events in MAAS, then rerun"
 	if said.bmc {
 		class, hint = BMCPowerFailure, "check the BMC credentials, its address and its network, then retry the stage"
 	}
-	return job.Failed(class, "failed_commission_timeout", "%s was still %s when the time of the profile was up", w.Hostname, m.Status.Label()).
+	return codeCommissionTimeout.FailedAs(class, "%s was still %s when the time of the profile was up", w.Hostname,
+		m.Status.Label()).
 		With("%s", hint).ForGood().Because(err).About(said.details(m))
 }

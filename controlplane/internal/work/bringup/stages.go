@@ -11,6 +11,13 @@ import (
 // in which order.
 var catalog job.Catalog[func(*Bringup, context.Context, *Work) (Result, error)]
 
+// The families of jobs on machines, by their nouns. Which action mends a failure
+// may differ between them.
+const (
+	Onboarding   = "onboarding"
+	Decommission = "decommission"
+)
+
 // The ways to fail that several stages have in common.
 var (
 	MAASAway      = job.FailsWith(UpstreamTransient, "MAAS or the secrets engine cannot be reached")

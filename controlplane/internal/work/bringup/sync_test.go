@@ -185,13 +185,17 @@ func TestAMachineIsSeededOnceAndHeard(t *testing.T) {
 	if got := b.Commands(); !slices.Equal(got, seedCommands) {
 		t.Errorf("commands were %q", got)
 	}
-	for _, want := range []string{"reporting:\n  maas:\n", w.sim.URL + "/metadata/status/" + job.SystemID, "consumer_key: ", "token_key: ", "token_secret: "} {
+	for _, want := range []string{
+		"reporting:\n  maas:\n", w.sim.URL + "/metadata/status/" + job.SystemID,
+		"consumer_key: ", "token_key: ", "token_secret: ",
+	} {
 		if !strings.Contains(b.creds, want) {
 			t.Errorf("credentials lack %q", want)
 		}
 	}
 	f := job.Facts
-	if f.SyncSeeds != 1 || f.SyncSeededAt == nil || !strings.HasPrefix(f.SSHHostKey, "ssh-ed25519 ") || f.SSHAddress == "" {
+	if f.SyncSeeds != 1 || f.SyncSeededAt == nil || !strings.HasPrefix(f.SSHHostKey, "ssh-ed25519 ") ||
+		f.SSHAddress == "" {
 		t.Errorf("facts are %+v", f)
 	}
 	result := w.does(t, bringup.WaitForHardwareSyncHealthy, job)
@@ -253,19 +257,31 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 		class job.FailureClass
 		code  string
 	}{
-		"unreachable": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.away = []string{"*"} }, bringup.PostDeployConnectivityFailure, "ssh_unreachable"},
-		"refused":     {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.Authorize("") }, bringup.PostDeployConnectivityFailure, "ssh_refused"},
+		"unreachable": {
+			func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.away = []string{"*"} },
+			bringup.PostDeployConnectivityFailure, "ssh_unreachable",
+		},
+		"refused": {
+			func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.Authorize("") },
+			bringup.PostDeployConnectivityFailure, "ssh_refused",
+		},
 		"no sudo": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) {
 			b.replies[seedCommands[0]] = sshtest.Reply{Stderr: "sudo: a password is required", Status: 1}
 		}, bringup.PostDeployConnectivityFailure, "ssh_command_failed"},
 		"no address": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			job.Facts.Addresses = nil
-			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"ip_addresses": []string{}, "interface_set": []any{}}})
+			w.fault(t, simfault.Rule{
+				Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie,
+				Set: map[string]any{"ip_addresses": []string{}, "interface_set": []any{}},
+			})
 		}, bringup.PostDeployConnectivityFailure, "ssh_no_address"},
 		"no token": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
-			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get_token", Fault: simfault.ErrorBefore, Status: 200, Text: "null", ContentType: "application/json"})
+			w.fault(t, simfault.Rule{
+				Machine: job.SystemID, Operation: "machine.get_token", Fault: simfault.ErrorBefore,
+				Status: 200, Text: "null", ContentType: "application/json",
+			})
 		}, bringup.HardwareSyncFailure, "failed_hw_sync_seed"},
 		"another key": {func(t *testing.T, w *world, b *box, job *bringup.Work) {
 			t.Helper()
@@ -282,11 +298,17 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 		}, bringup.StateAmbiguity, "machine_gone"},
 		"without sync": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
-			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"enable_hw_sync": false}})
+			w.fault(t, simfault.Rule{
+				Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie,
+				Set: map[string]any{"enable_hw_sync": false},
+			})
 		}, bringup.HardwareSyncFailure, "hw_sync_disabled"},
 		"held by another": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
-			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"workload_annotations": map[string]string{"gpuaas-job": "other"}}})
+			w.fault(t, simfault.Rule{
+				Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie,
+				Set: map[string]any{"workload_annotations": map[string]string{"gpuaas-job": "other"}},
+			})
 		}, bringup.StateAmbiguity, "machine_in_use"},
 	}
 	w, street := newStreet(t, len(cases))
@@ -432,7 +454,8 @@ func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	params, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(params) < 1 || len(params) > 3 || !strings.Contains(params[0], job.SystemID) || !strings.Contains(params[0], "run_scripts_sha256") {
+	if err != nil || len(params) < 1 || len(params) > 3 || !strings.Contains(params[0], job.SystemID) ||
+		!strings.Contains(params[0], "run_scripts_sha256") {
 		t.Errorf("tasks are %q, %v", params, err)
 	}
 	if bound, err := binding.OfNode(t.Context(), w.db, job.Node); err != nil || bound.SystemID != job.SystemID {

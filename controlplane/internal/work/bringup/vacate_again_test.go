@@ -15,7 +15,8 @@ import (
 // after is another decommission of the same node, once the first was cancelled.
 func (w *world) after(first *bringup.Work, erase string) *bringup.Work {
 	job := w.work(1)
-	job.Kind, job.WorkflowID, job.Erase, job.Prior = first.Kind, "decommission-"+job.Job, erase, append(slices.Clone(first.Prior), first.Job)
+	job.Kind, job.WorkflowID, job.Erase, job.Prior = first.Kind, "decommission-"+job.Job, erase,
+		append(slices.Clone(first.Prior), first.Job)
 	job.Node, job.Hostname, job.IPMIIP, job.SystemID = first.Node, first.Hostname, first.IPMIIP, first.SystemID
 	w.asked.reset()
 	return job
@@ -30,11 +31,14 @@ func TestReleaseMaasNodeByAnEarlierJobOfTheNode(t *testing.T) {
 		code        string // of the release; empty: it is taken up
 		adopted     string // what is achieved by adopting; empty: it cannot be
 	}{
-		"as much":                      {first: "quick", then: "quick", least: site.EraseQuick},
-		"more":                         {first: "secure", then: "quick", least: site.EraseQuick},
-		"secure":                       {first: "secure", then: "secure", least: site.EraseSecure},
-		"nothing":                      {first: "none", then: "none", least: site.EraseNone},
-		"less, enough for the policy":  {first: "quick", then: "secure", least: site.EraseQuick, code: "released_elsewhere", adopted: "quick"},
+		"as much": {first: "quick", then: "quick", least: site.EraseQuick},
+		"more":    {first: "secure", then: "quick", least: site.EraseQuick},
+		"secure":  {first: "secure", then: "secure", least: site.EraseSecure},
+		"nothing": {first: "none", then: "none", least: site.EraseNone},
+		"less, enough for the policy": {
+			first: "quick", then: "secure", least: site.EraseQuick, code: "released_elsewhere",
+			adopted: "quick",
+		},
 		"less than the policy wants":   {first: "quick", then: "secure", least: site.EraseSecure, code: "released_elsewhere"},
 		"none, and that is too little": {first: "none", then: "quick", least: site.EraseQuick, code: "released_elsewhere"},
 	}
@@ -49,7 +53,8 @@ func TestReleaseMaasNodeByAnEarlierJobOfTheNode(t *testing.T) {
 			job.Profile.Policy.MinimumErase, job.Profile.Policy.ReleaseFallbackNoErase = c.least, false
 			if c.code == "" {
 				f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease)
-				if f.Requested != c.then || f.Achieved != c.first || f.FellBack || f.EndedAt == nil || !strings.Contains(strings.Join(f.Reported, "\n"), first.Job) {
+				if f.Requested != c.then || f.Achieved != c.first || f.FellBack || f.EndedAt == nil ||
+					!strings.Contains(strings.Join(f.Reported, "\n"), first.Job) {
 					t.Errorf("the evidence is %+v", f)
 				}
 				if w.asked.of("machine.release") != 0 {
@@ -60,7 +65,7 @@ func TestReleaseMaasNodeByAnEarlierJobOfTheNode(t *testing.T) {
 			w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code)
 			out, err := w.bringup.Adopt(system(t), job)
 			if c.adopted == "" {
-				if f := bringup.Classify(err); err == nil || f.Code != "nothing_to_adopt" {
+				if f := bringup.Classify(err); err == nil || f.Code.String() != "nothing_to_adopt" {
 					t.Errorf("adopting answers %+v, %v", out, err)
 				}
 				return

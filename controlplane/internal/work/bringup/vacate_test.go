@@ -40,14 +40,16 @@ func (w *world) decommission(t *testing.T, before *bringup.Work, erase string) *
 	at := time.Now()
 	err := w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error {
 		return binding.Bind(ctx, tx, binding.Binding{
-			Node: before.Node, Site: before.Site.ID, Profile: before.Profile.ID, SystemID: before.SystemID, IPMIIP: before.IPMIIP, SeenAt: &at,
+			Node: before.Node, Site: before.Site.ID, Profile: before.Profile.ID, SystemID: before.SystemID,
+			IPMIIP: before.IPMIIP, SeenAt: &at,
 		})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	job := w.work(1)
-	job.Kind, job.WorkflowID, job.Erase, job.Prior = "decommission", "decommission-"+job.Job, erase, []string{id.NewString(), before.Job}
+	job.Kind, job.WorkflowID, job.Erase, job.Prior = "decommission", "decommission-"+job.Job, erase,
+		[]string{id.NewString(), before.Job}
 	job.Node, job.Hostname, job.IPMIIP, job.SystemID = before.Node, before.Hostname, before.IPMIIP, before.SystemID
 	w.asked.reset()
 	return job
@@ -77,18 +79,21 @@ func TestReleaseMaasNode(t *testing.T) {
 			job := w.inService(t, i+1, erase)
 			out := w.does(t, bringup.ReleaseMAASNode, job)
 			f := evidence[bringup.ReleaseFacts](t, out, bringup.EvidenceRelease)
-			if f.Requested != erase || f.Achieved != erase || f.FellBack || f.MinimumErase != "none" || f.RequestedAt == nil || f.EndedAt == nil || len(f.Ladder) != 0 {
+			if f.Requested != erase || f.Achieved != erase || f.FellBack || f.MinimumErase != "none" || f.RequestedAt == nil ||
+				f.EndedAt == nil || len(f.Ladder) != 0 {
 				t.Errorf("the evidence is %+v", f)
 			}
 			reported := strings.Join(f.Reported, "\n")
-			if !strings.Contains(reported, "status Ready") || strings.Contains(reported, "Disks erased") != (erase != "none") || !strings.Contains(reported, job.Job) {
+			if !strings.Contains(reported, "status Ready") || strings.Contains(reported, "Disks erased") != (erase != "none") ||
+				!strings.Contains(reported, job.Job) {
 				t.Errorf("MAAS is quoted as %s", reported)
 			}
 			m := w.machine(t, job.SystemID)
 			if m.Status != region.Ready || m.PowerState != "off" || job.Observed.Status != "Ready" {
 				t.Errorf("the machine is %s, %s, seen as %s", m.StatusName, m.PowerState, job.Observed.Status)
 			}
-			if again := w.does(t, bringup.ReleaseMAASNode, job); !again.Skipped || len(again.Evidence) != 0 || w.asked.of("machine.release") != 1 {
+			if again := w.does(t, bringup.ReleaseMAASNode, job); !again.Skipped || len(again.Evidence) != 0 ||
+				w.asked.of("machine.release") != 1 {
 				t.Errorf("a second run does %+v, %s", again, w.asked)
 			}
 			w.told(t, job, out)
@@ -101,10 +106,19 @@ func TestReleaseMaasNodeReleaseFails(t *testing.T) {
 		rule  simfault.Rule
 		class job.FailureClass
 	}{
-		"MAAS is away":          {simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 503, Count: 1}, bringup.UpstreamTransient},
-		"MAAS breaks off":       {simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 500, Count: 1}, bringup.UpstreamTransient},
-		"the BMC fails":         {simfault.Rule{Fault: simfault.BMCFailure, Power: "off", Count: 1}, bringup.BMCPowerFailure},
-		"MAAS says it, and not": {simfault.Rule{Fault: simfault.Ignored, Operation: "machine.release", Count: 1, Set: map[string]any{"status": 12, "status_name": "Releasing"}}, bringup.UpstreamTransient},
+		"MAAS is away": {simfault.Rule{
+			Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 503,
+			Count: 1,
+		}, bringup.UpstreamTransient},
+		"MAAS breaks off": {simfault.Rule{
+			Fault: simfault.ErrorBefore, Operation: "machine.release", Status: 500,
+			Count: 1,
+		}, bringup.UpstreamTransient},
+		"the BMC fails": {simfault.Rule{Fault: simfault.BMCFailure, Power: "off", Count: 1}, bringup.BMCPowerFailure},
+		"MAAS says it, and not": {simfault.Rule{
+			Fault: simfault.Ignored, Operation: "machine.release", Count: 1,
+			Set: map[string]any{"status": 12, "status_name": "Releasing"},
+		}, bringup.UpstreamTransient},
 	}
 	w := newWorld(t, aFleet(len(cases)))
 	n := 0
@@ -120,7 +134,8 @@ func TestReleaseMaasNodeReleaseFails(t *testing.T) {
 			if m := w.machine(t, job.SystemID); m.Status != region.Deployed || job.Facts.Release.EndedAt != nil {
 				t.Errorf("the machine is %s", m.StatusName)
 			}
-			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); f.Achieved != "quick" || f.FellBack {
+			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job),
+				bringup.EvidenceRelease); f.Achieved != "quick" || f.FellBack {
 				t.Errorf("then %+v", f)
 			}
 		})
@@ -137,12 +152,21 @@ func TestReleaseMaasNodeEraseFails(t *testing.T) {
 		code     string // empty: it is released without erasing
 		status   region.Status
 	}{
-		"with fallback":                          {rule: fails, fallback: true},
-		"without fallback":                       {rule: fails, code: "release_erase_failed", status: region.FailedDiskErasing},
-		"with fallback, below the minimum":       {rule: fails, fallback: true, least: site.EraseQuick, code: "release_erase_failed", status: region.FailedDiskErasing},
-		"too late, with fallback":                {rule: hangs, fallback: true},
-		"too late, without fallback":             {rule: hangs, code: "release_erase_failed", status: region.DiskErasing},
-		"too late, with fallback, below minimum": {rule: hangs, fallback: true, least: site.EraseSecure, code: "release_erase_failed", status: region.DiskErasing},
+		"with fallback": {rule: fails, fallback: true},
+		"without fallback": {
+			rule: fails, code: "release_erase_failed",
+			status: region.FailedDiskErasing,
+		},
+		"with fallback, below the minimum": {
+			rule: fails, fallback: true, least: site.EraseQuick,
+			code: "release_erase_failed", status: region.FailedDiskErasing,
+		},
+		"too late, with fallback":    {rule: hangs, fallback: true},
+		"too late, without fallback": {rule: hangs, code: "release_erase_failed", status: region.DiskErasing},
+		"too late, with fallback, below minimum": {
+			rule: hangs, fallback: true, least: site.EraseSecure,
+			code: "release_erase_failed", status: region.DiskErasing,
+		},
 	}
 	w := newWorld(t, aFleet(len(cases)))
 	n := 0
@@ -159,14 +183,16 @@ func TestReleaseMaasNodeEraseFails(t *testing.T) {
 			if c.code == "" {
 				out := w.does(t, bringup.ReleaseMAASNode, job)
 				f := evidence[bringup.ReleaseFacts](t, out, bringup.EvidenceRelease)
-				if !f.FellBack || f.FallbackReason == "" || f.DecidedBy != bringup.DecidedByPolicy || f.Requested != "secure" || f.Achieved != "none" || !strings.Contains(out.Message, f.FallbackReason) {
+				if !f.FellBack || f.FallbackReason == "" || f.DecidedBy != bringup.DecidedByPolicy || f.Requested != "secure" ||
+					f.Achieved != "none" || !strings.Contains(out.Message, f.FallbackReason) {
 					t.Errorf("the downgrade is told as %+v, %s", f, out.Message)
 				}
 				w.until(t, job.SystemID, region.Ready.String())
 				return
 			}
 			f := w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code)
-			if m := w.machine(t, job.SystemID); m.Status != c.status || !f.Final || job.Facts.Release.FellBack || f.Details["maas_said"] == nil {
+			if m := w.machine(t, job.SystemID); m.Status != c.status || !f.Final || job.Facts.Release.FellBack ||
+				f.Details["maas_said"] == nil {
 				t.Errorf("the machine is %s, the failure %+v", m.StatusName, f.Details)
 			}
 			if c.rule.Fault != simfault.FailErase {
@@ -190,7 +216,8 @@ func TestReleaseMaasNodeBelowTheMinimum(t *testing.T) {
 		t.Errorf("MAAS was asked: %s", w.asked)
 	}
 	job.Erase = "secure"
-	if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); f.Achieved != "secure" || f.MinimumErase != "secure" {
+	if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job),
+		bringup.EvidenceRelease); f.Achieved != "secure" || f.MinimumErase != "secure" {
 		t.Errorf("it ends with %+v", f)
 	}
 }
@@ -211,7 +238,8 @@ func TestReleaseMaasNodeEraseThatIsNotReported(t *testing.T) {
 				w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "release_erase_unproven")
 				return
 			}
-			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); !f.FellBack || f.Achieved != "none" || f.FallbackReason == "" {
+			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job),
+				bringup.EvidenceRelease); !f.FellBack || f.Achieved != "none" || f.FallbackReason == "" {
 				t.Errorf("it ends with %+v", f)
 			}
 		})
@@ -224,9 +252,15 @@ func TestReleaseMaasNodeStuckInReleasing(t *testing.T) {
 		code   string // empty: it is released in the end
 		ladder []string
 	}{
-		"by the ladder":    {ladder: []string{"mark_broken", "mark_fixed", "power_off"}},
-		"cannot be broken": {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_broken", Status: 403, Count: 1}}, "release_stuck", []string{"mark_broken"}},
-		"cannot be fixed":  {[]simfault.Rule{{Fault: simfault.ErrorBefore, Operation: "machine.mark_fixed", Status: 500, Count: 1}}, "release_stuck", []string{"mark_broken", "mark_fixed"}},
+		"by the ladder": {ladder: []string{"mark_broken", "mark_fixed", "power_off"}},
+		"cannot be broken": {[]simfault.Rule{{
+			Fault: simfault.ErrorBefore, Operation: "machine.mark_broken", Status: 403,
+			Count: 1,
+		}}, "release_stuck", []string{"mark_broken"}},
+		"cannot be fixed": {[]simfault.Rule{{
+			Fault: simfault.ErrorBefore, Operation: "machine.mark_fixed", Status: 500,
+			Count: 1,
+		}}, "release_stuck", []string{"mark_broken", "mark_fixed"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +281,8 @@ func TestReleaseMaasNodeStuckInReleasing(t *testing.T) {
 			// Where it was left off, it is taken up.
 			out := w.does(t, bringup.ReleaseMAASNode, job)
 			f := evidence[bringup.ReleaseFacts](t, out, bringup.EvidenceRelease)
-			if !slices.Equal(f.Ladder, []string{"mark_broken", "mark_fixed", "power_off"}) || !strings.Contains(out.Message, "mark_broken") {
+			if !slices.Equal(f.Ladder, []string{"mark_broken", "mark_fixed", "power_off"}) ||
+				!strings.Contains(out.Message, "mark_broken") {
 				t.Errorf("on record is %+v", f)
 			}
 			if m := w.machine(t, job.SystemID); m.Status != region.Ready || m.PowerState != "off" {
@@ -273,7 +308,8 @@ func TestReleaseMaasNodeAnswerLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rule.Machine, rule.Count = job.SystemID, 1
 			w.fault(t, rule)
-			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); f.Achieved != "quick" {
+			if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job),
+				bringup.EvidenceRelease); f.Achieved != "quick" {
 				t.Errorf("it ends with %+v", f)
 			}
 			if got := w.requested(t, job, erasedDisk); got != 1 {
@@ -289,7 +325,8 @@ func TestReleaseMaasNodeWorkerDies(t *testing.T) {
 	t.Run("before it asks", func(t *testing.T) {
 		job := w.inService(t, 1, "quick")
 		interrupt(job, 1, func() error { return durable.Superseded("decommission", job.Job) })
-		if _, err := w.bringup.ReleaseMAASNode(system(t), job); err == nil || !strings.Contains(err.Error(), durable.CodeSuperseded) {
+		if _, err := w.bringup.ReleaseMAASNode(system(t), job); err == nil ||
+			!strings.Contains(err.Error(), durable.CodeSuperseded) {
 			t.Fatalf("it ends with %v", err)
 		}
 		if m := w.machine(t, job.SystemID); m.Status != region.Deployed || w.asked.of("machine.release") != 0 {
@@ -304,7 +341,8 @@ func TestReleaseMaasNodeWorkerDies(t *testing.T) {
 		if _, err := w.bringup.ReleaseMAASNode(ctx, job); err == nil {
 			t.Fatal("it succeeds")
 		}
-		if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); f.Achieved != "quick" {
+		if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job),
+			bringup.EvidenceRelease); f.Achieved != "quick" {
 			t.Errorf("it ends with %+v", f)
 		}
 	})
@@ -312,7 +350,8 @@ func TestReleaseMaasNodeWorkerDies(t *testing.T) {
 		job := w.inService(t, 3, "secure")
 		w.does(t, bringup.ReleaseMAASNode, job)
 		job.Facts = bringup.Facts{}
-		if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job), bringup.EvidenceRelease); f.Achieved != "secure" || w.requested(t, job, erasedDisk) != 1 {
+		if f := evidence[bringup.ReleaseFacts](t, w.does(t, bringup.ReleaseMAASNode, job),
+			bringup.EvidenceRelease); f.Achieved != "secure" || w.requested(t, job, erasedDisk) != 1 {
 			t.Errorf("it ends with %+v", f)
 		}
 	})
@@ -351,20 +390,29 @@ func TestReleaseMaasNodeAmbiguity(t *testing.T) {
 			}
 			w.until(t, job.SystemID, region.Deployed.String())
 		}, "machine_in_use", region.Deployed},
-		"held by the job of a stranger": {func(_ *testing.T, _ *world, job *bringup.Work) { job.Prior = []string{""} }, "machine_in_use", region.Deployed},
+		"held by the job of a stranger": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.Prior = []string{""} },
+			"machine_in_use", region.Deployed,
+		},
 		"in rescue mode": {func(t *testing.T, w *world, job *bringup.Work) {
 			if _, err := w.sim.Rescue(t.Context(), admin, job.SystemID, true); err != nil {
 				t.Fatal(err)
 			}
 			w.until(t, job.SystemID, region.RescueMode.String())
 		}, "machine_in_use", region.RescueMode},
-		"another machine": {func(_ *testing.T, _ *world, job *bringup.Work) { job.Hostname, job.IPMIIP = "other", "192.0.2.9" }, "machine_replaced", region.Deployed},
+		"another machine": {func(_ *testing.T, _ *world, job *bringup.Work) {
+			job.Hostname, job.IPMIIP = "other",
+				"192.0.2.9"
+		}, "machine_replaced", region.Deployed},
 		"bound to another one": {func(t *testing.T, w *world, job *bringup.Work) {
 			if _, err := w.owner.Exec(t.Context(), `UPDATE node_maas_state SET maas_system_id = 'zzzzzz' WHERE node_id = $1`, job.Node); err != nil {
 				t.Fatal(err)
 			}
 		}, "machine_replaced", region.Deployed},
-		"bound to none": {func(_ *testing.T, _ *world, job *bringup.Work) { job.Node = id.New[id.Node]() }, "machine_unbound", region.Deployed},
+		"bound to none": {
+			func(_ *testing.T, _ *world, job *bringup.Work) { job.Node = id.New[id.Node]() }, "machine_unbound",
+			region.Deployed,
+		},
 	}
 	w := newWorld(t, aFleet(len(cases)+1))
 	n := 0
@@ -377,7 +425,8 @@ func TestReleaseMaasNodeAmbiguity(t *testing.T) {
 			if f := w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, c.code); !f.Final {
 				t.Error("it is tried again")
 			}
-			if m := w.machine(t, job.SystemID); m.Status != c.status || w.asked.of("machine.release")+w.asked.of("machine.mark_broken")+w.asked.of("machine.power_off") != 0 {
+			if m := w.machine(t, job.SystemID); m.Status != c.status ||
+				w.asked.of("machine.release")+w.asked.of("machine.mark_broken")+w.asked.of("machine.power_off") != 0 {
 				t.Errorf("the machine is %s; asked for was %s", m.StatusName, w.asked)
 			}
 		})
@@ -385,7 +434,8 @@ func TestReleaseMaasNodeAmbiguity(t *testing.T) {
 	for _, what := range []string{"recreate"} {
 		job := w.inService(t, len(cases)+1, "none")
 		w.happens(t, job.SystemID, what)
-		if w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity, "machine_gone"); job.Observed.Status != bringup.Absent {
+		if w.fails(t, bringup.ReleaseMAASNode, job, bringup.StateAmbiguity,
+			"machine_gone"); job.Observed.Status != bringup.Absent {
 			t.Errorf("it was seen as %s", job.Observed.Status)
 		}
 	}

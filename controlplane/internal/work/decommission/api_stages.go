@@ -49,8 +49,10 @@ type ModeView struct {
 
 func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage, typical map[string]float64) StageView {
 	v := StageView{
-		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again, Attempts: s.Attempts,
-		Limit: string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: s.Usually, Fails: []FailureModeView{},
+		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again,
+		Attempts: s.Attempts,
+		Limit:    string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: s.Usually,
+		Fails:       []FailureModeView{},
 		Overridable: overridable(Decommission{Mode: m, Job: job.Job{Stage: s.Name}}, s.Name) == nil,
 	}
 	if seconds, known := typical[s.Name]; known {
@@ -59,7 +61,10 @@ func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage, typ
 	for _, mode := range s.Fails {
 		parked := f.ParkedBy(s.Name, mode.Class)
 		parked.Mode = m
-		v.Fails = append(v.Fails, FailureModeView{FailureClass: mode.Class, When: mode.When, Status: parked.Status, RecommendedAction: f.Recommended(parked)})
+		v.Fails = append(v.Fails, FailureModeView{
+			FailureClass: mode.Class, When: mode.When, Status: parked.Status,
+			RecommendedAction: f.Recommended(parked),
+		})
 	}
 	return v
 }

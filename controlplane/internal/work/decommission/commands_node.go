@@ -18,7 +18,9 @@ import (
 )
 
 // inNode changes the node of an operation, within the fence.
-func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work, change func(ctx context.Context, tx pgx.Tx, n node.Node) error) error {
+func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work,
+	change func(ctx context.Context, tx pgx.Tx, n node.Node) error,
+) error {
 	return disagreeing(s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := w.FenceIn(ctx, tx); err != nil {
 			return err
@@ -42,7 +44,8 @@ func disagreeing(err error) error {
 		f := bringup.Classify(err)
 		f.Class, f.Final = bringup.StateAmbiguity, true
 		return f
-	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
+	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden,
+		fault.Unauthenticated:
 	}
 	return err
 }
@@ -68,7 +71,10 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, d Decommission, n node.No
 func (d Decommission) cause() string { return fmt.Sprintf("%s, %s", d.holder(), d.Mode) }
 
 func skipped(why string) job.Result {
-	return job.Result{Skipped: true, Message: why, Evidence: []job.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}}
+	return job.Result{Skipped: true, Message: why, Evidence: []job.Evidence{{
+		Kind:  EvidenceNotApplicable,
+		Value: map[string]any{"why": why},
+	}}}
 }
 
 // emptied says whether somebody else released the machine of a node that is to

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -39,11 +40,12 @@ func explanationOf(d Decommission, e job.Explanation) Explanation {
 	}
 	if d.Parked() && !family().HalfUndone(d) && overridable(d, d.Stage) == nil {
 		out.Override = &OverrideOffer{
-			Stage:   d.Stage,
-			Does:    "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
-			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID, d.Stage),
+			Stage: d.Stage,
+			Does:  "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
+			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID,
+				d.Stage),
 		}
-		if d.ErrorCode == codeMachineGone && family().Recommended(d) != job.AdoptObserved {
+		if d.ErrorCode == bringup.CodeMachineGone.Name && family().Recommended(d) != job.AdoptObserved {
 			out.Remedy = "find out who removed it; once it is in MAAS again, retry the stage; if it is gone for good, go on without the stage, which the certificate will say"
 		}
 	}
@@ -56,9 +58,11 @@ func (e Explanation) within(d Decommission, b Batch) Explanation {
 		return e
 	}
 	busy := b.Counts[job.Running] + b.Counts[job.Compensating]
-	e.Observed = fmt.Sprintf("%d of %d places of the batch are in use, %d of at most %d have failed", busy, b.MaxParallel, b.Failures(), b.MaxFailures)
+	e.Observed = fmt.Sprintf("%d of %d places of the batch are in use, %d of at most %d have failed", busy, b.MaxParallel,
+		b.Failures(), b.MaxFailures)
 	if b.State() == BatchHalted {
-		e.Summary = fmt.Sprintf("%s is not begun: its batch is halted because %d failed and at most %d may", d.Hostname, b.Failures(), b.MaxFailures)
+		e.Summary = fmt.Sprintf("%s is not begun: its batch is halted because %d failed and at most %d may", d.Hostname,
+			b.Failures(), b.MaxFailures)
 		e.Remedy = fmt.Sprintf("deal with those that failed: gpuaas decommission list --batch %s --status failed; then: gpuaas decommission batch resume %[1]s --reason REASON", b.ID)
 	}
 	return e

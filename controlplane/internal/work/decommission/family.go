@@ -2,12 +2,10 @@ package decommission
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -15,15 +13,14 @@ import (
 // family is what operators are advised and told about decommissions.
 func family() *job.Family[Decommission] {
 	return &job.Family[Decommission]{
-		Noun: "decommission", Life: &job.Parking,
-		Classify: bringup.Classify, Causes: causes, ClassCauses: bringup.ClassCauses,
+		Noun: bringup.Decommission, Life: &job.Parking,
+		Classify: bringup.Classify, ClassCauses: bringup.ClassCauses,
 		Seen:   func(d Decommission) (string, *time.Time) { return d.Seen() },
 		Left:   func(d Decommission) []string { return d.Facts.Left },
 		Does:   func(_ Decommission, action job.Trigger) string { return bringup.Does(action) },
 		Table:  func(d Decommission) job.Table { return tables[d.Mode] },
 		Sample: func(j job.Job) Decommission { return Decommission{Job: j, Mode: FullDecommission} },
-		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd,
-		Rewind:    map[string]string{bringup.CodeIdentityVoid: bringup.RenderCloudInit},
+		First:  first, Prefers: prefers, Undone: undone, AfterEnd: afterEnd,
 		HoldsData: func(Decommission) bool { return false },
 		Forbids:   forbids,
 		Awaits:    "its batch has a free place, and not too many of it have failed",
@@ -47,29 +44,11 @@ var first = map[job.FailureClass][]job.Trigger{
 	bringup.StateAmbiguity:                {job.RetryStage, job.AdoptObserved},
 }
 
-var firstOf = map[string]job.Trigger{
-	codeResidue:              job.Resume,
-	codeRootResidue:          job.Cancel,
-	"released_elsewhere":     job.AdoptObserved,
-	"nothing_to_adopt":       job.RetryStage,
-	"deployed_image_differs": job.Resume,
-	"machine_hollow":         job.Resume,
-	"deploy_not_started":     job.Rerun,
-	"first_boot_missing":     job.Resume,
-	"deploy_aborted":         job.Rerun,
-	"machine_released":       job.Rerun,
-	"machine_not_deployed":   job.Rerun,
-	"machine_in_use":         job.Resume,
-	"evidence_missing":       job.Rerun,
-	"node_tainted":           job.Rerun,
-	node.CodeRoot:            job.Cancel,
-}
-
 // prefers looks again for a machine that is gone from MAAS, unless the job can
 // go on without it: there is nothing to adopt otherwise.
 func prefers(d Decommission) job.Trigger {
 	switch {
-	case d.ErrorCode != codeMachineGone:
+	case d.ErrorCode != bringup.CodeMachineGone.Name:
 		return ""
 	case d.Stage == stagePowerOff && d.givenBack():
 		return job.AdoptObserved
@@ -82,31 +61,6 @@ func prefers(d Decommission) job.Trigger {
 func (d Decommission) givenBack() bool {
 	waived := slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.Stage == stageRelease })
 	return waived || d.Facts.Release != nil && d.Facts.Release.EndedAt != nil
-}
-
-var causes = withOwn(bringup.Causes, map[string]string{
-	"agent_unreachable":  "The machine is off, cut off from the network, or its agent does not run.",
-	"agent_lost":         "The machine went down in the middle of the task, or its agent was stopped.",
-	codeResidue:          "A process, an account or files of a tenant survived the cleaning.",
-	codeRootResidue:      "Only somebody with root can have left what was found; such an installation cannot speak for itself.",
-	codeDevice:           "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
-	codeStorage:          "Files are held open, immutable, or lie on a file system that cannot be written.",
-	codeGPU:              "A process uses a GPU, or its driver does not answer.",
-	codeUnfounded:        "The agent is of another version than the control plane, or not ours.",
-	"drain_incomplete":   "Processes of the accounts cannot be ended, or their homes cannot be removed.",
-	"uninstall_failed":   "Files of the agent are held or protected on the machine.",
-	"node_tainted":       "A tenant got access to the node after it was validated.",
-	node.CodeRoot:        "Somebody had root on the installation that would have to speak for itself.",
-	"evidence_missing":   "A stage was passed over without evidence.",
-	"allocations_remain": "An allocation could not be ended.",
-})
-
-// withOwn is what all jobs on machines say, but for what decommissions say
-// themselves.
-func withOwn(all, own map[string]string) map[string]string {
-	out := maps.Clone(all)
-	maps.Copy(out, own)
-	return out
 }
 
 // endings are the actions that make nothing of a node that is deleted: there is
@@ -146,7 +100,8 @@ func reached(d Decommission, took string) string {
 		text = fmt.Sprintf("the %s of %s ended%s, and NOT all of it was done. %s", d.Mode, d.Hostname, took, d.waived())
 	}
 	if r := d.Facts.Release; r != nil && r.FellBack {
-		text += fmt.Sprintf("; but LESS was erased than asked for, by decision of %s: %s instead of %s, because %s", or(r.DecidedBy, "nobody on record"), or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
+		text += fmt.Sprintf("; but LESS was erased than asked for, by decision of %s: %s instead of %s, because %s",
+			or(r.DecidedBy, "nobody on record"), or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
 	}
 	if n := len(d.FollowUps); n > 0 {
 		text += fmt.Sprintf("; %d things are left to be done: %s", n, d.FollowUps[0].What)

@@ -432,7 +432,7 @@ func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
 		wellAgain(y)
 		y.script.calls = nil
 		d := y.request(t, y.node(t, node.Active, true), decommission.Reimage)
-		y.script.fails(1, bringup.ConfigureStorage, job.Failure{Class: bringup.StateAmbiguity, Code: "broken", Message: "it broke", Final: true})
+		y.script.fails(1, bringup.ConfigureStorage, job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("broken"), Message: "it broke", Final: true})
 		end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun))
 		wants(t, end, job.Completed, decommission.StageEnable, "")
 		looked := 0

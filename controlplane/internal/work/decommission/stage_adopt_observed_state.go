@@ -45,16 +45,13 @@ func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (j
 	if _, ofMachine := s.bringup.Stages()[d.Stage]; ofMachine {
 		result, err := s.bringup.Adopt(ctx, w)
 		var f *job.Failure
-		if d.Stage == stagePowerOff && d.givenBack() && errors.As(err, &f) && f.Code == codeMachineGone {
+		if d.Stage == stagePowerOff && d.givenBack() && errors.As(err, &f) && f.Code == bringup.CodeMachineGone {
 			return adoptGone(d, table), nil
 		}
 		return result, err
 	}
 	return on(d.Stage, "the node is %s; the stage is taken up as things are", n.Status)
 }
-
-// codeMachineGone is that of a machine that MAAS does not know any more.
-const codeMachineGone = "machine_gone"
 
 // adoptGone goes on without a machine that somebody removed from MAAS after it
 // was released: nobody can say through MAAS whether it is off, which is left to

@@ -62,10 +62,17 @@ func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.W
 		}
 	}
 	if left := len(evidence); left > 0 {
-		return job.Result{Message: fmt.Sprintf("%d secrets of the node could not be removed; that is left to be done", left), Evidence: evidence}, nil
+		return job.Result{
+			Message:  fmt.Sprintf("%d secrets of the node could not be removed; that is left to be done", left),
+			Evidence: evidence,
+		}, nil
 	}
 	return job.Result{
-		Message:  fmt.Sprintf("%d secrets of the node were removed; its tokens are void and its certificates revoked", len(removed)),
-		Evidence: []job.Evidence{{Kind: EvidenceSecrets, Value: map[string]any{"removed": removed, "looked_for": len(prior)}}},
+		Message: fmt.Sprintf("%d secrets of the node were removed; its tokens are void and its certificates revoked",
+			len(removed)),
+		Evidence: []job.Evidence{{Kind: EvidenceSecrets, Value: map[string]any{
+			"removed":    removed,
+			"looked_for": len(prior),
+		}}},
 	}, nil
 }

@@ -24,9 +24,29 @@ var _ = catalog.Declare(job.Stage{
 	OnCancel:    letGo,
 	Fails: []job.FailureMode{
 		agentSilent,
-		{Class: bringup.SanitizationFailure, When: "something is left, or a disk kept data or has no method that the policy accepts"},
+		{
+			Class: bringup.SanitizationFailure,
+			When:  "something is left, or a disk kept data or has no method that the policy accepts",
+		},
 	},
 }, hooks.cleanupStorage)
+
+// The codes of failures that only this stage has.
+var (
+	codeDevice = job.DeclareCode(job.Code{
+		Name: "device_not_sanitized", Class: bringup.SanitizationFailure,
+		Cause: "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
+		Remedy: "replace the disk, or reimage with a secure erase; going on without it needs an override " +
+			"that records the residual risk",
+		Runbook: "decommission-parked",
+	})
+	codeStorage = job.DeclareCode(job.Code{
+		Name: "storage_residue", Class: bringup.SanitizationFailure,
+		Cause:   "Files are held open, immutable, or lie on a file system that cannot be written.",
+		Remedy:  "look on the machine at what is named, then retry",
+		Runbook: "decommission-parked",
+	})
+)
 
 // cleanupStorage cleans through the installation that the node has when the
 // operation begins.
@@ -41,7 +61,7 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 	}
 	params := agentwire.StorageCleanupParams{Scope: string(d.StorageCleanup)}
 	if d.StorageCleanup != CleanupWeka {
-		params.Disks, params.MinimumLevel = sanitizeDisks, string(w.Profile.Policy.MinimumSanitization)
+		params.Disks, params.MinimumLevel = agentwire.DisksSanitize, string(w.Profile.Policy.MinimumSanitization)
 	}
 	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
 	if err != nil || await != nil {
@@ -52,27 +72,25 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 		return job.Result{}, err
 	}
 	result := job.Result{
-		Message:  fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted", out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
+		Message: fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted",
+			out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
 		Evidence: witnessed(EvidenceStorage, t),
 	}
 	for _, device := range out.Devices {
 		doubt := seenOf(t).doubtOf(device)
-		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
+		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized &&
+			w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
 			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
 		}
 		if doubt != "" {
-			return result, &job.Failure{
-				Class: bringup.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
-				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
-				Details: map[string]any{"device": device, "task_id": t.ID},
-			}
+			return result, codeDevice.Failed("%s of %s (%s) is not proven clean: %s",
+				device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt).
+				About(map[string]any{"device": device, "task_id": t.ID})
 		}
 	}
 	if len(out.Residue) > 0 {
-		return result, &job.Failure{
-			Class: bringup.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
-			Remedy: "look on the machine at what is named, then retry", Details: map[string]any{"residue": out.Residue, "task_id": t.ID},
-		}
+		return result, codeStorage.Failed("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)).
+			About(map[string]any{"residue": out.Residue, "task_id": t.ID})
 	}
 	return result, nil
 }

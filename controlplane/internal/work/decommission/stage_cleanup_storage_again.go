@@ -21,7 +21,10 @@ var _ = catalog.Declare(job.Stage{
 	OnCancel:    letGo,
 	Fails: []job.FailureMode{
 		agentSilent,
-		{Class: bringup.SanitizationFailure, When: "something is left, or a disk kept data or has no method that the policy accepts"},
+		{
+			Class: bringup.SanitizationFailure,
+			When:  "something is left, or a disk kept data or has no method that the policy accepts",
+		},
 	},
 }, hooks.cleanupStorageAgain)
 

@@ -84,7 +84,8 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
 				return err
 			}
-			leave("it is held, because it is not proven clean: %s", or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname+" --reason REASON"))
+			leave("it is held, because it is not proven clean: %s",
+				or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname+" --reason REASON"))
 		}
 		_, err = node.Unhold(ctx, tx, d.Node, d.holder(), d.cause()+" was stopped")
 		return err
@@ -109,7 +110,9 @@ func (d Decommission) drained(ctx context.Context, tx pgx.Tx) (bool, error) {
 }
 
 // back is where a node goes whose operation is stopped.
-func (s *Service) back(ctx context.Context, tx pgx.Tx, d Decommission, w *bringup.Work, n node.Node) (node.Node, error) {
+func (s *Service) back(ctx context.Context, tx pgx.Tx, d Decommission, w *bringup.Work, n node.Node) (node.Node,
+	error,
+) {
 	gone := w.Facts.Release != nil && w.Facts.Release.RequestedAt != nil
 	switch n.Status {
 	case node.Draining:

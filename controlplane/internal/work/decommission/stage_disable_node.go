@@ -44,7 +44,8 @@ func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) 
 		switch n.Status {
 		case node.Active, node.Offline, node.Quarantined:
 			after, err = node.Move(ctx, tx, d.Node, node.Drain, d.cause())
-		case node.Draining, node.Retired, node.Enrolling, node.Removing, node.Deleted, node.BootstrapIssued: // further already
+		// further already
+		case node.Draining, node.Retired, node.Enrolling, node.Removing, node.Deleted, node.BootstrapIssued:
 			after = n
 		}
 		return err

@@ -29,6 +29,14 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.drain)
 
+// The code of failures that only this stage has.
+var codeDrainIncomplete = job.DeclareCode(job.Code{
+	Name: "drain_incomplete", Class: bringup.SanitizationFailure,
+	Cause:   "Processes of the accounts cannot be ended, or their homes cannot be removed.",
+	Remedy:  "look on the machine why they cannot be removed, then retry",
+	Runbook: "decommission-parked",
+})
+
 // drain ends sessions and removes the accounts of tenants.
 func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Node(ctx, d.Node)
@@ -50,14 +58,13 @@ func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (j
 		return job.Result{}, err
 	}
 	result := job.Result{
-		Message:  fmt.Sprintf("%s is drained: %d sessions ended, %d accounts removed", d.Hostname, out.SessionsClosed, len(out.UsersRevoked)),
+		Message: fmt.Sprintf("%s is drained: %d sessions ended, %d accounts removed", d.Hostname, out.SessionsClosed,
+			len(out.UsersRevoked)),
 		Evidence: witnessed(EvidenceDrain, t),
 	}
 	if len(out.UsersLeft) > 0 {
-		return result, &job.Failure{
-			Class: bringup.SanitizationFailure, Code: "drain_incomplete", Message: fmt.Sprintf("%s still has accounts of tenants: %s", d.Hostname, strings.Join(out.UsersLeft, ", ")),
-			Remedy: "look on the machine why they cannot be removed, then retry", Details: map[string]any{"users_left": out.UsersLeft, "task_id": t.ID},
-		}
+		return result, codeDrainIncomplete.Failed("%s still has accounts of tenants: %s", d.Hostname,
+			strings.Join(out.UsersLeft, ", ")).About(map[string]any{"users_left": out.UsersLeft, "task_id": t.ID})
 	}
 	return result, nil
 }

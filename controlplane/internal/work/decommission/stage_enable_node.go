@@ -2,7 +2,6 @@ package decommission
 
 import (
 	"context"
-	"fmt"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -24,10 +23,21 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.enable)
 
+// The code of failures that only this stage has.
+var codeStillDraining = job.DeclareCode(job.Code{
+	Name: "still_draining", Class: bringup.StateAmbiguity,
+	Cause:   "The agent was told to take users again, and says that it still refuses them.",
+	Remedy:  "look at the agent on the machine, then retry",
+	Runbook: "decommission-parked",
+})
+
 // enable lets the agent take users again. That the node is let go of belongs to
 // the end of the operation, which is refused while the node is not proven clean.
 func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
-	t, await, err := s.ask(ctx, d, w, StageEnable, errand{kind: agentwire.TypeDrain, params: agentwire.DrainParams{Reason: d.cause(), Resume: true}})
+	t, await, err := s.ask(ctx, d, w, StageEnable, errand{
+		kind:   agentwire.TypeDrain,
+		params: agentwire.DrainParams{Reason: d.cause(), Resume: true},
+	})
 	if err != nil || await != nil {
 		return job.Result{Await: await}, err
 	}
@@ -36,10 +46,8 @@ func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (
 		return job.Result{}, err
 	}
 	if out.Draining {
-		return job.Result{}, &job.Failure{
-			Class: bringup.StateAmbiguity, Code: "still_draining", Message: fmt.Sprintf("the agent of %s still refuses users", d.Hostname),
-			Remedy: "look at the agent on the machine, then retry", Details: map[string]any{"task_id": t.ID},
-		}
+		return job.Result{}, codeStillDraining.Failed("the agent of %s still refuses users", d.Hostname).
+			About(map[string]any{"task_id": t.ID})
 	}
 	result := job.Result{Message: d.Hostname + " takes users again", Details: map[string]any{"task_id": t.ID}}
 	n, err := s.nodes.Node(ctx, d.Node)
@@ -48,13 +56,15 @@ func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (
 	}
 	if !d.Mode.proves(n) {
 		result.Message = d.Hostname + " stays out of scheduling: it is tainted, and only a reset proves it clean"
-		result.Evidence = []job.Evidence{followUp("reset "+d.Hostname, "a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname+" --reason REASON")}
+		result.Evidence = []job.Evidence{followUp("reset "+d.Hostname,
+			"a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname+" --reason REASON")}
 		return result, nil
 	}
 	why, err := s.quarantinedStill(ctx, d)
 	if err == nil && why != "" {
 		result.Message = d.Hostname + " is clean, and stays quarantined: " + why
-		result.Evidence = []job.Evidence{followUp("return "+d.Hostname+" to service", "it was quarantined for another reason than what was cleaned: "+why, "gpuaas node return "+d.Hostname)}
+		result.Evidence = []job.Evidence{followUp("return "+d.Hostname+" to service",
+			"it was quarantined for another reason than what was cleaned: "+why, "gpuaas node return "+d.Hostname)}
 	}
 	return result, err
 }

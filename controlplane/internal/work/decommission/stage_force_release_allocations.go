@@ -21,6 +21,14 @@ var _ = catalog.Declare(job.Stage{
 	Fails:    []job.FailureMode{{Class: bringup.StateAmbiguity, When: "allocations remain attached"}},
 }, hooks.forceRelease)
 
+// The code of failures that only this stage has.
+var codeAllocationsRemain = job.DeclareCode(job.Code{
+	Name: "allocations_remain", Class: bringup.StateAmbiguity,
+	Cause:   "An allocation could not be ended.",
+	Remedy:  "end the allocations of the node, then retry",
+	Runbook: "decommission-parked",
+})
+
 // forceRelease ends what tenants have on the node.
 func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	if s.allocations == nil {
@@ -33,7 +41,7 @@ func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.W
 	if err != nil {
 		f := bringup.Classify(err)
 		if f.Class != bringup.UpstreamTransient {
-			f.Class, f.Code, f.Final = bringup.StateAmbiguity, "allocations_remain", false
+			f.Called(codeAllocationsRemain).Final = false
 		}
 		return job.Result{}, f
 	}

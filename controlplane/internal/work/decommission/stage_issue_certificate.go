@@ -24,12 +24,17 @@ var _ = catalog.Declare(job.Stage{
 	Fails:    []job.FailureMode{maasAway, {Class: bringup.StateAmbiguity, When: "a claim has no evidence"}, rootHad},
 }, hooks.issue)
 
+// The code of failures that only this stage has.
+var codeEvidenceMissing = job.DeclareCode(job.Code{
+	Name: "evidence_missing", Class: bringup.StateAmbiguity,
+	Cause:   "A stage was passed over without evidence.",
+	Remedy:  "look at the stages and their evidence; rerun goes through them once more",
+	Runbook: "decommission-parked",
+	Mends:   job.Mends{bringup.Decommission: job.Rerun},
+})
+
 // mostActions bounds how much of a ledger is looked through for actions.
 const mostActions = 5000
-
-// codeTainted is the code of a node that somebody had access to since it was
-// cleaned; the inventory uses it, too.
-const codeTainted = "node_tainted"
 
 // issue signs the evidence. A claim that has none stops the job, and so does a
 // node that somebody had access to since.
@@ -54,12 +59,13 @@ func (s *Service) issue(ctx context.Context, d Decommission, _ *bringup.Work) (j
 		return job.Result{}, err
 	}
 	acted(&doc, ledger)
-	issued, err := s.certificates.Issue(ctx, certificate.Draft{Kind: doc.Kind, Decommission: d.ID, Node: d.Node, EvidenceSeq: newest(evidence), Body: doc})
+	issued, err := s.certificates.Issue(ctx, certificate.Draft{
+		Kind: doc.Kind, Decommission: d.ID, Node: d.Node,
+		EvidenceSeq: newest(evidence), Body: doc,
+	})
 	if f, _ := fault.As(err); fault.CodeOf(err) == certificate.CodeUnfounded {
-		return job.Result{}, &job.Failure{
-			Class: bringup.StateAmbiguity, Code: "evidence_missing", Final: true, Cause: err, Message: "the evidence does not support a certificate: " + f.Message,
-			Remedy: "look at the stages and their evidence; rerun goes through them once more",
-		}
+		return job.Result{}, codeEvidenceMissing.Failed("the evidence does not support a certificate: %s", f.Message).
+			ForGood().Because(err)
 	}
 	if err != nil {
 		return job.Result{}, err
@@ -106,8 +112,5 @@ func timely(d Decommission, n node.Node, evidence []Evidence) error {
 }
 
 func tainted(d Decommission, why string) *job.Failure {
-	return &job.Failure{
-		Class: bringup.StateAmbiguity, Code: codeTainted, Final: true, Message: fmt.Sprintf("node %s is not as clean as it was: %s", d.Hostname, why),
-		Remedy: "rerun cleans and validates it once more",
-	}
+	return codeTainted.Failed("node %s is not as clean as it was: %s", d.Hostname, why).ForGood()
 }

@@ -26,8 +26,20 @@ var _ = catalog.Declare(job.Stage{
 	Expects:     "the node is deleted; its id is never used again",
 	Again:       sameTask,
 	OnCancel:    "a node that was not deleted is retired",
-	Fails:       []job.FailureMode{agentSilent, {Class: bringup.StateAmbiguity, When: "the agent could not be uninstalled"}},
+	Fails: []job.FailureMode{agentSilent, {
+		Class: bringup.StateAmbiguity,
+		When:  "the agent could not be uninstalled",
+	}},
 }, hooks.removeOrOverride)
+
+// The code of failures that only this stage has.
+var codeUninstallFailed = job.DeclareCode(job.Code{
+	Name: "uninstall_failed", Class: bringup.StateAmbiguity,
+	Cause: "Files of the agent are held or protected on the machine.",
+	Remedy: "put right on the machine what the agent says, then retry; or go on without it and remove " +
+		"the agent by hand",
+	Runbook: "decommission-parked",
+})
 
 // remove takes the node out of the inventory. An agent whose installation is
 // gone with a release needs no uninstalling, and one that never enrolled is not
@@ -102,7 +114,7 @@ func (s *Service) notUninstalled(ctx context.Context, d Decommission, w *bringup
 		return err
 	}
 	if f.Class == bringup.SanitizationFailure {
-		f.Class, f.Code = bringup.StateAmbiguity, "uninstall_failed"
+		f.Called(codeUninstallFailed)
 	}
 	return f
 }
@@ -148,6 +160,10 @@ func (s *Service) removeOrOverride(ctx context.Context, d Decommission, w *bring
 		return job.Result{}, err
 	}
 	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []job.Evidence{
-		{Kind: EvidenceOverride, Value: o}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason, "systemctl disable --now gpuaas-node-agent"),
+		{
+			Kind:  EvidenceOverride,
+			Value: o,
+		}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason,
+			"systemctl disable --now gpuaas-node-agent"),
 	}), nil
 }

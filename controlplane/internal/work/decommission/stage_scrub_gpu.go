@@ -27,6 +27,20 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.scrubGPU)
 
+// The code of failures that only this stage has.
+var codeGPU = job.DeclareCode(job.Code{
+	Name: "gpu_scrub_incomplete", Class: bringup.SanitizationFailure,
+	Cause:   "A process uses a GPU, or its driver does not answer.",
+	Remedy:  "look at the GPUs and what uses them, then retry; a power cycle clears them, too",
+	Runbook: "decommission-parked",
+})
+
+// What the agent says about a scrub.
+const (
+	outcomeScrubbed = "scrubbed"
+	outcomeNoGPU    = "not_applicable"
+)
+
 // doubtOfGPU is why the memory of a GPU does not count as scrubbed; empty: it
 // does.
 func doubtOfGPU(g agentwire.GPUScrubbed) string {
@@ -78,7 +92,10 @@ func (s *Service) scrubGPU(ctx context.Context, d Decommission, w *bringup.Work)
 
 // scrub overwrites the memory of GPUs.
 func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
-	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
+	t, await, err := s.ask(ctx, d, w, stage, errand{
+		kind:   agentwire.TypeGPUScrub,
+		params: agentwire.GPUScrubParams{Reset: true},
+	})
 	if err != nil || await != nil {
 		return job.Result{Await: await}, err
 	}
@@ -93,7 +110,8 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 	result := job.Result{Evidence: witnessed(EvidenceGPU, t)}
 	doubt := doubtOfScrub(out)
 	if missing := known - len(out.GPUs); missing > 0 && (doubt == "" || out.Outcome == outcomeNoGPU) {
-		doubt = fmt.Sprintf("%d of its %d GPUs were not seen: %s", missing, known, or(out.Reason, "the agent does not name them"))
+		doubt = fmt.Sprintf("%d of its %d GPUs were not seen: %s", missing, known,
+			or(out.Reason, "the agent does not name them"))
 	}
 	switch {
 	case doubt == "":
@@ -104,10 +122,10 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 		return result, nil
 	}
 	remedy, final := scrubRemedy(out)
-	return result, &job.Failure{
-		Class: bringup.SanitizationFailure, Code: codeGPU, Final: final, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
-		Remedy: remedy, Details: map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID},
-	}
+	f := codeGPU.Failed("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt).With("%s", remedy).
+		About(map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID})
+	f.Final = final
+	return result, f
 }
 
 // gpusOf is how many GPUs the node is known to have: one whose driver is gone, or

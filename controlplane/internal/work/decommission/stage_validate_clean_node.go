@@ -33,17 +33,29 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.validate)
 
-// Codes that what follows goes by.
-const (
-	codeResidue     = "validation_residue"
-	codeRootResidue = "validation_root_residue"
-	codeStorage     = "storage_residue"
-	codeDevice      = "device_not_sanitized"
-	codeGPU         = "gpu_scrub_incomplete"
-	codeUnfounded   = "validation_unfounded"
-	sanitizeDisks   = agentwire.DisksSanitize
-	outcomeScrubbed = "scrubbed"
-	outcomeNoGPU    = "not_applicable"
+// The codes of failures that only this stage has.
+var (
+	codeResidue = job.DeclareCode(job.Code{
+		Name: "validation_residue", Class: bringup.SanitizationFailure,
+		Cause:   "A process, an account or files of a tenant survived the cleaning.",
+		Remedy:  "resume cleans once more; if it stays, remove what is named by hand, or reimage the node",
+		Runbook: "decommission-parked",
+		Mends:   job.Mends{bringup.Decommission: job.Resume},
+	})
+	codeRootResidue = job.DeclareCode(job.Code{
+		Name: "validation_root_residue", Class: bringup.SanitizationFailure,
+		Cause: "Only somebody with root can have left what was found; such an installation cannot speak " +
+			"for itself.",
+		Remedy:  "cancel this operation, then install the node anew: gpuaas node reimage NODE --reason TEXT",
+		Runbook: "decommission-parked",
+		Mends:   job.Mends{bringup.Decommission: job.Cancel},
+	})
+	codeUnfounded = job.DeclareCode(job.Code{
+		Name: "validation_unfounded", Class: bringup.SanitizationFailure,
+		Cause:   "The agent is of another version than the control plane, or not ours.",
+		Remedy:  "look at the version of the agent, update it, then retry",
+		Runbook: "decommission-parked",
+	})
 )
 
 // whySpared is why a stage is left out: see spares.
@@ -119,30 +131,27 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 	}
 	result := job.Result{Evidence: evidence}
 	if unfounded && len(out.Findings) == 0 { // what the comparison found counts first
-		return result, &job.Failure{
-			Class: bringup.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
-			Remedy: "look at the version of the agent, update it, then retry", Details: map[string]any{"task_id": t.ID},
-		}
+		return result, codeUnfounded.Failed("the agent of %s says that it is clean, and not what it looked at", d.Hostname).
+			ForGood().About(map[string]any{"task_id": t.ID})
 	}
 	if out.Clean && len(out.Findings) == 0 {
 		if err := s.credible(ctx, d); err != nil {
 			return result, err
 		}
-		result.Message = fmt.Sprintf("nothing of a tenant was found on %s; %d kinds were looked at", d.Hostname, len(out.Checked))
+		result.Message = fmt.Sprintf("nothing of a tenant was found on %s; %d kinds were looked at", d.Hostname,
+			len(out.Checked))
 		return result, nil
 	}
 	texts := make([]string, len(out.Findings))
 	for i, f := range out.Findings {
 		texts[i] = fmt.Sprintf("%s %s: %s", f.Kind, f.Subject, f.Detail)
 	}
-	f := &job.Failure{
-		Class: bringup.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
-		Remedy: findingRemedies[d.Mode], Details: map[string]any{"findings": out.Findings, "task_id": t.ID},
-	}
+	code, remedy := codeResidue, findingRemedies[d.Mode]
 	if slices.ContainsFunc(out.Findings, node.LeftByRoot) {
-		f.Code, f.Remedy = codeRootResidue, d.rootRemedy()
+		code, remedy = codeRootResidue, d.rootRemedy()
 	}
-	return result, f
+	return result, code.Failed("%s is not clean: %s", d.Hostname, brief(texts)).With("%s", remedy).ForGood().
+		About(map[string]any{"findings": out.Findings, "task_id": t.ID})
 }
 
 // rootRemedy says what helps once somebody had root: cleaning the same
@@ -150,10 +159,12 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 // cancelled.
 func (d Decommission) rootRemedy() string {
 	if d.managed() {
-		return fmt.Sprintf("cancel this operation, then install the node anew: gpuaas node reimage %s --reason TEXT", d.Hostname)
+		return fmt.Sprintf("cancel this operation, then install the node anew: gpuaas node reimage %s --reason TEXT",
+			d.Hostname)
 	}
 	return fmt.Sprintf("cancel this operation, then take the node out: gpuaas node drain %s --reason TEXT, and gpuaas node remove %[1]s --reason TEXT; "+
-		"or clean it and accept the risk that is left: gpuaas node reset %[1]s --residual-risk TEXT --reason TEXT", d.Hostname)
+		"or clean it and accept the risk that is left: gpuaas node reset %[1]s --residual-risk TEXT --reason TEXT",
+		d.Hostname)
 }
 
 // credible refuses what a node says of itself whose installation somebody had
@@ -192,13 +203,12 @@ func (s *Service) credible(ctx context.Context, d Decommission) error {
 // incredible makes a failure of what the inventory says about an installation.
 func incredible(d Decommission, err error) *job.Failure {
 	f, _ := fault.As(err)
-	return &job.Failure{Class: bringup.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: d.rootRemedy(), Cause: err}
+	return codeRoot.Failed("%s", f.Message).With("%s", d.rootRemedy()).ForGood().Because(err)
 }
 
 func rootTainted(d Decommission, why, remedy string) *job.Failure {
-	return &job.Failure{
-		Class: bringup.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: fmt.Sprintf("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why), Remedy: remedy,
-	}
+	return codeRoot.Failed("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why).
+		With("%s", remedy).ForGood()
 }
 
 // findingRemedies say what to do about what a validation found.

@@ -36,10 +36,11 @@ const databaseRetryCount = 3
 
 // The ways to fail that several stages have in common.
 var (
-	maasAway      = bringup.MAASAway
-	outOfBand     = bringup.OutOfBand
-	agentSilent   = job.FailsWith(bringup.NodeAgentUnreachable, "the agent does not answer, or the task is lost")
-	rootHad       = job.FailsWith(bringup.StateAmbiguity, "somebody had root on the installation that the evidence is from")
+	maasAway    = bringup.MAASAway
+	outOfBand   = bringup.OutOfBand
+	agentSilent = job.FailsWith(bringup.NodeAgentUnreachable, "the agent does not answer, or the task is lost")
+	rootHad     = job.FailsWith(bringup.StateAmbiguity,
+		"somebody had root on the installation that the evidence is from")
 	inventoryAway = job.FailsWith(bringup.UpstreamTransient, "the inventory cannot be changed")
 )
 
@@ -48,27 +49,33 @@ var plans = map[Mode][]string{
 	SoftReset: {StageDisable, StageDrain, StageStorage, StageScrub, StageValidate, StageCertificate, StageEnable},
 	Reimage: {
 		StageDisable, StageDrain, StageStorage, StageScrub, stageLoad, stageRelease,
-		bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit, bringup.DeployViaMAAS,
+		bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit,
+		bringup.DeployViaMAAS,
 		bringup.WaitForDeployed, bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry,
 		bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy, bringup.WaitForAgentEnrollment,
 		StageStorageAgain, StageScrubAgain, StageValidate, StageCertificate, StageEnable,
 	},
 	FullDecommission: {
-		StageDisable, StageForceRelease, StageDrain, stageLoad, stageRelease, stagePowerOff, StageRetire, StageRemove, StageSecrets, stageRemoveRecord,
+		StageDisable, StageForceRelease, StageDrain, stageLoad, stageRelease, stagePowerOff, StageRetire, StageRemove,
+		StageSecrets, stageRemoveRecord,
 		StageCertificate,
 	},
 	StorageCleanup: {StageDisable, StageStorage, StageValidate, StageEnable},
 	Drain:          {StageDisable, StageForceRelease, StageDrain, StageRetire},
-	Retire:         {StageDisable, StageForceRelease, StageDrain, StageStorage, StageScrub, StageValidate, StageCertificate, StageRetire},
-	Reactivate:     {StageReactivate, StageDrain, StageStorage, StageScrub, StageValidate, StageEnable},
-	Remove:         {StageRemove, StageSecrets},
+	Retire: {
+		StageDisable, StageForceRelease, StageDrain, StageStorage, StageScrub, StageValidate,
+		StageCertificate, StageRetire,
+	},
+	Reactivate: {StageReactivate, StageDrain, StageStorage, StageScrub, StageValidate, StageEnable},
+	Remove:     {StageRemove, StageSecrets},
 }
 
 // cleaning is where each mode goes on when a validation found something: where
 // it cleans. A machine that was installed anew is cleaned where somebody had
 // root, and otherwise only looked at again.
 var cleaning = map[Mode]string{
-	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageDrain, Reimage: StageStorageAgain,
+	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageDrain,
+	Reimage: StageStorageAgain,
 }
 
 // ownStages is the order in which people read about the stages of this package.

@@ -289,7 +289,7 @@ func (s *script) fails(times int, stage string, f job.Failure) {
 const always = 1 << 30
 
 func failure(class job.FailureClass, code string) job.Failure {
-	return job.Failure{Class: class, Code: code, Message: "it does not work", Remedy: "mend it"}
+	return job.Failure{Class: class, Code: job.CodeNamed(code), Message: "it does not work", Remedy: "mend it"}
 }
 
 // node adds one that is in a state; managed: it is a machine of MAAS.

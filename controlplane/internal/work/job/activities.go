@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -29,7 +28,9 @@ func (r *Runner[R, W]) RegisterWorker(w worker.Registry, run any) {
 		}
 		return r.NextTurn(ctx, job)
 	}, activity.RegisterOptions{Name: r.names.Next})
-	w.RegisterActivityWithOptions(func(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn, error) {
+	w.RegisterActivityWithOptions(func(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn,
+		error,
+	) {
 		if err := r.calledByItsWorkflow(ctx, call.Job); err != nil {
 			return durable.Turn{}, err
 		}
@@ -41,7 +42,8 @@ func (r *Runner[R, W]) RegisterWorker(w worker.Registry, run any) {
 				return durable.Turn{}, err
 			}
 			if call.Stage != stage {
-				return durable.Turn{}, fault.New(fault.Forbidden, "stage_not_called", "the activity of stage %s was called for stage %s", stage, call.Stage)
+				return durable.Turn{}, fault.New(fault.Forbidden, "stage_not_called",
+					"the activity of stage %s was called for stage %s", stage, call.Stage)
 			}
 			return r.RunStage(ctx, call)
 		}, activity.RegisterOptions{Name: r.names.Stage(stage)})
@@ -58,8 +60,10 @@ func (r *Runner[R, W]) calledByItsWorkflow(ctx context.Context, job string) erro
 		return err
 	}
 	if caller := activity.GetInfo(ctx).WorkflowExecution.ID; caller != row.Common().WorkflowID {
-		r.logger.WarnContext(ctx, "a workflow acted for a job that is not its own", r.family.Noun+"_id", job, "workflow_id", caller)
-		return fault.New(fault.Forbidden, "job_of_another_workflow", "%s %s is not carried out by workflow %s", r.family.Noun, job, caller).
+		r.logger.WarnContext(ctx, "a workflow acted for a job that is not its own", r.family.Noun+"_id", job, "workflow_id",
+			caller)
+		return fault.New(fault.Forbidden, "job_of_another_workflow", "%s %s is not carried out by workflow %s", r.family.Noun,
+			job, caller).
 			WithRemedy("find out who starts workflows in Temporal, and take their access away")
 	}
 	return nil
@@ -73,7 +77,9 @@ func (r *Runner[R, W]) NextTurn(ctx context.Context, job string) (durable.Turn, 
 // LoseStage is the activity that records that a stage brought no answer: a
 // defect of ours, or a refusal that nobody expected. What the stage did is seen
 // by the next attempt.
-func (r *Runner[R, W]) LoseStage(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn, error) {
+func (r *Runner[R, W]) LoseStage(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn,
+	error,
+) {
 	a, err := r.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, false)
 	if fault.CodeOf(err) == durable.CodeSuperseded { // it was recorded after all, or somebody acted
 		return r.NextTurn(ctx, call.Job)
@@ -139,11 +145,8 @@ func (r *Runner[R, W]) runOne(ctx context.Context, call durable.StageCall, chain
 	case err != nil:
 		return durable.Turn{}, nil, err
 	case a.before.Takes > maxTakes:
-		a.err = &Failure{
-			Class: StateAmbiguity, Code: codeLost, Final: true,
-			Message: fmt.Sprintf("the stage was taken up %d times, and never ended: it takes too long, or its workers die", maxTakes),
-			Remedy:  "look at the logs of the workers, then retry",
-		}
+		a.err = codeLost.Failed("the stage was taken up %d times, and never ended: it takes too long, or its workers die",
+			maxTakes).ForGood()
 	default:
 		if a.result, a.err, err = r.execute(ctx, a); err != nil {
 			return durable.Turn{}, nil, err
@@ -164,12 +167,13 @@ func (r *Runner[R, W]) execute(ctx context.Context, a attempt[R, W]) (result Res
 		return result, nil, r.superseded(a.before.ID)
 	case ctx.Err() != nil:
 		return result, nil, interrupted(ctx)
-	case fault.CodeOf(failed) == codeKilled:
+	case fault.CodeOf(failed) == codeKilled.Name:
 		return result, nil, failed
 	}
 	if failed != nil {
 		r.logger.WarnContext(ctx, "stage failed",
-			r.family.Noun+"_id", a.call.Job, "hostname", a.before.Subject, "stage", a.call.Stage, "attempt", a.call.Attempt, "error", failed)
+			r.family.Noun+"_id", a.call.Job, "hostname", a.before.Subject, "stage", a.call.Stage, "attempt", a.call.Attempt,
+			"error", failed)
 	}
 	return result, failed, nil
 }
@@ -179,9 +183,7 @@ func (r *Runner[R, W]) attempt(ctx context.Context, a attempt[R, W]) (result Res
 	defer func() {
 		if met := recover(); met != nil { // or the job would run on for ever, and nobody would know why
 			r.logger.ErrorContext(ctx, "stage panicked", "stage", a.call.Stage, "panic", met, "stack", string(debug.Stack()))
-			err = &Failure{
-				Class: StateAmbiguity, Code: codeDefect, Message: "the stage met a defect of the control plane; see the worker's log", Final: true,
-			}
+			err = codeDefect.Failed("the stage met a defect of the control plane; see the worker's log").ForGood()
 		}
 	}()
 	if err := r.equip(ctx, a); err != nil {

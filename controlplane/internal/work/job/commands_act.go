@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/audit"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/outbox"
@@ -36,7 +37,9 @@ type Besides[R Row] struct {
 // workflow is told, and started if there is none. Doing the same again while it
 // is being done changes nothing, but tells the workflow once more: one that was
 // lost comes back.
-func (r *Runner[R, W]) Act(ctx context.Context, job string, action Trigger, reason string, besides ...Besides[R]) (R, error) {
+func (r *Runner[R, W]) Act(ctx context.Context, job string, action Trigger, reason string, besides ...Besides[R]) (R,
+	error,
+) {
 	var after R
 	reason, err := stated(reason)
 	if err != nil {
@@ -88,7 +91,9 @@ func (r *Runner[R, W]) doing(before R, action Trigger, besides []Besides[R]) boo
 }
 
 // ActIn is Act within a transaction that has locked the row.
-func (r *Runner[R, W]) ActIn(ctx context.Context, tx pgx.Tx, before R, action Trigger, reason string, besides ...Besides[R]) (R, error) {
+func (r *Runner[R, W]) ActIn(ctx context.Context, tx pgx.Tx, before R, action Trigger, reason string,
+	besides ...Besides[R],
+) (R, error) {
 	if !slices.Contains(r.family.LegalActions(before), action) {
 		return before, r.family.NotAllowed(before, action)
 	}
@@ -155,11 +160,14 @@ func (r *Runner[R, W]) change(before R, action Trigger, status Status, stage str
 	}
 	if r.family.Life.EffectOf(action) == Stops {
 		a.Trouble = Trouble{
-			Class: StateAmbiguity, Code: CodeMarked, Message: "an operator stopped the automation",
-			Remedy: "resume when the matter is settled", Details: json.RawMessage("{}"),
+			Class: codeMarked.Class, Code: codeMarked.Name, Message: "an operator stopped the automation",
+			Remedy: codeMarked.Remedy, Details: json.RawMessage("{}"),
 		}
 		if j.Phase == Parked { // what went wrong stays known
-			a.Trouble = Trouble{Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy, Details: j.ErrorDetails}
+			a.Trouble = Trouble{
+				Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy,
+				Details: j.ErrorDetails,
+			}
 		}
 		a.Trouble.ParkedAt = &now
 		return a
@@ -178,14 +186,19 @@ func (r *Runner[R, W]) change(before R, action Trigger, status Status, stage str
 
 // tellAction writes an action into the ledger, and tells readers of events and
 // the workflow of it.
-func (r *Runner[R, W]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string, entry map[string]any) error {
+func (r *Runner[R, W]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string,
+	entry map[string]any,
+) error {
 	j, who := r.family.common(after), auth.From(ctx)
 	entry["actor"], entry["actor_name"], entry["actor_role"] = who.ID, who.Name, who.ActsAs(auth.Target{})
 	details, err := EncodeDetails(entry)
 	if err != nil {
 		return err
 	}
-	told := Event{Epoch: j.Epoch, Stage: stage, Status: OperatorAction, Message: reason, Details: details, OccurredAt: r.now()}
+	told := Event{
+		Epoch: j.Epoch, Stage: stage, Status: OperatorAction, Message: reason, Details: details,
+		OccurredAt: r.now(),
+	}
 	if err := r.store.Note(ctx, tx, j.ID, told); err != nil {
 		return fmt.Errorf("write action into ledger: %w", err)
 	}
@@ -211,4 +224,17 @@ func (r *Runner[R, W]) Tell(ctx context.Context, tx pgx.Tx, row R) error {
 		signal.Start = &start
 	}
 	return outbox.SignalWorkflow(ctx, tx, signal)
+}
+
+// Audit writes who did what to a job.
+func (f *Family[R]) Audit(ctx context.Context, tx pgx.Tx, verb string, r R, reason string,
+	metadata map[string]any,
+) error {
+	j := r.Common()
+	noted := map[string]any{"hostname": j.Subject, "workflow_id": j.WorkflowID}
+	maps.Copy(noted, metadata)
+	return audit.Record(ctx, tx, audit.Entry{
+		Action: f.Noun + "." + verb, TargetKind: f.Noun, TargetID: j.ID, Result: audit.Success, Reason: reason,
+		Metadata: noted,
+	})
 }

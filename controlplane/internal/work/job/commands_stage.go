@@ -280,7 +280,10 @@ func (r *Runner[R, W]) ended(a attempt[R, W], v verdict) (Ended[W], error) {
 	e.Told.Attempt, e.Told.Message, e.Told.OccurredAt = a.call.Attempt, bounded(v.told.Message), now
 	var details map[string]any
 	if v.parks {
-		e.Trouble = Trouble{Class: v.why.Class, Code: v.why.Code, Message: bounded(v.why.Message), Remedy: bounded(v.why.Remedy), ParkedAt: &now}
+		e.Trouble = Trouble{
+			Class: v.why.Class, Code: v.why.Code.String(), Message: bounded(v.why.Message), Remedy: bounded(v.why.Remedy),
+			ParkedAt: &now,
+		}
 		details = v.why.Details
 	}
 	if r.family.Life.PhaseOf(v.status) == Over {

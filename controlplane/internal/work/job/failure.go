@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -21,7 +22,7 @@ const (
 // Failure is why a stage did not reach its end.
 type Failure struct { //nolint:errname // named as the specification names it
 	Class   FailureClass
-	Code    string         // stable, snake_case
+	Code    *Code
 	Message string         // what happened, to what
 	Remedy  string         // what to do about it
 	Details map[string]any // never a secret
@@ -30,16 +31,18 @@ type Failure struct { //nolint:errname // named as the specification names it
 	Cause   error
 }
 
-func (f *Failure) Error() string { return f.Code + ": " + f.Message }
+func (f *Failure) Error() string { return f.Code.String() + ": " + f.Message }
 
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Failed makes a failure of a class.
-func Failed(class FailureClass, code, format string, args ...any) *Failure {
-	return &Failure{Class: class, Code: code, Message: fmt.Sprintf(format, args...)}
+// Called gives a failure another code, with the class of that code and, if the
+// failure has no remedy yet, its remedy.
+func (f *Failure) Called(c *Code) *Failure {
+	f.Code, f.Class, f.Remedy = c, cmp.Or(c.Class, f.Class), cmp.Or(f.Remedy, c.Remedy)
+	return f
 }
 
-// With adds what to do about it.
+// With says what to do about it, where the remedy of the code is too general.
 func (f *Failure) With(format string, args ...any) *Failure {
 	f.Remedy = fmt.Sprintf(format, args...)
 	return f
@@ -70,9 +73,10 @@ func Classify(err error) *Failure {
 	if errors.As(err, &f) {
 		return f
 	}
-	out := Failed(StateAmbiguity, fault.CodeOf(err), "an unexpected error; see the worker's log").Because(err)
+	code := CodeNamed(fault.CodeOf(err))
+	out := code.FailedAs(StateAmbiguity, "an unexpected error; see the worker's log").Because(err)
 	if e, ok := fault.As(err); ok {
-		out.Message, out.Remedy = e.Message, e.Remedy
+		out.Message, out.Remedy = e.Message, cmp.Or(e.Remedy, code.Remedy)
 	}
 	switch fault.KindOf(err) {
 	case fault.Unavailable, fault.RateLimited:

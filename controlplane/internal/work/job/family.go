@@ -1,13 +1,7 @@
 package job
 
 import (
-	"context"
-	"maps"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"gpuaas/controlplane/internal/engine/audit"
 )
 
 // Family is what tells the jobs of one kind from those of others as far as it
@@ -26,18 +20,13 @@ type Family[R Row] struct {
 
 	// First says which actions mend a failure of a class, best first.
 	First map[FailureClass][]Trigger
-	// FirstOf is the best action where the code of a failure says more than its
-	// class.
-	FirstOf map[string]Trigger
-	// Prefers is the best action where a code is not enough to say it; nil or
-	// empty: FirstOf and First say it.
+	// Prefers returns the best action where the code of the failure does not
+	// suffice to tell it. If it is nil or returns nothing, the code tells it
+	// (Code.Mends), or else First.
 	Prefers func(R) Trigger
 	// Adoptable says that what was last seen is something that a job can go on
 	// from; nil: it never is.
 	Adoptable func(R) bool
-	// Rewind are the stages that jobs are put back to when they are parked with a
-	// code: repeating the stage that failed would prove nothing.
-	Rewind map[string]string
 	// Forbids takes actions away that the lifecycle of jobs would allow; nil: none.
 	Forbids func(R, Trigger) bool
 	// HoldsData says that undoing the job would destroy something; nil: never.
@@ -53,9 +42,8 @@ type Family[R Row] struct {
 	// AfterEnd is the remedy for whoever wants to act on a job that ended.
 	AfterEnd func(R) string
 
-	// Causes say what is usually behind a code, and ClassCauses what is behind a
-	// class, before what all families know.
-	Causes      map[string]string
+	// ClassCauses say what is usually behind a class of failures whose code does not
+	// tell it. Families that say nothing about a class use the words of this package.
 	ClassCauses map[FailureClass]string
 	// Classify gives an error of a stage its class; nil: package function Classify
 	// does.
@@ -127,14 +115,4 @@ func (f *Family[R]) classify(err error) *Failure {
 		return f.Classify(err)
 	}
 	return Classify(err)
-}
-
-// Audit writes who did what to a job.
-func (f *Family[R]) Audit(ctx context.Context, tx pgx.Tx, verb string, r R, reason string, metadata map[string]any) error {
-	j := r.Common()
-	noted := map[string]any{"hostname": j.Subject, "workflow_id": j.WorkflowID}
-	maps.Copy(noted, metadata)
-	return audit.Record(ctx, tx, audit.Entry{
-		Action: f.Noun + "." + verb, TargetKind: f.Noun, TargetID: j.ID, Result: audit.Success, Reason: reason, Metadata: noted,
-	})
 }

@@ -17,7 +17,7 @@ func TestAttemptsAndMovesOfJobsAreMeasured(t *testing.T) {
 	d.perform = func(stage string, _ *toil) (job.Result, error) {
 		d.clock = d.clock.Add(20 * time.Second)
 		if stage == "finish" {
-			return job.Result{}, &job.Failure{Class: job.StateAmbiguity, Code: "no_luck", Message: "no luck", Final: true}
+			return job.Result{}, &job.Failure{Class: job.StateAmbiguity, Code: job.CodeNamed("no_luck"), Message: "no luck", Final: true}
 		}
 		return job.Result{}, nil
 	}

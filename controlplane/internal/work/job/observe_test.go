@@ -52,7 +52,7 @@ func TestAFamilyMayRefuseProof(t *testing.T) {
 	d.parkedChore(t)
 	before, _ := d.read(t)
 	d.refuse = func(job.Settled[chore, *toil]) error {
-		return &job.Failure{Class: job.StateAmbiguity, Code: "no", Message: "no"}
+		return &job.Failure{Class: job.StateAmbiguity, Code: job.CodeNamed("no"), Message: "no"}
 	}
 	if reached, err := d.runner.Reconcile(d.ctx, "chore-1", shown); err != nil || reached {
 		t.Errorf("reached is %t, %v", reached, err)

@@ -25,9 +25,6 @@ type Advice struct {
 	Does   string
 }
 
-// CodeMarked is the code of a job that an operator stopped.
-const CodeMarked = "operator_marked"
-
 // ParkedAs is what a failure of a class makes of a job that runs.
 func ParkedAs(class FailureClass) Trigger {
 	if class == UpstreamTransient {
@@ -103,8 +100,8 @@ func (f *Family[R]) Recommend(r R) []Advice {
 			take(f.Life.Having(GoesOnSafely)...)
 		case f.Prefers != nil && f.Prefers(r) != "":
 			take(f.Prefers(r))
-		case f.FirstOf[j.ErrorCode] != "":
-			take(f.FirstOf[j.ErrorCode])
+		case CodeNamed(j.ErrorCode).mends(f.Noun) != "":
+			take(CodeNamed(j.ErrorCode).mends(f.Noun))
 		case j.FailureClass == StateAmbiguity && f.Adoptable != nil && f.Adoptable(r):
 			take(f.Life.Having(AdoptsObserved)...)
 		}
@@ -220,7 +217,8 @@ func (f *Family[R]) undone(r R) string {
 // NotAllowed refuses an action and names those that are possible.
 func (f *Family[R]) NotAllowed(r R, action Trigger) error {
 	j, legal := f.common(r), f.LegalActions(r)
-	refusal := fault.New(fault.Conflict, "action_not_allowed", "the %s of %s is %s: %s is not possible now", f.Noun, j.Subject, j.Status, action)
+	refusal := fault.New(fault.Conflict, "action_not_allowed", "the %s of %s is %s: %s is not possible now", f.Noun,
+		j.Subject, j.Status, action)
 	switch {
 	case len(legal) > 0:
 		names := make([]string, len(legal))

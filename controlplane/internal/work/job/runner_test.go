@@ -107,7 +107,7 @@ func TestAFamilyCanRefuseWhatAStageAchieved(t *testing.T) {
 	row := d.put(t, chore{Job: job.Job{Status: job.Running, Stage: "finish"}})
 	d.refuse = func(s job.Settled[chore, *toil]) error {
 		if s.Complete {
-			return &job.Failure{Class: job.StateAmbiguity, Code: "not_proven", Message: "nobody proved it", Final: true}
+			return &job.Failure{Class: job.StateAmbiguity, Code: job.CodeNamed("not_proven"), Message: "nobody proved it", Final: true}
 		}
 		return nil
 	}

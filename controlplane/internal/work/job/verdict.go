@@ -97,17 +97,15 @@ func (r *Runner[R, W]) judge(a attempt[R, W]) verdict {
 
 // misled is the failure of a stage that names no stage to go on with.
 func misled(next string) *Failure {
-	return &Failure{
-		Class: StateAmbiguity, Code: "stage_unknown", Final: true, Message: "the stage leads to a stage that there is not: " + next,
-		Remedy: "this is a defect of the control plane; mark it and tell its developers",
-	}
+	return codeMisled.Failed("the stage leads to a stage that there is not: %s", next).ForGood()
 }
 
 // stay is the verdict that leaves everything as it is.
 func (a attempt[R, W]) stay() verdict {
 	return verdict{
-		status: a.before.Status, stage: a.before.Stage, attempts: a.call.Attempt, action: a.before.Action, adopted: a.before.Adopted,
-		told: Event{Stage: a.call.Stage, Attempt: a.call.Attempt, Epoch: a.call.Epoch},
+		status: a.before.Status, stage: a.before.Stage, attempts: a.call.Attempt, action: a.before.Action,
+		adopted: a.before.Adopted,
+		told:    Event{Stage: a.call.Stage, Attempt: a.call.Attempt, Epoch: a.call.Epoch},
 	}
 }
 
@@ -186,8 +184,8 @@ func (r *Runner[R, W]) park(a attempt[R, W], v verdict) verdict {
 		v.tells = AnnounceFailed
 	}
 	v.status, v.parks = status, true
-	if back := r.family.Rewind[v.why.Code]; a.table.knows(back) {
-		v.stage = back
+	if code := v.why.Code; code != nil && a.table.knows(code.Rewind) {
+		v.stage = code.Rewind
 	}
 	v.turn = durable.Turn{Do: durable.TurnPark, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
 	return v
@@ -208,7 +206,7 @@ func (v verdict) announced() Announced {
 func (a attempt[R, W]) details(v verdict) map[string]any {
 	switch {
 	case v.why != nil:
-		out := map[string]any{"failure_class": v.why.Class, "error_code": v.why.Code}
+		out := map[string]any{"failure_class": v.why.Class, "error_code": v.why.Code.String()}
 		if v.why.Remedy != "" {
 			out["remedy"] = v.why.Remedy
 		}

@@ -28,10 +28,10 @@ var plainTable = Table{
 
 func plainFamily() *Family[plain] {
 	return &Family[plain]{
-		Noun: "chore", Life: &Parking, Table: func(plain) Table { return plainTable }, Sample: func(j Job) plain { return plain{Job: j} },
+		Noun: "chore", Life: &Parking, Table: func(plain) Table { return plainTable },
+		Sample: func(j Job) plain { return plain{Job: j} },
 		Undone: func(plain) string { return "nothing is undone" }, AfterEnd: func(plain) string { return "it has ended" },
 		Reached: func(p plain, took string) string { return p.Subject + " is done" + took },
-		Rewind:  map[string]string{"unproven": "deploy", "lost_in_space": "nowhere"},
 	}
 }
 
@@ -87,13 +87,19 @@ func TestVerdicts(t *testing.T) {
 			running, "prepare", 1,
 			Result{Next: "nowhere"},
 			nil,
-			outcome{FailedManualIntervention, "prepare", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			outcome{
+				FailedManualIntervention, "prepare", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true,
+				false, "",
+			},
 		},
 		"leads to a pseudo stage": {
 			running, "prepare", 1,
 			Result{Next: StageAdopt},
 			nil,
-			outcome{FailedManualIntervention, "prepare", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			outcome{
+				FailedManualIntervention, "prepare", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true,
+				false, "",
+			},
 		},
 		"passes detours by": {
 			at("deploy"), "deploy", 1,
@@ -105,7 +111,10 @@ func TestVerdicts(t *testing.T) {
 			at("mend"), "mend", 1,
 			Result{},
 			nil,
-			outcome{FailedManualIntervention, "mend", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			outcome{
+				FailedManualIntervention, "mend", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false,
+				"",
+			},
 		},
 		"waits quietly": {
 			running, "prepare", 2,
@@ -142,13 +151,19 @@ func TestVerdicts(t *testing.T) {
 			running, "prepare", 3,
 			Result{},
 			fails(Failure{Class: "BMCPowerFailure"}),
-			outcome{FailedManualIntervention, "prepare", 3, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			outcome{
+				FailedManualIntervention, "prepare", 3, StageFailed, durable.TurnPark, "", AnnounceManual, false, true,
+				false, "",
+			},
 		},
 		"fails for good": {
 			running, "prepare", 1,
 			Result{},
 			fails(Failure{Class: "BMCPowerFailure", Final: true}),
-			outcome{FailedManualIntervention, "prepare", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			outcome{
+				FailedManualIntervention, "prepare", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true,
+				false, "",
+			},
 		},
 		"what passes gets more attempts": {
 			at("deploy"), "deploy", 4,
@@ -171,21 +186,30 @@ func TestVerdicts(t *testing.T) {
 		"a code rewinds": {
 			at("prove"), "prove", 1,
 			Result{},
-			fails(Failure{Class: "HardwareSyncFailure", Code: "unproven"}),
-			outcome{FailedManualIntervention, "deploy", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			fails(Failure{Class: "HardwareSyncFailure", Code: &Code{Name: "unproven", Rewind: "deploy"}}),
+			outcome{
+				FailedManualIntervention, "deploy", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false,
+				"",
+			},
 		},
 		"to a stage that there is": {
 			at("prove"), "prove", 1,
 			Result{},
-			fails(Failure{Class: "HardwareSyncFailure", Code: "lost_in_space"}),
-			outcome{FailedManualIntervention, "prove", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			fails(Failure{Class: "HardwareSyncFailure", Code: &Code{Name: "lost_in_space", Rewind: "nowhere"}}),
+			outcome{
+				FailedManualIntervention, "prove", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false,
+				"",
+			},
 		},
 		"an action is over when the job is parked": {
 			Job{Status: Running, Stage: "prove", Action: Rerun},
 			"prove", 1,
 			Result{},
 			errors.New("a defect"),
-			outcome{FailedManualIntervention, "prove", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, ""},
+			outcome{
+				FailedManualIntervention, "prove", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false,
+				"",
+			},
 		},
 		"adopts": {
 			Job{Status: Running, Stage: "prepare", Action: AdoptObserved},
@@ -198,19 +222,28 @@ func TestVerdicts(t *testing.T) {
 			undoing(Cancel), StageCompensate, 1,
 			Result{},
 			nil,
-			outcome{Cancelled, "deploy", 1, StageCompensated, durable.TurnEnd, "", AnnounceCancelled, false, false, false, Cancel},
+			outcome{
+				Cancelled, "deploy", 1, StageCompensated, durable.TurnEnd, "", AnnounceCancelled, false, false, false,
+				Cancel,
+			},
 		},
 		"is undone to start anew": {
 			undoing(RestartClean), StageCompensate, 1,
 			Result{},
 			nil,
-			outcome{Running, "prepare", 0, StageCompensated, durable.TurnRun, "prepare", AnnounceStage, false, false, true, RestartClean},
+			outcome{
+				Running, "prepare", 0, StageCompensated, durable.TurnRun, "prepare", AnnounceStage, false, false, true,
+				RestartClean,
+			},
 		},
 		"undoing gets stuck": {
 			undoing(Cancel), StageCompensate, 1,
 			Result{},
 			fails(Failure{Class: UpstreamTransient, Final: true, Next: "mend"}),
-			outcome{FailedManualIntervention, "deploy", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false, Cancel},
+			outcome{
+				FailedManualIntervention, "deploy", 1, StageFailed, durable.TurnPark, "", AnnounceManual, false, true, false,
+				Cancel,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,9 +255,13 @@ func TestVerdicts(t *testing.T) {
 			c.before.Phase = Parking.PhaseOf(c.before.Status)
 			v := r.judge(attempt[plain, *Work]{
 				call:  durable.StageCall{Stage: c.stage, Attempt: c.attempt, Epoch: 7},
-				table: plainTable, stage: stage, row: plain{Job: c.before}, before: c.before, work: &Work{}, result: c.result, err: c.err,
+				table: plainTable, stage: stage, row: plain{Job: c.before}, before: c.before, work: &Work{}, result: c.result,
+				err: c.err,
 			})
-			got := outcome{v.status, v.stage, v.attempts, v.told.Status, v.turn.Do, v.turn.Stage, v.announced(), v.complete, v.parks, v.anew, v.action}
+			got := outcome{
+				v.status, v.stage, v.attempts, v.told.Status, v.turn.Do, v.turn.Stage, v.announced(), v.complete,
+				v.parks, v.anew, v.action,
+			}
 			if got != c.want {
 				t.Errorf("\ngot  %+v\nwant %+v", got, c.want)
 			}
@@ -272,10 +309,15 @@ func TestAFamilyMayForbidActions(t *testing.T) {
 	}
 }
 
+var (
+	_ = DeclareCode(Code{Name: "odd", Mends: Mends{AnyFamily: RestartClean}})
+	_ = DeclareCode(Code{Name: "odd_chore", Mends: Mends{AnyFamily: RestartClean, "chore": AdoptObserved}})
+	_ = DeclareCode(Code{Name: "odd_errand", Mends: Mends{"errand": RestartClean}})
+)
+
 func TestRecommendations(t *testing.T) {
 	f := plainFamily()
 	f.First = map[FailureClass][]Trigger{broken: {Rerun}, StateAmbiguity: {Cancel}}
-	f.FirstOf = map[string]Trigger{"odd": RestartClean, CodeMarked: Cancel}
 	f.Adoptable = func(p plain) bool { return p.ready }
 	for name, c := range map[string]struct {
 		class  FailureClass
@@ -284,6 +326,8 @@ func TestRecommendations(t *testing.T) {
 	}{
 		"by class":                 {broken, func(*plain) {}, Rerun},
 		"by code":                  {broken, func(j *plain) { j.ErrorCode = "odd" }, RestartClean},
+		"by code, in this family":  {broken, func(j *plain) { j.ErrorCode = "odd_chore" }, AdoptObserved},
+		"by code, in another one":  {broken, func(j *plain) { j.ErrorCode = "odd_errand" }, Rerun},
 		"stopped by an operator":   {StateAmbiguity, func(j *plain) { j.ErrorCode = CodeMarked }, Resume},
 		"what can be adopted":      {StateAmbiguity, func(j *plain) { j.ready = true }, AdoptObserved},
 		"what cannot be":           {StateAmbiguity, func(j *plain) { j.ready = false }, Cancel},

@@ -258,7 +258,7 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 	for _, action := range []job.Trigger{job.Cancel, job.RestartClean} {
 		t.Run(string(action), func(t *testing.T) {
 			y := newYard(t)
-			y.script.fails(1, bringup.DeployViaMAAS, job.Failure{Class: bringup.StateAmbiguity, Code: "made_up", Final: true})
+			y.script.fails(1, bringup.DeployViaMAAS, job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("made_up"), Final: true})
 			y.script.on(job.StageCompensate, func(_ context.Context, w *bringup.Work, n int) (job.Result, error) {
 				if w.Reset != (action == job.RestartClean) {
 					t.Errorf("reset is %v", w.Reset)
@@ -351,7 +351,7 @@ func TestAdoptThatFindsNothing(t *testing.T) {
 	y := newYard(t)
 	y.script.fails(1, bringup.WaitForReady, failure(bringup.StateAmbiguity))
 	y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (job.Result, error) {
-		return job.Result{}, &job.Failure{Class: bringup.StateAmbiguity, Code: "nothing_to_adopt", Message: "not ours", Final: true}
+		return job.Result{}, &job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("nothing_to_adopt"), Message: "not ours", Final: true}
 	})
 	o := y.request(t, 1)
 	var parked onboarding.Onboarding

@@ -11,19 +11,15 @@ import (
 
 // family is what operators are advised and told about onboardings.
 var family = job.Family[Onboarding]{
-	Noun:      "onboarding",
+	Noun:      bringup.Onboarding,
 	Life:      &job.Parking,
 	Table:     func(Onboarding) job.Table { return table },
 	Sample:    func(j job.Job) Onboarding { return Onboarding{Job: j} },
 	First:     first,
-	FirstOf:   firstOf,
 	Adoptable: func(o Onboarding) bool { return slices.Contains(adoptable, o.Observed.Status) },
-	Classify:  bringup.Classify, Causes: bringup.Causes, ClassCauses: bringup.ClassCauses,
-	Seen: func(o Onboarding) (string, *time.Time) { return o.Seen() },
-	Left: func(o Onboarding) []string { return o.Facts.Left },
-	Rewind: map[string]string{
-		codeSyncUnproven: bringup.EnsureHardwareSyncConfigured, bringup.CodeIdentityVoid: bringup.RenderCloudInit,
-	},
+	Classify:  bringup.Classify, ClassCauses: bringup.ClassCauses,
+	Seen:      func(o Onboarding) (string, *time.Time) { return o.Seen() },
+	Left:      func(o Onboarding) []string { return o.Facts.Left },
 	HoldsData: Onboarding.holdsData,
 	Does:      does,
 	Warns:     warns,
@@ -50,27 +46,6 @@ var first = map[job.FailureClass][]job.Trigger{
 	bringup.StateAmbiguity:                {job.Rerun, job.AdoptObserved, job.RestartClean},
 }
 
-// firstOf is the best action where the code of a failure says more than its
-// class: adopting a machine that is not ours finds nothing, and what is not what
-// was installed is not mended by looking again.
-var firstOf = map[string]job.Trigger{
-	"nothing_to_adopt":       job.Rerun,
-	"machine_in_use":         job.Rerun,
-	"machine_bound":          job.Rerun,
-	"machine_claimed":        job.Rerun,
-	"stage_lost":             job.RetryStage,
-	"maas_machine_locked":    job.Rerun,
-	"discovery_conflict":     job.Rerun,
-	"discovery_ambiguous":    job.Rerun,
-	"node_conflict":          job.Rerun,
-	"first_boot_missing":     job.Resume,
-	"first_boot_changed":     job.Resume,
-	"machine_hollow":         job.RestartClean,
-	"deployed_image_differs": job.RestartClean,
-	"ssh_host_key_changed":   job.RestartClean,
-	"hw_sync_disabled":       job.RestartClean,
-}
-
 // adoptable are the states of MAAS that a job can go on from.
 var adoptable = []string{"Ready", "Allocated", "Deploying", "Deployed"}
 
@@ -84,7 +59,8 @@ func does(o Onboarding, action job.Trigger) string {
 // warns reminds of what was confirmed when the onboarding was asked for, perhaps
 // by somebody else and days ago.
 func warns(o Onboarding, action job.Trigger) string {
-	if goesOn := action == job.Resume || action == job.RetryStage || action == job.Rerun; goesOn && o.ErrorCode == bringup.CodeIdentityVoid {
+	if goesOn := action == job.Resume || action == job.RetryStage || action == job.Rerun; goesOn &&
+		o.ErrorCode == bringup.CodeIdentityVoid.Name {
 		return "the machine is released and installed anew, which DESTROYS what is on it: its first boot holds a token that works for nobody"
 	}
 	if !o.InitializeDisks {

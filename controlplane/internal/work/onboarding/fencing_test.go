@@ -286,7 +286,7 @@ func TestAMachineHasOneOnboarding(t *testing.T) {
 		return job.Result{Message: "found"}, w.Save(ctx)
 	}
 	y.script.on(bringup.CreateOrFindInMAAS, find)
-	y.script.fails(100, bringup.CommissionNode, job.Failure{Class: bringup.HardwareMismatch, Code: "made_up", Final: true})
+	y.script.fails(100, bringup.CommissionNode, job.Failure{Class: bringup.HardwareMismatch, Code: job.CodeNamed("made_up"), Final: true})
 	first := y.run(t, y.request(t, 1).ID)
 	for name, stage := range map[string]func(context.Context, *bringup.Work, int) (job.Result, error){
 		"saved": find,

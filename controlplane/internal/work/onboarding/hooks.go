@@ -2,7 +2,6 @@ package onboarding
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -149,12 +148,9 @@ func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *job.Failure
 	}
 	claimed := w.SystemID
 	w.SystemID = before.SystemID
-	return &job.Failure{
-		Class: bringup.StateAmbiguity, Code: "machine_claimed", Final: true,
-		Message: fmt.Sprintf("machine %s of MAAS is being onboarded under another name already", claimed),
-		Remedy:  "find out which of the two the machine is; cancel the other onboarding, then rerun",
-		Details: map[string]any{"system_id": claimed},
-	}
+	return bringup.CodeMachineClaimed.Failed("machine %s of MAAS is being onboarded under another name already", claimed).
+		With("find out which of the two the machine is; cancel the other onboarding, then rerun").ForGood().
+		About(map[string]any{"system_id": claimed})
 }
 
 // complete makes the node part of the fleet. No node becomes active without an
@@ -170,11 +166,11 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	}
 	switch {
 	case w.SystemID == "":
-		return notReady(bringup.StateAmbiguity, "machine_unknown", "which machine of MAAS %s is, is not known", n.Hostname)
+		return codeMachineUnknown.Failed("which machine of MAAS %s is, is not known", n.Hostname).ForGood()
 	case n.FirstPollAt == nil:
-		return notReady(bringup.AgentEnrollmentFailure, "agent_not_seen", "the agent of node %s has not polled", n.Hostname)
+		return codeAgentNotSeen.Failed("the agent of node %s has not polled", n.Hostname).ForGood()
 	case w.Profile.Policy.RequireHWSync && !healthy:
-		return notReady(bringup.HardwareSyncFailure, codeSyncUnproven, "no healthy hardware sync of %s was seen since it was deployed", n.Hostname)
+		return codeSyncUnproven.Failed("no healthy hardware sync of %s was seen since it was deployed", n.Hostname).ForGood()
 	}
 	if len(w.Facts.Addresses) > 0 {
 		if err := node.SetHost(ctx, tx, o.Node, w.Facts.Addresses[0], "the address of the node became known"); err != nil {
@@ -195,12 +191,6 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		Node: o.Node, Site: o.Site, Profile: o.Profile, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
 		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: w.Observed.SeenAt(),
 	}))
-}
-
-const codeSyncUnproven = "hw_sync_unproven"
-
-func notReady(class job.FailureClass, code, format string, args ...any) error {
-	return &job.Failure{Class: class, Code: code, Message: fmt.Sprintf(format, args...), Final: true}
 }
 
 // disagreeing makes a failure of the job of what a noun refuses; a database that

@@ -218,7 +218,7 @@ func TestAFailureMayLeadToAnotherStage(t *testing.T) {
 	y := newYard(t)
 	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n == 1 {
-			return job.Result{}, &job.Failure{Class: bringup.DeployCloudInitFailure, Code: "deploy_failed", Message: "no datasource", Next: bringup.ClassifyDeployFailure}
+			return job.Result{}, &job.Failure{Class: bringup.DeployCloudInitFailure, Code: job.CodeNamed("deploy_failed"), Message: "no datasource", Next: bringup.ClassifyDeployFailure}
 		}
 		return y.script.well(ctx, bringup.WaitForDeployed, w)
 	})

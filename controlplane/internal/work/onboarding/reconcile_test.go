@@ -338,7 +338,7 @@ func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 func TestAWaitingStageLooksAgain(t *testing.T) {
 	y := newYard(t)
 	looks := 0
-	gone := job.Failure{Class: bringup.StateAmbiguity, Code: "machine_not_deployed", Message: "it is Ready in MAAS now", Final: true}
+	gone := job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("machine_not_deployed"), Message: "it is Ready in MAAS now", Final: true}
 	y.script.on(bringup.WaitForAgentEnrollment, func(context.Context, *bringup.Work, int) (job.Result, error) {
 		if looks++; looks == 1 {
 			return job.Result{Await: &job.Await{Signal: node.EnrolledSignal, Most: 1000 * time.Hour}}, nil

@@ -22,7 +22,8 @@ func TestTheTableOfStagesIsSound(t *testing.T) {
 		if resume < 0 || resume > i {
 			t.Errorf("%s resumes at %q", s.Name, s.Resume)
 		}
-		if s.Title == "" || s.Looks == "" || s.Does == "" || s.Expects == "" || s.Again == "" || s.OnCancel == "" || s.Attempts < 1 || len(s.Fails) == 0 || s.Pseudo {
+		if s.Title == "" || s.Looks == "" || s.Does == "" || s.Expects == "" || s.Again == "" || s.OnCancel == "" ||
+			s.Attempts < 1 || len(s.Fails) == 0 || s.Pseudo {
 			t.Errorf("%s is incomplete: %+v", s.Name, s)
 		}
 		if s.Limit != "" && bringup.Limits(site.DefaultPolicy())[s.Limit] == 0 {

@@ -27,7 +27,7 @@ func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.
 		y.act(t, o.ID, onboarding.Recommend(parked)[0].Action)(env)
 	})
 	first := onboarding.Recommend(parked)[0]
-	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != bringup.CodeIdentityVoid || parked.Stage != bringup.RenderCloudInit ||
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != bringup.CodeIdentityVoid.Name || parked.Stage != bringup.RenderCloudInit ||
 		first.Action != job.Resume || !strings.Contains(first.Does, "DESTROYS") {
 		t.Errorf("parked %+v, recommended %+v", parked, first)
 	}
@@ -58,7 +58,7 @@ func TestAttackAnIdentityThatIsVoidedAtTheLastMomentDoesNotComplete(t *testing.T
 		parked = y.read(t, o.ID)
 		y.act(t, o.ID, job.Cancel)(env)
 	})
-	if parked.ErrorCode != bringup.CodeIdentityVoid || !strings.Contains(parked.ErrorMessage, "stolen") {
+	if parked.ErrorCode != bringup.CodeIdentityVoid.Name || !strings.Contains(parked.ErrorMessage, "stolen") {
 		t.Errorf("parked %+v", parked)
 	}
 }

@@ -313,7 +313,7 @@ func (s *script) fails(times int, stage string, f job.Failure) {
 const always = 1 << 30
 
 func failure(class job.FailureClass) job.Failure {
-	return job.Failure{Class: class, Code: "made_up", Message: "it does not work", Remedy: "mend it", Details: map[string]any{"disk": "sda"}}
+	return job.Failure{Class: class, Code: job.CodeNamed("made_up"), Message: "it does not work", Remedy: "mend it", Details: map[string]any{"disk": "sda"}}
 }
 
 // abandon is what undoing does to the node.

@@ -28,7 +28,9 @@ type errand struct {
 // that is under way is waited for: await says until when, and the stage is to
 // return it. What an earlier pass left is stopped first. A task that failed is
 // the failure of the stage.
-func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task, await *job.Await, err error) {
+func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task,
+	await *job.Await, err error,
+) {
 	var same, other *agenttask.Task
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := w.FenceIn(ctx, tx); err != nil {
@@ -138,7 +140,8 @@ func (e errand) asks(t agenttask.Task) bool {
 
 // until says how long to wait for a task, or that its node does not fetch it.
 func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (*job.Await, error) {
-	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease // an agent may go on for hours after it, and every look costs
+	// an agent may go on for hours after it, and every look costs
+	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease
 	if t.Status == agenttask.Queued {
 		least = time.Second
 		if until = t.CreatedAt.Add(s.patience); !s.now().Before(until) {
@@ -164,10 +167,7 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (
 const notFetched = "the node did not fetch it in time"
 
 func unreachable(d Decommission, format string, args ...any) *job.Failure {
-	f := &job.Failure{
-		Class: bringup.NodeAgentUnreachable, Code: "agent_unreachable", Message: fmt.Sprintf("node %s does not answer: %s", d.Hostname, fmt.Sprintf(format, args...)),
-		Remedy: "look at the machine and its agent, then retry; or quarantine it: cancel, then gpuaas node quarantine; or go on without it and record the residual risk: gpuaas decommission override",
-	}
+	f := codeUnreachable.Failed("node %s does not answer: %s", d.Hostname, fmt.Sprintf(format, args...))
 	if d.Mode == Reactivate {
 		f.Remedy = "an agent that was kept out for more than a day has no valid certificate any more: gpuaas node bootstrap " + d.Hostname + " --recovery, run that on the machine, then retry"
 	}
@@ -180,22 +180,25 @@ func ended(d Decommission, t agenttask.Task) error {
 	if err == nil {
 		return nil
 	}
-	f := bringup.Classify(err)
-	f.Final = false
+	var f *job.Failure
 	switch {
 	case t.Status == agenttask.Expired:
 		f = unreachable(d, "task %s expired: %s", t.Type, or(t.Error.Message, t.Error.Code))
 		if t.Error.Code != agenttask.CodeNotFetched {
-			f.Code, f.Details = "agent_lost", map[string]any{"may_have_had_its_effect": true}
+			f.Called(codeAgentLost).Details = map[string]any{"may_have_had_its_effect": true}
 		}
 	case t.Status == agenttask.Cancelled && t.Error.Message == notFetched: // by an earlier execution of this attempt
 		f = unreachable(d, "its agent has not fetched the task %s in time", t.Type)
 	case t.Status == agenttask.Cancelled:
-		f.Class, f.Code, f.Final = bringup.StateAmbiguity, "task_cancelled", true
-		f.Message, f.Remedy = fmt.Sprintf("the task %s of node %s was cancelled: %s", t.Type, d.Hostname, t.Error.Message), "find out who cancelled it, then retry"
+		f = codeTaskCancelled.Failed("the task %s of node %s was cancelled: %s", t.Type, d.Hostname, t.Error.Message).
+			ForGood().Because(err)
 	default:
-		f.Class, f.Code = bringup.SanitizationFailure, or(t.Error.Code, "task_failed")
-		f.Message, f.Remedy = fmt.Sprintf("%s on node %s: %s", t.Type, d.Hostname, t.Error.Message), or(t.Error.Remedy, "put right what it says, then retry")
+		code := codeTaskFailed
+		if t.Error.Code != "" {
+			code = job.CodeNamed(t.Error.Code)
+		}
+		f = code.FailedAs(codeTaskFailed.Class, "%s on node %s: %s", t.Type, d.Hostname, t.Error.Message).Because(err).
+			With("%s", or(t.Error.Remedy, codeTaskFailed.Remedy))
 	}
 	if f.Details == nil {
 		f.Details = map[string]any{}
@@ -208,10 +211,7 @@ func ended(d Decommission, t agenttask.Task) error {
 func output[T any](t agenttask.Task) (T, error) {
 	var out T
 	if err := json.Unmarshal(t.Output, &out); err != nil {
-		return out, &job.Failure{
-			Class: bringup.StateAmbiguity, Code: "task_output_invalid", Final: true, Cause: err,
-			Message: fmt.Sprintf("what task %s (%s) brought cannot be read", t.ID, t.Type), Remedy: "look at the version of the agent, update it, then retry",
-		}
+		return out, codeTaskOutput.Failed("what task %s (%s) brought cannot be read", t.ID, t.Type).ForGood().Because(err)
 	}
 	return out, nil
 }
@@ -230,7 +230,8 @@ type seen struct {
 
 func seenOf(t agenttask.Task) seen {
 	return seen{
-		TaskID: t.ID.String(), TaskType: t.Type, AgentVersion: t.AgentVersion, Generation: t.Generation, AskedAt: t.CreatedAt.UTC(), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, Output: t.Output,
+		TaskID: t.ID.String(), TaskType: t.Type, AgentVersion: t.AgentVersion, Generation: t.Generation,
+		AskedAt: t.CreatedAt.UTC(), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, Output: t.Output,
 	}
 }
 

@@ -1,0 +1,158 @@
+package bringup
+
+import "gpuaas/controlplane/internal/work/job"
+
+// The codes of failures that several stages have.
+var (
+	// CodeIdentityVoid: another machine, or another key, came with the token.
+	CodeIdentityVoid = job.DeclareCode(job.Code{
+		Name: "enrollment_identity_void", Class: AgentEnrollmentFailure,
+		Cause: "Another machine, or another key, came with the token of this machine: it was read off the " +
+			"network or the disk, or MAAS knows other hardware than the machine has.",
+		Remedy: "find out who had the token of the machine, and whether it is the machine that MAAS " +
+			"knows; then resume: it is installed anew with a new token, and the old one works for nobody",
+		Runbook: "node-identity-conflict",
+		Rewind:  RenderCloudInit,
+	})
+	// CodeMachineClaimed: another job under way has the machine.
+	CodeMachineClaimed = job.DeclareCode(job.Code{
+		Name: "machine_claimed", Class: StateAmbiguity,
+		Cause: "Two onboardings were led to one machine: by its host name, its BMC address or its PXE " +
+			"MAC, one of which is wrong.",
+		Remedy:  "find out which of the two the machine is; cancel the other job, then rerun",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun},
+	})
+	// CodeMachineGone: MAAS does not have the machine any more.
+	CodeMachineGone = job.DeclareCode(job.Code{
+		Name: "machine_gone", Class: StateAmbiguity,
+		Cause:   "Somebody deleted the machine in MAAS.",
+		Remedy:  "find out who removed it; rerun looks for it anew, cancel gives up",
+		Runbook: "decommission-parked",
+	})
+	codeMachineInUse = job.DeclareCode(job.Code{
+		Name: "machine_in_use", Class: StateAmbiguity,
+		Cause: "The machine found in MAAS is deployed or held by somebody else: the wrong host name or " +
+			"BMC address, or a machine that was never released.",
+		Remedy:  "find out who holds it, there or by its annotations; once it is free, rerun",
+		Runbook: "decommission-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun, Decommission: job.Resume},
+	})
+	codeMachineReleased = job.DeclareCode(job.Code{
+		Name: "machine_released", Class: StateAmbiguity,
+		Cause:   "Somebody released the machine in MAAS.",
+		Remedy:  "find out who released it; rerun begins where it is now",
+		Runbook: "decommission-parked",
+		Mends:   job.Mends{Decommission: job.Rerun},
+	})
+	codeMachineNotReady = job.DeclareCode(job.Code{
+		Name: "machine_not_ready", Class: StateAmbiguity,
+		Cause:   "Somebody changed the machine in MAAS while it was being prepared.",
+		Remedy:  "find out who changed it, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeMachineNotDeployed = job.DeclareCode(job.Code{
+		Name: "machine_not_deployed", Class: StateAmbiguity,
+		Cause:   "Somebody released or redeployed the machine in MAAS.",
+		Remedy:  "find out who changed it there; rerun begins where it is now, cancel leaves it as it is",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Decommission: job.Rerun},
+	})
+	codeMachineHollow = job.DeclareCode(job.Code{
+		Name: "machine_hollow", Class: StateAmbiguity,
+		Cause: "MAAS shows the machine as deployed although nothing was installed on it: somebody brought " +
+			"it back from Broken.",
+		Remedy:  "look at the machine and its events in MAAS; restart clean deploys it anew",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.RestartClean, Decommission: job.Resume},
+	})
+	codeNothingToAdopt = job.DeclareCode(job.Code{
+		Name: "nothing_to_adopt", Class: StateAmbiguity,
+		Cause:   "MAAS shows nothing that is provably this machine and further along.",
+		Remedy:  "rerun begins where the machine is now; restart clean begins anew",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.Rerun, Decommission: job.RetryStage},
+	})
+	codeAnnotateFailed = job.DeclareCode(job.Code{
+		Name:    "annotate_failed",
+		Cause:   "MAAS would not keep the mark by which this job knows its machine.",
+		Remedy:  "look at the machine in MAAS and who may change it there, then resume",
+		Runbook: "onboarding-parked",
+	})
+	codeDeployFailed = job.DeclareCode(job.Code{
+		Name: "deploy_failed", Class: DeployCloudInitFailure,
+		Cause:   "The installer failed; its log in MAAS says where.",
+		Remedy:  "read the events and the installation log of the machine in MAAS, remove the cause, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeDeployTimeout = job.DeclareCode(job.Code{
+		Name: "deploy_timeout", Class: DeployCloudInitFailure,
+		Cause:   "The installation takes longer than the profile allows, or the machine hangs at its first boot.",
+		Remedy:  "read the events and the installation log of the machine in MAAS, remove the cause, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeDeployedMeanwhile = job.DeclareCode(job.Code{
+		Name: "deployed_meanwhile", Class: StateAmbiguity,
+		Cause:   "Somebody deployed the machine in MAAS while it was being prepared here.",
+		Remedy:  "nothing: the machine is used as it is",
+		Runbook: "onboarding-parked",
+	})
+	codeReleaseFailed = job.DeclareCode(job.Code{
+		Name: "release_failed", Class: UpstreamTransient,
+		Cause:   "MAAS does not begin to release the machine.",
+		Remedy:  "look at the machine and its events in MAAS, then resume",
+		Runbook: "onboarding-compensating",
+	})
+	codeAbortFailed = job.DeclareCode(job.Code{
+		Name: "abort_failed", Class: UpstreamTransient,
+		Cause:   "MAAS does not stop the installation.",
+		Remedy:  "look at the machine in MAAS, then resume",
+		Runbook: "onboarding-compensating",
+	})
+	codeReleaseStuck = job.DeclareCode(job.Code{
+		Name: "release_stuck", Class: StateAmbiguity,
+		Cause:   "The machine hangs while MAAS releases it: most often its BMC, or a disk that cannot be erased.",
+		Remedy:  "switch the machine off by hand and set it right in MAAS, then resume",
+		Runbook: "decommission-parked",
+	})
+	codeEraseFailed = job.DeclareCode(job.Code{
+		Name: "release_erase_failed", Class: StateAmbiguity,
+		Cause:   "A disk cannot be erased: it is broken, or does not know the command.",
+		Remedy:  "look at the machine in MAAS; its disks still hold data. Retry the stage erases them once more",
+		Runbook: "decommission-parked",
+	})
+	codeReleasedButOn = job.DeclareCode(job.Code{
+		Name: "release_power_on", Class: BMCPowerFailure,
+		Cause:   "MAAS cannot switch the machine to release it.",
+		Remedy:  "check the BMC, switch the machine off, then resume",
+		Runbook: "decommission-parked",
+	})
+	codeSyncDisabled = job.DeclareCode(job.Code{
+		Name: "hw_sync_disabled", Class: HardwareSyncFailure,
+		Cause: "The machine was deployed without hardware sync, which MAAS enables only when it deploys: " +
+			"somebody else deployed it, or the profile was changed since.",
+		Remedy:  "restart clean deploys it anew with hardware sync",
+		Runbook: "onboarding-parked",
+		Mends:   job.Mends{Onboarding: job.RestartClean},
+	})
+	codeSyncProgramMissing = job.DeclareCode(job.Code{
+		Name: "hw_sync_program_missing", Class: UpstreamTransient,
+		Cause: "MAAS does not hand out the program that reports hardware, so that it cannot be pinned.",
+		Remedy: "let MAAS speak https or hand out maas-run-scripts; or accept plain HTTP: gpuaas site " +
+			"update SITE --hw-sync-http accepted",
+		Runbook: "onboarding-parked",
+	})
+	codeNoLogin = job.DeclareCode(job.Code{
+		Name: "ssh_no_login", Class: PostDeployConnectivityFailure,
+		Cause: "There is no key to the machine: it was deployed by somebody else, or its agent has " +
+			"enrolled and the key was destroyed.",
+		Remedy:  "its agent can be asked instead, once it polls; look at it on the console of the machine",
+		Runbook: "onboarding-parked",
+	})
+	codeNoAddress = job.DeclareCode(job.Code{
+		Name: "ssh_no_address", Class: PostDeployConnectivityFailure,
+		Cause:   "MAAS reports no address of the deployed machine: its interface got none.",
+		Remedy:  "check the links of its interfaces in MAAS",
+		Runbook: "onboarding-parked",
+	})
+)
