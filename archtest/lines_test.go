@@ -10,9 +10,10 @@ import (
 )
 
 // unfolded are places whose long lines were left alone because people were at work there. The list
-// only ever gets shorter: fold the lines of what you touch, and take it out.
+// only ever gets shorter: fold the lines of what you touch, and take it out. Files of stages are never
+// exempt.
 var unfolded = []string{
-	"controlplane/internal/work/job/", "controlplane/internal/work/bringup/", "controlplane/internal/work/onboarding/",
+	"controlplane/internal/work/job/", "controlplane/internal/work/onboarding/",
 	"controlplane/internal/work/decommission/", "controlplane/internal/work/reconciliation/api_test.go",
 	"controlplane/internal/work/reconciliation/rules_test.go", "controlplane/internal/fleet/agentgateway/",
 	"controlplane/internal/fleet/binding/", "controlplane/internal/fleet/node/baseline",
@@ -22,7 +23,8 @@ var unfolded = []string{
 func TestLinesAreShort(t *testing.T) {
 	const most = 120
 	for _, s := range sources(t) {
-		if s.made || slices.ContainsFunc(unfolded, func(place string) bool { return strings.HasPrefix(s.path, place) }) {
+		exempt := slices.ContainsFunc(unfolded, func(place string) bool { return strings.HasPrefix(s.path, place) })
+		if s.made || exempt && !strings.HasPrefix(s.name(), "stage_") {
 			continue
 		}
 		excused := unbreakable(s.text)

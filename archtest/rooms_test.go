@@ -43,7 +43,7 @@ func TestLinesLieInTheirRooms(t *testing.T) {
 // rooms are the names of files of a slice; a room may be split into
 // <room>_<part>.go. stage and rule are always split: one file each.
 var rooms = regexp.MustCompile(
-	`^(?:(?:doc|states|service|events|stats|metrics)|(?:commands|workflow|activities|api|store|cycle)(?:_[a-z_]+)?|(?:stage|rule)_[a-z_]+)\.go$`)
+	`^(?:(?:doc|states|service|hooks|events|stats|metrics)|(?:commands|workflow|activities|api|store|cycle)(?:_[a-z_]+)?|(?:stage|rule)_[a-z0-9_]+)\.go$`)
 
 // machinery are the files of slices that are no room and no pure rules, because
 // they hold something that lasts while the process runs. Prefer a room.
@@ -53,13 +53,20 @@ var machinery = map[string]string{
 	"agenttask/queue.go":        "the queue that held polls wait at",
 	"agenttask/task.go":         "the noun, and whom it asks who owns a reserved task",
 	"identity/oidc_provider.go": "the connection to the identity provider",
+	"job/runner.go":             "what carries jobs out: what it is made of",
+	"job/work.go":               "what a stage may call, fences within transactions among it",
 	"node/contacts.go":          "who was heard of since the last flush",
+	"onboarding/preflight.go":   "the checks of a request, before anything is begun",
 	"signer/signer.go":          "the noun, and whom it asks in its transactions",
 	"site/probe.go":             "the checks of a site, side by side",
 }
 
-// unsettled are slices whose files are being put in order.
-var unsettled = []string{"job", "bringup", "onboarding", "decommission"}
+// unsettled are files that read or write rows beside pure rules, because people
+// were at work there. The list only ever gets shorter.
+var unsettled = []string{
+	"decommission/plan.go", "onboarding/admission.go", "onboarding/claims.go", "onboarding/explain.go",
+	"onboarding/machines.go",
+}
 
 // A file of a slice is a room, or a noun with pure rules that touches neither the
 // database nor the network, or is listed as machinery with what it holds.
@@ -68,7 +75,7 @@ func TestEveryFileIsARoom(t *testing.T) {
 	for _, s := range sources(t) {
 		floor, own := place(s.path)
 		if slices.Index(floors, floor) <= slices.Index(floors, "adapter") || s.test || s.made ||
-			slices.Contains(unsettled, own) ||
+			slices.Contains(unsettled, own+"/"+s.name()) ||
 			s.dir() != inside+floor+"/"+own || rooms.MatchString(s.name()) {
 			continue
 		}
