@@ -90,7 +90,7 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 	return false, nil
 }
 
-// occupies reports the statuses in which somebody has a machine for something.
+// occupies says whether somebody holds a machine that is in this status.
 func occupies(s maas.Status) bool {
 	switch s {
 	case maas.StatusAllocated, maas.StatusReserved, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment,
@@ -101,8 +101,8 @@ func occupies(s maas.Status) bool {
 	}
 }
 
-// vacated reports the statuses in which nothing that was deployed runs any more,
-// whatever an earlier round of a job has proven.
+// vacated says whether a machine in this status runs nothing any more that was
+// deployed on it, whatever an earlier attempt of the job has proven.
 func vacated(s maas.Status) bool {
 	switch s {
 	case maas.StatusNew, maas.StatusReady, maas.StatusReserved, maas.StatusAllocated, maas.StatusDeploying,
@@ -226,7 +226,8 @@ func nothingToAdopt(format string, args ...any) *Failure {
 		ForGood()
 }
 
-// adoptable is the stage by which a job goes on with a machine in this state.
+// adoptable returns the stage with which a job goes on if its machine is in this
+// state.
 func (b *Bringup) adoptable(ctx context.Context, r *region, w *Work, m maas.Machine) (string, error) {
 	held, err := holds(ctx, r, w, m)
 	if err != nil {
@@ -275,13 +276,14 @@ func afterDeployed(w *Work) string {
 	return EnsureHardwareSyncConfigured
 }
 
-// deployedEvent is what MAAS keeps when an installation has ended well.
+// deployedEvent is the event that MAAS records when an installation succeeds.
 const deployedEvent = "Deployed"
 
-// adoptDeployed takes over a machine that somebody else deployed: an agent that
-// was heard from after the installation, as the node of this job, proves what it
-// is. While it lasts, what was there before may still be heard. Clocks differ,
-// so the agent has to poll once more before the job ends.
+// adoptDeployed takes over a machine that somebody else deployed. An agent that
+// polled after the installation as the node of this job proves which machine it
+// is. During an installation the agent of the previous one may still poll, and the
+// clocks of MAAS and of the control plane differ, so the agent has to poll once
+// more before the job ends.
 func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.Machine) (string, error) {
 	n, err := b.cfg.Nodes.Node(ctx, w.Node)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
@@ -316,8 +318,8 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	return EnsureHardwareSyncConfigured, w.Save(ctx)
 }
 
-// installedAt is when the present installation ended, by the clock of MAAS; zero
-// when MAAS has no record of it.
+// installedAt returns when the present installation ended, by the clock of MAAS.
+// It returns zero if MAAS has no record of it.
 func installedAt(ctx context.Context, r *region, w *Work) (time.Time, error) {
 	began, known, err := latest(ctx, r, w, deploying)
 	if err != nil || !known {
@@ -330,7 +332,7 @@ func installedAt(ctx context.Context, r *region, w *Work) (time.Time, error) {
 	return ended.Created.Time, nil
 }
 
-// awaitAnew makes the next poll of the agent the one that counts.
+// awaitAnew forgets earlier polls of the agent: only its next one counts.
 func (b *Bringup) awaitAnew(ctx context.Context, w *Work, n node.Node) error {
 	if n.Status == node.Active { // it is in service as this node already
 		return nil

@@ -52,13 +52,14 @@ func (w *Work) afterRelease() string {
 	return PowerOffMAASNode
 }
 
-// unknownErase is what is said to be achieved by a release of somebody else.
+// unknownErase is noted as the erasing that a release by somebody else achieved,
+// because MAAS does not tell.
 const unknownErase = "unknown"
 
-// adoptRelease takes a machine for released that this job did not release. What
-// an earlier job of the node has asked for counts as far as MAAS reports it; of a
-// release by anybody else nothing is known, so it counts as not erased. The
-// profile must allow it.
+// adoptRelease accepts a machine as released although this job did not release it.
+// If an earlier job of the node asked for the release, the erasing that MAAS reports
+// counts. If anybody else did, nothing is known, so the disks count as not erased,
+// and the profile must allow that.
 func (b *Bringup) adoptRelease(ctx context.Context, r *region, w *Work, m maas.Machine) (Result, error) {
 	f, err := w.releaseAsked()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 )
 
-// complaints are what MAAS has said about a machine lately.
+// complaints hold what MAAS recorded about a machine since the stage began.
 type complaints struct {
 	events []string
 	bmc    bool // the power could not be controlled
@@ -36,8 +36,8 @@ func (b *Bringup) complaintsOf(ctx context.Context, w *Work) complaints {
 	return b.complaints(ctx, r, w)
 }
 
-// complaints reads the events of the stage. They are evidence at best: without
-// them the failure is told all the same.
+// complaints reads the events that MAAS recorded since the stage began. If they
+// cannot be read, the failure is reported without them.
 func (b *Bringup) complaints(ctx context.Context, r *region, w *Work) complaints {
 	var out complaints
 	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelWarning, Limit: 20})

@@ -9,8 +9,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// hardwareOf is which machine it is, as far as commissioning found out. What MAAS
-// does not know it calls Unknown, which is no serial.
+// hardwareOf returns the serials and the UUID that commissioning found. MAAS writes
+// Unknown for what it did not find; that does not count as a serial.
 func hardwareOf(m maas.Machine) agentwire.Hardware {
 	h := agentwire.Hardware{
 		UUID: m.HardwareUUID, SystemSerial: m.HardwareInfo["system_serial"], BoardSerial: m.HardwareInfo["mainboard_serial"],
@@ -25,8 +25,8 @@ func hardwareOf(m maas.Machine) agentwire.Hardware {
 	return h
 }
 
-// IdentityVoid is why a job cannot go on with a node whose identity was voided;
-// nil: it was not.
+// IdentityVoid returns why a job cannot go on with a node whose identity was
+// voided. It returns nil if the identity is valid.
 func IdentityVoid(n node.Node) *Failure {
 	if n.IdentityVoid == "" {
 		return nil
@@ -40,9 +40,9 @@ func IdentityVoid(n node.Node) *Failure {
 		})
 }
 
-// withoutVoid gives a machine back whose first boot holds a token that works for
-// nobody any more: it cannot enrol with what it has, and what it has, somebody
-// else may have. Nobody ever used what is installed on it.
+// withoutVoid releases a machine whose first boot holds a token that was voided.
+// The machine can never enrol with that token, and somebody else may have read it.
+// Releasing destroys nothing of value, because no tenant ever had the machine.
 func (b *Bringup) withoutVoid(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
 	if m.Status != maas.StatusDeploying && m.Status != maas.StatusDeployed {
 		return m, nil

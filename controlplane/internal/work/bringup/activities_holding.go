@@ -9,8 +9,8 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 )
 
-// comment is what MAAS keeps beside each request of a job. It is how a request
-// whose answer was lost is recognised afterwards.
+// comment returns the comment that MAAS records with each request of a job. By it
+// the job recognises its own request afterwards if the answer was lost.
 func comment(w *Work) string { return "gpuaas " + w.Kind + " " + w.Job }
 
 // The requests that MAAS keeps with their comment.
@@ -19,15 +19,15 @@ const (
 	deploying = "User starting deployment"
 )
 
-// givenUp are what MAAS records when a machine is released, by whomever: what
-// was asked for before says nothing about who holds it now.
+// givenUp are the events that MAAS records when anybody releases a machine. Requests
+// before such an event do not tell who holds the machine now.
 var givenUp = []string{"User releasing node", "Releasing", "Released"}
 
 // maxRequests is how many of the newest events are looked through for a request.
 const maxRequests = 500
 
-// latest is the newest event of some kinds about the machine that MAAS has on
-// record, if it has one.
+// latest returns the newest event of the given kinds that MAAS has recorded about
+// the machine. If there is none, known is false.
 func latest(ctx context.Context, r *region, w *Work, kinds ...string) (e maas.Event, known bool, err error) {
 	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelDebug, Limit: maxRequests})
 	if err != nil {
@@ -88,7 +88,7 @@ func heldBy(ctx context.Context, r *region, w *Work, m maas.Machine, jobs ...str
 	return by, err
 }
 
-// foreign is the failure of a job that finds its machine in other hands.
+// foreign makes the failure of a job whose machine somebody else holds.
 func foreign(m maas.Machine, w *Work) *Failure {
 	f := codeMachineInUse.Failed("%s is %s in MAAS, and this job does not hold it", w.Hostname, m.Status.Label()).ForGood()
 	return f.About(map[string]any{

@@ -12,11 +12,11 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// mostQueue is how long an execution of the stage waits for its turn: so much
-// less than what it may take beyond its time limit that it can still use that.
+// mostQueue is how long one execution of the stage waits for its turn. It is short
+// enough to leave the stage the time in which it looks for its server.
 const mostQueue = 5 * time.Minute
 
-// queueAgain is how soon another execution waits on.
+// queueAgain is the pause before the next execution goes on waiting.
 const queueAgain = time.Second
 
 // discover makes the server boot from the network, looks out for it in MAAS and
@@ -48,8 +48,8 @@ func (b *Bringup) discover(ctx context.Context, r *region, w *Work, credentials 
 	return b.claim(ctx, r, w, found)
 }
 
-// queued is how the stage goes on when it is not its turn yet: that is nobody's
-// failure and takes nothing of its time.
+// queued lets the stage wait for its turn. Waiting is no failure and does not count
+// against the time limit of the stage.
 func (b *Bringup) queued(w *Work) Result {
 	out := Result{Await: &Await{Most: queueAgain}}
 	if at := w.Facts.QueuedAt; at == nil || at.Before(w.Since) {
@@ -99,7 +99,8 @@ func (b *Bringup) lookOut(ctx context.Context, r *region, w *Work, credentials s
 	}
 }
 
-// within is the time that a server has to appear, from when it was switched.
+// within limits a context to the time in which the server must appear in MAAS,
+// counted from when it was made to boot.
 func (b *Bringup) within(ctx context.Context, w *Work) (context.Context, context.CancelFunc) {
 	limit, at := limitOf(w), w.Facts.NetworkBootsAt
 	if limit == 0 || at == nil {
@@ -156,8 +157,9 @@ func idsOf(machines []maas.Machine) []string {
 	return out
 }
 
-// newcomers are the New machines that could be this one, those with the address
-// of its BMC first. One without any that another job has claimed is not.
+// newcomers returns the New machines of MAAS that could be this server: reached are
+// those with the address of its BMC, nameless those without any BMC address that no
+// other job has claimed.
 func (b *Bringup) newcomers(ctx context.Context, r *region, w *Work) (reached, nameless []maas.Machine, err error) {
 	fresh, err := r.Machines(ctx, maas.Filter{Status: []maas.Status{maas.StatusNew}})
 	if err != nil || len(fresh) == 0 {

@@ -20,7 +20,9 @@ func skipAdvanced(m maas.Machine) Result {
 	return Result{Skipped: true, Message: fmt.Sprintf("the machine is %s for this job already", m.Status.Label())}
 }
 
-// unproven makes the failure of a write that may be repeated one that is.
+// unproven turns an error of a write into a failure that is attempted again, if MAAS
+// did not say whether it wrote. Other errors stay as they are. Use it only for writes
+// that may be repeated.
 func unproven(err error, code *job.Code, format string, args ...any) error {
 	if fault.KindOf(err) != fault.Ambiguous {
 		return err

@@ -15,11 +15,11 @@ import (
 // It is for jobs that are parked: what they were to bring about may have come
 // about without them, and only what is seen now counts.
 
-// contactWithin is how long ago an agent was heard of that is there.
+// contactWithin is how recently an agent must have polled to count as running.
 const contactWithin = 2 * time.Minute
 
-// Proof is how the machine and the node of a job were seen that are what the job
-// was to make of them.
+// Proof holds what was seen of a machine and a node that are as the job was to make
+// them.
 type Proof struct {
 	Image         string
 	InstalledAt   time.Time // by the clock of MAAS; zero: it has no record of it
@@ -71,8 +71,8 @@ func (b *Bringup) ProveInstalled(ctx context.Context, w *Work) (p Proof, missing
 	return p, "", nil
 }
 
-// doubt is what a failure says about the machine; empty: it is none, but
-// something that does not let us look.
+// doubt returns what a failure says about the machine. It is empty if the error only
+// kept us from looking.
 func doubt(err error) string {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -196,8 +196,8 @@ func (b *Bringup) enrolled(ctx context.Context, w *Work) (n node.Node, missing s
 	return n, "", nil
 }
 
-// outlived is why the agent may not be that of the present installation; empty:
-// it is.
+// outlived returns why the agent may belong to an earlier installation. It is empty
+// if the agent belongs to the present one.
 func (b *Bringup) outlived(r *region, w *Work, n node.Node, installed time.Time) string {
 	if ahead, known := r.Skew(); known && !installed.IsZero() {
 		installed = installed.Add(-ahead)

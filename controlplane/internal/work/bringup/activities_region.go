@@ -149,8 +149,8 @@ func (r *region) close() {
 // stages of one machine in a row, short enough for a rotation at any time.
 const freshFor = 5 * time.Second
 
-// region opens the MAAS of the work's site. A rotated token or changed address
-// opens it anew; waits on the old one end and are taken up again.
+// region opens the MAAS of the work's site. If the token or the address changed, it
+// opens a new client; whoever waits on the old one is woken and waits on the new one.
 func (b *Bringup) region(ctx context.Context, w *Work) (*region, error) {
 	b.mu.Lock()
 	have := b.regions[w.Site.ID]
@@ -186,8 +186,8 @@ func (b *Bringup) region(ctx context.Context, w *Work) (*region, error) {
 	return opened, nil
 }
 
-// doubting lets a stage whose credentials were refused be followed by one that
-// reads them anew: somebody may put them right at once.
+// doubting wraps a stage. If MAAS refuses its token, the next stage reads the token
+// again at once, because an operator may have replaced it.
 func (b *Bringup) doubting(stage Stage) Stage {
 	return func(ctx context.Context, w *Work) (Result, error) {
 		result, err := stage(ctx, w)
@@ -220,8 +220,8 @@ func (b *Bringup) see(w *Work, m maas.Machine) {
 	w.Observed = Observed{Status: m.Status.Label(), Power: string(m.PowerState), IPs: m.IPAddresses, At: b.now()}
 }
 
-// look reads a machine. That there is none is believed when MAAS itself says so
-// twice; anything else that does not find it stands in front of MAAS.
+// look reads a machine. It reports the machine as absent only if MAAS itself says so
+// twice. Any other 404 comes from something in front of MAAS, such as a proxy.
 func look(ctx context.Context, r *region, systemID string) (maas.Machine, error) {
 	m, first := r.Machine(ctx, systemID)
 	if fault.CodeOf(first) != maas.CodeNotFound {

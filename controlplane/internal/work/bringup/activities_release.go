@@ -62,8 +62,8 @@ func (b *Bringup) lastLook(ctx context.Context, r *region, w *Work, want func(ma
 	return m, ended
 }
 
-// mostForRelease is for a release that erases nothing: MAAS itself gives up
-// after five minutes.
+// mostForRelease limits a release that erases nothing. MAAS itself gives up after
+// five minutes.
 const mostForRelease = 10 * time.Minute
 
 // releaseLimit counts from the moment in which the release was asked for, not by
@@ -127,8 +127,8 @@ func endedBadly(s maas.Status) bool {
 	return s == maas.StatusFailedReleasing || s == maas.StatusFailedDiskErasing
 }
 
-// secureErasing is what a comment says of it: MAAS does not keep how it was to
-// erase disks.
+// secureErasing is part of the comment of a release that erases securely, because
+// MAAS does not record how it was asked to erase disks.
 const secureErasing = "with secure erasing"
 
 func releaseComment(w *Work, erase maas.Erase) string {
@@ -169,8 +169,8 @@ func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.S
 	return codeReleaseFailed.Failed("%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label())
 }
 
-// refused is the failure of a request to MAAS after a look has shown that it had
-// no effect: repeating it is safe, unless MAAS said that it never will work.
+// refused makes the failure of a request to MAAS of which a look has shown that it
+// had no effect. Repeating it is safe, unless MAAS said that it will never work.
 func refused(err error, code *job.Code, format string, args ...any) *Failure {
 	f := Classify(err)
 	out := code.FailedAs(f.Class, "%s: %s", fmt.Sprintf(format, args...), f.Message).Because(err)

@@ -69,7 +69,7 @@ func Limits(p site.Policy) job.Limits {
 	return out
 }
 
-// Encode is facts as a row has them.
+// Encode returns the facts as JSON, as rows keep them.
 func (f Facts) Encode() (json.RawMessage, error) {
 	out, err := json.Marshal(f)
 	if err != nil {
@@ -78,7 +78,7 @@ func (f Facts) Encode() (json.RawMessage, error) {
 	return out, nil
 }
 
-// FactsOf is facts as the API shows them.
+// FactsOf returns the facts as the API shows them.
 func FactsOf(f Facts) job.Details {
 	raw, err := f.Encode()
 	if err != nil {
@@ -90,7 +90,7 @@ func FactsOf(f Facts) job.Details {
 	return job.Details{}
 }
 
-// SeenAt is when MAAS was asked; nil: never.
+// SeenAt returns when MAAS was last asked. It returns nil if it never was.
 func (o Observed) SeenAt() *time.Time {
 	if o.At.IsZero() {
 		return nil

@@ -67,12 +67,12 @@ var (
 	})
 )
 
-// transientTries is how often a stage that must not fail lets a failure on the
-// way be retried before it goes on without.
+// transientTries is how many attempts the stage gets if MAAS is away. Then it goes
+// on without the address, because RoCE must never stop a machine.
 const transientTries = 3
 
-// ApplyRoCEPhase2 gives the RoCE interfaces their addresses. What cannot be
-// applied is told, and does not stop the machine.
+// ApplyRoCEPhase2 gives the RoCE interfaces their addresses. It reports addresses
+// that it cannot apply as warnings; the job goes on.
 func (b *Bringup) ApplyRoCEPhase2(ctx context.Context, w *Work) (Result, error) {
 	rows, err := b.assignments(ctx, w)
 	if err != nil {

@@ -109,7 +109,7 @@ func with(details, more map[string]any) map[string]any {
 	return out
 }
 
-// deployFailure is the end of a deployment that is not tried again.
+// deployFailure makes the failure of a deployment that is not tried again.
 func deployFailure(w *Work, late bool) *Failure {
 	code, why := codeDeployFailed, "the installation failed"
 	switch {
@@ -140,8 +140,8 @@ const (
 	maxProgress = 200
 )
 
-// datasourceWords are said of a first boot that did not get its user data, or
-// did not get to its end with it.
+// datasourceWords are what MAAS records if a first boot did not get its user data,
+// or did not finish with it.
 var datasourceWords = regexp.MustCompile(`(?i)no datasource|datasource ?(?:none|not found)|datasource(?:maas)?\b|cloud-?init|modules[ -](?:for )?final|running modules for`)
 
 // causeOf reads what MAAS has on record since the deployment began. What cannot
@@ -189,8 +189,9 @@ func (b *Bringup) installation(ctx context.Context, r *region, w *Work, m maas.M
 	return passed, failedScripts
 }
 
-// judge decides. An installer that failed is no matter of the first boot,
-// whatever else was said; silence after the installed system was started is.
+// judge decides which kind of failure it was. If the installer failed, the first boot
+// is not to blame, whatever else MAAS recorded. If MAAS recorded nothing after the
+// installed system was started, the first boot is.
 func judge(m maas.Machine, events []maas.Event, installed bool, failedScripts []string) cause {
 	c := cause{kind: generic, late: m.Status == maas.StatusDeploying}
 	var said []string

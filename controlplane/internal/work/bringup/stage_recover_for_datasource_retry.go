@@ -54,8 +54,8 @@ func (b *Bringup) RecoverForDatasourceRetry(ctx context.Context, w *Work) (Resul
 	}, nil
 }
 
-// uncommissioned is for a node whose machine MAAS would inspect anew: it was in
-// service, so that somebody has to look why.
+// uncommissioned makes the failure of a reimage whose machine MAAS wants to inspect
+// again. The machine was in service, so an operator has to find out why.
 func uncommissioned(w *Work) *Failure {
 	return codeMachineNotReady.Failed("%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
 		With("commission the machine in MAAS; once it is Ready, resume").ForGood().

@@ -171,7 +171,7 @@ func (w *Work) mayFallBack() bool {
 	return w.Profile.Policy.ReleaseFallbackNoErase && w.leastErase() == site.EraseNone
 }
 
-// erase is what MAAS is asked for now.
+// erase returns the erasing that the job asks MAAS for now.
 func (f *ReleaseFacts) erase() maas.Erase {
 	if f.FellBack {
 		return maas.EraseNone
@@ -232,7 +232,7 @@ func (b *Bringup) emptiedAgain(ctx context.Context, w *Work, m maas.Machine) (bo
 	return err == nil && n.Status == node.Draining, err
 }
 
-// releasedBefore is for a job that has come past the release already.
+// releasedBefore handles a job that has already passed the release.
 func (b *Bringup) releasedBefore(ctx context.Context, r *region, w *Work, m maas.Machine, problem error) (Result,
 	error,
 ) {
@@ -327,8 +327,8 @@ func (b *Bringup) giveBack(ctx context.Context, r *region, w *Work, m maas.Machi
 	return last, err == nil || code == maas.CodeMachineFailed || code == maas.CodeWaitEnded, err
 }
 
-// withoutErasing is the downgrade that the profile allows. It is on record
-// before it is done.
+// withoutErasing releases the machine with less erasing than was asked for, which
+// the profile must allow. The job records the downgrade before it does it.
 func (b *Bringup) withoutErasing(ctx context.Context, r *region, w *Work, m maas.Machine, why error) (last maas.Machine,
 	began bool, err error,
 ) {
@@ -376,8 +376,8 @@ func (b *Bringup) notVacated(ctx context.Context, r *region, w *Work, m maas.Mac
 	return f
 }
 
-// freed is the end of a release. It must be one that this job asked for, with
-// the erasing that was asked for, unless less was decided.
+// freed ends a release. It accepts only a release that this job asked for, with the
+// erasing that was asked for, unless the profile or an operator decided on less.
 func (b *Bringup) freed(w *Work, m maas.Machine, said releaseRecord) (Result, error) {
 	f := w.Facts.Release
 	f.Reported = said.texts(m)

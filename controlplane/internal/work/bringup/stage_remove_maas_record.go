@@ -30,12 +30,13 @@ var codeRecordNotRemoved = job.DeclareCode(job.Code{
 	Runbook: "decommission-parked",
 })
 
-// removalAttempts is how often what is merely away is tried before the record is
-// left to somebody.
+// removalAttempts is how many attempts the stage gets if MAAS is away. Then it leaves
+// the record to an operator.
 const removalAttempts = 3
 
-// RemoveMAASRecord deletes the machine in MAAS where the profile says so. What
-// it cannot do is left to somebody: the node is gone already.
+// RemoveMAASRecord deletes the machine in MAAS if the profile says so. If it cannot,
+// it leaves a follow-up to an operator and the job ends, because the node is deleted
+// already.
 func (b *Bringup) RemoveMAASRecord(ctx context.Context, w *Work) (Result, error) {
 	if !w.Profile.Policy.RemoveMAASRecord {
 		return b.recordLeft(w, "left by policy"), nil
@@ -73,7 +74,7 @@ func (b *Bringup) recordLeft(w *Work, why string) Result {
 	}
 }
 
-// removeRecord says how the record went.
+// removeRecord deletes the machine in MAAS and says how the record went away.
 func (b *Bringup) removeRecord(ctx context.Context, w *Work) (string, error) {
 	const gone = "MAAS does not have the machine any more"
 	r, m, err := b.sameMachine(ctx, w)

@@ -251,9 +251,9 @@ func diskInit(w *Work) (l firstboot.Layer, wanted bool, err error) {
 // maxAssignments is more than a machine has interfaces.
 const maxAssignments = 100
 
-// roceRouting is for the addresses that MAAS has on the interfaces, which are
-// those that phase 2 applied: a rule for an interface without its address would
-// fail at the first boot.
+// roceRouting writes routing rules only for the RoCE addresses that MAAS shows on the
+// interfaces, because a rule for an interface without its address would fail at the
+// first boot.
 func (b *Bringup) roceRouting(ctx context.Context, w *Work, m maas.Machine) (l firstboot.Layer, wanted bool,
 	err error,
 ) {
@@ -335,8 +335,8 @@ func nodeMissing(w *Work, err error) *Failure {
 		With("cancel: the machine can be onboarded as a new node").ForGood().Because(err)
 }
 
-// requireNode is for a machine that was deployed as a node: without that one it
-// could never enrol.
+// requireNode makes sure that the node exists that the machine was deployed as.
+// Without that node the machine could never enrol.
 func (b *Bringup) requireNode(ctx context.Context, w *Work) error {
 	n, err := b.cfg.Nodes.Node(ctx, w.Node)
 	if fault.KindOf(err) == fault.NotFound && w.Reimage {

@@ -70,10 +70,10 @@ var (
 // longer and its first boot is repeated.
 const mostRefreshes = 2
 
-// WaitForAgentEnrollment is over when the agent has polled with its
-// certificate, be it late, and has locked the account that the machine was set up
-// by. It looks and leaves: the first poll signals the
-// workflow of the job. The time is divided by the refreshes.
+// WaitForAgentEnrollment ends when the agent has polled with its certificate, however
+// late, and has locked the account by which the machine was set up. It looks and
+// returns; the first poll of the agent signals the workflow of the job. The refreshes
+// divide the time limit into equal parts.
 func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, error) {
 	n, err := b.awaited(ctx, w)
 	if err != nil {
@@ -147,12 +147,12 @@ func (w *Work) refreshDue() time.Time {
 	return due
 }
 
-// unattended is by how much nobody looks late as long as the control plane is
-// there, which the agent needs to enrol.
+// unattended is how late a look may be while the control plane runs. If the look is
+// later, the control plane was down, and the agent could not enrol either.
 const unattended = 2 * time.Minute
 
-// attended begins the last part of the wait anew, because nobody was there for
-// the agent when it ended.
+// attended repeats the last part of the wait, because the control plane was down when
+// it ended.
 func (b *Bringup) attended(ctx context.Context, w *Work) (Result, error) {
 	at := b.now().UTC()
 	w.Facts.TokenRefreshed = &at
@@ -164,7 +164,7 @@ func (b *Bringup) attended(ctx context.Context, w *Work) (Result, error) {
 	return out, nil
 }
 
-// untilPoll leaves until the first poll, or until a time.
+// untilPoll lets the stage wait for the first poll, or until a time.
 func (b *Bringup) untilPoll(until time.Time) Result {
 	return Result{Await: &Await{Signal: node.EnrolledSignal, Most: max(until.Sub(b.now()), time.Second)}}
 }

@@ -68,8 +68,7 @@ func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) 
 	}, nil
 }
 
-// undeployed says what the end of a wait means in which the machine did not
-// become Deployed.
+// undeployed says why the machine did not become Deployed.
 func (b *Bringup) undeployed(ctx context.Context, w *Work, m maas.Machine, err error) error {
 	if ctx.Err() != nil {
 		return err

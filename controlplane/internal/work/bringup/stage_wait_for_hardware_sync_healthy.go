@@ -42,8 +42,8 @@ var codeSyncUnhealthy = job.DeclareCode(job.Code{
 	Runbook: "onboarding-parked",
 })
 
-// WaitForHardwareSyncHealthy waits until MAAS has heard of the machine's
-// hardware since it was given its token. From time to time it is given it anew.
+// WaitForHardwareSyncHealthy waits until the machine has reported its hardware to
+// MAAS since it was given its token. Now and then the stage brings the token again.
 func (b *Bringup) WaitForHardwareSyncHealthy(ctx context.Context, w *Work) (Result, error) {
 	if !w.Profile.Policy.RequireHWSync {
 		return syncNotWanted(), nil
@@ -84,8 +84,8 @@ func (b *Bringup) WaitForHardwareSyncHealthy(ctx context.Context, w *Work) (Resu
 // leastReseed keeps short intervals from making a machine busy with seeds.
 const leastReseed = 5 * time.Minute
 
-// reseedEvery is how long a seed gets to show: an interval of the machine's
-// reports, but no more than a third of the time there is.
+// reseedEvery is how long the stage waits for a report before it brings the token
+// again: one interval of reports, but at most a third of the time limit.
 func reseedEvery(w *Work) time.Duration {
 	interval, err := time.ParseDuration(w.Profile.Policy.HardwareSyncInterval)
 	if err != nil {

@@ -63,12 +63,12 @@ type Work struct {
 	Observed Observed
 }
 
-// deploys says whether the machine gets a system: a job that only releases one
-// needs nothing of what that takes.
+// deploys says whether the job installs a system. A job that only releases a machine
+// needs no image and no first boot.
 func (w *Work) deploys() bool { return w.Erase == "" || w.Reimage }
 
-// existing says whether the job is about a node that was there before it, which
-// it neither adds nor gives up, and whose machine is no other.
+// existing says whether the job is about a node that existed before it. Such a job
+// neither adds nor gives up the node, and the machine of the node stays the same.
 func (w *Work) existing() bool { return w.Reimage || w.Erase != "" }
 
 // Observed is the machine as MAAS last showed it.
@@ -171,7 +171,7 @@ type RecordFacts struct {
 	Why     string    `json:"why"`
 }
 
-// uninstalled forgets what was true of an installation that is no more.
+// uninstalled forgets the facts about an installation that is gone.
 func (f *Facts) uninstalled() {
 	f.DeployedAt, f.Image, f.Addresses = nil, "", nil
 	f.Adopted, f.LoginLocked = false, nil

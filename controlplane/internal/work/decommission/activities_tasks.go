@@ -124,8 +124,8 @@ func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*job.Await, err
 	return &job.Await{Signal: agenttask.SignalName(t.ID), Most: most}, nil
 }
 
-// asks says whether a task is what the errand asks for: to drain a node and to
-// lift that are tasks of one type.
+// asks says whether a task is the one that the errand asks for. It compares the
+// parameters, too, because draining a node and lifting the drain are tasks of one type.
 func (e errand) asks(t agenttask.Task) bool {
 	if t.Type != e.kind {
 		return false
@@ -174,7 +174,8 @@ func unreachable(d Decommission, format string, args ...any) *job.Failure {
 	return f
 }
 
-// ended is why a task that has ended did not succeed; nil: it did.
+// ended returns why a task failed that has ended. It returns nil if the task
+// succeeded.
 func ended(d Decommission, t agenttask.Task) error {
 	err := t.Result().Err()
 	if err == nil {

@@ -51,9 +51,9 @@ func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) (j
 	return job.Result{Left: w.Facts.Left}, err
 }
 
-// busy is what to wait for while the agent is still at a task of the operation:
-// a disk that is being erased is not given to a tenant, and an agent that does
-// not say anything any more loses its task in a while.
+// busy returns what to wait for while the agent still carries out a task of the
+// operation, because a disk that is being erased must not go to a tenant. The task of
+// an agent that falls silent expires after a while.
 func (s *Service) busy(ctx context.Context, d Decommission) (await *job.Await, err error) {
 	tasks, err := agenttask.LiveOf(ctx, s.db, d.Node, d.WorkflowID)
 	for _, t := range tasks {
@@ -109,7 +109,7 @@ func (d Decommission) drained(ctx context.Context, tx pgx.Tx) (bool, error) {
 	return began, nil
 }
 
-// back is where a node goes whose operation is stopped.
+// back moves a node whose operation was stopped to a state that needs no owner.
 func (s *Service) back(ctx context.Context, tx pgx.Tx, d Decommission, w *bringup.Work, n node.Node) (node.Node,
 	error,
 ) {

@@ -119,8 +119,8 @@ func (s *Service) notUninstalled(ctx context.Context, d Decommission, w *bringup
 	return f
 }
 
-// gone is the end of the stage: the node is deleted in the transaction that
-// keeps the evidence, so that neither is ever there without the other.
+// gone ends the stage. The transaction that keeps the evidence also deletes the node,
+// so that neither ever exists without the other.
 func gone(d Decommission, why string, evidence []job.Evidence) job.Result {
 	return job.Result{Message: fmt.Sprintf("%s is out of the inventory: %s", d.Hostname, why), Evidence: evidence}
 }

@@ -57,8 +57,8 @@ func doubtOfGPU(g agentwire.GPUScrubbed) string {
 	return ""
 }
 
-// scrubRemedy is what helps against memory that is not proven clean. Where GPUs
-// are reset and cannot be overwritten, trying again proves no more.
+// scrubRemedy says what helps if memory is not proven clean. Trying again does not
+// help for GPUs that can only be reset and not overwritten.
 func scrubRemedy(out agentwire.GPUScrubOutput) (remedy string, final bool) {
 	resets := func(g agentwire.GPUScrubbed) bool { return g.Method == agentwire.ScrubByReset }
 	if out.Outcome == outcomeScrubbed && slices.ContainsFunc(out.GPUs, resets) {
