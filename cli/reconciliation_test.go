@@ -115,7 +115,10 @@ func TestRunsThatDoNotSucceed(t *testing.T) {
 		{"reconcile --site dc1", ended("skipped", ""), failure.Unsuccessful, "not looked at"},
 		{"reconcile --site dc1", ended("of_a_newer_release", ""), failure.Unsuccessful, "of_a_newer_release"},
 		{"drift resolve c07u31 return-to-service --reason r", ended("informed", ""), failure.OK, "c07u31 is back in service"},
-		{"drift resolve c07u31 reimage --reason r --yes", ended("informed", ""), failure.OK, "gpuaas decommission watch c07u31"},
+		{
+			"drift resolve c07u31 reimage --reason r --yes", ended("informed", ""), failure.OK,
+			"gpuaas decommission watch c07u31",
+		},
 		{
 			"drift resolve c07u31 return-to-service --reason r", ended("refused", trouble), failure.Unsuccessful,
 			"its agent was not heard of",

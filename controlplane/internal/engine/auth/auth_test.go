@@ -154,7 +154,8 @@ func TestRolesAddUp(t *testing.T) {
 
 func TestAgentsAndWorkflowsActAsWhatTheyAre(t *testing.T) {
 	for want, p := range map[string]*auth.Principal{
-		"node": auth.Node(id.New[id.Node]()), "system": auth.System("workflow:x"), "operator": holder(auth.Operator), "none": auth.Anonymous(),
+		"node": auth.Node(id.New[id.Node]()), "system": auth.System("workflow:x"), "operator": holder(auth.Operator),
+		"none": auth.Anonymous(),
 	} {
 		if got := p.ActsAs(auth.Target{}); got != want {
 			t.Errorf("%s acts as %s, want %s", p.ID, got, want)

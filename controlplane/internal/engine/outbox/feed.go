@@ -221,7 +221,8 @@ var tenantWide = []eventwire.Type{
 // guarded are the events that somebody with a role on the platform sees only with
 // a permission more, by the beginning of their types.
 var guarded = map[string]auth.Permission{
-	"user.": auth.UserRead, "membership.": auth.MemberRead, "service_account.": auth.ServiceAccountRead, "token.": auth.UserRead,
+	"user.": auth.UserRead, "membership.": auth.MemberRead, "service_account.": auth.ServiceAccountRead,
+	"token.":  auth.UserRead,
 	"signer.": auth.SignerRead,
 }
 

@@ -23,7 +23,8 @@ func (w *world) bound(tb testing.TB, hostname string, at id.Site, by id.Profile)
 	n := id.New[id.Node]()
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 		VALUES ($1, 'active', $2, $2, 'h200-sxm-baremetal-8g', 8, 'eu-1', 'maas')`, n, hostname)
-	w.exec(tb, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n, at, by,
+	w.exec(tb, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n, at,
+		by,
 		hostname)
 }
 
@@ -32,7 +33,7 @@ func (w *world) profiles(tb testing.TB, path string) map[string]site.ProfileView
 	var list struct {
 		Items []site.ProfileView `json:"items"`
 	}
-	w.call(tb, http.MethodGet, path+"/profiles", "", nil).decode(tb, &list)
+	w.call(tb, http.MethodGet, path+"/profiles", "", nil).Decode(tb, &list)
 	out := map[string]site.ProfileView{}
 	for _, p := range list.Items {
 		out[p.Name] = p
@@ -45,51 +46,51 @@ func TestASiteWithNodesIsDisabledAndNotDeleted(t *testing.T) {
 	v, path := w.site(t, "dc1")
 	w.bound(t, "c07u31", v.SiteID, w.profiles(t, path)[site.DefaultProfile].ProfileID)
 	for range 2 { // the second changes nothing
-		if a := w.call(t, http.MethodDelete, path, "", nil); a.status != http.StatusNoContent {
-			t.Fatalf("deletion answers %d %s", a.status, a.body)
+		if a := w.call(t, http.MethodDelete, path, "", nil); a.Status != http.StatusNoContent {
+			t.Fatalf("deletion answers %d %s", a.Status, a.Body)
 		}
 		a := w.call(t, http.MethodGet, path, "", nil)
-		a.decode(t, &v)
-		if a.status != http.StatusOK || v.Status != site.Disabled || v.Version != 2 {
-			t.Fatalf("the site is %d %s", a.status, a.body)
+		a.Decode(t, &v)
+		if a.Status != http.StatusOK || v.Status != site.Disabled || v.Version != 2 {
+			t.Fatalf("the site is %d %s", a.Status, a.Body)
 		}
 	}
-	w.call(t, http.MethodPost, "", "", w.body("dc1")).wants(t, http.StatusConflict, "site_name_taken")
+	w.call(t, http.MethodPost, "", "", w.body("dc1")).Wants(t, http.StatusConflict, "site_name_taken")
 	if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = 'site.delete' AND target_id = $1`,
 		v.SiteID.String()); n != 1 {
 		t.Errorf("%d entries", n)
 	}
 	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
-	if a := w.call(t, http.MethodDelete, path, "", nil); a.status != http.StatusNoContent {
-		t.Fatalf("deletion answers %d %s", a.status, a.body)
+	if a := w.call(t, http.MethodDelete, path, "", nil); a.Status != http.StatusNoContent {
+		t.Fatalf("deletion answers %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodGet, path, "", nil).wants(t, http.StatusNotFound, "not_found")
+	w.call(t, http.MethodGet, path, "", nil).Wants(t, http.StatusNotFound, "not_found")
 	w.site(t, "dc1")
 }
 
 func TestAProfileInUseIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	v, path := w.site(t, "dc1")
-	if a := w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "strict"}); a.status != http.StatusCreated {
-		t.Fatalf("profile answers %d %s", a.status, a.body)
+	if a := w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "strict"}); a.Status != http.StatusCreated {
+		t.Fatalf("profile answers %d %s", a.Status, a.Body)
 	}
 	strict := w.profiles(t, path)["strict"].ProfileID
 	for _, host := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"} {
 		w.bound(t, host, v.SiteID, strict)
 	}
 	a := w.call(t, http.MethodDelete, path+"/profiles/"+strict.String(), "", nil)
-	a.wants(t, http.StatusConflict, "profile_in_use")
+	a.Wants(t, http.StatusConflict, "profile_in_use")
 	for _, part := range []string{
 		"the profile strict of site dc1 is in use by node n1, node n2, node n3, node n4, node n5, 2 more",
 		"gpuaas site profile set dc1 strict status=disabled",
 	} {
-		if !strings.Contains(string(a.body), part) {
-			t.Errorf("%s lacks %q", a.body, part)
+		if !strings.Contains(string(a.Body), part) {
+			t.Errorf("%s lacks %q", a.Body, part)
 		}
 	}
 	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
-	if a := w.call(t, http.MethodDelete, path+"/profiles/"+strict.String(), "", nil); a.status != http.StatusNoContent {
-		t.Errorf("deletion answers %d %s", a.status, a.body)
+	if a := w.call(t, http.MethodDelete, path+"/profiles/"+strict.String(), "", nil); a.Status != http.StatusNoContent {
+		t.Errorf("deletion answers %d %s", a.Status, a.Body)
 	}
 }
 
@@ -108,14 +109,14 @@ func TestDeletedSitesThatNodesNeedComeBack(t *testing.T) {
 	up, _, _ := strings.Cut(string(file), "-- +goose Down")
 	w.exec(t, up)
 	a := w.call(t, http.MethodGet, path, "", nil)
-	a.decode(t, &v)
-	if a.status != http.StatusOK || v.Status != site.Disabled || !strings.HasPrefix(v.Name, "dc1-") {
-		t.Errorf("the old site is %d %s", a.status, a.body)
+	a.Decode(t, &v)
+	if a.Status != http.StatusOK || v.Status != site.Disabled || !strings.HasPrefix(v.Name, "dc1-") {
+		t.Errorf("the old site is %d %s", a.Status, a.Body)
 	}
 	if p, back := w.profiles(t, path)[site.DefaultProfile]; !back || p.Status != site.Disabled {
 		t.Errorf("its profile is %+v", p)
 	}
-	if a := w.call(t, http.MethodGet, other, "", nil); !strings.Contains(string(a.body), `"name":"dc1"`) {
-		t.Errorf("the new site is %s", a.body)
+	if a := w.call(t, http.MethodGet, other, "", nil); !strings.Contains(string(a.Body), `"name":"dc1"`) {
+		t.Errorf("the new site is %s", a.Body)
 	}
 }

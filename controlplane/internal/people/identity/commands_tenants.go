@@ -139,7 +139,8 @@ func (s *Service) Tenants(ctx context.Context, page postgres.Slice[id.Org]) ([]T
 		}
 	}
 	rows, err := s.reads.ListTenants(ctx, identitydb.ListTenantsParams{
-		After: page.After.String(), Everything: caller.SeesAll(auth.TenantRead), Ids: idsColumn(visible), PageSize: page.Limit,
+		After: page.After.String(), Everything: caller.SeesAll(auth.TenantRead), Ids: idsColumn(visible),
+		PageSize: page.Limit,
 	})
 	return converted(rows, err, tenantFrom)
 }
