@@ -131,7 +131,8 @@ func (p *plane) checkRefused(t *testing.T, c probe) answer {
 		t.Errorf("%s: %s, want status %d (0: any 4xx, %d: any but 5xx)", where, a, c.status, odd)
 	case a.header.Get("Content-Type") != "application/problem+json":
 		t.Errorf("%s: content type %q in %s", where, a.header.Get("Content-Type"), a)
-	case a.problem.Code == "" || a.problem.CorrelationId == nil || *a.problem.CorrelationId != a.header.Get("X-Correlation-Id"):
+	case a.problem.Code == "" || a.problem.CorrelationId == nil ||
+		*a.problem.CorrelationId != a.header.Get("X-Correlation-Id"):
 		t.Errorf("%s: no code, or another correlation id than in the header, in %s", where, a)
 	case a.problem.Status != int64(a.status):
 		t.Errorf("%s: status %d in %s", where, a.problem.Status, a)
@@ -150,13 +151,19 @@ func furnish(t *testing.T, p *plane) map[string]string {
 	}
 	ids := map[string]string{}
 	ids["org_id"] = post("/api/v1/admin/tenants", naming{"furnished", "Furnished"}, http.StatusCreated, "org_id")
-	ids["project_id"] = post("/api/v1/tenants/"+ids["org_id"]+"/projects", naming{"room", "Room"}, http.StatusCreated, "project_id")
-	ids["user_id"] = post("/api/v1/admin/users", map[string]string{"email": "someone@example.com"}, http.StatusCreated, "user_id")
-	p.do(t, http.MethodPut, "/api/v1/tenants/"+ids["org_id"]+"/members/"+ids["user_id"], map[string]string{"role": "tenant_admin"}, http.StatusOK, nil)
-	p.do(t, http.MethodPut, "/api/v1/projects/"+ids["project_id"]+"/members/"+ids["user_id"], map[string]string{"role": "project_viewer"}, http.StatusOK, nil)
+	ids["project_id"] = post("/api/v1/tenants/"+ids["org_id"]+"/projects", naming{"room", "Room"}, http.StatusCreated,
+		"project_id")
+	ids["user_id"] = post("/api/v1/admin/users", map[string]string{"email": "someone@example.com"}, http.StatusCreated,
+		"user_id")
+	p.do(t, http.MethodPut, "/api/v1/tenants/"+ids["org_id"]+"/members/"+ids["user_id"],
+		map[string]string{"role": "tenant_admin"}, http.StatusOK, nil)
+	p.do(t, http.MethodPut, "/api/v1/projects/"+ids["project_id"]+"/members/"+ids["user_id"],
+		map[string]string{"role": "project_viewer"}, http.StatusOK, nil)
 	accounts := "/api/v1/projects/" + ids["project_id"] + "/service-accounts"
-	ids["service_account_id"] = post(accounts, map[string]string{"name": "robot", "role": "project_viewer"}, http.StatusCreated, "service_account_id")
-	ids["token_id"] = post(accounts+"/"+ids["service_account_id"]+"/tokens", map[string]string{"name": "robot"}, http.StatusCreated, "token_id")
+	ids["service_account_id"] = post(accounts, map[string]string{"name": "robot", "role": "project_viewer"},
+		http.StatusCreated, "service_account_id")
+	ids["token_id"] = post(accounts+"/"+ids["service_account_id"]+"/tokens", map[string]string{"name": "robot"},
+		http.StatusCreated, "token_id")
 	ids["self_check_id"] = post("/api/v1/admin/self-checks", nil, http.StatusAccepted, "id")
 	testkit.Succeeds(t, "the self-check to pass", time.Minute, func() error {
 		var check apiclient.SelfCheck
@@ -174,21 +181,24 @@ func furnish(t *testing.T, p *plane) map[string]string {
 func uselessTokens(t *testing.T, p *plane, db *pgx.Conn) map[string]string {
 	t.Helper()
 	var expired, revoked apiclient.IdentityNewTokenView
-	p.do(t, http.MethodPost, "/api/v1/me/tokens", map[string]any{"name": "expired", "expires_in": 60}, http.StatusCreated, &expired)
+	p.do(t, http.MethodPost, "/api/v1/me/tokens", map[string]any{"name": "expired", "expires_in": 60}, http.StatusCreated,
+		&expired)
 	p.do(t, http.MethodPost, "/api/v1/me/tokens", map[string]any{"name": "revoked"}, http.StatusCreated, &revoked)
 	p.do(t, http.MethodDelete, "/api/v1/me/tokens/"+revoked.TokenId.String(), nil, http.StatusNoContent, nil)
-	_, err := db.Exec(t.Context(), `UPDATE api_tokens SET created_at = created_at - interval '1 hour', expires_at = expires_at - interval '1 hour' WHERE id = $1`,
+	_, err := db.Exec(t.Context(),
+		`UPDATE api_tokens SET created_at = created_at - interval '1 hour', expires_at = expires_at - interval '1 hour' WHERE id = $1`,
 		expired.TokenId.String())
 	if err != nil {
 		t.Fatalf("let a token expire: %v", err)
 	}
 	last := p.token[len(p.token)-1:]
 	return map[string]string{
-		"an expired token":      "Bearer " + expired.Token,
-		"a revoked token":       "Bearer " + revoked.Token,
-		"a foreign token":       "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.",
-		"half a token":          "Bearer " + p.token[:len(p.token)/2],
-		"a token of nobody":     "Bearer " + strings.TrimSuffix(p.token, last) + map[bool]string{true: "Q", false: "A"}[last == "A"],
+		"an expired token": "Bearer " + expired.Token,
+		"a revoked token":  "Bearer " + revoked.Token,
+		"a foreign token":  "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.",
+		"half a token":     "Bearer " + p.token[:len(p.token)/2],
+		"a token of nobody": "Bearer " + strings.TrimSuffix(p.token, last) +
+			map[bool]string{true: "Q", false: "A"}[last == "A"],
 		"a token in other form": "Basic " + p.token,
 		"an empty token":        "Bearer ",
 	}
@@ -224,7 +234,8 @@ func contents(t *testing.T, db *pgx.Conn) map[string]string {
 	out := map[string]string{}
 	for _, table := range tables {
 		switch table {
-		case "audit_logs", "rate_allowances", "node_trust": // refusals are told, requests counted, and what is in use is noted
+		// refusals are told, requests counted, and what is in use is noted
+		case "audit_logs", "rate_allowances", "node_trust":
 			continue
 		}
 		var digest string

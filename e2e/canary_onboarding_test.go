@@ -25,7 +25,10 @@ var (
 // openCanaryLab opens a lab, and names what a control plane needs to reach it.
 func openCanaryLab(t *testing.T) (*lab.Lab, []string) {
 	t.Helper()
-	l, err := lab.Open(lab.Options{Region: maas.Options{Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: 2, Stage: "new"}}})
+	l, err := lab.Open(lab.Options{Region: maas.Options{
+		Control: "127.0.0.1:0",
+		Fleet:   fleet.Options{Machines: 2, Stage: "new"},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +38,15 @@ func openCanaryLab(t *testing.T) (*lab.Lab, []string) {
 		}
 	})
 	address := freeAddress(t)
-	return l, []string{"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + l.SSHProxy, onLoopback(t, l.URL)}
+	return l, []string{
+		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address,
+		"GPUAAS_NODES_SSH_PROXY=" + l.SSHProxy, onLoopback(t, l.URL),
+	}
 }
 
 // useSite gives a site secrets, onboards a machine by them and lets another one
-// fail, cleans, installs anew and decommissions the first, and returns every secret that took part: those of the site, those that
+// fail, cleans, installs anew and decommissions the first, and returns every secret that
+// took part: those of the site, those that
 // the machines were handed, and what they were handed whole.
 func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
 	t.Helper()
@@ -65,7 +72,8 @@ func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
 		})
 	}
 	out := map[string]string{
-		"secret of the MAAS token": r.Token[strings.LastIndex(r.Token, ":")+1:], "deploy password": r.DeployPassword, "BMC password": r.BMCPassword,
+		"secret of the MAAS token": r.Token[strings.LastIndex(r.Token, ":")+1:], "deploy password": r.DeployPassword,
+		"BMC password": r.BMCPassword,
 	}
 	for _, m := range l.Overview() {
 		if m.Hostname != r.Machines[0].Hostname {

@@ -101,7 +101,8 @@ func secretFiles(t *testing.T, state string) map[string]string {
 		}
 	}
 	for _, want := range []string{"postgres-", "nats-token", "secret-id", "root_token", "unseal_key"} {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(out)), func(name string) bool { return strings.Contains(name, want) }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(out)),
+			func(name string) bool { return strings.Contains(name, want) }) {
 			t.Fatalf("found no %s among %v", want, slices.Sorted(maps.Keys(out)))
 		}
 	}
@@ -115,12 +116,16 @@ func useTokens(t *testing.T, p *plane) map[string]string {
 	ids := furnish(t, p)
 	out := map[string]string{}
 	robots := "/api/v1/projects/" + ids["project_id"] + "/service-accounts/" + ids["service_account_id"] + "/tokens"
-	for name, path := range map[string]string{"own token": "/api/v1/me/tokens", "robot's token": robots, "revoked token": "/api/v1/me/tokens"} {
+	for name, path := range map[string]string{
+		"own token": "/api/v1/me/tokens", "robot's token": robots,
+		"revoked token": "/api/v1/me/tokens",
+	} {
 		var made apiclient.IdentityNewTokenView
 		key := header{"Idempotency-Key", "make " + name}
 		key[1] = strings.ReplaceAll(key[1], " ", "-")
 		p.do(t, http.MethodPost, path, map[string]string{"name": name}, http.StatusCreated, &made, key)
-		if a, err := p.call(t.Context(), http.MethodPost, path, map[string]string{"name": name}, key); err != nil || a.problem.Code != "idempotency_response_withheld" {
+		if a, err := p.call(t.Context(), http.MethodPost, path, map[string]string{"name": name}, key); err != nil ||
+			a.problem.Code != "idempotency_response_withheld" {
 			t.Errorf("a repeated request for a token: %s, %v, want that the token is withheld", a, err)
 		}
 		out[name] = made.Token
@@ -139,12 +144,14 @@ func useTokens(t *testing.T, p *plane) map[string]string {
 			{http.MethodGet, "/api/v1/admin/users/" + made.Token},
 			{"BREW", "/api/v1/me"},
 		} {
-			if a, err := p.call(t.Context(), misplaced.method, misplaced.path, nil, use); err != nil || a.status < 400 || a.status > 499 {
+			if a, err := p.call(t.Context(), misplaced.method, misplaced.path, nil, use); err != nil || a.status < 400 ||
+				a.status > 499 {
 				t.Errorf("%s %s: %s, %v, want a refusal", misplaced.method, misplaced.path, a, err)
 			}
 		}
 		body := map[string]string{"slug": made.Token, "name": "x"}
-		if a, err := p.call(t.Context(), http.MethodPost, "/api/v1/admin/tenants", body); err != nil || a.status != http.StatusUnprocessableEntity || bytes.Contains(a.body, []byte(made.Token)) {
+		if a, err := p.call(t.Context(), http.MethodPost, "/api/v1/admin/tenants", body); err != nil ||
+			a.status != http.StatusUnprocessableEntity || bytes.Contains(a.body, []byte(made.Token)) {
 			t.Errorf("a token as slug: %s, %v, want a refusal that does not repeat it", a, err)
 		}
 	}
@@ -184,14 +191,16 @@ func (s *search) inDatabases(t *testing.T, url string) {
 	t.Helper()
 	for _, database := range column(t, connect(t, url, "postgres"), "SELECT datname FROM pg_database WHERE datallowconn") {
 		db := connect(t, url, database)
-		for _, table := range column(t, db, `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname <> 'pg_catalog'`) {
+		for _, table := range column(t, db,
+			`SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname <> 'pg_catalog'`) {
 			rows := column(t, db, "SELECT x::text FROM "+table+" x")
 			if f := s.found([]byte(strings.Join(rows, "\n"))); len(f) > 0 {
 				t.Errorf("table %s of database %s holds %v", table, database, f)
 			}
 			// Bytes are shown as hexadecimal digits.
 			for what, secret := range s.secrets {
-				if hex := fmt.Sprintf("%x", secret); slices.ContainsFunc(rows, func(r string) bool { return strings.Contains(r, hex) }) {
+				if hex := fmt.Sprintf("%x", secret); slices.ContainsFunc(rows,
+					func(r string) bool { return strings.Contains(r, hex) }) {
 					t.Errorf("table %s of database %s holds %s as bytes", table, database, what)
 				}
 			}
@@ -245,7 +254,8 @@ func (s *search) inFiles(t *testing.T, state string) {
 			return err
 		}
 		// Temporal's own database password is in its configuration.
-		meant := strings.HasPrefix(name, "secrets/") || name == keysOfBao || name == "temporal/config.json" && slices.Equal(f, []string{"postgres-temporal"})
+		meant := strings.HasPrefix(name, "secrets/") || name == keysOfBao || name == "temporal/config.json" &&
+			slices.Equal(f, []string{"postgres-temporal"})
 		info, err := d.Info()
 		if err != nil {
 			return err

@@ -26,7 +26,10 @@ func (w *killable) decommissions(t *testing.T) {
 				BatchID string `json:"batch_id"`
 			} `json:"batch"`
 		}
-		body := map[string]any{"mode": mode, "reason": "everything is killed", "selector": map[string]any{"node_ids": ids}, "max_parallel": 4, "max_failures": 0}
+		body := map[string]any{
+			"mode": mode, "reason": "everything is killed", "selector": map[string]any{"node_ids": ids},
+			"max_parallel": 4, "max_failures": 0,
+		}
 		w.api.do(t, http.MethodPost, "/api/v1/admin/decommissions/batch", body, http.StatusAccepted, &made)
 		paths = append(paths, "/api/v1/admin/decommission-batches/"+made.Batch.BatchID)
 	}

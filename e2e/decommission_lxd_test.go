@@ -101,7 +101,8 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 			t.Errorf("the node was %s and is %s", node, again)
 		}
 	})
-	t.Run("a tenant with root is not cleaned away by a soft reset", func(t *testing.T) { p.rootIsInstalledAway(t, cli, node, hostname, run) })
+	t.Run("a tenant with root is not cleaned away by a soft reset",
+		func(t *testing.T) { p.rootIsInstalledAway(t, cli, node, hostname, run) })
 	t.Run("a full decommission ends the node", func(t *testing.T) {
 		p.operate(t, node, map[string]any{"mode": "full_decommission", "erase": "quick"})
 		if m := l.Overview()[0]; m.Status != "Ready" || m.Power != "off" {
@@ -139,7 +140,8 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 // and its certificate says what was known.
 func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname string, run func(string) string) {
 	succeed(t, cli, "node", "task", "run", hostname, "allocation.provision_user", "--reason", "test", "--wait",
-		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3d", "--param", "username=tenant-r", "--param", "uid=20200", "--param", "gid=20200",
+		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3d", "--param", "username=tenant-r", "--param",
+		"uid=20200", "--param", "gid=20200",
 		"--param", `authorized_keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 mallory@example"]`, "--param", "sudo=true")
 	for _, line := range []string{
 		`printf "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n" > /etc/systemd/system/planted.service && systemctl enable --now planted.service`,
@@ -153,12 +155,15 @@ func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname s
 		var plan struct {
 			Blocks []struct{ Code, Message, Remedy string }
 		}
-		p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission/plan", map[string]any{"mode": mode}, http.StatusOK, &plan)
-		if len(plan.Blocks) != 1 || plan.Blocks[0].Code != "node_root_tainted" || !strings.Contains(plan.Blocks[0].Remedy, "gpuaas node reimage "+hostname) {
+		p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission/plan", map[string]any{"mode": mode},
+			http.StatusOK, &plan)
+		if len(plan.Blocks) != 1 || plan.Blocks[0].Code != "node_root_tainted" ||
+			!strings.Contains(plan.Blocks[0].Remedy, "gpuaas node reimage "+hostname) {
 			t.Errorf("%s: %+v", mode, plan.Blocks)
 		}
 	}
-	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test", "--yes"); code == 0 || !strings.Contains(stderr, "somebody had root") {
+	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test", "--yes"); code == 0 ||
+		!strings.Contains(stderr, "somebody had root") {
 		t.Errorf("a soft reset ends with %d: %s", code, stderr)
 	}
 	done := p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick"})
@@ -192,7 +197,8 @@ func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname s
 func leaveTraces(t *testing.T, cli []string, hostname string, run func(string) string) {
 	t.Helper()
 	succeed(t, cli, "node", "task", "run", hostname, "allocation.provision_user", "--reason", "test", "--wait",
-		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", "--param", "username=tenant-a", "--param", "uid=20100", "--param", "gid=20100",
+		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", "--param", "username=tenant-a", "--param",
+		"uid=20100", "--param", "gid=20100",
 		"--param", `authorized_keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 alice@example"]`)
 	run(`runuser -u tenant-a -- sh -c 'mkdir -p /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant; echo secret > /tmp/of-tenant/f; echo secret > /dev/shm/of-tenant/f; nohup setsid sleep 86400 >/dev/null 2>&1 & '`)
 	if got := run("ps -eo args= | grep -c '[s]leep 86400' || true"); got != "1" {
@@ -215,7 +221,8 @@ func checkDocuments(t *testing.T, cli []string, node string) {
 	var list []struct {
 		ID string `json:"certificate_id"`
 	}
-	if err := json.Unmarshal([]byte(succeed(t, cli, "certificate", "list", "--node", node, "-o", "json")), &list); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, cli, "certificate", "list", "--node", node, "-o", "json")),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list) != 4 {
@@ -234,7 +241,8 @@ func checkDocuments(t *testing.T, cli []string, node string) {
 	}
 	forged := filepath.Join(folder, "forged.json")
 	write(forged, strings.Replace(string(raw), `"region":"`, `"region":"x`, 1))
-	if _, stderr, code := command(t, nil, "certificate", "verify", "--keys", keys, forged); code == 0 || !strings.Contains(stderr, "/node/region") {
+	if _, stderr, code := command(t, nil, "certificate", "verify", "--keys", keys, forged); code == 0 ||
+		!strings.Contains(stderr, "/node/region") {
 		t.Errorf("a changed document ends with %d: %s", code, stderr)
 	}
 }

@@ -54,19 +54,20 @@ func readEvents(t *testing.T, p *plane, kind string) []apiclient.EventwireEnvelo
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var events []apiclient.EventwireEnvelope
-	err := apiclient.Stream(ctx, p.client(t), apiclient.StreamRequest{Type: kind, After: "0"}, func(i apiclient.StreamItem) error {
-		if i.Gap != nil {
-			return fmt.Errorf("the stream has a gap: %+v", *i.Gap)
-		}
-		if i.Event == nil {
+	err := apiclient.Stream(ctx, p.client(t), apiclient.StreamRequest{Type: kind, After: "0"},
+		func(i apiclient.StreamItem) error {
+			if i.Gap != nil {
+				return fmt.Errorf("the stream has a gap: %+v", *i.Gap)
+			}
+			if i.Event == nil {
+				return nil
+			}
+			if i.Event.EventType == "tenant.created" && i.Event.OrgId != nil && *i.Event.OrgId == end.OrgId {
+				return errEnough
+			}
+			events = append(events, *i.Event)
 			return nil
-		}
-		if i.Event.EventType == "tenant.created" && i.Event.OrgId != nil && *i.Event.OrgId == end.OrgId {
-			return errEnough
-		}
-		events = append(events, *i.Event)
-		return nil
-	})
+		})
 	if !errors.Is(err, errEnough) {
 		t.Fatalf("read the event stream: %v, after %d events", err, len(events))
 	}

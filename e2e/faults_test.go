@@ -24,10 +24,12 @@ func TestFaultCatalogue(t *testing.T) {
 	if !strings.Contains(out, "| not resolved | 0 |") || !strings.Contains(out, ", 0 found |") {
 		t.Errorf("something did not hold:\n%s", out)
 	}
-	if _, said, code := command(t, nil, "sim", "faults", "--case", "nonsense"); code == 0 || !strings.Contains(said, "--list") {
+	if _, said, code := command(t, nil, "sim", "faults", "--case", "nonsense"); code == 0 ||
+		!strings.Contains(said, "--list") {
 		t.Errorf("a case that there is not: exit code %d\n%s", code, said)
 	}
-	if _, said, code := command(t, nil, "sim", "faults", "--family", "nonsense"); code == 0 || !strings.Contains(said, "decommission") {
+	if _, said, code := command(t, nil, "sim", "faults", "--family", "nonsense"); code == 0 ||
+		!strings.Contains(said, "decommission") {
 		t.Errorf("a family that there is not: exit code %d\n%s", code, said)
 	}
 	if listed := succeed(t, nil, "sim", "faults", "--list"); strings.Count(listed, "\n") != len(faults.Catalogue()) {

@@ -23,7 +23,10 @@ func TestFleet(t *testing.T) {
 	}
 	// The second replica takes requests and no nodes: its tasks must wake polls
 	// that the first one holds.
-	second := startPlane(t, engines, planeOptions{token: first.token, env: []string{"GPUAAS_NODES_URL=https://127.0.0.1:" + port}})
+	second := startPlane(t, engines, planeOptions{
+		token: first.token,
+		env:   []string{"GPUAAS_NODES_URL=https://127.0.0.1:" + port},
+	})
 	token := privateFile(t, t.TempDir(), "token", first.token)
 	out := succeed(t, nil, "sim", "fleet", "--url", second.url, "--node-url", "https://"+node, "--token-file", token,
 		"--agents", "30", "--measure", "3s", "--rate", "30")

@@ -28,7 +28,8 @@ func TestBMC(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, "ipmitool", "-I", "lanplus", "-H", host, "-p", port, "-U", "root", "-E", "chassis", "power", word)
+		cmd := exec.CommandContext(ctx, "ipmitool", "-I", "lanplus", "-H", host, "-p", port, "-U", "root", "-E", "chassis",
+			"power", word)
 		cmd.Env = append(cmd.Environ(), "IPMI_PASSWORD=calvin")
 		out, err := cmd.CombinedOutput()
 		if err != nil {

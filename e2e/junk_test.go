@@ -93,7 +93,8 @@ func (j *junk) probes(badTokens map[string]string) []probe {
 		j.properties(s)
 	} else if j.op.mutates() {
 		j.add("a body of 2 MiB", j.path("", ""), j.encode(strings.Repeat("a", 2<<20)), http.StatusRequestEntityTooLarge)
-		j.add("a body that is not JSON", j.path("", ""), []byte("hello"), http.StatusUnsupportedMediaType, header{"Content-Type", "text/plain"})
+		j.add("a body that is not JSON", j.path("", ""), []byte("hello"), http.StatusUnsupportedMediaType,
+			header{"Content-Type", "text/plain"})
 	}
 	return j.out
 }
@@ -124,7 +125,10 @@ func (j *junk) paths() {
 		if p.In != "path" {
 			continue
 		}
-		for _, value := range []string{"junk", "%00", "%ff", "..%2f..", "'%20OR%201=1--", strings.Repeat("a", 5000), "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3"} {
+		for _, value := range []string{
+			"junk", "%00", "%ff", "..%2f..", "'%20OR%201=1--", strings.Repeat("a", 5000),
+			"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3",
+		} {
 			j.add(p.Name+" is "+value[:min(len(value), 40)], j.path(p.Name, value), j.sound(), 0)
 		}
 		absent := http.StatusNotFound

@@ -119,6 +119,9 @@ func checkOnboarded(t *testing.T, r rack.Rack, l *lab.Lab) {
 		t.Error(err)
 	}
 	for line, want := range map[string]string{
+		"ls /etc/ssh/ssh_host_*_key":           "/etc/ssh/ssh_host_ed25519_key",
+		"ls /etc/maas/maas-run-scripts.sha256": "/etc/maas/maas-run-scripts.sha256",
+
 		"cloud-id": "maas",
 		"systemctl is-enabled maas_hardware_sync.timer":                                             "enabled",
 		"systemctl is-active maas_hardware_sync.timer":                                              "active",
@@ -127,8 +130,6 @@ func checkOnboarded(t *testing.T, r rack.Rack, l *lab.Lab) {
 		"stat -c '%U %a' /etc/maas/maas-machine-creds.yml":                                          "root 600",
 		"getent shadow " + l.DeployUser + " | cut -d: -f2,8":                                        "!*:1",
 		"ls /etc/sudoers.d/gpuaas-* ~" + l.DeployUser + "/.ssh/authorized_keys 2>/dev/null | wc -l": "0",
-		"ls /etc/ssh/ssh_host_*_key":                                                                "/etc/ssh/ssh_host_ed25519_key",
-		"ls /etc/maas/maas-run-scripts.sha256":                                                      "/etc/maas/maas-run-scripts.sha256",
 		"grep -c succeeded /var/lib/gpuaas-firstboot/*.json | grep -vc ':1$'":                       "0",
 		"ls /var/lib/gpuaas-firstboot/layers | wc -l":                                               "0",
 		"grep -rlF '" + l.DeployPassword + "' /etc /var/lib /run 2>/dev/null | wc -l":               "0",

@@ -75,11 +75,13 @@ func TestUpOnboardsMachines(t *testing.T) {
 		t.Errorf("processes are left after Ctrl-C: %v", left)
 	}
 	again, _ := startUp(t, state, env...)
-	if now, err := lab.ReadRecord(lab.RecordFile(state)); err != nil || now.URL != record.URL || now.Token != record.Token {
+	if now, err := lab.ReadRecord(lab.RecordFile(state)); err != nil || now.URL != record.URL ||
+		now.Token != record.Token {
 		t.Errorf("the lab came back as another one: %v, %v", now.URL, err)
 	}
 	testkit.Succeeds(t, "an agent that answers", time.Minute, func() error {
-		_, said, code := command(t, again.cli(t), "node", "task", "run", record.Machines[0].Hostname, "node.heartbeat_check", "--reason", "test", "--wait")
+		_, said, code := command(t, again.cli(t), "node", "task", "run", record.Machines[0].Hostname, "node.heartbeat_check",
+			"--reason", "test", "--wait")
 		if code != 0 {
 			return fmt.Errorf("exit code %d: %s", code, said)
 		}

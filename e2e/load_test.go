@@ -74,7 +74,8 @@ func (l *load) stop(t *testing.T) {
 	l.workers.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.Logf("%d tenants and %d self-checks were acknowledged; answers on the way: %v", len(l.tenants), len(l.checks), l.answers)
+	t.Logf("%d tenants and %d self-checks were acknowledged; answers on the way: %v", len(l.tenants), len(l.checks),
+		l.answers)
 	for _, s := range l.surprise {
 		t.Errorf("under load: %s", s)
 	}
@@ -122,7 +123,9 @@ func (l *load) createCheck(ctx context.Context) {
 
 // twice is a caller who did not see the answer and asks again, of another
 // replica where there is one: nothing more may happen.
-func (l *load) twice(ctx context.Context, path string, body any, key string, want int, field string) (id string, ok bool) {
+func (l *load) twice(ctx context.Context, path string, body any, key string, want int, field string) (id string,
+	ok bool,
+) {
 	id, ok = l.insist(ctx, path, body, key, want, field)
 	if !ok {
 		return id, ok
@@ -136,9 +139,12 @@ func (l *load) twice(ctx context.Context, path string, body any, key string, wan
 
 // insist repeats a request until it is answered for good, and gives the id of
 // what it made: none when only that it was made is known.
-func (l *load) insist(ctx context.Context, path string, body any, key string, want int, field string) (id string, ok bool) {
+func (l *load) insist(ctx context.Context, path string, body any, key string, want int, field string) (id string,
+	ok bool,
+) {
 	for ctx.Err() == nil {
-		a, err := l.plane().call(ctx, http.MethodPost, path, body, header{"Idempotency-Key", key}, header{"X-Correlation-Id", key})
+		a, err := l.plane().call(ctx, http.MethodPost, path, body, header{"Idempotency-Key", key},
+			header{"X-Correlation-Id", key})
 		if err == nil && a.status == want {
 			var made map[string]any
 			if err := json.Unmarshal(a.body, &made); err != nil {

@@ -77,9 +77,11 @@ func openKillable(t *testing.T, machines int) *killable {
 	}
 	address := net.JoinHostPort("127.0.0.1", port)
 	w.env = []string{
-		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + w.site.record.SSHProxy,
+		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address,
+		"GPUAAS_NODES_SSH_PROXY=" + w.site.record.SSHProxy,
 		onLoopback(t, w.site.record.URL),
-		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent, "GPUAAS_NODES_NEWCOMER_RATE=200",
+		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent,
+		"GPUAAS_NODES_NEWCOMER_RATE=200",
 	}
 	w.api = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})
 	w.worker = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "worker", token: w.api.token})
@@ -121,7 +123,8 @@ func (w *killable) victims(t *testing.T) []victim {
 		{"worker", func() {
 			w.worker.signal(syscall.SIGKILL)
 			<-w.worker.exited
-			w.worker = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "worker", token: w.api.token, waiting: true})
+			w.worker = startPlane(t, w.engines.Endpoints(),
+				planeOptions{env: w.env, roles: "worker", token: w.api.token, waiting: true})
 		}},
 		{"simulator", func() { w.site.restart(t) }},
 		{"Temporal", func() { bounce(t, w.engines, stack.Temporal) }},
@@ -254,7 +257,8 @@ type labProcess struct {
 func startLabProcess(t *testing.T, state string, machines int) *labProcess {
 	t.Helper()
 	l := &labProcess{state: state, args: []string{
-		"sim", "lab", "--state", state, "--kind", "process", "--machines", strconv.Itoa(machines), "--hardware-speed", "400", "--careful",
+		"sim", "lab", "--state", state, "--kind", "process", "--machines", strconv.Itoa(machines), "--hardware-speed", "400",
+		"--careful",
 	}}
 	l.begin(t)
 	return l
@@ -309,7 +313,8 @@ func killAgents(t *testing.T, folder string) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if err == nil && strings.HasPrefix(string(line), folder) && strings.Contains(string(line), "gpuaas-agent") && killed < 5 {
+		if err == nil && strings.HasPrefix(string(line), folder) && strings.Contains(string(line), "gpuaas-agent") &&
+			killed < 5 {
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}
@@ -331,7 +336,8 @@ func labEvents(t *testing.T, r lab.Record) []maasEvent {
 	key := strings.Split(r.Token, ":")
 	var events []maasEvent
 	for _, m := range r.Machines {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+"/api/2.0/events/?op=query&level=DEBUG&limit=1000&hostname="+m.Hostname, nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			r.URL+"/api/2.0/events/?op=query&level=DEBUG&limit=1000&hostname="+m.Hostname, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

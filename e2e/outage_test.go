@@ -103,14 +103,16 @@ func withoutPostgres(t *testing.T, p *plane) {
 		{http.MethodGet, "/api/v1/admin/system", nil},
 		{http.MethodGet, "/api/v1/events", nil},
 	} {
-		if err := p.refused(t.Context(), c.method, c.path, c.body, http.StatusServiceUnavailable, "postgres_unavailable"); err != nil {
+		if err := p.refused(t.Context(), c.method, c.path, c.body, http.StatusServiceUnavailable,
+			"postgres_unavailable"); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 func withoutNATS(t *testing.T, p *plane) {
-	if err := p.refused(t.Context(), http.MethodGet, "/api/v1/events", nil, http.StatusServiceUnavailable, "events_unavailable"); err != nil {
+	if err := p.refused(t.Context(), http.MethodGet, "/api/v1/events", nil, http.StatusServiceUnavailable,
+		"events_unavailable"); err != nil {
 		t.Error(err)
 	}
 }

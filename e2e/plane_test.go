@@ -81,12 +81,16 @@ func settingsFor(t *testing.T, e stack.Endpoints) []string {
 		"GPUAAS_POSTGRES_MIGRATE_URL_FILE=" + privateFile(t, dir, "migrate-url", e.PostgresMigrateURL),
 		"GPUAAS_POSTGRES_MIGRATE_ON_START=true",
 		"GPUAAS_TEMPORAL_ADDRESS=" + e.TemporalAddress, "GPUAAS_TEMPORAL_NAMESPACE=" + e.TemporalNamespace,
-		"GPUAAS_TEMPORAL_CA_FILE=" + e.TemporalCAFile, "GPUAAS_TEMPORAL_CERT_FILE=" + e.TemporalCertFile, "GPUAAS_TEMPORAL_KEY_FILE=" + e.TemporalKeyFile,
+		"GPUAAS_TEMPORAL_CA_FILE=" + e.TemporalCAFile, "GPUAAS_TEMPORAL_CERT_FILE=" + e.TemporalCertFile,
+		"GPUAAS_TEMPORAL_KEY_FILE=" + e.TemporalKeyFile,
 		"GPUAAS_NATS_URL=" + e.NATSURL, "GPUAAS_NATS_TOKEN_FILE=" + e.NATSTokenFile,
 		"GPUAAS_SECRETS_ADDRESS=" + e.SecretsAddress,
-		"GPUAAS_SECRETS_API_ROLE_ID_FILE=" + e.SecretsAPI.RoleIDFile, "GPUAAS_SECRETS_API_SECRET_ID_FILE=" + e.SecretsAPI.SecretIDFile,
-		"GPUAAS_SECRETS_NODES_ROLE_ID_FILE=" + e.SecretsNodes.RoleIDFile, "GPUAAS_SECRETS_NODES_SECRET_ID_FILE=" + e.SecretsNodes.SecretIDFile,
-		"GPUAAS_SECRETS_WORKER_ROLE_ID_FILE=" + e.SecretsWorker.RoleIDFile, "GPUAAS_SECRETS_WORKER_SECRET_ID_FILE=" + e.SecretsWorker.SecretIDFile,
+		"GPUAAS_SECRETS_API_ROLE_ID_FILE=" + e.SecretsAPI.RoleIDFile,
+		"GPUAAS_SECRETS_API_SECRET_ID_FILE=" + e.SecretsAPI.SecretIDFile,
+		"GPUAAS_SECRETS_NODES_ROLE_ID_FILE=" + e.SecretsNodes.RoleIDFile,
+		"GPUAAS_SECRETS_NODES_SECRET_ID_FILE=" + e.SecretsNodes.SecretIDFile,
+		"GPUAAS_SECRETS_WORKER_ROLE_ID_FILE=" + e.SecretsWorker.RoleIDFile,
+		"GPUAAS_SECRETS_WORKER_SECRET_ID_FILE=" + e.SecretsWorker.SecretIDFile,
 	}
 }
 

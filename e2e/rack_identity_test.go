@@ -17,7 +17,10 @@ import (
 // opensTerminal types into a session of an allocation user, from the command
 // line as people do.
 func (n *rackNode) opensTerminal(t *testing.T) {
-	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{AllocationID: allocation, Username: "eve", UID: 20007, GID: 20007}, &agentwire.ProvisionUserOutput{})
+	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
+		AllocationID: allocation, Username: "eve",
+		UID: 20007, GID: 20007,
+	}, &agentwire.ProvisionUserOutput{})
 	cmd := exec.CommandContext(t.Context(), program, "terminal", n.id, "--user", "eve")
 	cmd.Env = append(neutralEnv(), n.plane.cli(t)...)
 	cmd.Stdin = strings.NewReader("id -u\nexit\n")
@@ -29,14 +32,17 @@ func (n *rackNode) opensTerminal(t *testing.T) {
 	if _, errs, code := command(t, n.plane.cli(t), "terminal", n.id, "--user", "root"); code == 0 {
 		t.Errorf("a terminal of root was opened: %s", errs)
 	}
-	n.does(t, agentwire.TypeRevokeUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "eve"}, &agentwire.DeprovisionUserOutput{})
+	n.does(t, agentwire.TypeRevokeUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "eve"},
+		&agentwire.DeprovisionUserOutput{})
 }
 
 // recovers loses its identity and gets it back with a recovery command.
 func (n *rackNode) recovers(t *testing.T) {
-	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/revoke-identity", map[string]string{"reason": "test"}, http.StatusNoContent, nil)
+	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/revoke-identity", map[string]string{"reason": "test"},
+		http.StatusNoContent, nil)
 	testkit.Succeeds(t, "the agent to say why it is refused", time.Minute, func() error {
-		out, _ := n.machine.Exec(t.Context(), nil, "/opt/gpuaas/agent/current/gpuaas-agent", "status", "--json") // its exit code tells the same
+		// its exit code tells the same
+		out, _ := n.machine.Exec(t.Context(), nil, "/opt/gpuaas/agent/current/gpuaas-agent", "status", "--json")
 		var status struct{ Code string }
 		if err := json.Unmarshal([]byte(out), &status); err != nil {
 			return err
@@ -47,7 +53,8 @@ func (n *rackNode) recovers(t *testing.T) {
 		return nil
 	})
 	var again struct{ Command string }
-	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/bootstrap", map[string]string{"purpose": "recovery"}, http.StatusOK, &again)
+	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/bootstrap", map[string]string{"purpose": "recovery"},
+		http.StatusOK, &again)
 	if out, err := n.machine.Exec(t.Context(), strings.NewReader(again.Command+"\n"), "sh"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -55,7 +62,8 @@ func (n *rackNode) recovers(t *testing.T) {
 	n.does(t, agentwire.TypeHeartbeatCheck, agentwire.HeartbeatParams{}, &beat)
 	// A command works once: the second time there is no script to run. The shell
 	// at the end of the pipe has nothing to complain about.
-	if out, _ := n.machine.Exec(t.Context(), strings.NewReader(again.Command+"\n"), "sh"); strings.Contains(out, "installing") {
+	if out, _ := n.machine.Exec(t.Context(), strings.NewReader(again.Command+"\n"), "sh"); strings.Contains(out,
+		"installing") {
 		t.Errorf("the command worked a second time:\n%s", out)
 	}
 	n.does(t, agentwire.TypeHeartbeatCheck, agentwire.HeartbeatParams{}, &beat)

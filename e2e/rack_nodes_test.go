@@ -46,7 +46,8 @@ var agents = sync.OnceValues(func() (folder string, err error) {
 		for _, name := range []string{"gpuaas-agent", "gpuaas-gpu"} {
 			to := filepath.Join(folder, version, name)
 			flags := "-s -w -X main.version=" + version + " -X main.commit=e2e"
-			cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", flags, "-o", to, "../cmd/"+name)
+			cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", flags, "-o", to,
+				"../cmd/"+name)
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
@@ -58,7 +59,10 @@ var agents = sync.OnceValues(func() (folder string, err error) {
 
 func openRack(t *testing.T, kind rack.Kind) rack.Rack {
 	t.Helper()
-	r, err := rack.Open(t.Context(), rack.Options{Kind: kind, Folder: t.TempDir(), Throwaway: true, Progress: func(s string) { t.Log(s) }})
+	r, err := rack.Open(t.Context(), rack.Options{
+		Kind: kind, Folder: t.TempDir(), Throwaway: true,
+		Progress: func(s string) { t.Log(s) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +131,8 @@ func (n *rackNode) becomes(t *testing.T, status string) {
 
 // nodeIs looks for a node by its name.
 func (p *plane) nodeIs(hostname, status string) error {
-	got, err := p.call(context.Background(), http.MethodGet, "/api/v1/admin/nodes?hostname="+hostname+"&status="+status, nil)
+	got, err := p.call(context.Background(), http.MethodGet, "/api/v1/admin/nodes?hostname="+hostname+"&status="+status,
+		nil)
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,8 @@ type endedTask struct {
 func (n *rackNode) ends(t *testing.T, typ string, params any) endedTask {
 	t.Helper()
 	var task endedTask
-	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/tasks", map[string]any{"type": typ, "params": params, "reason": "test"}, http.StatusAccepted, &task)
+	n.plane.do(t, http.MethodPost, "/api/v1/admin/nodes/"+n.id+"/tasks",
+		map[string]any{"type": typ, "params": params, "reason": "test"}, http.StatusAccepted, &task)
 	testkit.Succeeds(t, typ, 2*time.Minute, func() error {
 		n.plane.do(t, http.MethodGet, "/api/v1/admin/node-tasks/"+task.TaskID, nil, http.StatusOK, &task)
 		if task.Status == "queued" || task.Status == "dispatched" {
@@ -230,7 +236,10 @@ const allocation = "3f0b0c1e-3f62-4f7a-9d0e-6a2f4d1f7a10"
 func (n *rackNode) provisions(t *testing.T) {
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGdwdWFhcyB0ZXN0IGtleSBvZiBub2JvZHkhISEhISEh test"
 	var made agentwire.ProvisionUserOutput
-	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{AllocationID: allocation, Username: "ada", UID: 20001, GID: 20001, AuthorizedKeys: []string{key}}, &made)
+	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
+		AllocationID: allocation, Username: "ada",
+		UID: 20001, GID: 20001, AuthorizedKeys: []string{key},
+	}, &made)
 	if got := n.run(t, "id", "-u", "ada"); got != "20001" || !made.Created {
 		t.Errorf("uid %s, %+v", got, made)
 	}
@@ -247,7 +256,8 @@ func (n *rackNode) provisions(t *testing.T) {
 	if _, err := n.machine.Exec(t.Context(), nil, "id", "ada"); err == nil || len(drained.UsersLeft) > 0 {
 		t.Errorf("after the drain: %v, %+v", err, drained)
 	}
-	n.does(t, agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "local"}, &agentwire.StorageCleanupOutput{})
+	n.does(t, agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "local"},
+		&agentwire.StorageCleanupOutput{})
 	verdict = agentwire.ValidateCleanOutput{}
 	// The account that cloud-init makes on every machine of this image.
 	n.does(t, agentwire.TypeValidateClean, agentwire.ValidateCleanParams{AllowedUsers: []string{"debian"}}, &verdict)
@@ -331,16 +341,21 @@ func TestProcessMachinesAsNodes(t *testing.T) {
 	n.becomes(t, "active")
 	t.Logf("active %s after the machine was ordered", time.Since(began).Round(time.Millisecond))
 	var user agentwire.ProvisionUserOutput
-	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{AllocationID: allocation, Username: "ada", UID: 20001, GID: 20001}, &user)
+	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
+		AllocationID: allocation, Username: "ada",
+		UID: 20001, GID: 20001,
+	}, &user)
 	var gone agentwire.DeprovisionUserOutput
-	n.does(t, agentwire.TypeDeprovisionUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "ada"}, &gone)
+	n.does(t, agentwire.TypeDeprovisionUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "ada"},
+		&gone)
 	if !user.Created || !gone.Existed {
 		t.Errorf("made %+v, removed %+v", user, gone)
 	}
 	n.updatesInFolder(t)
 	n.does(t, agentwire.TypeUninstall, agentwire.UninstallParams{}, &agentwire.UninstallOutput{})
 	testkit.Succeeds(t, "an inactive unit", time.Minute, func() error {
-		if out, _ := m.Exec(t.Context(), nil, "systemctl", "is-active", "gpuaas-node-agent"); strings.TrimSpace(out) != "inactive" {
+		if out, _ := m.Exec(t.Context(), nil, "systemctl", "is-active",
+			"gpuaas-node-agent"); strings.TrimSpace(out) != "inactive" {
 			return errors.New(out)
 		}
 		return nil
@@ -348,7 +363,10 @@ func TestProcessMachinesAsNodes(t *testing.T) {
 }
 
 func (n *rackNode) updatesInFolder(t *testing.T) {
-	for _, step := range []struct{ action, version, want string }{{"update", secondAgent, secondAgent}, {"rollback", "", firstAgent}} {
+	for _, step := range []struct{ action, version, want string }{
+		{"update", secondAgent, secondAgent},
+		{"rollback", "", firstAgent},
+	} {
 		params := map[string]string{"action": step.action}
 		if step.version != "" {
 			params["version"] = step.version

@@ -20,10 +20,12 @@ func TestDriftAppearsActsAndHeals(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	site := startLabProcess(t, state, 8)
-	w := watch(t, site.record, state, false, "GPUAAS_NODES_AGENT_FOLDER="+buildAgents(t), "GPUAAS_NODES_AGENT_VERSION="+firstAgent)
+	w := watch(t, site.record, state, false, "GPUAAS_NODES_AGENT_FOLDER="+buildAgents(t),
+		"GPUAAS_NODES_AGENT_VERSION="+firstAgent)
 	w.onboardAll(t, site.record.Machines)
 	host := func(i int) string { return site.record.Machines[i].Hostname }
-	released, failed, redeployed, off, moved, deleted, recreated, healthy := host(0), host(1), host(2), host(3), host(4), host(5), host(6), host(7)
+	released, failed, redeployed, off, moved, deleted, recreated, healthy := host(0), host(1), host(2), host(3), host(4),
+		host(5), host(6), host(7)
 	before := time.Now()
 	address := w.host(t, moved)
 
@@ -36,7 +38,8 @@ func TestDriftAppearsActsAndHeals(t *testing.T) {
 	t.Run("what MAAS shows is acted on", func(t *testing.T) {
 		w.appears(t, released, "quarantine", "quarantined", "Ready", "released")
 		w.appears(t, failed, "quarantine", "quarantined", "Failed testing", "hardware_failed")
-		w.appears(t, redeployed, "quarantine", "quarantined", "", "deployed_elsewhere") // "redeploying" is over when it is installed
+		// "redeploying" is over when it is installed
+		w.appears(t, redeployed, "quarantine", "quarantined", "", "deployed_elsewhere")
 		f := w.awaitFinding(t, moved, "closed", "ip_changed")
 		if now := w.host(t, moved); now == address || f.Expected != address || !strings.Contains(f.Observed, now) {
 			t.Errorf("%s is reached at %s, and was at %s: %+v", moved, now, address, f)
@@ -116,7 +119,8 @@ func (w *watched) breaks(t *testing.T, deleted, recreated string) {
 			t.Error(err)
 		}
 	}
-	if _, said, code := command(t, w.cli, "reconcile", "--site", "lab"); code != 8 || !strings.Contains(said, "too many nodes") {
+	if _, said, code := command(t, w.cli, "reconcile", "--site", "lab"); code != 8 ||
+		!strings.Contains(said, "too many nodes") {
 		t.Errorf("a run while the breaker is open: exit code %d\n%s", code, said)
 	}
 	succeed(t, w.cli, "reconcile", "confirm", "--site", "lab", "--reason", "they are gone indeed", "--yes")
@@ -180,7 +184,8 @@ func (w *watched) failsAgain(t *testing.T, hostname string) {
 func (w *watched) over(t *testing.T, node, kind string) {
 	t.Helper()
 	testkit.Succeeds(t, kind+" to be over", time.Minute, func() error {
-		list := all[apiclient.ReconciliationFindingView](t, w.p, reconciliationAPI+"/findings?status=present&type="+kind+"&node_id="+node)
+		list := all[apiclient.ReconciliationFindingView](t, w.p,
+			reconciliationAPI+"/findings?status=present&type="+kind+"&node_id="+node)
 		if len(list) > 0 {
 			return fmt.Errorf("there is %s", summary(list))
 		}
@@ -202,13 +207,17 @@ func (w *watched) remembers(t *testing.T, hostname string, before time.Time) {
 		t.Errorf("before it drifted %s was %+v, %v", hostname, then, err)
 	}
 	list := w.findings(t, hostname)
-	i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool { return f.Type == "released" && f.ActedAt != nil })
+	i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool {
+		return f.Type == "released" &&
+			f.ActedAt != nil
+	})
 	if i < 0 {
 		t.Fatalf("about %s there is %s", hostname, summary(list))
 	}
 	quarantined := list[i].ActedAt.Add(time.Second)
 	out = succeed(t, w.cli, "node", "show", hostname, "--at", quarantined.UTC().Format(time.RFC3339Nano), "-o", "json")
-	if err := json.Unmarshal([]byte(out), &then); err != nil || then.Status != "quarantined" || then.Observed.Status != "Ready" {
+	if err := json.Unmarshal([]byte(out), &then); err != nil || then.Status != "quarantined" ||
+		then.Observed.Status != "Ready" {
 		t.Errorf("when it was acted on %s was %+v, %v", hostname, then, err)
 	}
 	sources := map[string]bool{}
@@ -223,7 +232,8 @@ func (w *watched) remembers(t *testing.T, hostname string, before time.Time) {
 			t.Errorf("nothing in the history of %s came from %s: %v", hostname, source, sources)
 		}
 	}
-	if shown := succeed(t, w.cli, "node", "history", hostname); !strings.Contains(shown, "drift") || !strings.Contains(shown, "released") {
+	if shown := succeed(t, w.cli, "node", "history", hostname); !strings.Contains(shown, "drift") ||
+		!strings.Contains(shown, "released") {
 		t.Errorf("gpuaas node history %s:\n%s", hostname, shown)
 	}
 }
@@ -267,8 +277,11 @@ func (w *watched) told(t *testing.T, hostnames ...string) {
 	}
 	metrics := string(w.p.do(t, http.MethodGet, "/metrics", nil, http.StatusOK, nil).body)
 	for _, line := range []string{
-		`gpuaas_reconciliation_findings{severity="critical",type="absent"} 1`, `gpuaas_reconciliation_findings{severity="critical",type="recreated"} 1`,
-		`gpuaas_reconciliation_findings{severity="critical",type="released"} 1`, `gpuaas_reconciliation_findings{severity="critical",type="hardware_failed"} 0`, `gpuaas_reconciliation_breakers_open 0`,
+		`gpuaas_reconciliation_findings{severity="critical",type="absent"} 1`,
+		`gpuaas_reconciliation_findings{severity="critical",type="recreated"} 1`,
+		`gpuaas_reconciliation_findings{severity="critical",type="released"} 1`,
+		`gpuaas_reconciliation_findings{severity="critical",type="hardware_failed"} 0`,
+		`gpuaas_reconciliation_breakers_open 0`,
 		`gpuaas_reconciliation_drifted_nodes{site="lab"} 4`,
 	} {
 		if !metricShown(metrics, line) {

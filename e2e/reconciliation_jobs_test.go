@@ -32,7 +32,8 @@ func TestLateAgentIsReconciled(t *testing.T) {
 	w := watch(t, l.Record(), t.TempDir(), false)
 	profiles := all[apiclient.SiteProfileView](t, w.p, "/api/v1/admin/maas-sites/"+w.site+"/profiles")
 	w.p.do(t, http.MethodPatch, fmt.Sprintf("/api/v1/admin/maas-sites/%s/profiles/%s", w.site, profiles[0].ProfileId),
-		map[string]any{"enrollment_timeout_seconds": 60}, http.StatusOK, nil, header{"If-Match", fmt.Sprintf(`"%d"`, profiles[0].Version)})
+		map[string]any{"enrollment_timeout_seconds": 60}, http.StatusOK, nil,
+		header{"If-Match", fmt.Sprintf(`"%d"`, profiles[0].Version)})
 	view := w.p.onboard(t, w.cli, l.Record().Machines[0])
 	read := func() onboardingView {
 		w.p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
@@ -87,9 +88,11 @@ func TestReconciliationOutlivesWorkers(t *testing.T) {
 	t.Parallel()
 	l := openAgentsLab(t, lab.Options{}, 8)
 	record := l.Record()
-	w := watch(t, record, t.TempDir(), true, "GPUAAS_RECONCILIATION_MAX_QUARANTINE_NODES=8", "GPUAAS_RECONCILIATION_LOOK_AGAIN_AFTER=2s")
+	w := watch(t, record, t.TempDir(), true, "GPUAAS_RECONCILIATION_MAX_QUARANTINE_NODES=8",
+		"GPUAAS_RECONCILIATION_LOOK_AGAIN_AFTER=2s")
 	w.onboardAll(t, record.Machines)
-	if _, err := l.Faults.Add(fault.Rule{Fault: fault.Slow, Delay: fault.Duration(200 * time.Millisecond)}); err != nil { // a look takes a while
+	// a look takes a while
+	if _, err := l.Faults.Add(fault.Rule{Fault: fault.Slow, Delay: fault.Duration(200 * time.Millisecond)}); err != nil {
 		t.Fatal(err)
 	}
 	released := record.Machines[:6]
@@ -122,7 +125,8 @@ func TestReconciliationOutlivesWorkers(t *testing.T) {
 	for _, m := range released {
 		node := w.p.nodeID(t, m.Hostname)
 		w.count(t, 1, `SELECT count(*) FROM node_events WHERE node_id = $1 AND event = 'quarantine'`, node)
-		w.count(t, 1, `SELECT count(*) FROM audit_logs WHERE target_id = $1::text AND action = 'reconciliation.quarantine'`, node)
+		w.count(t, 1, `SELECT count(*) FROM audit_logs WHERE target_id = $1::text AND action = 'reconciliation.quarantine'`,
+			node)
 		w.count(t, 1, `SELECT count(*) FROM reconciliation_findings WHERE node_id = $1`, node)
 	}
 	for _, m := range record.Machines[6:] {

@@ -33,16 +33,26 @@ func TestSiteThatMAASCannotBeReadFor(t *testing.T) {
 	w.happens(t, "release", released)
 	found := w.awaitFinding(t, released, "acted", "released")
 
-	html := fault.Rule{Fault: fault.ErrorBefore, Status: http.StatusOK, Text: "<html><body>Welcome to MAAS</body></html>", ContentType: "text/html"}
+	html := fault.Rule{
+		Fault: fault.ErrorBefore, Status: http.StatusOK, Text: "<html><body>Welcome to MAAS</body></html>",
+		ContentType: "text/html",
+	}
 	for _, c := range []struct {
 		name     string
 		rules    []fault.Rule
 		outcomes []string
 	}{
-		{"500", []fault.Rule{{Fault: fault.ErrorBefore, Status: http.StatusInternalServerError, Text: "boom"}}, []string{"no_information"}},
+		{
+			"500",
+			[]fault.Rule{{Fault: fault.ErrorBefore, Status: http.StatusInternalServerError, Text: "boom"}},
+			[]string{"no_information"},
+		},
 		{"HTML", []fault.Rule{html}, []string{"no_information"}},
 		{"answers that break off", []fault.Rule{{Fault: fault.Truncate}}, []string{"no_information"}},
-		{"machines cannot be listed", []fault.Rule{{Fault: fault.ErrorBefore, Operation: "machines.get", Status: http.StatusInternalServerError, Text: "boom"}}, []string{"partly"}},
+		{"machines cannot be listed", []fault.Rule{{
+			Fault: fault.ErrorBefore, Operation: "machines.get",
+			Status: http.StatusInternalServerError, Text: "boom",
+		}}, []string{"partly"}},
 		{"events cannot be read", []fault.Rule{{Fault: fault.Truncate, Operation: "events.query"}}, []string{"partly"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -63,7 +73,10 @@ func TestSiteThatMAASCannotBeReadFor(t *testing.T) {
 		})
 	}
 	w.awaitRun(t, time.Now(), "informed")
-	t.Run("no answer at all", func(t *testing.T) { w.hangs(t, front, found.FindingId.String(), released, hidden, healthy) })
+	t.Run("no answer at all", func(t *testing.T) {
+		w.hangs(t, front, found.FindingId.String(), released, hidden,
+			healthy)
+	})
 	t.Run("it answers again", func(t *testing.T) {
 		w.awaitRun(t, time.Now(), "informed")
 		if o := w.overview(t); o.State != "ok" || o.Stale || o.LastError != nil {
@@ -105,7 +118,8 @@ func (w *watched) hangs(t *testing.T, front *gate, finding, released string, hea
 		return nil
 	})
 	testkit.Succeeds(t, "the site to be stale", time.Minute, func() error {
-		if o := w.overview(t); o.State != "stale" || !o.Stale || o.Remedy == nil || !strings.Contains(*o.Remedy, "site doctor") {
+		if o := w.overview(t); o.State != "stale" || !o.Stale || o.Remedy == nil ||
+			!strings.Contains(*o.Remedy, "site doctor") {
 			return fmt.Errorf("it is %+v", o)
 		}
 		return nil
@@ -141,7 +155,10 @@ func openGate(t *testing.T, before string) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host }}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme,
+			r.Out.URL.Host = target.Scheme, target.Host
+	}}
 	g := &gate{}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !g.pass(r.Context()) {

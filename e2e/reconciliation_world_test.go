@@ -40,7 +40,8 @@ type watched struct {
 // often has sites looked at every few seconds.
 func often(more ...string) []string {
 	return append([]string{
-		"GPUAAS_RECONCILIATION_EVERY=2s", "GPUAAS_RECONCILIATION_LOOK_AGAIN_AFTER=1s", "GPUAAS_RECONCILIATION_SWEEP_WITHIN=30m",
+		"GPUAAS_RECONCILIATION_EVERY=2s", "GPUAAS_RECONCILIATION_LOOK_AGAIN_AFTER=1s",
+		"GPUAAS_RECONCILIATION_SWEEP_WITHIN=30m",
 		"GPUAAS_LIMITS_REQUESTS_PER_SECOND=1000", "GPUAAS_LIMITS_BURST=1000",
 	}, more...)
 }
@@ -69,7 +70,8 @@ func watch(t *testing.T, record lab.Record, state string, apart bool, settings .
 	address := freeAddress(t)
 	w.env = append([]string{onLoopback(t, record.URL)}, often(settings...)...)
 	w.env = append(w.env,
-		"GPUAAS_NODES_LISTEN="+address, "GPUAAS_NODES_URL=https://"+address, "GPUAAS_NODES_SSH_PROXY="+record.SSHProxy, "GPUAAS_NODES_NEWCOMER_RATE=200")
+		"GPUAAS_NODES_LISTEN="+address, "GPUAAS_NODES_URL=https://"+address, "GPUAAS_NODES_SSH_PROXY="+record.SSHProxy,
+		"GPUAAS_NODES_NEWCOMER_RATE=200")
 	if apart {
 		w.p = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})
 		w.startWorker(t)
@@ -180,20 +182,23 @@ func (w *watched) findings(t *testing.T, hostname string) []apiclient.Reconcilia
 
 // awaitFinding waits until a finding of one of some types about a node is as it
 // should be.
-func (w *watched) awaitFinding(t *testing.T, hostname, status string, types ...string) apiclient.ReconciliationFindingView {
+func (w *watched) awaitFinding(t *testing.T, hostname, status string,
+	types ...string,
+) apiclient.ReconciliationFindingView {
 	t.Helper()
 	var found apiclient.ReconciliationFindingView
-	testkit.Succeeds(t, fmt.Sprintf("%s to be %s about %s", strings.Join(types, " or "), status, hostname), 2*time.Minute, func() error {
-		list := w.findings(t, hostname)
-		i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool {
-			return slices.Contains(types, f.Type) && string(f.Status) == status
+	testkit.Succeeds(t, fmt.Sprintf("%s to be %s about %s", strings.Join(types, " or "), status, hostname), 2*time.Minute,
+		func() error {
+			list := w.findings(t, hostname)
+			i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool {
+				return slices.Contains(types, f.Type) && string(f.Status) == status
+			})
+			if i < 0 {
+				return fmt.Errorf("there is %s", summary(list))
+			}
+			found = list[i]
+			return nil
 		})
-		if i < 0 {
-			return fmt.Errorf("there is %s", summary(list))
-		}
-		found = list[i]
-		return nil
-	})
 	return found
 }
 

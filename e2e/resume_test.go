@@ -90,15 +90,16 @@ func (r *reader) readAll(ctx context.Context, t *testing.T) {
 	for !r.complete() {
 		r.connections++
 		left := r.connections % 8 // none at all now and then
-		err := apiclient.Stream(ctx, r.client, apiclient.StreamRequest{After: r.last, Type: "tenant"}, func(i apiclient.StreamItem) error {
-			if err := r.take(i); err != nil {
-				return err
-			}
-			if left--; left <= 0 || r.complete() {
-				return errHangUp
-			}
-			return nil
-		})
+		err := apiclient.Stream(ctx, r.client, apiclient.StreamRequest{After: r.last, Type: "tenant"},
+			func(i apiclient.StreamItem) error {
+				if err := r.take(i); err != nil {
+					return err
+				}
+				if left--; left <= 0 || r.complete() {
+					return errHangUp
+				}
+				return nil
+			})
 		if !errors.Is(err, errHangUp) {
 			t.Fatalf("read after position %s: %v; versions so far: %v", r.last, err, r.versions)
 		}

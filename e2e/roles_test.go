@@ -38,7 +38,8 @@ func TestRoles(t *testing.T) {
 	}
 	apis[0].token = strings.TrimSpace(succeed(t, apis[0].env, "admin", "bootstrap"))
 	apis[1].token = apis[0].token
-	if a, err := workers[0].call(t.Context(), http.MethodGet, "/api/v1/tenants", nil); err != nil || a.status != http.StatusNotFound {
+	if a, err := workers[0].call(t.Context(), http.MethodGet, "/api/v1/tenants", nil); err != nil ||
+		a.status != http.StatusNotFound {
 		t.Errorf("a worker answers %s, %v, want that it serves no API", a, err)
 	}
 

@@ -32,7 +32,8 @@ func startSimulator(t *testing.T, more ...string) *simulator {
 		}
 		return nil
 	})
-	s.url, s.token, s.operatorToken, s.control = s.said("MAAS URL"), s.said("API token"), s.said("Operator token"), s.said("Control API")
+	s.url, s.token, s.operatorToken, s.control = s.said("MAAS URL"), s.said("API token"), s.said("Operator token"),
+		s.said("Control API")
 	return s
 }
 
@@ -81,12 +82,17 @@ func TestSite(t *testing.T) {
 		out, _, code := command(t, env, "site", "doctor", "dc1")
 		return out, code
 	}
-	if out, code := doctor(cli); code != 8 || !strings.Contains(out, "✓ reachable") || !strings.Contains(out, "✗ token_valid") {
+	if out, code := doctor(cli); code != 8 || !strings.Contains(out, "✓ reachable") ||
+		!strings.Contains(out, "✗ token_valid") {
 		t.Errorf("doctor without a token: exit code %d\n%s", code, out)
 	}
-	for what, token := range map[string]string{"wrong": "a:b:c", "not an administrator's": sim.operatorToken, "nonsense": "x"} {
+	for what, token := range map[string]string{
+		"wrong": "a:b:c", "not an administrator's": sim.operatorToken,
+		"nonsense": "x",
+	} {
 		file := privateFile(t, dir, "bad-token", token)
-		if _, said, code := command(t, cli, "site", "credentials", "set", "dc1", "--maas-token-file", file); code != 2 || !strings.Contains(said, "nothing was written") && what != "nonsense" {
+		if _, said, code := command(t, cli, "site", "credentials", "set", "dc1", "--maas-token-file", file); code != 2 ||
+			!strings.Contains(said, "nothing was written") && what != "nonsense" {
 			t.Errorf("token that is %s: exit code %d\n%s", what, code, said)
 		}
 	}
@@ -112,7 +118,8 @@ func importRoCE(t *testing.T, cli []string, dir string) {
 	}
 	good := rows.String()
 	bad := good + "gpu-00001,enp99s0np0,not-an-address\n"
-	if _, said, code := command(t, cli, "site", "roce", "import", "dc1", privateFile(t, dir, "bad.csv", bad)); code != 2 || !strings.Contains(said, "line 10") {
+	if _, said, code := command(t, cli, "site", "roce", "import", "dc1", privateFile(t, dir, "bad.csv", bad)); code != 2 ||
+		!strings.Contains(said, "line 10") {
 		t.Errorf("a file with a bad row: exit code %d\n%s", code, said)
 	}
 	if listed := succeed(t, cli, "site", "roce", "list", "dc1", "--no-headers"); strings.TrimSpace(listed) != "" {
@@ -129,8 +136,11 @@ func importRoCE(t *testing.T, cli []string, dir string) {
 func breakAndDiagnose(t *testing.T, sim *simulator, doctor func() (string, int)) {
 	t.Helper()
 	for what, c := range map[string]struct{ path, body, check string }{
-		"racks are dead":      {"/racks/dead", "", "rack_controllers"},
-		"an HTML error page":  {"/faults", `{"fault":"error_before","operation":"version.get","status":502,"text":"<html>Bad Gateway</html>","content_type":"text/html"}`, "reachable"},
+		"racks are dead": {"/racks/dead", "", "rack_controllers"},
+		"an HTML error page": {
+			"/faults",
+			`{"fault":"error_before","operation":"version.get","status":502,"text":"<html>Bad Gateway</html>","content_type":"text/html"}`, "reachable",
+		},
 		"the answer is cut":   {"/faults", `{"fault":"truncate","operation":"version.get"}`, "reachable"},
 		"the connection ends": {"/faults", `{"fault":"drop","operation":"version.get"}`, "reachable"},
 		"images cannot be listed": {
@@ -162,6 +172,9 @@ func keptSecret(t *testing.T, p *plane, engines *stack.Stack, token string) {
 			t.Error("the log holds a part of the token")
 		}
 	}
-	s := &search{secrets: map[string]string{"MAAS token": token, "MAAS token secret": token[strings.LastIndex(token, ":")+1:]}}
+	s := &search{secrets: map[string]string{
+		"MAAS token":        token,
+		"MAAS token secret": token[strings.LastIndex(token, ":")+1:],
+	}}
 	s.inDatabases(t, engines.SuperuserURL())
 }

@@ -42,7 +42,8 @@ func TestUp(t *testing.T) {
 	if tries := p.suggestions(); len(tries) != 4 {
 		t.Errorf("gpuaas up suggests %v, want four commands", tries)
 	}
-	if said := p.output.String(); !strings.Contains(said, "Open "+p.url+" in a browser") || !strings.Contains(said, "\n    cat "+tokenFile+"\n") {
+	if said := p.output.String(); !strings.Contains(said, "Open "+p.url+" in a browser") ||
+		!strings.Contains(said, "\n    cat "+tokenFile+"\n") {
 		t.Errorf("gpuaas up does not say how to sign in to its console:\n%s", said)
 	}
 	checkLab(t, p)
@@ -172,7 +173,8 @@ func checkDocs(t *testing.T, p *plane) {
 		}
 	}
 	policy := page.header.Get("Content-Security-Policy")
-	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
+	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "http") ||
+		strings.Contains(policy, "*") {
 		t.Errorf("the policy of the page lets it load from elsewhere: %q", policy)
 	}
 	contract := p.do(t, http.MethodGet, "/openapi.yaml", nil, http.StatusOK, nil, header{"Authorization", ""})
@@ -180,7 +182,8 @@ func checkDocs(t *testing.T, p *plane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, rest, _ := strings.Cut(string(committed), "\n"); rest != string(contract.body) { // the first line says how it was made
+	// the first line says how it was made
+	if _, rest, _ := strings.Cut(string(committed), "\n"); rest != string(contract.body) {
 		t.Error("/openapi.yaml is not the committed contract")
 	}
 }
@@ -199,7 +202,8 @@ func checkLab(t *testing.T, p *plane) {
 	p.do(t, http.MethodGet, "/lab/", nil, http.StatusUnauthorized, nil, header{"Authorization", ""})
 	power := map[string]string{"what": "power-on"}
 	p.do(t, http.MethodPost, "/lab/machines/gpu-00001/happen", power, http.StatusOK, nil)
-	p.do(t, http.MethodPost, "/lab/machines/gpu-00001/happen", power, http.StatusUnauthorized, nil, header{"Authorization", ""})
+	p.do(t, http.MethodPost, "/lab/machines/gpu-00001/happen", power, http.StatusUnauthorized, nil,
+		header{"Authorization", ""})
 }
 
 // auditTrail is what gpuaas audit list shows, by id.

@@ -51,7 +51,8 @@ func TestStartBeforeEngines(t *testing.T) {
 	p.awaitReady(t)
 	p.token = strings.TrimSpace(succeed(t, p.env, "admin", "bootstrap"))
 	p.do(t, http.MethodPost, "/api/v1/admin/tenants", naming{"patient", "Patient"}, http.StatusCreated, nil)
-	if _, said, code := command(t, p.env, "admin", "bootstrap"); code == 0 || !strings.Contains(said, "administrator already") {
+	if _, said, code := command(t, p.env, "admin", "bootstrap"); code == 0 ||
+		!strings.Contains(said, "administrator already") {
 		t.Errorf("a second bootstrap ended with exit code %d and said %q", code, said)
 	}
 }
@@ -68,7 +69,10 @@ func TestWaitForMigration(t *testing.T) {
 	for _, file := range []*string{&e.NATSTokenFile, &e.SecretsAPI.RoleIDFile, &e.SecretsAPI.SecretIDFile} {
 		*file = privateFile(t, dir, "nothing", "nothing")
 	}
-	p := startPlane(t, e, planeOptions{roles: "api", waiting: true, env: []string{"GPUAAS_POSTGRES_MIGRATE_ON_START=false"}})
+	p := startPlane(t, e, planeOptions{
+		roles: "api", waiting: true,
+		env: []string{"GPUAAS_POSTGRES_MIGRATE_ON_START=false"},
+	})
 	awaitAlive(t, p)
 	testkit.Succeeds(t, "/readyz to say what is missing", 30*time.Second, func() error {
 		status, down, err := p.readiness(t.Context())

@@ -35,7 +35,8 @@ func (t *Trust) issueServer(ctx context.Context) (*serverCertificate, error) {
 		return nil, fmt.Errorf("read certificate of the node listener: %w", err)
 	}
 	now := t.cfg.Clock()
-	return &serverCertificate{pair: &pair, notAfter: issued.NotAfter, renewAt: now.Add(issued.NotAfter.Sub(now) * 2 / 3)}, nil
+	return &serverCertificate{pair: &pair, notAfter: issued.NotAfter, renewAt: now.Add(issued.NotAfter.Sub(now) * 2 / 3)},
+		nil
 }
 
 // certify has the node CA sign the key of a request.

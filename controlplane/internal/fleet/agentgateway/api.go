@@ -140,10 +140,12 @@ func (g *Gateway) note(r *http.Request, operation string, status int, took time.
 	case r.Context().Err() != nil:
 		g.logger.LogAttrs(ctx, slog.LevelDebug, "node left", attrs...)
 	case status >= http.StatusInternalServerError || status == 0:
-		g.logger.LogAttrs(ctx, slog.LevelError, "node request failed", append(attrs, slog.String("code", fault.CodeOf(err)), slog.String("error", err.Error()))...)
+		g.logger.LogAttrs(ctx, slog.LevelError, "node request failed",
+			append(attrs, slog.String("code", fault.CodeOf(err)), slog.String("error", err.Error()))...)
 	default:
-		g.logger.LogAttrs(ctx, slog.LevelWarn, "node request refused", append(append(attrs, slog.String("code", fault.CodeOf(err)),
-			slog.String("reason", err.Error())), seen(r)...)...)
+		g.logger.LogAttrs(ctx, slog.LevelWarn, "node request refused",
+			append(append(attrs, slog.String("code", fault.CodeOf(err)),
+				slog.String("reason", err.Error())), seen(r)...)...)
 	}
 }
 
@@ -203,7 +205,8 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 			Instance: r.Header.Get(agentwire.HeaderAgentInstance), Session: r.Header.Get(agentwire.HeaderAgentSession),
 		}
 		if !plain(presented.Instance, 128) || !plain(presented.Session, 128) {
-			return httpapi.InvalidRequest("the headers %s and %s are missing or malformed", agentwire.HeaderAgentInstance, agentwire.HeaderAgentSession)
+			return httpapi.InvalidRequest("the headers %s and %s are missing or malformed", agentwire.HeaderAgentInstance,
+				agentwire.HeaderAgentSession)
 		}
 		ctx = auth.With(ctx, auth.Node(cert.node))
 		identity, err := g.nodes.Authorize(ctx, presented)

@@ -18,7 +18,8 @@ func (g *Gateway) baseline(w http.ResponseWriter, r *http.Request, c caller) err
 	if err := read(w, r, &in); err != nil {
 		return err
 	}
-	if err := agentwire.VerifyBaseline(r.TLS.PeerCertificates[0].PublicKey, c.Node.String(), in.Inventory, in.Signature); err != nil {
+	if err := agentwire.VerifyBaseline(r.TLS.PeerCertificates[0].PublicKey, c.Node.String(), in.Inventory,
+		in.Signature); err != nil {
 		return httpapi.InvalidRequest("the baseline is not signed by the key of the node: %v", err)
 	}
 	var taken agentwire.Inventory

@@ -49,7 +49,8 @@ func (g *Gateway) credential(w http.ResponseWriter, r *http.Request, c caller, i
 	}
 	if err != nil {
 		if recording := g.recordMint(ctx, c, id, in, err); recording != nil {
-			g.logger.ErrorContext(ctx, "an attempt to mint a credential could not be audited", "task_id", id.String(), "error", recording)
+			g.logger.ErrorContext(ctx, "an attempt to mint a credential could not be audited", "task_id", id.String(), "error",
+				recording)
 		}
 		return err
 	}

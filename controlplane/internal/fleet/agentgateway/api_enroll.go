@@ -43,7 +43,8 @@ func (g *Gateway) enroll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, err := g.nodes.BeginEnrolment(ctx, token, fingerprint, in.Instance, in.Hostname, in.Build, in.Capabilities, in.Hardware)
+	n, err := g.nodes.BeginEnrolment(ctx, token, fingerprint, in.Instance, in.Hostname, in.Build, in.Capabilities,
+		in.Hardware)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,9 @@ func (g *Gateway) kit(ctx context.Context) (agentwire.Issued, error) {
 // issue adds the certificate. It counts only once it is recorded: a serial
 // that is in no table is refused. askedWith is the serial of the certificate
 // that it renews, if it does.
-func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint, askedWith string, kit *agentwire.Issued) error {
+func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint, askedWith string,
+	kit *agentwire.Issued,
+) error {
 	signed, err := g.trust.certify(ctx, csr, spiffe(g.settings.TrustDomain, n), g.settings.CertificateTTL)
 	if err != nil {
 		return err
@@ -163,13 +166,15 @@ func checkEnrolment(in agentwire.EnrollRequest) error {
 	if len(in.Build.Version) > 64 || len(in.Build.Commit) > 64 {
 		refuse("build", "version and commit have 64 characters at most")
 	}
-	if h := in.Hardware; h != nil && len(h.UUID)+len(h.SystemSerial)+len(h.BoardSerial)+len(h.ChassisSerial)+20*len(h.MACs) > maxHardware {
+	if h := in.Hardware; h != nil &&
+		len(h.UUID)+len(h.SystemSerial)+len(h.BoardSerial)+len(h.ChassisSerial)+20*len(h.MACs) > maxHardware {
 		refuse("hardware", fmt.Sprintf("must have %d bytes at most", maxHardware))
 	}
 	if len(fields) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+		WithFields(fields...)
 }
 
 // tokenOf is the bearer token of a request. It is looked for in the header
@@ -178,7 +183,8 @@ func tokenOf(r *http.Request) (redact.Secret, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || !plain(token, 256) {
-		return redact.Secret{}, fault.New(fault.Unauthenticated, agentwire.CodeTokenInvalid, "this needs a bootstrap or recovery token").
+		return redact.Secret{}, fault.New(fault.Unauthenticated, agentwire.CodeTokenInvalid,
+			"this needs a bootstrap or recovery token").
 			WithRemedy("send Authorization: Bearer with the token that was issued for this node")
 	}
 	return redact.New(token), nil

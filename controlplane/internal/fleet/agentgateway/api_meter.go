@@ -59,7 +59,8 @@ func newMeter(s Settings, clock func() time.Time) meter {
 func (m meter) download(n id.Node) (leave func(), err error) {
 	leave, ok := m.downloading.take(n)
 	if !ok {
-		return nil, fault.New(fault.RateLimited, "node_downloads_exceeded", "%d downloads of this node are under way", heldDownloads).
+		return nil, fault.New(fault.RateLimited, "node_downloads_exceeded", "%d downloads of this node are under way",
+			heldDownloads).
 			WithRemedy("wait for one of them to end")
 	}
 	if err := m.downloads.Take(n.String()); err != nil {

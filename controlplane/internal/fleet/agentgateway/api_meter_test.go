@@ -29,7 +29,8 @@ func TestAttackANodeCannotPollWithoutEnd(t *testing.T) {
 		t.Errorf("a busy agent would be held back after %d polls", passed)
 	}
 	b.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
-	a.post(agentwire.PathReport, agentwire.Report{Build: agentwire.Build{Version: version, Commit: "abc"}}).want(http.StatusNoContent, "")
+	a.post(agentwire.PathReport, agentwire.Report{Build: agentwire.Build{Version: version, Commit: "abc"}}).
+		want(http.StatusNoContent, "")
 }
 
 func TestAttackANodeCannotDownloadWithoutEnd(t *testing.T) {

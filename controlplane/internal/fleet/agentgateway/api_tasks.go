@@ -101,7 +101,8 @@ func (g *Gateway) noteTrust(r *http.Request, c caller) error {
 		return nil
 	}
 	if !fingerprintForm.MatchString(bundle) || !refusalForm.MatchString(refused) {
-		return httpapi.InvalidRequest("the headers %s and %s must be a SHA-256 and what was refused", agentwire.HeaderTrustBundle, agentwire.HeaderTrustRefused)
+		return httpapi.InvalidRequest("the headers %s and %s must be a SHA-256 and what was refused",
+			agentwire.HeaderTrustBundle, agentwire.HeaderTrustRefused)
 	}
 	if code, about, said := strings.Cut(refused, " "); said && !agentwire.KnownRefusal(code, about) {
 		refused = otherRefusal
@@ -131,7 +132,8 @@ func holdOf(r *http.Request) (time.Duration, error) {
 	}
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < agentwire.MinWaitSeconds || seconds > agentwire.MaxWaitSeconds {
-		return 0, httpapi.InvalidRequest("wait_seconds must be a number from %d to %d", agentwire.MinWaitSeconds, agentwire.MaxWaitSeconds)
+		return 0, httpapi.InvalidRequest("wait_seconds must be a number from %d to %d", agentwire.MinWaitSeconds,
+			agentwire.MaxWaitSeconds)
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

@@ -52,7 +52,8 @@ func newAuthority(tb testing.TB, name string, parent *authority) *authority {
 	tb.Helper()
 	a := &authority{key: newKey(tb)}
 	template := &x509.Certificate{
-		SerialNumber: serialNumber(), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(400 * 24 * time.Hour),
+		SerialNumber: serialNumber(), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(400 * 24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	signer, key := template, a.key
@@ -110,7 +111,10 @@ type engine struct {
 func newEngine(tb testing.TB) *engine {
 	tb.Helper()
 	root := newAuthority(tb, "node root", nil)
-	e := &engine{tb: tb, nodes: newAuthority(tb, "node CA", root), other: newAuthority(tb, "server root", nil), keys: map[string]ed25519.PrivateKey{}}
+	e := &engine{
+		tb: tb, nodes: newAuthority(tb, "node CA", root), other: newAuthority(tb, "server root", nil),
+		keys: map[string]ed25519.PrivateKey{},
+	}
 	e.nodeCA = e.nodes.pem + root.pem
 	return e
 }
@@ -167,7 +171,8 @@ func (e *engine) Sign(_ context.Context, name string, message []byte) ([]byte, e
 
 func clientTemplate(identity string) x509.Certificate {
 	return x509.Certificate{
-		URIs: uri(identity), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+		URIs: uri(identity), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 }
 
@@ -179,7 +184,9 @@ func (e *engine) NodeCA(context.Context) (string, error) {
 
 func (e *engine) ServerCA(context.Context) (string, error) { return e.other.pem, e.broken() }
 
-func (e *engine) IssueServerCertificate(_ context.Context, names []string, ttl time.Duration) (secrets.ServerCertificate, error) {
+func (e *engine) IssueServerCertificate(_ context.Context, names []string,
+	ttl time.Duration,
+) (secrets.ServerCertificate, error) {
 	e.mu.Lock()
 	if e.life != 0 {
 		ttl = e.life
@@ -193,7 +200,8 @@ func (e *engine) IssueServerCertificate(_ context.Context, names []string, ttl t
 	key := newKey(e.tb)
 	end := time.Now().Add(ttl)
 	template := x509.Certificate{
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: end, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: end, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	for _, n := range names {
 		if ip := net.ParseIP(n); ip != nil {
@@ -221,7 +229,8 @@ func pair(key *ecdsa.PrivateKey, der ...[]byte) *tls.Certificate {
 
 func requestFor(tb testing.TB, key *ecdsa.PrivateKey) string {
 	tb.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "ignored"}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "ignored"}}, key)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 // recordMint audits that a task asked for a credential, and why it got none.
-func (g *Gateway) recordMint(ctx context.Context, c caller, task id.NodeTask, in agentwire.MintRequest, refused error) error {
+func (g *Gateway) recordMint(ctx context.Context, c caller, task id.NodeTask, in agentwire.MintRequest,
+	refused error,
+) error {
 	entry := audit.Entry{
 		Action: "node_credential.mint", TargetKind: "node_task", TargetID: task.String(), Result: audit.Success,
 		Metadata: map[string]any{

@@ -88,18 +88,21 @@ func checkMint(in agentwire.MintRequest) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+		WithFields(fields...)
 }
 
 // backend finds who makes a credential for a task.
 func (g *Gateway) backend(credentialType string, task agenttask.Task) (Backend, error) {
 	b, ok := g.backends[credentialType]
 	if !ok || b.Minter == nil {
-		return b, fault.New(fault.Unavailable, "credential_backend_missing", "nothing here makes credentials of type %s", credentialType).
+		return b, fault.New(fault.Unavailable, "credential_backend_missing", "nothing here makes credentials of type %s",
+			credentialType).
 			WithRemedy("set up the back-end of this credential type in the control plane; the task can be repeated afterwards")
 	}
 	if !slices.Contains(b.TaskTypes, task.Type) {
-		return b, fault.New(fault.Forbidden, "credential_not_for_task", "a task of type %s has no use for a credential of type %s", task.Type, credentialType)
+		return b, fault.New(fault.Forbidden, "credential_not_for_task",
+			"a task of type %s has no use for a credential of type %s", task.Type, credentialType)
 	}
 	return b, nil
 }
@@ -111,19 +114,25 @@ func (b Backend) honest(credentialType string, expires, now time.Time) error {
 		return fault.New(fault.Internal, "credential_not_long_lived",
 			"the back-end of %s says that a credential expires at %s, which lives on", credentialType, utc(expires))
 	case !b.LongLived && !short:
-		return fault.New(fault.Internal, "credential_not_short_lived", "the back-end of %s made a credential that expires at %s", credentialType, utc(expires))
+		return fault.New(fault.Internal, "credential_not_short_lived",
+			"the back-end of %s made a credential that expires at %s", credentialType, utc(expires))
 	}
 	return nil
 }
 
 // mint makes a credential for a task that is bound to the node, and records
 // that it did before anybody sees it. Attempts that fail are recorded, too.
-func (g *Gateway) mint(ctx context.Context, c caller, task agenttask.Task, in agentwire.MintRequest) (agentwire.Credential, error) {
+func (g *Gateway) mint(ctx context.Context, c caller, task agenttask.Task,
+	in agentwire.MintRequest,
+) (agentwire.Credential, error) {
 	backend, err := g.backend(in.CredentialType, task)
 	if err != nil {
 		return agentwire.Credential{}, err
 	}
-	made, err := backend.Minter.Mint(ctx, Mint{Task: task, Type: in.CredentialType, OperationID: in.OperationID, StepID: in.StepID, Intent: in.Intent})
+	made, err := backend.Minter.Mint(ctx, Mint{
+		Task: task, Type: in.CredentialType, OperationID: in.OperationID,
+		StepID: in.StepID, Intent: in.Intent,
+	})
 	if err != nil {
 		return agentwire.Credential{}, err
 	}

@@ -41,7 +41,8 @@ func (a *agent) dispatched(t *testing.T, typ string, params any) (agentwire.Enve
 
 func (p *plane) mints(t *testing.T) (out []string) {
 	t.Helper()
-	rows, err := p.db.Query(t.Context(), "SELECT result || ' ' || reason || ' ' || (metadata->>'credential_type') || ' ' || actor_id FROM audit_logs WHERE action = 'node_credential.mint' ORDER BY seq")
+	rows, err := p.db.Query(t.Context(),
+		"SELECT result || ' ' || reason || ' ' || (metadata->>'credential_type') || ' ' || actor_id FROM audit_logs WHERE action = 'node_credential.mint' ORDER BY seq")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,24 +62,36 @@ func TestCredentialsAreMintedForTheTaskThatIsCarriedOut(t *testing.T) {
 	m, kept := &minter{life: 10 * time.Minute}, &minter{}
 	p := newPlane(t, newEngine(t), func(c *agentgateway.Config) {
 		c.Backends = map[string]agentgateway.Backend{
-			agentwire.CredentialMAASMachineToken: {Minter: kept, TaskTypes: []string{agentwire.TypeHWSyncReseed}, LongLived: true},
-			agentwire.CredentialOCIPull:          {Minter: m, TaskTypes: []string{agentwire.TypeHWSyncReseed}},
+			agentwire.CredentialMAASMachineToken: {
+				Minter: kept, TaskTypes: []string{agentwire.TypeHWSyncReseed},
+				LongLived: true,
+			},
+			agentwire.CredentialOCIPull: {Minter: m, TaskTypes: []string{agentwire.TypeHWSyncReseed}},
 		}
 	})
 	a := p.active(t, "gpu-1")
-	e, path := a.dispatched(t, agentwire.TypeHWSyncReseed, agentwire.HWSyncParams{MAASURL: "http://maas.example.com/MAAS", SystemID: "abc123", Interval: "15m"})
-	in := agentwire.MintRequest{Attempt: e.Attempt, StepID: "seed", CredentialType: agentwire.CredentialMAASMachineToken, Intent: map[string]string{"system_id": "abc123"}}
+	e, path := a.dispatched(t, agentwire.TypeHWSyncReseed,
+		agentwire.HWSyncParams{MAASURL: "http://maas.example.com/MAAS", SystemID: "abc123", Interval: "15m"})
+	in := agentwire.MintRequest{
+		Attempt: e.Attempt, StepID: "seed", CredentialType: agentwire.CredentialMAASMachineToken,
+		Intent: map[string]string{"system_id": "abc123"},
+	}
 	var c agentwire.Credential
 	a.post(path(agentwire.PathMint), in).want(http.StatusOK, "").into(&c)
 	if c.Values["password"] != canary || c.CredentialType != in.CredentialType || !c.ExpiresAt.IsZero() {
 		t.Errorf("%+v", c)
 	}
-	a.post(path(agentwire.PathRegistry), agentwire.RegistryRequest{Attempt: e.Attempt, StepID: "pull", Repository: "registry.example.com/a/b", Digest: "sha256:" + strings.Repeat("a", 64)}).
+	a.post(path(agentwire.PathRegistry), agentwire.RegistryRequest{
+		Attempt: e.Attempt, StepID: "pull",
+		Repository: "registry.example.com/a/b", Digest: "sha256:" + strings.Repeat("a", 64),
+	}).
 		want(http.StatusOK, "").into(&c)
 	if c.ExpiresAt.IsZero() {
 		t.Errorf("%+v", c)
 	}
-	if len(kept.asked) != 1 || kept.asked[0].Task.ID.String() != e.TaskID || kept.asked[0].Intent["system_id"] != "abc123" || len(m.asked) != 1 || m.asked[0].Intent["repository"] != "registry.example.com/a/b" {
+	if len(kept.asked) != 1 || kept.asked[0].Task.ID.String() != e.TaskID ||
+		kept.asked[0].Intent["system_id"] != "abc123" || len(m.asked) != 1 ||
+		m.asked[0].Intent["repository"] != "registry.example.com/a/b" {
 		t.Errorf("%+v, %+v", kept.asked, m.asked)
 	}
 	by := " node:" + a.node.String()
@@ -86,7 +99,8 @@ func TestCredentialsAreMintedForTheTaskThatIsCarriedOut(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	var leaked int
-	if err := p.db.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM audit_logs a WHERE a::text LIKE '%'||$1||'%') + (SELECT count(*) FROM outbox_events o WHERE o::text LIKE '%'||$1||'%')", canary).Scan(&leaked); err != nil || leaked > 0 {
+	if err := p.db.QueryRow(t.Context(),
+		"SELECT (SELECT count(*) FROM audit_logs a WHERE a::text LIKE '%'||$1||'%') + (SELECT count(*) FROM outbox_events o WHERE o::text LIKE '%'||$1||'%')", canary).Scan(&leaked); err != nil || leaked > 0 {
 		t.Errorf("%d rows hold the credential, %v", leaked, err)
 	}
 	if strings.Contains(p.log.String(), canary) {
@@ -96,7 +110,8 @@ func TestCredentialsAreMintedForTheTaskThatIsCarriedOut(t *testing.T) {
 
 func TestCredentialsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	good, eternal, broken := &minter{life: time.Minute}, &minter{life: 48 * time.Hour}, &minter{fail: fault.New(fault.Unavailable, "bucket_away", "away")}
+	good, eternal, broken := &minter{life: time.Minute}, &minter{life: 48 * time.Hour},
+		&minter{fail: fault.New(fault.Unavailable, "bucket_away", "away")}
 	p := newPlane(t, newEngine(t), func(c *agentgateway.Config) {
 		all := []string{agentwire.TypeHeartbeatCheck}
 		c.Backends = map[string]agentgateway.Backend{
@@ -125,21 +140,33 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 	ask(agentwire.CredentialClusterJoin, nil).want(http.StatusInternalServerError, "credential_not_long_lived")
 	ask(agentwire.CredentialS3Read, nil).want(http.StatusServiceUnavailable, "bucket_away")
 	ask("root_password", nil).want(http.StatusUnprocessableEntity, "validation_error")
-	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.StepID = "" }).want(http.StatusUnprocessableEntity, "validation_error")
-	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.Intent = map[string]string{"x": strings.Repeat("y", 600)} }).
+	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.StepID = "" }).
 		want(http.StatusUnprocessableEntity, "validation_error")
-	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.Attempt = 7 }).want(http.StatusConflict, "node_task_attempt_unknown")
-	a.post(path(agentwire.PathRegistry), agentwire.RegistryRequest{Attempt: 1, StepID: "s", Repository: "a b", Digest: "sha256:x"}).
+	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) {
+		m.Intent = map[string]string{"x": strings.Repeat("y",
+			600)}
+	}).
+		want(http.StatusUnprocessableEntity, "validation_error")
+	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.Attempt = 7 }).
+		want(http.StatusConflict, "node_task_attempt_unknown")
+	a.post(path(agentwire.PathRegistry), agentwire.RegistryRequest{
+		Attempt: 1, StepID: "s", Repository: "a b",
+		Digest: "sha256:x",
+	}).
 		want(http.StatusUnprocessableEntity, "validation_error")
 	ask(agentwire.CredentialGCSRead, nil).want(http.StatusOK, "")
-	a.post(path(agentwire.PathResult), agentwire.ResultRequest{Attempt: e.Attempt, Status: agentwire.ResultFailed, Error: &agentwire.TaskError{Code: "x", Message: "y"}}).
+	a.post(path(agentwire.PathResult), agentwire.ResultRequest{
+		Attempt: e.Attempt, Status: agentwire.ResultFailed,
+		Error: &agentwire.TaskError{Code: "x", Message: "y"},
+	}).
 		want(http.StatusNoContent, "")
 	ask(agentwire.CredentialGCSRead, nil).want(http.StatusConflict, agentwire.CodeTaskFinal)
 
 	by := " node:" + a.node.String()
 	want := []string{
 		"failure credential_backend_missing oci_pull" + by, "denied credential_not_for_task maas_machine_token" + by,
-		"failure credential_not_short_lived hf_token" + by, "failure credential_not_long_lived cluster_join_token" + by, "failure bucket_away s3_read" + by,
+		"failure credential_not_short_lived hf_token" + by, "failure credential_not_long_lived cluster_join_token" + by,
+		"failure bucket_away s3_read" + by,
 		"denied node_task_attempt_unknown gcs_read" + by, "success  gcs_read" + by, "denied node_task_final gcs_read" + by,
 	}
 	if got := p.mints(t); strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -20,6 +20,8 @@ func (t *Trust) Leaf() string { return t.server.Load().pair.Leaf.SerialNumber.St
 func (t *Trust) UseFormer(file string) { t.cfg.FormerCAFile = file }
 
 // Script renders the installation of a package that need not exist.
-func (r *Renderer) Script(ctx context.Context, n id.Node, token redact.Secret, version, digest string) (redact.Secret, error) {
+func (r *Renderer) Script(ctx context.Context, n id.Node, token redact.Secret, version, digest string) (redact.Secret,
+	error,
+) {
 	return r.script(ctx, n, token, &agentPackage{version: version, digest: "sha256:" + digest})
 }

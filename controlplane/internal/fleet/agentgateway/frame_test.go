@@ -19,7 +19,8 @@ func TestADefectIsAnsweredAndLoggedAndEndsNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, newEngine(t), func(c *agentgateway.Config) { c.Nodes = clumsy{c.Nodes} })
 	a := p.active(t, "gpu-1")
-	r := a.send(http.MethodPost, agentwire.PathReport, "", agentwire.Report{}, "X-Correlation-Id", "abc-1").want(http.StatusInternalServerError, "internal")
+	r := a.send(http.MethodPost, agentwire.PathReport, "", agentwire.Report{}, "X-Correlation-Id", "abc-1").
+		want(http.StatusInternalServerError, "internal")
 	if strings.Contains(string(r.body), "cable") || r.header.Get("X-Correlation-Id") != "abc-1" {
 		t.Errorf("%s %v", r.body, r.header)
 	}

@@ -17,7 +17,8 @@ import (
 // Nodes is what the gateway asks of the inventory.
 type Nodes interface {
 	TokenGrant(ctx context.Context, token redact.Secret) (node.Grant, error)
-	BeginEnrolment(ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build,
+	BeginEnrolment(ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string,
+		build agentwire.Build,
 		capabilities agentwire.Capabilities, hardware *agentwire.Hardware) (node.Node, error)
 	RecordCertificate(ctx context.Context, n id.Node, c node.Cert, askedWith string) error
 	Authorize(ctx context.Context, p node.Presented) (node.Identity, error)
@@ -37,7 +38,8 @@ type Tasks interface {
 	Wait(ctx context.Context, n id.Node, generation int64, hold time.Duration) (*agentwire.Envelope, error)
 	TakeBack(ctx context.Context, e *agentwire.Envelope) error
 	Result(ctx context.Context, n id.Node, task id.NodeTask, r agentwire.ResultRequest) error
-	Progress(ctx context.Context, n id.Node, task id.NodeTask, p agentwire.ProgressRequest) (agentwire.ProgressResponse, error)
+	Progress(ctx context.Context, n id.Node, task id.NodeTask, p agentwire.ProgressRequest) (agentwire.ProgressResponse,
+		error)
 	Bound(ctx context.Context, n id.Node, task id.NodeTask, attempt int) (agenttask.Task, error)
 }
 
@@ -45,7 +47,8 @@ type Tasks interface {
 // are to trust.
 type Signer interface {
 	Verifiers(ctx context.Context) (agentwire.VerifierSet, error)
-	Statements(ctx context.Context, domain string, issuer func(ctx context.Context, recorded string) (string, error)) ([]agentwire.Statement, error)
+	Statements(ctx context.Context, domain string,
+		issuer func(ctx context.Context, recorded string) (string, error)) ([]agentwire.Statement, error)
 	SignPackage(ctx context.Context, version, digest string) (signer string, signature []byte, err error)
 }
 

@@ -15,9 +15,18 @@ func TestAttackAForeignMachineIsRefusedAtTheListener(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, openBao(t))
 	n, token := p.newNode(t, "gpu-1")
-	machine := agentwire.Hardware{UUID: "4c4c4544-0042-3510-8052-b4c04f4d3233", SystemSerial: "B5BRM23", MACs: []string{"b0:7b:25:aa:00:01"}}
-	other := agentwire.Hardware{UUID: "9a9a9a9a-0042-3510-8052-b4c04f4d3233", SystemSerial: "STRANGER1", MACs: []string{"b0:7b:25:cc:00:01"}}
-	a := &agent{tb: t, p: p, node: n.ID, key: newKey(t), instance: "machine-1", session: "session-1", client: p.client(nil)}
+	machine := agentwire.Hardware{
+		UUID: "4c4c4544-0042-3510-8052-b4c04f4d3233", SystemSerial: "B5BRM23",
+		MACs: []string{"b0:7b:25:aa:00:01"},
+	}
+	other := agentwire.Hardware{
+		UUID: "9a9a9a9a-0042-3510-8052-b4c04f4d3233", SystemSerial: "STRANGER1",
+		MACs: []string{"b0:7b:25:cc:00:01"},
+	}
+	a := &agent{
+		tb: t, p: p, node: n.ID, key: newKey(t), instance: "machine-1", session: "session-1",
+		client: p.client(nil),
+	}
 	a.enrollOn(token, &machine).want(http.StatusOK, "").into(&a.issued)
 	a.use(a.issued.Certificate)
 	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
@@ -26,9 +35,13 @@ func TestAttackAForeignMachineIsRefusedAtTheListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thief := &agent{tb: t, p: p, node: n.ID, key: newKey(t), instance: "machine-2", session: "session-2", client: p.client(nil)}
+	thief := &agent{
+		tb: t, p: p, node: n.ID, key: newKey(t), instance: "machine-2", session: "session-2",
+		client: p.client(nil),
+	}
 	refused := thief.enrollOn(stolen, &other).want(http.StatusForbidden, agentwire.CodeHardwareMismatch)
-	if text := string(refused.body); !strings.Contains(text, "system UUID") || strings.Contains(text, machine.UUID) || strings.Contains(text, machine.SystemSerial) {
+	if text := string(refused.body); !strings.Contains(text, "system UUID") || strings.Contains(text, machine.UUID) ||
+		strings.Contains(text, machine.SystemSerial) {
 		t.Errorf("the thief is told %s", text)
 	}
 	thief.enrollOn(stolen, &machine).want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)

@@ -93,7 +93,10 @@ type option func(*agentgateway.Config)
 func openBao(tb testing.TB) *secrets.Engine {
 	tb.Helper()
 	bao := stacktest.Bao(tb)
-	e, err := secrets.Open(secrets.Config{Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile, KVMount: "gpuaas-kv"})
+	e, err := secrets.Open(secrets.Config{
+		Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile,
+		KVMount: "gpuaas-kv",
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -120,7 +123,8 @@ func agentFolder(tb testing.TB, versions ...string) string {
 			tb.Fatal(err)
 		}
 		for _, name := range []string{"gpuaas-agent", "gpuaas-gpu"} {
-			if err := os.WriteFile(filepath.Join(folder, v, name), []byte("#!/bin/sh\n# "+name+" "+v+"\necho \"$0 $*\"\n"), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(folder, v, name), []byte("#!/bin/sh\n# "+name+" "+v+"\necho \"$0 $*\"\n"),
+				0o755); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -134,14 +138,27 @@ func newPlane(tb testing.TB, pki secretsEngine, options ...option) *plane {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &plane{db: postgrestest.New(tb), url: "https://" + listener.Addr().String(), folder: agentFolder(tb, version), log: &journal{}}
+	p := &plane{
+		db: postgrestest.New(tb), url: "https://" + listener.Addr().String(), folder: agentFolder(tb, version),
+		log: &journal{},
+	}
 	logger := slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	p.ctx = auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "u1", Name: "op", Platform: auth.PlatformAdmin})
-	p.trust = agentgateway.NewTrust(agentgateway.TrustConfig{PKI: pki, Names: []string{"127.0.0.1", "gateway.example.com"}, Logger: logger, Clock: p.now, Bundle: p.bundle})
+	p.ctx = auth.With(tb.Context(), &auth.Principal{
+		Kind: auth.KindUser, ID: "u1", Name: "op",
+		Platform: auth.PlatformAdmin,
+	})
+	p.trust = agentgateway.NewTrust(agentgateway.TrustConfig{
+		PKI: pki, Names: []string{"127.0.0.1", "gateway.example.com"},
+		Logger: logger, Clock: p.now, Bundle: p.bundle,
+	})
 	p.renderer = agentgateway.NewRenderer(p.url, p.trust)
 	p.nodes = node.New(node.Config{DB: p.db, PKI: pki, Bootstrap: p.renderer, Clock: p.now, Logger: logger})
 	p.signer = signer.New(signer.Config{
-		DB: p.db, Keys: pki, Fleet: p.nodes, Distribute: func(context.Context, pgx.Tx, agentwire.VerifierSet, string) error { return nil }, Clock: p.now,
+		DB: p.db, Keys: pki, Fleet: p.nodes, Distribute: func(context.Context, pgx.Tx, agentwire.VerifierSet,
+			string,
+		) error {
+			return nil
+		}, Clock: p.now,
 		Listening: p.trust.Fits, Logger: logger,
 	})
 	if err := p.signer.Ensure(p.ctx); err != nil {
@@ -151,7 +168,8 @@ func newPlane(tb testing.TB, pki secretsEngine, options ...option) *plane {
 	p.queue = agenttask.New(agenttask.QueueConfig{DB: p.db, Signer: p.signer, Logger: logger})
 	p.tasks = agenttask.Commands{DB: p.db}
 	cfg := agentgateway.Config{
-		DB: p.db, Nodes: p.nodes, Contacts: p.nodes.Contacts(), Tasks: p.queue, Signer: p.signer, Trust: p.trust, Renderer: p.renderer,
+		DB: p.db, Nodes: p.nodes, Contacts: p.nodes.Contacts(), Tasks: p.queue, Signer: p.signer, Trust: p.trust,
+		Renderer: p.renderer,
 		Packages: p.packages, Logger: logger, Clock: p.now,
 		Settings: agentgateway.Settings{TrustDomain: domain, Environment: "test", CertificateTTL: 24 * time.Hour},
 	}
@@ -251,7 +269,10 @@ func (p *plane) client(cert *tls.Certificate) *http.Client {
 func (p *plane) enrolled(tb testing.TB, hostname string) *agent {
 	tb.Helper()
 	n, token := p.newNode(tb, hostname)
-	a := &agent{tb: tb, p: p, node: n.ID, key: newKey(tb), instance: "machine-" + hostname, session: "session-1", client: p.client(nil)}
+	a := &agent{
+		tb: tb, p: p, node: n.ID, key: newKey(tb), instance: "machine-" + hostname, session: "session-1",
+		client: p.client(nil),
+	}
 	a.enroll(token).want(http.StatusOK, "").into(&a.issued)
 	a.use(a.issued.Certificate)
 	return a
@@ -270,7 +291,8 @@ func (a *agent) enroll(token redact.Secret) reply { return a.enrollOn(token, nil
 // enrollOn enrols with what the agent says of its machine.
 func (a *agent) enrollOn(token redact.Secret, said *agentwire.Hardware) reply {
 	return a.send(http.MethodPost, agentwire.PathEnroll, "", agentwire.EnrollRequest{
-		CSR: requestFor(a.tb, a.key), Hostname: "host", Instance: a.instance, Build: agentwire.Build{Version: version, Commit: "abc"}, Hardware: said,
+		CSR: requestFor(a.tb, a.key), Hostname: "host", Instance: a.instance,
+		Build: agentwire.Build{Version: version, Commit: "abc"}, Hardware: said,
 	}, "Authorization", "Bearer "+token.Reveal())
 }
 
@@ -353,7 +375,8 @@ func (r reply) want(status int, code string) reply {
 	}
 	var p agentwire.Problem
 	if status >= http.StatusBadRequest {
-		if err := json.Unmarshal(r.body, &p); err != nil || r.header.Get("Content-Type") != "application/problem+json" || p.CorrelationID == "" {
+		if err := json.Unmarshal(r.body, &p); err != nil || r.header.Get("Content-Type") != "application/problem+json" ||
+			p.CorrelationID == "" {
 			r.tb.Fatalf("%s: not a problem document: %d %s", r.what, r.status, r.body)
 		}
 	}

@@ -37,7 +37,8 @@ type connectionKey struct{}
 // be wrong has a code of its own.
 func (g *Gateway) identify(ctx context.Context, state *tls.ConnectionState) (certificate, error) {
 	if state == nil || len(state.PeerCertificates) == 0 {
-		return certificate{}, fault.New(fault.Unauthenticated, agentwire.CodeCertificateMissing, "this needs the certificate of a node").
+		return certificate{}, fault.New(fault.Unauthenticated, agentwire.CodeCertificateMissing,
+			"this needs the certificate of a node").
 			WithRemedy("enrol the node first: gpuaas-agent enroll")
 	}
 	trusted, err := g.trust.nodeIssuers(ctx)
@@ -62,7 +63,9 @@ func (g *Gateway) identify(ctx context.Context, state *tls.ConnectionState) (cer
 	return cert, nil
 }
 
-func (g *Gateway) verify(ctx context.Context, presented []*x509.Certificate, trusted *issuers, now time.Time) (certificate, error) {
+func (g *Gateway) verify(ctx context.Context, presented []*x509.Certificate, trusted *issuers,
+	now time.Time,
+) (certificate, error) {
 	leaf := presented[0]
 	err := verifyChain(presented, trusted, now)
 	if isUnknown(err) {
@@ -91,7 +94,8 @@ func verifyChain(presented []*x509.Certificate, trusted *issuers, now time.Time)
 		between.AddCert(c)
 	}
 	options := x509.VerifyOptions{
-		Roots: trusted.pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: trusted.pool, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	_, err := leaf.Verify(options)
 	if err == nil {
@@ -101,7 +105,8 @@ func verifyChain(presented []*x509.Certificate, trusted *issuers, now time.Time)
 		options.CurrentTime = leaf.NotAfter.Add(-time.Second)
 		if _, err := leaf.Verify(options); err == nil {
 			return fault.New(fault.Unauthenticated, agentwire.CodeCertificateExpired,
-				"the certificate of the node is valid from %s to %s, and it is %s here", utc(leaf.NotBefore), utc(leaf.NotAfter), utc(now)).
+				"the certificate of the node is valid from %s to %s, and it is %s here", utc(leaf.NotBefore), utc(leaf.NotAfter),
+				utc(now)).
 				WithRemedy("issue a recovery token for the node and enrol it again")
 		}
 	}
@@ -109,7 +114,8 @@ func verifyChain(presented []*x509.Certificate, trusted *issuers, now time.Time)
 	if errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage {
 		return mismatch("the certificate is not one for clients")
 	}
-	return fault.New(fault.Unauthenticated, agentwire.CodeCertificateUnknown, "the certificate was not issued by the CA of this control plane's nodes").
+	return fault.New(fault.Unauthenticated, agentwire.CodeCertificateUnknown,
+		"the certificate was not issued by the CA of this control plane's nodes").
 		WithRemedy("compare the issuer of the node's certificate with its node CA bundle; after a change of the CA enrol the node again with a recovery token")
 }
 

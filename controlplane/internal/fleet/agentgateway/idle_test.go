@@ -65,7 +65,10 @@ func pollers(spec string) error {
 		dialling.Go(func() {
 			for cert := range todo {
 				// The certificate of the server is not what is measured here.
-				conn, err := tls.Dial("tcp", fields[0], &tls.Config{Certificates: []tls.Certificate{cert}, InsecureSkipVerify: true})
+				conn, err := tls.Dial("tcp", fields[0], &tls.Config{
+					Certificates:       []tls.Certificate{cert},
+					InsecureSkipVerify: true,
+				})
 				if err == nil {
 					_, err = conn.Write([]byte(pollOf(cert)))
 				}
@@ -90,8 +93,10 @@ func pollers(spec string) error {
 
 func pollOf(cert tls.Certificate) string {
 	node := cert.Leaf.URIs[0].Path[len("/node/"):]
-	return "GET " + strings.Replace(agentwire.PathWait, "{node_id}", node, 1) + "?wait_seconds=55 HTTP/1.1\r\nHost: x\r\n" +
-		agentwire.HeaderAgentInstance + ": 0123456789abcdef0123456789abcdef\r\n" + agentwire.HeaderAgentSession + ": ABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n" +
+	return "GET " + strings.Replace(agentwire.PathWait, "{node_id}", node, 1) +
+		"?wait_seconds=55 HTTP/1.1\r\nHost: x\r\n" +
+		agentwire.HeaderAgentInstance + ": 0123456789abcdef0123456789abcdef\r\n" + agentwire.HeaderAgentSession +
+		": ABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n" +
 		"User-Agent: gpuaas-agent/1.2.3\r\nAccept-Encoding: gzip\r\n\r\n"
 }
 
@@ -213,14 +218,18 @@ func costOfPolls(tb testing.TB, count int) (grown, size int64) {
 	if err := trust.Refresh(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
-	g := agentgateway.New(agentgateway.Config{Nodes: c, Contacts: c, Tasks: c, Trust: trust, Logger: quiet, Settings: agentgateway.Settings{TrustDomain: domain}})
+	g := agentgateway.New(agentgateway.Config{
+		Nodes: c, Contacts: c, Tasks: c, Trust: trust, Logger: quiet,
+		Settings: agentgateway.Settings{TrustDomain: domain},
+	})
 	ctx, cancel := context.WithCancel(tb.Context())
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(ctx, listener) }()
 	before := inUse()
 
 	agents := exec.CommandContext(ctx, os.Args[0])
-	agents.Env = append(os.Environ(), pollersVariable+"="+fmt.Sprintf("%s %d %s", listener.Addr(), count, writeCertificates(tb, e, count)))
+	agents.Env = append(os.Environ(), pollersVariable+"="+fmt.Sprintf("%s %d %s", listener.Addr(), count,
+		writeCertificates(tb, e, count)))
 	agents.Stderr = os.Stderr
 	leave, err := agents.StdinPipe()
 	if err != nil {

@@ -20,7 +20,10 @@ func TestANodeEnrolsWorksRenewsAndIsRevoked(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, openBao(t))
 	n, token := p.newNode(t, "gpu-1")
-	a := &agent{tb: t, p: p, node: n.ID, key: newKey(t), instance: "machine-1", session: "session-1", client: p.client(nil)}
+	a := &agent{
+		tb: t, p: p, node: n.ID, key: newKey(t), instance: "machine-1", session: "session-1",
+		client: p.client(nil),
+	}
 
 	a.enroll(token).want(http.StatusOK, "").into(&a.issued)
 	checkIssued(t, p, a, n.ID.String())
@@ -32,7 +35,10 @@ func TestANodeEnrolsWorksRenewsAndIsRevoked(t *testing.T) {
 	if got := p.status(t, n.ID); got != node.Active {
 		t.Fatalf("after the first poll the node is %s", got)
 	}
-	a.post(agentwire.PathReport, agentwire.Report{Build: agentwire.Build{Version: "9.9", Commit: "c"}, VerifierVersion: a.issued.Verifiers.Version}).
+	a.post(agentwire.PathReport, agentwire.Report{
+		Build:           agentwire.Build{Version: "9.9", Commit: "c"},
+		VerifierVersion: a.issued.Verifiers.Version,
+	}).
 		want(http.StatusNoContent, "")
 	if got, err := p.nodes.Node(p.ctx, n.ID); err != nil || got.ReportedAgentVersion != "9.9" {
 		t.Fatalf("%+v %v", got, err)
@@ -65,10 +71,16 @@ func checkIssued(t *testing.T, p *plane, a *agent, node string) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(a.issued.NodeCA))
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots:     pool,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
 		t.Errorf("the certificate does not verify with the node CA: %v", err)
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: p.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots:     p.roots,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}); err == nil {
 		t.Error("the certificate verifies with the CA of the control plane: the two are merged")
 	}
 	sum := sha256.Sum256([]byte(a.issued.TrustBundle.PEM))
@@ -91,7 +103,8 @@ func carryOut(t *testing.T, p *plane, a *agent) {
 	task := p.enqueue(t, a.node, agentwire.TypeHeartbeatCheck, nil)
 	var e agentwire.Envelope
 	a.get(agentwire.PathWait, "").want(http.StatusOK, "").into(&e)
-	if _, refusal := a.issued.Verifiers.Verify(e, a.node.String(), a.issued.Generation, time.Now()); refusal != nil || e.TaskID != task.ID.String() {
+	if _, refusal := a.issued.Verifiers.Verify(e, a.node.String(), a.issued.Generation, time.Now()); refusal != nil ||
+		e.TaskID != task.ID.String() {
 		t.Fatalf("%+v: %v", e, refusal)
 	}
 	path := func(template string) string { return strings.Replace(template, "{task_id}", e.TaskID, 1) }
@@ -107,7 +120,8 @@ func carryOut(t *testing.T, p *plane, a *agent) {
 		t.Fatal(err)
 	}
 	result := agentwire.ResultRequest{
-		Attempt: e.Attempt, Status: agentwire.ResultSucceeded, Output: output, StartedAt: time.Now(), FinishedAt: time.Now(), Build: agentwire.Build{Version: version},
+		Attempt: e.Attempt, Status: agentwire.ResultSucceeded, Output: output, StartedAt: time.Now(), FinishedAt: time.Now(),
+		Build: agentwire.Build{Version: version},
 	}
 	for range 2 { // the same result again is no error: its answer may have been lost
 		a.post(path(agentwire.PathResult), result).want(http.StatusNoContent, "")
@@ -121,7 +135,8 @@ func renew(t *testing.T, a *agent) agentwire.Issued {
 	a.key = newKey(t)
 	var renewed agentwire.Issued
 	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).want(http.StatusOK, "").into(&renewed)
-	if renewed.Certificate == a.issued.Certificate || renewed.Generation != a.issued.Generation || renewed.Verifiers.Version == 0 {
+	if renewed.Certificate == a.issued.Certificate || renewed.Generation != a.issued.Generation ||
+		renewed.Verifiers.Version == 0 {
 		t.Errorf("%+v", renewed)
 	}
 	return renewed
@@ -136,7 +151,8 @@ func TestAnExpiredCertificateIsRecoveredByToken(t *testing.T) {
 	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusUnauthorized, agentwire.CodeCertificateExpired)
 	a.client.CloseIdleConnections()
 	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusUnauthorized, agentwire.CodeCertificateExpired)
-	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).want(http.StatusUnauthorized, agentwire.CodeCertificateExpired)
+	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).
+		want(http.StatusUnauthorized, agentwire.CodeCertificateExpired)
 
 	p.pass(-25 * time.Hour)
 	token, _, err := p.nodes.IssueToken(p.ctx, a.node, node.Recovery, 0)
@@ -159,7 +175,8 @@ func TestTheDateOfAnAnswerTellsTheSkew(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, newEngine(t))
 	a := p.active(t, "gpu-1")
-	date, err := http.ParseTime(a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "").header.Get("Date"))
+	date, err := http.ParseTime(a.get(agentwire.PathWait, "wait_seconds=1").
+		want(http.StatusNoContent, "").header.Get("Date"))
 	if err != nil || time.Since(date).Abs() > time.Minute {
 		t.Errorf("%v %v", date, err)
 	}
@@ -175,7 +192,8 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	a.enroll(token).want(http.StatusOK, "")
 	a.key = newKey(t)
 	a.enroll(token).want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
-	a.send(http.MethodPost, agentwire.PathEnroll, "", `{"csr_pem": "`+token.Reveal()+`", "x": 1}`, bearer...).want(http.StatusBadRequest, "invalid_request")
+	a.send(http.MethodPost, agentwire.PathEnroll, "", `{"csr_pem": "`+token.Reveal()+`", "x": 1}`, bearer...).
+		want(http.StatusBadRequest, "invalid_request")
 	log := p.log.String()
 	if strings.Contains(log, token.Reveal()) || strings.Contains(log, "PRIVATE KEY") {
 		t.Error("a secret is in the log")
@@ -184,7 +202,9 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		t.Error("refusals do not say what the TLS layer saw")
 	}
 	var rows int
-	if err := p.db.QueryRow(t.Context(), "SELECT count(*) FROM audit_logs WHERE metadata::text LIKE '%'||$1||'%' OR reason LIKE '%'||$1||'%'", token.Reveal()).Scan(&rows); err != nil || rows > 0 {
+	if err := p.db.QueryRow(t.Context(),
+		"SELECT count(*) FROM audit_logs WHERE metadata::text LIKE '%'||$1||'%' OR reason LIKE '%'||$1||'%'", token.Reveal()).
+		Scan(&rows); err != nil || rows > 0 {
 		t.Errorf("%d audit entries hold the token, %v", rows, err)
 	}
 }

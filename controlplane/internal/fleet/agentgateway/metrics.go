@@ -18,9 +18,13 @@ var (
 		Help:    "How long requests of nodes took, polls and terminals excepted.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	})
-	heldPolls = telemetry.NewLevel(telemetry.Metric{Name: "gpuaas.gateway.polls", Help: "Agents that wait for a task at this replica."})
-	answered  = telemetry.NewCounter(telemetry.Metric{
-		Name: "gpuaas.gateway.requests", Labels: []string{"operation", "status"}, Help: "Requests of nodes, by operation and status.",
+	heldPolls = telemetry.NewLevel(telemetry.Metric{
+		Name: "gpuaas.gateway.polls",
+		Help: "Agents that wait for a task at this replica.",
+	})
+	answered = telemetry.NewCounter(telemetry.Metric{
+		Name: "gpuaas.gateway.requests", Labels: []string{"operation", "status"},
+		Help: "Requests of nodes, by operation and status.",
 	})
 )
 

@@ -21,8 +21,12 @@ func TestWhatNodesAreToTrustIsSigned(t *testing.T) {
 	var asked agentwire.TrustAnswer
 	a.get(agentwire.PathTrust, "").want(http.StatusOK, "").into(&asked)
 	var renewed agentwire.Issued
-	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, newKey(t))}).want(http.StatusOK, "").into(&renewed)
-	for name, statements := range map[string][]agentwire.Statement{"enrolment": a.issued.Trust, "renewal": renewed.Trust, "question": asked.Statements} {
+	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, newKey(t))}).want(http.StatusOK, "").
+		into(&renewed)
+	for name, statements := range map[string][]agentwire.Statement{
+		"enrolment": a.issued.Trust, "renewal": renewed.Trust,
+		"question": asked.Statements,
+	} {
 		if len(statements) != 3 {
 			t.Fatalf("%s: %d statements", name, len(statements))
 		}
@@ -64,7 +68,8 @@ func TestAPollTellsOfTheBundleAndOfRefusals(t *testing.T) {
 		t.Errorf("an agent that has it: %+v", got)
 	}
 	for range 2 { // told with every poll, noted once
-		poll(agentwire.HeaderTrustBundle, a.issued.TrustBundle.Fingerprint, agentwire.HeaderTrustRefused, "trust_unsigned verifiers").
+		poll(agentwire.HeaderTrustBundle, a.issued.TrustBundle.Fingerprint, agentwire.HeaderTrustRefused,
+			"trust_unsigned verifiers").
 			want(http.StatusNoContent, "")
 	}
 	n, err := p.nodes.Node(p.ctx, a.node)
@@ -72,11 +77,14 @@ func TestAPollTellsOfTheBundleAndOfRefusals(t *testing.T) {
 		t.Errorf("%q %v", n.TrustRefused, err)
 	}
 	var audits int
-	if err := p.db.QueryRow(p.ctx, `SELECT count(*) FROM audit_logs WHERE action = 'node.trust_refused' AND result = 'denied'`).Scan(&audits); err != nil || audits != 1 {
+	if err := p.db.QueryRow(p.ctx,
+		`SELECT count(*) FROM audit_logs WHERE action = 'node.trust_refused' AND result = 'denied'`).
+		Scan(&audits); err != nil || audits != 1 {
 		t.Errorf("%d audit entries, %v", audits, err)
 	}
 	poll(agentwire.HeaderTrustBundle, "x").want(http.StatusBadRequest, "invalid_request")
-	poll(agentwire.HeaderTrustBundle, strings.Repeat("0", 64), agentwire.HeaderTrustRefused, "<b>").want(http.StatusBadRequest, "invalid_request")
+	poll(agentwire.HeaderTrustBundle, strings.Repeat("0", 64), agentwire.HeaderTrustRefused, "<b>").
+		want(http.StatusBadRequest, "invalid_request")
 }
 
 // A refusal is worth an entry in the audit log, the history and the outbox. A
@@ -88,7 +96,8 @@ func TestAttackANodeRefusesSomethingElseWithEveryPoll(t *testing.T) {
 	poll := func(refused string) {
 		t.Helper()
 		a.send(http.MethodGet, agentwire.PathWait, "wait_seconds=1", nil,
-			agentwire.HeaderTrustBundle, a.issued.TrustBundle.Fingerprint, agentwire.HeaderTrustRefused, refused).want(http.StatusNoContent, "")
+			agentwire.HeaderTrustBundle, a.issued.TrustBundle.Fingerprint, agentwire.HeaderTrustRefused, refused).
+			want(http.StatusNoContent, "")
 	}
 	noted := func(want int, last string) {
 		t.Helper()
@@ -163,10 +172,12 @@ func TestTheListenerAndItsBundleStayTogether(t *testing.T) {
 	if err := p.trust.Refresh(t.Context()); err != nil || p.trust.Leaf() == before {
 		t.Fatalf("the new certificate is not used: %v", err)
 	}
-	if _, err := p.signer.RemoveAuthority(p.ctx, signer.Authority(both.Authorities[1]), "wrong one", true); fault.CodeOf(err) != "trust_authority_in_use" {
+	if _, err := p.signer.RemoveAuthority(p.ctx, signer.Authority(both.Authorities[1]), "wrong one",
+		true); fault.CodeOf(err) != "trust_authority_in_use" {
 		t.Errorf("the authority of the listener is dropped: %v", err)
 	}
-	if b, err := p.signer.RemoveAuthority(p.ctx, signer.Authority(both.Authorities[0]), "rotation", false); err != nil || len(b.Authorities) != 1 {
+	if b, err := p.signer.RemoveAuthority(p.ctx, signer.Authority(both.Authorities[0]), "rotation", false); err != nil ||
+		len(b.Authorities) != 1 {
 		t.Errorf("the former authority is not dropped: %+v %v", b, err)
 	}
 }

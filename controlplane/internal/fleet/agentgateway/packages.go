@@ -109,7 +109,8 @@ func (p *Packages) bootstrapOf(ctx context.Context, digest string) (*agentPackag
 		return nil, err
 	}
 	if digest != "" && digest != current.digest {
-		return nil, fault.New(fault.Conflict, "agent_package_changed", "the agent package is another one than when the script was made").
+		return nil, fault.New(fault.Conflict, "agent_package_changed",
+			"the agent package is another one than when the script was made").
 			WithRemedy("run the bootstrap again: it fetches a new script")
 	}
 	return current, nil
@@ -130,10 +131,12 @@ func (p *Packages) Prepare(ctx context.Context, _ id.Node, raw json.RawMessage) 
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); len(raw) > 0 && err != nil {
-		return nil, fault.New(fault.Invalid, "node_task_params_invalid", "the parameters of %s cannot be read: %v", agentwire.TypeSelfUpdate, err)
+		return nil, fault.New(fault.Invalid, "node_task_params_invalid", "the parameters of %s cannot be read: %v",
+			agentwire.TypeSelfUpdate, err)
 	}
 	if in.Digest != "" || in.SizeBytes != 0 || in.SignerVersion != "" || len(in.Signature) > 0 {
-		return nil, fault.New(fault.Invalid, "node_task_params_invalid", "digest, size and signature of a package are filled in, not given").
+		return nil, fault.New(fault.Invalid, "node_task_params_invalid",
+			"digest, size and signature of a package are filled in, not given").
 			WithRemedy("give action and version only")
 	}
 	switch {
@@ -188,7 +191,8 @@ func (p *Packages) current() (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fault.New(fault.Unavailable, "agent_version_unclear", "there are %d agent versions to choose from", len(found)).
+		return "", fault.New(fault.Unavailable, "agent_version_unclear", "there are %d agent versions to choose from",
+			len(found)).
 			WithRemedy("set nodes.agent_version to one of the folders in nodes.agent_folder")
 	}
 	return found[0], nil
@@ -282,7 +286,8 @@ func unreadable(cause error, version, name string) error {
 	if errors.Is(cause, fs.ErrNotExist) {
 		kind = fault.NotFound
 	}
-	return fault.Wrap(cause, kind, "agent_package_missing", "version %s of the agent is not complete here: %s is missing or cannot be read", version, name).
+	return fault.Wrap(cause, kind, "agent_package_missing",
+		"version %s of the agent is not complete here: %s is missing or cannot be read", version, name).
 		WithRemedy("put gpuaas-agent and gpuaas-gpu into nodes.agent_folder/%s, on every replica", version)
 }
 
@@ -316,7 +321,10 @@ func archive(version string, files []packageFile) ([]byte, error) {
 	zip := gzip.NewWriter(&out)
 	tape := tar.NewWriter(zip)
 	for _, f := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content)),
+			ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+		}
 		if err := tape.WriteHeader(header); err != nil {
 			return nil, fmt.Errorf("pack %s of agent %s: %w", f.name, version, err)
 		}

@@ -39,7 +39,8 @@ func unpack(t *testing.T, content []byte) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Typeflag != tar.TypeReg || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !h.ModTime.Equal(time.Unix(0, 0)) || strings.Contains(h.Name, "/") {
+		if h.Typeflag != tar.TypeReg || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !h.ModTime.Equal(time.Unix(0, 0)) ||
+			strings.Contains(h.Name, "/") {
 			t.Errorf("%+v tells about this machine", h)
 		}
 		text, err := io.ReadAll(tape)
@@ -71,7 +72,8 @@ func TestTheBootstrapPackage(t *testing.T) {
 	a := &agent{tb: t, p: p, node: n.ID, client: p.client(nil), instance: "m", session: "s"}
 	bearer := []string{"Authorization", "Bearer " + token.Reveal()}
 	got := a.send(http.MethodGet, agentwire.PathPackage, "", nil, bearer...).want(http.StatusOK, "")
-	if got.header.Get("Gpuaas-Package-Digest") != digestOf(got.body) || got.header.Get("Gpuaas-Package-Version") != version {
+	if got.header.Get("Gpuaas-Package-Digest") != digestOf(got.body) ||
+		got.header.Get("Gpuaas-Package-Version") != version {
 		t.Errorf("%v", got.header)
 	}
 	files := unpack(t, got.body)
@@ -89,7 +91,8 @@ func TestTheBootstrapPackage(t *testing.T) {
 		Version string
 		Files   []struct{ Name, SHA256 string }
 	}
-	if err := json.Unmarshal([]byte(files["package.json"]), &manifest); err != nil || manifest.Version != version || len(manifest.Files) != 6 {
+	if err := json.Unmarshal([]byte(files["package.json"]), &manifest); err != nil || manifest.Version != version ||
+		len(manifest.Files) != 6 {
 		t.Errorf("%v %+v", err, manifest)
 	}
 	for _, f := range manifest.Files {
@@ -111,11 +114,13 @@ func TestTheBootstrapPackage(t *testing.T) {
 	if bytes.Equal(rotated.body, got.body) {
 		t.Error("the verifiers of the package are old")
 	}
-	old := a.send(http.MethodGet, agentwire.PathPackage, "digest="+digestOf(got.body), nil, bearer...).want(http.StatusOK, "")
+	old := a.send(http.MethodGet, agentwire.PathPackage, "digest="+digestOf(got.body), nil, bearer...).
+		want(http.StatusOK, "")
 	if !bytes.Equal(old.body, got.body) {
 		t.Error("another package than the one that was named")
 	}
-	a.send(http.MethodGet, agentwire.PathPackage, "digest=sha256:"+strings.Repeat("0", 64), nil, bearer...).want(http.StatusConflict, "agent_package_changed")
+	a.send(http.MethodGet, agentwire.PathPackage, "digest=sha256:"+strings.Repeat("0", 64), nil, bearer...).
+		want(http.StatusConflict, "agent_package_changed")
 }
 
 func TestAnUpdateIsPreparedSignedAndServed(t *testing.T) {
@@ -132,7 +137,8 @@ func TestAnUpdateIsPreparedSignedAndServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	params := decoded.(*agentwire.SelfUpdateParams)
-	if err := a.issued.Verifiers.VerifyPackage(params.Version, params.Digest, params.SignerVersion, params.Signature); err != nil {
+	if err := a.issued.Verifiers.VerifyPackage(params.Version, params.Digest, params.SignerVersion,
+		params.Signature); err != nil {
 		t.Error(err)
 	}
 	// A rotation between order and download changes nothing about the package.
@@ -146,9 +152,12 @@ func TestAnUpdateIsPreparedSignedAndServed(t *testing.T) {
 	if files := unpack(t, got.body); names(files) != "gpuaas-agent gpuaas-gpu gpuaas-node-agent.service package.json" {
 		t.Errorf("an update must not touch what a node trusts: %s", names(files))
 	}
-	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "9.9.9", 1), "").want(http.StatusNotFound, "agent_package_missing")
-	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "-x", 1), "").want(http.StatusUnprocessableEntity, "agent_version_invalid")
-	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "..%2f..%2fetc", 1), "").want(http.StatusNotFound, "not_found")
+	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "9.9.9", 1), "").
+		want(http.StatusNotFound, "agent_package_missing")
+	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "-x", 1), "").
+		want(http.StatusUnprocessableEntity, "agent_version_invalid")
+	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "..%2f..%2fetc", 1), "").
+		want(http.StatusNotFound, "not_found")
 }
 
 func TestPreparingAnUpdate(t *testing.T) {
@@ -224,7 +233,8 @@ func TestFoldersWithoutAnAgent(t *testing.T) {
 		"two, one chosen": {agentFolder(t, "1.0", "1.1"), "1.1", ""},
 		"half":            {half, "", "agent_package_missing"},
 	} {
-		_, err := agentgateway.NewPackages(c.folder, c.version, p.trust, p.signer).Prepare(t.Context(), id.New[id.Node](), nil)
+		_, err := agentgateway.NewPackages(c.folder, c.version, p.trust, p.signer).
+			Prepare(t.Context(), id.New[id.Node](), nil)
 		if got := codeOf(err); got != c.code {
 			t.Errorf("%s: got %v, want %q", name, err, c.code)
 		}

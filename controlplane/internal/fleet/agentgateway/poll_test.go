@@ -25,7 +25,9 @@ type holding struct {
 	held chan id.Node
 }
 
-func (h *holding) Wait(ctx context.Context, n id.Node, generation int64, hold time.Duration) (*agentwire.Envelope, error) {
+func (h *holding) Wait(ctx context.Context, n id.Node, generation int64, hold time.Duration) (*agentwire.Envelope,
+	error,
+) {
 	h.held <- n
 	return h.Tasks.Wait(ctx, n, generation, hold)
 }
@@ -125,7 +127,9 @@ type later struct {
 	claimed, release chan struct{}
 }
 
-func (l *later) Wait(ctx context.Context, n id.Node, generation int64, hold time.Duration) (*agentwire.Envelope, error) {
+func (l *later) Wait(ctx context.Context, n id.Node, generation int64, hold time.Duration) (*agentwire.Envelope,
+	error,
+) {
 	e, err := l.Tasks.Wait(ctx, n, generation, hold)
 	if e != nil {
 		l.claimed <- struct{}{}
@@ -171,7 +175,8 @@ func TestAPollOfADeadAgentDoesNotLockTheLiveOneOut(t *testing.T) {
 	task := p.enqueue(t, dead.node, agentwire.TypeHeartbeatCheck, nil) // one attempt only
 	held := dead.poll("wait_seconds=50")
 	<-l.claimed
-	alive.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "") // the identity is that of the new process
+	// the identity is that of the new process
+	alive.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
 	polled := alive.poll("wait_seconds=50")
 	p.pass(2 * time.Second) // longer than a decision holds
 	close(l.release)
@@ -186,7 +191,8 @@ func TestAPollOfADeadAgentDoesNotLockTheLiveOneOut(t *testing.T) {
 		t.Errorf("the node is held: %q %v", n.HoldReason, err)
 	}
 	var told int
-	if err := p.db.QueryRow(p.ctx, `SELECT count(*) FROM node_events WHERE kind = 'identity_conflict'`).Scan(&told); err != nil || told != 0 {
+	if err := p.db.QueryRow(p.ctx, `SELECT count(*) FROM node_events WHERE kind = 'identity_conflict'`).
+		Scan(&told); err != nil || told != 0 {
 		t.Errorf("%d conflicts %v", told, err)
 	}
 }

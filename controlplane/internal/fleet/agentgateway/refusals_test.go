@@ -51,17 +51,43 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 		"not yet valid": {by(e.nodes, func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
 		}), 401, agentwire.CodeCertificateExpired, ""},
-		"of a stranger":                             {by(stranger, nil), 401, agentwire.CodeCertificateUnknown, `issuer="CN=stranger"`},
-		"of a stranger, expired":                    {by(stranger, past), 401, agentwire.CodeCertificateUnknown, ""},
-		"of another CA below the same kind of root": {pair(key, cousin.sign(t, key.Public(), clientTemplate(identity)), cousin.cert.Raw), 401, agentwire.CodeCertificateUnknown, ""},
-		"for servers":                               {by(e.nodes, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), 403, agentwire.CodeIdentityMismatch, ""},
-		"without identity":                          {by(e.nodes, func(c *x509.Certificate) { c.URIs = nil }), 403, agentwire.CodeIdentityMismatch, ""},
-		"two identities":                            {by(e.nodes, func(c *x509.Certificate) { c.URIs = append(c.URIs, other.uri()...) }), 403, agentwire.CodeIdentityMismatch, ""},
-		"of another domain":                         {by(e.nodes, func(c *x509.Certificate) { c.URIs = uri("spiffe://other.example.com/node/" + a.node.String()) }), 403, agentwire.CodeIdentityMismatch, ""},
-		"of no node":                                {by(e.nodes, func(c *x509.Certificate) { c.URIs = uri("spiffe://" + domain + "/node/root") }), 403, agentwire.CodeIdentityMismatch, ""},
-		"with a query":                              {by(e.nodes, func(c *x509.Certificate) { c.URIs = uri(identity + "?x=1") }), 403, agentwire.CodeIdentityMismatch, ""},
-		"of a user":                                 {by(e.nodes, func(c *x509.Certificate) { c.URIs = uri("https://" + domain + "/node/" + a.node.String()) }), 403, agentwire.CodeIdentityMismatch, ""},
-		"that was never issued":                     {by(e.nodes, func(c *x509.Certificate) { c.SerialNumber = big.NewInt(4711) }), 401, agentwire.CodeCertificateRevoked, ""},
+		"of a stranger": {
+			by(stranger, nil), 401, agentwire.CodeCertificateUnknown,
+			`issuer="CN=stranger"`,
+		},
+		"of a stranger, expired": {by(stranger, past), 401, agentwire.CodeCertificateUnknown, ""},
+		"of another CA below the same kind of root": {pair(key, cousin.sign(t, key.Public(), clientTemplate(identity)),
+			cousin.cert.Raw), 401, agentwire.CodeCertificateUnknown, ""},
+		"for servers": {
+			by(e.nodes,
+				func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), 403,
+			agentwire.CodeIdentityMismatch, "",
+		},
+		"without identity": {
+			by(e.nodes, func(c *x509.Certificate) { c.URIs = nil }), 403,
+			agentwire.CodeIdentityMismatch, "",
+		},
+		"two identities": {by(e.nodes,
+			func(c *x509.Certificate) { c.URIs = append(c.URIs, other.uri()...) }), 403, agentwire.CodeIdentityMismatch, ""},
+		"of another domain": {
+			by(e.nodes,
+				func(c *x509.Certificate) { c.URIs = uri("spiffe://other.example.com/node/" + a.node.String()) }), 403,
+			agentwire.CodeIdentityMismatch, "",
+		},
+		"of no node": {
+			by(e.nodes,
+				func(c *x509.Certificate) { c.URIs = uri("spiffe://" + domain + "/node/root") }), 403,
+			agentwire.CodeIdentityMismatch, "",
+		},
+		"with a query": {by(e.nodes,
+			func(c *x509.Certificate) { c.URIs = uri(identity + "?x=1") }), 403, agentwire.CodeIdentityMismatch, ""},
+		"of a user": {
+			by(e.nodes,
+				func(c *x509.Certificate) { c.URIs = uri("https://" + domain + "/node/" + a.node.String()) }), 403,
+			agentwire.CodeIdentityMismatch, "",
+		},
+		"that was never issued": {by(e.nodes,
+			func(c *x509.Certificate) { c.SerialNumber = big.NewInt(4711) }), 401, agentwire.CodeCertificateRevoked, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := *a
@@ -82,7 +108,8 @@ func TestANodeIsOnlyItself(t *testing.T) {
 	a, b := p.active(t, "gpu-1"), p.active(t, "gpu-2")
 	task := p.enqueue(t, b.node, agentwire.TypeHeartbeatCheck, nil)
 	inPath := func(path string) string {
-		return strings.NewReplacer("{node_id}", b.node.String(), "{task_id}", task.ID.String(), "{version}", version).Replace(path)
+		return strings.NewReplacer("{node_id}", b.node.String(), "{task_id}", task.ID.String(), "{version}", version).
+			Replace(path)
 	}
 	for _, c := range []struct {
 		method, path string
@@ -101,9 +128,14 @@ func TestANodeIsOnlyItself(t *testing.T) {
 	}
 	// The task of another node does not exist, even under the right identity.
 	own := func(path string) string { return strings.Replace(path, "{task_id}", task.ID.String(), 1) }
-	a.post(own(agentwire.PathResult), agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultSucceeded}).want(http.StatusNotFound, agentwire.CodeTaskNotYours)
-	a.post(own(agentwire.PathProgress), agentwire.ProgressRequest{Attempt: 1}).want(http.StatusNotFound, agentwire.CodeTaskNotYours)
-	a.post(own(agentwire.PathMint), agentwire.MintRequest{Attempt: 1, StepID: "s", CredentialType: agentwire.CredentialOCIPull}).
+	a.post(own(agentwire.PathResult), agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultSucceeded}).
+		want(http.StatusNotFound, agentwire.CodeTaskNotYours)
+	a.post(own(agentwire.PathProgress), agentwire.ProgressRequest{Attempt: 1}).
+		want(http.StatusNotFound, agentwire.CodeTaskNotYours)
+	a.post(own(agentwire.PathMint), agentwire.MintRequest{
+		Attempt: 1, StepID: "s",
+		CredentialType: agentwire.CredentialOCIPull,
+	}).
 		want(http.StatusNotFound, agentwire.CodeTaskNotYours)
 }
 
@@ -146,8 +178,10 @@ func TestAFencedNodeIsToldSo(t *testing.T) {
 	move(node.Remove)
 	// Of a node that is being removed only the end of its uninstallation counts.
 	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
-	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).want(http.StatusForbidden, agentwire.CodeNodeFenced)
-	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", version, 1), "").want(http.StatusForbidden, agentwire.CodeNodeFenced)
+	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).
+		want(http.StatusForbidden, agentwire.CodeNodeFenced)
+	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", version, 1), "").
+		want(http.StatusForbidden, agentwire.CodeNodeFenced)
 	move(node.Uninstalled)
 	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusForbidden, agentwire.CodeNodeFenced)
 }
@@ -161,18 +195,24 @@ func TestTokensThatAreRefused(t *testing.T) {
 	for _, path := range paths {
 		a.get(path, "").want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
 		a.get(path, "token="+token.Reveal()).want(http.StatusUnauthorized, agentwire.CodeTokenInvalid) // never in an address
-		for _, header := range []string{"Bearer gpuaas_nforeign", "Bearer ", "Basic " + token.Reveal(), "Bearer " + strings.Repeat("x", 5000)} {
-			a.send(http.MethodGet, path, "", nil, "Authorization", header).want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
+		for _, header := range []string{
+			"Bearer gpuaas_nforeign", "Bearer ", "Basic " + token.Reveal(),
+			"Bearer " + strings.Repeat("x", 5000),
+		} {
+			a.send(http.MethodGet, path, "", nil, "Authorization", header).
+				want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
 		}
 	}
 	// It works nowhere else.
-	a.send(http.MethodGet, agentwire.PathWait, "", nil, "Authorization", "Bearer "+token.Reveal()).want(http.StatusUnauthorized, agentwire.CodeCertificateMissing)
+	a.send(http.MethodGet, agentwire.PathWait, "", nil, "Authorization", "Bearer "+token.Reveal()).
+		want(http.StatusUnauthorized, agentwire.CodeCertificateMissing)
 
 	// The same key may repeat what got no answer, another may not.
 	a.enroll(token).want(http.StatusOK, "")
 	a.enroll(token).want(http.StatusOK, "")
 	for _, path := range paths {
-		a.send(http.MethodGet, path, "", nil, "Authorization", "Bearer "+token.Reveal()).want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
+		a.send(http.MethodGet, path, "", nil, "Authorization", "Bearer "+token.Reveal()).
+			want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
 	}
 	a.key = newKey(t)
 	a.enroll(token).want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
@@ -181,7 +221,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 	p.pass(16 * time.Minute)
 	b := &agent{tb: t, p: p, node: n.ID, key: newKey(t), instance: "m", session: "s", client: p.client(nil)}
 	b.enroll(token).want(http.StatusUnauthorized, agentwire.CodeTokenExpired)
-	b.send(http.MethodGet, paths[0], "", nil, "Authorization", "Bearer "+token.Reveal()).want(http.StatusUnauthorized, agentwire.CodeTokenExpired)
+	b.send(http.MethodGet, paths[0], "", nil, "Authorization", "Bearer "+token.Reveal()).
+		want(http.StatusUnauthorized, agentwire.CodeTokenExpired)
 }
 
 func TestBodiesThatAreRefused(t *testing.T) {
@@ -197,19 +238,32 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"oversize":          {agentwire.PathReport, `{"build":{"version":"` + strings.Repeat("x", 2<<20) + `"}}`, nil, 413, "body_too_large"},
-		"unknown field":     {agentwire.PathReport, `{"verifier_version":1,"surprise":true}`, nil, 400, "invalid_request"},
-		"two values":        {agentwire.PathReport, `{} {}`, nil, 400, "invalid_request"},
-		"not JSON":          {agentwire.PathReport, `{"build":`, nil, 400, "invalid_request"},
-		"wrong type":        {agentwire.PathReport, `{"verifier_version":"one"}`, nil, 400, "invalid_request"},
-		"empty":             {agentwire.PathReport, ``, nil, 400, "invalid_request"},
-		"NUL":               {agentwire.PathReport, `{"build":{"version":"a\u0000b"}}`, nil, 422, "validation_error"},
-		"not UTF-8":         {agentwire.PathReport, "{\"build\":{\"version\":\"\xff\"}}", nil, 400, "invalid_request"},
-		"another type":      {agentwire.PathReport, `{}`, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
+		"oversize": {
+			agentwire.PathReport, `{"build":{"version":"` + strings.Repeat("x", 2<<20) + `"}}`, nil, 413,
+			"body_too_large",
+		},
+		"unknown field": {agentwire.PathReport, `{"verifier_version":1,"surprise":true}`, nil, 400, "invalid_request"},
+		"two values":    {agentwire.PathReport, `{} {}`, nil, 400, "invalid_request"},
+		"not JSON":      {agentwire.PathReport, `{"build":`, nil, 400, "invalid_request"},
+		"wrong type":    {agentwire.PathReport, `{"verifier_version":"one"}`, nil, 400, "invalid_request"},
+		"empty":         {agentwire.PathReport, ``, nil, 400, "invalid_request"},
+		"NUL":           {agentwire.PathReport, `{"build":{"version":"a\u0000b"}}`, nil, 422, "validation_error"},
+		"not UTF-8":     {agentwire.PathReport, "{\"build\":{\"version\":\"\xff\"}}", nil, 400, "invalid_request"},
+		"another type": {
+			agentwire.PathReport, `{}`,
+			[]string{"Content-Type", "text/plain"},
+			415,
+			"unsupported_media_type",
+		},
 		"no CSR":            {agentwire.PathRenew, agentwire.RenewRequest{}, nil, 422, "csr_refused"},
 		"half a CSR":        {agentwire.PathRenew, agentwire.RenewRequest{CSR: good[:len(good)/2]}, nil, 422, "csr_refused"},
 		"no request at all": {agentwire.PathRenew, agentwire.RenewRequest{CSR: rsa}, nil, 422, "csr_refused"},
-		"task id":           {strings.Replace(agentwire.PathResult, "{task_id}", "x", 1), agentwire.ResultRequest{}, nil, 400, "invalid_request"},
+		"task id": {
+			strings.Replace(agentwire.PathResult, "{task_id}", "x", 1),
+			agentwire.ResultRequest{},
+			nil, 400,
+			"invalid_request",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := *a
@@ -235,7 +289,8 @@ func TestNewcomersAreCountedByAddress(t *testing.T) {
 	a.get(agentwire.PathCA, "").want(http.StatusOK, "")
 	a.get(agentwire.PathBootstrapScript, "").want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
 	a.get(agentwire.PathPackage, "").want(http.StatusUnauthorized, agentwire.CodeTokenInvalid)
-	refused := a.post(agentwire.PathEnroll, agentwire.EnrollRequest{}).want(http.StatusTooManyRequests, "rate_limit_exceeded")
+	refused := a.post(agentwire.PathEnroll, agentwire.EnrollRequest{}).
+		want(http.StatusTooManyRequests, "rate_limit_exceeded")
 	if refused.header.Get("Retry-After") == "" {
 		t.Error("it does not say when to come back")
 	}
@@ -246,7 +301,8 @@ func TestNewcomersAreCountedByAddress(t *testing.T) {
 func TestOnlyModernTLSIsSpoken(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, newEngine(t))
-	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: p.roots, MaxVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "https://"))
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: p.roots, MaxVersion: tls.VersionTLS12}}).
+		DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "https://"))
 	if err == nil {
 		conn.Close()
 		t.Error("TLS 1.2 is spoken")
@@ -274,7 +330,10 @@ func TestANodeThatPostsTooMuchIsHeldBack(t *testing.T) {
 	if limited.header.Get("Retry-After") == "" {
 		t.Error("nobody says when to come back")
 	}
-	for _, path := range []string{agentwire.PathRenew, agentwire.PathResult, agentwire.PathProgress, agentwire.PathMint, agentwire.PathRegistry} {
+	for _, path := range []string{
+		agentwire.PathRenew, agentwire.PathResult, agentwire.PathProgress, agentwire.PathMint,
+		agentwire.PathRegistry,
+	} {
 		held := false
 		for range 50 { // it regains a few while this runs
 			if held = post(path).status == http.StatusTooManyRequests; held {
@@ -297,7 +356,8 @@ func TestReportsThatAreRefused(t *testing.T) {
 	a := p.active(t, "gpu-1")
 	a.post(agentwire.PathReport, agentwire.Report{Capabilities: agentwire.Capabilities{OS: "a\x00b"}}).
 		want(http.StatusUnprocessableEntity, "validation_error")
-	a.post(agentwire.PathReport, agentwire.Report{Build: agentwire.Build{Version: "1 2"}}).want(http.StatusUnprocessableEntity, "validation_error")
+	a.post(agentwire.PathReport, agentwire.Report{Build: agentwire.Build{Version: "1 2"}}).
+		want(http.StatusUnprocessableEntity, "validation_error")
 	a.post(agentwire.PathReport, agentwire.Report{Capabilities: agentwire.Capabilities{OS: strings.Repeat("x", 65<<10)}}).
 		want(http.StatusUnprocessableEntity, "validation_error")
 }

@@ -27,7 +27,8 @@ var (
 	//go:embed templates/firstboot.sh
 	firstBootText string
 
-	templates = template.Must(template.Must(template.New("script").Parse(scriptText)).New("firstboot").Parse(firstBootText))
+	templates = template.Must(template.Must(template.New("script").Parse(scriptText)).New("firstboot").
+			Parse(firstBootText))
 )
 
 // Renderer writes down how a machine becomes a node: as a command to paste, as
@@ -144,7 +145,8 @@ func (r *Renderer) script(ctx context.Context, n id.Node, token redact.Secret, p
 // ready checks what every rendering needs.
 func (r *Renderer) ready(ctx context.Context, token redact.Secret) (*bundle, error) {
 	if r.url == "" {
-		return nil, fault.New(fault.Unavailable, "nodes_url_missing", "nobody has said at which address nodes reach the control plane").
+		return nil, fault.New(fault.Unavailable, "nodes_url_missing",
+			"nobody has said at which address nodes reach the control plane").
 			WithRemedy("set nodes.url")
 	}
 	if !tokenForm.MatchString(token.Reveal()) {

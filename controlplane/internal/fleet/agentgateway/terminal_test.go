@@ -36,7 +36,8 @@ func TestTheNodeEndOfATerminalIsHandedOver(t *testing.T) {
 	session := id.NewString()
 	path := strings.Replace(agentwire.PathTerminal, "{session_id}", session, 1)
 	header := http.Header{agentwire.HeaderAgentInstance: {a.instance}, agentwire.HeaderAgentSession: {a.session}}
-	conn, _, err := websocket.Dial(t.Context(), "wss"+strings.TrimPrefix(p.url, "https")+path, &websocket.DialOptions{HTTPClient: a.client, HTTPHeader: header})
+	conn, _, err := websocket.Dial(t.Context(), "wss"+strings.TrimPrefix(p.url, "https")+path,
+		&websocket.DialOptions{HTTPClient: a.client, HTTPHeader: header})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,5 +56,6 @@ func TestWithoutTerminalsTheNodeIsToldSo(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, newEngine(t))
 	a := p.active(t, "gpu-1")
-	a.get(strings.Replace(agentwire.PathTerminal, "{session_id}", id.NewString(), 1), "").want(http.StatusServiceUnavailable, "terminals_missing")
+	a.get(strings.Replace(agentwire.PathTerminal, "{session_id}", id.NewString(), 1), "").
+		want(http.StatusServiceUnavailable, "terminals_missing")
 }

@@ -100,7 +100,8 @@ func (t *Trust) keep(ctx context.Context) {
 	for {
 		pause := lookEvery
 		if err := t.refresh(ctx); err != nil && ctx.Err() == nil {
-			t.cfg.Logger.WarnContext(ctx, "certificates of the node listener could not be refreshed", "error", err, "retry_in", wait.String())
+			t.cfg.Logger.WarnContext(ctx, "certificates of the node listener could not be refreshed", "error", err, "retry_in",
+				wait.String())
 			pause, wait = wait, min(2*wait, retryMost)
 		} else {
 			wait = retryFirst
@@ -203,7 +204,8 @@ func (t *Trust) Check(ctx context.Context) error {
 	if problem == nil {
 		return nil
 	}
-	return fault.Wrap(problem, fault.Unavailable, "listener_not_in_bundle", "no node can verify the certificate of the node listener").
+	return fault.Wrap(problem, fault.Unavailable, "listener_not_in_bundle",
+		"no node can verify the certificate of the node listener").
 		WithRemedy("give the listener a certificate of an authority in the bundle (%s), or start with the files it had",
 			authorityNames(known.pem))
 }
@@ -243,7 +245,8 @@ func (t *Trust) mayShow(ctx context.Context, s *serverCertificate) error {
 	if problem == nil {
 		return nil
 	}
-	err = fault.Wrap(problem, fault.Conflict, "listener_not_in_bundle", "nodes cannot verify the new certificate of the node listener").
+	err = fault.Wrap(problem, fault.Conflict, "listener_not_in_bundle",
+		"nodes cannot verify the new certificate of the node listener").
 		WithRemedy("add its CA to what nodes trust with: gpuaas trust add, and wait until all nodes have taken it over")
 	if old := t.server.Load(); old != nil && t.cfg.Clock().Before(old.notAfter) {
 		return err
@@ -259,7 +262,8 @@ func (t *Trust) Fits(bundle string) error {
 		return nil
 	}
 	if err := verifies(bundle, s, t.cfg.Clock()); err != nil {
-		return fault.Wrap(err, fault.Conflict, "trust_authority_in_use", "the node listener still shows a certificate of that authority").
+		return fault.Wrap(err, fault.Conflict, "trust_authority_in_use",
+			"the node listener still shows a certificate of that authority").
 			WithRemedy("give the listener a certificate of the next authority first, in all replicas")
 	}
 	return nil
@@ -275,7 +279,10 @@ func verifies(bundle string, s *serverCertificate, now time.Time) error {
 		}
 		between.AddCert(c)
 	}
-	if _, err := s.pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
+	if _, err := s.pair.Leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between,
+		CurrentTime: now,
+	}); err != nil {
 		return fmt.Errorf("verify certificate of the node listener: %w", err)
 	}
 	return nil
@@ -321,7 +328,8 @@ func (t *Trust) fetchServerCA(ctx context.Context) (string, error) {
 	}
 	b, err := os.ReadFile(t.cfg.CAFile)
 	if err != nil {
-		return "", fault.Wrap(err, fault.Unavailable, "node_listener_ca_unreadable", "the CA file of the node listener cannot be read").
+		return "", fault.Wrap(err, fault.Unavailable, "node_listener_ca_unreadable",
+			"the CA file of the node listener cannot be read").
 			WithRemedy("check nodes.tls.ca_file")
 	}
 	return string(b), nil

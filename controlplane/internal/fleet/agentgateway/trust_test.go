@@ -19,7 +19,8 @@ import (
 // shown is the serial of the certificate that a new connection sees.
 func (p *plane) shown(t *testing.T) string {
 	t.Helper()
-	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: p.roots}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "https://"))
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: p.roots}}).
+		DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "https://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func TestWhileTheSecretsEngineIsAwayNodesThatHaveACertificateWork(t *testing.T) 
 	}
 	a.client.CloseIdleConnections()
 	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
-	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).want(http.StatusServiceUnavailable, "secrets_unavailable")
+	a.post(agentwire.PathRenew, agentwire.RenewRequest{CSR: requestFor(t, a.key)}).
+		want(http.StatusServiceUnavailable, "secrets_unavailable")
 
 	n, token := p.newNode(t, "gpu-2")
 	b := &agent{tb: t, p: p, node: n.ID, key: newKey(t), instance: "m", session: "s", client: p.client(nil)}
@@ -147,7 +149,8 @@ func TestTheServerCertificateCanComeFromFiles(t *testing.T) {
 	write()
 	var ahead time.Duration
 	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
-		PKI: e, CertFile: file("tls.crt"), KeyFile: file("tls.key"), CAFile: file("ca.crt"), Clock: func() time.Time { return time.Now().Add(ahead) },
+		PKI: e, CertFile: file("tls.crt"), KeyFile: file("tls.key"), CAFile: file("ca.crt"),
+		Clock: func() time.Time { return time.Now().Add(ahead) },
 	})
 	if err := trust.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,8 @@ func TestANodeIsBoundToItsMachine(t *testing.T) {
 	site, profile := w.site(t, "dc1")
 	seen := time.Now().UTC().Truncate(time.Microsecond)
 	b := binding.Binding{
-		Node: w.node(t, "m1"), Site: site, Profile: profile, SystemID: "abc123", IPMIIP: "10.0.0.1", PXEMAC: "52:54:00:00:00:01",
+		Node: w.node(t, "m1"), Site: site, Profile: profile, SystemID: "abc123", IPMIIP: "10.0.0.1",
+		PXEMAC: "52:54:00:00:00:01",
 		Status: "Deployed", Power: "on", IPs: []string{"10.1.0.1", "10.1.0.2"}, SeenAt: &seen,
 	}
 	_, err := binding.OfNode(t.Context(), w.db, b.Node)
@@ -93,14 +94,18 @@ func TestANodeIsBoundToItsMachine(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if got.Node != b.Node || got.Site != site || got.Profile != profile || got.SystemID != b.SystemID || got.IPMIIP != b.IPMIIP ||
-			got.PXEMAC != b.PXEMAC || got.Status != b.Status || got.Power != b.Power || !slices.Equal(got.IPs, b.IPs) || !got.SeenAt.Equal(seen) ||
+		if got.Node != b.Node || got.Site != site || got.Profile != profile || got.SystemID != b.SystemID ||
+			got.IPMIIP != b.IPMIIP ||
+			got.PXEMAC != b.PXEMAC || got.Status != b.Status || got.Power != b.Power || !slices.Equal(got.IPs, b.IPs) ||
+			!got.SeenAt.Equal(seen) ||
 			got.Drifted || got.BoundAt.IsZero() {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	var audited int
-	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action = 'node.bind' AND target_id = $1`, b.Node.String()).Scan(&audited); err != nil || audited != 2 {
+	if err := w.owner.QueryRow(t.Context(),
+		`SELECT count(*) FROM audit_logs WHERE action = 'node.bind' AND target_id = $1`, b.Node.String()).
+		Scan(&audited); err != nil || audited != 2 {
 		t.Errorf("%d audit entries, %v", audited, err)
 	}
 }
@@ -119,14 +124,16 @@ func TestAnotherMachineIsAnotherBinding(t *testing.T) {
 	if err := w.bind(t, b); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := binding.OfNode(t.Context(), w.db, b.Node); err != nil || !again.BoundAt.Equal(first.BoundAt) || !again.LastChangedAt.After(first.LastChangedAt) {
+	if again, err := binding.OfNode(t.Context(), w.db, b.Node); err != nil || !again.BoundAt.Equal(first.BoundAt) ||
+		!again.LastChangedAt.After(first.LastChangedAt) {
 		t.Errorf("the same machine again: %+v, %v", again, err)
 	}
 	b.SystemID = "after"
 	if err := w.bind(t, b); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := binding.OfNode(t.Context(), w.db, b.Node); err != nil || now.SystemID != "after" || !now.BoundAt.After(first.BoundAt) {
+	if now, err := binding.OfNode(t.Context(), w.db, b.Node); err != nil || now.SystemID != "after" ||
+		!now.BoundAt.After(first.BoundAt) {
 		t.Errorf("another machine: %+v, %v", now, err)
 	}
 	_, err = binding.ByMachine(t.Context(), w.db, site, "before")
@@ -150,7 +157,8 @@ func TestAMachineIsOneNode(t *testing.T) {
 	}
 	// Another site of the same MAAS knows the machine, too.
 	twin, _ := w.site(t, "twin")
-	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`, site, twin)
+	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`,
+		site, twin)
 	if found, err := binding.ByMachine(t.Context(), w.db, twin, "abc123"); err != nil || found.Node != b.Node {
 		t.Errorf("seen from another site of the same MAAS: %+v %v", found, err)
 	}

@@ -17,7 +17,10 @@ import (
 // that another node has is refused with machine_bound.
 func Bind(ctx context.Context, tx pgx.Tx, b Binding) error {
 	q := bindingdb.New(tx)
-	if err := q.UnbindDeleted(ctx, bindingdb.UnbindDeletedParams{SiteID: b.Site, MaasSystemID: b.SystemID, NodeID: b.Node}); err != nil {
+	if err := q.UnbindDeleted(ctx, bindingdb.UnbindDeletedParams{
+		SiteID: b.Site, MaasSystemID: b.SystemID,
+		NodeID: b.Node,
+	}); err != nil {
 		return fmt.Errorf("unbind deleted nodes: %w", err)
 	}
 	if b.IPs == nil {

@@ -107,7 +107,10 @@ func Rebind(ctx context.Context, tx pgx.Tx, node id.Node, systemID string, insta
 	if err != nil {
 		return err
 	}
-	if err := q.UnbindDeleted(ctx, bindingdb.UnbindDeletedParams{SiteID: before.Site, MaasSystemID: systemID, NodeID: node}); err != nil {
+	if err := q.UnbindDeleted(ctx, bindingdb.UnbindDeletedParams{
+		SiteID: before.Site, MaasSystemID: systemID,
+		NodeID: node,
+	}); err != nil {
 		return fmt.Errorf("unbind deleted nodes: %w", err)
 	}
 	err = q.Rebind(ctx, bindingdb.RebindParams{NodeID: node, MaasSystemID: systemID, InstallationID: installation})

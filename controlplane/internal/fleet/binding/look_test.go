@@ -63,12 +63,16 @@ func TestALookWritesOnlyWhatChanged(t *testing.T) {
 	if got := w.looked(t); got != 0 {
 		t.Errorf("no look changed %d", got)
 	}
-	both := []binding.Seen{seen(m1, "Deployed", "on", 7, noon, "10.0.0.1", "10.0.0.2"), seen(m2, "Deployed", "on", 0, noon)}
+	both := []binding.Seen{
+		seen(m1, "Deployed", "on", 7, noon, "10.0.0.1", "10.0.0.2"),
+		seen(m2, "Deployed", "on", 0, noon),
+	}
 	if got := w.looked(t, both...); got != 2 {
 		t.Errorf("the first look changed %d", got)
 	}
 	first := w.read(t, m1)
-	if first.Status != "Deployed" || first.Power != "on" || !slices.Equal(first.IPs, []string{"10.0.0.1", "10.0.0.2"}) || first.Installation != 7 || !first.SeenAt.Equal(noon) {
+	if first.Status != "Deployed" || first.Power != "on" || !slices.Equal(first.IPs, []string{"10.0.0.1", "10.0.0.2"}) ||
+		first.Installation != 7 || !first.SeenAt.Equal(noon) {
 		t.Errorf("after the first look: %+v", first)
 	}
 	if b := w.read(t, m2); len(b.IPs) != 0 || b.Installation != 0 {
@@ -108,7 +112,8 @@ func TestALookWritesOnlyWhatChanged(t *testing.T) {
 		if after.LastChangedAt.Equal(before.LastChangedAt) != (c.changed == 0) {
 			t.Errorf("%s: changed at %s, before at %s", c.name, after.LastChangedAt, before.LastChangedAt)
 		}
-		if c.changed == 1 && (!after.SeenAt.Equal(later) || after.Status != c.seen.Status || after.Power != c.seen.Power || !slices.Equal(after.IPs, c.seen.IPs)) {
+		if c.changed == 1 && (!after.SeenAt.Equal(later) || after.Status != c.seen.Status || after.Power != c.seen.Power ||
+			!slices.Equal(after.IPs, c.seen.IPs)) {
 			t.Errorf("%s: %+v", c.name, after)
 		}
 	}
@@ -161,9 +166,13 @@ func TestAnotherInstallationIsTakenOverWhenAccepted(t *testing.T) {
 func TestTheSameServerUnderAnotherID(t *testing.T) {
 	w := newWorld(t)
 	site, profile := w.site(t, "dc1")
-	n, other, former := w.bound(t, site, profile, "before"), w.bound(t, site, profile, "other"), w.bound(t, site, profile, "after")
+	n, other, former := w.bound(t, site, profile, "before"), w.bound(t, site, profile, "other"),
+		w.bound(t, site, profile, "after")
 	w.exec(t, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, former)
-	w.looked(t, binding.Seen{Node: n, Status: "Deployed", Power: "on", IPs: []string{"10.0.0.1"}, Installation: 7, At: noon})
+	w.looked(t, binding.Seen{
+		Node: n, Status: "Deployed", Power: "on", IPs: []string{"10.0.0.1"}, Installation: 7,
+		At: noon,
+	})
 	before := w.read(t, n)
 	rebind := func(node id.Node, systemID string) error {
 		return w.in(t, func(ctx context.Context, tx pgx.Tx) error { return binding.Rebind(ctx, tx, node, systemID, 11) })
@@ -176,7 +185,8 @@ func TestTheSameServerUnderAnotherID(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := w.read(t, n)
-	if b.SystemID != "after" || b.Installation != 11 || !b.BoundAt.After(before.BoundAt) || b.Site != site || b.Status != "Deployed" {
+	if b.SystemID != "after" || b.Installation != 11 || !b.BoundAt.After(before.BoundAt) || b.Site != site ||
+		b.Status != "Deployed" {
 		t.Errorf("%+v", b)
 	}
 	if found, err := binding.ByMachine(t.Context(), w.db, site, "after"); err != nil || found.Node != n {
@@ -217,11 +227,13 @@ func TestDriftBeginsAndEnds(t *testing.T) {
 	if again := drift(`{"rule":"machine_off"}`, noon); !again.LastChangedAt.Equal(began.LastChangedAt) {
 		t.Errorf("the same drift was written again: %+v", again)
 	}
-	if more := drift(`{"rule": "machine_released"}`, noon); !more.Drifted || string(more.Drift) != `{"rule": "machine_released"}` {
+	if more := drift(`{"rule": "machine_released"}`, noon); !more.Drifted ||
+		string(more.Drift) != `{"rule": "machine_released"}` {
 		t.Errorf("another: %+v", more)
 	}
 	ended := drift("", noon.Add(time.Hour))
-	if ended.Drifted || string(ended.Drift) != `{}` || ended.DriftEndedAt == nil || !ended.DriftEndedAt.Equal(noon.Add(time.Hour)) {
+	if ended.Drifted || string(ended.Drift) != `{}` || ended.DriftEndedAt == nil ||
+		!ended.DriftEndedAt.Equal(noon.Add(time.Hour)) {
 		t.Errorf("ended: %+v", ended)
 	}
 	if still := drift("", noon.Add(2*time.Hour)); !still.DriftEndedAt.Equal(noon.Add(time.Hour)) {
@@ -259,7 +271,8 @@ func TestTheSweepBeginsWithWhatWasSeenLongestAgo(t *testing.T) {
 	w := newWorld(t)
 	site, profile := w.site(t, "dc1")
 	elsewhere, other := w.site(t, "dc2")
-	never, old, older, fresh, gone := w.bound(t, site, profile, "m1"), w.bound(t, site, profile, "m2"), w.bound(t, site, profile, "m3"),
+	never, old, older, fresh, gone := w.bound(t, site, profile, "m1"), w.bound(t, site, profile, "m2"),
+		w.bound(t, site, profile, "m3"),
 		w.bound(t, site, profile, "m4"), w.bound(t, site, profile, "m5")
 	w.bound(t, elsewhere, other, "m6")
 	w.exec(t, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, gone)
@@ -291,7 +304,8 @@ func TestBindingsAreReadTogether(t *testing.T) {
 	site, profile := w.site(t, "dc1")
 	twin, twins := w.site(t, "twin")
 	elsewhere, other := w.site(t, "dc2")
-	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`, site, twin)
+	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`,
+		site, twin)
 	m1, m2, gone := w.bound(t, site, profile, "m1"), w.bound(t, site, profile, "m2"), w.bound(t, site, profile, "m3")
 	again := w.bound(t, twin, twins, "m1")
 	w.bound(t, twin, twins, "m3")

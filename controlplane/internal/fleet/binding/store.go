@@ -15,9 +15,11 @@ import (
 func bindingFrom(r bindingdb.NodeMaasState) Binding {
 	return Binding{
 		Node: r.NodeID, Site: r.SiteID, Profile: r.ProfileID, SystemID: r.MaasSystemID, IPMIIP: r.IpmiIp, PXEMAC: r.PxeMac,
-		Status: r.LastMaasStatus, Power: r.LastMaasPowerState, IPs: r.LastMaasIps, SeenAt: r.LastReconciledAt, Tried: r.LastTriedAt,
+		Status: r.LastMaasStatus, Power: r.LastMaasPowerState, IPs: r.LastMaasIps, SeenAt: r.LastReconciledAt,
+		Tried:        r.LastTriedAt,
 		Installation: r.InstallationID,
-		Drifted:      r.DriftDetected, Drift: r.DriftDetails, DriftEndedAt: r.DriftResolvedAt, BoundAt: r.BoundAt, LastChangedAt: r.UpdatedAt,
+		Drifted:      r.DriftDetected, Drift: r.DriftDetails, DriftEndedAt: r.DriftResolvedAt, BoundAt: r.BoundAt,
+		LastChangedAt: r.UpdatedAt,
 	}
 }
 

@@ -59,7 +59,8 @@ func (b Baseline) unlooked(now agentwire.Inventory) []string {
 // Uncovered are the places that the agent which took the baseline did not look at
 // yet: nothing there can be compared until the next installation.
 func (b Baseline) Uncovered() []string {
-	return slices.DeleteFunc(slices.Clone(agentwire.LaterPlaces), func(place string) bool { return slices.Contains(b.covers, place) })
+	return slices.DeleteFunc(slices.Clone(agentwire.LaterPlaces),
+		func(place string) bool { return slices.Contains(b.covers, place) })
 }
 
 // covered says whether the baseline would have an entry if it had been there.
@@ -106,7 +107,10 @@ func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.Cle
 	findings = append(findings, others...)
 	if more := len(findings) - maxDifferences; more > 0 {
 		findings = findings[:maxDifferences]
-		findings[maxDifferences-1] = agentwire.CleanFinding{Kind: KindBaseline, Subject: "more", Detail: fmt.Sprintf("%d more differences from the baseline", more+1)}
+		findings[maxDifferences-1] = agentwire.CleanFinding{
+			Kind: KindBaseline, Subject: "more",
+			Detail: fmt.Sprintf("%d more differences from the baseline", more+1),
+		}
 	}
 	return findings
 }
@@ -115,7 +119,8 @@ func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.Cle
 // Keys are of accounts that were there before any tenant, and sudo rules are
 // units.
 var ofRoot = []string{
-	agentwire.EntryAccount, agentwire.EntryPassword, agentwire.EntryGroup, agentwire.EntryMember, agentwire.EntryKey, agentwire.EntryUnit, agentwire.EntryPreload,
+	agentwire.EntryAccount, agentwire.EntryPassword, agentwire.EntryGroup, agentwire.EntryMember, agentwire.EntryKey,
+	agentwire.EntryUnit, agentwire.EntryPreload,
 	agentwire.EntryModule, agentwire.EntryCapability, agentwire.EntryAgent,
 }
 
@@ -158,7 +163,8 @@ func (b Baseline) differs(e agentwire.Entry, now agentwire.Inventory, c Comparis
 		return ""
 	}
 	if len(before) > 0 {
-		return fmt.Sprintf("differs from the baseline of the installation: it is %s and was %s", orNothing(e.Value), orNothing(before[len(before)-1]))
+		return fmt.Sprintf("differs from the baseline of the installation: it is %s and was %s", orNothing(e.Value),
+			orNothing(before[len(before)-1]))
 	}
 	return strings.TrimSuffix("not in the baseline of the installation: "+e.Value, ": ")
 }
@@ -204,7 +210,8 @@ var rightsOf = []string{"/etc/systemd/", "/etc/sudoers.d/", "/etc/pam.d/", "/etc
 
 // newRight says whether a file gives rights that the baseline does not have.
 func (b Baseline) newRight(e agentwire.Entry) bool {
-	return len(b.entries[keyOf(e)]) == 0 && slices.ContainsFunc(rightsOf, func(folder string) bool { return strings.HasPrefix(e.Name, folder) })
+	return len(b.entries[keyOf(e)]) == 0 && slices.ContainsFunc(rightsOf,
+		func(folder string) bool { return strings.HasPrefix(e.Name, folder) })
 }
 
 // sameRights says whether a set-id file has the mode and the owner that the
@@ -230,7 +237,8 @@ func (b Baseline) sameModules(now agentwire.Inventory) bool {
 // account.
 func (b Baseline) sameID(e agentwire.Entry) bool {
 	ids, _, _ := strings.Cut(e.Value, " home ")
-	return !strings.HasPrefix(ids, "uid 0 ") && slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, ids+" home ") })
+	return !strings.HasPrefix(ids, "uid 0 ") &&
+		slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, ids+" home ") })
 }
 
 // closed says whether an account is as it was, but nobody can work in it any
@@ -240,7 +248,8 @@ func (b Baseline) closed(e agentwire.Entry) bool {
 	if base := path.Base(shell); base != "nologin" && base != "false" {
 		return false
 	}
-	return slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, account+" shell ") })
+	return slices.ContainsFunc(b.entries[keyOf(e)],
+		func(before string) bool { return strings.HasPrefix(before, account+" shell ") })
 }
 
 // inherited says whether an ACL allows nobody more than that of a folder above
@@ -302,5 +311,6 @@ func (c Comparison) delivered(e agentwire.Entry) (why string, known bool) {
 	case e.Value == want:
 		return "", true
 	}
-	return fmt.Sprintf("is not what the control plane delivered: it is %s, and %s of version %s is %s", e.Value, file, version, want), true
+	return fmt.Sprintf("is not what the control plane delivered: it is %s, and %s of version %s is %s", e.Value, file,
+		version, want), true
 }

@@ -13,7 +13,10 @@ import (
 
 // taken is an installation with some entries.
 func taken(installation string, entries ...agentwire.Entry) agentwire.Inventory {
-	return agentwire.Inventory{Installation: installation, TakenAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Entries: entries, Unseen: []string{}}
+	return agentwire.Inventory{
+		Installation: installation, TakenAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Entries: entries, Unseen: []string{},
+	}
 }
 
 // hand is an agent that hands over what its installation is like.
@@ -23,7 +26,8 @@ func (w *world) hand(tb testing.TB, n id.Node, i agentwire.Inventory) agentwire.
 	if err != nil {
 		tb.Fatal(err)
 	}
-	out, err := w.service.KeepBaseline(tb.Context(), n, node.SignedBaseline{Inventory: i, Raw: raw, Signature: []byte("signature"), Serial: "ab"})
+	out, err := w.service.KeepBaseline(tb.Context(), n,
+		node.SignedBaseline{Inventory: i, Raw: raw, Signature: []byte("signature"), Serial: "ab"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -50,7 +54,10 @@ func TestAttackABaselineIsNotRewrittenOnceATenantWasThere(t *testing.T) {
 	if out := w.hand(t, a.node, taken("i1")); out.Outcome != agentwire.BaselineKept {
 		t.Fatalf("the first baseline is %+v", out)
 	}
-	if out := w.hand(t, a.node, taken("i1", agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/systemd/system/late.service", Value: "x"})); out.Outcome != agentwire.BaselineKept {
+	if out := w.hand(t, a.node, taken("i1", agentwire.Entry{
+		Kind: agentwire.EntryUnit,
+		Name: "/etc/systemd/system/late.service", Value: "x",
+	})); out.Outcome != agentwire.BaselineKept {
 		t.Fatalf("the end of the first boot is %+v", out)
 	}
 	w.taint(t, a.node)
@@ -133,12 +140,15 @@ func compare(tb testing.TB, before, now []agentwire.Entry) []agentwire.CleanFind
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return b.Compare(taken("i1", now...), node.Comparison{Allowed: []string{"deploy"}, Delivered: func(version string) map[string]string {
-		if version != "2.0" {
-			return nil
-		}
-		return map[string]string{"gpuaas-agent": "sha256:good", "gpuaas-gpu": "sha256:helper"}
-	}})
+	return b.Compare(taken("i1", now...), node.Comparison{
+		Allowed: []string{"deploy"},
+		Delivered: func(version string) map[string]string {
+			if version != "2.0" {
+				return nil
+			}
+			return map[string]string{"gpuaas-agent": "sha256:good", "gpuaas-gpu": "sha256:helper"}
+		},
+	})
 }
 
 func TestComparing(t *testing.T) {
@@ -148,9 +158,11 @@ func TestComparing(t *testing.T) {
 	packaged := func(e agentwire.Entry) agentwire.Entry { e.Packaged = true; return e }
 	before := []agentwire.Entry{
 		entry(agentwire.EntryAccount, "admin", "uid 1000 gid 1000 home /home/admin shell /bin/bash"),
-		entry(agentwire.EntryAccount, "deploy", "uid 1001 gid 1001 home /home/deploy shell /bin/bash"), entry(agentwire.EntryGroup, "deploy", "gid 1001"),
+		entry(agentwire.EntryAccount, "deploy", "uid 1001 gid 1001 home /home/deploy shell /bin/bash"),
+		entry(agentwire.EntryGroup, "deploy", "gid 1001"),
 		entry(agentwire.EntrySetID, "/usr/bin/sudo", "mode 4755 uid 0 gid 0 sha256:1"),
-		entry(agentwire.EntryModuleIndex, "6.8", "sha256:index"), entry(agentwire.EntryModule, "nvme", "/lib/modules/6.8/nvme.ko"),
+		entry(agentwire.EntryModuleIndex, "6.8", "sha256:index"),
+		entry(agentwire.EntryModule, "nvme", "/lib/modules/6.8/nvme.ko"),
 		entry(agentwire.EntryACL, "/var/log/journal", "access u:7 g:5 group:4:5 m:5 o:5 default u:7 g:5 group:4:5 m:5 o:0"),
 		entry(agentwire.EntryAgent, "/opt/gpuaas/agent/1.0/gpuaas-agent", "sha256:old"),
 	}
@@ -167,7 +179,8 @@ func TestComparing(t *testing.T) {
 		entry(agentwire.EntryACL, "/var/log/journal/1/system.journal", "access u:6 g:4 group:4:4 m:4 o:0"),
 		entry(agentwire.EntryAgent, "/opt/gpuaas/agent/2.0/gpuaas-agent", "sha256:good"),
 		entry(agentwire.EntryAgent, "/opt/gpuaas/agent/current", "-> 2.0"),
-		entry(agentwire.EntryUnit, "/etc/systemd/system/multi-user.target.wants/snap-core22-1122.mount", "-> /etc/systemd/system/snap-core22-1122.mount"),
+		entry(agentwire.EntryUnit, "/etc/systemd/system/multi-user.target.wants/snap-core22-1122.mount",
+			"-> /etc/systemd/system/snap-core22-1122.mount"),
 	)
 	bad = []agentwire.Entry{
 		index,
@@ -229,7 +242,10 @@ func TestDifferencesAreBounded(t *testing.T) {
 func TestAttackManyDifferencesHideNothingOfRoot(t *testing.T) {
 	var many []agentwire.Entry
 	for range 1000 {
-		many = append(many, agentwire.Entry{Kind: agentwire.EntryForeign, Name: "/opt/" + id.NewString(), Value: "uid 100000 gid 100000"})
+		many = append(many, agentwire.Entry{
+			Kind: agentwire.EntryForeign, Name: "/opt/" + id.NewString(),
+			Value: "uid 100000 gid 100000",
+		})
 	}
 	if found := compare(t, nil, append(many, shell)); found[0].Subject != shell.Name || !node.LeftByRoot(found[0]) {
 		t.Errorf("the first finding is %+v", found[0])
@@ -259,7 +275,8 @@ func TestAttackAnAccountThatIsCalledLikeTheDeployUser(t *testing.T) {
 	if got := compare(t, nil, deploy("uid 1001 gid 1001 home /home/deploy shell /bin/bash")); len(got) != 1 {
 		t.Errorf("an account that the baseline does not have: findings %+v", got)
 	}
-	if got := compare(t, deploy("uid 0 gid 0 home /root shell /bin/bash"), deploy("uid 0 gid 0 home /root shell /bin/sh")); len(got) != 1 {
+	if got := compare(t, deploy("uid 0 gid 0 home /root shell /bin/bash"),
+		deploy("uid 0 gid 0 home /root shell /bin/sh")); len(got) != 1 {
 		t.Errorf("one that was root: findings %+v", got)
 	}
 }
@@ -270,7 +287,10 @@ func TestAttackAnAccountThatIsCalledLikeTheDeployUser(t *testing.T) {
 func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
-	packaged := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/modprobe.d/x.conf", Value: "sha256:1", Packaged: true}
+	packaged := agentwire.Entry{
+		Kind: agentwire.EntryUnit, Name: "/etc/modprobe.d/x.conf", Value: "sha256:1",
+		Packaged: true,
+	}
 	pretends := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/cron", Value: "sha256:1", Packaged: true}
 	ours := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:1"}
 	planted := []agentwire.Entry{
@@ -282,7 +302,8 @@ func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
 	unit := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/systemd/system/x.service", Value: "sha256:1"}
 	old := taken("i1")
 	w.hand(t, a.node, old)
-	if found := w.differs(t, a.node, taken("i1", append(planted, unit)...)); len(found) != 1 || found[0].Subject != unit.Name {
+	if found := w.differs(t, a.node, taken("i1", append(planted, unit)...)); len(found) != 1 ||
+		found[0].Subject != unit.Name {
 		t.Errorf("a baseline of before: findings %+v", found)
 	}
 	covering := taken("i1", ours)
@@ -310,7 +331,8 @@ func TestAttackAnAgentThatLooksAtLess(t *testing.T) {
 	w.hand(t, a.node, covering)
 	now := taken("i1")
 	now.Covers = agentwire.LaterPlaces[1:]
-	if found := w.differs(t, a.node, now); len(found) != 1 || !strings.Contains(found[0].Detail, agentwire.LaterPlaces[0]) {
+	if found := w.differs(t, a.node, now); len(found) != 1 ||
+		!strings.Contains(found[0].Detail, agentwire.LaterPlaces[0]) {
 		t.Errorf("findings %+v", found)
 	}
 	now.Covers = append([]string{"/etc/newer"}, agentwire.LaterPlaces...)

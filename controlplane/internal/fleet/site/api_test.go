@@ -16,7 +16,8 @@ import (
 func TestSiteOverTheAPI(t *testing.T) {
 	w := newWorld(t)
 	v, path := w.site(t, "dc1")
-	if v.Status != site.Active || !strings.HasSuffix(v.APIBaseURL, "/MAAS") || v.DeployUser != "hpcadmin" || v.MaxParallel != 20 ||
+	if v.Status != site.Active || !strings.HasSuffix(v.APIBaseURL, "/MAAS") || v.DeployUser != "hpcadmin" ||
+		v.MaxParallel != 20 ||
 		len(v.UpstreamDNSServers) != 2 || v.APIToken.HasCredentials || v.Version != 1 {
 		t.Errorf("a fresh site is %+v", v)
 	}
@@ -25,15 +26,20 @@ func TestSiteOverTheAPI(t *testing.T) {
 	unknown["vault_path"] = "x"
 	w.call(t, http.MethodPost, "", "", unknown).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 
-	a := w.call(t, http.MethodPatch, path, `"1"`, object{"status": "disabled", "pxe_vlan_vid": 0, "upstream_dns_servers": []string{"10.0.0.1"}})
+	a := w.call(t, http.MethodPatch, path, `"1"`,
+		object{"status": "disabled", "pxe_vlan_vid": 0, "upstream_dns_servers": []string{"10.0.0.1"}})
 	a.Decode(t, &v)
-	if a.Status != http.StatusOK || v.Status != site.Disabled || v.PXEVLANVID != 0 || v.UpstreamDNSServers[0] != "10.0.0.1" || a.Header.Get("ETag") != `"2"` {
+	if a.Status != http.StatusOK || v.Status != site.Disabled || v.PXEVLANVID != 0 ||
+		v.UpstreamDNSServers[0] != "10.0.0.1" || a.Header.Get("ETag") != `"2"` {
 		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
 	// Two administrators edit at once: the second is told.
-	w.call(t, http.MethodPatch, path, `"1"`, object{"status": "active"}).Wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, http.MethodPatch, path, "", object{"status": "active"}).Wants(t, http.StatusPreconditionRequired, "precondition_required")
-	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "broken"}).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPatch, path, `"1"`, object{"status": "active"}).
+		Wants(t, http.StatusPreconditionFailed, "version_stale")
+	w.call(t, http.MethodPatch, path, "", object{"status": "active"}).
+		Wants(t, http.StatusPreconditionRequired, "precondition_required")
+	w.call(t, http.MethodPatch, path, `"2"`, object{"status": "broken"}).
+		Wants(t, http.StatusUnprocessableEntity, "validation_error")
 
 	if a := w.call(t, http.MethodDelete, path, "", nil); a.Status != http.StatusNoContent {
 		t.Errorf("deletion answers %d %s", a.Status, a.Body)
@@ -42,12 +48,14 @@ func TestSiteOverTheAPI(t *testing.T) {
 	w.call(t, http.MethodGet, path+"/profiles", "", nil).Wants(t, http.StatusNotFound, "not_found")
 	w.site(t, "dc1") // the name is free again
 	for _, event := range []string{"site.created", "site.updated", "site.deleted"} {
-		if n := w.rows(t, `SELECT count(*) FROM outbox_events WHERE event_type = $1 AND aggregate_id = $2`, event, v.SiteID.String()); n != 1 {
+		if n := w.rows(t, `SELECT count(*) FROM outbox_events WHERE event_type = $1 AND aggregate_id = $2`, event,
+			v.SiteID.String()); n != 1 {
 			t.Errorf("%d events %s", n, event)
 		}
 	}
 	for _, action := range []string{"site.create", "site.update", "site.delete"} {
-		if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = $1 AND target_id = $2`, action, v.SiteID.String()); n != 1 {
+		if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = $1 AND target_id = $2`, action,
+			v.SiteID.String()); n != 1 {
 			t.Errorf("%d entries %s", n, action)
 		}
 	}
@@ -56,8 +64,10 @@ func TestSiteOverTheAPI(t *testing.T) {
 func TestRejectedSitesNameTheirFields(t *testing.T) {
 	w := newWorld(t)
 	for field, value := range map[string]any{
-		"name": "No Name", "region_code": "EU 1", "api_base_url": "ftp://x/MAAS", "ca_certificate": "nonsense", "pxe_vlan_vid": 4095,
-		"pxe_iface": "a b", "node_pxe_iface": "", "deploy_user": "Root!", "deploy_ssh_iface": "way-too-long-name", "max_parallel": 0,
+		"name": "No Name", "region_code": "EU 1", "api_base_url": "ftp://x/MAAS", "ca_certificate": "nonsense",
+		"pxe_vlan_vid": 4095,
+		"pxe_iface":    "a b", "node_pxe_iface": "", "deploy_user": "Root!", "deploy_ssh_iface": "way-too-long-name",
+		"max_parallel":         0,
 		"upstream_dns_servers": []string{},
 	} {
 		b := w.body("dc1")
@@ -66,11 +76,16 @@ func TestRejectedSitesNameTheirFields(t *testing.T) {
 	}
 	root := w.body("dc1")
 	root["deploy_user"] = "root"
-	w.call(t, http.MethodPost, "", "", root).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.deploy_user")
-	for field, value := range map[string]any{"upstream_dns_servers": []string{"1.1.1.1", "dns"}, "allowed_networks": []string{"10.0.0.0/8", "x"}} {
+	w.call(t, http.MethodPost, "", "", root).
+		Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.deploy_user")
+	for field, value := range map[string]any{
+		"upstream_dns_servers": []string{"1.1.1.1", "dns"},
+		"allowed_networks":     []string{"10.0.0.0/8", "x"},
+	} {
 		b := w.body("dc1")
 		b[field] = value
-		w.call(t, http.MethodPost, "", "", b).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field+"[1]")
+		w.call(t, http.MethodPost, "", "", b).Wants(t, http.StatusUnprocessableEntity, "validation_error",
+			"body."+field+"[1]")
 	}
 	a := w.call(t, http.MethodPost, "", "", object{"name": "x"})
 	a.Wants(t, http.StatusUnprocessableEntity, "validation_error")
@@ -110,34 +125,47 @@ func TestProfilesOverTheAPI(t *testing.T) {
 	_, path := w.site(t, "dc1")
 	var all struct{ Items []site.ProfileView }
 	w.call(t, http.MethodGet, path+"/profiles", "", nil).Decode(t, &all)
-	if len(all.Items) != 1 || all.Items[0].Name != site.DefaultProfile || all.Items[0].Policy != site.DefaultPolicy() || all.Items[0].Version != 1 {
+	if len(all.Items) != 1 || all.Items[0].Name != site.DefaultProfile || all.Items[0].Policy != site.DefaultPolicy() ||
+		all.Items[0].Version != 1 {
 		t.Fatalf("a fresh site has the profiles %+v", all.Items)
 	}
 	standard := path + "/profiles/" + all.Items[0].ProfileID.String()
-	a := w.call(t, http.MethodPatch, standard, `"1"`, object{"batch_max_parallel": 3, "hardware_sync_interval": "30 min", "require_hw_sync": false})
+	a := w.call(t, http.MethodPatch, standard, `"1"`,
+		object{"batch_max_parallel": 3, "hardware_sync_interval": "30 min", "require_hw_sync": false})
 	var p site.ProfileView
 	a.Decode(t, &p)
-	if a.Status != http.StatusOK || p.BatchMaxParallel != 3 || p.HardwareSyncInterval != "30min" || p.RequireHWSync || p.Version != 2 || a.Header.Get("ETag") != `"2"` {
+	if a.Status != http.StatusOK || p.BatchMaxParallel != 3 || p.HardwareSyncInterval != "30min" || p.RequireHWSync ||
+		p.Version != 2 || a.Header.Get("ETag") != `"2"` {
 		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPatch, standard, `"1"`, object{"batch_max_parallel": 4}).Wants(t, http.StatusPreconditionFailed, "version_stale")
-	w.call(t, http.MethodPatch, standard, `"2"`, object{"status": "disabled"}).Wants(t, http.StatusConflict, "profile_default_required")
-	w.call(t, http.MethodPatch, standard, `"2"`, object{"name": "other"}).Wants(t, http.StatusConflict, "profile_default_required")
+	w.call(t, http.MethodPatch, standard, `"1"`, object{"batch_max_parallel": 4}).
+		Wants(t, http.StatusPreconditionFailed, "version_stale")
+	w.call(t, http.MethodPatch, standard, `"2"`, object{"status": "disabled"}).
+		Wants(t, http.StatusConflict, "profile_default_required")
+	w.call(t, http.MethodPatch, standard, `"2"`, object{"name": "other"}).
+		Wants(t, http.StatusConflict, "profile_default_required")
 	w.call(t, http.MethodDelete, standard, "", nil).Wants(t, http.StatusConflict, "profile_default_required")
 
 	a = w.call(t, http.MethodPost, path+"/profiles", "", object{
-		"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0, "minimum_erase": "secure", "minimum_sanitization": "purge", "remove_maas_record": true, "release_retired_machines": true, "return_healed_nodes": true,
+		"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0, "minimum_erase": "secure",
+		"minimum_sanitization": "purge", "remove_maas_record": true, "release_retired_machines": true,
+		"return_healed_nodes": true,
 	})
 	a.Decode(t, &p)
-	if a.Status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 || p.ReleaseTimeoutSeconds != 14400 ||
-		p.MinimumErase != site.EraseSecure || p.MinimumSanitization != site.LevelPurge || !p.RemoveMAASRecord || !p.ReleaseRetiredMachines || !p.ReturnHealedNodes {
+	if a.Status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 ||
+		p.ReleaseTimeoutSeconds != 14400 ||
+		p.MinimumErase != site.EraseSecure || p.MinimumSanitization != site.LevelPurge || !p.RemoveMAASRecord ||
+		!p.ReleaseRetiredMachines || !p.ReturnHealedNodes {
 		t.Errorf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd"}).Wants(t, http.StatusConflict, "profile_name_taken")
+	w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd"}).
+		Wants(t, http.StatusConflict, "profile_name_taken")
 	for field, value := range map[string]any{
-		"distro_series": "a/b/c", "architecture": "amd64", "hardware_sync_interval": "often", "pxe_vlan_vid": 5000, "pxe_iface": "x y",
-		"max_deploy_retry_attempts": 11, "enrollment_token_ttl_seconds": 1, "deploy_timeout_seconds": 0, "site_bootstrap_bundle_ref": "ü",
-		"minimum_erase": "full", "minimum_sanitization": "destroy",
+		"distro_series": "a/b/c", "architecture": "amd64", "hardware_sync_interval": "often", "pxe_vlan_vid": 5000,
+		"pxe_iface":                 "x y",
+		"max_deploy_retry_attempts": 11, "enrollment_token_ttl_seconds": 1, "deploy_timeout_seconds": 0,
+		"site_bootstrap_bundle_ref": "ü",
+		"minimum_erase":             "full", "minimum_sanitization": "destroy",
 	} {
 		w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "bad", field: value}).
 			Wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
@@ -153,7 +181,8 @@ func TestProfilesOverTheAPI(t *testing.T) {
 func TestDefaultsOfColumnsAreThoseOfThePolicy(t *testing.T) {
 	w := newWorld(t)
 	v, path := w.site(t, "dc1")
-	if _, err := w.owner.Exec(t.Context(), `INSERT INTO maas_site_profiles (id, site_id, name) VALUES ($1, $2, 'plain')`, id.NewString(), v.SiteID.String()); err != nil {
+	if _, err := w.owner.Exec(t.Context(), `INSERT INTO maas_site_profiles (id, site_id, name) VALUES ($1, $2, 'plain')`,
+		id.NewString(), v.SiteID.String()); err != nil {
 		t.Fatal(err)
 	}
 	var all struct{ Items []site.ProfileView }

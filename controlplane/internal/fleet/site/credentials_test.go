@@ -19,7 +19,10 @@ func TestCredentialsAreWrittenAndNeverShown(t *testing.T) {
 	w := newWorld(t)
 	_, path := w.site(t, "dc1")
 	v := w.credentials(t, path)
-	for what, c := range map[string]site.CredentialView{"token": v.APIToken, "power": v.Power, "deploy": v.DeployPassword} {
+	for what, c := range map[string]site.CredentialView{
+		"token": v.APIToken, "power": v.Power,
+		"deploy": v.DeployPassword,
+	} {
 		if !c.HasCredentials || len(c.Fingerprint) != 12 || !recent(c.RotatedAt) {
 			t.Errorf("%s is shown as %+v", what, c)
 		}
@@ -34,11 +37,13 @@ func TestCredentialsAreWrittenAndNeverShown(t *testing.T) {
 	if got := w.stored(t, base+"/deploy-password")["pass"].Reveal(); got != deployPassword {
 		t.Errorf("the engine holds %q", got)
 	}
-	a := w.call(t, http.MethodPost, path+"/power-overrides", "", object{"selector_type": "hostname", "selector_value": "c07u31", "user": "root", "pass": overridePass})
+	a := w.call(t, http.MethodPost, path+"/power-overrides", "",
+		object{"selector_type": "hostname", "selector_value": "c07u31", "user": "root", "pass": overridePass})
 	if a.Status != http.StatusCreated {
 		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
-	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": "canaryconsumer0001:canarytoken0000001:wrongwrongwrong"})
+	w.call(t, http.MethodPost, path+"/credentials", "",
+		object{"api_token": "canaryconsumer0001:canarytoken0000001:wrongwrongwrong"})
 	w.call(t, http.MethodPost, path+"/probe", "", nil)
 	noCanary(t, w)
 }
@@ -46,8 +51,12 @@ func TestCredentialsAreWrittenAndNeverShown(t *testing.T) {
 // noCanary searches everything that is kept or printed.
 func noCanary(t *testing.T, w *world) {
 	t.Helper()
-	words := []string{powerPass, deployPassword, overridePass, "canarysecretcanarysecret00000001", "canarytoken0000001", "wrongwrongwrong"}
-	rows, err := w.owner.Query(t.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	words := []string{
+		powerPass, deployPassword, overridePass, "canarysecretcanarysecret00000001", "canarytoken0000001",
+		"wrongwrongwrong",
+	}
+	rows, err := w.owner.Query(t.Context(),
+		`SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +95,12 @@ func TestBadTokensAreRefusedAndNothingIsWritten(t *testing.T) {
 		code  string
 		field string
 	}{
-		"malformed":   {token: "just-one-part", code: "validation_error", field: "body.api_token"},
-		"wrong":       {token: wrong, code: "maas_token_invalid", field: "body.api_token"},
-		"not admin":   {spoil: func(w *world) { w.maas.say("users/ whoami", 200, `{"username": "joe", "is_superuser": false}`) }, code: "maas_not_admin"},
+		"malformed": {token: "just-one-part", code: "validation_error", field: "body.api_token"},
+		"wrong":     {token: wrong, code: "maas_token_invalid", field: "body.api_token"},
+		"not admin": {spoil: func(w *world) {
+			w.maas.say("users/ whoami", 200,
+				`{"username": "joe", "is_superuser": false}`)
+		}, code: "maas_not_admin"},
 		"not MAAS":    {spoil: func(w *world) { w.maas.on("version/", html(200)) }, code: "maas_not_maas"},
 		"unreachable": {spoil: func(w *world) { w.maas.Close() }, code: "maas_unreachable"},
 		"failing":     {spoil: func(w *world) { w.maas.say("version/", 502, "no") }, code: "maas_unreachable"},
@@ -154,7 +166,8 @@ func TestRotationTakesEffectAtTheNextUse(t *testing.T) {
 	a := w.call(t, http.MethodPost, path+"/credentials", "", object{"power": object{"user": "root", "pass": "next"}})
 	var second site.View
 	a.Decode(t, &second)
-	if second.Power.Fingerprint == first.Power.Fingerprint || second.APIToken != first.APIToken && second.APIToken.Fingerprint != first.APIToken.Fingerprint {
+	if second.Power.Fingerprint == first.Power.Fingerprint || second.APIToken != first.APIToken &&
+		second.APIToken.Fingerprint != first.APIToken.Fingerprint {
 		t.Errorf("fingerprints were %+v and are %+v", first.Power, second.Power)
 	}
 	got, choice, err := w.service.PowerFor(system(t), v.SiteID, site.Machine{Hostname: "c07u31"})
@@ -201,7 +214,8 @@ func TestTheTokenIsSentOnlyWhereItWasCheckedAgainst(t *testing.T) {
 }
 
 func TestSecretsEngineDown(t *testing.T) {
-	refused := fault.New(fault.Unavailable, "secrets_refused", "the secrets engine refused the request with status 403").WithRemedy("check the policy")
+	refused := fault.New(fault.Unavailable, "secrets_refused", "the secrets engine refused the request with status 403").
+		WithRemedy("check the policy")
 	for name, c := range map[string]struct {
 		failure error
 		code    string
@@ -220,14 +234,16 @@ func TestSecretsEngineDown(t *testing.T) {
 			w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).Wants(t, 503, c.code)
 			w.call(t, http.MethodPost, path+"/power-overrides", "", override).Wants(t, 503, c.code)
 			one := path + "/power-overrides/" + made.PowerOverrideID.String()
-			w.call(t, http.MethodPatch, one, `"1"`, object{"credentials": object{"user": "u", "pass": "p"}}).Wants(t, 503, c.code)
+			w.call(t, http.MethodPatch, one, `"1"`, object{"credentials": object{"user": "u", "pass": "p"}}).
+				Wants(t, 503, c.code)
 			w.call(t, http.MethodDelete, one, "", nil).Wants(t, 503, c.code)
 			if n := w.rows(t, `SELECT count(*) FROM audit_logs`); n != audits {
 				t.Error("something was half-written")
 			}
 			// A probe still has an answer.
 			checks := w.probe(t, path)
-			if !checks["reachable"].OK || checks["token_valid"].Code != c.code || checks["rack_controllers"].Code != "not_checked" {
+			if !checks["reachable"].OK || checks["token_valid"].Code != c.code ||
+				checks["rack_controllers"].Code != "not_checked" {
 				t.Errorf("checks are %+v", checks)
 			}
 			w.vault.fail(nil)
@@ -239,7 +255,10 @@ func TestSecretsEngineDown(t *testing.T) {
 // The real engine: unreachable, and with credentials it does not know.
 func TestRealSecretsEngineUnreachable(t *testing.T) {
 	w := newWorld(t)
-	e, err := secrets.Open(secrets.Config{Address: "http://127.0.0.1:1", RoleIDFile: "/dev/null", SecretIDFile: "/dev/null", KVMount: "gpuaas-kv"})
+	e, err := secrets.Open(secrets.Config{
+		Address: "http://127.0.0.1:1", RoleIDFile: "/dev/null",
+		SecretIDFile: "/dev/null", KVMount: "gpuaas-kv",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +303,8 @@ func TestCredentialsWrittenAtOnceAreNoticed(t *testing.T) {
 	w := newWorld(t)
 	v, _ := w.site(t, "dc1")
 	write := func(pass string) error {
-		_, err := w.service.SetCredentials(system(t), v.SiteID, site.Credentials{Power: &site.PowerCredentials{User: "root", Pass: secret(pass)}})
+		_, err := w.service.SetCredentials(system(t), v.SiteID,
+			site.Credentials{Power: &site.PowerCredentials{User: "root", Pass: secret(pass)}})
 		return err
 	}
 	w.vault.after = func() {

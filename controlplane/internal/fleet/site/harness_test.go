@@ -55,7 +55,10 @@ func newWorld(tb testing.TB) *world {
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.vault = &vault{SecretStore: openBao(tb)}
 	logger := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.service = site.New(site.Config{DB: w.db, Secrets: w.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: w.onLoopback}})
+	w.service = site.New(site.Config{
+		DB: w.db, Secrets: w.vault, FingerprintRounds: 1,
+		Regions: &site.MAAS{Loopback: w.onLoopback},
+	})
 	w.api = httpapitest.New(w.db, func(c *httpapi.Config) { c.Logger = logger })
 	w.service.Register(w.api)
 	return w
@@ -64,7 +67,10 @@ func newWorld(tb testing.TB) *world {
 func openBao(tb testing.TB) *secrets.Engine {
 	tb.Helper()
 	bao := stacktest.Bao(tb)
-	e, err := secrets.Open(secrets.Config{Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile, KVMount: "gpuaas-kv"})
+	e, err := secrets.Open(secrets.Config{
+		Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile,
+		KVMount: "gpuaas-kv",
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -149,9 +155,12 @@ func newRegion(tb testing.TB) *region {
 	tb.Helper()
 	r := &region{answers: map[string]http.HandlerFunc{}}
 	r.say("version/", 200, `{"version": "3.7.3", "subversion": "", "capabilities": ["networks-management"]}`)
-	r.say("users/ whoami", 200, `{"username": "admin", "email": "a@example.com", "is_superuser": true, "is_local": true, "resource_uri": "/MAAS/api/2.0/users/admin/"}`)
-	r.say("rackcontrollers/", 200, `[{"system_id": "abc123", "hostname": "rack1", "service_set": [{"name": "rackd", "status": "running", "status_info": ""}], "version": "3.7.3"}]`)
-	r.say("boot-resources/", 200, `[{"id": 1, "type": "Synced", "name": "ubuntu/noble", "architecture": "amd64/ga-24.04"}]`)
+	r.say("users/ whoami", 200,
+		`{"username": "admin", "email": "a@example.com", "is_superuser": true, "is_local": true, "resource_uri": "/MAAS/api/2.0/users/admin/"}`)
+	r.say("rackcontrollers/", 200,
+		`[{"system_id": "abc123", "hostname": "rack1", "service_set": [{"name": "rackd", "status": "running", "status_info": ""}], "version": "3.7.3"}]`)
+	r.say("boot-resources/", 200,
+		`[{"id": 1, "type": "Synced", "name": "ubuntu/noble", "architecture": "amd64/ga-24.04"}]`)
 	r.say("maas/ get_config hardware_sync_interval", 200, `"15m"`)
 	r.say("maas/ get_config upstream_dns", 200, `"1.1.1.1 8.8.8.8"`)
 	r.Server = httptest.NewServer(r)
@@ -222,7 +231,8 @@ type object = map[string]any
 
 func (w *world) body(name string) object {
 	return object{
-		"name": name, "region_code": "eu-1", "api_base_url": w.maas.URL, "pxe_iface": "ens19", "pxe_vlan_vid": 46, "node_pxe_iface": "eno8303",
+		"name": name, "region_code": "eu-1", "api_base_url": w.maas.URL, "pxe_iface": "ens19", "pxe_vlan_vid": 46,
+		"node_pxe_iface": "eno8303",
 	}
 }
 

@@ -56,7 +56,8 @@ func TestProbeWithoutToken(t *testing.T) {
 	w := newWorld(t)
 	_, path := w.site(t, "dc1")
 	checks := w.probe(t, path)
-	if !checks["reachable"].OK || !checks["version"].OK || !checks["clock_skew"].OK || checks["token_valid"].Code != "site_credentials_missing" || checks["images"].Code != "not_checked" {
+	if !checks["reachable"].OK || !checks["version"].OK || !checks["clock_skew"].OK ||
+		checks["token_valid"].Code != "site_credentials_missing" || checks["images"].Code != "not_checked" {
 		t.Errorf("checks are %+v", checks)
 	}
 }
@@ -67,29 +68,62 @@ func TestProbeSaysWhatIsWrong(t *testing.T) {
 		check, code string
 		detail      string
 	}{
-		"gone":          {func(r *region) { r.Close() }, "reachable", "maas_unreachable", ""},
-		"HTML":          {func(r *region) { r.on("version/", html(200)) }, "reachable", "maas_not_maas", ""},
-		"redirect":      {func(r *region) { r.on("version/", http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP) }, "reachable", "maas_not_maas", ""},
-		"truncated":     {func(r *region) { r.say("version/", 200, `{"version": "3.`) }, "reachable", "", ""},
-		"old":           {func(r *region) { r.say("version/", 200, `{"version": "2.9.2"}`) }, "version", "maas_version_unsupported", "2.9.2"},
-		"token revoked": {func(r *region) { r.say("users/ whoami", 401, `Authorization Error: Invalid API key.`) }, "token_valid", "maas_token_invalid", ""},
-		"not admin":     {func(r *region) { r.say("users/ whoami", 200, `{"username": "joe", "is_superuser": false}`) }, "token_admin", "maas_not_admin", "joe"},
-		"name of 1 MB":  {func(r *region) { r.say("rackcontrollers/", 200, `[{"hostname": "`+strings.Repeat("x", 1<<20)+`"}]`) }, "rack_controllers", "maas_rack_unhealthy", "…"},
-		"control chars": {func(r *region) { r.say("rackcontrollers/", 200, `[{"hostname": "a\u001b[31m"}]`) }, "rack_controllers", "maas_rack_unhealthy", "a?[31m"},
-		"no rack":       {func(r *region) { r.say("rackcontrollers/", 200, `[]`) }, "rack_controllers", "maas_no_rack", ""},
+		"gone": {func(r *region) { r.Close() }, "reachable", "maas_unreachable", ""},
+		"HTML": {func(r *region) { r.on("version/", html(200)) }, "reachable", "maas_not_maas", ""},
+		"redirect": {func(r *region) {
+			r.on("version/",
+				http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP)
+		}, "reachable", "maas_not_maas", ""},
+		"truncated": {func(r *region) { r.say("version/", 200, `{"version": "3.`) }, "reachable", "", ""},
+		"old": {
+			func(r *region) { r.say("version/", 200, `{"version": "2.9.2"}`) }, "version",
+			"maas_version_unsupported", "2.9.2",
+		},
+		"token revoked": {
+			func(r *region) { r.say("users/ whoami", 401, `Authorization Error: Invalid API key.`) },
+			"token_valid", "maas_token_invalid", "",
+		},
+		"not admin": {
+			func(r *region) { r.say("users/ whoami", 200, `{"username": "joe", "is_superuser": false}`) },
+			"token_admin", "maas_not_admin", "joe",
+		},
+		"name of 1 MB": {func(r *region) {
+			r.say("rackcontrollers/", 200,
+				`[{"hostname": "`+strings.Repeat("x", 1<<20)+`"}]`)
+		}, "rack_controllers", "maas_rack_unhealthy", "…"},
+		"control chars": {
+			func(r *region) { r.say("rackcontrollers/", 200, `[{"hostname": "a\u001b[31m"}]`) },
+			"rack_controllers", "maas_rack_unhealthy", "a?[31m",
+		},
+		"no rack": {func(r *region) { r.say("rackcontrollers/", 200, `[]`) }, "rack_controllers", "maas_no_rack", ""},
 		"rack down": {func(r *region) {
 			r.say("rackcontrollers/", 200, `[{"hostname": "r1", "service_set": [{"name": "rackd", "status": "dead"}]}]`)
 		}, "rack_controllers", "maas_rack_unhealthy", "r1 (rackd dead)"},
-		"rack error":    {func(r *region) { r.say("rackcontrollers/", 500, `boom`) }, "rack_controllers", "", ""},
-		"image missing": {func(r *region) { r.say("boot-resources/", 200, `[]`) }, "images", "maas_image_missing", "ubuntu/noble for amd64/generic (profile default)"},
+		"rack error": {func(r *region) { r.say("rackcontrollers/", 500, `boom`) }, "rack_controllers", "", ""},
+		"image missing": {
+			func(r *region) { r.say("boot-resources/", 200, `[]`) }, "images", "maas_image_missing",
+			"ubuntu/noble for amd64/generic (profile default)",
+		},
 		"other arch": {func(r *region) {
 			r.say("boot-resources/", 200, `[{"id": 1, "name": "ubuntu/noble", "architecture": "arm64/ga-24.04"}]`)
 		}, "images", "maas_image_missing", ""},
-		"interval":        {func(r *region) { r.say("maas/ get_config hardware_sync_interval", 200, `"1h"`) }, "hw_sync_interval", "maas_hw_sync_interval", "default wants 15m"},
-		"interval absurd": {func(r *region) { r.say("maas/ get_config hardware_sync_interval", 200, `null`) }, "hw_sync_interval", "maas_hw_sync_interval", ""},
-		"no DNS":          {func(r *region) { r.say("maas/ get_config upstream_dns", 200, `null`) }, "dns_servers", "maas_dns_differs", "1.1.1.1, 8.8.8.8"},
-		"clock":           {func(r *region) { r.late() }, "clock_skew", "maas_clock_skew", "-10m"},
-		"page of 20 MB":   {func(r *region) { r.say("boot-resources/", 200, `["`+strings.Repeat("x", 20<<20)+`"]`) }, "images", "maas_answer_too_large", ""},
+		"interval": {
+			func(r *region) { r.say("maas/ get_config hardware_sync_interval", 200, `"1h"`) },
+			"hw_sync_interval", "maas_hw_sync_interval", "default wants 15m",
+		},
+		"interval absurd": {
+			func(r *region) { r.say("maas/ get_config hardware_sync_interval", 200, `null`) },
+			"hw_sync_interval", "maas_hw_sync_interval", "",
+		},
+		"no DNS": {
+			func(r *region) { r.say("maas/ get_config upstream_dns", 200, `null`) }, "dns_servers",
+			"maas_dns_differs", "1.1.1.1, 8.8.8.8",
+		},
+		"clock": {func(r *region) { r.late() }, "clock_skew", "maas_clock_skew", "-10m"},
+		"page of 20 MB": {
+			func(r *region) { r.say("boot-resources/", 200, `["`+strings.Repeat("x", 20<<20)+`"]`) },
+			"images", "maas_answer_too_large", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -97,7 +131,8 @@ func TestProbeSaysWhatIsWrong(t *testing.T) {
 			w.credentials(t, path)
 			c.spoil(w.maas)
 			got := w.probe(t, path)[c.check]
-			if got.OK || c.code != "" && got.Code != c.code || got.Code == "not_checked" || got.Code == "internal" || !strings.Contains(got.Detail, c.detail) {
+			if got.OK || c.code != "" && got.Code != c.code || got.Code == "not_checked" || got.Code == "internal" ||
+				!strings.Contains(got.Detail, c.detail) {
 				t.Errorf("%s is %+v", c.check, got)
 			}
 			if strings.Contains(w.logs.String(), "canary") {
@@ -139,7 +174,10 @@ func TestProbeOfAHungRegionEnds(t *testing.T) {
 		t.Fatal(checks, err)
 	}
 	for _, c := range checks {
-		if want := map[string]bool{"reachable": true, "version": true, "token_valid": true, "token_admin": true, "clock_skew": true, "hw_sync_source": true, "deploy_password": true}[c.Name]; c.OK != want {
+		if want := map[string]bool{
+			"reachable": true, "version": true, "token_valid": true, "token_admin": true,
+			"clock_skew": true, "hw_sync_source": true, "deploy_password": true,
+		}[c.Name]; c.OK != want {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -158,7 +196,8 @@ func TestProbeStaysInTheAllowedNetworks(t *testing.T) {
 	if n := len(w.maas.calls()); n != 0 {
 		t.Errorf("%d calls went out", n)
 	}
-	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).Wants(t, http.StatusUnprocessableEntity, "maas_address_refused")
+	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).
+		Wants(t, http.StatusUnprocessableEntity, "maas_address_refused")
 }
 
 // Whoever may describe sites has the control plane call its own engines, by
@@ -181,7 +220,8 @@ func TestAttackASiteOnLoopbackReachesTheEngines(t *testing.T) {
 			t.Fatalf("%v: %s", change, a.Body)
 		}
 		version++
-		if c := w.probe(t, path)["reachable"]; c.OK || c.Code != "maas_address_refused" || !strings.Contains(c.Remedy, "sites.loopback") {
+		if c := w.probe(t, path)["reachable"]; c.OK || c.Code != "maas_address_refused" ||
+			!strings.Contains(c.Remedy, "sites.loopback") {
 			t.Errorf("%v: reachable is %+v", change, c)
 		}
 	}
@@ -225,7 +265,8 @@ func TestProbeLooksAtAllActiveProfiles(t *testing.T) {
 	a := w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "own", "distro_series": "gpuaas-h200-v2"})
 	var p site.ProfileView
 	a.Decode(t, &p)
-	if c := w.probe(t, path)["images"]; c.OK || !strings.Contains(c.Detail, "gpuaas-h200-v2") || strings.Contains(c.Detail, "noble") {
+	if c := w.probe(t, path)["images"]; c.OK || !strings.Contains(c.Detail, "gpuaas-h200-v2") ||
+		strings.Contains(c.Detail, "noble") {
 		t.Errorf("images is %+v", c)
 	}
 	w.call(t, http.MethodPatch, path+"/profiles/"+p.ProfileID.String(), `"1"`, object{"status": "disabled"})
@@ -244,7 +285,8 @@ func TestAttackASiteThatTrustsItsNetworkIsShownInRed(t *testing.T) {
 	if v.HWSyncHTTP != site.SyncPinned {
 		t.Errorf("a new site is %s", v.HWSyncHTTP)
 	}
-	if _, err := w.owner.Exec(t.Context(), `UPDATE maas_sites SET hw_sync_http = 'undecided', deploy_password_shared_until = clock_timestamp()`); err != nil {
+	if _, err := w.owner.Exec(t.Context(),
+		`UPDATE maas_sites SET hw_sync_http = 'undecided', deploy_password_shared_until = clock_timestamp()`); err != nil {
 		t.Fatal(err)
 	}
 	red := func(sync, password string) {

@@ -40,7 +40,10 @@ func TestANewSiteAgainstTheSimulator(t *testing.T) {
 		names = append(names, fmt.Sprintf("gpu-%05d", i+1))
 	}
 	found, err := w.service.MachinesNamed(system(t), v.SiteID, names)
-	if err != nil || len(found) != 120 || found[119] != (site.RegionMachine{Hostname: "gpu-00120", Status: "Deployed", Taken: true}) {
+	if err != nil || len(found) != 120 || found[119] != (site.RegionMachine{
+		Hostname: "gpu-00120", Status: "Deployed",
+		Taken: true,
+	}) {
 		t.Errorf("of 121 names MAAS has %d machines: %v", len(found), err)
 	}
 	access, err := w.service.Access(system(t), v.SiteID)

@@ -54,23 +54,30 @@ func TestNormalForms(t *testing.T) {
 		in   map[string]string // empty: refused
 	}{
 		"CIDR": {normalCIDR, map[string]string{
-			"172.30.9.61/31": "172.30.9.61/31", "172.30.9.60/31": "172.30.9.60/31", "10.0.0.1/24\t": "10.0.0.1/24", "10.0.0.1/32": "10.0.0.1/32",
-			"10.0.0.0/24": "", "10.0.0.255/24": "", "10.0.0.1": "", "10.0.0.1/33": "", "fd00::1/64": "", "0.0.0.0/0": "", "224.0.0.1/24": "", "127.0.0.1/8": "",
+			"172.30.9.61/31": "172.30.9.61/31", "172.30.9.60/31": "172.30.9.60/31", "10.0.0.1/24\t": "10.0.0.1/24",
+			"10.0.0.1/32": "10.0.0.1/32",
+			"10.0.0.0/24": "", "10.0.0.255/24": "", "10.0.0.1": "", "10.0.0.1/33": "", "fd00::1/64": "", "0.0.0.0/0": "",
+			"224.0.0.1/24": "", "127.0.0.1/8": "",
 			"10.0.0.1/7": "", "169.254.1.1/16": "",
 		}},
 		"MAC": {normalMAC, map[string]string{
-			"52:54:00:12:34:56": "52:54:00:12:34:56", "52-54-00-AB-CD-EF": "52:54:00:ab:cd:ef", "5254.0012.3456": "52:54:00:12:34:56",
-			"00:00:00:00:00:00": "", "ff:ff:ff:ff:ff:ff": "", "01:00:5e:00:00:01": "", "52:54:00:12:34": "", "52:54:00:12:34:56:78:90": "", "zz": "",
+			"52:54:00:12:34:56": "52:54:00:12:34:56", "52-54-00-AB-CD-EF": "52:54:00:ab:cd:ef",
+			"5254.0012.3456":    "52:54:00:12:34:56",
+			"00:00:00:00:00:00": "", "ff:ff:ff:ff:ff:ff": "", "01:00:5e:00:00:01": "", "52:54:00:12:34": "",
+			"52:54:00:12:34:56:78:90": "", "zz": "",
 		}},
 		"IP": {normalIP, map[string]string{
-			"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "fd00::1": "fd00::1", "10.0.0.300": "", "10.0.0.0/8": "", "0.0.0.0": "", "fe80::1%eth0": "", "": "",
+			"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "fd00::1": "fd00::1", "10.0.0.300": "", "10.0.0.0/8": "",
+			"0.0.0.0": "", "fe80::1%eth0": "", "": "",
 		}},
 		"hostname": {normalHostname, map[string]string{
-			"C07U31": "c07u31", "a.b.example": "a.b.example", "under_score": "", "-a": "", "a-": "", "a..b": "", "": "", "ü": "", strings.Repeat("a", 64): "",
+			"C07U31": "c07u31", "a.b.example": "a.b.example", "under_score": "", "-a": "", "a-": "", "a..b": "", "": "", "ü": "",
+			strings.Repeat("a", 64):         "",
 			strings.Repeat("a.", 130) + "a": "",
 		}},
 		"interval": {normalInterval, map[string]string{
-			"15m": "15m", "1 hour": "1hour", "90s": "90s", "24h": "24h", "25h": "", "30s": "", "15": "", "m": "", "15 bananas": "", "-5m": "", "99999999m": "", "": "",
+			"15m": "15m", "1 hour": "1hour", "90s": "90s", "24h": "24h", "25h": "", "30s": "", "15": "", "m": "",
+			"15 bananas": "", "-5m": "", "99999999m": "", "": "",
 		}},
 	} {
 		for in, want := range c.in {
@@ -83,7 +90,10 @@ func TestNormalForms(t *testing.T) {
 }
 
 func TestSupportedVersions(t *testing.T) {
-	for version, want := range map[string]bool{"3.7.3": true, "3.3": true, "3.8.0~alpha1": true, "4.0": true, "3.10.1": true, "3.2.9": false, "2.9": false, "": false, "x": false, "3": false} {
+	for version, want := range map[string]bool{
+		"3.7.3": true, "3.3": true, "3.8.0~alpha1": true, "4.0": true,
+		"3.10.1": true, "3.2.9": false, "2.9": false, "": false, "x": false, "3": false,
+	} {
 		if supported(version) != want {
 			t.Errorf("%q: %t", version, !want)
 		}
@@ -123,7 +133,10 @@ func TestFingerprintsTellSecretsOfOneSiteApart(t *testing.T) {
 		t.Errorf("the product hashes %d times", s.rounds)
 	}
 	a := s.fingerprint([]byte("salt"), "user", "pass")
-	for _, b := range []string{s.fingerprint([]byte("tlas"), "user", "pass"), s.fingerprint([]byte("salt"), "userp", "ass"), s.fingerprint([]byte("salt"), "user", "past")} {
+	for _, b := range []string{
+		s.fingerprint([]byte("tlas"), "user", "pass"),
+		s.fingerprint([]byte("salt"), "userp", "ass"), s.fingerprint([]byte("salt"), "user", "past"),
+	} {
 		if a == b {
 			t.Error("two secrets have one fingerprint")
 		}
@@ -135,7 +148,10 @@ func TestFingerprintsTellSecretsOfOneSiteApart(t *testing.T) {
 
 // What is accepted is in its normal form, and safe to put into a URL or a command.
 func FuzzNormalURL(f *testing.F) {
-	for _, s := range []string{"http://maas.example:5240/MAAS", "http://u:p@x/MAAS", "http://[::1]/MAAS", "http://x/%2e%2e/MAAS", "http://x/MAAS#@"} {
+	for _, s := range []string{
+		"http://maas.example:5240/MAAS", "http://u:p@x/MAAS", "http://[::1]/MAAS",
+		"http://x/%2e%2e/MAAS", "http://x/MAAS#@",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -147,7 +163,8 @@ func FuzzNormalURL(f *testing.F) {
 			return
 		}
 		u, err := url.Parse(out)
-		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Host == "" || !strings.HasSuffix(u.Path, "/MAAS") || strings.Contains(out, "..") {
+		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Host == "" ||
+			!strings.HasSuffix(u.Path, "/MAAS") || strings.Contains(out, "..") {
 			t.Errorf("%q becomes %q, %v", in, out, err)
 		}
 		if again, err := normalURL(out); again != out || err != nil {
@@ -166,7 +183,8 @@ func FuzzAssignments(f *testing.F) {
 		}
 		r := rows[0]
 		prefix, err := netip.ParsePrefix(r.IPv4CIDR)
-		if err != nil || !prefix.Addr().Is4() || r.Hostname != strings.ToLower(r.Hostname) || strings.ContainsAny(r.Hostname+r.Interface, " /;&|$\n\"'") || r.MTU != 0 && (r.MTU < 1280 || r.MTU > 9216) {
+		if err != nil || !prefix.Addr().Is4() || r.Hostname != strings.ToLower(r.Hostname) ||
+			strings.ContainsAny(r.Hostname+r.Interface, " /;&|$\n\"'") || r.MTU != 0 && (r.MTU < 1280 || r.MTU > 9216) {
 			t.Errorf("accepted %+v, %v", r, err)
 		}
 		if again, err := checkAssignments(rows); err != nil || again[0] != r {

@@ -36,7 +36,8 @@ func newOffice(tb testing.TB) *office {
 	var db *postgres.DB
 	db, o.owner = postgrestest.NewWithOwner(tb)
 	o.service = reconciliation.New(reconciliation.Config{
-		DB: db, Sites: site.New(site.Config{DB: db}), Nodes: node.New(node.Config{DB: db}), Clock: func() time.Time { return noon }, Reimage: o.reimage,
+		DB: db, Sites: site.New(site.Config{DB: db}), Nodes: node.New(node.Config{DB: db}),
+		Clock: func() time.Time { return noon }, Reimage: o.reimage,
 	})
 	o.api = httpapitest.New(db)
 	o.service.Register(o.api)
@@ -177,7 +178,8 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 	o.exec(t, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, deleted)
 	b := o.node(t, "b", dc2, ago(time.Minute))
 	a := o.node(t, "a", dc2, ago(time.Minute))
-	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3, $4]::uuid[] WHERE site_id = $1`, dc2, noon.Add(-time.Minute), b, a)
+	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3, $4]::uuid[] WHERE site_id = $1`,
+		dc2, noon.Add(-time.Minute), b, a)
 
 	var got reconciliation.Overview
 	o.get(t, "/status").Into(t, http.StatusOK, &got)
@@ -185,7 +187,8 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 		t.Errorf("totals are %+v, want %+v", got.Totals, want)
 	}
 	states := []reconciliation.SiteState{
-		reconciliation.SiteOK, reconciliation.SiteBreakerOpen, reconciliation.SiteNever, reconciliation.SitePaused, reconciliation.SiteUnheard,
+		reconciliation.SiteOK, reconciliation.SiteBreakerOpen, reconciliation.SiteNever, reconciliation.SitePaused,
+		reconciliation.SiteUnheard,
 	}
 	if len(got.Sites) != len(states) {
 		t.Fatalf("sites are %+v", got.Sites)
@@ -196,11 +199,13 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 		}
 	}
 	first := got.Sites[0]
-	if first.Nodes != 4 || first.OK != 1 || first.Drifted != 1 || first.Unreconciled != 2 || first.Findings != (reconciliation.FindingCounts{Critical: 1, Info: 1}) || first.Breaker != nil {
+	if first.Nodes != 4 || first.OK != 1 || first.Drifted != 1 || first.Unreconciled != 2 ||
+		first.Findings != (reconciliation.FindingCounts{Critical: 1, Info: 1}) || first.Breaker != nil {
 		t.Errorf("dc1 is %+v", first)
 	}
 	open := got.Sites[1]
-	if !open.Stale || open.Breaker == nil || len(open.Breaker.Nodes) != 2 || open.Breaker.Nodes[0].Hostname != "a" || !open.Breaker.Since.Equal(noon.Add(-time.Minute)) {
+	if !open.Stale || open.Breaker == nil || len(open.Breaker.Nodes) != 2 || open.Breaker.Nodes[0].Hostname != "a" ||
+		!open.Breaker.Since.Equal(noon.Add(-time.Minute)) {
 		t.Errorf("dc2 is %+v", open)
 	}
 	if e := got.Sites[4].LastError; e == nil || e.Code != "maas_unavailable" {
@@ -209,7 +214,8 @@ func TestStatusCountsEveryNodeOnce(t *testing.T) {
 	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = NULL WHERE site_id = $1`, dc2)
 	o.exec(t, `UPDATE maas_sites SET created_at = $1 WHERE name = 'dc3'`, noon.Add(-time.Hour))
 	o.get(t, "/status").Into(t, http.StatusOK, &got)
-	if got.Sites[1].State != reconciliation.SiteStale || got.Sites[2].State != reconciliation.SiteStale || got.Totals.StaleSites != 2 {
+	if got.Sites[1].State != reconciliation.SiteStale || got.Sites[2].State != reconciliation.SiteStale ||
+		got.Totals.StaleSites != 2 {
 		t.Errorf("dc2 and dc3 are %s and %s", got.Sites[1].State, got.Sites[2].State)
 	}
 }
@@ -256,8 +262,10 @@ func TestDriftIsListedTheWorstFirst(t *testing.T) {
 	away := add("away", dc1, finding{})
 	o.exec(t, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, away)
 	for query, want := range map[string]string{
-		"": "c d b a", "site_id=" + dc2.String(): "c b", "severity=info": "c b a", "severity=critical": "c d", "type=hostname_drift": "c b a",
-		"repeated=true": "c b", "repeated=true&severity=warning": "b", "type=hostname_drift&repeated=true": "", "site_id=" + dc1.String() + "&severity=warning": "",
+		"": "c d b a", "site_id=" + dc2.String(): "c b", "severity=info": "c b a", "severity=critical": "c d",
+		"type=hostname_drift": "c b a",
+		"repeated=true":       "c b", "repeated=true&severity=warning": "b", "type=hostname_drift&repeated=true": "",
+		"site_id=" + dc1.String() + "&severity=warning": "",
 	} {
 		if got := strings.Join(o.drifting(t, query), " "); got != want {
 			t.Errorf("%q lists %q, want %q", query, got, want)
@@ -274,20 +282,26 @@ func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	var v reconciliation.DriftDetailView
 	o.get(t, "/drift/"+n.String()).Into(t, http.StatusOK, &v)
-	if v.Drifted || len(v.Findings) != 0 || len(v.History) != 0 || v.Severity != "" || v.MAASStatus != "Ready" || v.SiteName != "dc1" {
+	if v.Drifted || len(v.Findings) != 0 || len(v.History) != 0 || v.Severity != "" || v.MAASStatus != "Ready" ||
+		v.SiteName != "dc1" {
 		t.Errorf("a node that is as it should be: %+v", v)
 	}
 	o.find(t, finding{site: dc1, node: n, status: reconciliation.Closed, opened: 2 * time.Hour})
 	o.find(t, finding{site: dc1, node: n, status: reconciliation.Closed, opened: time.Hour})
-	o.find(t, finding{site: dc1, node: n, kind: reconciliation.TypeHostnameDrift, severity: reconciliation.Info, opened: 3 * time.Hour})
+	o.find(t, finding{
+		site: dc1, node: n, kind: reconciliation.TypeHostnameDrift, severity: reconciliation.Info,
+		opened: 3 * time.Hour,
+	})
 	o.find(t, finding{site: dc1, node: n, occurrence: 3})
 	o.find(t, finding{site: dc1, node: n, kind: "of_a_newer_release", severity: reconciliation.Debug})
 	o.get(t, "/drift/"+n.String()).Into(t, http.StatusOK, &v)
-	if !v.Drifted || v.Severity != reconciliation.Critical || len(v.Findings) != 3 || len(v.History) != 2 || !v.History[0].OpenedAt.Equal(noon.Add(-time.Hour)) {
+	if !v.Drifted || v.Severity != reconciliation.Critical || len(v.Findings) != 3 || len(v.History) != 2 ||
+		!v.History[0].OpenedAt.Equal(noon.Add(-time.Hour)) {
 		t.Fatalf("the node is %+v", v)
 	}
 	worst := v.Findings[0]
-	if worst.Type != reconciliation.TypeReleased || worst.Title == "" || worst.Means == "" || worst.Occurrence != 3 || worst.Action != reconciliation.Quarantine || worst.NodeID == nil {
+	if worst.Type != reconciliation.TypeReleased || worst.Title == "" || worst.Means == "" || worst.Occurrence != 3 ||
+		worst.Action != reconciliation.Quarantine || worst.NodeID == nil {
 		t.Errorf("the worst finding is %+v", worst)
 	}
 	if unknown := v.Findings[2]; unknown.Title != "of_a_newer_release" || len(unknown.Advice) != 0 {
@@ -321,15 +335,32 @@ func TestFindingsAreListedByFilterAndPage(t *testing.T) {
 	dc1, dc2 := o.site(t, "dc1", ago(0)), o.site(t, "dc2", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(0))
 	names := map[id.Finding]string{
-		o.find(t, finding{site: dc1, node: n, opened: 4 * time.Hour, status: reconciliation.Closed}):                                                     "closed",
-		o.find(t, finding{site: dc1, node: n, opened: 3 * time.Hour, status: reconciliation.Acted}):                                                      "acted",
-		o.find(t, finding{site: dc1, opened: 2 * time.Hour, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info}):                "setting",
-		o.find(t, finding{site: dc2, opened: 119 * time.Minute, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info}):            "other",
-		o.find(t, finding{site: dc1, node: n, opened: time.Hour, kind: reconciliation.TypePoweredOff, severity: reconciliation.Warning, status: "open"}): "open",
+		o.find(t, finding{
+			site: dc1, node: n, opened: 4 * time.Hour,
+			status: reconciliation.Closed,
+		}): "closed",
+		o.find(t, finding{
+			site: dc1, node: n, opened: 3 * time.Hour,
+			status: reconciliation.Acted,
+		}): "acted",
+		o.find(t, finding{
+			site: dc1, opened: 2 * time.Hour, kind: reconciliation.TypeUnusedPowerOverride,
+			severity: reconciliation.Info,
+		}): "setting",
+		o.find(t, finding{
+			site: dc2, opened: 119 * time.Minute, kind: reconciliation.TypeUnusedPowerOverride,
+			severity: reconciliation.Info,
+		}): "other",
+		o.find(t, finding{
+			site: dc1, node: n, opened: time.Hour, kind: reconciliation.TypePoweredOff,
+			severity: reconciliation.Warning, status: "open",
+		}): "open",
 	}
 	for query, want := range map[string]string{
-		"": "open other setting acted closed", "site_id=" + dc2.String(): "other", "node_id=" + n.String(): "open acted closed", "status=present": "open other setting acted",
-		"status=closed": "closed", "status=open": "open", "severity=info": "other setting", "type=powered_off": "open", "since=2026-06-01T10:00:00Z": "open other setting",
+		"": "open other setting acted closed", "site_id=" + dc2.String(): "other",
+		"node_id=" + n.String(): "open acted closed", "status=present": "open other setting acted",
+		"status=closed": "closed", "status=open": "open", "severity=info": "other setting", "type=powered_off": "open",
+		"since=2026-06-01T10:00:00Z":                                "open other setting",
 		"site_id=" + dc1.String() + "&status=present&severity=info": "setting",
 	} {
 		var got []string
@@ -373,7 +404,8 @@ func TestRunsAreReadAndListed(t *testing.T) {
 		began_at = requested_at, ended_at = requested_at, report = ('{"requests": 3, "intended_actions": [{"node_id": "' || $3::text || '", "hostname": "c07u43", "finding": "released", "action": "quarantine", "done": false, "withheld": "dry run"}]}')::jsonb
 		WHERE id = $1`, third, n, n.String())
 	for query, want := range map[string]string{
-		"": "third second first", "site_id=" + dc1.String(): "third first", "trigger=operator": "second", "trigger=suspicion": "",
+		"": "third second first", "site_id=" + dc1.String(): "third first", "trigger=operator": "second",
+		"trigger=suspicion": "",
 	} {
 		var got []string
 		for cursor := ""; ; {
@@ -399,7 +431,8 @@ func TestRunsAreReadAndListed(t *testing.T) {
 	}
 	var v reconciliation.RunView
 	o.get(t, "/runs/"+third.String()).Into(t, http.StatusOK, &v)
-	if v.SiteName != "dc1" || v.Hostname != "c07u43" || v.Outcome != reconciliation.Refused || v.Error == nil || v.Error.Remedy != "r" || v.Report.Requests != 3 ||
+	if v.SiteName != "dc1" || v.Hostname != "c07u43" || v.Outcome != reconciliation.Refused || v.Error == nil ||
+		v.Error.Remedy != "r" || v.Report.Requests != 3 ||
 		len(v.Report.Intended) != 1 || v.Report.Intended[0].Withheld != "dry run" || v.EndedAt == nil {
 		t.Errorf("the run is %+v", v)
 	}
@@ -410,7 +443,8 @@ func TestReadingAndDecidingAreSeparate(t *testing.T) {
 	o := newOffice(t)
 	body := map[string]any{"reason": "r", "site_id": id.NewString()}
 	for _, path := range []string{
-		"/run", "/drift/" + id.NewString() + "/resolve", "/findings/" + id.NewString() + "/acknowledge", "/sites/" + id.NewString() + "/breaker",
+		"/run", "/drift/" + id.NewString() + "/resolve", "/findings/" + id.NewString() + "/acknowledge",
+		"/sites/" + id.NewString() + "/breaker",
 	} {
 		o.as(t, "auditor", http.MethodPost, path, "", body).Refused(t, http.StatusForbidden, "insufficient_permissions")
 	}

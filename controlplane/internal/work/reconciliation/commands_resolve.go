@@ -95,8 +95,8 @@ func (s *Service) requireFinding(ctx context.Context, of node.Node, r Resolution
 	if present {
 		return nil
 	}
-	return fault.New(fault.Conflict, "no_open_finding", "nothing is open about node %s that %s could settle", of.Hostname,
-		r).
+	return fault.New(fault.Conflict, "no_open_finding", "nothing is open about node %s that %s could settle",
+		of.Hostname, r).
 		WithRemedy(command, of.Hostname)
 }
 

@@ -1,8 +1,6 @@
 package reconciliation
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,10 +20,12 @@ func healthy(change ...func(*Subject)) Subject {
 	synced := noon.Add(-age)
 	s := Subject{
 		Policy: site.DefaultPolicy(), Node: id.New[id.Node](), Hostname: "c07u31", Status: node.Active, Host: "10.20.0.31",
-		LastContact: &contact, SystemID: "abc123", Installation: 41, BoundAt: noon.Add(-24 * time.Hour), Now: noon, SyncAge: &age,
-		RoCE: []site.AssignmentRow{{Hostname: "c07u31", Interface: "enp28s0np0", IPv4CIDR: "172.30.9.61/31"}},
+		LastContact: &contact, SystemID: "abc123", Installation: 41, BoundAt: noon.Add(-24 * time.Hour), Now: noon,
+		SyncAge: &age,
+		RoCE:    []site.AssignmentRow{{Hostname: "c07u31", Interface: "enp28s0np0", IPv4CIDR: "172.30.9.61/31"}},
 		Machine: &Machine{
-			SystemID: "abc123", Hostname: "c07u31", Status: "Deployed", State: Installed, Power: "on", Owner: "gpuaas", IPs: []string{"10.20.0.31", "172.30.9.61"},
+			SystemID: "abc123", Hostname: "c07u31", Status: "Deployed", State: Installed, Power: "on", Owner: "gpuaas",
+			IPs:          []string{"10.20.0.31", "172.30.9.61"},
 			Installation: 41, SyncEnabled: true, SyncInterval: 15 * time.Minute, LastSync: &synced,
 			Links: []Link{{Interface: "eno1", Address: "10.20.0.31"}, {Interface: "enp28s0np0", Address: "172.30.9.61"}},
 		},
@@ -86,28 +86,86 @@ func TestJudge(t *testing.T) {
 		withheld string
 		host     string
 	}{
-		"scenario: admin releases node in MAAS UI":          {subject: healthy(shown(Free, "Ready")), want: TypeReleased, severity: Critical, action: Quarantine},
-		"scenario: admin redeploys from MAAS CLI":           {subject: healthy(shown(Deploying, "Deploying")), want: TypeRedeploying, severity: Critical, action: Quarantine},
-		"scenario: node hardware failure":                   {subject: healthy(shown(Failed, "Failed testing")), want: TypeHardwareFailed, severity: Critical, action: Quarantine},
-		"scenario: node powered off externally":             {subject: healthy(power("off"), silentFor(2*time.Minute)), want: TypePoweredOff, severity: Warning, action: MarkOffline},
-		"scenario: MAAS firmware update reboots node":       {subject: healthy(shown(Maintenance, "Commissioning")), want: TypeRecommissioning, severity: Warning},
-		"scenario: node IP changes after redeploy":          {subject: healthy(ips("10.20.0.77", "172.30.9.61")), want: TypeIPChanged, severity: Info, action: UpdateHost, host: "10.20.0.77"},
-		"scenario: node retired, MAAS not told":             {subject: healthy(is(node.Retired)), want: TypeRetiredDeployed, severity: Info, action: Release, withheld: "does not allow it"},
-		"scenario: machine deleted from MAAS":               {subject: healthy(gone), want: TypeAbsent, severity: Critical, action: Quarantine},
-		"rule: Deployed, active":                            {subject: healthy()},
-		"rule: Deployed, offline":                           {subject: healthy(is(node.Offline)), want: TypeAgentSilent, severity: Warning},
-		"rule: Ready, active":                               {subject: healthy(shown(Free, "Ready")), want: TypeReleased, severity: Critical, action: Quarantine},
-		"rule: Released, active":                            {subject: healthy(shown(Leaving, "Releasing")), want: TypeReleased, severity: Critical, action: Quarantine},
-		"rule: Failed, active":                              {subject: healthy(shown(Failed, "Failed deployment")), want: TypeHardwareFailed, severity: Critical, action: Quarantine},
-		"rule: Broken, active":                              {subject: healthy(shown(Failed, "Broken")), want: TypeHardwareFailed, severity: Critical, action: Quarantine},
-		"rule: Commissioning, active":                       {subject: healthy(shown(Maintenance, "Commissioning")), want: TypeRecommissioning, severity: Warning},
-		"rule: Deployed and IP changed, active with old IP": {subject: healthy(ips("10.20.0.77")), want: TypeIPChanged, severity: Info, action: UpdateHost, host: "10.20.0.77"},
-		"rule: absent from MAAS, active":                    {subject: healthy(gone), want: TypeAbsent, severity: Critical, action: Quarantine},
-		"an agent of the release before":                    {subject: healthy(agentOf("1.0.0", false)), want: TypeAgentUnidentified, severity: Info},
-		"an agent that says which machine it is on":         {subject: healthy(agentOf("1.1.0", true))},
-		"a deploy login that is not there":                  {subject: healthy(tried("hpcadmin")), want: TypeLoginUnproven, severity: Info},
-		"a deploy login of a retired node":                  {subject: healthy(is(node.Retired), mayRelease, tried("hpcadmin")), want: TypeRetiredDeployed, severity: Info, action: Release},
-		"rule: Deployed, retired":                           {subject: healthy(is(node.Retired), mayRelease), want: TypeRetiredDeployed, severity: Info, action: Release},
+		"scenario: admin releases node in MAAS UI": {
+			subject: healthy(shown(Free, "Ready")), want: TypeReleased,
+			severity: Critical, action: Quarantine,
+		},
+		"scenario: admin redeploys from MAAS CLI": {
+			subject: healthy(shown(Deploying, "Deploying")),
+			want:    TypeRedeploying, severity: Critical, action: Quarantine,
+		},
+		"scenario: node hardware failure": {
+			subject: healthy(shown(Failed, "Failed testing")),
+			want:    TypeHardwareFailed, severity: Critical, action: Quarantine,
+		},
+		"scenario: node powered off externally": {
+			subject: healthy(power("off"), silentFor(2*time.Minute)),
+			want:    TypePoweredOff, severity: Warning, action: MarkOffline,
+		},
+		"scenario: MAAS firmware update reboots node": {
+			subject: healthy(shown(Maintenance, "Commissioning")),
+			want:    TypeRecommissioning, severity: Warning,
+		},
+		"scenario: node IP changes after redeploy": {
+			subject: healthy(ips("10.20.0.77", "172.30.9.61")),
+			want:    TypeIPChanged, severity: Info, action: UpdateHost, host: "10.20.0.77",
+		},
+		"scenario: node retired, MAAS not told": {
+			subject: healthy(is(node.Retired)), want: TypeRetiredDeployed,
+			severity: Info, action: Release, withheld: "does not allow it",
+		},
+		"scenario: machine deleted from MAAS": {
+			subject: healthy(gone), want: TypeAbsent, severity: Critical,
+			action: Quarantine,
+		},
+		"rule: Deployed, active": {subject: healthy()},
+		"rule: Deployed, offline": {
+			subject: healthy(is(node.Offline)), want: TypeAgentSilent,
+			severity: Warning,
+		},
+		"rule: Ready, active": {
+			subject: healthy(shown(Free, "Ready")), want: TypeReleased,
+			severity: Critical, action: Quarantine,
+		},
+		"rule: Released, active": {
+			subject: healthy(shown(Leaving, "Releasing")),
+			want:    TypeReleased, severity: Critical, action: Quarantine,
+		},
+		"rule: Failed, active": {
+			subject: healthy(shown(Failed, "Failed deployment")),
+			want:    TypeHardwareFailed, severity: Critical, action: Quarantine,
+		},
+		"rule: Broken, active": {
+			subject: healthy(shown(Failed, "Broken")),
+			want:    TypeHardwareFailed, severity: Critical, action: Quarantine,
+		},
+		"rule: Commissioning, active": {
+			subject: healthy(shown(Maintenance, "Commissioning")),
+			want:    TypeRecommissioning, severity: Warning,
+		},
+		"rule: Deployed and IP changed, active with old IP": {
+			subject: healthy(ips("10.20.0.77")), want: TypeIPChanged,
+			severity: Info, action: UpdateHost, host: "10.20.0.77",
+		},
+		"rule: absent from MAAS, active": {
+			subject: healthy(gone), want: TypeAbsent, severity: Critical,
+			action: Quarantine,
+		},
+		"an agent of the release before": {
+			subject: healthy(agentOf("1.0.0", false)),
+			want:    TypeAgentUnidentified, severity: Info,
+		},
+		"an agent that says which machine it is on": {subject: healthy(agentOf("1.1.0", true))},
+		"a deploy login that is not there": {
+			subject: healthy(tried("hpcadmin")), want: TypeLoginUnproven,
+			severity: Info,
+		},
+		"a deploy login of a retired node": {subject: healthy(is(node.Retired), mayRelease,
+			tried("hpcadmin")), want: TypeRetiredDeployed, severity: Info, action: Release},
+		"rule: Deployed, retired": {
+			subject: healthy(is(node.Retired), mayRelease),
+			want:    TypeRetiredDeployed, severity: Info, action: Release,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Judge(c.subject)
@@ -127,7 +185,8 @@ func TestJudge(t *testing.T) {
 			if (v.Withheld == "") != (c.withheld == "") || !strings.Contains(v.Withheld, c.withheld) {
 				t.Errorf("withheld because %q, want %q", v.Withheld, c.withheld)
 			}
-			if v.Expected == "" || v.Observed == "" || !strings.Contains(v.Message, "c07u31") || v.Details["maas_system_id"] != "abc123" {
+			if v.Expected == "" || v.Observed == "" || !strings.Contains(v.Message, "c07u31") ||
+				v.Details["maas_system_id"] != "abc123" {
 				t.Errorf("the verdict lacks something: %+v", v)
 			}
 		})
@@ -153,67 +212,137 @@ func TestBoundaries(t *testing.T) {
 		want     []Type
 		withheld string // of the first
 	}{
-		"allocated by somebody":                {subject: healthy(shown(Taken, "Allocated")), want: []Type{TypeReleased}},
-		"deployed by name only":                {subject: healthy(shown(Hollow, "Deployed")), want: []Type{TypeReleased}},
-		"retired in MAAS":                      {subject: healthy(shown(Withdrawn, "Retired")), want: []Type{TypeReleased}},
-		"released, offline":                    {subject: healthy(is(node.Offline), shown(Free, "Ready")), want: []Type{TypeReleased}},
-		"released, and quarantined for it":     {subject: healthy(is(node.Quarantined), shown(Free, "Ready")), want: []Type{TypeReleased}},
-		"released, retired":                    {subject: healthy(is(node.Retired), shown(Free, "Ready"))},
-		"rescue mode":                          {subject: healthy(shown(Maintenance, "Rescue mode")), want: []Type{TypeRecommissioning}},
-		"a status of tomorrow":                 {subject: healthy(shown(Strange, "Hibernating")), want: []Type{TypeStatusUnknown}},
-		"quarantined, healthy again":           {subject: healthy(is(node.Quarantined))},
-		"quarantined, off":                     {subject: healthy(is(node.Quarantined), power("off"), silentFor(time.Hour))},
-		"not seen":                             {subject: healthy(func(s *Subject) { s.Machine = nil })},
-		"absent, retired":                      {subject: healthy(is(node.Retired), gone)},
-		"absent, quarantined":                  {subject: healthy(is(node.Quarantined), gone), want: []Type{TypeAbsent}},
-		"recreated":                            {subject: healthy(gone, twin), want: []Type{TypeRecreated}},
-		"a twin of one that is there":          {subject: healthy(twin)},
-		"said to be absent, and seen":          {subject: healthy(func(s *Subject) { s.Absent = true })},
-		"installed anew":                       {subject: healthy(installation(41, 42)), want: []Type{TypeDeployedElsewhere}},
-		"installed anew, quarantined":          {subject: healthy(is(node.Quarantined), installation(41, 42)), want: []Type{TypeDeployedElsewhere}},
-		"installed anew, and off":              {subject: healthy(installation(41, 42), power("off"), silentFor(time.Hour)), want: []Type{TypeDeployedElsewhere}},
-		"installed anew, and offline":          {subject: healthy(is(node.Offline), installation(41, 42)), want: []Type{TypeDeployedElsewhere}},
+		"allocated by somebody": {subject: healthy(shown(Taken, "Allocated")), want: []Type{TypeReleased}},
+		"deployed by name only": {subject: healthy(shown(Hollow, "Deployed")), want: []Type{TypeReleased}},
+		"retired in MAAS":       {subject: healthy(shown(Withdrawn, "Retired")), want: []Type{TypeReleased}},
+		"released, offline": {
+			subject: healthy(is(node.Offline), shown(Free, "Ready")),
+			want:    []Type{TypeReleased},
+		},
+		"released, and quarantined for it": {
+			subject: healthy(is(node.Quarantined), shown(Free, "Ready")),
+			want:    []Type{TypeReleased},
+		},
+		"released, retired": {subject: healthy(is(node.Retired), shown(Free, "Ready"))},
+		"rescue mode": {
+			subject: healthy(shown(Maintenance, "Rescue mode")),
+			want:    []Type{TypeRecommissioning},
+		},
+		"a status of tomorrow": {
+			subject: healthy(shown(Strange, "Hibernating")),
+			want:    []Type{TypeStatusUnknown},
+		},
+		"quarantined, healthy again":  {subject: healthy(is(node.Quarantined))},
+		"quarantined, off":            {subject: healthy(is(node.Quarantined), power("off"), silentFor(time.Hour))},
+		"not seen":                    {subject: healthy(func(s *Subject) { s.Machine = nil })},
+		"absent, retired":             {subject: healthy(is(node.Retired), gone)},
+		"absent, quarantined":         {subject: healthy(is(node.Quarantined), gone), want: []Type{TypeAbsent}},
+		"recreated":                   {subject: healthy(gone, twin), want: []Type{TypeRecreated}},
+		"a twin of one that is there": {subject: healthy(twin)},
+		"said to be absent, and seen": {subject: healthy(func(s *Subject) { s.Absent = true })},
+		"installed anew":              {subject: healthy(installation(41, 42)), want: []Type{TypeDeployedElsewhere}},
+		"installed anew, quarantined": {
+			subject: healthy(is(node.Quarantined), installation(41, 42)),
+			want:    []Type{TypeDeployedElsewhere},
+		},
+		"installed anew, and off": {
+			subject: healthy(installation(41, 42), power("off"), silentFor(time.Hour)),
+			want:    []Type{TypeDeployedElsewhere},
+		},
+		"installed anew, and offline": {
+			subject: healthy(is(node.Offline), installation(41, 42)),
+			want:    []Type{TypeDeployedElsewhere},
+		},
 		"installation not known yet":           {subject: healthy(installation(0, 42))},
 		"MAAS does not say which installation": {subject: healthy(installation(41, 0))},
-		"off, agent heard now":                 {subject: healthy(power("off")), want: []Type{TypePoweredOff}, withheld: "contradict"},
-		"off, agent heard 59 s ago":            {subject: healthy(power("off"), silentFor(59*time.Second)), want: []Type{TypePoweredOff}, withheld: "contradict"},
-		"off, agent heard a minute ago":        {subject: healthy(power("off"), silentFor(time.Minute)), want: []Type{TypePoweredOff}},
-		"off, agent heard after now":           {subject: healthy(power("off"), silentFor(-time.Minute)), want: []Type{TypePoweredOff}, withheld: "contradict"},
-		"off, agent never heard":               {subject: healthy(power("off"), func(s *Subject) { s.LastContact = nil }), want: []Type{TypePoweredOff}},
-		"off, offline":                         {subject: healthy(is(node.Offline), power("off"), silentFor(time.Hour)), want: []Type{TypePoweredOff}},
-		"power unknown":                        {subject: healthy(power("unknown"), silentFor(time.Hour))},
-		"power error, offline":                 {subject: healthy(is(node.Offline), power("error")), want: []Type{TypeAgentSilent}},
-		"synced 1.5 intervals ago":             {subject: healthy(clock(22*time.Minute + 30*time.Second))},
-		"synced over 1.5 intervals ago":        {subject: healthy(clock(22*time.Minute + 31*time.Second)), want: []Type{TypeHWSyncStale}},
-		"synced in the future of MAAS":         {subject: healthy(clock(-time.Hour))},
-		"clock of MAAS not known, old sync":    {subject: healthy(func(s *Subject) { t := s.Now.Add(-48 * time.Hour); s.SyncAge, s.Machine.LastSync = nil, &t })},
-		"local clock ahead of MAAS by a day":   {subject: healthy(func(s *Subject) { s.Now = s.Now.Add(24 * time.Hour) })},
-		"never synced, bound 2 intervals ago":  {subject: healthy(never(30 * time.Minute))},
-		"never synced, bound before that":      {subject: healthy(never(31 * time.Minute)), want: []Type{TypeHWSyncStale}},
-		"sync disabled":                        {subject: healthy(func(s *Subject) { s.Machine.SyncEnabled = false }), want: []Type{TypeHWSyncStale}, withheld: "reimage"},
-		"sync late, but not required":          {subject: healthy(clock(time.Hour), func(s *Subject) { s.Policy.RequireHWSync = false })},
-		"sync late, offline":                   {subject: healthy(is(node.Offline), clock(time.Hour)), want: []Type{TypeAgentSilent}},
+		"off, agent heard now": {
+			subject: healthy(power("off")), want: []Type{TypePoweredOff},
+			withheld: "contradict",
+		},
+		"off, agent heard 59 s ago": {
+			subject: healthy(power("off"), silentFor(59*time.Second)),
+			want:    []Type{TypePoweredOff}, withheld: "contradict",
+		},
+		"off, agent heard a minute ago": {
+			subject: healthy(power("off"), silentFor(time.Minute)),
+			want:    []Type{TypePoweredOff},
+		},
+		"off, agent heard after now": {
+			subject: healthy(power("off"), silentFor(-time.Minute)),
+			want:    []Type{TypePoweredOff}, withheld: "contradict",
+		},
+		"off, agent never heard": {
+			subject: healthy(power("off"), func(s *Subject) { s.LastContact = nil }),
+			want:    []Type{TypePoweredOff},
+		},
+		"off, offline": {
+			subject: healthy(is(node.Offline), power("off"), silentFor(time.Hour)),
+			want:    []Type{TypePoweredOff},
+		},
+		"power unknown": {subject: healthy(power("unknown"), silentFor(time.Hour))},
+		"power error, offline": {
+			subject: healthy(is(node.Offline), power("error")),
+			want:    []Type{TypeAgentSilent},
+		},
+		"synced 1.5 intervals ago": {subject: healthy(clock(22*time.Minute + 30*time.Second))},
+		"synced over 1.5 intervals ago": {
+			subject: healthy(clock(22*time.Minute + 31*time.Second)),
+			want:    []Type{TypeHWSyncStale},
+		},
+		"synced in the future of MAAS": {subject: healthy(clock(-time.Hour))},
+		"clock of MAAS not known, old sync": {subject: healthy(func(s *Subject) {
+			t := s.Now.Add(-48 * time.Hour)
+			s.SyncAge, s.Machine.LastSync = nil, &t
+		})},
+		"local clock ahead of MAAS by a day":  {subject: healthy(func(s *Subject) { s.Now = s.Now.Add(24 * time.Hour) })},
+		"never synced, bound 2 intervals ago": {subject: healthy(never(30 * time.Minute))},
+		"never synced, bound before that":     {subject: healthy(never(31 * time.Minute)), want: []Type{TypeHWSyncStale}},
+		"sync disabled": {
+			subject: healthy(func(s *Subject) { s.Machine.SyncEnabled = false }),
+			want:    []Type{TypeHWSyncStale}, withheld: "reimage",
+		},
+		"sync late, but not required": {subject: healthy(clock(time.Hour),
+			func(s *Subject) { s.Policy.RequireHWSync = false })},
+		"sync late, offline": {
+			subject: healthy(is(node.Offline), clock(time.Hour)),
+			want:    []Type{TypeAgentSilent},
+		},
 		"sync late by the interval of the profile": {
-			subject: healthy(clock(80*time.Minute), func(s *Subject) { s.Machine.SyncInterval, s.Policy.HardwareSyncInterval = 0, "1h" }),
+			subject: healthy(clock(80*time.Minute), func(s *Subject) {
+				s.Machine.SyncInterval, s.Policy.HardwareSyncInterval = 0,
+					"1h"
+			}),
 		},
 		"sync late by the interval of MAAS": {
-			subject: healthy(clock(23*time.Minute), func(s *Subject) { s.Machine.SyncInterval, s.Policy.HardwareSyncInterval = 0, "" }), want: []Type{TypeHWSyncStale},
+			subject: healthy(clock(23*time.Minute), func(s *Subject) {
+				s.Machine.SyncInterval, s.Policy.HardwareSyncInterval = 0,
+					""
+			}), want: []Type{TypeHWSyncStale},
 		},
 		"sync late, and off": {
-			subject: healthy(clock(time.Hour), power("off"), silentFor(time.Hour)), want: []Type{TypeHWSyncStale, TypePoweredOff}, withheld: "",
+			subject: healthy(clock(time.Hour), power("off"), silentFor(time.Hour)),
+			want:    []Type{TypeHWSyncStale, TypePoweredOff}, withheld: "",
 		},
-		"renamed in MAAS":           {subject: healthy(func(s *Subject) { s.Machine.Hostname = "spare-4" }), want: []Type{TypeHostnameDrift}},
-		"renamed in case only":      {subject: healthy(func(s *Subject) { s.Machine.Hostname = "C07U31" })},
-		"node with its domain":      {subject: healthy(func(s *Subject) { s.Hostname = "c07u31.dc1.example.com" })},
-		"renamed and released":      {subject: healthy(shown(Free, "Ready"), func(s *Subject) { s.Machine.Hostname = "spare-4" }), want: []Type{TypeHostnameDrift, TypeReleased}},
-		"two nodes for one machine": {subject: healthy(func(s *Subject) { s.Others = []id.Node{id.New[id.Node]()} }), want: []Type{TypeDuplicateBinding}},
+		"renamed in MAAS": {
+			subject: healthy(func(s *Subject) { s.Machine.Hostname = "spare-4" }),
+			want:    []Type{TypeHostnameDrift},
+		},
+		"renamed in case only": {subject: healthy(func(s *Subject) { s.Machine.Hostname = "C07U31" })},
+		"node with its domain": {subject: healthy(func(s *Subject) { s.Hostname = "c07u31.dc1.example.com" })},
+		"renamed and released": {subject: healthy(shown(Free, "Ready"),
+			func(s *Subject) { s.Machine.Hostname = "spare-4" }), want: []Type{TypeHostnameDrift, TypeReleased}},
+		"two nodes for one machine": {
+			subject: healthy(func(s *Subject) { s.Others = []id.Node{id.New[id.Node]()} }),
+			want:    []Type{TypeDuplicateBinding},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Judge(c.subject)
 			if got := foundTypes(found); !slices.Equal(got, c.want) {
 				t.Fatalf("holds %v, want %v", got, c.want)
 			}
-			if len(found) > 0 && ((found[0].Verdict.Withheld == "") != (c.withheld == "") || !strings.Contains(found[0].Verdict.Withheld, c.withheld)) {
+			if len(found) > 0 && ((found[0].Verdict.Withheld == "") != (c.withheld == "") ||
+				!strings.Contains(found[0].Verdict.Withheld, c.withheld)) {
 				t.Errorf("withheld because %q, want %q", found[0].Verdict.Withheld, c.withheld)
 			}
 		})
@@ -226,8 +355,11 @@ func TestMachinesOfRetiredNodesAreReleasedOnlyIfTheyAreTheirs(t *testing.T) {
 		change   func(*Subject)
 		withheld string
 	}{
-		"its own":                    {func(*Subject) {}, ""},
-		"policy does not allow":      {func(s *Subject) { s.Policy.ReleaseRetiredMachines = false }, "release_retired_machines"},
+		"its own": {func(*Subject) {}, ""},
+		"policy does not allow": {
+			func(s *Subject) { s.Policy.ReleaseRetiredMachines = false },
+			"release_retired_machines",
+		},
 		"not proven clean":           {func(s *Subject) { s.Tainted = true }, "not proven clean: decommission it instead"},
 		"installed anew since":       {installation(41, 42), "installed anew"},
 		"installation not known":     {installation(0, 42), "not known"},
@@ -237,107 +369,6 @@ func TestMachinesOfRetiredNodesAreReleasedOnlyIfTheyAreTheirs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, holds := ruleRetiredDeployed.When(healthy(is(node.Retired), mayRelease, c.change))
-			if !holds || (v.Withheld == "") != (c.withheld == "") || !strings.Contains(v.Withheld, c.withheld) {
-				t.Errorf("holds %v, withheld because %q, want %q", holds, v.Withheld, c.withheld)
-			}
-		})
-	}
-}
-
-// Findings that are not about the machine of one node have no predicate.
-func TestRulesAreComplete(t *testing.T) {
-	byRun := []Type{TypeUnmanagedMachine, TypeUnusedPowerOverride, TypeBreakerOpen, TypeNoInformation}
-	titles, types := map[string]bool{}, map[Type]bool{}
-	for _, r := range Rules {
-		t.Run(string(r.Type), func(t *testing.T) {
-			if types[r.Type] || titles[r.Title] || r.Title == "" || !strings.HasSuffix(r.Means, ".") || len(r.Advice) == 0 {
-				t.Errorf("it lacks a title, a meaning or advice, or another has the same type or title: %+v", r)
-			}
-			types[r.Type], titles[r.Title] = true, true
-			if got, known := RuleOf(r.Type); !known || got.Title != r.Title {
-				t.Errorf("RuleOf gives %v, %v", got.Title, known)
-			}
-			if !slices.Contains([]Severity{Debug, Info, Warning, Critical}, r.Severity) {
-				t.Errorf("severity %q", r.Severity)
-			}
-			if r.Looks < 1 || (r.Action == Quarantine || r.Action == MarkOffline || r.Action == UpdateHost || r.Action == Release) && r.Looks < 2 {
-				t.Errorf("does %s after %d looks; one can be wrong", r.Action, r.Looks)
-			}
-			if (r.When == nil) != slices.Contains(byRun, r.Type) || r.When == nil && r.Action != None {
-				t.Errorf("is judged by its machine: %v, does %q", r.When != nil, r.Action)
-			}
-			for _, a := range r.Advice {
-				checkAdvice(t, a)
-			}
-		})
-	}
-	if _, known := RuleOf("no_such_finding"); known {
-		t.Error("a type that does not exist has a rule")
-	}
-	files, err := filepath.Glob("rule_*.go")
-	if err != nil || len(files) != len(Rules) {
-		t.Errorf("%d files for %d rules (%v): one each", len(files), len(Rules), err)
-	}
-	for typ := range types {
-		if _, err := os.Stat("rule_" + string(typ) + ".go"); err != nil {
-			t.Errorf("%s has no file of its name: %v", typ, err)
-		}
-	}
-}
-
-// commands are those of the command line that rules may name.
-var commands = []string{
-	"gpuaas drift show NODE", "gpuaas drift resolve NODE ", "gpuaas reconcile status --site SITE", "gpuaas reconcile confirm --site SITE", "gpuaas reconcile dismiss --site SITE",
-	"gpuaas reconcile --site SITE", "gpuaas decommission start NODE --mode ", "gpuaas node show NODE", "gpuaas node agent NODE", "gpuaas node hardware NODE", "gpuaas node update NODE --host ADDRESS", "gpuaas node bootstrap NODE --recovery",
-	"gpuaas node reactivate NODE ", "gpuaas node remove NODE ", "gpuaas site doctor SITE", "gpuaas site profile set SITE PROFILE ", "gpuaas site roce list SITE", "gpuaas site roce import SITE FILE",
-	"gpuaas site power-override list SITE", "gpuaas site power-override delete SITE ID", "gpuaas onboard HOSTNAME --ipmi-ip ADDRESS --site SITE --sku SKU",
-}
-
-var resolutions = []string{"acknowledge", "adopt", "quarantine", "return-to-service", "reimage"}
-
-func checkAdvice(t *testing.T, advice string) {
-	t.Helper()
-	if !strings.HasPrefix(advice, "gpuaas ") {
-		if strings.Contains(advice, "gpuaas ") {
-			t.Errorf("%q hides a command in a sentence", advice)
-		}
-		return
-	}
-	if !slices.ContainsFunc(commands, func(c string) bool { return strings.HasPrefix(advice, c) }) || !strings.Contains(advice, ": ") {
-		t.Errorf("%q is no command with what it is for", advice)
-	}
-	if rest, resolves := strings.CutPrefix(advice, "gpuaas drift resolve NODE "); resolves {
-		word, _, _ := strings.Cut(rest, " ")
-		if !slices.Contains(resolutions, word) || !strings.Contains(rest, "--reason") {
-			t.Errorf("%q is not how a drift is resolved", advice)
-		}
-	}
-}
-
-// Adoption is advised only where it is possible.
-func TestAdoptionIsAdvisedWhereItIsPossible(t *testing.T) {
-	for _, r := range Rules {
-		advised := slices.ContainsFunc(r.Advice, func(a string) bool { return strings.Contains(a, "NODE adopt ") })
-		if advised && !r.Adopt {
-			t.Errorf("%s advises to adopt what cannot be adopted", r.Type)
-		}
-	}
-}
-
-// A token is not sent where it could not help.
-func TestReseedIsWithheldWhereItIsOfNoUse(t *testing.T) {
-	late := func(s *Subject) { d := 3 * time.Hour; s.SyncAge = &d }
-	for name, c := range map[string]struct {
-		subject  Subject
-		withheld string
-	}{
-		"late":            {healthy(late), ""},
-		"late, and off":   {healthy(late, power("off")), "is off"},
-		"installed anew":  {healthy(late, installation(41, 42)), "settle that first"},
-		"never, disabled": {healthy(func(s *Subject) { s.Machine.SyncEnabled, s.SyncAge, s.Machine.LastSync = false, nil, nil }), "only when a machine is deployed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v, holds := ruleHWSyncStale.When(c.subject)
 			if !holds || (v.Withheld == "") != (c.withheld == "") || !strings.Contains(v.Withheld, c.withheld) {
 				t.Errorf("holds %v, withheld because %q, want %q", holds, v.Withheld, c.withheld)
 			}
@@ -371,7 +402,8 @@ func TestVerdictsDoNotChangeWithTime(t *testing.T) {
 			if len(a) != 1 || len(b) != 1 {
 				t.Fatalf("holds %v, then %v", foundTypes(a), foundTypes(b))
 			}
-			if x, y := a[0].Verdict, b[0].Verdict; x.Expected != y.Expected || x.Observed != y.Observed || x.Message != y.Message {
+			if x, y := a[0].Verdict, b[0].Verdict; x.Expected != y.Expected || x.Observed != y.Observed ||
+				x.Message != y.Message {
 				t.Errorf("says %q, a minute later %q", x.Message, y.Message)
 			}
 		})
