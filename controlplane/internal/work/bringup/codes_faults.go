@@ -5,7 +5,7 @@ import "gpuaas/controlplane/internal/work/job"
 // What the faults of adapters and nouns mean to a machine that is being worked
 // on. Classify judges a fault that has no class here, or is not listed, by its
 // kind.
-var ( //nolint:gosec // sentences about credentials, not credentials
+var (
 	_ = job.DeclareCode(job.Code{
 		Name: "site_disabled", Class: InputConfigError, Fault: true,
 		Cause:   "Somebody disabled the site after the machine was asked for.",

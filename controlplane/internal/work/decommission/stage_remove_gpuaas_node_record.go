@@ -114,7 +114,7 @@ func (s *Service) notUninstalled(ctx context.Context, d Decommission, w *bringup
 		return err
 	}
 	if f.Class == bringup.SanitizationFailure {
-		f.Called(codeUninstallFailed)
+		return f.Called(codeUninstallFailed)
 	}
 	return f
 }

@@ -52,8 +52,12 @@ func TestManyJobsAreActedOnByTheirIDs(t *testing.T) {
 	d.call(t, http.MethodPost, "onboardings/"+b[2].OnboardingID.String()+"/retry", object{"reason": "mine"})
 	d.park(t, b[2].OnboardingID, "failed_retryable")
 	body := object{"action": "retry_stage", "reason": "switch replaced", "jobs": []object{
-		{"job_id": b[0].OnboardingID, "epoch": 1}, {"job_id": b[2].OnboardingID, "epoch": 1}, {"job_id": pending},
-		{"job_id": unknown}, {"job_id": b[1].OnboardingID}, {"job_id": b[0].OnboardingID},
+		{"job_id": b[0].OnboardingID, "epoch": 1},
+		{"job_id": b[2].OnboardingID, "epoch": 1},
+		{"job_id": pending},
+		{"job_id": unknown},
+		{"job_id": b[1].OnboardingID},
+		{"job_id": b[0].OnboardingID},
 	}}
 	key := id.NewString()
 	first := d.callAs(t, httpapitest.Root, http.MethodPost, "onboardings/actions", key, body)
