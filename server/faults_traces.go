@@ -22,7 +22,7 @@ import (
 
 // telling are places that cannot but hold something of every job: the rows of
 // the control plane, histories of Temporal, and events in NATS.
-var telling = []string{"table public.node_onboardings of", "table public.history_node of", "file nats/"}
+var telling = []string{"table public.jobs of", "table public.history_node of", "file nats/"}
 
 // traces is everything that a control plane and its engines leave behind.
 type traces struct {

@@ -81,6 +81,12 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return classifiedRow{db.pool.QueryRow(ctx, sql, args...)}
 }
 
+// Send sends statements together. They are one transaction, which the end of the
+// last one commits; the callbacks of the batch read what they bring.
+func (db *DB) Send(ctx context.Context, b *pgx.Batch) error {
+	return classify(db.pool.SendBatch(ctx, b).Close())
+}
+
 // Listen calls fn for each notification on a channel until the context ends or
 // the connection breaks. It calls ready once the subscription stands.
 func (db *DB) Listen(ctx context.Context, channel string, ready func(), fn func(payload string)) error {

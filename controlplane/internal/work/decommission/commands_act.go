@@ -38,7 +38,7 @@ func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reaso
 			if err != nil {
 				return fmt.Errorf("encode override: %w", err)
 			}
-			if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{ID: before.ID, Override: raw}); err != nil {
+			if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{JobID: before.ID, Override: raw}); err != nil {
 				return fmt.Errorf("keep override: %w", err)
 			}
 			return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,7 +16,6 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
-	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
@@ -61,7 +61,7 @@ func (s *Service) RequestBatch(ctx context.Context, n NewBatch) (Batch, []LeftOu
 		b, err = s.insertBatch(ctx, tx, n, fit)
 		return err
 	})
-	if postgres.Violates(err, "node_decommissions_live") {
+	if postgres.Violates(err, job.ClaimTaken) {
 		return b, nil, fault.New(fault.Conflict, "node_busy", "another operation on one of the nodes was begun meanwhile").WithRemedy("ask again")
 	}
 	return b, left, err
@@ -113,7 +113,7 @@ func (s *Service) selected(ctx context.Context, n NewBatch) ([]id.Node, error) {
 		p.Statuses = append(p.Statuses, string(status))
 	}
 	p.RegionCode, p.SkuID = given(sel.RegionCode), given(sel.SKU)
-	nodes, err := s.rows.q().Selected(ctx, p)
+	nodes, err := s.reads.Selected(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("select nodes: %w", err)
 	}
@@ -192,16 +192,16 @@ func (s *Service) insertBatch(ctx context.Context, tx pgx.Tx, n NewBatch, fit []
 	if err != nil {
 		return Batch{}, fmt.Errorf("encode selector: %w", err)
 	}
-	r, err := decommissiondb.New(tx).InsertBatch(ctx, decommissiondb.InsertBatchParams{
-		ID: id.New[id.DecommissionBatch](), Mode: string(n.Mode), Selector: selector, Total: int32(len(fit)), MaxParallel: int32(n.MaxParallel), //nolint:gosec // bounded by MaxBatch
-		MaxFailures: int32(n.MaxFailures), RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx), Reason: n.Reason, RequestedAt: s.now(), //nolint:gosec // bounded by MaxBatch
-	})
-	if err != nil {
-		return Batch{}, fmt.Errorf("insert batch: %w", err)
+	parallel, failures := int32(n.MaxParallel), int32(n.MaxFailures) //nolint:gosec // bounded by MaxBatch
+	b := Batch{
+		ID: id.New[id.DecommissionBatch](), Mode: n.Mode, Selector: n.Selector, Total: len(fit), MaxParallel: n.MaxParallel, MaxFailures: n.MaxFailures,
+		Reason: n.Reason, RequestedBy: auth.From(ctx).ID, RequestedAt: s.now().Truncate(time.Microsecond), Counts: map[job.Status]int{},
 	}
-	b, err := batchFrom(r)
+	err = s.rows.InsertBatch(ctx, tx, job.Batch{
+		ID: b.ID.String(), Total: b.Total, MaxParallel: &parallel, MaxFailures: &failures, Reason: b.Reason, RequestedAt: b.RequestedAt,
+	}, job.Prepared(decommissiondb.InsertBatch, decommissiondb.InsertBatchParams{BatchID: b.ID, Mode: string(n.Mode), Selector: selector}))
 	if err != nil {
-		return b, err
+		return Batch{}, err
 	}
 	for _, now := range fit {
 		if _, err := s.insert(ctx, tx, now, n.Request, b.ID, nil); err != nil {
@@ -226,19 +226,27 @@ func (s *Service) recordBatch(ctx context.Context, tx pgx.Tx, action string, b B
 // so that no place is given twice. An action on a parked one takes a place
 // regardless: see ADR 0027.
 func (s *Service) admit(ctx context.Context, tx pgx.Tx, batch id.DecommissionBatch) error {
-	q := decommissiondb.New(tx)
-	if _, err := q.LockBatch(ctx, batch); err != nil {
-		return fmt.Errorf("lock batch: %w", err)
-	}
-	list, err := q.AdmitOfBatch(ctx, decommissiondb.AdmitOfBatchParams{Batch: batch, Now: s.now()})
+	b, err := s.rows.LockBatch(ctx, tx, batch.String())
 	if err != nil {
-		return fmt.Errorf("admit decommissions of batch: %w", err)
+		return err
 	}
-	for _, r := range list {
-		d, err := fromRow(r)
-		if err != nil {
-			return err
-		}
+	counts, err := s.rows.Counts(ctx, tx, b.ID)
+	if err != nil {
+		return err
+	}
+	places, err := s.rows.HeldOfBatch(ctx, tx, b.ID)
+	if err != nil {
+		return err
+	}
+	failures := Batch{Counts: counts[b.ID]}.Failures()
+	if b.CancelledAt != nil || failures > int(*b.MaxFailures) || places >= *b.MaxParallel {
+		return nil
+	}
+	list, err := s.rows.AdmitOfBatch(ctx, tx, b.ID, *b.MaxParallel-places, s.now())
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
 		if err := outbox.StartWorkflow(ctx, tx, s.runner.Start(d)); err != nil {
 			return err
 		}
@@ -250,19 +258,16 @@ func (s *Service) admit(ctx context.Context, tx pgx.Tx, batch id.DecommissionBat
 // decision of its own, which is recorded.
 func (s *Service) ResumeBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		r, err := decommissiondb.New(tx).RaiseBatch(ctx, batch)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return noBatch()
-		}
-		if err != nil {
-			return fmt.Errorf("resume batch: %w", err)
-		}
-		b, err := batchFrom(r)
+		b, err := s.lockBatch(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
 		if b.CancelledAt != nil {
 			return fault.New(fault.Conflict, "batch_cancelled", "the batch was cancelled: nothing more of it is begun").WithRemedy("ask for another one")
+		}
+		b.MaxFailures = max(b.MaxFailures, b.Failures())
+		if err := s.setBatch(ctx, tx, b); err != nil {
+			return err
 		}
 		if err := s.recordBatch(ctx, tx, "decommission_batch.resume", b, reason); err != nil {
 			return err
@@ -280,22 +285,21 @@ func (s *Service) ResumeBatch(ctx context.Context, batch id.DecommissionBatch, r
 func (s *Service) CancelBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
 	var live []decommissiondb.LiveOfBatchRow
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		q := decommissiondb.New(tx)
-		at := s.now()
-		r, err := q.CancelBatch(ctx, decommissiondb.CancelBatchParams{ID: batch, CancelledAt: &at})
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("cancel batch: %w", err)
+		b, err := s.lockBatch(ctx, tx, batch)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			b, err := batchFrom(r)
-			if err != nil {
+		if b.CancelledAt == nil {
+			at := s.now()
+			b.CancelledAt = &at
+			if err := s.setBatch(ctx, tx, b); err != nil {
 				return err
 			}
 			if err := s.recordBatch(ctx, tx, "decommission_batch.cancel", b, reason); err != nil {
 				return err
 			}
 		}
-		live, err = q.LiveOfBatch(ctx, batch)
+		live, err = decommissiondb.New(tx).LiveOfBatch(ctx, batch)
 		if err != nil {
 			return fmt.Errorf("list decommissions of batch: %w", err)
 		}
@@ -312,13 +316,30 @@ func (s *Service) CancelBatch(ctx context.Context, batch id.DecommissionBatch, r
 	return s.Batch(ctx, batch)
 }
 
-func noBatch() error {
-	return fault.New(fault.NotFound, "decommission_batch_not_found", "there is no such batch").WithRemedy("list them with: gpuaas decommission batch list")
+// lockBatch reads a batch, with how its decommissions are getting on, and locks it.
+func (s *Service) lockBatch(ctx context.Context, tx pgx.Tx, batch id.DecommissionBatch) (Batch, error) {
+	if _, err := s.rows.LockBatch(ctx, tx, batch.String()); err != nil {
+		return Batch{}, err
+	}
+	r, err := decommissiondb.New(tx).Batch(ctx, batch)
+	if err != nil {
+		return Batch{}, fmt.Errorf("read batch: %w", err)
+	}
+	list, err := s.counted(ctx, tx, []decommissiondb.NodeDecommissionBatch{r})
+	if err != nil {
+		return Batch{}, err
+	}
+	return list[0], nil
+}
+
+func (s *Service) setBatch(ctx context.Context, tx pgx.Tx, b Batch) error {
+	failures := int32(b.MaxFailures) //nolint:gosec // bounded by MaxBatch
+	return s.rows.SetBatch(ctx, tx, job.Batch{ID: b.ID.String(), CancelledAt: b.CancelledAt, MaxFailures: &failures})
 }
 
 func batchFrom(r decommissiondb.NodeDecommissionBatch) (Batch, error) {
 	b := Batch{
-		ID: r.ID, Mode: Mode(r.Mode), Total: int(r.Total), MaxParallel: int(r.MaxParallel), MaxFailures: int(r.MaxFailures), Reason: r.Reason,
+		ID: r.ID, Mode: Mode(r.Mode), Total: int(r.Total), MaxParallel: int(*r.MaxParallel), MaxFailures: int(*r.MaxFailures), Reason: r.Reason,
 		RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, CancelledAt: r.CancelledAt, Counts: map[job.Status]int{},
 	}
 	if err := json.Unmarshal(r.Selector, &b.Selector); err != nil {
@@ -329,14 +350,14 @@ func batchFrom(r decommissiondb.NodeDecommissionBatch) (Batch, error) {
 
 // Batch reads a batch, with how its decommissions are getting on.
 func (s *Service) Batch(ctx context.Context, batch id.DecommissionBatch) (Batch, error) {
-	r, err := s.rows.q().Batch(ctx, batch)
+	r, err := s.reads.Batch(ctx, batch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Batch{}, noBatch()
+		return Batch{}, s.rows.NoBatch()
 	}
 	if err != nil {
 		return Batch{}, fmt.Errorf("read batch: %w", err)
 	}
-	list, err := s.counted(ctx, []decommissiondb.NodeDecommissionBatch{r})
+	list, err := s.counted(ctx, s.db, []decommissiondb.NodeDecommissionBatch{r})
 	if err != nil {
 		return Batch{}, err
 	}
@@ -345,28 +366,28 @@ func (s *Service) Batch(ctx context.Context, batch id.DecommissionBatch) (Batch,
 
 // Batches reads batches, newest first.
 func (s *Service) Batches(ctx context.Context, page postgres.Slice[id.DecommissionBatch]) ([]Batch, error) {
-	list, err := s.rows.q().Batches(ctx, decommissiondb.BatchesParams{After: page.After.String(), PageSize: page.Limit})
+	list, err := s.reads.Batches(ctx, decommissiondb.BatchesParams{After: page.After.String(), PageSize: page.Limit})
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
 	}
-	return s.counted(ctx, list)
+	return s.counted(ctx, s.db, list)
 }
 
-func (s *Service) counted(ctx context.Context, list []decommissiondb.NodeDecommissionBatch) ([]Batch, error) {
-	out, ids, at := make([]Batch, len(list)), make([]string, len(list)), map[id.DecommissionBatch]int{}
+func (s *Service) counted(ctx context.Context, db decommissiondb.DBTX, list []decommissiondb.NodeDecommissionBatch) ([]Batch, error) {
+	out, ids := make([]Batch, len(list)), make([]string, len(list))
 	for i, r := range list {
 		var err error
 		if out[i], err = batchFrom(r); err != nil {
 			return nil, err
 		}
-		ids[i], at[r.ID] = r.ID.String(), i
+		ids[i] = r.ID.String()
 	}
-	counts, err := s.rows.q().BatchCounts(ctx, ids)
+	counts, err := s.rows.Counts(ctx, db, ids...)
 	if err != nil {
-		return nil, fmt.Errorf("count decommissions of batches: %w", err)
+		return nil, err
 	}
-	for _, c := range counts {
-		out[at[c.BatchID]].Counts[job.Status(c.Status)] = int(c.Number)
+	for i := range out {
+		out[i].Counts = counts[ids[i]]
 	}
 	return out, nil
 }

@@ -13,7 +13,6 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
-	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -58,11 +57,11 @@ func (s *Service) hold(ctx context.Context, tx pgx.Tx, d Decommission, n node.No
 	if err != nil || n.HeldBy != holderOf(other) || other == d.ID {
 		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause()) // which says who holds it
 	}
-	before, err := found(decommissiondb.New(tx).Get(ctx, other))
-	if err != nil && fault.KindOf(err) != fault.NotFound {
+	before, err := s.rows.Of(ctx, tx, []string{other.String()})
+	if err != nil {
 		return node.Node{}, err
 	}
-	if err != nil || before.CompletedAt == nil {
+	if len(before) == 0 || before[0].CompletedAt == nil {
 		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause())
 	}
 	return node.TakeOver(ctx, tx, d.Node, n.HeldBy, d.holder(), d.cause())

@@ -14,7 +14,7 @@ import (
 
 // Under are the operations on nodes of a site that have not ended.
 func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, error) {
-	list, err := s.rows.q().Under(ctx, at.String())
+	list, err := s.reads.Under(ctx, at.String())
 	if err != nil {
 		return nil, fmt.Errorf("list decommissions of site: %w", err)
 	}

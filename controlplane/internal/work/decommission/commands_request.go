@@ -14,9 +14,9 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
-	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // WorkflowID is the id of the workflow of a decommission.
@@ -50,7 +50,7 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		}
 		return outbox.StartWorkflow(ctx, tx, s.runner.Start(d))
 	})
-	if postgres.Violates(err, "node_decommissions_live") { // somebody else was faster: say who
+	if postgres.Violates(err, job.ClaimTaken) { // somebody else was faster: say who
 		again, look := s.look(ctx, of)
 		if look != nil {
 			return d, false, look
@@ -101,30 +101,36 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 	}
 	of := id.New[id.Decommission]()
 	p := decommissiondb.InsertParams{
-		ID: of, BatchID: batch, NodeID: now.node.ID, Hostname: now.node.Hostname, Mode: string(r.Mode), Erase: string(r.Erase),
-		StorageCleanup: string(r.StorageCleanup), Reason: r.Reason, PlanHash: or(r.PlanHash, now.hash(r)), Origin: string(now.node.Status), CurrentStage: tables[r.Mode].First(),
-		WorkflowID: WorkflowID(of), RequestedBy: auth.From(ctx).ID, RequestedByName: auth.From(ctx).Name, CorrelationID: telemetry.Correlation(ctx), RequestedAt: s.now(), AdmittedAt: admitted,
+		JobID: of, Erase: string(r.Erase), StorageCleanup: string(r.StorageCleanup), Reason: r.Reason, PlanHash: or(r.PlanHash, now.hash(r)),
+		Origin: string(now.node.Status), RequestedByName: auth.From(ctx).Name,
+	}
+	n := job.NewJob{
+		ID: of.String(), Kind: string(r.Mode), Node: now.node.ID, Subject: now.node.Hostname, Stage: tables[r.Mode].First(), WorkflowID: WorkflowID(of),
+		Claims: []job.Claim{{Kind: claimNode, Key: now.node.ID.String()}},
 	}
 	if now.managed() {
 		b := now.binding
-		p.SiteID, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, b.Profile, b.IPMIIP, b.PXEMAC, b.SystemID
+		n.Site, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, b.Profile, b.IPMIIP, b.PXEMAC, b.SystemID
 	}
-	row, err := decommissiondb.New(tx).Insert(ctx, p)
+	asked := job.Asked{At: s.now(), AdmittedAt: admitted}
+	if !batch.IsZero() {
+		asked.Batch = batch.String()
+	}
+	made, err := s.rows.Insert(ctx, tx, asked, []job.NewJob{n}, job.Prepared(decommissiondb.Insert, p))
 	if err != nil {
-		return Decommission{}, fmt.Errorf("insert decommission: %w", err)
+		return Decommission{}, err
 	}
-	d, err := fromRow(row)
-	if err == nil && r.ResidualRisk != "" && now.node.Compromised() {
-		d, err = s.accept(ctx, tx, d, now.node, r)
-	}
-	if err != nil {
-		return d, err
+	d := made[0]
+	if r.ResidualRisk != "" && now.node.Compromised() {
+		if d, err = s.accept(ctx, tx, d, now.node, r); err != nil {
+			return d, err
+		}
 	}
 	return d, audit.Record(ctx, tx, audit.Entry{
 		Action: "decommission.request", TargetKind: "decommission", TargetID: of.String(), Result: audit.Success, Reason: r.Reason,
 		Metadata: map[string]any{
 			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID, "hostname": now.node.Hostname,
-			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": p.WorkflowID, "residual_risk": r.ResidualRisk,
+			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
 		},
 	})
 }
@@ -139,7 +145,7 @@ func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.
 	if err != nil {
 		return d, fmt.Errorf("encode override: %w", err)
 	}
-	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{ID: d.ID, Override: raw}); err != nil {
+	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{JobID: d.ID, Override: raw}); err != nil {
 		return d, fmt.Errorf("keep override: %w", err)
 	}
 	d.Overrides = append(d.Overrides, decided)

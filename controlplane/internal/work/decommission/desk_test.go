@@ -73,7 +73,7 @@ func (d *desk) park(tb testing.TB, of id.Decommission, stage string) {
 	tb.Helper()
 	d.exec(tb, `UPDATE node_decommissions SET status = 'failed_manual_intervention', parked_at = now(), started_at = now(), current_stage = $2, current_attempt = 1,
 		failure_class = 'node_agent_unreachable', error_code = 'agent_unreachable', error_message = 'the agent is silent' WHERE id = $1`, of, stage)
-	d.exec(tb, `INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, message) VALUES ($1, 1, $2, 1, 'started', ''),
+	d.exec(tb, `INSERT INTO job_events (job_id, epoch, stage, attempt, status, message) VALUES ($1, 1, $2, 1, 'started', ''),
 		($1, 1, $2, 1, 'failed', 'the agent is silent')`, of, stage)
 }
 

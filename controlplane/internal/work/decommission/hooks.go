@@ -101,7 +101,7 @@ type priorJob struct {
 }
 
 func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
-	list, err := s.rows.q().PriorJobs(ctx, of)
+	list, err := s.reads.PriorJobs(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("list earlier jobs of node: %w", err)
 	}
@@ -284,7 +284,7 @@ func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, 
 	if err != nil {
 		return fmt.Errorf("encode follow-ups: %w", err)
 	}
-	if err := decommissiondb.New(tx).SetFollowUps(ctx, decommissiondb.SetFollowUpsParams{ID: s.Before.ID, Stage: s.Stage, FollowUps: raw}); err != nil {
+	if err := decommissiondb.New(tx).SetFollowUps(ctx, decommissiondb.SetFollowUpsParams{JobID: s.Before.ID, Stage: s.Stage, FollowUps: raw}); err != nil {
 		return fmt.Errorf("keep follow-ups: %w", err)
 	}
 	return nil

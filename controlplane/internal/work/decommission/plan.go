@@ -39,7 +39,7 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 		return situation{}, err
 	}
 	out := situation{node: n}
-	if out.live, out.onboarding, err = owners(ctx, s.rows.q(), of); err != nil {
+	if out.live, out.onboarding, err = owners(ctx, s.reads, of); err != nil {
 		return out, err
 	}
 	b, err := binding.OfNode(ctx, s.db, of)

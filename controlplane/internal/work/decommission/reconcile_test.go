@@ -78,9 +78,9 @@ func (y *yard) reconcile(t *testing.T, of id.Decommission, want bool) func(*test
 // was told, as text.
 func (y *yard) whole(tb testing.TB, of id.Decommission) (text string) {
 	tb.Helper()
-	err := y.owner.QueryRow(y.ctx, `SELECT concat_ws(E'\n', (SELECT to_jsonb(d)::text || d.xmin::text FROM node_decommissions d WHERE d.id = $1),
+	err := y.owner.QueryRow(y.ctx, `SELECT concat_ws(E'\n', (SELECT to_jsonb(d)::text || (SELECT j.xmin::text FROM jobs j WHERE j.id = d.id) FROM node_decommissions d WHERE d.id = $1),
 		(SELECT to_jsonb(n)::text || n.xmin::text FROM nodes n JOIN node_decommissions d ON d.node_id = n.id WHERE d.id = $1),
-		(SELECT count(*) FROM node_decommission_events), (SELECT count(*) FROM node_decommission_evidence), (SELECT count(*) FROM outbox_events),
+		(SELECT count(*) FROM job_events), (SELECT count(*) FROM node_decommission_evidence), (SELECT count(*) FROM outbox_events),
 		(SELECT count(*) FROM audit_logs), (SELECT count(*) FROM node_events), (SELECT count(*) FROM node_tasks))`, of).Scan(&text)
 	if err != nil {
 		tb.Fatal(err)
@@ -129,7 +129,7 @@ func TestALateReimageIsReconciled(t *testing.T) {
 			if y.paper(t, d.ID) == nil || y.tasksOf(t, n, agentwire.TypeValidateClean) != 1 {
 				t.Error("it returned to service without proof that it is clean")
 			}
-			if y.count(t, `SELECT count(*) FROM node_decommission_events WHERE decommission_id = $1 AND status = 'action' AND details->>'actor' = 'system:reconciliation' AND message LIKE '%ubuntu/noble%'`, d.ID) != 1 {
+			if y.count(t, `SELECT count(*) FROM job_events WHERE job_id = $1 AND status = 'action' AND details->>'actor' = 'system:reconciliation' AND message LIKE '%ubuntu/noble%'`, d.ID) != 1 {
 				t.Errorf("the ledger does not say who led it on: %q", y.ledger(t, d.ID))
 			}
 			if slices.Contains(y.script.calls[slices.Index(y.script.calls, "adopt"):], bringup.EnsureHardwareSyncConfigured) {

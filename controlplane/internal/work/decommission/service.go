@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -94,7 +95,8 @@ type Config struct {
 // concurrent use, and any number of replicas may run side by side.
 type Service struct {
 	db           *postgres.DB
-	rows         rows
+	reads        *decommissiondb.Queries
+	rows         *job.Rows[Decommission, *bringup.Work]
 	nodes        *node.Service
 	sites        *site.Service
 	bringup      Bringup
@@ -115,10 +117,11 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, rows: rows{cfg.DB}, nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup, tasks: cfg.Tasks, terminals: cfg.Terminals,
+		db: cfg.DB, reads: decommissiondb.New(cfg.DB), nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup, tasks: cfg.Tasks, terminals: cfg.Terminals,
 		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered, patience: cfg.AgentPatience, now: cfg.Clock,
 		logger: cfg.Logger, family: family(),
 	}
+	s.rows = job.NewRows(cfg.DB, s.family, columns)
 	if s.patience == 0 {
 		s.patience = 10 * time.Minute
 	}

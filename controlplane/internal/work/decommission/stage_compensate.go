@@ -102,7 +102,7 @@ func (d Decommission) drained(ctx context.Context, tx pgx.Tx) (bool, error) {
 	if d.Mode == Reactivate {
 		return true, nil
 	}
-	began, err := decommissiondb.New(tx).Began(ctx, decommissiondb.BeganParams{DecommissionID: d.ID, Stages: onAgent})
+	began, err := decommissiondb.New(tx).Began(ctx, decommissiondb.BeganParams{JobID: d.ID.String(), Stages: onAgent})
 	if err != nil {
 		return false, fmt.Errorf("look for what the agent was given: %w", err)
 	}

@@ -39,10 +39,10 @@ func TestStagesTypicallyTake(t *testing.T) {
 		for _, seconds := range took {
 			of := d.request(t, d.node(t, node.Active, true), mode)
 			d.exec(t, `UPDATE node_decommissions SET status = 'running', started_at = now() WHERE id = $1`, of.ID)
-			d.exec(t, `INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, occurred_at)
+			d.exec(t, `INSERT INTO job_events (job_id, epoch, stage, attempt, status, occurred_at)
 				SELECT $1, 1, $2, 1, e.status, now() + e.after * interval '1 second'
 				FROM (VALUES ('started', -700), ('failed', -600), ('started', 0), ('note', 1), ('succeeded', $3)) AS e(status, after)`, of.ID, stage, seconds)
-			d.exec(t, `INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status) VALUES ($1, 1, 'disable_node', 1, 'skipped')`, of.ID)
+			d.exec(t, `INSERT INTO job_events (job_id, epoch, stage, attempt, status) VALUES ($1, 1, 'disable_node', 1, 'skipped')`, of.ID)
 		}
 	}
 	for query, known := range map[string]bool{"": true, "?site_id=" + d.site.ID.String(): true, "?site_id=" + id.NewString(): false} {

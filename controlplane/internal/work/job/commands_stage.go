@@ -22,8 +22,8 @@ func (r *Runner[R, W]) next(ctx context.Context, job, run string) (durable.Turn,
 	if err != nil {
 		return durable.Turn{}, err
 	}
-	if r.family.common(row).Phase == Waiting {
-		if row, err = r.start(ctx, job, run); err != nil {
+	if j := r.family.common(row); j.Phase == Waiting {
+		if row, err = r.start(ctx, j, run); err != nil {
 			return durable.Turn{}, err
 		}
 	}
@@ -61,12 +61,16 @@ func (r *Runner[R, W]) nextAttempt(ctx context.Context, j Job) (int, error) {
 	return j.Attempt + 1, nil
 }
 
-func (r *Runner[R, W]) start(ctx context.Context, job, run string) (R, error) {
+func (r *Runner[R, W]) start(ctx context.Context, j Job, run string) (R, error) {
 	var row R
 	late := false
-	err := r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	status, err := r.family.Life.Table.Next(j.Status, TriggerStart)
+	if err != nil {
+		return row, err
+	}
+	err = r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		row, err = r.store.Start(ctx, tx, job, run, r.now())
+		row, err = r.store.Start(ctx, tx, Started{Job: j.ID, Run: run, Status: status, Now: r.now()})
 		if late = errors.Is(err, pgx.ErrNoRows); late { // somebody else was faster
 			return nil
 		}
@@ -77,7 +81,7 @@ func (r *Runner[R, W]) start(ctx context.Context, job, run string) (R, error) {
 		return r.hooks.Announce(ctx, tx, row, Announcement{Kind: AnnounceStarted, Event: Event{Stage: row.Common().Stage}})
 	})
 	if late && err == nil {
-		return r.store.Get(ctx, job)
+		return r.store.Get(ctx, j.ID)
 	}
 	return row, err
 }
@@ -185,7 +189,7 @@ func (r *Runner[R, W]) save(ctx context.Context, row R, w W, mine *token) error 
 	j := row.Common()
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
-	changed, err := r.store.Save(ctx, Saved[W]{Job: j.ID, Epoch: j.Epoch, Token: mine.of, Work: w})
+	changed, err := r.store.Save(ctx, Saved[W]{Job: j.ID, Site: j.Site, Epoch: j.Epoch, Token: mine.of, Work: w})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r.superseded(j.ID)
@@ -274,7 +278,7 @@ func (r *Runner[R, W]) settle(ctx context.Context, tx pgx.Tx, a attempt[R, W], v
 func (r *Runner[R, W]) ended(a attempt[R, W], v verdict) (Ended[W], error) {
 	now := r.now()
 	e := Ended[W]{
-		Job: a.before.ID, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Work: a.work, Status: v.status, NextStage: v.stage,
+		Job: a.before.ID, Site: a.before.Site, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Work: a.work, Status: v.status, NextStage: v.stage,
 		NextAttempt: v.attempts, SameStage: v.attempts > 0, Action: v.action, Adopted: v.adopted, Told: v.told,
 	}
 	e.Told.Attempt, e.Told.Message, e.Told.OccurredAt = a.call.Attempt, bounded(v.told.Message), now

@@ -256,15 +256,15 @@ func (s shelf) held(ctx context.Context, tx pgx.Tx, of string, epoch int64, toke
 	return c, err
 }
 
-func (s shelf) Start(ctx context.Context, tx pgx.Tx, of, run string, now time.Time) (chore, error) {
-	c, err := s.Lock(ctx, tx, of)
+func (s shelf) Start(ctx context.Context, tx pgx.Tx, b job.Started) (chore, error) {
+	c, err := s.Lock(ctx, tx, b.Job)
 	if err != nil {
 		return c, err
 	}
 	if c.Status != job.Pending {
 		return c, pgx.ErrNoRows
 	}
-	c.Status, c.StartedAt, c.WorkflowRunID = job.Running, &now, run
+	c.Status, c.StartedAt, c.WorkflowRunID = b.Status, &b.Now, b.Run
 	return s.change(ctx, tx, c)
 }
 

@@ -44,31 +44,27 @@ func TestAttemptsAndMovesOfJobsAreMeasured(t *testing.T) {
 func TestLiveJobsAreCountedWithTheAgeOfTheOldestParkedOne(t *testing.T) {
 	scraper := telemetrytest.New(t)
 	db, owner := postgrestest.NewWithOwner(t)
-	for _, sql := range []string{ // what rows of jobs refer to is of no account here
-		`ALTER TABLE node_onboardings DROP CONSTRAINT node_onboardings_site_id_fkey, DROP CONSTRAINT node_onboardings_profile_id_fkey,
-			DROP CONSTRAINT node_onboardings_sku_id_fkey`,
-		`INSERT INTO node_onboardings (id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, failure_class,
-			workflow_id, requested_by, correlation_id, parked_at, completed_at)
-		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'a', 'h', '10.0.0.1', gen_random_uuid(), s.status, 'deploy', s.class, 'w', 'u', 'c', s.parked, s.over
-		FROM (VALUES ('failed_retryable', 'bmc_power_failure', now() - interval '2 hours', NULL::timestamptz),
-			('failed_retryable', 'bmc_power_failure', now() - interval '1 minute', NULL), ('running', '', NULL, NULL), ('completed', '', NULL, now())
-		) AS s (status, class, parked, over)`,
-	} {
-		if _, err := owner.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
+	newDesk(t) // whose family is one of which there is no job
+	_, err := owner.Exec(t.Context(), `INSERT INTO jobs (id, family, subject, status, phase, current_stage, failure_class, workflow_id, requested_by,
+			correlation_id, parked_at, completed_at)
+		SELECT gen_random_uuid(), 'errand', 'h', s.status, s.phase, 'deploy', s.class, 'w', 'u', 'c', s.parked, s.over
+		FROM (VALUES ('stuck', 'parked', 'bmc_power_failure', now() - interval '2 hours', NULL::timestamptz),
+			('stuck', 'parked', 'bmc_power_failure', now() - interval '1 minute', NULL), ('going', 'working', '', NULL, NULL), ('gone', 'over', '', NULL, now())
+		) AS s (status, phase, class, parked, over)`)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := job.ObserveStats(db); err != nil {
 		t.Fatal(err)
 	}
 	scraper.Wants(t,
-		`gpuaas_jobs{failure_class="bmc_power_failure",family="onboarding",stage="deploy",status="failed_retryable"} 2`,
-		`gpuaas_jobs{failure_class="",family="onboarding",stage="deploy",status="running"} 1`,
-		`gpuaas_jobs{failure_class="",family="decommission",stage="",status="running"} 0`,
-		`gpuaas_jobs_parked_since_seconds{family="decommission",site=""} 0`,
+		`gpuaas_jobs{failure_class="bmc_power_failure",family="errand",stage="deploy",status="stuck"} 2`,
+		`gpuaas_jobs{failure_class="",family="errand",stage="deploy",status="going"} 1`,
+		`gpuaas_jobs{failure_class="",family="chore",stage="",status="running"} 0`,
+		`gpuaas_jobs_parked_since_seconds{family="chore",site=""} 0`,
 	)
 	got := scraper.Scrape(t)
-	if strings.Contains(got, `status="completed"`) || !strings.Contains(got, `gpuaas_jobs_parked_since_seconds{family="onboarding",site=""} 72`) {
+	if strings.Contains(got, `status="gone"`) || !strings.Contains(got, `gpuaas_jobs_parked_since_seconds{family="errand",site=""} 72`) {
 		t.Errorf("jobs that ended are counted, or the oldest parked one is not two hours old:\n%s", got)
 	}
 }

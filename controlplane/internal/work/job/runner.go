@@ -70,6 +70,7 @@ func New[R Row, W Extended](cfg Config[R, W]) *Runner[R, W] {
 		db: cfg.DB, family: cfg.Family, store: cfg.Store, hooks: cfg.Hooks, names: cfg.Workflow, marks: cfg.Marks,
 		mischief: cfg.Mischief, backoff: cfg.Backoff, now: cfg.Clock, logger: cfg.Logger,
 	}
+	register(cfg.Family.Noun, cfg.Family.Life)
 	r.stages = slices.Concat(cfg.Stages, []string{StageCompensate, StageAdopt})
 	slices.Sort(r.stages)
 	r.stages = slices.Compact(r.stages)

@@ -3,11 +3,12 @@ package job
 import (
 	"context"
 	"fmt"
-
-	"github.com/jackc/pgx/v5"
+	"maps"
+	"sync"
 
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/work/job/internal/jobdb"
 )
 
 var (
@@ -20,61 +21,54 @@ var (
 	})
 )
 
-// families are those that standing reads the rows of.
-var families = []string{"onboarding", "decommission"}
+// registered are the lifecycles of the families that this process carries out. A
+// runner adds its own.
+var registered = struct {
+	mu    sync.Mutex
+	lives map[string]*Lifecycle
+}{lives: map[string]*Lifecycle{}}
 
-// standing reads partial indexes of jobs that have not ended: those that have are
-// not counted, however many there are.
-const standing = `
-SELECT j.family, coalesce(s.name, '') AS site, j.status, j.stage, j.class, count(*) AS jobs,
-       coalesce(EXTRACT(epoch FROM clock_timestamp() - min(j.parked_at)), 0)::float8 AS parked
-FROM (SELECT 'onboarding' AS family, site_id, status::text AS status, current_stage AS stage, failure_class::text AS class, parked_at
-      FROM node_onboardings WHERE completed_at IS NULL
-      UNION ALL
-      SELECT 'decommission', site_id, status::text, current_stage, failure_class::text, parked_at
-      FROM node_decommissions WHERE completed_at IS NULL) j
-LEFT JOIN maas_sites s ON s.id = j.site_id
-GROUP BY 1, 2, 3, 4, 5`
+func register(family string, life *Lifecycle) {
+	registered.mu.Lock()
+	defer registered.mu.Unlock()
+	registered.lives[family] = life
+}
 
-type standingRow struct {
-	Family, Site, Status, Stage, Class string
-	Jobs                               int64
-	Parked                             float64
+func lives() map[string]*Lifecycle {
+	registered.mu.Lock()
+	defer registered.mu.Unlock()
+	return maps.Clone(registered.lives)
 }
 
 // ObserveStats exports how many jobs have not ended, and how long
 // the oldest parked one has waited, read in one query when somebody scrapes.
 func ObserveStats(db *postgres.DB) error {
 	_, err := telemetry.Observe(func(ctx context.Context, seen telemetry.Seen) error {
-		rows, err := db.Query(ctx, standing)
+		rows, err := jobdb.New(db).Standing(ctx)
 		if err != nil {
 			return fmt.Errorf("count jobs: %w", err)
 		}
-		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[standingRow])
-		if err != nil {
-			return fmt.Errorf("count jobs: %w", err)
-		}
-		show(all, seen)
+		show(rows, seen)
 		return nil
 	}, liveJobs, parkedSince)
 	return err
 }
 
 // show exports a status that no job is in as zero, so that graphs go down to it.
-func show(rows []standingRow, seen telemetry.Seen) {
+func show(rows []jobdb.StandingRow, seen telemetry.Seen) {
 	type series struct{ family, status, stage, class string }
 	type place struct{ family, site string }
 	count, oldest := map[series]int64{}, map[place]float64{}
-	for _, family := range families {
+	for family, life := range lives() {
 		oldest[place{family, ""}] = 0
-		for _, s := range Parking.Table.States {
+		for _, s := range life.Table.States {
 			if !s.Terminal {
 				count[series{family, string(s.Name), "", ""}] = 0
 			}
 		}
 	}
 	for _, r := range rows {
-		count[series{r.Family, r.Status, r.Stage, r.Class}] += r.Jobs
+		count[series{r.Family, r.Status, r.Stage, r.FailureClass}] += r.Jobs
 		at := place{r.Family, r.Site}
 		oldest[at] = max(oldest[at], r.Parked)
 	}

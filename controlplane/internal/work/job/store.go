@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
 )
 
-// Store keeps the rows and ledgers of a family of jobs. A row that is not as a
-// call expects it is pgx.ErrNoRows; one that Get and Lock do not find is a fault
-// of kind NotFound.
+// Store keeps the rows and ledgers of a family of jobs; Rows does. A row that is
+// not as a call expects it is pgx.ErrNoRows; one that Get and Lock do not find is a
+// fault of kind NotFound.
 type Store[R Row, W Extended] interface {
 	Get(ctx context.Context, job string) (R, error)
 	// Latest are the newest entries of the ledger, in their order.
@@ -25,8 +27,8 @@ type Store[R Row, W Extended] interface {
 	Save(ctx context.Context, s Saved[W]) (time.Time, error)
 
 	Lock(ctx context.Context, tx pgx.Tx, job string) (R, error)
-	// Start makes a pending job run.
-	Start(ctx context.Context, tx pgx.Tx, job, run string, now time.Time) (R, error)
+	// Start makes a job run that waits for its workflow.
+	Start(ctx context.Context, tx pgx.Tx, s Started) (R, error)
 	// End ends an attempt: the row and the entry of the ledger.
 	End(ctx context.Context, tx pgx.Tx, e Ended[W]) (R, error)
 	Act(ctx context.Context, tx pgx.Tx, a Acted[R]) (R, error)
@@ -34,6 +36,13 @@ type Store[R Row, W Extended] interface {
 	// anything else happened to the job.
 	Noticed(ctx context.Context, tx pgx.Tx, job, seen string) (bool, error)
 	Note(ctx context.Context, tx pgx.Tx, job string, e Event) error
+}
+
+// Started is a job that its workflow takes up.
+type Started struct {
+	Job, Run string
+	Status   Status // that it has from then on
+	Now      time.Time
 }
 
 // Begun is a stage that is taken up.
@@ -48,6 +57,7 @@ type Begun struct {
 // Saved is what is kept in the middle of a stage.
 type Saved[W Extended] struct {
 	Job   string
+	Site  id.Site // of the job
 	Epoch int64
 	Token time.Time
 	Work  W // of which the family keeps what it keeps
@@ -64,6 +74,7 @@ type Trouble struct {
 // Ended is how an attempt ends, and where the job goes from there.
 type Ended[W Extended] struct {
 	Job         string
+	Site        id.Site // of the job
 	Epoch       int64
 	Token       time.Time
 	Now         time.Time

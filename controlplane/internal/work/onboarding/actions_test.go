@@ -125,7 +125,7 @@ func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboard
 	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1 AND envelope->>'name' = 'act'`, before.WorkflowID); n != 1 {
 		t.Errorf("%s: %d signals", name, n)
 	}
-	if n := y.count(t, `SELECT count(*) FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'action' AND message = 'because' AND details->>'actor' = 'operator-1'`, before.ID); n != 1 {
+	if n := y.count(t, `SELECT count(*) FROM job_events WHERE job_id = $1 AND status = 'action' AND message = 'because' AND details->>'actor' = 'operator-1'`, before.ID); n != 1 {
 		t.Errorf("%s: %d entries of the ledger", name, n)
 	}
 	again, err := y.service.Act(y.ctx, before.ID, action, "because")

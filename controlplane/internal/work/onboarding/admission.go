@@ -35,42 +35,26 @@ func BatchWorkflowID(batch id.OnboardingBatch) string { return "onboarding-batch
 
 // Slots says how many onboardings of a site are in work, and how many may be.
 func (s *Service) Slots(ctx context.Context, of id.Site) (used, limit int, err error) {
-	places, err := s.reads.Places(ctx, onboardingdb.PlacesParams{SiteID: of})
-	if err != nil {
-		return 0, 0, fmt.Errorf("count places in use: %w", err)
-	}
-	return int(places.OfSite), int(places.SiteLimit), nil
-}
-
-// lockSlots makes this transaction the only one that hands out places.
-func lockSlots(ctx context.Context, tx pgx.Tx, of id.Site) error {
-	if err := onboardingdb.New(tx).LockSlots(ctx, of.String()); err != nil {
-		return fmt.Errorf("lock places of site: %w", err)
-	}
-	return nil
+	places, err := s.rows.Places(ctx, s.db, of, "")
+	return int(places.OfSite), int(places.SiteLimit), err
 }
 
 // admitSingles gives free places to onboardings that were asked for on their
 // own, oldest first, and starts them. The places are locked.
 func (s *Service) admitSingles(ctx context.Context, tx pgx.Tx, of id.Site) error {
-	q := onboardingdb.New(tx)
-	places, err := q.Places(ctx, onboardingdb.PlacesParams{SiteID: of})
+	places, err := s.rows.Places(ctx, tx, of, "")
 	if err != nil {
-		return fmt.Errorf("count places in use: %w", err)
+		return err
 	}
 	free := places.SiteLimit - places.OfSite
 	if free <= 0 {
 		return nil
 	}
-	rows, err := q.AdmitSingles(ctx, onboardingdb.AdmitSinglesParams{Now: s.now(), SiteID: of, Most: free})
+	admitted, err := s.rows.AdmitSingles(ctx, tx, of, free, s.now())
 	if err != nil {
-		return fmt.Errorf("admit onboardings: %w", err)
+		return err
 	}
-	for _, r := range rows {
-		o, err := fromRow(r)
-		if err != nil {
-			return err
-		}
+	for _, o := range admitted {
 		if err := outbox.StartWorkflow(ctx, tx, s.jobs.Start(o)); err != nil {
 			return err
 		}
@@ -81,7 +65,7 @@ func (s *Service) admitSingles(ctx context.Context, tx pgx.Tx, of id.Site) error
 // handOn passes a place of a site on. Call it last in a transaction that gave
 // one back.
 func (s *Service) handOn(ctx context.Context, tx pgx.Tx, of id.Site) error {
-	if err := lockSlots(ctx, tx, of); err != nil {
+	if err := s.rows.LockPlaces(ctx, tx, of); err != nil {
 		return err
 	}
 	if err := s.admitSingles(ctx, tx, of); err != nil {
@@ -154,19 +138,18 @@ func (s *Service) admitBatch(ctx context.Context, batch id.OnboardingBatch) (Adm
 	var out Admission
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := onboardingdb.New(tx)
-		r, err := q.LockBatch(ctx, batch)
-		b, err := batchFound(r, err)
+		b, err := s.lockBatch(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
-		if err := lockSlots(ctx, tx, b.Site); err != nil {
+		if err := s.rows.LockPlaces(ctx, tx, b.Site); err != nil {
 			return err
 		}
 		if err := s.admitSingles(ctx, tx, b.Site); err != nil {
 			return err
 		}
 		if b.PausedAt == nil && b.CancelledAt == nil {
-			if err := s.fillBatch(ctx, q, b); err != nil {
+			if err := s.fillBatch(ctx, tx, b); err != nil {
 				return err
 			}
 		}
@@ -176,23 +159,30 @@ func (s *Service) admitBatch(ctx context.Context, batch id.OnboardingBatch) (Adm
 	return out, err
 }
 
-func (s *Service) fillBatch(ctx context.Context, q *onboardingdb.Queries, b Batch) error {
-	limit, err := q.BatchLimit(ctx, b.Profile)
+// lockBatch reads a batch and locks it.
+func (s *Service) lockBatch(ctx context.Context, tx pgx.Tx, batch id.OnboardingBatch) (Batch, error) {
+	if _, err := s.rows.LockBatch(ctx, tx, batch.String()); err != nil {
+		return Batch{}, err
+	}
+	r, err := onboardingdb.New(tx).Batch(ctx, batch)
+	return s.batchFound(r, err)
+}
+
+func (s *Service) fillBatch(ctx context.Context, tx pgx.Tx, b Batch) error {
+	limit, err := onboardingdb.New(tx).BatchLimit(ctx, b.Profile)
 	if err != nil {
 		return fmt.Errorf("read limit of batch: %w", err)
 	}
-	places, err := q.Places(ctx, onboardingdb.PlacesParams{SiteID: b.Site, BatchID: b.ID})
+	places, err := s.rows.Places(ctx, tx, b.Site, b.ID.String())
 	if err != nil {
-		return fmt.Errorf("count places in use: %w", err)
+		return err
 	}
 	free := min(places.SiteLimit-places.OfSite, limit-places.OfBatch)
 	if free <= 0 {
 		return nil
 	}
-	if err := q.AdmitOfBatch(ctx, onboardingdb.AdmitOfBatchParams{Now: s.now(), BatchID: b.ID, Most: free}); err != nil {
-		return fmt.Errorf("admit onboardings of batch: %w", err)
-	}
-	return nil
+	_, err = s.rows.AdmitOfBatch(ctx, tx, b.ID.String(), free, s.now())
+	return err
 }
 
 func admissionOf(ctx context.Context, q *onboardingdb.Queries, b Batch) (Admission, error) {

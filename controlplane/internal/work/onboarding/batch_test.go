@@ -179,7 +179,7 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'node.onboarding.cancelled'`); n != 20 {
 		t.Errorf("told of %d", n)
 	}
-	if n := y.count(t, `SELECT count(*) FROM node_onboarding_events WHERE status = 'action' AND message = 'wrong rack'`); n != 26 {
+	if n := y.count(t, `SELECT count(*) FROM job_events WHERE status = 'action' AND message = 'wrong rack'`); n != 26 {
 		t.Errorf("%d entries of ledgers", n)
 	}
 	if _, err := y.service.ResumeBatch(y.ctx, b.ID, "no, it was right"); fault.CodeOf(err) != "batch_cancelled" {

@@ -55,17 +55,13 @@ func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason stri
 	if err != nil {
 		return err
 	}
-	rows, err := q.CancelPendingOfBatch(ctx, onboardingdb.CancelPendingOfBatchParams{Now: s.now(), BatchID: b.ID, Message: reason, Details: details})
+	cancelled, err := s.rows.CancelWaiting(ctx, tx, b.ID.String(), reason, details, s.now())
 	if err != nil {
-		return fmt.Errorf("cancel pending onboardings: %w", err)
+		return err
 	}
 	freed := false
 	var events []outbox.Event
-	for _, r := range rows {
-		o, err := fromRow(r)
-		if err != nil {
-			return err
-		}
+	for _, o := range cancelled {
 		freed = freed || o.AdmittedAt != nil
 		events = append(events, happening(eventwire.NodeOnboardingCancelled, o, job.Event{Stage: o.Stage, Status: job.OperatorAction, Message: reason}))
 	}
@@ -74,8 +70,7 @@ func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason stri
 		return fmt.Errorf("list live onboardings: %w", err)
 	}
 	for _, of := range live {
-		r, err := q.Lock(ctx, of)
-		o, err := found(r, err)
+		o, err := s.rows.Lock(ctx, tx, of.String())
 		if err != nil {
 			return err
 		}
@@ -105,9 +100,7 @@ func (s *Service) changeBatch(
 		return Batch{}, fault.New(fault.Invalid, "reason_missing", "an action needs a reason, which goes into the audit log")
 	}
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		q := onboardingdb.New(tx)
-		r, err := q.LockBatch(ctx, batch)
-		before, err := batchFound(r, err)
+		before, err := s.lockBatch(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
@@ -119,8 +112,8 @@ func (s *Service) changeBatch(
 		if err != nil || after.PausedAt == before.PausedAt && after.CancelledAt == before.CancelledAt {
 			return err
 		}
-		if _, err := q.SetBatch(ctx, onboardingdb.SetBatchParams{ID: batch, PausedAt: after.PausedAt, CancelledAt: after.CancelledAt}); err != nil {
-			return fmt.Errorf("change batch: %w", err)
+		if err := s.rows.SetBatch(ctx, tx, job.Batch{ID: batch.String(), PausedAt: after.PausedAt, CancelledAt: after.CancelledAt}); err != nil {
+			return err
 		}
 		if err := recordBatch(ctx, tx, "onboarding_batch."+verb, after, reason, map[string]any{}); err != nil {
 			return err

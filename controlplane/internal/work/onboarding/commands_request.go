@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,9 +14,9 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
-	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
 
@@ -43,15 +44,17 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 		if err := family.Audit(ctx, tx, "request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks}); err != nil {
 			return err
 		}
-		if err := lockSlots(ctx, tx, where.ID); err != nil {
+		if err := s.rows.LockPlaces(ctx, tx, where.ID); err != nil {
 			return err
 		}
 		if err := s.admitSingles(ctx, tx, where.ID); err != nil {
 			return err
 		}
-		row, err := onboardingdb.New(tx).Get(ctx, made.ID)
-		made, err = found(row, err)
-		return err
+		if rows, err = s.rows.Of(ctx, tx, []string{made.ID.String()}); err != nil {
+			return err
+		}
+		made = rows[0]
+		return nil
 	})
 	return made, err
 }
@@ -75,14 +78,15 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 	var batch Batch
 	var rows []Onboarding
 	err = s.request(ctx, n, at, func(ctx context.Context, tx pgx.Tx, _ site.Site, by site.Profile) error {
-		r, err := onboardingdb.New(tx).InsertBatch(ctx, onboardingdb.InsertBatchParams{
-			ID: id.New[id.OnboardingBatch](), SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU, Total: int32(len(n.Machines)), //nolint:gosec // bounded by MaxBatch
-			RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx), RequestedAt: s.now(),
-		})
-		if err != nil {
-			return fmt.Errorf("insert batch: %w", err)
+		batch = Batch{
+			ID: id.New[id.OnboardingBatch](), Site: n.Site, Profile: by.ID, SKU: n.SKU, Total: len(n.Machines), RequestedBy: auth.From(ctx).ID,
+			RequestedAt: s.now().Truncate(time.Microsecond), Counts: map[job.Status]int{},
 		}
-		batch = batchFrom(r)
+		err := s.rows.InsertBatch(ctx, tx, job.Batch{ID: batch.ID.String(), Total: batch.Total, RequestedAt: batch.RequestedAt},
+			job.Prepared(onboardingdb.InsertBatch, onboardingdb.InsertBatchParams{BatchID: batch.ID, SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU}))
+		if err != nil {
+			return err
+		}
 		if rows, err = s.insert(ctx, tx, n, by, batch.ID); err != nil {
 			return err
 		}
@@ -126,7 +130,7 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 		}
 		return begin(ctx, tx, where, by)
 	})
-	if postgres.Violates(err, "node_onboardings_hostname") || postgres.Violates(err, "node_onboardings_ipmi_ip") {
+	if postgres.Violates(err, job.ClaimTaken) {
 		taken, look := s.InUse(ctx, n.Site, n.Machines) // somebody else was faster: say which they have
 		if look != nil {
 			return look
@@ -137,39 +141,21 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 }
 
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by site.Profile, batch id.OnboardingBatch) ([]Onboarding, error) {
-	p := onboardingdb.InsertOnboardingsParams{
-		BatchID: batch, SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks, CurrentStage: table.First(),
-		RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx), RequestedAt: s.now(),
-	}
-	for _, m := range n.Machines {
-		job := id.New[id.Onboarding]()
-		p.Ids = append(p.Ids, job.String())
-		p.NodeIds = append(p.NodeIds, id.New[id.Node]().String())
-		p.Hostnames = append(p.Hostnames, m.Hostname)
-		p.IpmiIps = append(p.IpmiIps, m.IPMIIP)
-		p.WorkflowIds = append(p.WorkflowIds, WorkflowID(job))
-	}
-	q := onboardingdb.New(tx)
-	if err := q.InsertOnboardings(ctx, p); err != nil {
-		return nil, fmt.Errorf("insert onboardings: %w", err)
-	}
-	rows, err := q.OfIDs(ctx, p.Ids)
-	if err != nil {
-		return nil, fmt.Errorf("read new onboardings: %w", err)
-	}
-	made := map[string]Onboarding{}
-	for _, r := range rows {
-		o, err := fromRow(r)
-		if err != nil {
-			return nil, err
+	own := onboardingdb.InsertOnboardingsParams{ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks}
+	jobs := make([]job.NewJob, len(n.Machines))
+	for i, m := range n.Machines {
+		of := id.New[id.Onboarding]()
+		jobs[i] = job.NewJob{
+			ID: of.String(), Site: n.Site, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(), WorkflowID: WorkflowID(of),
+			Claims: []job.Claim{claim(claimHostname, n.Site, m.Hostname), claim(claimBMC, n.Site, m.IPMIIP)},
 		}
-		made[r.ID.String()] = o
+		own.Ids, own.IpmiIps = append(own.Ids, of.String()), append(own.IpmiIps, m.IPMIIP)
 	}
-	out := make([]Onboarding, len(p.Ids)) // in the order of the request
-	for i, job := range p.Ids {
-		out[i] = made[job]
+	asked := job.Asked{At: s.now()}
+	if !batch.IsZero() {
+		asked.Batch = batch.String()
 	}
-	return out, nil
+	return s.rows.Insert(ctx, tx, asked, jobs, job.Prepared(onboardingdb.InsertOnboardings, own))
 }
 
 func recordBatch(ctx context.Context, tx pgx.Tx, action string, b Batch, reason string, metadata map[string]any) error {

@@ -33,6 +33,7 @@ const (
 // what becomes of the rows is up to the test.
 type desk struct {
 	db      *postgres.DB
+	owner   *postgres.DB
 	service *onboarding.Service
 	sites   *site.Service
 	vault   *cupboard
@@ -45,7 +46,8 @@ type desk struct {
 
 func newDesk(tb testing.TB) *desk {
 	tb.Helper()
-	d := &desk{db: postgrestest.New(tb), vault: &cupboard{kept: map[string]map[string]redact.Secret{}}, region: &region{admin: true}, feed: &feed{}}
+	db, owner := postgrestest.NewWithOwner(tb)
+	d := &desk{db: db, owner: owner, vault: &cupboard{kept: map[string]map[string]redact.Secret{}}, region: &region{admin: true}, feed: &feed{}}
 	d.sites = site.New(site.Config{DB: d.db, Secrets: d.vault, FingerprintRounds: 1, Regions: d.region})
 	d.service = onboarding.New(onboarding.Config{DB: d.db, Sites: d.sites})
 	d.api = httpapitest.New(d.db)
@@ -220,7 +222,7 @@ func (d *desk) requested(tb testing.TB, hostname, address string) onboarding.New
 // set changes rows behind the back of the service, as its workflows would.
 func (d *desk) set(tb testing.TB, statement string, args ...any) {
 	tb.Helper()
-	if _, err := d.db.Exec(tb.Context(), statement, args...); err != nil {
+	if _, err := d.owner.Exec(tb.Context(), statement, args...); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -231,7 +233,7 @@ func (d *desk) park(tb testing.TB, job id.Onboarding, status string) {
 	d.set(tb, `UPDATE node_onboardings SET status = $2, parked_at = now(), started_at = now(), current_stage = 'wait_for_ready', current_attempt = 1,
 		failure_class = 'hardware_mismatch', error_code = 'failed_commission', error_message = 'commissioning failed', error_details = '{"script": "smart"}',
 		observed_status = 'Failed commissioning', observed_at = now(), observed_since = now(), facts = '{"commissions": 1}' WHERE id = $1`, job, status)
-	d.set(tb, `INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message) VALUES ($1, 1, 'wait_for_ready', 1, 'started', ''),
+	d.set(tb, `INSERT INTO job_events (job_id, epoch, stage, attempt, status, message) VALUES ($1, 1, 'wait_for_ready', 1, 'started', ''),
 		($1, 1, 'wait_for_ready', 1, 'failed', 'commissioning failed')`, job)
 }
 

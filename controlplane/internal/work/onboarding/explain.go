@@ -7,7 +7,6 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/work/job"
-	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
 
 // Explanation says how an onboarding stands: what it waits for, what was seen
@@ -89,16 +88,20 @@ func (s *Service) explained(ctx context.Context, onboarding id.Onboarding) (Onbo
 
 // queueOf reads what a pending onboarding waits in.
 func (s *Service) queueOf(ctx context.Context, o Onboarding) (queue, error) {
-	places, err := s.reads.Places(ctx, onboardingdb.PlacesParams{SiteID: o.Site, BatchID: o.Batch})
+	batch := ""
+	if !o.Batch.IsZero() {
+		batch = o.Batch.String()
+	}
+	places, err := s.rows.Places(ctx, s.db, o.Site, batch)
 	if err != nil {
-		return queue{}, fmt.Errorf("count places in use: %w", err)
+		return queue{}, err
 	}
 	q := queue{used: int(places.OfSite), limit: int(places.SiteLimit)}
 	if o.Batch.IsZero() {
 		return q, nil
 	}
 	r, err := s.reads.Batch(ctx, o.Batch)
-	b, err := batchFound(r, err)
+	b, err := s.batchFound(r, err)
 	if err != nil {
 		return queue{}, err
 	}

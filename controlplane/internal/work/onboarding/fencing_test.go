@@ -37,7 +37,7 @@ func execute(t *testing.T, fn any, args ...any) (turn durable.Turn, err error) {
 func (y *yard) snapshot(t *testing.T, o id.Onboarding) string {
 	t.Helper()
 	var row, events json.RawMessage
-	if err := y.owner.QueryRow(y.ctx, `SELECT to_jsonb(o), (SELECT jsonb_agg(to_jsonb(e)) FROM node_onboarding_events e WHERE e.onboarding_id = o.id)
+	if err := y.owner.QueryRow(y.ctx, `SELECT to_jsonb(o), (SELECT jsonb_agg(to_jsonb(e)) FROM job_events e WHERE e.job_id = o.id)
 		FROM node_onboardings o WHERE id = $1`, o).Scan(&row, &events); err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (h hooks) HandOn(ctx context.Context, tx pgx.Tx, o Onboarding) error {
 // Claimed implements job.Hooks: another onboarding in flight has the machine,
 // which the job lets go of.
 func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *job.Failure {
-	if !postgres.Violates(err, "node_onboardings_machine") {
+	if !postgres.Violates(err, job.ClaimTaken) {
 		return nil
 	}
 	claimed := w.SystemID

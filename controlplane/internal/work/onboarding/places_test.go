@@ -182,7 +182,7 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 	var others sync.WaitGroup
 	others.Go(func() { // somebody else hands out places of the site
 		err := y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('onboarding slots of ' || $1::text, 0))`, y.site.ID.String())
+			_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('places of ' || $1::text, 0))`, y.site.ID.String())
 			close(held)
 			<-released
 			return err

@@ -69,9 +69,9 @@ func (y *yard) explain(tb testing.TB, o id.Onboarding) onboarding.Explanation {
 // was told, as text.
 func (y *yard) whole(tb testing.TB, o onboarding.Onboarding) (text string) {
 	tb.Helper()
-	err := y.owner.QueryRow(y.ctx, `SELECT concat_ws(E'\n', (SELECT to_jsonb(r)::text || r.xmin::text FROM node_onboardings r WHERE id = $1),
+	err := y.owner.QueryRow(y.ctx, `SELECT concat_ws(E'\n', (SELECT to_jsonb(r)::text || (SELECT j.xmin::text FROM jobs j WHERE j.id = r.id) FROM node_onboardings r WHERE id = $1),
 		(SELECT to_jsonb(n)::text || n.xmin::text FROM nodes n WHERE n.id = $2), (SELECT to_jsonb(b)::text FROM node_maas_state b WHERE b.node_id = $2),
-		(SELECT count(*) FROM node_onboarding_events), (SELECT count(*) FROM outbox_events), (SELECT count(*) FROM audit_logs), (SELECT count(*) FROM node_events))`,
+		(SELECT count(*) FROM job_events), (SELECT count(*) FROM outbox_events), (SELECT count(*) FROM audit_logs), (SELECT count(*) FROM node_events))`,
 		o.ID, o.Node).Scan(&text)
 	if err != nil {
 		tb.Fatal(err)
@@ -123,7 +123,7 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 			if y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'onboarding.reconcile' AND target_id = $1 AND actor_id = 'system:reconciliation'`, o.ID.String()) != 1 {
 				t.Error("there is no audit entry")
 			}
-			if y.count(t, `SELECT count(*) FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed' AND message LIKE '%ubuntu/noble%' AND details->>'agent_version' = '1.2.3'`, o.ID) != 1 {
+			if y.count(t, `SELECT count(*) FROM job_events WHERE job_id = $1 AND status = 'observed' AND message LIKE '%ubuntu/noble%' AND details->>'agent_version' = '1.2.3'`, o.ID) != 1 {
 				t.Errorf("the ledger does not say what proved it: %v", y.ledger(t, o.ID))
 			}
 			if e := y.explain(t, o.ID); !strings.Contains(e.Summary, "what was observed later proved that") {
@@ -370,7 +370,7 @@ func TestAWaitingStageLooksAgain(t *testing.T) {
 			}
 		}
 	}
-	if n := y.count(t, `SELECT count(*) FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed'`, o.ID); n != 3 {
+	if n := y.count(t, `SELECT count(*) FROM job_events WHERE job_id = $1 AND status = 'observed'`, o.ID); n != 3 {
 		t.Errorf("%d sightings are noted", n)
 	}
 	if now := y.read(t, o.ID); !now.UpdatedAt.Equal(before.UpdatedAt) || now.Epoch != before.Epoch {

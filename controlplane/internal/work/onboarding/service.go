@@ -42,6 +42,7 @@ type Config struct {
 type Service struct {
 	db      *postgres.DB
 	reads   *onboardingdb.Queries
+	rows    *job.Rows[Onboarding, *bringup.Work]
 	bringup Bringup
 	sites   *site.Service
 	jobs    *job.Runner[Onboarding, *bringup.Work]
@@ -51,7 +52,7 @@ type Service struct {
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, reads: onboardingdb.New(cfg.DB), bringup: cfg.Bringup, sites: cfg.Sites, now: cfg.Clock}
+	s := &Service{db: cfg.DB, reads: onboardingdb.New(cfg.DB), rows: job.NewRows(cfg.DB, &family, columns), bringup: cfg.Bringup, sites: cfg.Sites, now: cfg.Clock}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -63,7 +64,7 @@ func New(cfg Config) *Service {
 		stages[i] = stage.Name
 	}
 	s.jobs = job.New(job.Config[Onboarding, *bringup.Work]{
-		DB: cfg.DB, Family: &family, Stages: stages, Store: rowStore{s.reads}, Hooks: hooks{s}, Workflow: names, Marks: marksOf,
+		DB: cfg.DB, Family: &family, Stages: stages, Store: s.rows, Hooks: hooks{s}, Workflow: names, Marks: marksOf,
 		Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: s.now, Logger: s.logger,
 	})
 	return s

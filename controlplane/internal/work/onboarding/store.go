@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -44,22 +43,50 @@ func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
 	return o, nil
 }
 
-func found(r onboardingdb.NodeOnboarding, err error) (Onboarding, error) {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Onboarding{}, fault.New(fault.NotFound, "onboarding_not_found", "there is no such onboarding").
-			WithRemedy("list them with: gpuaas onboarding list")
-	}
-	if err != nil {
-		return Onboarding{}, fmt.Errorf("read onboarding: %w", err)
-	}
-	return fromRow(r)
+// columns are what onboardings have beside what all jobs have.
+var columns = job.Columns[Onboarding, *bringup.Work]{
+	Read: onboardingdb.OfIDs,
+	Scan: func(row pgx.CollectableRow) (Onboarding, error) {
+		r, err := pgx.RowToStructByPos[onboardingdb.NodeOnboarding](row)
+		if err != nil {
+			return Onboarding{}, err
+		}
+		return fromRow(r)
+	},
+	Keep: func(of string, w *bringup.Work) ([]job.Statement, error) {
+		o, err := id.Parse[id.Onboarding](of)
+		if err != nil {
+			return nil, err
+		}
+		facts, err := w.Facts.Encode()
+		return []job.Statement{job.Prepared(onboardingdb.Keep, onboardingdb.KeepParams{
+			JobID: o, MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts, ObservedStatus: w.Observed.Status,
+			ObservedPower: w.Observed.Power, ObservedIps: w.Observed.Addresses(), ObservedAt: w.Observed.SeenAt(),
+		})}, err
+	},
+	Change: func(o Onboarding) ([]job.Statement, error) {
+		facts, err := o.Facts.Encode()
+		return []job.Statement{job.Prepared(onboardingdb.KeepFacts, onboardingdb.KeepFactsParams{JobID: o.ID, Facts: facts})}, err
+	},
+	Node: func(w *bringup.Work) id.Node { return w.Node },
+	Claims: func(at id.Site, w *bringup.Work) []job.Claim {
+		return []job.Claim{claim(claimMachine, at, w.SystemID)}
+	},
 }
 
-func eventFrom(r onboardingdb.NodeOnboardingEvent) job.Event {
-	return job.Event{
-		Seq: r.Seq, Epoch: r.Epoch, Stage: r.Stage, Attempt: int(r.Attempt), Status: job.EventStatus(r.Status),
-		Message: r.Message, Details: r.Details, OccurredAt: r.OccurredAt,
+// A machine is onboarded once at a time, whatever it is called by: what an
+// onboarding claims at its site.
+const (
+	claimHostname = "onboarding.hostname"
+	claimBMC      = "onboarding.bmc"
+	claimMachine  = "onboarding.machine" // by its system id, once that is known
+)
+
+func claim(kind string, at id.Site, what string) job.Claim {
+	if what == "" {
+		return job.Claim{Kind: kind}
 	}
+	return job.Claim{Kind: kind, Key: at.String() + " " + what}
 }
 
 func batchFrom(r onboardingdb.NodeOnboardingBatch) Batch {
@@ -69,10 +96,9 @@ func batchFrom(r onboardingdb.NodeOnboardingBatch) Batch {
 	}
 }
 
-func batchFound(r onboardingdb.NodeOnboardingBatch, err error) (Batch, error) {
+func (s *Service) batchFound(r onboardingdb.NodeOnboardingBatch, err error) (Batch, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Batch{}, fault.New(fault.NotFound, "onboarding_batch_not_found", "there is no such batch").
-			WithRemedy("list them with: gpuaas onboarding batch list")
+		return Batch{}, s.rows.NoBatch()
 	}
 	if err != nil {
 		return Batch{}, fmt.Errorf("read batch: %w", err)
@@ -82,8 +108,7 @@ func batchFound(r onboardingdb.NodeOnboardingBatch, err error) (Batch, error) {
 
 // Get reads an onboarding.
 func (s *Service) Get(ctx context.Context, of id.Onboarding) (Onboarding, error) {
-	r, err := s.reads.Get(ctx, of)
-	return found(r, err)
+	return s.rows.Get(ctx, of.String())
 }
 
 // List reads onboardings, newest first.
@@ -119,25 +144,13 @@ func optional[noun any](u id.Of[noun]) *string {
 // Events reads the ledger of an onboarding in its order, after an entry (0: from
 // the first).
 func (s *Service) Events(ctx context.Context, of id.Onboarding, after int64, limit int32) ([]job.Event, error) {
-	rows, err := s.reads.Events(ctx, onboardingdb.EventsParams{OnboardingID: of, Seq: after, Limit: limit})
-	return ledger(rows, err)
-}
-
-func ledger(rows []onboardingdb.NodeOnboardingEvent, err error) ([]job.Event, error) {
-	if err != nil {
-		return nil, fmt.Errorf("read ledger of onboarding: %w", err)
-	}
-	out := make([]job.Event, len(rows))
-	for i, r := range rows {
-		out[i] = eventFrom(r)
-	}
-	return out, nil
+	return s.rows.Events(ctx, of.String(), after, limit)
 }
 
 // Batch reads a batch, with how its onboardings are getting on.
 func (s *Service) Batch(ctx context.Context, batch id.OnboardingBatch) (Batch, error) {
 	r, err := s.reads.Batch(ctx, batch)
-	b, err := batchFound(r, err)
+	b, err := s.batchFound(r, err)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -162,16 +175,16 @@ func (s *Service) Batches(ctx context.Context, page postgres.Slice[id.Onboarding
 }
 
 func (s *Service) counted(ctx context.Context, batches []Batch) ([]Batch, error) {
-	ids, at := make([]string, len(batches)), map[id.OnboardingBatch]int{}
+	ids := make([]string, len(batches))
 	for i, b := range batches {
-		ids[i], at[b.ID] = b.ID.String(), i
+		ids[i] = b.ID.String()
 	}
-	rows, err := s.reads.BatchCounts(ctx, ids)
+	counts, err := s.rows.Counts(ctx, s.db, ids...)
 	if err != nil {
-		return nil, fmt.Errorf("count onboardings of batches: %w", err)
+		return nil, err
 	}
-	for _, r := range rows {
-		batches[at[r.BatchID]].Counts[job.Status(r.Status)] = int(r.Number)
+	for i := range batches {
+		batches[i].Counts = counts[ids[i]]
 	}
 	return batches, nil
 }
@@ -192,13 +205,6 @@ func (b Batch) State() BatchState {
 
 // typicalSeconds says how long stages take at a site, or at all, by their names.
 func (s *Service) typicalSeconds(ctx context.Context, of id.Site) (map[string]float64, error) {
-	rows, err := s.reads.TypicalSeconds(ctx, onboardingdb.TypicalSecondsParams{SiteID: optional(of), Jobs: job.TypicalOver})
-	if err != nil {
-		return nil, fmt.Errorf("read how long stages take: %w", err)
-	}
-	out := make(map[string]float64, len(rows))
-	for _, r := range rows {
-		out[r.Stage] = r.Seconds
-	}
-	return out, nil
+	typical, err := s.rows.TypicalSeconds(ctx, of, "")
+	return typical[""], err
 }

@@ -26,7 +26,7 @@ func (d *desk) typical(tb testing.TB, query string) map[string]float64 {
 // all began.
 func (d *desk) told(tb testing.TB, of id.Onboarding, stage, status string, attempt, after int) {
 	tb.Helper()
-	d.set(tb, `INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, occurred_at)
+	d.set(tb, `INSERT INTO job_events (job_id, epoch, stage, attempt, status, occurred_at)
 		VALUES ($1, 1, $2, $3, $4, timestamptz '2026-03-04 05:06:07Z' + $5 * interval '1 second')`, of, stage, attempt, status, after)
 }
 
@@ -78,12 +78,12 @@ func BenchmarkTypical(b *testing.B) {
 		SELECT gen_random_uuid(), site_id, profile_id, sku_id, 'n' || n, n::text, gen_random_uuid(), 'completed', current_stage, '', '', '', now(), now()
 		FROM node_onboardings, generate_series(1, 10000) AS n WHERE id = $1`, of)
 	for _, s := range onboarding.Stages() {
-		d.set(b, `INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, occurred_at)
+		d.set(b, `INSERT INTO job_events (job_id, epoch, stage, attempt, status, occurred_at)
 			SELECT o.id, 1, $1, 1, e.status, now() + e.n * interval '1 minute'
 			FROM node_onboardings o, (VALUES (1, 'started'), (2, 'note'), (3, 'succeeded')) AS e(n, status)`, s.Name)
 	}
 	d.set(b, `ANALYZE node_onboardings`)
-	d.set(b, `ANALYZE node_onboarding_events`)
+	d.set(b, `ANALYZE job_events`)
 	for _, at := range []struct{ name, query string }{{"all", ""}, {"site", "?site_id=" + d.site.String()}, {"elsewhere", "?site_id=" + id.NewString()}} {
 		b.Run(at.name, func(b *testing.B) {
 			for b.Loop() {

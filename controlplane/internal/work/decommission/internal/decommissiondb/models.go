@@ -12,40 +12,35 @@ import (
 )
 
 type NodeDecommission struct {
-	ID             id.Decommission
-	BatchID        id.DecommissionBatch
-	NodeID         id.Node
-	SiteID         id.Site
-	ProfileID      id.Profile
-	Hostname       string
-	IpmiIp         string
-	PxeMac         string
-	MaasSystemID   string
-	Mode           string
-	Erase          string
-	StorageCleanup string
-	Reason         string
-	PlanHash       string
-	// The state that the node was in when this was asked for.
-	Origin string
-	// Stages that an operator decided to go on without, with the residual risk.
-	Overrides json.RawMessage
-	// What is left to be done by somebody.
-	FollowUps      json.RawMessage
-	Status         string
-	CurrentStage   string
-	CurrentAttempt int32
-	CurrentTakes   int32
-	// Fences effects: grows with every action of an operator; a run of an older epoch can do nothing.
-	Epoch        int64
-	Action       string
-	Adopted      bool
-	FailureClass string
-	ErrorCode    string
-	ErrorMessage string
-	ErrorRemedy  string
-	ErrorDetails json.RawMessage
-	// What stages found out and later stages go by. Never a secret.
+	ID              id.Decommission
+	BatchID         id.DecommissionBatch
+	NodeID          id.Node
+	SiteID          id.Site
+	ProfileID       id.Profile
+	Hostname        string
+	IpmiIp          string
+	PxeMac          string
+	MaasSystemID    string
+	Mode            string
+	Erase           string
+	StorageCleanup  string
+	Reason          string
+	PlanHash        string
+	Origin          string
+	Overrides       json.RawMessage
+	FollowUps       json.RawMessage
+	Status          string
+	CurrentStage    string
+	CurrentAttempt  int32
+	CurrentTakes    int32
+	Epoch           int64
+	Action          string
+	Adopted         bool
+	FailureClass    string
+	ErrorCode       string
+	ErrorMessage    string
+	ErrorRemedy     string
+	ErrorDetails    json.RawMessage
 	Facts           json.RawMessage
 	ObservedStatus  string
 	ObservedPower   string
@@ -67,30 +62,18 @@ type NodeDecommission struct {
 }
 
 type NodeDecommissionBatch struct {
-	ID          id.DecommissionBatch
-	Mode        string
-	Selector    json.RawMessage
-	Total       int32
-	MaxParallel int32
-	// When more than so many are parked or cancelled, no further one is begun.
-	MaxFailures   int32
+	ID            id.DecommissionBatch
+	Mode          string
+	Selector      json.RawMessage
+	Total         int32
+	MaxParallel   *int32
+	MaxFailures   *int32
 	RequestedBy   string
 	CorrelationID string
 	Reason        string
 	RequestedAt   time.Time
 	CancelledAt   *time.Time
-}
-
-type NodeDecommissionEvent struct {
-	Seq            int64
-	DecommissionID id.Decommission
-	Epoch          int64
-	Stage          string
-	Attempt        int32
-	Status         string
-	Message        string
-	Details        json.RawMessage
-	OccurredAt     time.Time
+	PausedAt      *time.Time
 }
 
 type NodeDecommissionEvidence struct {

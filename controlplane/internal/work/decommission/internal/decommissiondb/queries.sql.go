@@ -13,208 +13,26 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-const act = `-- name: Act :one
-UPDATE node_decommissions SET epoch = epoch + 1, status = $1, current_stage = $2, current_attempt = 0,
-    stage_started_at = NULL, action = $3, facts = $4,
-    failure_class = $5, error_code = $6, error_message = $7,
-    error_remedy = $8, error_details = $9,
-    parked_at = $10::timestamptz, completed_at = $11::timestamptz, updated_at = clock_timestamp()
-WHERE id = $12 RETURNING id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
-`
-
-type ActParams struct {
-	Status       string
-	CurrentStage string
-	Action       string
-	Facts        json.RawMessage
-	FailureClass string
-	ErrorCode    string
-	ErrorMessage string
-	ErrorRemedy  string
-	ErrorDetails json.RawMessage
-	ParkedAt     *time.Time
-	CompletedAt  *time.Time
-	ID           id.Decommission
-}
-
-func (q *Queries) Act(ctx context.Context, arg ActParams) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, act,
-		arg.Status,
-		arg.CurrentStage,
-		arg.Action,
-		arg.Facts,
-		arg.FailureClass,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.ErrorRemedy,
-		arg.ErrorDetails,
-		arg.ParkedAt,
-		arg.CompletedAt,
-		arg.ID,
-	)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const addOverride = `-- name: AddOverride :exec
-UPDATE node_decommissions SET overrides = overrides || $1::jsonb WHERE id = $2
+const AddOverride = `-- name: AddOverride :exec
+UPDATE decommission_jobs SET overrides = overrides || $1::jsonb WHERE job_id = $2
 `
 
 type AddOverrideParams struct {
 	Override json.RawMessage
-	ID       id.Decommission
+	JobID    id.Decommission
 }
 
 func (q *Queries) AddOverride(ctx context.Context, arg AddOverrideParams) error {
-	_, err := q.db.Exec(ctx, addOverride, arg.Override, arg.ID)
+	_, err := q.db.Exec(ctx, AddOverride, arg.Override, arg.JobID)
 	return err
 }
 
-const admitOfBatch = `-- name: AdmitOfBatch :many
-WITH counted AS (
-    SELECT b.max_parallel, b.max_failures,
-        count(d.id) FILTER (WHERE d.status IN ('running', 'compensating') OR d.status = 'pending' AND d.admitted_at IS NOT NULL) AS busy,
-        count(d.id) FILTER (WHERE d.status IN ('failed_retryable', 'failed_manual_intervention', 'cancelled')) AS failures
-    FROM node_decommission_batches b LEFT JOIN node_decommissions d ON d.batch_id = b.id
-    WHERE b.id = $2 AND b.cancelled_at IS NULL GROUP BY b.id
-), chosen AS MATERIALIZED ( -- one that is cancelled meanwhile leaves its turn to the next
-    SELECT w.id FROM node_decommissions w, counted c
-    WHERE w.batch_id = $2 AND w.status = 'pending' AND w.admitted_at IS NULL AND c.failures <= c.max_failures
-    ORDER BY w.id LIMIT (SELECT greatest(max_parallel - busy, 0) FROM counted) FOR NO KEY UPDATE
-)
-UPDATE node_decommissions d SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
-FROM chosen WHERE d.id = chosen.id RETURNING d.id, d.batch_id, d.node_id, d.site_id, d.profile_id, d.hostname, d.ipmi_ip, d.pxe_mac, d.maas_system_id, d.mode, d.erase, d.storage_cleanup, d.reason, d.plan_hash, d.origin, d.overrides, d.follow_ups, d.status, d.current_stage, d.current_attempt, d.current_takes, d.epoch, d.action, d.adopted, d.failure_class, d.error_code, d.error_message, d.error_remedy, d.error_details, d.facts, d.observed_status, d.observed_power, d.observed_ips, d.observed_at, d.observed_since, d.workflow_id, d.workflow_run_id, d.requested_by, d.requested_by_name, d.correlation_id, d.requested_at, d.admitted_at, d.started_at, d.stage_started_at, d.parked_at, d.completed_at, d.updated_at
-`
-
-type AdmitOfBatchParams struct {
-	Now   time.Time
-	Batch id.DecommissionBatch
-}
-
-// Gives free places of a batch to those that wait, in their order.
-func (q *Queries) AdmitOfBatch(ctx context.Context, arg AdmitOfBatchParams) ([]NodeDecommission, error) {
-	rows, err := q.db.Query(ctx, admitOfBatch, arg.Now, arg.Batch)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeDecommission
-	for rows.Next() {
-		var i NodeDecommission
-		if err := rows.Scan(
-			&i.ID,
-			&i.BatchID,
-			&i.NodeID,
-			&i.SiteID,
-			&i.ProfileID,
-			&i.Hostname,
-			&i.IpmiIp,
-			&i.PxeMac,
-			&i.MaasSystemID,
-			&i.Mode,
-			&i.Erase,
-			&i.StorageCleanup,
-			&i.Reason,
-			&i.PlanHash,
-			&i.Origin,
-			&i.Overrides,
-			&i.FollowUps,
-			&i.Status,
-			&i.CurrentStage,
-			&i.CurrentAttempt,
-			&i.CurrentTakes,
-			&i.Epoch,
-			&i.Action,
-			&i.Adopted,
-			&i.FailureClass,
-			&i.ErrorCode,
-			&i.ErrorMessage,
-			&i.ErrorRemedy,
-			&i.ErrorDetails,
-			&i.Facts,
-			&i.ObservedStatus,
-			&i.ObservedPower,
-			&i.ObservedIps,
-			&i.ObservedAt,
-			&i.ObservedSince,
-			&i.WorkflowID,
-			&i.WorkflowRunID,
-			&i.RequestedBy,
-			&i.RequestedByName,
-			&i.CorrelationID,
-			&i.RequestedAt,
-			&i.AdmittedAt,
-			&i.StartedAt,
-			&i.StageStartedAt,
-			&i.ParkedAt,
-			&i.CompletedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const batch = `-- name: Batch :one
-SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at FROM node_decommission_batches WHERE id = $1
+const Batch = `-- name: Batch :one
+SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at, paused_at FROM node_decommission_batches WHERE id = $1
 `
 
 func (q *Queries) Batch(ctx context.Context, argID id.DecommissionBatch) (NodeDecommissionBatch, error) {
-	row := q.db.QueryRow(ctx, batch, argID)
+	row := q.db.QueryRow(ctx, Batch, argID)
 	var i NodeDecommissionBatch
 	err := row.Scan(
 		&i.ID,
@@ -228,43 +46,13 @@ func (q *Queries) Batch(ctx context.Context, argID id.DecommissionBatch) (NodeDe
 		&i.Reason,
 		&i.RequestedAt,
 		&i.CancelledAt,
+		&i.PausedAt,
 	)
 	return i, err
 }
 
-const batchCounts = `-- name: BatchCounts :many
-SELECT batch_id, status, count(*)::integer AS number FROM node_decommissions
-WHERE batch_id = ANY($1::uuid[]) GROUP BY batch_id, status
-`
-
-type BatchCountsRow struct {
-	BatchID id.DecommissionBatch
-	Status  string
-	Number  int32
-}
-
-func (q *Queries) BatchCounts(ctx context.Context, ids []string) ([]BatchCountsRow, error) {
-	rows, err := q.db.Query(ctx, batchCounts, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BatchCountsRow
-	for rows.Next() {
-		var i BatchCountsRow
-		if err := rows.Scan(&i.BatchID, &i.Status, &i.Number); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const batches = `-- name: Batches :many
-SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at FROM node_decommission_batches
+const Batches = `-- name: Batches :many
+SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at, paused_at FROM node_decommission_batches
 WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid
 ORDER BY id DESC LIMIT $2
 `
@@ -275,7 +63,7 @@ type BatchesParams struct {
 }
 
 func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeDecommissionBatch, error) {
-	rows, err := q.db.Query(ctx, batches, arg.After, arg.PageSize)
+	rows, err := q.db.Query(ctx, Batches, arg.After, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +83,7 @@ func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeDecommi
 			&i.Reason,
 			&i.RequestedAt,
 			&i.CancelledAt,
+			&i.PausedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -306,343 +95,30 @@ func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeDecommi
 	return items, nil
 }
 
-const began = `-- name: Began :one
-SELECT EXISTS (SELECT 1 FROM node_decommission_events
-    WHERE decommission_id = $1 AND stage = ANY($2::text[]) AND status = 'started')
+const Began = `-- name: Began :one
+SELECT EXISTS (SELECT 1 FROM job_events
+    WHERE job_id = $1 AND stage = ANY($2::text[]) AND status = 'started')
 `
 
 type BeganParams struct {
-	DecommissionID id.Decommission
-	Stages         []string
+	JobID  string
+	Stages []string
 }
 
 // Whether one of the stages was ever begun.
 func (q *Queries) Began(ctx context.Context, arg BeganParams) (bool, error) {
-	row := q.db.QueryRow(ctx, began, arg.DecommissionID, arg.Stages)
+	row := q.db.QueryRow(ctx, Began, arg.JobID, arg.Stages)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
 }
 
-const beginStage = `-- name: BeginStage :one
-WITH before AS (
-    SELECT o.id, o.epoch, o.current_attempt FROM node_decommissions o
-    WHERE o.id = $4 AND o.epoch = $5
-      AND CASE $6::text
-          WHEN 'compensate' THEN o.status = 'compensating'
-          WHEN 'adopt_observed_state' THEN o.status = 'running' AND o.action = 'adopt_observed_state'
-          ELSE o.status = 'running' AND o.action <> 'adopt_observed_state' AND o.current_stage = $6::text END
-      AND (o.current_attempt = $1::integer - 1 OR NOT $7::boolean AND o.current_attempt = $1::integer
-        AND 'started' = (SELECT e.status FROM node_decommission_events e
-            WHERE e.decommission_id = o.id AND e.epoch = o.epoch AND e.stage = $6::text
-              AND e.status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
-            ORDER BY e.seq DESC LIMIT 1))
-    FOR NO KEY UPDATE
-), told AS (
-    INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, occurred_at)
-    SELECT b.id, b.epoch, $6::text, $1::integer, 'started', $3::timestamptz
-    FROM before b WHERE b.current_attempt < $1::integer
-)
-UPDATE node_decommissions o SET current_attempt = $1::integer,
-    current_takes = CASE WHEN b.current_attempt = $1::integer THEN o.current_takes + 1 ELSE 1 END, workflow_run_id = $2::text,
-    stage_started_at = COALESCE(o.stage_started_at, $3::timestamptz), updated_at = clock_timestamp()
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.node_id, o.site_id, o.profile_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.mode, o.erase, o.storage_cleanup, o.reason, o.plan_hash, o.origin, o.overrides, o.follow_ups, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.requested_by_name, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
-`
-
-type BeginStageParams struct {
-	Attempt       int32
-	WorkflowRunID string
-	Now           time.Time
-	ID            id.Decommission
-	Epoch         int64
-	Stage         string
-	Chained       bool
-}
-
-// Takes a stage up: only the run that the row expects may, and only the first
-// time is told in the ledger. From then on updated_at is the token of whoever
-// took it up last.
-func (q *Queries) BeginStage(ctx context.Context, arg BeginStageParams) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, beginStage,
-		arg.Attempt,
-		arg.WorkflowRunID,
-		arg.Now,
-		arg.ID,
-		arg.Epoch,
-		arg.Stage,
-		arg.Chained,
-	)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const cancelBatch = `-- name: CancelBatch :one
-UPDATE node_decommission_batches SET cancelled_at = $2 WHERE id = $1 AND cancelled_at IS NULL RETURNING id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at
-`
-
-type CancelBatchParams struct {
-	ID          id.DecommissionBatch
-	CancelledAt *time.Time
-}
-
-func (q *Queries) CancelBatch(ctx context.Context, arg CancelBatchParams) (NodeDecommissionBatch, error) {
-	row := q.db.QueryRow(ctx, cancelBatch, arg.ID, arg.CancelledAt)
-	var i NodeDecommissionBatch
-	err := row.Scan(
-		&i.ID,
-		&i.Mode,
-		&i.Selector,
-		&i.Total,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.Reason,
-		&i.RequestedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const endStage = `-- name: EndStage :one
-WITH before AS (
-    SELECT o.id, o.epoch FROM node_decommissions o
-    WHERE o.id = $21 AND o.epoch = $22 AND o.status IN ('running', 'compensating') AND o.updated_at = $23::timestamptz
-    FOR NO KEY UPDATE
-), told AS (
-    INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, message, details, occurred_at)
-    SELECT b.id, b.epoch, $24::text, $25::integer, $26::text, $27::text,
-        $28::jsonb, $29::timestamptz
-    FROM before b WHERE $26::text <> ''
-)
-UPDATE node_decommissions o SET
-    maas_system_id = $1, pxe_mac = $2, facts = $3,
-    observed_since = CASE WHEN o.observed_status = $4::text THEN o.observed_since ELSE $5::timestamptz END,
-    observed_status = $4::text, observed_power = $6, observed_ips = $7,
-    observed_at = $5::timestamptz,
-    status = $8, current_stage = $9::text, current_attempt = $10::integer, current_takes = 0,
-    stage_started_at = CASE WHEN $11::boolean THEN o.stage_started_at END,
-    action = $12, adopted = $13,
-    failure_class = $14, error_code = $15, error_message = $16,
-    error_remedy = $17, error_details = $18,
-    parked_at = $19::timestamptz, completed_at = $20::timestamptz, updated_at = clock_timestamp()
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.node_id, o.site_id, o.profile_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.mode, o.erase, o.storage_cleanup, o.reason, o.plan_hash, o.origin, o.overrides, o.follow_ups, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.requested_by_name, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
-`
-
-type EndStageParams struct {
-	MaasSystemID   string
-	PxeMac         string
-	Facts          json.RawMessage
-	ObservedStatus string
-	ObservedAt     *time.Time
-	ObservedPower  string
-	ObservedIps    []string
-	Status         string
-	NextStage      string
-	NextAttempt    int32
-	SameStage      bool
-	Action         string
-	Adopted        bool
-	FailureClass   string
-	ErrorCode      string
-	ErrorMessage   string
-	ErrorRemedy    string
-	ErrorDetails   json.RawMessage
-	ParkedAt       *time.Time
-	CompletedAt    *time.Time
-	ID             id.Decommission
-	Epoch          int64
-	Token          time.Time
-	ToldStage      string
-	Attempt        int32
-	ToldStatus     string
-	ToldMessage    string
-	ToldDetails    json.RawMessage
-	Now            time.Time
-}
-
-// Ends an attempt: what it found out, where the job goes from here, and the
-// entry of the ledger, all or nothing.
-func (q *Queries) EndStage(ctx context.Context, arg EndStageParams) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, endStage,
-		arg.MaasSystemID,
-		arg.PxeMac,
-		arg.Facts,
-		arg.ObservedStatus,
-		arg.ObservedAt,
-		arg.ObservedPower,
-		arg.ObservedIps,
-		arg.Status,
-		arg.NextStage,
-		arg.NextAttempt,
-		arg.SameStage,
-		arg.Action,
-		arg.Adopted,
-		arg.FailureClass,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.ErrorRemedy,
-		arg.ErrorDetails,
-		arg.ParkedAt,
-		arg.CompletedAt,
-		arg.ID,
-		arg.Epoch,
-		arg.Token,
-		arg.ToldStage,
-		arg.Attempt,
-		arg.ToldStatus,
-		arg.ToldMessage,
-		arg.ToldDetails,
-		arg.Now,
-	)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const events = `-- name: Events :many
-SELECT seq, decommission_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_decommission_events WHERE decommission_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
-`
-
-type EventsParams struct {
-	DecommissionID id.Decommission
-	Seq            int64
-	Limit          int32
-}
-
-func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]NodeDecommissionEvent, error) {
-	rows, err := q.db.Query(ctx, events, arg.DecommissionID, arg.Seq, arg.Limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeDecommissionEvent
-	for rows.Next() {
-		var i NodeDecommissionEvent
-		if err := rows.Scan(
-			&i.Seq,
-			&i.DecommissionID,
-			&i.Epoch,
-			&i.Stage,
-			&i.Attempt,
-			&i.Status,
-			&i.Message,
-			&i.Details,
-			&i.OccurredAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const evidenceOf = `-- name: EvidenceOf :many
+const EvidenceOf = `-- name: EvidenceOf :many
 SELECT seq, decommission_id, stage, attempt, epoch, kind, evidence, recorded_at FROM node_decommission_evidence WHERE decommission_id = $1 ORDER BY seq
 `
 
 func (q *Queries) EvidenceOf(ctx context.Context, decommissionID id.Decommission) ([]NodeDecommissionEvidence, error) {
-	rows, err := q.db.Query(ctx, evidenceOf, decommissionID)
+	rows, err := q.db.Query(ctx, EvidenceOf, decommissionID)
 	if err != nil {
 		return nil, err
 	}
@@ -670,274 +146,59 @@ func (q *Queries) EvidenceOf(ctx context.Context, decommissionID id.Decommission
 	return items, nil
 }
 
-const fence = `-- name: Fence :one
-SELECT EXISTS (SELECT 1 FROM node_decommissions
-    WHERE id = $1 AND epoch = $2 AND status IN ('running', 'compensating') AND updated_at = $3::timestamptz)
-`
-
-type FenceParams struct {
-	ID    id.Decommission
-	Epoch int64
-	Token time.Time
-}
-
-func (q *Queries) Fence(ctx context.Context, arg FenceParams) (bool, error) {
-	row := q.db.QueryRow(ctx, fence, arg.ID, arg.Epoch, arg.Token)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const get = `-- name: Get :one
-SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions WHERE id = $1
-`
-
-func (q *Queries) Get(ctx context.Context, argID id.Decommission) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, get, argID)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const insert = `-- name: Insert :one
-INSERT INTO node_decommissions (id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup,
-    reason, plan_hash, origin, current_stage, workflow_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-    $9, $10, $11, $12, $13, $14, $15,
-    $16, $17, $18, $19, $20, $21, $22, $21)
-RETURNING id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
+const Insert = `-- name: Insert :exec
+INSERT INTO decommission_jobs (job_id, profile_id, ipmi_ip, pxe_mac, maas_system_id, erase, storage_cleanup, reason, plan_hash, origin, requested_by_name)
+VALUES ($1, $2, $3, $4, $5, $6, $7,
+    $8, $9, $10, $11)
 `
 
 type InsertParams struct {
-	ID              id.Decommission
-	BatchID         id.DecommissionBatch
-	NodeID          id.Node
-	SiteID          id.Site
+	JobID           id.Decommission
 	ProfileID       id.Profile
-	Hostname        string
 	IpmiIp          string
 	PxeMac          string
 	MaasSystemID    string
-	Mode            string
 	Erase           string
 	StorageCleanup  string
 	Reason          string
 	PlanHash        string
 	Origin          string
-	CurrentStage    string
-	WorkflowID      string
-	RequestedBy     string
 	RequestedByName string
-	CorrelationID   string
-	RequestedAt     time.Time
-	AdmittedAt      *time.Time
 }
 
-func (q *Queries) Insert(ctx context.Context, arg InsertParams) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, insert,
-		arg.ID,
-		arg.BatchID,
-		arg.NodeID,
-		arg.SiteID,
+func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
+	_, err := q.db.Exec(ctx, Insert,
+		arg.JobID,
 		arg.ProfileID,
-		arg.Hostname,
 		arg.IpmiIp,
 		arg.PxeMac,
 		arg.MaasSystemID,
-		arg.Mode,
 		arg.Erase,
 		arg.StorageCleanup,
 		arg.Reason,
 		arg.PlanHash,
 		arg.Origin,
-		arg.CurrentStage,
-		arg.WorkflowID,
-		arg.RequestedBy,
 		arg.RequestedByName,
-		arg.CorrelationID,
-		arg.RequestedAt,
-		arg.AdmittedAt,
-	)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const insertBatch = `-- name: InsertBatch :one
-INSERT INTO node_decommission_batches (id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at
-`
-
-type InsertBatchParams struct {
-	ID            id.DecommissionBatch
-	Mode          string
-	Selector      json.RawMessage
-	Total         int32
-	MaxParallel   int32
-	MaxFailures   int32
-	RequestedBy   string
-	CorrelationID string
-	Reason        string
-	RequestedAt   time.Time
-}
-
-func (q *Queries) InsertBatch(ctx context.Context, arg InsertBatchParams) (NodeDecommissionBatch, error) {
-	row := q.db.QueryRow(ctx, insertBatch,
-		arg.ID,
-		arg.Mode,
-		arg.Selector,
-		arg.Total,
-		arg.MaxParallel,
-		arg.MaxFailures,
-		arg.RequestedBy,
-		arg.CorrelationID,
-		arg.Reason,
-		arg.RequestedAt,
-	)
-	var i NodeDecommissionBatch
-	err := row.Scan(
-		&i.ID,
-		&i.Mode,
-		&i.Selector,
-		&i.Total,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.Reason,
-		&i.RequestedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const insertEvent = `-- name: InsertEvent :exec
-INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, message, details, occurred_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-`
-
-type InsertEventParams struct {
-	DecommissionID id.Decommission
-	Epoch          int64
-	Stage          string
-	Attempt        int32
-	Status         string
-	Message        string
-	Details        json.RawMessage
-	OccurredAt     time.Time
-}
-
-func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error {
-	_, err := q.db.Exec(ctx, insertEvent,
-		arg.DecommissionID,
-		arg.Epoch,
-		arg.Stage,
-		arg.Attempt,
-		arg.Status,
-		arg.Message,
-		arg.Details,
-		arg.OccurredAt,
 	)
 	return err
 }
 
-const insertEvidence = `-- name: InsertEvidence :exec
+const InsertBatch = `-- name: InsertBatch :exec
+INSERT INTO decommission_batches (batch_id, mode, selector) VALUES ($1, $2, $3)
+`
+
+type InsertBatchParams struct {
+	BatchID  id.DecommissionBatch
+	Mode     string
+	Selector json.RawMessage
+}
+
+func (q *Queries) InsertBatch(ctx context.Context, arg InsertBatchParams) error {
+	_, err := q.db.Exec(ctx, InsertBatch, arg.BatchID, arg.Mode, arg.Selector)
+	return err
+}
+
+const InsertEvidence = `-- name: InsertEvidence :exec
 INSERT INTO node_decommission_evidence (decommission_id, stage, attempt, epoch, kind, evidence, recorded_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
@@ -952,7 +213,7 @@ type InsertEvidenceParams struct {
 }
 
 func (q *Queries) InsertEvidence(ctx context.Context, arg InsertEvidenceParams) error {
-	_, err := q.db.Exec(ctx, insertEvidence,
+	_, err := q.db.Exec(ctx, InsertEvidence,
 		arg.DecommissionID,
 		arg.Stage,
 		arg.Attempt,
@@ -964,46 +225,56 @@ func (q *Queries) InsertEvidence(ctx context.Context, arg InsertEvidenceParams) 
 	return err
 }
 
-const latestEvents = `-- name: LatestEvents :many
-SELECT seq, decommission_id, epoch, stage, attempt, status, message, details, occurred_at FROM (SELECT seq, decommission_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_decommission_events WHERE decommission_id = $1 ORDER BY seq DESC LIMIT $2) AS newest ORDER BY seq
+const Keep = `-- name: Keep :exec
+UPDATE decommission_jobs SET maas_system_id = $1, pxe_mac = $2, facts = $3,
+    observed_since = CASE WHEN observed_status = $4::text THEN observed_since ELSE $5::timestamptz END,
+    observed_status = $4::text, observed_power = $6, observed_ips = $7,
+    observed_at = $5::timestamptz
+WHERE job_id = $8
 `
 
-type LatestEventsParams struct {
-	DecommissionID id.Decommission
-	Limit          int32
+type KeepParams struct {
+	MaasSystemID   string
+	PxeMac         string
+	Facts          json.RawMessage
+	ObservedStatus string
+	ObservedAt     *time.Time
+	ObservedPower  string
+	ObservedIps    []string
+	JobID          id.Decommission
 }
 
-func (q *Queries) LatestEvents(ctx context.Context, arg LatestEventsParams) ([]NodeDecommissionEvent, error) {
-	rows, err := q.db.Query(ctx, latestEvents, arg.DecommissionID, arg.Limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeDecommissionEvent
-	for rows.Next() {
-		var i NodeDecommissionEvent
-		if err := rows.Scan(
-			&i.Seq,
-			&i.DecommissionID,
-			&i.Epoch,
-			&i.Stage,
-			&i.Attempt,
-			&i.Status,
-			&i.Message,
-			&i.Details,
-			&i.OccurredAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// What an attempt found out, in the transaction of the job.
+func (q *Queries) Keep(ctx context.Context, arg KeepParams) error {
+	_, err := q.db.Exec(ctx, Keep,
+		arg.MaasSystemID,
+		arg.PxeMac,
+		arg.Facts,
+		arg.ObservedStatus,
+		arg.ObservedAt,
+		arg.ObservedPower,
+		arg.ObservedIps,
+		arg.JobID,
+	)
+	return err
 }
 
-const list = `-- name: List :many
+const KeepFacts = `-- name: KeepFacts :exec
+UPDATE decommission_jobs SET facts = $1 WHERE job_id = $2
+`
+
+type KeepFactsParams struct {
+	Facts json.RawMessage
+	JobID id.Decommission
+}
+
+// What an action changes, in the transaction of the job.
+func (q *Queries) KeepFacts(ctx context.Context, arg KeepFactsParams) error {
+	_, err := q.db.Exec(ctx, KeepFacts, arg.Facts, arg.JobID)
+	return err
+}
+
+const List = `-- name: List :many
 SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid)
   AND ($2::uuid IS NULL OR batch_id = $2::uuid)
@@ -1027,7 +298,7 @@ type ListParams struct {
 }
 
 func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeDecommission, error) {
-	rows, err := q.db.Query(ctx, list,
+	rows, err := q.db.Query(ctx, List,
 		arg.After,
 		arg.BatchID,
 		arg.NodeID,
@@ -1103,7 +374,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeDecommission,
 	return items, nil
 }
 
-const liveOfBatch = `-- name: LiveOfBatch :many
+const LiveOfBatch = `-- name: LiveOfBatch :many
 SELECT id, status FROM node_decommissions WHERE batch_id = $1 AND completed_at IS NULL ORDER BY id
 `
 
@@ -1113,7 +384,7 @@ type LiveOfBatchRow struct {
 }
 
 func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.DecommissionBatch) ([]LiveOfBatchRow, error) {
-	rows, err := q.db.Query(ctx, liveOfBatch, batchID)
+	rows, err := q.db.Query(ctx, LiveOfBatch, batchID)
 	if err != nil {
 		return nil, err
 	}
@@ -1132,12 +403,12 @@ func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.DecommissionBatch)
 	return items, nil
 }
 
-const liveOfNode = `-- name: LiveOfNode :one
+const LiveOfNode = `-- name: LiveOfNode :one
 SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions WHERE node_id = $1 AND completed_at IS NULL
 `
 
 func (q *Queries) LiveOfNode(ctx context.Context, nodeID id.Node) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, liveOfNode, nodeID)
+	row := q.db.QueryRow(ctx, LiveOfNode, nodeID)
 	var i NodeDecommission
 	err := row.Scan(
 		&i.ID,
@@ -1191,109 +462,79 @@ func (q *Queries) LiveOfNode(ctx context.Context, nodeID id.Node) (NodeDecommiss
 	return i, err
 }
 
-const lock = `-- name: Lock :one
-SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions WHERE id = $1 FOR NO KEY UPDATE
+const OfIDs = `-- name: OfIDs :many
+SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions WHERE id = ANY($1::uuid[]) ORDER BY id
 `
 
-func (q *Queries) Lock(ctx context.Context, argID id.Decommission) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, lock, argID)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
+func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeDecommission, error) {
+	rows, err := q.db.Query(ctx, OfIDs, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeDecommission
+	for rows.Next() {
+		var i NodeDecommission
+		if err := rows.Scan(
+			&i.ID,
+			&i.BatchID,
+			&i.NodeID,
+			&i.SiteID,
+			&i.ProfileID,
+			&i.Hostname,
+			&i.IpmiIp,
+			&i.PxeMac,
+			&i.MaasSystemID,
+			&i.Mode,
+			&i.Erase,
+			&i.StorageCleanup,
+			&i.Reason,
+			&i.PlanHash,
+			&i.Origin,
+			&i.Overrides,
+			&i.FollowUps,
+			&i.Status,
+			&i.CurrentStage,
+			&i.CurrentAttempt,
+			&i.CurrentTakes,
+			&i.Epoch,
+			&i.Action,
+			&i.Adopted,
+			&i.FailureClass,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorRemedy,
+			&i.ErrorDetails,
+			&i.Facts,
+			&i.ObservedStatus,
+			&i.ObservedPower,
+			&i.ObservedIps,
+			&i.ObservedAt,
+			&i.ObservedSince,
+			&i.WorkflowID,
+			&i.WorkflowRunID,
+			&i.RequestedBy,
+			&i.RequestedByName,
+			&i.CorrelationID,
+			&i.RequestedAt,
+			&i.AdmittedAt,
+			&i.StartedAt,
+			&i.StageStartedAt,
+			&i.ParkedAt,
+			&i.CompletedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-const lockBatch = `-- name: LockBatch :one
-SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at FROM node_decommission_batches WHERE id = $1 FOR NO KEY UPDATE
-`
-
-func (q *Queries) LockBatch(ctx context.Context, argID id.DecommissionBatch) (NodeDecommissionBatch, error) {
-	row := q.db.QueryRow(ctx, lockBatch, argID)
-	var i NodeDecommissionBatch
-	err := row.Scan(
-		&i.ID,
-		&i.Mode,
-		&i.Selector,
-		&i.Total,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.Reason,
-		&i.RequestedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const noticed = `-- name: Noticed :one
-SELECT EXISTS (SELECT 1 FROM node_decommission_events e WHERE e.decommission_id = $1 AND e.status = 'observed' AND e.message = $2::text
-    AND (e.seq = (SELECT max(s.seq) FROM node_decommission_events s WHERE s.decommission_id = $1 AND s.status = 'observed')
-      OR e.seq > (SELECT COALESCE(max(h.seq), 0) FROM node_decommission_events h WHERE h.decommission_id = $1 AND h.status <> 'observed')))
-`
-
-type NoticedParams struct {
-	DecommissionID id.Decommission
-	Message        string
-}
-
-// Whether that is what was last observed, or was observed since anything else
-// happened to the decommission.
-func (q *Queries) Noticed(ctx context.Context, arg NoticedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, noticed, arg.DecommissionID, arg.Message)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const onboardingOfNode = `-- name: OnboardingOfNode :one
+const OnboardingOfNode = `-- name: OnboardingOfNode :one
 SELECT id, status, current_stage FROM node_onboardings WHERE node_id = $1 AND completed_at IS NULL
 `
 
@@ -1305,13 +546,13 @@ type OnboardingOfNodeRow struct {
 
 // The onboarding that has not ended and owns the node.
 func (q *Queries) OnboardingOfNode(ctx context.Context, nodeID id.Node) (OnboardingOfNodeRow, error) {
-	row := q.db.QueryRow(ctx, onboardingOfNode, nodeID)
+	row := q.db.QueryRow(ctx, OnboardingOfNode, nodeID)
 	var i OnboardingOfNodeRow
 	err := row.Scan(&i.ID, &i.Status, &i.CurrentStage)
 	return i, err
 }
 
-const priorJobs = `-- name: PriorJobs :many
+const PriorJobs = `-- name: PriorJobs :many
 SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks FROM node_onboardings o WHERE o.node_id = $1
 UNION ALL
 SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks FROM node_decommissions d WHERE d.node_id = $1
@@ -1327,7 +568,7 @@ type PriorJobsRow struct {
 // The jobs that brought the node up before: what they wrote on its machine is ours.
 // Oldest first.
 func (q *Queries) PriorJobs(ctx context.Context, nodeID id.Node) ([]PriorJobsRow, error) {
-	rows, err := q.db.Query(ctx, priorJobs, nodeID)
+	rows, err := q.db.Query(ctx, PriorJobs, nodeID)
 	if err != nil {
 		return nil, err
 	}
@@ -1346,73 +587,7 @@ func (q *Queries) PriorJobs(ctx context.Context, nodeID id.Node) ([]PriorJobsRow
 	return items, nil
 }
 
-const raiseBatch = `-- name: RaiseBatch :one
-UPDATE node_decommission_batches b SET max_failures = greatest(b.max_failures, (SELECT count(*) FROM node_decommissions d
-    WHERE d.batch_id = b.id AND d.status IN ('failed_retryable', 'failed_manual_intervention', 'cancelled'))::integer)
-WHERE b.id = $1 RETURNING id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at
-`
-
-// Goes on in spite of what has failed so far: only what fails from now on counts.
-func (q *Queries) RaiseBatch(ctx context.Context, argID id.DecommissionBatch) (NodeDecommissionBatch, error) {
-	row := q.db.QueryRow(ctx, raiseBatch, argID)
-	var i NodeDecommissionBatch
-	err := row.Scan(
-		&i.ID,
-		&i.Mode,
-		&i.Selector,
-		&i.Total,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.Reason,
-		&i.RequestedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const save = `-- name: Save :one
-UPDATE node_decommissions SET maas_system_id = $1, pxe_mac = $2, facts = $3,
-    observed_since = CASE WHEN observed_status = $4::text THEN observed_since ELSE $5::timestamptz END,
-    observed_status = $4::text, observed_power = $6, observed_ips = $7,
-    observed_at = $5::timestamptz, updated_at = clock_timestamp()
-WHERE id = $8 AND epoch = $9 AND status IN ('running', 'compensating') AND updated_at = $10::timestamptz
-RETURNING updated_at
-`
-
-type SaveParams struct {
-	MaasSystemID   string
-	PxeMac         string
-	Facts          json.RawMessage
-	ObservedStatus string
-	ObservedAt     *time.Time
-	ObservedPower  string
-	ObservedIps    []string
-	ID             id.Decommission
-	Epoch          int64
-	Token          time.Time
-}
-
-func (q *Queries) Save(ctx context.Context, arg SaveParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, save,
-		arg.MaasSystemID,
-		arg.PxeMac,
-		arg.Facts,
-		arg.ObservedStatus,
-		arg.ObservedAt,
-		arg.ObservedPower,
-		arg.ObservedIps,
-		arg.ID,
-		arg.Epoch,
-		arg.Token,
-	)
-	var updated_at time.Time
-	err := row.Scan(&updated_at)
-	return updated_at, err
-}
-
-const selected = `-- name: Selected :many
+const Selected = `-- name: Selected :many
 SELECT n.id FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
 WHERE n.status <> 'deleted'
   AND (cardinality($1::uuid[]) = 0 OR n.id = ANY($1::uuid[]))
@@ -1438,7 +613,7 @@ type SelectedParams struct {
 // A node is of the site that the listing of nodes says, so that who looks there
 // sees the same: of its machine, and before it has one, of its onboarding.
 func (q *Queries) Selected(ctx context.Context, arg SelectedParams) ([]id.Node, error) {
-	rows, err := q.db.Query(ctx, selected,
+	rows, err := q.db.Query(ctx, Selected,
 		arg.Ids,
 		arg.SiteID,
 		arg.RegionCode,
@@ -1465,24 +640,24 @@ func (q *Queries) Selected(ctx context.Context, arg SelectedParams) ([]id.Node, 
 	return items, nil
 }
 
-const setFollowUps = `-- name: SetFollowUps :exec
-UPDATE node_decommissions SET follow_ups = COALESCE((SELECT jsonb_agg(f.value) FROM jsonb_array_elements(follow_ups) AS f
-    WHERE f.value ->> 'stage' IS DISTINCT FROM $1::text), '[]') || $2::jsonb WHERE id = $3
+const SetFollowUps = `-- name: SetFollowUps :exec
+UPDATE decommission_jobs SET follow_ups = COALESCE((SELECT jsonb_agg(f.value) FROM jsonb_array_elements(follow_ups) AS f
+    WHERE f.value ->> 'stage' IS DISTINCT FROM $1::text), '[]') || $2::jsonb WHERE job_id = $3
 `
 
 type SetFollowUpsParams struct {
 	Stage     string
 	FollowUps json.RawMessage
-	ID        id.Decommission
+	JobID     id.Decommission
 }
 
 // What a stage left to be done replaces what it left before.
 func (q *Queries) SetFollowUps(ctx context.Context, arg SetFollowUpsParams) error {
-	_, err := q.db.Exec(ctx, setFollowUps, arg.Stage, arg.FollowUps, arg.ID)
+	_, err := q.db.Exec(ctx, SetFollowUps, arg.Stage, arg.FollowUps, arg.JobID)
 	return err
 }
 
-const shareSite = `-- name: ShareSite :one
+const ShareSite = `-- name: ShareSite :one
 SELECT s.version AS site_version, p.version AS profile_version FROM maas_sites s JOIN maas_site_profiles p ON p.site_id = s.id
 WHERE s.id = $1 AND p.id = $2 FOR SHARE
 `
@@ -1499,127 +674,13 @@ type ShareSiteRow struct {
 
 // The versions of a site and its profile, which stay until the transaction ends.
 func (q *Queries) ShareSite(ctx context.Context, arg ShareSiteParams) (ShareSiteRow, error) {
-	row := q.db.QueryRow(ctx, shareSite, arg.SiteID, arg.ProfileID)
+	row := q.db.QueryRow(ctx, ShareSite, arg.SiteID, arg.ProfileID)
 	var i ShareSiteRow
 	err := row.Scan(&i.SiteVersion, &i.ProfileVersion)
 	return i, err
 }
 
-const start = `-- name: Start :one
-UPDATE node_decommissions SET status = 'running', started_at = $2, admitted_at = COALESCE(admitted_at, $2), workflow_run_id = $3, updated_at = $2
-WHERE id = $1 AND status = 'pending' RETURNING id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
-`
-
-type StartParams struct {
-	ID            id.Decommission
-	StartedAt     *time.Time
-	WorkflowRunID string
-}
-
-func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeDecommission, error) {
-	row := q.db.QueryRow(ctx, start, arg.ID, arg.StartedAt, arg.WorkflowRunID)
-	var i NodeDecommission
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.NodeID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.Mode,
-		&i.Erase,
-		&i.StorageCleanup,
-		&i.Reason,
-		&i.PlanHash,
-		&i.Origin,
-		&i.Overrides,
-		&i.FollowUps,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.RequestedByName,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const typicalSeconds = `-- name: TypicalSeconds :many
-WITH newest AS (
-    SELECT d.id, d.mode FROM unnest($1::text[]) AS m(mode) CROSS JOIN LATERAL (
-        SELECT x.id, x.mode FROM node_decommissions x
-        WHERE x.mode = m.mode AND x.started_at IS NOT NULL AND ($2::uuid IS NULL OR x.site_id = $2::uuid)
-        ORDER BY x.id DESC LIMIT $3) d
-)
-SELECT n.mode, p.stage, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.took)::float8)::numeric, 3)::float8 AS seconds
-FROM newest n CROSS JOIN LATERAL (
-    SELECT e.stage, e.status, e.occurred_at - lag(e.occurred_at) OVER (PARTITION BY e.stage ORDER BY e.seq) AS took
-    FROM node_decommission_events e WHERE e.decommission_id = n.id AND e.status IN ('started', 'succeeded')) p
-WHERE p.status = 'succeeded' AND p.took IS NOT NULL GROUP BY n.mode, p.stage
-`
-
-type TypicalSecondsParams struct {
-	Modes  []string
-	SiteID *string
-	Jobs   int32
-}
-
-type TypicalSecondsRow struct {
-	Mode    string
-	Stage   string
-	Seconds float64
-}
-
-// The median of how long each stage of a mode took from the beginning of the
-// attempt that succeeded, in the decommissions that were started last.
-func (q *Queries) TypicalSeconds(ctx context.Context, arg TypicalSecondsParams) ([]TypicalSecondsRow, error) {
-	rows, err := q.db.Query(ctx, typicalSeconds, arg.Modes, arg.SiteID, arg.Jobs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TypicalSecondsRow
-	for rows.Next() {
-		var i TypicalSecondsRow
-		if err := rows.Scan(&i.Mode, &i.Stage, &i.Seconds); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const under = `-- name: Under :many
+const Under = `-- name: Under :many
 SELECT id, node_id, maas_system_id, hostname, status, mode FROM node_decommissions
 WHERE site_id = $1::uuid AND completed_at IS NULL ORDER BY id
 `
@@ -1635,7 +696,7 @@ type UnderRow struct {
 
 // Those of a site that have not ended.
 func (q *Queries) Under(ctx context.Context, siteID string) ([]UnderRow, error) {
-	rows, err := q.db.Query(ctx, under, siteID)
+	rows, err := q.db.Query(ctx, Under, siteID)
 	if err != nil {
 		return nil, err
 	}
@@ -1659,24 +720,4 @@ func (q *Queries) Under(ctx context.Context, siteID string) ([]UnderRow, error) 
 		return nil, err
 	}
 	return items, nil
-}
-
-const unfinished = `-- name: Unfinished :one
-SELECT COALESCE((SELECT status = 'started' FROM node_decommission_events
-    WHERE decommission_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
-    ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished
-`
-
-type UnfinishedParams struct {
-	DecommissionID id.Decommission
-	Epoch          int64
-	Stage          string
-}
-
-// Whether the newest attempt at a stage was begun and has not ended.
-func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, unfinished, arg.DecommissionID, arg.Epoch, arg.Stage)
-	var unfinished bool
-	err := row.Scan(&unfinished)
-	return unfinished, err
 }

@@ -12,53 +12,46 @@ import (
 )
 
 type NodeOnboarding struct {
-	ID           id.Onboarding
-	BatchID      id.OnboardingBatch
-	SiteID       id.Site
-	ProfileID    id.Profile
-	SkuID        string
-	Hostname     string
-	IpmiIp       string
-	PxeMac       string
-	MaasSystemID string
-	// The id that the node has, or will have once it is made.
+	ID              id.Onboarding
+	BatchID         id.OnboardingBatch
+	SiteID          id.Site
+	ProfileID       id.Profile
+	SkuID           string
+	Hostname        string
+	IpmiIp          string
+	PxeMac          string
+	MaasSystemID    string
 	NodeID          id.Node
 	InitializeDisks bool
 	Status          string
 	CurrentStage    string
 	CurrentAttempt  int32
-	// How often the attempt was taken up: more than once when workers died in it.
-	CurrentTakes int32
-	// Fences effects: grows with every action of an operator; a run of an older epoch can do nothing.
-	Epoch int64
-	// What an operator asked for and the workflow has not finished yet.
-	Action       string
-	Adopted      bool
-	FailureClass string
-	ErrorCode    string
-	ErrorMessage string
-	ErrorRemedy  string
-	ErrorDetails json.RawMessage
-	// What stages found out and later stages go by. Never a secret.
-	Facts          json.RawMessage
-	ObservedStatus string
-	ObservedPower  string
-	ObservedIps    []string
-	ObservedAt     *time.Time
-	// Since when MAAS has been seen in observed_status.
-	ObservedSince *time.Time
-	WorkflowID    string
-	WorkflowRunID string
-	RequestedBy   string
-	CorrelationID string
-	RequestedAt   time.Time
-	// When it was given a place within the limits of its batch and site.
-	AdmittedAt     *time.Time
-	StartedAt      *time.Time
-	StageStartedAt *time.Time
-	ParkedAt       *time.Time
-	CompletedAt    *time.Time
-	UpdatedAt      time.Time
+	CurrentTakes    int32
+	Epoch           int64
+	Action          string
+	Adopted         bool
+	FailureClass    string
+	ErrorCode       string
+	ErrorMessage    string
+	ErrorRemedy     string
+	ErrorDetails    json.RawMessage
+	Facts           json.RawMessage
+	ObservedStatus  string
+	ObservedPower   string
+	ObservedIps     []string
+	ObservedAt      *time.Time
+	ObservedSince   *time.Time
+	WorkflowID      string
+	WorkflowRunID   string
+	RequestedBy     string
+	CorrelationID   string
+	RequestedAt     time.Time
+	AdmittedAt      *time.Time
+	StartedAt       *time.Time
+	StageStartedAt  *time.Time
+	ParkedAt        *time.Time
+	CompletedAt     *time.Time
+	UpdatedAt       time.Time
 }
 
 type NodeOnboardingBatch struct {
@@ -72,16 +65,7 @@ type NodeOnboardingBatch struct {
 	RequestedAt   time.Time
 	PausedAt      *time.Time
 	CancelledAt   *time.Time
-}
-
-type NodeOnboardingEvent struct {
-	Seq          int64
-	OnboardingID id.Onboarding
-	Epoch        int64
-	Stage        string
-	Attempt      int32
-	Status       string
-	Message      string
-	Details      json.RawMessage
-	OccurredAt   time.Time
+	MaxParallel   *int32
+	MaxFailures   *int32
+	Reason        string
 }

@@ -13,187 +13,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-const act = `-- name: Act :one
-UPDATE node_onboardings SET epoch = epoch + 1, status = $1, current_stage = $2, current_attempt = 0,
-    stage_started_at = NULL, action = $3, node_id = $4, facts = $5,
-    failure_class = $6, error_code = $7, error_message = $8,
-    error_remedy = $9, error_details = $10,
-    parked_at = $11::timestamptz, completed_at = $12::timestamptz, updated_at = clock_timestamp()
-WHERE id = $13 RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
-`
-
-type ActParams struct {
-	Status       string
-	CurrentStage string
-	Action       string
-	NodeID       id.Node
-	Facts        json.RawMessage
-	FailureClass string
-	ErrorCode    string
-	ErrorMessage string
-	ErrorRemedy  string
-	ErrorDetails json.RawMessage
-	ParkedAt     *time.Time
-	CompletedAt  *time.Time
-	ID           id.Onboarding
-}
-
-func (q *Queries) Act(ctx context.Context, arg ActParams) (NodeOnboarding, error) {
-	row := q.db.QueryRow(ctx, act,
-		arg.Status,
-		arg.CurrentStage,
-		arg.Action,
-		arg.NodeID,
-		arg.Facts,
-		arg.FailureClass,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.ErrorRemedy,
-		arg.ErrorDetails,
-		arg.ParkedAt,
-		arg.CompletedAt,
-		arg.ID,
-	)
-	var i NodeOnboarding
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.NodeID,
-		&i.InitializeDisks,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const admitOfBatch = `-- name: AdmitOfBatch :exec
-UPDATE node_onboardings SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
-WHERE id IN (SELECT w.id FROM node_onboardings w
-    WHERE w.batch_id = $2 AND w.status = 'pending' AND w.admitted_at IS NULL
-    ORDER BY w.id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
-`
-
-type AdmitOfBatchParams struct {
-	Now     time.Time
-	BatchID id.OnboardingBatch
-	Most    int32
-}
-
-func (q *Queries) AdmitOfBatch(ctx context.Context, arg AdmitOfBatchParams) error {
-	_, err := q.db.Exec(ctx, admitOfBatch, arg.Now, arg.BatchID, arg.Most)
-	return err
-}
-
-const admitSingles = `-- name: AdmitSingles :many
-UPDATE node_onboardings SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
-WHERE id IN (SELECT w.id FROM node_onboardings w
-    WHERE w.site_id = $2 AND w.status = 'pending' AND w.admitted_at IS NULL AND w.batch_id IS NULL
-    ORDER BY w.requested_at, w.id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
-`
-
-type AdmitSinglesParams struct {
-	Now    time.Time
-	SiteID id.Site
-	Most   int32
-}
-
-func (q *Queries) AdmitSingles(ctx context.Context, arg AdmitSinglesParams) ([]NodeOnboarding, error) {
-	rows, err := q.db.Query(ctx, admitSingles, arg.Now, arg.SiteID, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeOnboarding
-	for rows.Next() {
-		var i NodeOnboarding
-		if err := rows.Scan(
-			&i.ID,
-			&i.BatchID,
-			&i.SiteID,
-			&i.ProfileID,
-			&i.SkuID,
-			&i.Hostname,
-			&i.IpmiIp,
-			&i.PxeMac,
-			&i.MaasSystemID,
-			&i.NodeID,
-			&i.InitializeDisks,
-			&i.Status,
-			&i.CurrentStage,
-			&i.CurrentAttempt,
-			&i.CurrentTakes,
-			&i.Epoch,
-			&i.Action,
-			&i.Adopted,
-			&i.FailureClass,
-			&i.ErrorCode,
-			&i.ErrorMessage,
-			&i.ErrorRemedy,
-			&i.ErrorDetails,
-			&i.Facts,
-			&i.ObservedStatus,
-			&i.ObservedPower,
-			&i.ObservedIps,
-			&i.ObservedAt,
-			&i.ObservedSince,
-			&i.WorkflowID,
-			&i.WorkflowRunID,
-			&i.RequestedBy,
-			&i.CorrelationID,
-			&i.RequestedAt,
-			&i.AdmittedAt,
-			&i.StartedAt,
-			&i.StageStartedAt,
-			&i.ParkedAt,
-			&i.CompletedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const admittedOfBatch = `-- name: AdmittedOfBatch :many
+const AdmittedOfBatch = `-- name: AdmittedOfBatch :many
 SELECT id, hostname FROM node_onboardings
 WHERE batch_id = $1 AND status = 'pending' AND admitted_at IS NOT NULL ORDER BY id
 `
@@ -204,7 +24,7 @@ type AdmittedOfBatchRow struct {
 }
 
 func (q *Queries) AdmittedOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]AdmittedOfBatchRow, error) {
-	rows, err := q.db.Query(ctx, admittedOfBatch, batchID)
+	rows, err := q.db.Query(ctx, AdmittedOfBatch, batchID)
 	if err != nil {
 		return nil, err
 	}
@@ -223,12 +43,12 @@ func (q *Queries) AdmittedOfBatch(ctx context.Context, batchID id.OnboardingBatc
 	return items, nil
 }
 
-const batch = `-- name: Batch :one
-SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at FROM node_onboarding_batches WHERE id = $1
+const Batch = `-- name: Batch :one
+SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at, max_parallel, max_failures, reason FROM node_onboarding_batches WHERE id = $1
 `
 
 func (q *Queries) Batch(ctx context.Context, argID id.OnboardingBatch) (NodeOnboardingBatch, error) {
-	row := q.db.QueryRow(ctx, batch, argID)
+	row := q.db.QueryRow(ctx, Batch, argID)
 	var i NodeOnboardingBatch
 	err := row.Scan(
 		&i.ID,
@@ -241,54 +61,26 @@ func (q *Queries) Batch(ctx context.Context, argID id.OnboardingBatch) (NodeOnbo
 		&i.RequestedAt,
 		&i.PausedAt,
 		&i.CancelledAt,
+		&i.MaxParallel,
+		&i.MaxFailures,
+		&i.Reason,
 	)
 	return i, err
 }
 
-const batchCounts = `-- name: BatchCounts :many
-SELECT batch_id, status, count(*)::integer AS number FROM node_onboardings
-WHERE batch_id = ANY($1::uuid[]) GROUP BY batch_id, status
-`
-
-type BatchCountsRow struct {
-	BatchID id.OnboardingBatch
-	Status  string
-	Number  int32
-}
-
-func (q *Queries) BatchCounts(ctx context.Context, ids []string) ([]BatchCountsRow, error) {
-	rows, err := q.db.Query(ctx, batchCounts, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BatchCountsRow
-	for rows.Next() {
-		var i BatchCountsRow
-		if err := rows.Scan(&i.BatchID, &i.Status, &i.Number); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const batchLimit = `-- name: BatchLimit :one
+const BatchLimit = `-- name: BatchLimit :one
 SELECT batch_max_parallel FROM maas_site_profiles WHERE id = $1
 `
 
 func (q *Queries) BatchLimit(ctx context.Context, argID id.Profile) (int32, error) {
-	row := q.db.QueryRow(ctx, batchLimit, argID)
+	row := q.db.QueryRow(ctx, BatchLimit, argID)
 	var batch_max_parallel int32
 	err := row.Scan(&batch_max_parallel)
 	return batch_max_parallel, err
 }
 
-const batches = `-- name: Batches :many
-SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at FROM node_onboarding_batches
+const Batches = `-- name: Batches :many
+SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at, max_parallel, max_failures, reason FROM node_onboarding_batches
 WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid
 ORDER BY id DESC LIMIT $2
 `
@@ -299,7 +91,7 @@ type BatchesParams struct {
 }
 
 func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeOnboardingBatch, error) {
-	rows, err := q.db.Query(ctx, batches, arg.After, arg.PageSize)
+	rows, err := q.db.Query(ctx, Batches, arg.After, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +110,9 @@ func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeOnboard
 			&i.RequestedAt,
 			&i.PausedAt,
 			&i.CancelledAt,
+			&i.MaxParallel,
+			&i.MaxFailures,
+			&i.Reason,
 		); err != nil {
 			return nil, err
 		}
@@ -329,188 +124,7 @@ func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeOnboard
 	return items, nil
 }
 
-const beginStage = `-- name: BeginStage :one
-WITH before AS (
-    SELECT o.id, o.epoch, o.current_attempt FROM node_onboardings o
-    WHERE o.id = $4 AND o.epoch = $5
-      AND CASE $6::text
-          WHEN 'compensate' THEN o.status = 'compensating'
-          WHEN 'adopt_observed_state' THEN o.status = 'running' AND o.action = 'adopt_observed_state'
-          ELSE o.status = 'running' AND o.action <> 'adopt_observed_state' AND o.current_stage = $6::text END
-      AND (o.current_attempt = $1::integer - 1 OR NOT $7::boolean AND o.current_attempt = $1::integer
-        AND 'started' = (SELECT e.status FROM node_onboarding_events e
-            WHERE e.onboarding_id = o.id AND e.epoch = o.epoch AND e.stage = $6::text
-              AND e.status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
-            ORDER BY e.seq DESC LIMIT 1))
-    FOR NO KEY UPDATE
-), told AS (
-    INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, occurred_at)
-    SELECT b.id, b.epoch, $6::text, $1::integer, 'started', $3::timestamptz
-    FROM before b WHERE b.current_attempt < $1::integer
-)
-UPDATE node_onboardings o SET current_attempt = $1::integer,
-    current_takes = CASE WHEN b.current_attempt = $1::integer THEN o.current_takes + 1 ELSE 1 END, workflow_run_id = $2::text,
-    stage_started_at = COALESCE(o.stage_started_at, $3::timestamptz), updated_at = clock_timestamp()
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
-`
-
-type BeginStageParams struct {
-	Attempt       int32
-	WorkflowRunID string
-	Now           time.Time
-	ID            id.Onboarding
-	Epoch         int64
-	Stage         string
-	Chained       bool
-}
-
-// Takes a stage up: only the run that the row expects may, and only the first
-// time is told in the ledger. An attempt that has not ended may be taken up
-// again, but not by a worker that merely goes on from the stage before it. From then on updated_at is the token of whoever
-// took it up last: a worker that lost touch holds an older one.
-func (q *Queries) BeginStage(ctx context.Context, arg BeginStageParams) (NodeOnboarding, error) {
-	row := q.db.QueryRow(ctx, beginStage,
-		arg.Attempt,
-		arg.WorkflowRunID,
-		arg.Now,
-		arg.ID,
-		arg.Epoch,
-		arg.Stage,
-		arg.Chained,
-	)
-	var i NodeOnboarding
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.NodeID,
-		&i.InitializeDisks,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const cancelPendingOfBatch = `-- name: CancelPendingOfBatch :many
-WITH before AS (
-    SELECT o.id, o.epoch, o.current_stage FROM node_onboardings o
-    WHERE o.batch_id = $2 AND o.status = 'pending' ORDER BY o.id FOR NO KEY UPDATE
-), told AS (
-    INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
-    SELECT b.id, b.epoch + 1, b.current_stage, 0, 'action', $3::text, $4::jsonb, $1::timestamptz FROM before b
-)
-UPDATE node_onboardings o SET status = 'cancelled', epoch = o.epoch + 1, action = 'cancel', completed_at = $1::timestamptz,
-    updated_at = $1::timestamptz
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
-`
-
-type CancelPendingOfBatchParams struct {
-	Now     time.Time
-	BatchID id.OnboardingBatch
-	Message string
-	Details json.RawMessage
-}
-
-func (q *Queries) CancelPendingOfBatch(ctx context.Context, arg CancelPendingOfBatchParams) ([]NodeOnboarding, error) {
-	rows, err := q.db.Query(ctx, cancelPendingOfBatch,
-		arg.Now,
-		arg.BatchID,
-		arg.Message,
-		arg.Details,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeOnboarding
-	for rows.Next() {
-		var i NodeOnboarding
-		if err := rows.Scan(
-			&i.ID,
-			&i.BatchID,
-			&i.SiteID,
-			&i.ProfileID,
-			&i.SkuID,
-			&i.Hostname,
-			&i.IpmiIp,
-			&i.PxeMac,
-			&i.MaasSystemID,
-			&i.NodeID,
-			&i.InitializeDisks,
-			&i.Status,
-			&i.CurrentStage,
-			&i.CurrentAttempt,
-			&i.CurrentTakes,
-			&i.Epoch,
-			&i.Action,
-			&i.Adopted,
-			&i.FailureClass,
-			&i.ErrorCode,
-			&i.ErrorMessage,
-			&i.ErrorRemedy,
-			&i.ErrorDetails,
-			&i.Facts,
-			&i.ObservedStatus,
-			&i.ObservedPower,
-			&i.ObservedIps,
-			&i.ObservedAt,
-			&i.ObservedSince,
-			&i.WorkflowID,
-			&i.WorkflowRunID,
-			&i.RequestedBy,
-			&i.CorrelationID,
-			&i.RequestedAt,
-			&i.AdmittedAt,
-			&i.StartedAt,
-			&i.StageStartedAt,
-			&i.ParkedAt,
-			&i.CompletedAt,
-			&i.UpdatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const claimedMachines = `-- name: ClaimedMachines :many
+const ClaimedMachines = `-- name: ClaimedMachines :many
 SELECT o.id, o.maas_system_id FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = $1
 WHERE s.api_base_url = here.api_base_url AND o.completed_at IS NULL AND o.maas_system_id <> '' AND o.id <> $2
 `
@@ -527,7 +141,7 @@ type ClaimedMachinesRow struct {
 
 // A machine is known by its MAAS, which more than one site may be of.
 func (q *Queries) ClaimedMachines(ctx context.Context, arg ClaimedMachinesParams) ([]ClaimedMachinesRow, error) {
-	rows, err := q.db.Query(ctx, claimedMachines, arg.SiteID, arg.Asking)
+	rows, err := q.db.Query(ctx, ClaimedMachines, arg.SiteID, arg.Asking)
 	if err != nil {
 		return nil, err
 	}
@@ -546,256 +160,7 @@ func (q *Queries) ClaimedMachines(ctx context.Context, arg ClaimedMachinesParams
 	return items, nil
 }
 
-const endStage = `-- name: EndStage :one
-WITH before AS (
-    SELECT o.id, o.epoch FROM node_onboardings o
-    WHERE o.id = $22 AND o.epoch = $23 AND o.status IN ('running', 'compensating') AND o.updated_at = $24::timestamptz
-    FOR NO KEY UPDATE
-), told AS (
-    INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
-    SELECT b.id, b.epoch, $25::text, $26::integer, $27::text, $28::text,
-        $29::jsonb, $30::timestamptz
-    FROM before b WHERE $27::text <> ''
-)
-UPDATE node_onboardings o SET
-    maas_system_id = $1, pxe_mac = $2, facts = $3, node_id = $4,
-    observed_since = CASE WHEN o.observed_status = $5::text THEN o.observed_since ELSE $6::timestamptz END,
-    observed_status = $5::text, observed_power = $7, observed_ips = $8,
-    observed_at = $6::timestamptz,
-    status = $9, current_stage = $10::text, current_attempt = $11::integer, current_takes = 0,
-    stage_started_at = CASE WHEN $12::boolean THEN o.stage_started_at END,
-    action = $13, adopted = $14,
-    failure_class = $15, error_code = $16, error_message = $17,
-    error_remedy = $18, error_details = $19,
-    parked_at = $20::timestamptz, completed_at = $21::timestamptz, updated_at = clock_timestamp()
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
-`
-
-type EndStageParams struct {
-	MaasSystemID   string
-	PxeMac         string
-	Facts          json.RawMessage
-	NodeID         id.Node
-	ObservedStatus string
-	ObservedAt     *time.Time
-	ObservedPower  string
-	ObservedIps    []string
-	Status         string
-	NextStage      string
-	NextAttempt    int32
-	SameStage      bool
-	Action         string
-	Adopted        bool
-	FailureClass   string
-	ErrorCode      string
-	ErrorMessage   string
-	ErrorRemedy    string
-	ErrorDetails   json.RawMessage
-	ParkedAt       *time.Time
-	CompletedAt    *time.Time
-	ID             id.Onboarding
-	Epoch          int64
-	Token          time.Time
-	ToldStage      string
-	Attempt        int32
-	ToldStatus     string
-	ToldMessage    string
-	ToldDetails    json.RawMessage
-	Now            time.Time
-}
-
-// Ends an attempt: what it found out, where the job goes from here, and the
-// entry of the ledger, all or nothing.
-func (q *Queries) EndStage(ctx context.Context, arg EndStageParams) (NodeOnboarding, error) {
-	row := q.db.QueryRow(ctx, endStage,
-		arg.MaasSystemID,
-		arg.PxeMac,
-		arg.Facts,
-		arg.NodeID,
-		arg.ObservedStatus,
-		arg.ObservedAt,
-		arg.ObservedPower,
-		arg.ObservedIps,
-		arg.Status,
-		arg.NextStage,
-		arg.NextAttempt,
-		arg.SameStage,
-		arg.Action,
-		arg.Adopted,
-		arg.FailureClass,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.ErrorRemedy,
-		arg.ErrorDetails,
-		arg.ParkedAt,
-		arg.CompletedAt,
-		arg.ID,
-		arg.Epoch,
-		arg.Token,
-		arg.ToldStage,
-		arg.Attempt,
-		arg.ToldStatus,
-		arg.ToldMessage,
-		arg.ToldDetails,
-		arg.Now,
-	)
-	var i NodeOnboarding
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.NodeID,
-		&i.InitializeDisks,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const events = `-- name: Events :many
-SELECT seq, onboarding_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_onboarding_events WHERE onboarding_id = $1 AND seq > $2 ORDER BY seq LIMIT $3
-`
-
-type EventsParams struct {
-	OnboardingID id.Onboarding
-	Seq          int64
-	Limit        int32
-}
-
-func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]NodeOnboardingEvent, error) {
-	rows, err := q.db.Query(ctx, events, arg.OnboardingID, arg.Seq, arg.Limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeOnboardingEvent
-	for rows.Next() {
-		var i NodeOnboardingEvent
-		if err := rows.Scan(
-			&i.Seq,
-			&i.OnboardingID,
-			&i.Epoch,
-			&i.Stage,
-			&i.Attempt,
-			&i.Status,
-			&i.Message,
-			&i.Details,
-			&i.OccurredAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const fence = `-- name: Fence :one
-SELECT EXISTS (SELECT 1 FROM node_onboardings
-    WHERE id = $1 AND epoch = $2 AND status IN ('running', 'compensating') AND updated_at = $3::timestamptz)
-`
-
-type FenceParams struct {
-	ID    id.Onboarding
-	Epoch int64
-	Token time.Time
-}
-
-func (q *Queries) Fence(ctx context.Context, arg FenceParams) (bool, error) {
-	row := q.db.QueryRow(ctx, fence, arg.ID, arg.Epoch, arg.Token)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const get = `-- name: Get :one
-SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = $1
-`
-
-func (q *Queries) Get(ctx context.Context, argID id.Onboarding) (NodeOnboarding, error) {
-	row := q.db.QueryRow(ctx, get, argID)
-	var i NodeOnboarding
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.NodeID,
-		&i.InitializeDisks,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const inFlight = `-- name: InFlight :many
+const InFlight = `-- name: InFlight :many
 SELECT o.id, o.hostname, (CASE WHEN o.site_id = here.id THEN o.ipmi_ip ELSE '' END)::text AS ipmi_ip, o.status
 FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = $1
 WHERE o.completed_at IS NULL AND (s.region_code = here.region_code AND o.hostname = ANY($2::text[])
@@ -817,7 +182,7 @@ type InFlightRow struct {
 
 // Names are those of nodes, unique in a region; addresses are those of a site.
 func (q *Queries) InFlight(ctx context.Context, arg InFlightParams) ([]InFlightRow, error) {
-	rows, err := q.db.Query(ctx, inFlight, arg.SiteID, arg.Hostnames, arg.IpmiIps)
+	rows, err := q.db.Query(ctx, InFlight, arg.SiteID, arg.Hostnames, arg.IpmiIps)
 	if err != nil {
 		return nil, err
 	}
@@ -841,165 +206,101 @@ func (q *Queries) InFlight(ctx context.Context, arg InFlightParams) ([]InFlightR
 	return items, nil
 }
 
-const insertBatch = `-- name: InsertBatch :one
-INSERT INTO node_onboarding_batches (id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at
+const InsertBatch = `-- name: InsertBatch :exec
+INSERT INTO onboarding_batches (batch_id, site_id, profile_id, sku_id) VALUES ($1, $2, $3, $4)
 `
 
 type InsertBatchParams struct {
-	ID            id.OnboardingBatch
-	SiteID        id.Site
-	ProfileID     id.Profile
-	SkuID         string
-	Total         int32
-	RequestedBy   string
-	CorrelationID string
-	RequestedAt   time.Time
+	BatchID   id.OnboardingBatch
+	SiteID    id.Site
+	ProfileID id.Profile
+	SkuID     string
 }
 
-func (q *Queries) InsertBatch(ctx context.Context, arg InsertBatchParams) (NodeOnboardingBatch, error) {
-	row := q.db.QueryRow(ctx, insertBatch,
-		arg.ID,
-		arg.SiteID,
-		arg.ProfileID,
-		arg.SkuID,
-		arg.Total,
-		arg.RequestedBy,
-		arg.CorrelationID,
-		arg.RequestedAt,
-	)
-	var i NodeOnboardingBatch
-	err := row.Scan(
-		&i.ID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Total,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.PausedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const insertEvent = `-- name: InsertEvent :exec
-INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-`
-
-type InsertEventParams struct {
-	OnboardingID id.Onboarding
-	Epoch        int64
-	Stage        string
-	Attempt      int32
-	Status       string
-	Message      string
-	Details      json.RawMessage
-	OccurredAt   time.Time
-}
-
-func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error {
-	_, err := q.db.Exec(ctx, insertEvent,
-		arg.OnboardingID,
-		arg.Epoch,
-		arg.Stage,
-		arg.Attempt,
-		arg.Status,
-		arg.Message,
-		arg.Details,
-		arg.OccurredAt,
-	)
-	return err
-}
-
-const insertOnboardings = `-- name: InsertOnboardings :exec
-INSERT INTO node_onboardings (id, node_id, hostname, ipmi_ip, workflow_id, batch_id, site_id, profile_id, sku_id, initialize_disks,
-    current_stage, requested_by, correlation_id, requested_at, updated_at)
-SELECT unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]),
-    unnest($5::text[]), $6, $7, $8,
-    $9::text, $10::boolean, $11::text, $12::text,
-    $13::text, $14::timestamptz, $14::timestamptz
-`
-
-type InsertOnboardingsParams struct {
-	Ids             []string
-	NodeIds         []string
-	Hostnames       []string
-	IpmiIps         []string
-	WorkflowIds     []string
-	BatchID         id.OnboardingBatch
-	SiteID          id.Site
-	ProfileID       id.Profile
-	SkuID           string
-	InitializeDisks bool
-	CurrentStage    string
-	RequestedBy     string
-	CorrelationID   string
-	RequestedAt     time.Time
-}
-
-func (q *Queries) InsertOnboardings(ctx context.Context, arg InsertOnboardingsParams) error {
-	_, err := q.db.Exec(ctx, insertOnboardings,
-		arg.Ids,
-		arg.NodeIds,
-		arg.Hostnames,
-		arg.IpmiIps,
-		arg.WorkflowIds,
+func (q *Queries) InsertBatch(ctx context.Context, arg InsertBatchParams) error {
+	_, err := q.db.Exec(ctx, InsertBatch,
 		arg.BatchID,
 		arg.SiteID,
 		arg.ProfileID,
 		arg.SkuID,
-		arg.InitializeDisks,
-		arg.CurrentStage,
-		arg.RequestedBy,
-		arg.CorrelationID,
-		arg.RequestedAt,
 	)
 	return err
 }
 
-const latestEvents = `-- name: LatestEvents :many
-SELECT seq, onboarding_id, epoch, stage, attempt, status, message, details, occurred_at FROM (SELECT seq, onboarding_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_onboarding_events WHERE onboarding_id = $1 ORDER BY seq DESC LIMIT $2) AS newest ORDER BY seq
+const InsertOnboardings = `-- name: InsertOnboardings :exec
+INSERT INTO onboarding_jobs (job_id, ipmi_ip, profile_id, sku_id, initialize_disks)
+SELECT unnest($1::uuid[]), unnest($2::text[]), $3, $4::text, $5::boolean
 `
 
-type LatestEventsParams struct {
-	OnboardingID id.Onboarding
-	Limit        int32
+type InsertOnboardingsParams struct {
+	Ids             []string
+	IpmiIps         []string
+	ProfileID       id.Profile
+	SkuID           string
+	InitializeDisks bool
 }
 
-func (q *Queries) LatestEvents(ctx context.Context, arg LatestEventsParams) ([]NodeOnboardingEvent, error) {
-	rows, err := q.db.Query(ctx, latestEvents, arg.OnboardingID, arg.Limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeOnboardingEvent
-	for rows.Next() {
-		var i NodeOnboardingEvent
-		if err := rows.Scan(
-			&i.Seq,
-			&i.OnboardingID,
-			&i.Epoch,
-			&i.Stage,
-			&i.Attempt,
-			&i.Status,
-			&i.Message,
-			&i.Details,
-			&i.OccurredAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) InsertOnboardings(ctx context.Context, arg InsertOnboardingsParams) error {
+	_, err := q.db.Exec(ctx, InsertOnboardings,
+		arg.Ids,
+		arg.IpmiIps,
+		arg.ProfileID,
+		arg.SkuID,
+		arg.InitializeDisks,
+	)
+	return err
 }
 
-const list = `-- name: List :many
+const Keep = `-- name: Keep :exec
+UPDATE onboarding_jobs SET maas_system_id = $1, pxe_mac = $2, facts = $3,
+    observed_since = CASE WHEN observed_status = $4::text THEN observed_since ELSE $5::timestamptz END,
+    observed_status = $4::text, observed_power = $6, observed_ips = $7,
+    observed_at = $5::timestamptz
+WHERE job_id = $8
+`
+
+type KeepParams struct {
+	MaasSystemID   string
+	PxeMac         string
+	Facts          json.RawMessage
+	ObservedStatus string
+	ObservedAt     *time.Time
+	ObservedPower  string
+	ObservedIps    []string
+	JobID          id.Onboarding
+}
+
+// What an attempt found out, in the transaction of the job.
+func (q *Queries) Keep(ctx context.Context, arg KeepParams) error {
+	_, err := q.db.Exec(ctx, Keep,
+		arg.MaasSystemID,
+		arg.PxeMac,
+		arg.Facts,
+		arg.ObservedStatus,
+		arg.ObservedAt,
+		arg.ObservedPower,
+		arg.ObservedIps,
+		arg.JobID,
+	)
+	return err
+}
+
+const KeepFacts = `-- name: KeepFacts :exec
+UPDATE onboarding_jobs SET facts = $1 WHERE job_id = $2
+`
+
+type KeepFactsParams struct {
+	Facts json.RawMessage
+	JobID id.Onboarding
+}
+
+// What an action changes, in the transaction of the job.
+func (q *Queries) KeepFacts(ctx context.Context, arg KeepFactsParams) error {
+	_, err := q.db.Exec(ctx, KeepFacts, arg.Facts, arg.JobID)
+	return err
+}
+
+const List = `-- name: List :many
 SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid)
   AND ($2::uuid IS NULL OR batch_id = $2::uuid)
@@ -1019,7 +320,7 @@ type ListParams struct {
 }
 
 func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeOnboarding, error) {
-	rows, err := q.db.Query(ctx, list,
+	rows, err := q.db.Query(ctx, List,
 		arg.After,
 		arg.BatchID,
 		arg.SiteID,
@@ -1086,7 +387,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeOnboarding, e
 	return items, nil
 }
 
-const liveOfBatch = `-- name: LiveOfBatch :many
+const LiveOfBatch = `-- name: LiveOfBatch :many
 SELECT id FROM node_onboardings
 WHERE batch_id = $1 AND completed_at IS NULL AND status <> 'pending' AND (status <> 'compensating' OR action = 'restart_clean')
 ORDER BY id
@@ -1094,7 +395,7 @@ ORDER BY id
 
 // What a cancel of the batch concerns, beside those that wait for a place.
 func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]id.Onboarding, error) {
-	rows, err := q.db.Query(ctx, liveOfBatch, batchID)
+	rows, err := q.db.Query(ctx, LiveOfBatch, batchID)
 	if err != nil {
 		return nil, err
 	}
@@ -1113,99 +414,16 @@ func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.OnboardingBatch) (
 	return items, nil
 }
 
-const lock = `-- name: Lock :one
-SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = $1 FOR NO KEY UPDATE
-`
-
-func (q *Queries) Lock(ctx context.Context, argID id.Onboarding) (NodeOnboarding, error) {
-	row := q.db.QueryRow(ctx, lock, argID)
-	var i NodeOnboarding
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.NodeID,
-		&i.InitializeDisks,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const lockBatch = `-- name: LockBatch :one
-SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at FROM node_onboarding_batches WHERE id = $1 FOR NO KEY UPDATE
-`
-
-func (q *Queries) LockBatch(ctx context.Context, argID id.OnboardingBatch) (NodeOnboardingBatch, error) {
-	row := q.db.QueryRow(ctx, lockBatch, argID)
-	var i NodeOnboardingBatch
-	err := row.Scan(
-		&i.ID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Total,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.PausedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const lockNames = `-- name: LockNames :exec
+const LockNames = `-- name: LockNames :exec
 SELECT pg_advisory_xact_lock(hashtextextended('onboarding names of ' || $1::text, 0))
 `
 
 func (q *Queries) LockNames(ctx context.Context, regionCode string) error {
-	_, err := q.db.Exec(ctx, lockNames, regionCode)
+	_, err := q.db.Exec(ctx, LockNames, regionCode)
 	return err
 }
 
-const lockSlots = `-- name: LockSlots :exec
-SELECT pg_advisory_xact_lock(hashtextextended('onboarding slots of ' || $1::text, 0))
-`
-
-func (q *Queries) LockSlots(ctx context.Context, siteID string) error {
-	_, err := q.db.Exec(ctx, lockSlots, siteID)
-	return err
-}
-
-const machinesBound = `-- name: MachinesBound :many
+const MachinesBound = `-- name: MachinesBound :many
 SELECT m.node_id, m.ipmi_ip, n.hostname FROM node_maas_state m JOIN nodes n ON n.id = m.node_id
 WHERE m.site_id = $1 AND n.status <> 'deleted' AND m.ipmi_ip = ANY($2::text[])
 `
@@ -1222,7 +440,7 @@ type MachinesBoundRow struct {
 }
 
 func (q *Queries) MachinesBound(ctx context.Context, arg MachinesBoundParams) ([]MachinesBoundRow, error) {
-	rows, err := q.db.Query(ctx, machinesBound, arg.SiteID, arg.IpmiIps)
+	rows, err := q.db.Query(ctx, MachinesBound, arg.SiteID, arg.IpmiIps)
 	if err != nil {
 		return nil, err
 	}
@@ -1241,7 +459,7 @@ func (q *Queries) MachinesBound(ctx context.Context, arg MachinesBoundParams) ([
 	return items, nil
 }
 
-const nodesNamed = `-- name: NodesNamed :many
+const NodesNamed = `-- name: NodesNamed :many
 SELECT id, hostname FROM nodes
 WHERE region_code = $1 AND status <> 'deleted' AND hostname = ANY($2::text[])
 `
@@ -1257,7 +475,7 @@ type NodesNamedRow struct {
 }
 
 func (q *Queries) NodesNamed(ctx context.Context, arg NodesNamedParams) ([]NodesNamedRow, error) {
-	rows, err := q.db.Query(ctx, nodesNamed, arg.RegionCode, arg.Hostnames)
+	rows, err := q.db.Query(ctx, NodesNamed, arg.RegionCode, arg.Hostnames)
 	if err != nil {
 		return nil, err
 	}
@@ -1276,32 +494,12 @@ func (q *Queries) NodesNamed(ctx context.Context, arg NodesNamedParams) ([]Nodes
 	return items, nil
 }
 
-const noticed = `-- name: Noticed :one
-SELECT EXISTS (SELECT 1 FROM node_onboarding_events e WHERE e.onboarding_id = $1 AND e.status = 'observed' AND e.message = $2::text
-    AND (e.seq = (SELECT max(s.seq) FROM node_onboarding_events s WHERE s.onboarding_id = $1 AND s.status = 'observed')
-      OR e.seq > (SELECT COALESCE(max(h.seq), 0) FROM node_onboarding_events h WHERE h.onboarding_id = $1 AND h.status <> 'observed')))
-`
-
-type NoticedParams struct {
-	OnboardingID id.Onboarding
-	Message      string
-}
-
-// Whether that is what was last observed, or was observed since anything else
-// happened to the onboarding.
-func (q *Queries) Noticed(ctx context.Context, arg NoticedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, noticed, arg.OnboardingID, arg.Message)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
-const ofIDs = `-- name: OfIDs :many
+const OfIDs = `-- name: OfIDs :many
 SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = ANY($1::uuid[]) ORDER BY id
 `
 
 func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeOnboarding, error) {
-	rows, err := q.db.Query(ctx, ofIDs, ids)
+	rows, err := q.db.Query(ctx, OfIDs, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -1361,23 +559,23 @@ func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeOnboarding, er
 	return items, nil
 }
 
-const pendingOfBatch = `-- name: PendingOfBatch :one
+const PendingOfBatch = `-- name: PendingOfBatch :one
 SELECT count(*)::integer FROM node_onboardings WHERE batch_id = $1 AND status = 'pending' AND admitted_at IS NULL
 `
 
 func (q *Queries) PendingOfBatch(ctx context.Context, batchID id.OnboardingBatch) (int32, error) {
-	row := q.db.QueryRow(ctx, pendingOfBatch, batchID)
+	row := q.db.QueryRow(ctx, PendingOfBatch, batchID)
 	var column_1 int32
 	err := row.Scan(&column_1)
 	return column_1, err
 }
 
-const pendingSites = `-- name: PendingSites :many
+const PendingSites = `-- name: PendingSites :many
 SELECT DISTINCT site_id FROM node_onboardings WHERE status = 'pending' AND completed_at IS NULL
 `
 
 func (q *Queries) PendingSites(ctx context.Context) ([]id.Site, error) {
-	rows, err := q.db.Query(ctx, pendingSites)
+	rows, err := q.db.Query(ctx, PendingSites)
 	if err != nil {
 		return nil, err
 	}
@@ -1396,205 +594,7 @@ func (q *Queries) PendingSites(ctx context.Context) ([]id.Site, error) {
 	return items, nil
 }
 
-const places = `-- name: Places :one
-SELECT s.max_parallel AS site_limit, count(o.id)::integer AS of_site,
-    (count(o.id) FILTER (WHERE o.batch_id = $1))::integer AS of_batch
-FROM maas_sites s LEFT JOIN node_onboardings o ON o.site_id = s.id AND o.completed_at IS NULL
-  AND (o.status IN ('running', 'compensating') OR o.status = 'pending' AND o.admitted_at IS NOT NULL)
-WHERE s.id = $2 GROUP BY s.id
-`
-
-type PlacesParams struct {
-	BatchID id.OnboardingBatch
-	SiteID  id.Site
-}
-
-type PlacesRow struct {
-	SiteLimit int32
-	OfSite    int32
-	OfBatch   int32
-}
-
-func (q *Queries) Places(ctx context.Context, arg PlacesParams) (PlacesRow, error) {
-	row := q.db.QueryRow(ctx, places, arg.BatchID, arg.SiteID)
-	var i PlacesRow
-	err := row.Scan(&i.SiteLimit, &i.OfSite, &i.OfBatch)
-	return i, err
-}
-
-const save = `-- name: Save :one
-UPDATE node_onboardings SET maas_system_id = $1, pxe_mac = $2, facts = $3,
-    observed_since = CASE WHEN observed_status = $4::text THEN observed_since ELSE $5::timestamptz END,
-    observed_status = $4::text, observed_power = $6, observed_ips = $7,
-    observed_at = $5::timestamptz, updated_at = clock_timestamp()
-WHERE id = $8 AND epoch = $9 AND status IN ('running', 'compensating') AND updated_at = $10::timestamptz
-RETURNING updated_at
-`
-
-type SaveParams struct {
-	MaasSystemID   string
-	PxeMac         string
-	Facts          json.RawMessage
-	ObservedStatus string
-	ObservedAt     *time.Time
-	ObservedPower  string
-	ObservedIps    []string
-	ID             id.Onboarding
-	Epoch          int64
-	Token          time.Time
-}
-
-func (q *Queries) Save(ctx context.Context, arg SaveParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, save,
-		arg.MaasSystemID,
-		arg.PxeMac,
-		arg.Facts,
-		arg.ObservedStatus,
-		arg.ObservedAt,
-		arg.ObservedPower,
-		arg.ObservedIps,
-		arg.ID,
-		arg.Epoch,
-		arg.Token,
-	)
-	var updated_at time.Time
-	err := row.Scan(&updated_at)
-	return updated_at, err
-}
-
-const setBatch = `-- name: SetBatch :one
-UPDATE node_onboarding_batches SET paused_at = $2, cancelled_at = $3 WHERE id = $1 RETURNING id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at
-`
-
-type SetBatchParams struct {
-	ID          id.OnboardingBatch
-	PausedAt    *time.Time
-	CancelledAt *time.Time
-}
-
-func (q *Queries) SetBatch(ctx context.Context, arg SetBatchParams) (NodeOnboardingBatch, error) {
-	row := q.db.QueryRow(ctx, setBatch, arg.ID, arg.PausedAt, arg.CancelledAt)
-	var i NodeOnboardingBatch
-	err := row.Scan(
-		&i.ID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Total,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.PausedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const start = `-- name: Start :one
-UPDATE node_onboardings SET status = 'running', started_at = $2, admitted_at = COALESCE(admitted_at, $2), workflow_run_id = $3, updated_at = $2
-WHERE id = $1 AND status = 'pending' RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
-`
-
-type StartParams struct {
-	ID            id.Onboarding
-	StartedAt     *time.Time
-	WorkflowRunID string
-}
-
-func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeOnboarding, error) {
-	row := q.db.QueryRow(ctx, start, arg.ID, arg.StartedAt, arg.WorkflowRunID)
-	var i NodeOnboarding
-	err := row.Scan(
-		&i.ID,
-		&i.BatchID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Hostname,
-		&i.IpmiIp,
-		&i.PxeMac,
-		&i.MaasSystemID,
-		&i.NodeID,
-		&i.InitializeDisks,
-		&i.Status,
-		&i.CurrentStage,
-		&i.CurrentAttempt,
-		&i.CurrentTakes,
-		&i.Epoch,
-		&i.Action,
-		&i.Adopted,
-		&i.FailureClass,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.ErrorDetails,
-		&i.Facts,
-		&i.ObservedStatus,
-		&i.ObservedPower,
-		&i.ObservedIps,
-		&i.ObservedAt,
-		&i.ObservedSince,
-		&i.WorkflowID,
-		&i.WorkflowRunID,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.AdmittedAt,
-		&i.StartedAt,
-		&i.StageStartedAt,
-		&i.ParkedAt,
-		&i.CompletedAt,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const typicalSeconds = `-- name: TypicalSeconds :many
-WITH newest AS (
-    SELECT o.id FROM node_onboardings o
-    WHERE o.started_at IS NOT NULL AND ($1::uuid IS NULL OR o.site_id = $1::uuid)
-    ORDER BY o.id DESC LIMIT $2
-)
-SELECT p.stage, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.took)::float8)::numeric, 3)::float8 AS seconds
-FROM newest n CROSS JOIN LATERAL (
-    SELECT e.stage, e.status, e.occurred_at - lag(e.occurred_at) OVER (PARTITION BY e.stage ORDER BY e.seq) AS took
-    FROM node_onboarding_events e WHERE e.onboarding_id = n.id AND e.status IN ('started', 'succeeded')) p
-WHERE p.status = 'succeeded' AND p.took IS NOT NULL GROUP BY p.stage
-`
-
-type TypicalSecondsParams struct {
-	SiteID *string
-	Jobs   int32
-}
-
-type TypicalSecondsRow struct {
-	Stage   string
-	Seconds float64
-}
-
-// The median of how long each stage took from the beginning of the attempt that
-// succeeded, in the onboardings that were started last.
-func (q *Queries) TypicalSeconds(ctx context.Context, arg TypicalSecondsParams) ([]TypicalSecondsRow, error) {
-	rows, err := q.db.Query(ctx, typicalSeconds, arg.SiteID, arg.Jobs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TypicalSecondsRow
-	for rows.Next() {
-		var i TypicalSecondsRow
-		if err := rows.Scan(&i.Stage, &i.Seconds); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const under = `-- name: Under :many
+const Under = `-- name: Under :many
 SELECT id, node_id, maas_system_id, hostname, status FROM node_onboardings WHERE site_id = $1 AND completed_at IS NULL ORDER BY id
 `
 
@@ -1608,7 +608,7 @@ type UnderRow struct {
 
 // Those of a site that have not ended.
 func (q *Queries) Under(ctx context.Context, siteID id.Site) ([]UnderRow, error) {
-	rows, err := q.db.Query(ctx, under, siteID)
+	rows, err := q.db.Query(ctx, Under, siteID)
 	if err != nil {
 		return nil, err
 	}
@@ -1633,27 +633,7 @@ func (q *Queries) Under(ctx context.Context, siteID id.Site) ([]UnderRow, error)
 	return items, nil
 }
 
-const unfinished = `-- name: Unfinished :one
-SELECT COALESCE((SELECT status = 'started' FROM node_onboarding_events
-    WHERE onboarding_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
-    ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished
-`
-
-type UnfinishedParams struct {
-	OnboardingID id.Onboarding
-	Epoch        int64
-	Stage        string
-}
-
-// Whether the newest attempt at a stage was begun and has not ended.
-func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, unfinished, arg.OnboardingID, arg.Epoch, arg.Stage)
-	var unfinished bool
-	err := row.Scan(&unfinished)
-	return unfinished, err
-}
-
-const waitingBatches = `-- name: WaitingBatches :many
+const WaitingBatches = `-- name: WaitingBatches :many
 SELECT DISTINCT b.id FROM node_onboardings o JOIN node_onboarding_batches b ON b.id = o.batch_id
 WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND (b.paused_at IS NULL OR o.admitted_at IS NOT NULL) ORDER BY b.id
 `
@@ -1661,7 +641,7 @@ WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND (b.
 // Those with an onboarding that has no place, or has one and was not begun: the
 // workflow that should begin it may be gone.
 func (q *Queries) WaitingBatches(ctx context.Context, siteID id.Site) ([]id.OnboardingBatch, error) {
-	rows, err := q.db.Query(ctx, waitingBatches, siteID)
+	rows, err := q.db.Query(ctx, WaitingBatches, siteID)
 	if err != nil {
 		return nil, err
 	}
