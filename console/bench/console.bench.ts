@@ -89,7 +89,7 @@ test('a board of 1,000 nodes at 10 events a second', async ({ page }) => {
       const i = (sent % 1000) + 1
       const id = `0191e2f0-0000-7000-8000-${i.toString(16).padStart(12, '0')}`
       const stage = stages[sent % stages.length]?.name
-      db.say(`UPDATE node_onboardings SET current_stage = '${stage}', stage_started_at = now() WHERE id = '${id}';
+      db.say(`UPDATE jobs SET current_stage = '${stage}', stage_started_at = now() WHERE id = '${id}';
         INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, correlation_id)
         SELECT u, 'nats', ${i % 16}, 'onboarding', '${id}', 'node.onboarding.stage', jsonb_build_object('event_id', u, 'event_type', 'node.onboarding.stage', 'occurred_at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'version', '1.0', 'correlation_id', 'bench',
           'payload', jsonb_build_object('onboarding_id', '${id}', 'batch_id', '${batch}', 'site_id', o.site_id, 'node_id', o.node_id, 'hostname', o.hostname, 'status', 'running', 'stage', '${stage}', 'attempt', 1, 'stage_status', 'started')), 'bench'

@@ -14,11 +14,15 @@ FROM (SELECT i, CASE WHEN i % 97 = 0 THEN 'offline' WHEN i % 61 = 0 THEN 'quaran
 INSERT INTO node_contacts (node_id, last_contact_at) SELECT id, now() + interval '1 hour' FROM nodes ON CONFLICT DO NOTHING`
 
 const onboardings = `
-INSERT INTO node_onboarding_batches (id, site_id, profile_id, sku_id, total, requested_by, correlation_id)
-SELECT '${batch}', s.id, p.id, 'h200-sxm-baremetal-8g', 1000, 'bench', 'bench' FROM maas_sites s JOIN maas_site_profiles p ON p.site_id = s.id LIMIT 1;
-INSERT INTO node_onboardings (id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, current_attempt, workflow_id, requested_by, correlation_id, admitted_at, started_at, stage_started_at)
-SELECT ('0191e2f0-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, b.id, b.site_id, b.profile_id, b.sku_id, format('d%su%s', lpad((i / 32)::text, 3, '0'), lpad((i % 32 + 1)::text, 2, '0')), format('10.200.%s.%s', i / 256, i % 256), gen_random_uuid(), 'running', 'wait_for_deployed', 1,
+INSERT INTO job_batches (id, family, total, requested_by, correlation_id) VALUES ('${batch}', 'onboarding', 1000, 'bench', 'bench');
+INSERT INTO onboarding_batches (batch_id, site_id, profile_id, sku_id)
+SELECT '${batch}', s.id, p.id, 'h200-sxm-baremetal-8g' FROM maas_sites s JOIN maas_site_profiles p ON p.site_id = s.id LIMIT 1;
+INSERT INTO jobs (id, family, batch_id, site_id, subject, node_id, status, phase, current_stage, current_attempt, workflow_id, requested_by, correlation_id, admitted_at, started_at, stage_started_at)
+SELECT ('0191e2f0-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, 'onboarding', b.id, b.site_id, format('d%su%s', lpad((i / 32)::text, 3, '0'), lpad((i % 32 + 1)::text, 2, '0')), gen_random_uuid(), 'running', 'working', 'wait_for_deployed', 1,
   'bench-' || i, 'bench', 'bench', now(), now(), now()
+FROM node_onboarding_batches b, generate_series(1, 1000) AS i;
+INSERT INTO onboarding_jobs (job_id, profile_id, sku_id, ipmi_ip)
+SELECT ('0191e2f0-0000-7000-8000-' || lpad(to_hex(i), 12, '0'))::uuid, b.profile_id, b.sku_id, format('10.200.%s.%s', i / 256, i % 256)
 FROM node_onboarding_batches b, generate_series(1, 1000) AS i`
 
 export default async function setup() {

@@ -141,9 +141,13 @@ func TestAttackARenamedDeployUserKeepsTheOldLoginOpen(t *testing.T) {
 		`{"deployed_at": "2026-01-01T00:00:00Z", "deploy_user": "before"}`,
 		`{"deploy_user": "not-deployed"}`,
 	} {
-		w.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, facts, workflow_id, requested_by,
-			correlation_id, completed_at) SELECT $1, site_id, profile_id, 'h200-sxm-baremetal-8g', 'm1', '', node_id, 'completed', 'x', $2, 'x', 'x', 'x', now()
-			FROM node_maas_state WHERE node_id = $3`, id.NewString(), facts, []id.Node{kept, guessed}[i])
+		w.exec(t, `WITH made AS (INSERT INTO jobs (id, family, site_id, subject, node_id, status, phase, current_stage, workflow_id, requested_by,
+				correlation_id, completed_at)
+				SELECT $1, 'onboarding', site_id, 'm1', node_id, 'completed', 'over', 'x', 'x', 'x', 'x', now() FROM node_maas_state WHERE node_id = $3
+				RETURNING id, node_id)
+			INSERT INTO onboarding_jobs (job_id, profile_id, sku_id, ipmi_ip, facts)
+			SELECT made.id, m.profile_id, 'h200-sxm-baremetal-8g', '', $2 FROM made JOIN node_maas_state m USING (node_id)`,
+			id.NewString(), facts, []id.Node{kept, guessed}[i])
 	}
 	sweep := func(want int) {
 		t.Helper()

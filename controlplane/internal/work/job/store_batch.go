@@ -34,7 +34,8 @@ type Batch struct {
 func (s *Rows[R, W]) InsertBatch(ctx context.Context, tx pgx.Tx, n Batch, own ...Statement) error {
 	var b together
 	b.add(Prepared(jobdb.InsertBatch, jobdb.InsertBatchParams{
-		ID: n.ID, Family: s.noun, Total: int32(n.Total), MaxParallel: n.MaxParallel, MaxFailures: n.MaxFailures, Reason: n.Reason, //nolint:gosec // families bound it
+		ID: n.ID, Family: s.noun, Total: int32(n.Total), MaxParallel: n.MaxParallel, MaxFailures: n.MaxFailures, //nolint:gosec // families bound it
+		Reason:      n.Reason,
 		RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx), RequestedAt: n.RequestedAt,
 	}))
 	b.add(own...)
@@ -153,7 +154,8 @@ func (s *Rows[R, W]) CancelWaiting(ctx context.Context, tx pgx.Tx, batch, reason
 		return nil, err
 	}
 	jobs, err := jobdb.New(tx).CancelWaiting(ctx, jobdb.CancelWaitingParams{
-		BatchID: &batch, Status: string(status), Action: string(cancel[0]), Message: reason, Details: details, Now: now,
+		BatchID: &batch, Status: string(status), Action: string(cancel[0]), Message: reason, Details: details,
+		Now: now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cancel waiting jobs: %w", err)

@@ -54,7 +54,7 @@ func (s *Rows[R, W]) Noticed(ctx context.Context, tx pgx.Tx, job, seen string) (
 // Note implements Store.
 func (s *Rows[R, W]) Note(ctx context.Context, tx pgx.Tx, job string, e Event) error {
 	err := jobdb.New(tx).InsertEvent(ctx, jobdb.InsertEventParams{
-		JobID: job, Epoch: e.Epoch, Stage: e.Stage, Attempt: int32(e.Attempt), Status: string(e.Status), //nolint:gosec // attempts are few
+		JobID: job, Epoch: e.Epoch, Stage: e.Stage, Attempt: few(e.Attempt), Status: string(e.Status),
 		Message: e.Message, Details: object(e.Details), OccurredAt: e.OccurredAt,
 	})
 	if err != nil {
@@ -65,7 +65,9 @@ func (s *Rows[R, W]) Note(ctx context.Context, tx pgx.Tx, job string, e Event) e
 
 // TypicalSeconds says how long stages take at a site, or at all (the zero one), by
 // kinds of jobs and names of stages.
-func (s *Rows[R, W]) TypicalSeconds(ctx context.Context, at id.Site, kinds ...string) (map[string]map[string]float64, error) {
+func (s *Rows[R, W]) TypicalSeconds(
+	ctx context.Context, at id.Site, kinds ...string,
+) (map[string]map[string]float64, error) {
 	rows, err := jobdb.New(s.db).TypicalSeconds(ctx, jobdb.TypicalSecondsParams{
 		Family: s.noun, Kinds: kinds, SiteID: optional(textOf(at)), Jobs: TypicalOver,
 	})

@@ -103,7 +103,9 @@ func (b *together) add(statements ...Statement) {
 	}
 }
 
-func (b *together) sendIn(ctx context.Context, tx pgx.Tx) error { return tx.SendBatch(ctx, &b.Batch).Close() }
+func (b *together) sendIn(ctx context.Context, tx pgx.Tx) error {
+	return tx.SendBatch(ctx, &b.Batch).Close()
+}
 
 // read adds that whole rows are read, in the order of their ids.
 func (s *Rows[R, W]) read(b *together, jobs []string, into *[]R) {
@@ -137,7 +139,8 @@ func (s *Rows[R, W]) missing(err error) error {
 // checked refuses what is not the id of a job.
 func (s *Rows[R, W]) checked(job string) error {
 	if _, err := id.Parse[id.Of[struct{}]](job); err != nil {
-		return fault.Wrap(err, fault.Internal, s.noun+"_id_malformed", "%q is not the id of a job of family %s", job, s.noun)
+		return fault.Wrap(err, fault.Internal, s.noun+"_id_malformed",
+			"%q is not the id of a job of family %s", job, s.noun)
 	}
 	return nil
 }
@@ -199,8 +202,9 @@ type Asked struct {
 // if another job has what one of them claims.
 func (s *Rows[R, W]) Insert(ctx context.Context, tx pgx.Tx, r Asked, jobs []NewJob, own ...Statement) ([]R, error) {
 	p := jobdb.InsertJobsParams{
-		Family: s.noun, Status: string(s.life.Table.Initial[0]), RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
-		RequestedAt: r.At, AdmittedAt: r.AdmittedAt, BatchID: optional(r.Batch),
+		Family: s.noun, Status: string(s.life.Table.Initial[0]), RequestedBy: auth.From(ctx).ID,
+		CorrelationID: telemetry.Correlation(ctx),
+		RequestedAt:   r.At, AdmittedAt: r.AdmittedAt, BatchID: optional(r.Batch),
 	}
 	var claims jobdb.ClaimParams
 	for _, j := range jobs {
@@ -266,8 +270,9 @@ func (s *Rows[R, W]) Begin(ctx context.Context, g Begun) (row R, err error) {
 	}
 	var b together
 	b.must(Prepared(jobdb.BeginStage, jobdb.BeginStageParams{
-		ID: g.Job, Epoch: g.Epoch, Stage: g.Stage, Attempt: int32(g.Attempt), WorkflowRunID: g.Run, Chained: g.Chained, Now: g.Now, //nolint:gosec // attempts are few
-		Undoes: g.Stage == StageCompensate, Adopts: g.Stage == StageAdopt, Adopting: texts(s.life.Having(AdoptsObserved)),
+		ID: g.Job, Epoch: g.Epoch, Stage: g.Stage, Attempt: few(g.Attempt), WorkflowRunID: g.Run, Chained: g.Chained,
+		Now: g.Now, Undoes: g.Stage == StageCompensate, Adopts: g.Stage == StageAdopt,
+		Adopting: texts(s.life.Having(AdoptsObserved)),
 	}))
 	s.one(&b, g.Job, &row)
 	return row, s.db.Send(ctx, &b.Batch)
@@ -291,7 +296,9 @@ func (s *Rows[R, W]) Save(ctx context.Context, v Saved[W]) (token time.Time, err
 // Start implements Store.
 func (s *Rows[R, W]) Start(ctx context.Context, tx pgx.Tx, v Started) (row R, err error) {
 	var b together
-	b.must(Prepared(jobdb.Start, jobdb.StartParams{ID: v.Job, Status: string(v.Status), Now: v.Now, WorkflowRunID: v.Run}))
+	b.must(Prepared(jobdb.Start, jobdb.StartParams{
+		ID: v.Job, Status: string(v.Status), Now: v.Now, WorkflowRunID: v.Run,
+	}))
 	s.one(&b, v.Job, &row)
 	return row, b.sendIn(ctx, tx)
 }
@@ -299,12 +306,13 @@ func (s *Rows[R, W]) Start(ctx context.Context, tx pgx.Tx, v Started) (row R, er
 // End implements Store.
 func (s *Rows[R, W]) End(ctx context.Context, tx pgx.Tx, e Ended[W]) (row R, err error) {
 	p := jobdb.EndStageParams{
-		ID: e.Job, Epoch: e.Epoch, Token: e.Token, Now: e.Now, Status: string(e.Status), Phase: string(s.life.PhaseOf(e.Status)),
-		NextStage: e.NextStage, NextAttempt: int32(e.NextAttempt), SameStage: e.SameStage, Action: string(e.Action), Adopted: e.Adopted, //nolint:gosec // attempts are few
-		FailureClass: string(e.Trouble.Class), ErrorCode: e.Trouble.Code, ErrorMessage: e.Trouble.Message, ErrorRemedy: e.Trouble.Remedy,
-		ErrorDetails: object(e.Trouble.Details), ParkedAt: e.Trouble.ParkedAt, CompletedAt: e.CompletedAt,
-		ToldStage: e.Told.Stage, Attempt: int32(e.Told.Attempt), ToldStatus: string(e.Told.Status), ToldMessage: e.Told.Message, //nolint:gosec // attempts are few
-		ToldDetails: object(e.Told.Details),
+		ID: e.Job, Epoch: e.Epoch, Token: e.Token, Now: e.Now, Status: string(e.Status),
+		Phase: string(s.life.PhaseOf(e.Status)), NextStage: e.NextStage, NextAttempt: few(e.NextAttempt),
+		SameStage: e.SameStage, Action: string(e.Action), Adopted: e.Adopted,
+		FailureClass: string(e.Trouble.Class), ErrorCode: e.Trouble.Code, ErrorMessage: e.Trouble.Message,
+		ErrorRemedy: e.Trouble.Remedy, ErrorDetails: object(e.Trouble.Details), ParkedAt: e.Trouble.ParkedAt,
+		CompletedAt: e.CompletedAt, ToldStage: e.Told.Stage, Attempt: few(e.Told.Attempt),
+		ToldStatus: string(e.Told.Status), ToldMessage: e.Told.Message, ToldDetails: object(e.Told.Details),
 	}
 	if s.own.Node != nil {
 		p.NodeID = optional(textOf(s.own.Node(e.Work)))
@@ -322,9 +330,12 @@ func (s *Rows[R, W]) End(ctx context.Context, tx pgx.Tx, e Ended[W]) (row R, err
 func (s *Rows[R, W]) Act(ctx context.Context, tx pgx.Tx, a Acted[R]) (row R, err error) {
 	var b together
 	b.must(Prepared(jobdb.Act, jobdb.ActParams{
-		ID: a.Job, Status: string(a.Status), Phase: string(s.life.PhaseOf(a.Status)), CurrentStage: a.Stage, Action: string(a.Action),
-		NodeID: optional(textOf(a.Row.Common().Node)), FailureClass: string(a.Trouble.Class), ErrorCode: a.Trouble.Code, ErrorMessage: a.Trouble.Message,
-		ErrorRemedy: a.Trouble.Remedy, ErrorDetails: object(a.Trouble.Details), ParkedAt: a.Trouble.ParkedAt, CompletedAt: a.CompletedAt,
+		ID: a.Job, Status: string(a.Status), Phase: string(s.life.PhaseOf(a.Status)), CurrentStage: a.Stage,
+		Action: string(a.Action),
+		NodeID: optional(textOf(a.Row.Common().Node)), FailureClass: string(a.Trouble.Class),
+		ErrorCode: a.Trouble.Code, ErrorMessage: a.Trouble.Message,
+		ErrorRemedy: a.Trouble.Remedy, ErrorDetails: object(a.Trouble.Details), ParkedAt: a.Trouble.ParkedAt,
+		CompletedAt: a.CompletedAt,
 	}))
 	if s.own.Change != nil {
 		own, err := s.own.Change(a.Row)
@@ -336,6 +347,9 @@ func (s *Rows[R, W]) Act(ctx context.Context, tx pgx.Tx, a Acted[R]) (row R, err
 	s.one(&b, a.Job, &row)
 	return row, s.missing(b.sendIn(ctx, tx))
 }
+
+// few is a number of attempts.
+func few(n int) int32 { return int32(n) } //nolint:gosec // attempts are few
 
 // textOf is an id as text; the zero one is empty.
 func textOf[noun any](u id.Of[noun]) string {
