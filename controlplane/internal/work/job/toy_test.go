@@ -196,7 +196,8 @@ func TestAFamilyBringsItsOwnLifeAndColumnsAndNothingElse(t *testing.T) {
 			s.perform = func(_ context.Context, stage string, w *reading) (job.Result, error) {
 				undone = undone || stage == job.StageCompensate
 				if w.Page++; stage == "hand_over" && missing {
-					return job.Result{}, job.Failed(job.InputConfigError, "reader_unknown", "nobody knows the reader").With("ask who it is").ForGood()
+					unknown := job.CodeNamed("reader_unknown").FailedAs(job.InputConfigError, "nobody knows the reader")
+					return job.Result{}, unknown.With("ask who it is").ForGood()
 				}
 				return job.Result{Message: "done"}, nil
 			}
