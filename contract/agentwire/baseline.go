@@ -179,9 +179,6 @@ var amends = map[string][]Entry{
 	},
 }
 
-// Amends says whether tasks of a type may change the baseline at all.
-func Amends(taskType string) bool { return len(amends[taskType]) > 0 }
-
 // Validate says why a task of a type cannot have changed this.
 func (a Amendment) Validate(taskType string) error {
 	if len(a.Entries) > MaxAmendments {

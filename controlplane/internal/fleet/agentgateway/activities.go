@@ -9,19 +9,20 @@ import (
 	"gpuaas/controlplane/internal/engine/secrets"
 )
 
-// PKI is what the gateway asks of the secrets engine.
+// PKI lists the calls that the gateway makes to the secrets engine.
 type PKI interface {
 	// SignNodeCSR has the node CA sign a request for one identity.
 	SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (secrets.Certificate, error)
 	// NodeCA is the issuer of node certificates and the chain above it.
 	NodeCA(ctx context.Context) (string, error)
-	// ServerCA is what nodes verify the control plane with.
+	// ServerCA returns the CA that nodes verify the control plane with.
 	ServerCA(ctx context.Context) (string, error)
 	// IssueServerCertificate makes a certificate for this listener.
 	IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (secrets.ServerCertificate, error)
 }
 
-// serverCertificateLife is what is asked for; it is renewed after two thirds.
+// serverCertificateLife is how long the gateway asks a certificate to be valid.
+// The gateway renews it after two thirds of that time.
 const serverCertificateLife = 30 * 24 * time.Hour
 
 // issueServer gets a certificate for this listener from the secrets engine.

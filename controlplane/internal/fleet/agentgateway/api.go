@@ -31,7 +31,7 @@ const (
 	packageTimeout = 15 * time.Minute // for a slow line
 )
 
-// handler answers a request itself or returns why not.
+// handler answers a request, or returns an error that the frame answers with.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // nodeHandler is a handler for a node that was let in.
@@ -123,8 +123,8 @@ func survive(w *response, r *http.Request, handle handler) (err error) {
 	return handle(w, r)
 }
 
-// note leaves the traces of a request. Refusals say what the TLS layer saw,
-// because that is what nobody can see afterwards.
+// note logs and counts a request. For a refusal it also logs what the TLS layer
+// saw, because nobody can find that out later.
 func (g *Gateway) note(r *http.Request, operation string, status int, took time.Duration, err error) {
 	ctx := r.Context()
 	measure(ctx, operation, status, took)
@@ -149,7 +149,7 @@ func (g *Gateway) note(r *http.Request, operation string, status int, took time.
 	}
 }
 
-// seen is what the TLS layer says about the other end.
+// seen returns what the TLS layer knows about the caller.
 func seen(r *http.Request) []slog.Attr {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return []slog.Attr{slog.Bool("mtls_present", false)}
@@ -171,8 +171,8 @@ type caller struct {
 	presented node.Presented
 }
 
-// asNewcomer is for callers who have no certificate yet: they are counted by
-// where they come from.
+// asNewcomer serves callers that have no certificate yet. The rate limit counts
+// them by their address.
 func (g *Gateway) asNewcomer(next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := g.meter.newcomers.Take(httpapi.AddressKey(telemetry.ClientAddr(r.Context()))); err != nil {
@@ -182,9 +182,9 @@ func (g *Gateway) asNewcomer(next handler) handler {
 	}
 }
 
-// asNode lets in whoever the certificate says is the node of the path, as long
-// as certificate, machine and state of the node allow it, and as often as one
-// node may come.
+// asNode lets a caller in if its certificate names the node of the path, and if
+// the certificate, the machine and the state of the node allow it. It refuses a
+// node that calls more often than one node may.
 func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
@@ -195,8 +195,8 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 		if path := r.PathValue("node_id"); path != "" && path != cert.node.String() {
 			return mismatch("the certificate is not that of the node in the path")
 		}
-		// The database is not asked for more than this. By address, because a copy
-		// of the certificate elsewhere must not use up what the node may.
+		// This bounds how often the database is asked. It counts by address: somebody
+		// with a copy of the certificate must not use up the allowance of the node.
 		if err := g.meter.arrivals.Take(cert.serial + " " + httpapi.AddressKey(telemetry.ClientAddr(ctx))); err != nil {
 			return err
 		}
@@ -214,7 +214,8 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 			return err
 		}
 		g.contacts.Note(cert.node)
-		// Counted only now: who is not let in must not use up what the node may.
+		// The gateway counts only callers that it lets in: others must not use up the
+		// allowance of the node.
 		if err := allowance.Take(cert.node.String()); err != nil {
 			return err
 		}
@@ -222,8 +223,8 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 	}
 }
 
-// asMember is asNode for what a node that is being removed has no business
-// with any more: of that one only the end of its uninstallation is expected.
+// asMember is asNode for operations that a node that is being removed may not
+// use any more. Such a node only reports the end of its uninstallation.
 func (g *Gateway) asMember(next nodeHandler) handler {
 	return g.asNode(g.meter.calls, func(w http.ResponseWriter, r *http.Request, c caller) error {
 		if c.Status == node.Removing {
@@ -260,7 +261,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// decodeProblem leaves values out: one of them may be a secret.
+// decodeProblem names the field and never its value, which may be a secret.
 func decodeProblem(err error) string {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {

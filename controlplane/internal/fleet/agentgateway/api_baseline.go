@@ -10,9 +10,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// baseline takes what an installation is like before any tenant is on it. The
-// signature makes it evidence that can be checked later; it is one of the key
-// whose certificate was presented.
+// baseline stores the inventory of an installation before any tenant uses it.
+// The agent signs the inventory with the key of the certificate that it
+// presents, so that the inventory is evidence that can be checked later.
 func (g *Gateway) baseline(w http.ResponseWriter, r *http.Request, c caller) error {
 	var in agentwire.BaselineRequest
 	if err := read(w, r, &in); err != nil {
@@ -40,9 +40,9 @@ func (g *Gateway) baseline(w http.ResponseWriter, r *http.Request, c caller) err
 	return answer(w, out)
 }
 
-// amendment is what a task changed, with who vouches for it. One that another
-// key signed, such as that of a certificate which was renewed meanwhile, is
-// dropped: the next validation names what changed.
+// amendment returns what a task changed, with the key that signed it. If another
+// key signed it, for example because the certificate was renewed meanwhile, the
+// gateway drops it, and the next validation reports the change.
 func (g *Gateway) amendment(r *http.Request, c caller, task string, a *agentwire.Amendment) *agentwire.Amendment {
 	if a == nil {
 		return nil

@@ -14,8 +14,8 @@ const (
 	modeCloudInit = "cloud_init"
 )
 
-// serveCA gives the CA of this listener to whoever asks: it is public, and
-// believed only by its fingerprint.
+// serveCA gives the CA of this listener to every caller. The CA is public, and
+// machines believe it only if its fingerprint is the one they were given.
 func (g *Gateway) serveCA(w http.ResponseWriter, r *http.Request) error {
 	ca, err := g.trust.serverCA(r.Context())
 	if err != nil {
@@ -25,8 +25,8 @@ func (g *Gateway) serveCA(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveScript renders the installation for the holder of a token. The token
-// is in it; it is not spent by reading.
+// serveScript renders the installation script for the holder of a token. The
+// script contains the token. Reading the script does not use the token up.
 func (g *Gateway) serveScript(w http.ResponseWriter, r *http.Request) error {
 	token, grant, err := g.nodeTokenGrant(r)
 	if err != nil {
@@ -96,7 +96,8 @@ func (g *Gateway) serveUpdate(w http.ResponseWriter, r *http.Request, c caller) 
 	return nil
 }
 
-// sendPackage also serves parts, so that a broken download can go on.
+// sendPackage also serves parts of a package, so that an agent can resume a
+// download that broke off.
 func sendPackage(w http.ResponseWriter, r *http.Request, p *agentPackage) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(packageTimeout))
 	w.Header().Set("Content-Type", "application/gzip")

@@ -7,7 +7,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// registryCredential is the minting of a pull credential in its own words.
+// registryCredential mints a pull credential; it has a path of its own.
 func (g *Gateway) registryCredential(w http.ResponseWriter, r *http.Request, c caller) error {
 	var in agentwire.RegistryRequest
 	if err := read(w, r, &in); err != nil {

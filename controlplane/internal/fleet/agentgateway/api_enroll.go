@@ -37,8 +37,8 @@ func (g *Gateway) enroll(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
-	// What goes with the certificate is fetched first: a token is not spent on
-	// an answer that cannot be given.
+	// The gateway fetches what goes with the certificate first: otherwise a failure
+	// would use the token up without an answer.
 	kit, err := g.kit(ctx)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (g *Gateway) enroll(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, agentwire.EnrollResponse{NodeID: n.ID.String(), Issued: kit})
 }
 
-// renew gives a node the next certificate under the present one.
+// renew gives a node that presents a valid certificate its next one.
 func (g *Gateway) renew(w http.ResponseWriter, r *http.Request, c caller) error {
 	var in agentwire.RenewRequest
 	if err := read(w, r, &in); err != nil {
@@ -88,8 +88,9 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c caller) error
 	return nil
 }
 
-// trusted tells a node what to trust, signed. What comes with a certificate is
-// the same; this is for nodes that must not wait for the next one.
+// trusted gives a node the signed statement of what to trust. The same statement
+// comes with every certificate; this operation is for nodes that must not wait
+// for their next one.
 func (g *Gateway) trusted(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if _, err := g.trust.serverCA(r.Context()); err != nil { // there is a bundle
 		return err
@@ -128,9 +129,9 @@ func (g *Gateway) kit(ctx context.Context) (agentwire.Issued, error) {
 	}, nil
 }
 
-// issue adds the certificate. It counts only once it is recorded: a serial
-// that is in no table is refused. askedWith is the serial of the certificate
-// that it renews, if it does.
+// issue issues a certificate and records it. The gateway refuses a certificate
+// whose serial is not recorded. askedWith is the serial of the certificate that
+// this one renews; it is empty at enrolment.
 func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint, askedWith string,
 	kit *agentwire.Issued,
 ) error {
@@ -148,8 +149,8 @@ func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint, askedW
 	return nil
 }
 
-// maxHardware bounds what a machine may say about itself: several times what any
-// has to say.
+// maxHardware bounds how much a machine may report about its hardware. It is
+// several times what real machines report.
 const maxHardware = 16 << 10
 
 func checkEnrolment(in agentwire.EnrollRequest) error {
@@ -177,8 +178,8 @@ func checkEnrolment(in agentwire.EnrollRequest) error {
 		WithFields(fields...)
 }
 
-// tokenOf is the bearer token of a request. It is looked for in the header
-// only: addresses end up in logs.
+// tokenOf returns the bearer token of a request. It reads only the header,
+// because addresses end up in logs.
 func tokenOf(r *http.Request) (redact.Secret, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
@@ -190,8 +191,8 @@ func tokenOf(r *http.Request) (redact.Secret, error) {
 	return redact.New(token), nil
 }
 
-// keyFingerprint names the key of a certificate request. The secrets engine
-// looks at the request closer; this much is needed to bind a token to it.
+// keyFingerprint returns the fingerprint of the key in a certificate request, to
+// bind a token to it. The secrets engine checks the rest of the request.
 func keyFingerprint(csr string) (string, error) {
 	block, _ := pem.Decode([]byte(csr))
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
@@ -213,7 +214,7 @@ func csrRefused(why string) error {
 		WithRemedy("send one PEM block CERTIFICATE REQUEST with an ECDSA P-256 or Ed25519 key, signed by that key")
 }
 
-// nodeTokenGrant is what the token of a request allows.
+// nodeTokenGrant returns the token of a request and what it allows.
 func (g *Gateway) nodeTokenGrant(r *http.Request) (redact.Secret, node.Grant, error) {
 	token, err := tokenOf(r)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// What one node may ask of this replica: far more than an agent that runs and
-// reports tasks does, and far less than what holds others up. A poll that finds
-// a task is answered at once, so that polls may be as frequent as tasks are; of
-// those that wait there is one, because a later one displaces it.
+// These limits bound how much one node may ask of this replica: far more than an
+// agent needs to run and report tasks, and far less than would slow other nodes
+// down. A poll that finds a task is answered at once, so polls may be as frequent
+// as tasks. Only one poll of a node waits, because a later poll replaces it.
 const (
 	arrivalRate, arrivalBurst = 100, 400 // before the database is asked
 	callRate, callBurst       = 20, 100  // reports, results, credentials
@@ -54,8 +54,8 @@ func newMeter(s Settings, clock func() time.Time) meter {
 	}
 }
 
-// download lets a node fetch a package, or a part of one; leave is called when
-// it has been sent.
+// download lets a node fetch a package or a part of one. The caller calls leave
+// when it has sent the package.
 func (m meter) download(n id.Node) (leave func(), err error) {
 	leave, ok := m.downloading.take(n)
 	if !ok {

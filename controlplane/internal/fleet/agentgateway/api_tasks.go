@@ -21,7 +21,7 @@ const (
 )
 
 // wait holds a poll until there is a task, the time is up, or the listener
-// shuts down. The first poll of a node is what completes its enrolment.
+// shuts down. The first poll of a node completes its enrolment.
 func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 	hold, err := holdOf(r)
 	if err != nil {
@@ -57,10 +57,10 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 	return err
 }
 
-// confirm looks again who is at the other end of a poll that was held: the
-// identity may have been revoked, the node fenced, or the agent started anew
-// meanwhile. It only looks: a poll may be held for a process that is long dead,
-// which must not get the identity back from the one that lives.
+// confirm checks the caller of a held poll again: meanwhile its identity may have
+// been revoked, the node fenced, or the agent restarted. It changes nothing,
+// because the process that polled may be dead and must not take the identity back
+// from the one that runs now.
 func (g *Gateway) confirm(ctx context.Context, c caller, e *agentwire.Envelope) (*agentwire.Envelope, error) {
 	_, err := g.nodes.Still(ctx, c.presented)
 	if err == nil {
@@ -91,10 +91,11 @@ func (g *Gateway) noteVerifiers(r *http.Request, c caller) error {
 	return g.nodes.AcceptedVerifiers(r.Context(), c.Node, version)
 }
 
-// noteTrust learns from a poll what the agent verifies this listener with, and
-// what it refused to trust. Agents of the version before say neither. Refusals go
-// into the audit log: nodes have a few to choose from, and one a minute. They
-// tell it with every poll, so that what comes too early is noted later.
+// noteTrust reads from a poll what the agent verifies this listener with, and what
+// it refused to trust. Agents of the previous version send neither. The gateway
+// writes refusals into the audit log: a node can send only a few kinds, and one a
+// minute is recorded. Agents repeat them with every poll, so a refusal that came
+// too early is recorded later.
 func (g *Gateway) noteTrust(r *http.Request, c caller) error {
 	bundle, refused := r.Header.Get(agentwire.HeaderTrustBundle), r.Header.Get(agentwire.HeaderTrustRefused)
 	if bundle == "" {
@@ -116,8 +117,8 @@ func (g *Gateway) noteTrust(r *http.Request, c caller) error {
 	return g.nodes.NoteTrust(r.Context(), c.Identity, bundle, refused)
 }
 
-// otherRefusal stands for every refusal that this version does not know: an
-// agent may be newer.
+// otherRefusal replaces every refusal that this version does not know, because a
+// newer agent sent it.
 const otherRefusal = "trust_other unknown"
 
 var (
@@ -171,8 +172,8 @@ func (g *Gateway) progress(w http.ResponseWriter, r *http.Request, c caller) err
 	return answer(w, out)
 }
 
-// terminalSession hands the node's end of a session over. Which session it
-// may join is for the terminal to say.
+// terminalSession passes the node's end of a session to the terminal, which
+// decides whether the node may join the session.
 func (g *Gateway) terminalSession(w http.ResponseWriter, r *http.Request, c caller) error {
 	if g.terminal == nil {
 		return fault.New(fault.Unavailable, "terminals_missing", "this replica has no terminals")

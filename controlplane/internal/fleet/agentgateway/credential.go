@@ -22,8 +22,8 @@ type Backend struct {
 	Minter Minter
 	// TaskTypes are the types whose tasks may ask.
 	TaskTypes []string
-	// LongLived says that what is handed out lives on after the task: the machine
-	// keeps it until whoever made it takes it back. It has no time of expiry.
+	// LongLived credentials have no time of expiry: the machine keeps one after the
+	// task, until its back-end revokes it.
 	LongLived bool
 }
 
@@ -48,7 +48,7 @@ var credentialTypes = []string{
 	agentwire.CredentialClusterJoin, agentwire.CredentialMAASMachineToken,
 }
 
-// maxCredentialLife is what short-lived means.
+// maxCredentialLife is the longest life of a short-lived credential.
 const maxCredentialLife = time.Hour
 
 var (
@@ -58,7 +58,7 @@ var (
 
 const maxIntent = 16
 
-// checkMint finds what is wrong with a request whoever asks.
+// checkMint checks what does not depend on the caller of a request.
 func checkMint(in agentwire.MintRequest) error {
 	var fields []fault.Field
 	refuse := func(field, message string) {
@@ -120,8 +120,8 @@ func (b Backend) honest(credentialType string, expires, now time.Time) error {
 	return nil
 }
 
-// mint makes a credential for a task that is bound to the node, and records
-// that it did before anybody sees it. Attempts that fail are recorded, too.
+// mint makes a credential for a task of the node. It records that before it
+// returns the credential, and it records attempts that fail.
 func (g *Gateway) mint(ctx context.Context, c caller, task agenttask.Task,
 	in agentwire.MintRequest,
 ) (agentwire.Credential, error) {

@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Nodes is what the gateway asks of the inventory.
+// Nodes lists the calls that the gateway makes to the inventory.
 type Nodes interface {
 	TokenGrant(ctx context.Context, token redact.Secret) (node.Grant, error)
 	BeginEnrolment(ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string,
@@ -57,21 +57,21 @@ type Terminal interface {
 	ServeNode(w http.ResponseWriter, r *http.Request, n id.Node)
 }
 
-// Settings is what operators choose.
+// Settings are chosen by operators.
 type Settings struct {
 	TrustDomain    string
 	Environment    string
 	CertificateTTL time.Duration
 	// ShutdownTimeout bounds how long requests in flight are waited for.
 	ShutdownTimeout time.Duration
-	// BootstrapRate and BootstrapBurst bound what one address may ask without a
-	// certificate; zero: 50 a second, 500 at once, which lets racks behind one
-	// address come up together.
+	// BootstrapRate and BootstrapBurst bound how often one address may call without
+	// a certificate. Zero means 50 a second and 500 at once, so that racks behind one
+	// address can come up together.
 	BootstrapRate  float64
 	BootstrapBurst int
 }
 
-// Config is what the gateway needs.
+// Config holds everything that a gateway is made of.
 type Config struct {
 	DB       *postgres.DB
 	Nodes    Nodes

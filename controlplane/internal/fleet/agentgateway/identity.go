@@ -85,8 +85,8 @@ func (g *Gateway) verify(ctx context.Context, presented []*x509.Certificate, tru
 	return certificate{node: node, serial: hex.EncodeToString(leaf.SerialNumber.Bytes()), notAfter: leaf.NotAfter}, nil
 }
 
-// verifyChain tells an expired certificate of ours from one of strangers: the
-// first can be recovered, the second was never good here.
+// verifyChain tells an expired certificate of this control plane, whose node can
+// recover, from a certificate of a stranger, which was never valid here.
 func verifyChain(presented []*x509.Certificate, trusted *issuers, now time.Time) error {
 	leaf := presented[0]
 	between := x509.NewCertPool()

@@ -57,8 +57,8 @@ type agentPackage struct {
 	files   map[string]string // digests of the programs, sha256:…
 }
 
-// NewPackages makes a store. version is what nodes are bootstrapped with;
-// empty: the only one in the folder.
+// NewPackages makes a store. New nodes get this version; if it is empty, they get
+// the only version in the folder.
 func NewPackages(folder, version string, trust *Trust, signer Signer) *Packages {
 	return &Packages{folder: folder, version: version, trust: trust, signer: signer, cache: map[string]*agentPackage{}}
 }
@@ -249,8 +249,8 @@ func digestOf(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Programs are the digests of the programs of a version, by their names; nil:
-// this control plane does not have it.
+// Programs returns the digests of the programs of a version by their names, or
+// nil if this control plane does not have the version.
 func (p *Packages) Programs(version string) map[string]string {
 	if !versionForm.MatchString(version) {
 		return nil
@@ -291,7 +291,7 @@ func unreadable(cause error, version, name string) error {
 		WithRemedy("put gpuaas-agent and gpuaas-gpu into nodes.agent_folder/%s, on every replica", version)
 }
 
-// manifest is what package.json says.
+// manifest is the content of package.json.
 type manifest struct {
 	Package string         `json:"package"`
 	Version string         `json:"version"`
@@ -304,8 +304,8 @@ type manifestFile struct {
 	SHA256    string `json:"sha256"`
 }
 
-// archive writes the files so that nothing but their content and order shows:
-// no times, owners or names of this machine.
+// archive writes the files without times, owners or names of this machine, so
+// that the same files give the same bytes.
 func archive(version string, files []packageFile) ([]byte, error) {
 	m := manifest{Package: "gpuaas-agent", Version: version}
 	for _, f := range files {

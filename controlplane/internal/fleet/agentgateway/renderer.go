@@ -39,8 +39,8 @@ type Renderer struct {
 	trust *Trust
 }
 
-// NewRenderer makes a renderer for nodes that reach the control plane at a URL;
-// empty: nothing can be rendered, and it says so.
+// NewRenderer makes a renderer for nodes that reach the control plane at a URL. If
+// the URL is empty, every rendering fails with an error that says so.
 func NewRenderer(url string, trust *Trust) *Renderer {
 	return &Renderer{url: strings.TrimRight(url, "/"), trust: trust}
 }
@@ -54,10 +54,10 @@ const (
 	firstBootScript     = "/run/gpuaas-bootstrap/bootstrap.sh"
 )
 
-// tokenForm is what can stand in a script without quoting.
+// tokenForm matches tokens that need no quoting in a script.
 var tokenForm = regexp.MustCompile(`^[A-Za-z0-9_-]{16,256}$`)
 
-// fetchCA bounds the one call that rendering may need.
+// fetchCA bounds how long rendering waits for the CA.
 const fetchCA = 10 * time.Second
 
 // Command is the line that an operator pastes into the machine's shell. It

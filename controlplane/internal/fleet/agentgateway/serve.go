@@ -64,11 +64,11 @@ func (g *Gateway) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
 		GetCertificate: g.trust.certificate,
-		// Asked for, verified by identify.
+		// The handshake only asks for it; identify verifies it.
 		ClientAuth: tls.RequestClientCert,
 		NextProtos: []string{"http/1.1"},
-		// A resumed session would carry the certificate of the first handshake
-		// past its renewal, and connections last long enough without.
+		// A resumed session would keep the certificate of the first handshake after
+		// its renewal. Connections last long, so little is lost without resumption.
 		SessionTicketsDisabled: true,
 	}
 }

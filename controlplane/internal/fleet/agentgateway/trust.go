@@ -27,8 +27,8 @@ type TrustConfig struct {
 	// Names are the names and addresses that nodes reach this listener by.
 	Names                     []string
 	CertFile, KeyFile, CAFile string
-	// Bundle gives what nodes are to verify listeners with; the CA of this
-	// listener is the first. nil: it is all there is.
+	// Bundle returns the CAs that nodes verify listeners with, the CA of this
+	// listener first. If Bundle is nil, there is only that CA.
 	Bundle func(ctx context.Context, listenerCA string) (string, error)
 	// FormerCAFile holds CAs that issued node certificates before the present
 	// one and are still believed, so that a change of the CA cuts nobody off.
@@ -59,7 +59,7 @@ type serverCertificate struct {
 	notAfter, renewAt time.Time
 }
 
-// bundle is what nodes verify this listener with.
+// bundle returns the CAs that nodes verify this listener with.
 type bundle struct {
 	pem         string
 	fingerprint string // SHA-256 of the text, in hex: what sha256sum says of the file
@@ -231,9 +231,9 @@ func authorityNames(bundle string) string {
 	return strings.Join(names, "; ")
 }
 
-// mayShow keeps a certificate back that nodes cannot verify, for as long as
-// there is another. The first one is shown whatever it is: without it nobody
-// could do anything.
+// mayShow refuses a certificate that nodes cannot verify, as long as the listener
+// has another one. It accepts any first certificate, because the listener cannot
+// serve without one.
 func (t *Trust) mayShow(ctx context.Context, s *serverCertificate) error {
 	known, err := t.serverCA(ctx)
 	if err != nil {
@@ -288,7 +288,7 @@ func verifies(bundle string, s *serverCertificate, now time.Time) error {
 	return nil
 }
 
-// serverCA is what nodes are to verify this listener with.
+// serverCA returns the CA that nodes verify this listener with.
 func (t *Trust) serverCA(ctx context.Context) (*bundle, error) {
 	own := t.ownCA.Load()
 	if own == nil { // fetched once: another one takes a restart that somebody means
@@ -346,9 +346,9 @@ func (t *Trust) nodeIssuers(ctx context.Context) (*issuers, error) {
 	return t.issuers.Load(), nil
 }
 
-// issuerNow is who issues node certificates. Where another one is recorded, the
-// secrets engine is asked again before this replica says so: it may be late. One
-// that cannot ask says nothing new.
+// issuerNow returns who issues node certificates. If the database records another
+// issuer than this replica knows, the replica asks the secrets engine again first,
+// because its own knowledge may be old. If it cannot ask, it changes nothing.
 func (t *Trust) issuerNow(ctx context.Context, recorded string) (string, error) {
 	known, err := t.nodeIssuers(ctx)
 	if err != nil || known.pem == recorded {
@@ -362,9 +362,9 @@ func (t *Trust) issuerNow(ctx context.Context, recorded string) (string, error) 
 	return t.issuers.Load().pem, err
 }
 
-// refetchIssuers asks the secrets engine who issues node certificates. Whoever
-// asks again within a while gets the outcome of the last time: an engine that
-// is away must not be waited for by every node in turn.
+// refetchIssuers asks the secrets engine who issues node certificates. A call soon
+// after another gets the outcome of that one, so that not every node waits for an
+// engine that is away.
 func (t *Trust) refetchIssuers(ctx context.Context, within time.Duration) error {
 	t.refreshing.Lock()
 	defer t.refreshing.Unlock()
@@ -402,9 +402,9 @@ func (t *Trust) fetchIssuers(ctx context.Context) error {
 	return nil
 }
 
-// newIssuers trusts the issuer itself, not the root above it: another
-// intermediate of that root has no say about nodes. A root stands for itself
-// when it issues node certificates directly.
+// newIssuers trusts the issuer itself and not the root above it, because another
+// intermediate of that root may not issue node certificates. A root is trusted if
+// it issues node certificates directly.
 func newIssuers(text, former string) (*issuers, error) {
 	out := &issuers{pem: text, former: former, pool: x509.NewCertPool()}
 	for _, chain := range []string{text, former} {

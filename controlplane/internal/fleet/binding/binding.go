@@ -8,7 +8,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Binding is a node and the machine of MAAS that it is.
+// Binding says which machine of MAAS a node runs on.
 type Binding struct {
 	Node     id.Node
 	Site     id.Site
@@ -23,8 +23,8 @@ type Binding struct {
 	IPs    []string
 	SeenAt *time.Time // nil: never
 	Tried  *time.Time // when reading it failed since then; nil: it did not
-	// Installation is the one of MAAS that the node is known to run on; 0: none was
-	// seen yet.
+	// Installation is the installation by MAAS that the node is known to run on. It
+	// is 0 as long as none was seen.
 	Installation int64
 
 	Drifted       bool

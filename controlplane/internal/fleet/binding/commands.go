@@ -13,8 +13,8 @@ import (
 )
 
 // Bind binds a node to a machine, within the transaction of a command, and
-// notes how MAAS showed it. Binding it again to the same one is fine; a machine
-// that another node has is refused with machine_bound.
+// notes how MAAS showed it. Binding the node again to the same machine changes
+// nothing. If another node has the machine, Bind fails with machine_bound.
 func Bind(ctx context.Context, tx pgx.Tx, b Binding) error {
 	q := bindingdb.New(tx)
 	if err := q.UnbindDeleted(ctx, bindingdb.UnbindDeletedParams{
@@ -39,7 +39,7 @@ func Bind(ctx context.Context, tx pgx.Tx, b Binding) error {
 	return record(ctx, tx, "node.bind", b.Node, map[string]any{"site_id": b.Site, "maas_system_id": b.SystemID})
 }
 
-// Unbind forgets which machine a node was. One that is bound to none is fine.
+// Unbind forgets which machine a node runs on. It succeeds if there is none.
 func Unbind(ctx context.Context, tx pgx.Tx, node id.Node) error {
 	n, err := bindingdb.New(tx).Unbind(ctx, node)
 	if err != nil {

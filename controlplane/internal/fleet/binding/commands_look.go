@@ -24,9 +24,9 @@ type Seen struct {
 	At           time.Time
 }
 
-// Looked notes how MAAS showed machines, where that is not how it showed them
-// before, and says how many those are. An installation is taken over only where
-// none was seen yet: what differs later is drift until Rebase accepts it.
+// Looked notes how MAAS shows machines that it showed differently before, and
+// returns how many these are. It takes an installation over only if none was seen
+// before: a later difference is drift until Rebase accepts it.
 func Looked(ctx context.Context, tx pgx.Tx, seen []Seen) (changed int64, err error) {
 	if len(seen) == 0 {
 		return 0, nil
@@ -58,8 +58,8 @@ func Touch(ctx context.Context, tx pgx.Tx, nodes []id.Node, at time.Time) error 
 	return nil
 }
 
-// Tried notes that reading the machines of nodes failed: the sweep goes on with
-// others first.
+// Tried notes that reading the machines of nodes failed, so that the sweep looks
+// at other machines first.
 func Tried(ctx context.Context, tx pgx.Tx, nodes []id.Node, at time.Time) error {
 	if len(nodes) == 0 {
 		return nil
@@ -70,8 +70,8 @@ func Tried(ctx context.Context, tx pgx.Tx, nodes []id.Node, at time.Time) error 
 	return nil
 }
 
-// Drift notes in what a node and its machine disagree, as an object. Without
-// details they agree again, since then.
+// Drift notes how a node and its machine disagree, as a JSON object. Without
+// details it notes that they agree again from now on.
 func Drift(ctx context.Context, tx pgx.Tx, node id.Node, details json.RawMessage, at time.Time) error {
 	q := bindingdb.New(tx)
 	if details == nil {
@@ -86,8 +86,7 @@ func Drift(ctx context.Context, tx pgx.Tx, node id.Node, details json.RawMessage
 	return nil
 }
 
-// Rebase accepts the installation that was observed as the one that the node
-// runs on.
+// Rebase accepts the installation that was observed: the node runs on it now.
 func Rebase(ctx context.Context, tx pgx.Tx, node id.Node, installation int64) error {
 	n, err := bindingdb.New(tx).Rebase(ctx, bindingdb.RebaseParams{NodeID: node, InstallationID: installation})
 	if err != nil {

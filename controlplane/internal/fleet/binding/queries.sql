@@ -38,9 +38,6 @@ SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND (b.last_reconciled_at IS NULL OR b.last_reconciled_at < sqlc.arg(before)::timestamptz) AND n.status <> 'deleted'
 ORDER BY coalesce(b.last_tried_at, b.last_reconciled_at) NULLS FIRST, b.node_id LIMIT sqlc.arg(most);
 
--- name: Count :one
-SELECT count(*) FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted';
-
 -- name: Shared :many
 SELECT b.maas_system_id, array_agg(b.node_id::text ORDER BY b.node_id)::text[] AS nodes
 FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id)

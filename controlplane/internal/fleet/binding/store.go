@@ -23,7 +23,7 @@ func bindingFrom(r bindingdb.NodeMaasState) Binding {
 	}
 }
 
-// read gives a missing row the meaning it has to a caller.
+// read turns a missing row into binding_not_found.
 func read(row bindingdb.NodeMaasState, err error) (Binding, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Binding{}, notFound()
@@ -44,29 +44,20 @@ func ByMachine(ctx context.Context, db bindingdb.DBTX, site id.Site, systemID st
 	return read(bindingdb.New(db).ByMachine(ctx, bindingdb.ByMachineParams{SiteID: site, MaasSystemID: systemID}))
 }
 
-// ByMachines reads which nodes of a site machines of MAAS are bound to. Nodes of
-// other sites that have the same MAAS are none of them: see Shared.
+// ByMachines reads which nodes of a site are bound to machines of MAAS. It leaves
+// out nodes of other sites with the same MAAS; Shared finds those.
 func ByMachines(ctx context.Context, db bindingdb.DBTX, site id.Site, systemIDs []string) ([]Binding, error) {
 	return readAll(bindingdb.New(db).ByMachines(ctx, bindingdb.ByMachinesParams{SiteID: site, Machines: systemIDs}))
 }
 
-// ForSweep reads what the nodes of a site are bound to whose machines were not
-// looked at since a time, the longest ago first.
+// ForSweep reads the bindings of a site whose machines nobody has looked at since a
+// time. The one that waits longest comes first.
 func ForSweep(ctx context.Context, db bindingdb.DBTX, site id.Site, before time.Time, limit int32) ([]Binding, error) {
 	return readAll(bindingdb.New(db).ForSweep(ctx, bindingdb.ForSweepParams{SiteID: site, Before: before, Most: limit}))
 }
 
-// Count says how many nodes of a site are bound to machines.
-func Count(ctx context.Context, db bindingdb.DBTX, site id.Site) (int64, error) {
-	n, err := bindingdb.New(db).Count(ctx, site)
-	if err != nil {
-		return 0, fmt.Errorf("count bindings: %w", err)
-	}
-	return n, nil
-}
-
-// Shared reads the machines of the MAAS of a site that more than one node is
-// bound to, by their ids there.
+// Shared reads the machines of a site's MAAS that more than one node is bound to,
+// by their ids in MAAS.
 func Shared(ctx context.Context, db bindingdb.DBTX, site id.Site) (map[string][]id.Node, error) {
 	rows, err := bindingdb.New(db).Shared(ctx, site)
 	if err != nil {

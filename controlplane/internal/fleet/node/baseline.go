@@ -12,8 +12,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Baseline is what an installation was like before any tenant was on it, with
-// what tasks of the control plane changed since.
+// Baseline is the inventory of an installation before any tenant used it, with
+// the changes that tasks of the control plane made since.
 type Baseline struct {
 	TakenAt time.Time
 	Digest  string
@@ -43,21 +43,21 @@ const KindBaseline = "baseline"
 // and cannot be compared with it.
 const withheld = "installation"
 
-// Withheld is the finding about an installation that has a baseline, and whose
-// agent does not let it be compared: only root removes what the agent goes by, or
-// changes what the installation is known by.
+// Withheld is the finding about an installation that has a baseline but whose
+// agent does not let it be compared. Only root can cause that: by removing the
+// files that the agent needs, or by changing the id of the installation.
 func Withheld(why string) agentwire.CleanFinding {
 	return agentwire.CleanFinding{Kind: KindBaseline, Subject: withheld, Detail: why}
 }
 
-// unlooked are the places that the baseline covers, and a later inventory does
-// not: an older agent made it.
+// unlooked returns the places that the baseline covers and a later inventory does
+// not, because an older agent made it.
 func (b Baseline) unlooked(now agentwire.Inventory) []string {
 	return slices.DeleteFunc(slices.Clone(b.covers), func(place string) bool { return slices.Contains(now.Covers, place) })
 }
 
-// Uncovered are the places that the agent which took the baseline did not look at
-// yet: nothing there can be compared until the next installation.
+// Uncovered returns the places that the agent did not look at when it took the
+// baseline. They cannot be compared until the next installation.
 func (b Baseline) Uncovered() []string {
 	return slices.DeleteFunc(slices.Clone(agentwire.LaterPlaces),
 		func(place string) bool { return slices.Contains(b.covers, place) })
@@ -72,20 +72,21 @@ func (b Baseline) covered(e agentwire.Entry) bool {
 
 func keyOf(e agentwire.Entry) string { return e.Kind + " " + e.Name }
 
-// Comparison is what an installation is compared by, besides its baseline.
+// Comparison holds what Compare needs besides the baseline.
 type Comparison struct {
 	// Allowed are accounts that are meant to be there.
 	Allowed []string
-	// Delivered gives the digests of the files of a version of the agent, by
-	// their names; nil: this control plane does not have that version.
+	// Delivered returns the digests of the files of an agent's version by their
+	// names, or nil if this control plane does not have the version.
 	Delivered func(version string) map[string]string
 }
 
-// maxDifferences bounds what is told; the verdict does not need all of it.
+// maxDifferences bounds how many differences are reported; the verdict does not
+// need all of them.
 const maxDifferences = 200
 
-// Compare says what an installation has that its baseline does not have, or has
-// otherwise. What is gone is no finding.
+// Compare returns what an installation has and its baseline has not, or has
+// differently. It does not report what is gone.
 func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.CleanFinding {
 	findings, others := []agentwire.CleanFinding{}, []agentwire.CleanFinding{}
 	for _, e := range now.Entries {
@@ -115,9 +116,9 @@ func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.Cle
 	return findings
 }
 
-// ofRoot are the kinds of differences that nobody makes who does not have root.
-// Keys are of accounts that were there before any tenant, and sudo rules are
-// units.
+// ofRoot lists the kinds of differences that only root can make. Keys count
+// because they belong to accounts that existed before any tenant; sudo rules count
+// as units.
 var ofRoot = []string{
 	agentwire.EntryAccount, agentwire.EntryPassword, agentwire.EntryGroup, agentwire.EntryMember, agentwire.EntryKey,
 	agentwire.EntryUnit, agentwire.EntryPreload,
@@ -128,8 +129,8 @@ var ofRoot = []string{
 // owner where that is root.
 var owned = regexp.MustCompile(`^(?:not in|differs from) the baseline of the installation: (?:it is )?(?:mode [0-7]{4}|sha256:[0-9a-f]{64}) uid ([0-9]+) gid ([0-9]+)(?: |$)`)
 
-// LeftByRoot says whether nobody leaves what a validation found who did not have
-// root.
+// LeftByRoot says whether only somebody with root can have left what a validation
+// found.
 func LeftByRoot(f agentwire.CleanFinding) bool {
 	uid, gid := 0, 0
 	if m := owned.FindStringSubmatch(f.Detail); m != nil {
@@ -151,7 +152,8 @@ func LeftByRoot(f agentwire.CleanFinding) bool {
 	return slices.Contains(ofRoot, f.Kind)
 }
 
-// differs says in what an entry is not as the baseline has it; empty: it is.
+// differs says how an entry differs from the baseline. It returns "" if it does
+// not.
 func (b Baseline) differs(e agentwire.Entry, now agentwire.Inventory, c Comparison) string {
 	if e.Kind == agentwire.EntryAgent {
 		if why, known := c.delivered(e); known {
@@ -180,7 +182,7 @@ func orNothing(s string) string {
 // they start nothing.
 var snapMount = regexp.MustCompile(`^/etc/systemd/system/([a-z-]+\.target\.wants/)?snap-[^/]+\.mount$`)
 
-// explained says whether something new is none of a tenant.
+// explained says whether something new comes from elsewhere than a tenant.
 func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Comparison) bool {
 	switch e.Kind {
 	case agentwire.EntryModuleIndex:
@@ -241,8 +243,8 @@ func (b Baseline) sameID(e agentwire.Entry) bool {
 		slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, ids+" home ") })
 }
 
-// closed says whether an account is as it was, but nobody can work in it any
-// more.
+// closed says whether the only change to an account is that nobody can log in to
+// it any more.
 func (b Baseline) closed(e agentwire.Entry) bool {
 	account, shell, _ := strings.Cut(e.Value, " shell ")
 	if base := path.Base(shell); base != "nologin" && base != "false" {
@@ -292,8 +294,9 @@ func namedBy(acl string) map[string]int {
 // Where an agent has its programs.
 const agentPrograms = "/opt/gpuaas/agent/"
 
-// delivered compares a file of the agent with what the control plane gave it;
-// known is false when that is not known here, and only the baseline is left.
+// delivered compares a file of the agent with the one that the control plane
+// delivered. known is false if this control plane does not know that file; then
+// only the baseline can be compared.
 func (c Comparison) delivered(e agentwire.Entry) (why string, known bool) {
 	rest, ok := strings.CutPrefix(e.Name, agentPrograms)
 	if !ok || c.Delivered == nil {

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
-func (o *office) count(tb testing.TB, query string, args ...any) (n int) {
+func (o *desk) count(tb testing.TB, query string, args ...any) (n int) {
 	tb.Helper()
 	if err := o.owner.QueryRow(tb.Context(), query, args...).Scan(&n); err != nil {
 		tb.Fatal(err)
@@ -18,19 +18,19 @@ func (o *office) count(tb testing.TB, query string, args ...any) (n int) {
 	return n
 }
 
-func (o *office) audited(tb testing.TB, action string) int {
+func (o *desk) audited(tb testing.TB, action string) int {
 	tb.Helper()
 	return o.count(tb, `SELECT count(*) FROM audit_logs WHERE action = $1`, action)
 }
 
 func TestARunIsAskedForOnce(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", nil)
 	body := map[string]any{"site_id": dc1, "dry_run": true, "full": true, "reason": "after the outage"}
 	key := id.NewString()
 	var first, again reconciliation.RunView
-	o.as(t, "root", http.MethodPost, "/run", key, body).Into(t, http.StatusAccepted, &first)
-	o.as(t, "root", http.MethodPost, "/run", key, body).Into(t, http.StatusAccepted, &again)
+	o.callAs(t, "root", http.MethodPost, "/run", key, body).Into(t, http.StatusAccepted, &first)
+	o.callAs(t, "root", http.MethodPost, "/run", key, body).Into(t, http.StatusAccepted, &again)
 	if first.RunID != again.RunID || !first.DryRun || !first.Full || first.Trigger != reconciliation.ByOperator ||
 		first.SiteName != "dc1" || first.Outcome != "" ||
 		first.Reason != "after the outage" || first.RequestedBy != "user:root" || first.EndedAt != nil {
@@ -56,7 +56,7 @@ func TestARunIsAskedForOnce(t *testing.T) {
 }
 
 func TestFindingsAreAcknowledged(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(0))
 	setting := o.find(t, finding{site: dc1, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info})
 	over := o.find(t, finding{site: dc1, kind: reconciliation.TypeUnmanagedMachine, status: reconciliation.Closed})
@@ -80,7 +80,7 @@ func TestFindingsAreAcknowledged(t *testing.T) {
 }
 
 func TestDriftIsResolved(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	o.find(t, finding{site: dc1, node: n})
@@ -125,7 +125,7 @@ func TestDriftIsResolved(t *testing.T) {
 }
 
 func TestResolutionsThatAreRefused(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	loose := o.node(t, "loose", dc1, nil)
@@ -163,7 +163,7 @@ func TestResolutionsThatAreRefused(t *testing.T) {
 }
 
 func TestTheBreakerIsDecided(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(time.Minute))
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	o.find(t, finding{site: dc1, node: n})
@@ -197,7 +197,7 @@ func TestTheBreakerIsDecided(t *testing.T) {
 // A decision that names nodes is about these and no others: what came to the
 // breaker, or left it, after the look is not decided with it.
 func TestADecisionIsAboutTheNodesThatWereSeen(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(time.Minute))
 	seen, came := o.node(t, "c07u43", dc1, ago(time.Minute)), o.node(t, "c07u44", dc1, ago(time.Minute))
 	unknown := id.New[id.Node]()

@@ -19,20 +19,20 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
-// noon is the time by the clock of the office.
+// noon is the time by the clock of the desk.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// office is the API of reconciliation over rows that a test wrote.
-type office struct {
+// desk is the API of reconciliation over rows that a test wrote.
+type desk struct {
 	owner        *postgres.DB
 	service      *reconciliation.Service
 	api          *httpapi.API
 	reimageFails bool
 }
 
-func newOffice(tb testing.TB) *office {
+func newDesk(tb testing.TB) *desk {
 	tb.Helper()
-	o := &office{}
+	o := &desk{}
 	var db *postgres.DB
 	db, o.owner = postgrestest.NewWithOwner(tb)
 	o.service = reconciliation.New(reconciliation.Config{
@@ -45,24 +45,24 @@ func newOffice(tb testing.TB) *office {
 }
 
 // reimage replaces decommissions.
-func (o *office) reimage(context.Context, id.Node, string) (string, error) {
+func (o *desk) reimage(context.Context, id.Node, string) (string, error) {
 	if o.reimageFails {
 		return "", fault.New(fault.Conflict, "node_busy", "a job works on the node").WithRemedy("wait for the job")
 	}
 	return "decommission " + id.NewString(), nil
 }
 
-func (o *office) get(tb testing.TB, path string) httpapitest.Answer {
+func (o *desk) get(tb testing.TB, path string) httpapitest.Answer {
 	tb.Helper()
-	return o.as(tb, "auditor", http.MethodGet, path, "", nil)
+	return o.callAs(tb, "auditor", http.MethodGet, path, "", nil)
 }
 
-func (o *office) post(tb testing.TB, path string, body map[string]any) httpapitest.Answer {
+func (o *desk) post(tb testing.TB, path string, body map[string]any) httpapitest.Answer {
 	tb.Helper()
-	return o.as(tb, "root", http.MethodPost, path, "", body)
+	return o.callAs(tb, "root", http.MethodPost, path, "", body)
 }
 
-func (o *office) as(tb testing.TB, token, method, path, key string, body map[string]any) httpapitest.Answer {
+func (o *desk) callAs(tb testing.TB, token, method, path, key string, body map[string]any) httpapitest.Answer {
 	tb.Helper()
 	r := httpapitest.Request{As: token, Method: method, Path: "/api/v1/admin/reconciliation" + path}
 	if body != nil {
@@ -71,7 +71,7 @@ func (o *office) as(tb testing.TB, token, method, path, key string, body map[str
 	return httpapitest.Call(tb, o.api.Handler(), r)
 }
 
-func (o *office) exec(tb testing.TB, query string, args ...any) {
+func (o *desk) exec(tb testing.TB, query string, args ...any) {
 	tb.Helper()
 	if _, err := o.owner.Exec(tb.Context(), query, args...); err != nil {
 		tb.Fatal(err)
@@ -80,7 +80,7 @@ func (o *office) exec(tb testing.TB, query string, args ...any) {
 
 // site makes a site whose MAAS last answered everything so long before noon;
 // nil means never.
-func (o *office) site(tb testing.TB, name string, informed *time.Duration) id.Site {
+func (o *desk) site(tb testing.TB, name string, informed *time.Duration) id.Site {
 	tb.Helper()
 	at := id.New[id.Site]()
 	o.exec(tb, `INSERT INTO maas_sites (id, name, region_code, api_base_url, pxe_iface, pxe_vlan_vid, node_pxe_iface, fingerprint_salt, created_at)
@@ -96,7 +96,7 @@ func ago(d time.Duration) *time.Duration { return &d }
 
 // node makes a node whose machine was last read so long before noon; nil means
 // never.
-func (o *office) node(tb testing.TB, hostname string, at id.Site, read *time.Duration) id.Node {
+func (o *desk) node(tb testing.TB, hostname string, at id.Site, read *time.Duration) id.Node {
 	tb.Helper()
 	n := id.New[id.Node]()
 	var readAt *time.Time
@@ -124,7 +124,7 @@ type finding struct {
 }
 
 // find writes a finding and, if it is not over, marks its node as drifting.
-func (o *office) find(tb testing.TB, f finding) id.Finding {
+func (o *desk) find(tb testing.TB, f finding) id.Finding {
 	tb.Helper()
 	made := id.New[id.Finding]()
 	if f.kind == "" {
@@ -156,7 +156,7 @@ func (o *office) find(tb testing.TB, f finding) id.Finding {
 }
 
 func TestStatusCountsEveryNodeOnce(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(time.Minute))
 	dc2 := o.site(t, "dc2", ago(16*time.Minute)) // the limit is 15
 	o.site(t, "dc3", nil)
@@ -226,7 +226,7 @@ type page[T any] struct {
 	NextCursor string `json:"next_cursor"`
 }
 
-func (o *office) drifting(tb testing.TB, query string) (names []string) {
+func (o *desk) drifting(tb testing.TB, query string) (names []string) {
 	tb.Helper()
 	for cursor := ""; ; {
 		var p page[reconciliation.DriftView]
@@ -242,7 +242,7 @@ func (o *office) drifting(tb testing.TB, query string) (names []string) {
 }
 
 func TestDriftIsListedTheWorstFirst(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1, dc2 := o.site(t, "dc1", ago(0)), o.site(t, "dc2", ago(0))
 	o.node(t, "fine", dc1, ago(0))
 	add := func(name string, at id.Site, found ...finding) id.Node {
@@ -277,7 +277,7 @@ func TestDriftIsListedTheWorstFirst(t *testing.T) {
 }
 
 func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1 := o.site(t, "dc1", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(time.Minute))
 	var v reconciliation.DriftDetailView
@@ -331,7 +331,7 @@ func TestDriftOfANodeSaysWhatToDo(t *testing.T) {
 }
 
 func TestFindingsAreListedByFilterAndPage(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1, dc2 := o.site(t, "dc1", ago(0)), o.site(t, "dc2", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(0))
 	names := map[id.Finding]string{
@@ -387,7 +387,7 @@ func TestFindingsAreListedByFilterAndPage(t *testing.T) {
 }
 
 func TestRunsAreReadAndListed(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	dc1, dc2 := o.site(t, "dc1", ago(0)), o.site(t, "dc2", ago(0))
 	n := o.node(t, "c07u43", dc1, ago(0))
 	names := map[id.ReconciliationRun]string{}
@@ -440,16 +440,16 @@ func TestRunsAreReadAndListed(t *testing.T) {
 }
 
 func TestReadingAndDecidingAreSeparate(t *testing.T) {
-	o := newOffice(t)
+	o := newDesk(t)
 	body := map[string]any{"reason": "r", "site_id": id.NewString()}
 	for _, path := range []string{
 		"/run", "/drift/" + id.NewString() + "/resolve", "/findings/" + id.NewString() + "/acknowledge",
 		"/sites/" + id.NewString() + "/breaker",
 	} {
-		o.as(t, "auditor", http.MethodPost, path, "", body).Refused(t, http.StatusForbidden, "insufficient_permissions")
+		o.callAs(t, "auditor", http.MethodPost, path, "", body).Refused(t, http.StatusForbidden, "insufficient_permissions")
 	}
 	for _, path := range []string{"/status", "/drift", "/findings", "/runs"} {
-		o.as(t, "guest", http.MethodGet, path, "", nil).Refused(t, http.StatusForbidden, "insufficient_permissions")
+		o.callAs(t, "guest", http.MethodGet, path, "", nil).Refused(t, http.StatusForbidden, "insufficient_permissions")
 		if got := o.get(t, path); got.Status != http.StatusOK {
 			t.Errorf("%s answers %d %s", path, got.Status, got.Body)
 		}

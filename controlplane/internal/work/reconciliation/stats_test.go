@@ -10,7 +10,7 @@ import (
 )
 
 func TestMetricsSayHowSitesStand(t *testing.T) {
-	scraper, o := telemetrytest.New(t), newOffice(t)
+	scraper, o := telemetrytest.New(t), newDesk(t)
 	if err := o.service.ObserveStats(); err != nil {
 		t.Fatal(err)
 	}

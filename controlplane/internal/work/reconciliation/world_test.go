@@ -208,7 +208,7 @@ func (k *kept) Enqueue(_ context.Context, _ pgx.Tx, r agenttask.Request) (agentt
 
 // world is a site whose machines are nodes, with a clock of its own.
 type world struct {
-	*office
+	*desk
 	tb       testing.TB
 	db       *postgres.DB
 	name     string          // of the site, which begins the names of its nodes
@@ -233,7 +233,7 @@ func newWorld(tb testing.TB, nodes int) *world {
 func newWorldIn(tb testing.TB, db, owner *postgres.DB, name string, nodes int) *world {
 	tb.Helper()
 	w := &world{
-		tb: tb, office: &office{owner: owner}, db: db, name: name, time: time.Now(),
+		tb: tb, desk: &desk{owner: owner}, db: db, name: name, time: time.Now(),
 		jobs: &quietJobs{reached: map[string]bool{}}, tasks: &kept{},
 	}
 	w.ctx = auth.With(telemetry.WithCorrelation(context.Background(), "test"), auth.System("test"))

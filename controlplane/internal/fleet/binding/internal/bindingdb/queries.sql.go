@@ -98,17 +98,6 @@ func (q *Queries) ByMachines(ctx context.Context, arg ByMachinesParams) ([]NodeM
 	return items, nil
 }
 
-const count = `-- name: Count :one
-SELECT count(*) FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted'
-`
-
-func (q *Queries) Count(ctx context.Context, siteID id.Site) (int64, error) {
-	row := q.db.QueryRow(ctx, count, siteID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const endDrift = `-- name: EndDrift :exec
 UPDATE node_maas_state SET drift_detected = false, drift_details = '{}', drift_resolved_at = $2::timestamptz, updated_at = clock_timestamp()
 WHERE node_id = $1 AND drift_detected
