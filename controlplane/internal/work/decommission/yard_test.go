@@ -357,7 +357,6 @@ func (y *yard) run(tb testing.TB, of id.Decommission, visits ...func(env *testsu
 	tb.Helper()
 	env := durabletest.New(tb, y.service.RegisterWorker)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: y.read(tb, of).WorkflowID})
-	env.SetTestTimeout(time.Minute)
 	for i, visit := range visits {
 		env.RegisterDelayedCallback(func() { visit(env) }, time.Duration(i+1)*24*time.Hour)
 	}

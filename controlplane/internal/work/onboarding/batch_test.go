@@ -228,7 +228,6 @@ func TestABatchOfAThousand(t *testing.T) {
 			w.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
 			w.RegisterActivityWithOptions(y.service.AdmitBatch, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
 		})
-		env.SetTestTimeout(time.Minute)
 		told = func() { env.SignalWorkflow("turn", nil) }
 		env.ExecuteWorkflow(onboarding.BatchWorkflow, onboarding.BatchInput{ID: b.ID})
 		err := env.GetWorkflowError()

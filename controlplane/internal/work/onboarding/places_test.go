@@ -106,7 +106,6 @@ func TestAChildThatCannotBeStartedIsTriedAgain(t *testing.T) {
 		w.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
 		w.RegisterActivityWithOptions(y.service.AdmitBatch, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
 	})
-	env.SetTestTimeout(time.Minute)
 	refused := 0
 	env.OnWorkflow("MaasNodeOnboardWorkflow", anything, anything).Return(func(ctx workflow.Context, in onboarding.Input) error {
 		if in.ID == rows[0].ID && refused < 3 {

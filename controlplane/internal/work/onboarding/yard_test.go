@@ -246,7 +246,6 @@ func (y *yard) run(tb testing.TB, o id.Onboarding, visits ...func(env *testsuite
 	tb.Helper()
 	env := durabletest.New(tb, y.service.RegisterWorker)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: y.read(tb, o).WorkflowID})
-	env.SetTestTimeout(time.Minute)
 	for i, visit := range visits {
 		env.RegisterDelayedCallback(func() { visit(env) }, time.Duration(i+1)*24*time.Hour)
 	}

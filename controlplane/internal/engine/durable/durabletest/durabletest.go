@@ -21,6 +21,7 @@ func New(tb testing.TB, register func(worker.Registry)) *testsuite.TestWorkflowE
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(quiet))
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // activities are real, and a busy machine is slow
 	env.SetWorkerOptions(durable.WorkerOptions(quiet, time.Second))
 	register(env)
 	return env
