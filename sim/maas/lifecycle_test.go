@@ -42,7 +42,7 @@ func TestAMachineGoesThroughItsWholeLife(t *testing.T) {
 	c.clock.Advance(59 * time.Minute)
 	m = c.expect(id, region.Deployed)
 	if m.PowerState != "on" || m.Netboot || len(m.IPAddresses) != 1 || m.LastSync == nil ||
-		m.DistroSeries != "gpuaas-h200" || *m.SyncInterval != 900 {
+		m.OSystem+"/"+m.DistroSeries != "ubuntu/jammy" || *m.SyncInterval != 900 { // its syncs have renamed it
 		t.Errorf("deployed as %+v", m)
 	}
 	order := []string{

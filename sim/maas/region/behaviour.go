@@ -301,7 +301,7 @@ func (r *Region) scheduleSync(m *Machine) {
 			return
 		}
 		if m.PowerState == "on" {
-			r.ping(m)
+			r.report(m)
 		}
 		r.scheduleSync(m)
 	})

@@ -126,8 +126,12 @@ func (r *Region) Signal(systemID, status string) error {
 			r.fail(m, FailedEnteringRescue, "Failed to enter rescue mode.")
 		}
 	case Deployed:
-		if m.EnableHWSync {
+		switch {
+		case !m.EnableHWSync:
+		case status == "WORKING": // it brings no results
 			r.ping(m)
+		default:
+			r.report(m)
 		}
 	default:
 	}

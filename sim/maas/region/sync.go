@@ -2,6 +2,7 @@ package region
 
 import (
 	"slices"
+	"strings"
 )
 
 // Synced is what the scripts of a hardware sync found on a running machine.
@@ -28,15 +29,32 @@ func (r *Region) Sync(systemID string, s Synced) error {
 
 // ping notes that a machine was heard of.
 func (r *Region) ping(m *Machine) {
+	if !r.mischief.Phase(m.ref("sync"), PhaseSync).Fail {
+		m.LastSync = r.clock.Now()
+		r.changes++
+	}
+}
+
+// report is a hardware sync of a machine on which nothing has changed since it
+// was deployed: MAAS renames what it installed to what that calls itself. Links
+// change only by Sync.
+func (r *Region) report(m *Machine) {
 	if r.mischief.Phase(m.ref("sync"), PhaseSync).Fail {
 		return
 	}
 	m.LastSync = r.clock.Now()
 	r.changes++
+	for _, i := range r.state.Images {
+		if os, series := i.system(); os == m.OSystem && series == m.DistroSeries && i.BaseImage != "" {
+			m.OSystem, m.DistroSeries, _ = strings.Cut(i.BaseImage, "/")
+			return
+		}
+	}
 }
 
 func (r *Region) sync(m *Machine, s Synced) {
-	r.ping(m)
+	m.LastSync = r.clock.Now()
+	r.changes++
 	m.OSystem, m.DistroSeries = s.OSystem, s.Series
 	for _, i := range m.Interfaces {
 		r.syncLinks(m, i, s.Addresses)
@@ -54,19 +72,25 @@ func (r *Region) sync(m *Machine, s Synced) {
 func (r *Region) syncLinks(m *Machine, i *Interface, found []string) {
 	var kept []*Link
 	for _, l := range i.Links {
-		if !slices.Contains(found, l.IP) {
+		switch {
+		case l.Mode == "dhcp":
+		case slices.Contains(found, l.IP):
+			l.Mode = "static"
+		default:
 			r.free(l.IP)
+			if m.GatewayLink == l.ID {
+				m.GatewayLink = 0
+			}
 			continue
 		}
-		l.Mode = "static"
 		kept = append(kept, l)
 	}
 	if len(kept) == 0 && i.Enabled && i.VLAN != 0 {
 		kept = []*Link{{ID: r.id("link"), Mode: "link_up"}}
 	}
-	i.Links, i.Discovered = kept, nil
-	if !slices.ContainsFunc(kept, func(l *Link) bool { return l.ID == m.GatewayLink }) {
-		m.GatewayLink = 0
+	i.Links = kept
+	if !slices.ContainsFunc(kept, func(l *Link) bool { return l.Mode == "dhcp" }) {
+		i.Discovered = nil
 	}
 }
 

@@ -298,7 +298,11 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 		return "", nothingToAdopt("%s is Deployed for another job", w.Hostname)
 	case !heard || installed.IsZero() || !n.LastContactAt.After(installed):
 		return "", nothingToAdopt("%s was deployed by somebody else, and no agent was heard from since as the node of this job", w.Hostname)
-	case !m.Runs(w.Profile.Policy.DistroSeries):
+	}
+	if m, err = asDeployed(ctx, r, w, m); err != nil {
+		return "", err
+	}
+	if !m.Runs(w.Profile.Policy.DistroSeries) {
 		return "", nothingToAdopt("%s runs %s and not %s", w.Hostname, maas.Shown(m.Image()), w.Profile.Policy.DistroSeries)
 	}
 	if err := b.awaitAnew(ctx, w, n); err != nil {

@@ -41,6 +41,40 @@ func latest(ctx context.Context, r *region, w *Work, kinds ...string) (e maas.Ev
 	return e, false, nil
 }
 
+// imageDeployed is what MAAS keeps of the image when an installation has ended
+// well, as "deployed system/series/architecture".
+const imageDeployed = "Image Deployed"
+
+// asDeployed returns a machine with the image that was deployed on it. When a
+// deployed machine reports its hardware, MAAS calls the image by what the running
+// system calls itself: custom/h200 becomes ubuntu/noble. So the record of this job
+// counts, or else MAAS's own of the end of that installation.
+func asDeployed(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
+	if !m.Installed() || m.Runs(w.Profile.Policy.DistroSeries) {
+		return m, nil
+	}
+	if i := w.Facts.Installation; i != nil && i.ID == m.InstallationResultID {
+		m.OSystem, m.DistroSeries, _ = strings.Cut(i.Image, "/")
+		return m, nil
+	}
+	e, known, err := latest(ctx, r, w, deploying, imageDeployed)
+	if err != nil || !known || e.Type != imageDeployed {
+		return m, err
+	}
+	parts := strings.Split(strings.TrimPrefix(e.Description, "deployed "), "/")
+	if len(parts) >= 2 {
+		m.OSystem, m.DistroSeries = parts[0], parts[1]
+	}
+	return m, nil
+}
+
+// begun notes which installation MAAS has begun for this job.
+func (f *Facts) begun(m maas.Machine) {
+	if m.InstallationResultID != 0 {
+		f.Installation = &InstallationFacts{ID: m.InstallationResultID, Image: m.Image()}
+	}
+}
+
 // asked says whether the newest request of a kind came from this job, and the
 // machine was not released since; known is false when there is none.
 func asked(ctx context.Context, r *region, w *Work, kind string) (by, known bool, err error) {

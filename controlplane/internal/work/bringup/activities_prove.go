@@ -59,6 +59,9 @@ func (b *Bringup) ProveInstalled(ctx context.Context, w *Work) (p Proof, missing
 	if missing = doubt(err); missing != "" {
 		return p, missing, nil
 	}
+	if err == nil {
+		again, err = asDeployed(ctx, r, w, again)
+	}
 	switch {
 	case err != nil:
 		return p, "", err
@@ -96,6 +99,9 @@ func (b *Bringup) standing(ctx context.Context, w *Work) (r *region, m maas.Mach
 	}
 	if missing = doubt(err); missing != "" {
 		return nil, m, missing, nil
+	}
+	if err == nil {
+		m, err = asDeployed(ctx, r, w, m)
 	}
 	if err != nil {
 		return nil, m, "", err

@@ -141,7 +141,7 @@ var (
 		Remedy:  "name the image of the profile in full, or rename the other one in MAAS, then resume",
 		Runbook: "maas-site-not-ready",
 	})
-	_ = job.DeclareCode(job.Code{
+	codeRackUnavailable = job.DeclareCode(job.Code{
 		Name: "maas_rack_unavailable", Class: UpstreamTransient, Fault: true,
 		Cause:   "The rack controller of the machine's network is down or not connected to the region.",
 		Remedy:  "bring the rack controller of MAAS back, then resume",

@@ -226,7 +226,10 @@ func TestThePXEInterfaceGetsAnAddressByItself(t *testing.T) {
 		mode    string
 	}{
 		"automatic": {skipped: true, mode: "auto"},
-		"by DHCP":   {before: link(url.Values{"mode": {"dhcp"}, "force": {"true"}}), skipped: true, mode: "dhcp"},
+		"by DHCP": {before: link(url.Values{
+			"mode": {"dhcp"}, "subnet": {"10.20.0.0/16"}, "force": {"true"},
+		}), skipped: true, mode: "dhcp"},
+		"by DHCP without a subnet": {before: link(url.Values{"mode": {"dhcp"}, "force": {"true"}}), mode: "auto"},
 		"static": {before: link(url.Values{
 			"mode": {"static"}, "subnet": {"10.20.0.0/16"}, "ip_address": {"10.20.9.9"},
 			"force": {"true"},

@@ -41,6 +41,13 @@ var (
 		Remedy:  "retry: the machine is looked at first",
 		Runbook: "onboarding-parked",
 	})
+	codeCommissionUnbooted = job.DeclareCode(job.Code{
+		Name: "commission_unbooted", Class: UpstreamTransient,
+		Cause: "MAAS shows the machine as Commissioning, but its power is off: MAAS or its BMC lost the " +
+			"order to switch it on.",
+		Remedy:  "rerun: it is inspected anew; if it stays off, check its BMC",
+		Runbook: "onboarding-parked",
+	})
 	codeCommissionUnproven = job.DeclareCode(job.Code{
 		Name: "commission_unproven", Class: UpstreamTransient,
 		Cause:   "MAAS did not say whether it began to commission the machine.",
@@ -77,6 +84,12 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	}
 	switch m.Status {
 	case maas.StatusCommissioning, maas.StatusTesting:
+		if stuck, err := b.unbooted(ctx, r, w, m); stuck || err != nil {
+			if err == nil {
+				err = b.beginAnew(ctx, r, w)
+			}
+			return Result{}, err
+		}
 		w.Facts.Reinspect = false
 		return Result{Message: "MAAS is inspecting the machine already"}, nil
 	case maas.StatusReady:
@@ -93,6 +106,29 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 			ForGood()
 	}
 	return b.commission(ctx, r, w, m)
+}
+
+// unbooted says whether MAAS waits for a machine that is off, of which this job
+// began the inspection: nobody will boot it.
+func (b *Bringup) unbooted(ctx context.Context, r *region, w *Work, m maas.Machine) (bool, error) {
+	if m.Status != maas.StatusCommissioning || m.PowerState != maas.PowerOff || w.Facts.Commissions == 0 {
+		return false, nil
+	}
+	now, err := r.QueryPower(ctx, m.SystemID)
+	return err == nil && now == maas.PowerOff, err
+}
+
+// beginAnew ends an inspection that gets nowhere, so that the next attempt of the
+// stage begins another one.
+func (b *Bringup) beginAnew(ctx context.Context, r *region, w *Work) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	if _, err := r.Abort(ctx, w.SystemID, comment(w)); err != nil && fault.KindOf(err) != fault.Ambiguous {
+		return err
+	}
+	return codeCommissionUnbooted.Failed("MAAS was inspecting %s, but the machine is off and nobody booted it: the "+
+		"inspection was ended", w.Hostname)
 }
 
 // inspected reports what a commissioning that passed leaves behind. A machine
@@ -194,13 +230,26 @@ func begun(before, after maas.Machine) bool {
 	}
 }
 
+// inItsWords is what MAAS itself said, to be added to what we make of it.
+func inItsWords(err error) string {
+	d, known := maas.DetailOf(err)
+	if !known || d.Snippet == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it says %q", d.Snippet)
+}
+
 // notBegun is why a commissioning did not begin. MAAS goes back to the status
 // before it when the BMC fails.
 func (b *Bringup) notBegun(ctx context.Context, r *region, w *Work, m maas.Machine, err error) error {
 	said := b.complaints(ctx, r, w)
-	if fault.CodeOf(err) == maas.CodeBMCFailure || said.bmc {
-		return codeBMCFailure.Failed("MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
+	if fault.CodeOf(err) == maas.CodeRackUnavailable { // whatever MAAS then says of the BMC
+		return codeRackUnavailable.Failed("no rack controller of MAAS could switch %s%s", w.Hostname, inItsWords(err)).
 			Because(err).About(said.details(m))
+	}
+	if fault.CodeOf(err) == maas.CodeBMCFailure || said.bmc {
+		return codeBMCFailure.Failed("MAAS cannot control the power of %s by its BMC at %s%s", w.Hostname, w.IPMIIP,
+			inItsWords(err)).Because(err).About(said.details(m))
 	}
 	return codeCommissionUnproven.Failed("MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
 		Because(err).About(said.details(m))

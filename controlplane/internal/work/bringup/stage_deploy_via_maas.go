@@ -127,6 +127,10 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 				"hardware_sync": m.EnableHWSync,
 			})
 	}
+	m, err := asDeployed(ctx, r, w, m)
+	if err != nil {
+		return err
+	}
 	held, err := holds(ctx, r, w, m)
 	switch {
 	case err != nil:
@@ -152,6 +156,7 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 	case w.Facts.Deploys == 0: // it has, and its record of it was overwritten
 		w.Facts.Deploys = 1
 	}
+	w.Facts.begun(m)
 	if !ours(m, w) {
 		// Somebody released it in the moment before, and MAAS acquired it anew.
 		return b.mark(ctx, r, w)
@@ -286,6 +291,10 @@ func (b *Bringup) deploy(ctx context.Context, r *region, w *Work, userData redac
 		return b.afterDeploy(ctx, r, w, err)
 	}
 	b.see(w, m)
+	f.begun(m)
+	if err := w.Save(ctx); err != nil {
+		return Result{}, err
+	}
 	return Result{
 		Message: fmt.Sprintf("MAAS installs %s on %s", m.Image(), w.Hostname),
 		Details: map[string]any{"image": m.Image(), "first_boot_digest": f.FirstBootDigest, "deployment": f.Deploys},

@@ -18,8 +18,8 @@ const EnsurePXEInterfaceAuto = "ensure_pxe_interface_auto"
 var _ = catalog.Declare(job.Stage{
 	Name: EnsurePXEInterfaceAuto, Title: "Set up the PXE interface", Attempts: 2, Resume: ConfigureStorage,
 	Looks:   "the links of the PXE interface",
-	Does:    "links it AUTO if it is neither AUTO nor DHCP",
-	Expects: "the PXE interface has an AUTO or DHCP link",
+	Does:    "links it AUTO if it is neither AUTO nor DHCP on a subnet",
+	Expects: "the PXE interface has an AUTO or DHCP link on a subnet",
 	Again:   "a link that is right is left alone",
 	Fails: []job.FailureMode{
 		MAASAway, OutOfBand, job.FailsWith(HardwareMismatch, "there is no such interface, or it has no subnet"),
@@ -110,10 +110,12 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 	}, nil
 }
 
-// automatic finds the link by which an interface gets an address by itself.
+// automatic finds the link by which an interface gets an address by itself. One
+// by DHCP without a subnet is none: MAAS refuses to deploy over it once the lease
+// has ended.
 func automatic(i maas.Interface) *maas.Link {
 	for n, l := range i.Links {
-		if l.Mode == maas.LinkDHCP || l.Mode == maas.LinkAuto && l.Subnet != nil {
+		if (l.Mode == maas.LinkDHCP || l.Mode == maas.LinkAuto) && l.Subnet != nil {
 			return &i.Links[n]
 		}
 	}
@@ -128,14 +130,19 @@ func linkText(l maas.Link) string {
 }
 
 // pxeSubnet chooses the network of the PXE interface: the one it is on, else the
-// only one of its VLAN, else the only one of the site's PXE VLAN with DHCP.
+// only one of its VLAN, else the only one of the site's PXE VLAN with DHCP. Where
+// there is one of each family, it is the one of IPv4.
 func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Machine, iface maas.Interface) (maas.Subnet,
 	error,
 ) {
+	var linked []maas.Subnet
 	for _, l := range iface.Links {
 		if l.Subnet != nil {
-			return *l.Subnet, nil
+			linked = append(linked, *l.Subnet)
 		}
+	}
+	if len(linked) > 0 {
+		return ofIPv4(linked)[0], nil
 	}
 	all, err := r.subnets.since(ctx, b.now().Add(-siteFreshFor), b.now(), r.Subnets)
 	if err != nil {
@@ -150,13 +157,22 @@ func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Mach
 		func(s maas.Subnet) bool { return s.VLAN.VID == int(vid) && s.VLAN.DHCPOn },
 	} {
 		found := slices.DeleteFunc(slices.Clone(all), func(s maas.Subnet) bool { return !fits(s) || pointToPoint(s) })
-		if len(found) == 1 {
+		if found = ofIPv4(found); len(found) == 1 {
 			return found[0], nil
 		}
 	}
 	return maas.Subnet{},
 		codePXESubnetMissing.Failed("which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name,
 			w.Hostname).ForGood().About(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
+}
+
+// ofIPv4 are the networks of IPv4, or all if there is none.
+func ofIPv4(all []maas.Subnet) []maas.Subnet {
+	found := slices.DeleteFunc(slices.Clone(all), func(s maas.Subnet) bool { return strings.Contains(s.CIDR, ":") })
+	if len(found) == 0 {
+		return all
+	}
+	return found
 }
 
 // pointToPoint are networks of two, such as RoCE has: nothing boots from them,

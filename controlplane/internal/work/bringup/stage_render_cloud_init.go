@@ -214,24 +214,18 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 	return l, true, nil
 }
 
-// hardwareSync has the token of the machine in it if MAAS has made one; on a
-// first deployment it comes later, over SSH.
+// hardwareSync has no token in it: the one that MAAS shows before a deployment is
+// void from the allocation on. It comes later, over SSH.
 func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l firstboot.Layer, wanted bool, err error) {
 	if w.Facts.SyncPinned, w.Facts.SyncURL = false, ""; !w.Profile.Policy.RequireHWSync {
 		return l, false, nil
-	}
-	token, err := r.MachineToken(ctx, w.SystemID)
-	if err != nil && fault.CodeOf(err) != maas.CodeNoMachineToken {
-		return l, false, err
 	}
 	source, err := b.syncSource(ctx, r, w)
 	if err != nil {
 		return l, false, err
 	}
 	w.Facts.SyncPinned, w.Facts.SyncURL = source.Digest != "", source.URL
-	l, err = firstboot.HardwareSync(source, w.SystemID,
-		firstboot.MachineToken{ConsumerKey: token.Consumer, TokenKey: token.Key, TokenSecret: token.Secret},
-		w.Profile.Policy.HardwareSyncInterval)
+	l, err = firstboot.HardwareSync(source, w.SystemID, firstboot.MachineToken{}, w.Profile.Policy.HardwareSyncInterval)
 	return l, true, err
 }
 

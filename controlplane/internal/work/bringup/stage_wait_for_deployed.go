@@ -44,6 +44,9 @@ func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
+	if m, err = asDeployed(ctx, r, w, m); err != nil {
+		return Result{}, err
+	}
 	if err := b.ourDeployment(ctx, r, w, m); err != nil {
 		return Result{}, err
 	}

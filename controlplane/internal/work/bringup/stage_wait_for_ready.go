@@ -3,6 +3,7 @@ package bringup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
@@ -81,9 +82,17 @@ func (b *Bringup) untilReady(ctx context.Context, w *Work) (maas.Machine, error)
 	if err != nil {
 		return maas.Machine{}, err
 	}
+	var off time.Time
 	want := func(m maas.Machine) maas.Verdict {
-		if advanced(m) && ours(m, w) {
+		switch {
+		case advanced(m) && ours(m, w):
 			return maas.Reached()
+		case m.Status != maas.StatusCommissioning || m.PowerState != maas.PowerOff:
+			off = time.Time{}
+		case off.IsZero():
+			off = b.now()
+		case b.now().Sub(off) > mostOff:
+			return maas.Failing("the machine is off, and nobody boots it")
 		}
 		return maas.UntilCommissioned(m)
 	}
@@ -97,10 +106,17 @@ func (b *Bringup) untilReady(ctx context.Context, w *Work) (maas.Machine, error)
 	return b.awaitMachine(ctx, w, w.Deadline, want)
 }
 
+// mostOff is how long a machine may be off while MAAS inspects it. It restarts
+// within minutes, and MAAS looks at its power every five.
+const mostOff = 15 * time.Minute
+
 // notReady says why a machine did not become Ready.
 func (b *Bringup) notReady(ctx context.Context, w *Work, m maas.Machine, err error) error {
 	said := b.complaintsOf(ctx, w)
 	switch {
+	case m.Status == maas.StatusCommissioning:
+		return codeCommissionUnbooted.FailedAs(BMCPowerFailure, "%s is Commissioning in MAAS, but it has been off for %s: "+
+			"nobody boots it", w.Hostname, mostOff).ForGood().Because(err).About(said.details(m))
 	case said.bmc:
 		return codeCommissionFailed.FailedAs(BMCPowerFailure, "%s was not inspected: MAAS could not control its power",
 			w.Hostname).

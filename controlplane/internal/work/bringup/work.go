@@ -119,7 +119,10 @@ type Facts struct {
 	DeployEvidence string     `json:"deploy_evidence,omitempty"`
 	DeployedAt     *time.Time `json:"deployed_at,omitempty"` // proven; from then on nothing is released by itself
 	Image          string     `json:"image,omitempty"`
-	Adopted        bool       `json:"adopted,omitempty"` // somebody else deployed it: only its agent can be told anything
+
+	Installation *InstallationFacts `json:"installation,omitempty"` // the last that MAAS began for this job
+
+	Adopted bool `json:"adopted,omitempty"` // somebody else deployed it: only its agent can be told anything
 
 	Addresses    []string   `json:"addresses,omitempty"`
 	SSHAddress   string     `json:"ssh_address,omitempty"`
@@ -135,6 +138,13 @@ type Facts struct {
 	RecordRemoved *RecordFacts  `json:"record_removed,omitempty"`
 
 	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
+}
+
+// InstallationFacts are what MAAS answered to a deployment. What MAAS says later
+// of the image is not proof: a hardware sync renames it.
+type InstallationFacts struct {
+	ID    int64  `json:"id"` // of MAAS's record of the installation: another deployment has another one
+	Image string `json:"image"`
 }
 
 // Who decides that a machine may be released with less erasing than asked for.
@@ -173,7 +183,7 @@ type RecordFacts struct {
 
 // uninstalled forgets the facts about an installation that is gone.
 func (f *Facts) uninstalled() {
-	f.DeployedAt, f.Image, f.Addresses = nil, "", nil
+	f.DeployedAt, f.Image, f.Addresses, f.Installation = nil, "", nil, nil
 	f.Adopted, f.LoginLocked = false, nil
 	f.SSHAddress, f.SSHHostKey = "", ""
 	f.SyncSeeds, f.SyncSeededAt, f.SyncBefore, f.SyncHealthy = 0, nil, nil, nil
