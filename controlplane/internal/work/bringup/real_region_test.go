@@ -72,7 +72,8 @@ func TestACommissioningThatNobodyBootsIsBegunAnew(t *testing.T) {
 	w.happens(t, job.SystemID, "power_off")
 	w.fails(t, bringup.CommissionNode, job, bringup.UpstreamTransient, "commission_unbooted")
 	w.does(t, bringup.CommissionNode, job)
-	if m := w.machine(t, job.SystemID); m.Status != region.Commissioning || m.PowerState != "on" || job.Facts.Commissions != 2 {
+	if m := w.machine(t, job.SystemID); m.Status != region.Commissioning || m.PowerState != "on" ||
+		job.Facts.Commissions != 2 {
 		t.Errorf("machine is %s and %s after %d", m.StatusName, m.PowerState, job.Facts.Commissions)
 	}
 }

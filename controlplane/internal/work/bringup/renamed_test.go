@@ -14,8 +14,9 @@ const ownImage = "custom/gpuaas-h200"
 // That is no other installation.
 func TestASyncDoesNotChangeWhatWeDeployed(t *testing.T) {
 	cases := map[string]func(job *bringup.Work){
-		"by our own record":     func(*bringup.Work) {},
-		"by the record of MAAS": func(job *bringup.Work) { job.Facts.Installation = nil }, // as a job of a version before has it
+		"by our own record": func(*bringup.Work) {},
+		// as a job of a version before has it
+		"by the record of MAAS": func(job *bringup.Work) { job.Facts.Installation = nil },
 	}
 	w := newWorld(t, aFleet(len(cases)+1), func(p *plan) {
 		p.sim.Images, p.policy.DistroSeries = []string{ownImage}, set(ownImage)
