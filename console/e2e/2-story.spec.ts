@@ -102,8 +102,13 @@ test('machines that are parked for one cause are recovered with one decision', a
   await main().getByRole('button', { name: /for these 2/ }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByLabel('Reason').fill('the switch was mended')
+  const asked: string[] = []
+  page.on('request', (r) => {
+    if (r.method() === 'POST' && r.url().includes('/onboardings/')) asked.push(new URL(r.url()).pathname)
+  })
   await dialog.locator('button[type=submit]').click()
   await expect(dialog).toHaveCount(0)
+  expect(asked).toEqual(['/api/v1/admin/onboardings/actions'])
   await expect(main().getByText('All 2 are nodes now')).toBeVisible({ timeout: 120_000 })
 })
 

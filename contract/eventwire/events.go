@@ -190,6 +190,7 @@ type Onboarding struct {
 	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
 	Stage             string `json:"stage" doc:"the stage that the event is about"`
 	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
+	Epoch             int64  `json:"epoch,omitempty" doc:"grows with every action of an operator; absent in events of earlier versions"`
 	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"how the stage is getting on"`
 	FailureClass      string `json:"failure_class,omitempty" doc:"what sort of failure it is; absent when nothing failed"`
 	ErrorCode         string `json:"error_code,omitempty"`
@@ -208,6 +209,7 @@ type Decommission struct {
 	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
 	Stage             string `json:"stage" doc:"the stage that the event is about"`
 	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
+	Epoch             int64  `json:"epoch,omitempty" doc:"grows with every action of an operator; absent in events of earlier versions"`
 	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"how the stage is getting on"`
 	FailureClass      string `json:"failure_class,omitempty" doc:"what sort of failure it is; absent when nothing failed"`
 	ErrorCode         string `json:"error_code,omitempty"`

@@ -7,7 +7,7 @@ import { Note } from '../../ui/basics'
 import { Awaited } from '../job/Awaited'
 import { BatchPage, type Step } from '../job/BatchPage'
 import { useSiteName } from '../job/lookups'
-import { explain, recover, turnover, useStages, type DecommissionBatch } from './decommission'
+import { explain, recoverMany, turnover, useStages, type DecommissionBatch } from './decommission'
 import { modeWords } from './modes'
 import { asWords } from './selector'
 
@@ -42,7 +42,7 @@ function Board({ batch, problem }: { batch: DecommissionBatch; problem: ReactNod
         ['May fail', batch.max_failures],
         ['Why', batch.reason],
       ]}
-      recovery={{ recover, explain }}
+      recovery={{ recoverMany, explain }}
       steps={batch.state === 'halted' ? [resume, cancel] : [cancel]}
       take={(step, reason) => got(api.POST(`/api/v1/admin/decommission-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     >

@@ -1,6 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState, useSyncExternalStore } from 'react'
-import { asRefusal } from '../../api/client'
 import { useMay } from '../../app/session'
 import { ActForm } from '../../ui/actform'
 import { Badge, Button, Loading, Note } from '../../ui/basics'
@@ -8,14 +7,14 @@ import { Dialog } from '../../ui/dialog'
 import { ReasonField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
-import { alike, askAll, type Alike, type Refused } from './alike'
+import { alike, type Alike } from './alike'
 import type { BoardStore } from './boardstore'
-import { actionTitle, idOf, type ActionName, type Job, type JobDetail, type Kind, type Stage } from './job'
+import { actionTitle, idOf, type Acted, type ActionName, type Job, type JobDetail, type Kind, type Stage } from './job'
 import { safety } from './RecoveryActions'
 
 /** How jobs of a kind are recovered. */
 export type Recovery = {
-  recover: (id: string, action: ActionName, reason: string) => Promise<unknown>
+  recoverMany: (jobs: Job[], action: ActionName, reason: string) => Promise<Acted>
   explain: (id: string) => Promise<JobDetail['explanation']>
 }
 
@@ -54,27 +53,26 @@ export function RecoverMany({ kind, store, stages, ...recovery }: Props) {
   )
 }
 
-function Together({ kind, group, recover, explain, onClose }: Recovery & { kind: Kind; group: Alike; onClose: () => void }) {
+function Together({ kind, group, recoverMany, explain, onClose }: Recovery & { kind: Kind; group: Alike; onClose: () => void }) {
   const { action, jobs } = group
   const queries = useQueryClient()
   const [reason, setReason] = useState('')
-  const [done, setDone] = useState(0)
   const first = jobs[0] ? idOf(jobs[0]) : ''
   const example = useQuery({ queryKey: [`${kind.noun}s`, 'together', first], queryFn: () => explain(first), gcTime: 0 })
   const offer = example.data?.actions.find((a) => a.action === action && a.legal)
   const asking = useMutation({
-    mutationFn: () => askAll(jobs, (j) => recover(idOf(j), action, reason.trim()), setDone),
-    onSuccess: (refused) => {
+    mutationFn: () => recoverMany(jobs, action, reason.trim()),
+    onSuccess: ({ refused }) => {
       void queries.invalidateQueries({ queryKey: [`${kind.noun}s`] })
-      if (refused.length > 0) return
+      if (refused > 0) return
       say(`${actionTitle(action)}: asked for ${jobs.length}.`)
       onClose()
     },
   })
-  if (asking.data && asking.data.length > 0) return <NotAll of={asking.data} total={jobs.length} onClose={onClose} />
+  if (asking.data && asking.data.refused > 0) return <NotAll of={asking.data} onClose={onClose} />
   return (
     <Dialog title={`${actionTitle(action)}: ${jobs.length} ${kind.unit.toLowerCase()}s`} onClose={onClose}>
-      <ActForm doing={asking} does={asking.isPending ? `${done} of ${jobs.length}` : `${actionTitle(action)} for ${jobs.length}`} disabled={!offer || offer.safety === 'destroys_data' || reason.trim() === ''} onClose={onClose}>
+      <ActForm doing={asking} does={`${actionTitle(action)} for ${jobs.length}`} disabled={!offer || offer.safety === 'destroys_data' || reason.trim() === ''} onClose={onClose}>
         {example.error && <ProblemNote error={example.error} onRetry={() => void example.refetch()} />}
         {example.isPending && <Loading what="what that does" />}
         {offer && (
@@ -99,15 +97,15 @@ function Together({ kind, group, recover, explain, onClose }: Recovery & { kind:
   )
 }
 
-function NotAll({ of, total, onClose }: { of: Refused[]; total: number; onClose: () => void }) {
+function NotAll({ of, onClose }: { of: Acted; onClose: () => void }) {
   return (
-    <Dialog title={`${total - of.length} of ${total} were asked for`} onClose={onClose}>
+    <Dialog title={`${of.done} of ${of.jobs.length} were asked for`} onClose={onClose}>
       <div className="flex flex-col gap-4">
-        <Note tone="warn" title="The others were refused, and are as they were" />
+        <Note tone="warn" title="The others were refused" />
         <ul className="flex max-h-80 flex-col gap-1 overflow-auto text-sm">
-          {of.map(({ job, error }) => (
-            <li key={idOf(job)}>
-              <span className="font-medium">{job.hostname}</span>: {asRefusal(error).problem.detail ?? asRefusal(error).problem.title}
+          {of.jobs.filter((j) => j.refusal).map((j) => (
+            <li key={j.job_id}>
+              <span className="font-medium">{j.hostname ?? j.job_id}</span>: {j.refusal?.message} <span className="text-muted">{j.refusal?.remedy}</span>
             </li>
           ))}
         </ul>

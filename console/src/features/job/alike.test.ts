@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { alike, askAll } from './alike'
+import { alike } from './alike'
 import type { Job } from './job'
 
 const job = (hostname: string, of: Partial<Job>): Job => ({
@@ -39,24 +39,5 @@ describe('alike', () => {
   })
   it('leaves out what destroys or gives up something', () => {
     expect(alike([job('a', { recommended_action: 'restart_clean' }), job('b', { recommended_action: 'cancel' })])).toEqual([])
-  })
-})
-
-describe('askAll', () => {
-  it('asks for every job, and says which were refused', async () => {
-    const asked: string[] = []
-    const told: number[] = []
-    const jobs = Array.from({ length: 9 }, (_, i) => job(`n${i}`, {}))
-    const refused = await askAll(
-      jobs,
-      (j) => {
-        asked.push(j.hostname)
-        return j.hostname === 'n3' ? Promise.reject(new Error('gone')) : Promise.resolve()
-      },
-      (n) => told.push(n),
-    )
-    expect(asked.sort()).toEqual(jobs.map((j) => j.hostname))
-    expect(refused.map((r) => r.job.hostname)).toEqual(['n3'])
-    expect(told.at(-1)).toBe(9)
   })
 })

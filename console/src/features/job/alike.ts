@@ -20,24 +20,3 @@ export function alike(jobs: Job[]): Alike[] {
   }
   return [...groups.values()].sort((a, b) => b.jobs.length - a.jobs.length)
 }
-
-export type Refused = { job: Job; error: unknown }
-
-/** askAll asks for something for each job, a few at once. What is refused does not keep it from the others. */
-export async function askAll(jobs: Job[], ask: (job: Job) => Promise<unknown>, told: (done: number) => void): Promise<Refused[]> {
-  const refused: Refused[] = []
-  const left = [...jobs]
-  let done = 0
-  const worker = async () => {
-    for (let job = left.shift(); job; job = left.shift()) {
-      try {
-        await ask(job)
-      } catch (error) {
-        refused.push({ job, error })
-      }
-      told(++done)
-    }
-  }
-  await Promise.all(Array.from({ length: 4 }, worker))
-  return refused
-}

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { BoardStore, isCertain, patched } from './boardstore'
-import type { Job, JobHappening, Stage } from './job'
+import { named, type Job, type JobHappening, type Stage } from './job'
 
 const stage = (number: number, name: string, detour = false): Stage => ({ number, name, title: name, detour, does: '', expects: '' })
 const stages = [stage(1, 'find'), stage(2, 'deploy'), stage(3, 'mend', true), stage(4, 'prove')]
@@ -41,6 +41,11 @@ describe('patched', () => {
     const goesOn = patched(parked, said({ stage_status: 'action', message: 'cable replaced', attempt: 0 }), stages, at)
     expect(goesOn.failure).toBeUndefined()
     expect(goesOn.parked_at).toBeUndefined()
+  })
+  it('is what a request about many names, also after somebody acted on it', () => {
+    const acted = patched(row('a', { onboarding_id: 'o1' }), said({ stage_status: 'action', epoch: 2 }), stages, at)
+    expect(named(acted)).toEqual({ job_id: 'o1', epoch: 2 })
+    expect(patched(acted, said({}), stages, at).epoch).toBe(2)
   })
   it('has ended when the job is over, and nothing that was asked for is open', () => {
     expect(patched(row('a', { pending_action: 'cancel' }), said({ status: 'cancelled', stage_status: 'compensated' }), stages, at).pending_action).toBeUndefined()

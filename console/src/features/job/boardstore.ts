@@ -6,7 +6,7 @@ import { countsOf, type Counts } from './progress'
  * at a stage ends, so that the job is then at the stage that follows.
  */
 export function patched<T extends Job>(row: T, said: JobHappening, stages: Stage[], at: string): T {
-  const next: T = { ...row, status: said.status, recommended_action: said.recommended_action, updated_at: at }
+  const next: T = { ...row, status: said.status, recommended_action: said.recommended_action, epoch: said.epoch ?? row.epoch, updated_at: at }
   const passed = said.status === 'running' && (said.stage_status === 'succeeded' || said.stage_status === 'skipped')
   const stage = passed ? following(stages, said.stage) : stages.find((s) => s.name === said.stage)
   if (stage && said.stage_status !== 'action' && stage.name !== row.current_stage) {

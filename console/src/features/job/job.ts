@@ -41,6 +41,12 @@ export const batchPathOf = (kind: Kind, id: string) => `/${kind.noun}-batches/${
 /** idOf is the id of a job, or of the job that an event is about. */
 export const idOf = (job: { onboarding_id?: string; decommission_id?: string }) => job.onboarding_id ?? job.decommission_id ?? ''
 
+/** named is a job as a request about many names it: one that somebody acted on since it was read is refused. */
+export const named = (job: Job): Schemas['JobNamedJob'] => ({ job_id: idOf(job), epoch: job.epoch })
+
+/** What became of an action on many jobs. */
+export type Acted = Schemas['JobManyView']
+
 /** What batches of both kinds have. */
 export type Batch = Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'total' | 'succeeded' | 'failed' | 'requested_at' | 'requested_by'> & { state: BatchState }
 
@@ -73,6 +79,7 @@ export type JobHappening = {
   status: JobStatus
   stage: string
   attempt: number
+  epoch?: number
   stage_status?: LedgerEvent['status']
   failure_class?: string
   error_code?: string

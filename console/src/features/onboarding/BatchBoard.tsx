@@ -8,7 +8,7 @@ import { Elapsed, When } from '../../ui/time'
 import { useWhere } from '../job/AboutJob'
 import { Awaited } from '../job/Awaited'
 import { BatchPage, type Step } from '../job/BatchPage'
-import { explain, onboarding, recover, useStages, type OnboardingBatch } from './onboarding'
+import { explain, onboarding, recoverMany, useStages, type OnboardingBatch } from './onboarding'
 
 /** BatchBoard shows a batch while it happens: one row per machine. */
 export default function BatchBoard() {
@@ -44,7 +44,7 @@ function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode 
       title="Batch of"
       lead={<>asked for <When at={batch.requested_at} /></>}
       about={[...useWhere(batch), ['SKU', batch.sku_id]]}
-      recovery={{ recover, explain }}
+      recovery={{ recoverMany, explain }}
       steps={steps}
       take={(step, reason) => got(api.POST(`/api/v1/admin/onboarding-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     >

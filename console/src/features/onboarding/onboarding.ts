@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got, type Schemas } from '../../api/client'
-import { actions, type ActionName, type Kind, type Stage } from '../job/job'
+import { actions, named, type Acted, type ActionName, type Job, type Kind, type Stage } from '../job/job'
 
 export type Onboarding = Schemas['OnboardingView']
 export type OnboardingBatch = Schemas['OnboardingBatchView']
@@ -24,6 +24,11 @@ export function useStages(siteId?: string): Stage[] {
 /** recover asks for an action of an operator. */
 export function recover(id: string, action: ActionName, reason: string): Promise<unknown> {
   return got(api.POST(`/api/v1/admin/onboardings/{onboarding_id}/${actions[action].path}`, { params: { path: { onboarding_id: id } }, body: { reason } }))
+}
+
+/** recoverMany asks for the same action about many jobs at once. */
+export function recoverMany(jobs: Job[], action: ActionName, reason: string): Promise<Acted> {
+  return got(api.POST('/api/v1/admin/onboardings/actions', { body: { action, reason, jobs: jobs.map(named) } }))
 }
 
 /** explain says how a job stands, and what can be done about it. */

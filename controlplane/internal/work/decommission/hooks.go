@@ -432,7 +432,7 @@ func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.An
 	}
 	payload := eventwire.Decommission{
 		DecommissionID: d.ID.String(), NodeID: d.Node.String(), Hostname: d.Hostname, Mode: string(d.Mode), Status: string(d.Status),
-		Stage: a.Event.Stage, Attempt: a.Event.Attempt, StageStatus: string(a.Event.Status), FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,
+		Stage: a.Event.Stage, Attempt: a.Event.Attempt, Epoch: d.Epoch, StageStatus: string(a.Event.Status), FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,
 		Message: a.Event.Message, RecommendedAction: string(h.family.Recommended(d)),
 	}
 	if !d.Batch.IsZero() {

@@ -126,7 +126,7 @@ func (hooks) Announce(ctx context.Context, tx pgx.Tx, o Onboarding, a job.Announ
 func happening(kind eventwire.Type, o Onboarding, e job.Event) outbox.Event {
 	payload := eventwire.Onboarding{
 		OnboardingID: o.ID.String(), SiteID: o.Site.String(), NodeID: o.Node.String(), Hostname: o.Hostname, Status: string(o.Status),
-		Stage: e.Stage, Attempt: e.Attempt, StageStatus: string(e.Status), FailureClass: string(o.FailureClass), ErrorCode: o.ErrorCode,
+		Stage: e.Stage, Attempt: e.Attempt, Epoch: o.Epoch, StageStatus: string(e.Status), FailureClass: string(o.FailureClass), ErrorCode: o.ErrorCode,
 		Message: e.Message, RecommendedAction: string(family.Recommended(o)),
 	}
 	if !o.Batch.IsZero() {
