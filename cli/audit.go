@@ -46,7 +46,7 @@ func (f *auditFilter) add(cmd *cobra.Command) {
 	fs.StringVar(&f.correlation, "correlation-id", "", "only what one request caused")
 	fs.StringVar(&f.since, "since", "", "at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 	fs.StringVar(&f.until, "until", "", "before this time")
-	frame.Complete(cmd, "result", "success", "failure", "denied")
+	frame.Complete(cmd, "result", apiclient.Words("list-audit-logs.result")...)
 }
 
 func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) {

@@ -23,10 +23,7 @@ import (
 // modes are what can be done to a node; the first three are asked for as
 // decommissions, the others as steps of its life.
 func modes() []string {
-	return []string{
-		"soft_reset", "reimage", "full_decommission", "storage_cleanup", "drain", "retire", "reactivate",
-		"remove",
-	}
+	return apiclient.Words("DecommissionNewBatchBody.mode")
 }
 
 func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {

@@ -32,8 +32,8 @@ func addCleaningFlags(cmd *cobra.Command) *cleaning {
 		"what the release in MAAS does to disks: none, quick or secure; only where a machine is released (default quick)")
 	cmd.Flags().StringVar(&c.storage, "storage-cleanup", "",
 		"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
-	frame.Complete(cmd, "erase", "none", "quick", "secure")
-	frame.Complete(cmd, "storage-cleanup", "none", "local", "weka", "all")
+	frame.Complete(cmd, "erase", apiclient.Words("DecommissionNewBody.erase")...)
+	frame.Complete(cmd, "storage-cleanup", apiclient.Words("DecommissionNewBody.storage_cleanup")...)
 	return c
 }
 
@@ -95,7 +95,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			"vendor' --watch",
 		flags: func(cmd *cobra.Command) action {
 			mode := cmd.Flags().String("mode", "", "soft_reset, reimage or full_decommission")
-			frame.Complete(cmd, "mode", modes()[:3]...)
+			frame.Complete(cmd, "mode", apiclient.Words("DecommissionNewBody.mode")...)
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
 			reason := cmd.Flags().String("reason", "",
@@ -107,7 +107,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 				if err := s.Require("mode", "reason"); err != nil {
 					return err
 				}
-				if !slices.Contains(modes()[:3], *mode) {
+				if !slices.Contains(apiclient.Words("DecommissionNewBody.mode"), *mode) {
 					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of "+
 						"the life of a node: gpuaas node --help")
 				}
@@ -239,10 +239,10 @@ func applied(name string, p apiclient.DecommissionPlan) string {
 	}
 	command := fmt.Sprintf("gpuaas decommission start %s --mode %s", name, p.Mode)
 	if p.Mode != "soft_reset" {
-		command += " --erase " + p.Erase
+		command += " --erase " + string(p.Erase)
 	}
 	if p.Mode != "full_decommission" {
-		command += " --storage-cleanup " + p.StorageCleanup
+		command += " --storage-cleanup " + string(p.StorageCleanup)
 	}
 	return command + " --plan-hash " + p.PlanHash + " --reason REASON"
 }

@@ -17,7 +17,7 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-func severities() []string { return []string{"critical", "warning", "info", "debug"} }
+func severities() []string { return apiclient.Words("list-drift.severity") }
 
 func (a *app) findingColumns() []table.Column[apiclient.ReconciliationFindingView] {
 	type view = apiclient.ReconciliationFindingView
@@ -237,7 +237,7 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 			since := f.String("since", "",
 				"only those found at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 			frame.Complete(cmd, "severity", severities()...)
-			frame.Complete(cmd, "status", "present", "open", "confirmed", "acted", "closed")
+			frame.Complete(cmd, "status", apiclient.Words("list-findings.status")...)
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListFindingsParams{

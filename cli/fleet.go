@@ -16,7 +16,7 @@ import (
 
 // driftStates are what the agent of a node can be.
 func driftStates() []string {
-	return []string{"in_sync", "version_drift", "config_drift", "certificate_only_repair_needed", "unknown"}
+	return apiclient.Words("list-nodes.drift_state")
 }
 
 // fleetCommand counts by itself: it is what people look at first.
@@ -38,9 +38,9 @@ func (a *app) fleetCommand() *cobra.Command {
 			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
 			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
 			frame.Complete(cmd, "drift", driftStates()...)
-			frame.Complete(cmd, "agent", "current", "drift", "unknown_build")
-			frame.Complete(cmd, "held", "true", "false")
-			frame.Complete(cmd, "tainted", "true", "false")
+			frame.Complete(cmd, "agent", apiclient.Words("get-fleet-summary.agent")...)
+			frame.Complete(cmd, "held", apiclient.Words("get-fleet-summary.held")...)
+			frame.Complete(cmd, "tainted", apiclient.Words("get-fleet-summary.tainted")...)
 			return func(s *session, _ []string) error {
 				params := apiclient.GetFleetSummaryParams{
 					Sku: frame.Given(s.Session, "sku", sku), RegionCode: frame.Given(s.Session, "region", region),

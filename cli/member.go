@@ -75,7 +75,7 @@ func (a *app) memberCommand() *cobra.Command {
 	)
 }
 
-func projectRoles() []string { return []string{"project_admin", "project_member", "project_viewer"} }
+func projectRoles() []string { return apiclient.Words("IdentityProjectRoleBody.role") }
 
 func (a *app) setMember(s *session, c scope, user, role string) error {
 	if err := s.Require("role"); err != nil {

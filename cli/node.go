@@ -256,15 +256,14 @@ func (a *app) nodeListCommand() *cobra.Command {
 			sort := f.String("sort", "",
 				"sort by hostname, status, status_changed_at, last_agent_contact_at, sku, region_code or created_at")
 			order := f.String("order", "", "which way to sort: asc or desc")
-			frame.Complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code",
-				"created_at")
-			frame.Complete(cmd, "order", "asc", "desc")
+			frame.Complete(cmd, "sort", apiclient.Words("list-nodes.sort")...)
+			frame.Complete(cmd, "order", apiclient.Words("list-nodes.order")...)
 			frame.Complete(cmd, "status", apiclient.NodeStates...)
-			frame.Complete(cmd, "schedulable", "true", "false")
-			frame.Complete(cmd, "held", "true", "false")
-			frame.Complete(cmd, "tainted", "true", "false")
-			frame.Complete(cmd, "agent", "current", "drift", "unknown_build")
-			frame.Complete(cmd, "onboarded", "manual", "maas")
+			frame.Complete(cmd, "schedulable", apiclient.Words("list-nodes.schedulable")...)
+			frame.Complete(cmd, "held", apiclient.Words("list-nodes.held")...)
+			frame.Complete(cmd, "tainted", apiclient.Words("list-nodes.tainted")...)
+			frame.Complete(cmd, "agent", apiclient.Words("list-nodes.agent")...)
+			frame.Complete(cmd, "onboarded", apiclient.Words("list-nodes.onboarding_mode")...)
 			frame.Complete(cmd, "drift", driftStates()...)
 			l := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {

@@ -54,7 +54,7 @@ func (a *app) nodeActionCommand(v verb, do func(s *session, node types.UUID, rea
 }
 
 func (a *app) nodeTaintCommand() *cobra.Command {
-	causes := []string{"sudo", "root_shell", "privileged_container", "physical_console"}
+	causes := apiclient.Words("NodeTaintBody.cause")
 	return a.verb(verb{
 		use: "taint NODE", short: "Record that somebody had root on a node", args: frame.Exactly("NODE"),
 		operations: []string{"taint-node"},

@@ -123,8 +123,8 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 			channel := f.String("agent-channel", "", "which releases of the agent it takes: stable, candidate or pinned")
 			version := f.String("agent-version", "", "which agent it should run; empty for any")
 			delivery := f.String("agent-delivery", "", "how another agent comes to it: reimage, manual_install or rebootstrap")
-			frame.Complete(cmd, "agent-channel", "stable", "candidate", "pinned")
-			frame.Complete(cmd, "agent-delivery", "reimage", "manual_install", "rebootstrap")
+			frame.Complete(cmd, "agent-channel", apiclient.Words("NodeChangeBody.agent_channel")...)
+			frame.Complete(cmd, "agent-delivery", apiclient.Words("NodeChangeBody.desired_delivery_mode")...)
 			return func(s *session, args []string) error {
 				if err := s.Anything("host", "port", "ssh-username", "gpus", "agent-channel", "agent-version",
 					"agent-delivery"); err != nil {

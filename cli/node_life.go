@@ -109,13 +109,13 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 			if step.mode == "reimage" {
 				cmd.Flags().StringVar(&c.erase, "erase", "",
 					"what the release in MAAS does to disks: none, quick or secure (default quick)")
-				frame.Complete(cmd, "erase", "none", "quick", "secure")
+				frame.Complete(cmd, "erase", apiclient.Words("DecommissionNewBody.erase")...)
 			} else {
 				c.addRiskFlag(cmd)
 			}
 			cmd.Flags().StringVar(&c.storage, "storage-cleanup", "",
 				"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
-			frame.Complete(cmd, "storage-cleanup", "none", "local", "weka", "all")
+			frame.Complete(cmd, "storage-cleanup", apiclient.Words("DecommissionNewBody.storage_cleanup")...)
 			reason := cmd.Flags().String("reason", "",
 				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
@@ -142,7 +142,7 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 			"Weka, all does both. The node is held meanwhile, and validated afterwards.",
 		flags: func(cmd *cobra.Command) action {
 			scope := cmd.Flags().String("scope", "", "local, weka or all")
-			frame.Complete(cmd, "scope", "local", "weka", "all")
+			frame.Complete(cmd, "scope", apiclient.Words("DecommissionCleanupBody.scope")...)
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := frame.AddYesFlag(cmd)

@@ -143,7 +143,7 @@ func (a *app) nodeTaskListCommand() *cobra.Command {
 			status := cmd.Flags().String("status", "",
 				"only those that are so: queued, dispatched, succeeded, failed, expired or cancelled")
 			kind := cmd.Flags().String("type", "", "only those of this type")
-			frame.Complete(cmd, "status", "queued", "dispatched", "succeeded", "failed", "expired", "cancelled")
+			frame.Complete(cmd, "status", apiclient.Words("list-node-tasks.status")...)
 			f := listing.AddFlags(cmd, 50)
 			return func(s *session, args []string) error {
 				of := func(p listing.Page) (apiclient.Answer, error) {

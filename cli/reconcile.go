@@ -121,7 +121,7 @@ func (a *app) reconcileRunsCommand() *cobra.Command {
 			site := cmd.Flags().String("site", "", "only those of this site, by name or id")
 			trigger := cmd.Flags().String("trigger", "",
 				"only those that happened for this reason: schedule, operator, suspicion or resolution")
-			frame.Complete(cmd, "trigger", "schedule", "operator", "suspicion", "resolution")
+			frame.Complete(cmd, "trigger", apiclient.Words("list-reconciliation-runs.trigger")...)
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListReconciliationRunsParams{

@@ -51,7 +51,7 @@ func (a *app) selfCheckCommand() *cobra.Command {
 			operations: []string{"list-self-checks"},
 			flags: func(cmd *cobra.Command) action {
 				status := cmd.Flags().String("status", "", "only those that are so: pending, running, passed, failed or cancelled")
-				frame.Complete(cmd, "status", "pending", "running", "passed", "failed", "cancelled")
+				frame.Complete(cmd, "status", apiclient.Words("list-self-checks.status")...)
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
 					return listing.Print(s.Session, f, listing.Listing[apiclient.SelfCheck]{

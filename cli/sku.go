@@ -36,7 +36,7 @@ func (a *app) skuCommand() *cobra.Command {
 			use: "list", short: "List the SKUs", aliases: []string{"ls"}, operations: []string{"list-skus"},
 			flags: func(cmd *cobra.Command) action {
 				status := cmd.Flags().String("status", "", "only those that are so: active or disabled")
-				frame.Complete(cmd, "status", "active", "disabled")
+				frame.Complete(cmd, "status", apiclient.Words("SkuChange.status")...)
 				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
 					return listing.Print(s.Session, f, listing.Listing[apiclient.SkuView]{
@@ -87,8 +87,8 @@ func addSKUFlags(cmd *cobra.Command) *skuFlags {
 	f.Int32SliceVar(&v.counts, "counts", nil, "how many units one request may ask for, such as 1,2,4,8")
 	f.Int64Var(&v.price, "price-minor", 0, "price of one GPU for one hour, in minor units such as cents")
 	f.StringVar(&v.currency, "currency", "USD", "currency of the price")
-	frame.Complete(cmd, "vendor", "nvidia", "amd", "intel", "other", "none")
-	frame.Complete(cmd, "rented-by", "node", "slice")
+	frame.Complete(cmd, "vendor", apiclient.Words("SkuNewBody.gpu_vendor")...)
+	frame.Complete(cmd, "rented-by", apiclient.Words("SkuNewBody.capacity_shape")...)
 	return v
 }
 
@@ -122,7 +122,7 @@ func (a *app) skuUpdateCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			v := addSKUFlags(cmd)
 			status := cmd.Flags().String("status", "", "active, or disabled: not for new nodes")
-			frame.Complete(cmd, "status", "active", "disabled")
+			frame.Complete(cmd, "status", apiclient.Words("SkuChange.status")...)
 			return func(s *session, args []string) error {
 				if err := s.Anything("name", "vendor", "model", "gpus", "rented-by", "counts", "price-minor", "currency",
 					"status"); err != nil {

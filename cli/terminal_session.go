@@ -41,7 +41,7 @@ func (a *app) terminalSessionCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				node := cmd.Flags().String("node", "", "only those on this node, by hostname or id")
 				status := cmd.Flags().String("status", "", "only those that are so: issued, opening, open, closed or failed")
-				frame.Complete(cmd, "status", "issued", "opening", "open", "closed", "failed")
+				frame.Complete(cmd, "status", apiclient.Words("list-terminal-sessions.status")...)
 				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
 					var on *types.UUID

@@ -12,7 +12,7 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-func platformRoles() []string { return []string{"platform_admin", "operator", "auditor", "none"} }
+func platformRoles() []string { return apiclient.Words("IdentityNewUserBody.platform_role") }
 
 func (a *app) userColumns() []table.Column[apiclient.IdentityUserView] {
 	type user = apiclient.IdentityUserView

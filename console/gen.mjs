@@ -1,5 +1,6 @@
-// Writes what is made of the contract: the types of the API, and the words that
-// explain its fields, so that a form explains a policy with the contract's own.
+// Writes what is made of the contract: the types of the API, its enums, what roles
+// include, and the words that explain fields, so that a form explains a policy with the
+// contract's own.
 // Before a build (the word "build") it also empties dist, of which only .keep is
 // not made.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -31,6 +32,24 @@ for (const name of explained) {
   )
 }
 writeFileSync(new URL('explained.json', out), JSON.stringify(words, null, 1))
+
+// Lists of the console are made of these: the values of enums, by the names that the Go
+// client has for them (Words): of a field, Schema.field; of a parameter, operation.parameter.
+const enums = {}
+const note = (name, schema) => {
+  const values = (schema?.items ?? schema)?.enum
+  if (values) enums[name] = values
+}
+for (const [name, schema] of Object.entries(document.components.schemas)) {
+  for (const [field, s] of Object.entries(schema.properties ?? {})) note(`${name}.${field}`, s)
+}
+for (const operation of Object.values(document.paths).flatMap((item) => Object.values(item))) {
+  for (const parameter of operation.parameters ?? []) note(`${operation.operationId}.${parameter.name}`, parameter.schema)
+}
+// What roles include, from the table of permissions.
+const grants = document['x-gpuaas-grants']
+const constant = (name, value) => `export const ${name} = ${JSON.stringify(value, null, 1)} as const\n`
+writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants))
 
 if (process.argv.includes('build')) {
   const dist = new URL('dist/', import.meta.url)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
@@ -32,13 +35,13 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	states, err := States()
+	enums, err := Enums()
 	if err != nil {
 		t.Fatal(err)
 	}
 	generated := map[string]string{
-		"contract/apiclient/states.go": states,
-		"contract/openapi.yaml":        string(openapi), "contract/asyncapi.yaml": string(asyncapi),
+		"contract/apiclient/enums.go": enums,
+		"contract/openapi.yaml":       string(openapi), "contract/asyncapi.yaml": string(asyncapi),
 		"docs/onboarding-stages.md":   onboarding.Document(),
 		"docs/decommission-stages.md": decommission.Page(),
 		"docs/drift-findings.md":      reconciliation.Page(),
@@ -113,6 +116,91 @@ func TestPresentNodesListAllStatesButTheTerminalOnes(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s.%s lists %v, want %v", schema, field, got, want)
+		}
+	}
+}
+
+var enumTag = regexp.MustCompile("enum:\"([^\"]*)\"")
+
+// Enums of the contract that are lifecycles, modes or actions come from their tables:
+// the type of the field has a method Schema. A list in a tag would be another home.
+func TestNoTagRepeatsATable(t *testing.T) {
+	tables := map[string]string{}
+	name := func(what string, words []string) {
+		slices.Sort(words)
+		tables[strings.Join(words, ",")] = what
+	}
+	for _, l := range lifecycles() {
+		var words []string
+		for _, s := range l.States {
+			words = append(words, s.Name)
+		}
+		name("the states of a "+l.Noun, words)
+	}
+	var modes, actions, permissions []string
+	for _, m := range decommission.Modes() {
+		modes = append(modes, string(m))
+	}
+	for _, a := range job.Parking.AllActions() {
+		actions = append(actions, string(a))
+	}
+	for _, p := range auth.Permissions() {
+		permissions = append(permissions, string(p))
+	}
+	name("the modes of decommission", modes)
+	name("the actions of jobs", actions)
+	name("the permissions", permissions)
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, tag := range enumTag.FindAllStringSubmatch(string(text), -1) {
+			words := strings.Split(tag[1], ",")
+			slices.Sort(words)
+			if what := tables[strings.Join(words, ",")]; what != "" {
+				t.Errorf("%s lists %s in a tag: give the field the type that has them", path, what)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Some fields take only some words of a table, and list them by hand.
+func TestPartsOfTablesAreListedWhole(t *testing.T) {
+	words := func(statuses []job.Status) (out []string) {
+		for _, s := range statuses {
+			out = append(out, string(s))
+		}
+		return out
+	}
+	var unended, classes []string
+	for _, s := range job.Parking.Table.States {
+		if !s.Terminal {
+			unended = append(unended, string(s.Name))
+		}
+	}
+	for class := range bringup.ClassCauses {
+		classes = append(classes, string(class))
+	}
+	all := enumsOf(newHouse(t).api)
+	for name, want := range map[string][]string{
+		"OnboardingFailureModeView.status":      words(job.Parking.In(job.Parked)),
+		"DecommissionFailureModeView.status":    words(job.Parking.In(job.Parked)),
+		"DecommissionFailureView.failure_class": classes,
+		"FleetviewSpotJob.status":               unended,
+	} {
+		got := slices.Clone(all[name])
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s lists %v, want %v", name, got, want)
 		}
 	}
 }

@@ -519,6 +519,25 @@ const (
 	DecommissionNewViewStorageCleanupWeka  DecommissionNewViewStorageCleanup = "weka"
 )
 
+// Defines values for DecommissionPlanErase.
+const (
+	DecommissionPlanEraseNone   DecommissionPlanErase = "none"
+	DecommissionPlanEraseQuick  DecommissionPlanErase = "quick"
+	DecommissionPlanEraseSecure DecommissionPlanErase = "secure"
+)
+
+// Defines values for DecommissionPlanMode.
+const (
+	DecommissionPlanModeDrain            DecommissionPlanMode = "drain"
+	DecommissionPlanModeFullDecommission DecommissionPlanMode = "full_decommission"
+	DecommissionPlanModeReactivate       DecommissionPlanMode = "reactivate"
+	DecommissionPlanModeReimage          DecommissionPlanMode = "reimage"
+	DecommissionPlanModeRemove           DecommissionPlanMode = "remove"
+	DecommissionPlanModeRetire           DecommissionPlanMode = "retire"
+	DecommissionPlanModeSoftReset        DecommissionPlanMode = "soft_reset"
+	DecommissionPlanModeStorageCleanup   DecommissionPlanMode = "storage_cleanup"
+)
+
 // Defines values for DecommissionPlanNodeStatus.
 const (
 	DecommissionPlanNodeStatusActive          DecommissionPlanNodeStatus = "active"
@@ -530,6 +549,14 @@ const (
 	DecommissionPlanNodeStatusQuarantined     DecommissionPlanNodeStatus = "quarantined"
 	DecommissionPlanNodeStatusRemoving        DecommissionPlanNodeStatus = "removing"
 	DecommissionPlanNodeStatusRetired         DecommissionPlanNodeStatus = "retired"
+)
+
+// Defines values for DecommissionPlanStorageCleanup.
+const (
+	DecommissionPlanStorageCleanupAll   DecommissionPlanStorageCleanup = "all"
+	DecommissionPlanStorageCleanupLocal DecommissionPlanStorageCleanup = "local"
+	DecommissionPlanStorageCleanupNone  DecommissionPlanStorageCleanup = "none"
+	DecommissionPlanStorageCleanupWeka  DecommissionPlanStorageCleanup = "weka"
 )
 
 // Defines values for DecommissionPlanBodyErase.
@@ -833,6 +860,18 @@ const (
 const (
 	JobActedViewOutcomeDone    JobActedViewOutcome = "done"
 	JobActedViewOutcomeRefused JobActedViewOutcome = "refused"
+)
+
+// Defines values for JobActedViewStatus.
+const (
+	JobActedViewStatusCancelled                JobActedViewStatus = "cancelled"
+	JobActedViewStatusCompensating             JobActedViewStatus = "compensating"
+	JobActedViewStatusCompleted                JobActedViewStatus = "completed"
+	JobActedViewStatusFailedManualIntervention JobActedViewStatus = "failed_manual_intervention"
+	JobActedViewStatusFailedRetryable          JobActedViewStatus = "failed_retryable"
+	JobActedViewStatusPending                  JobActedViewStatus = "pending"
+	JobActedViewStatusReconciled               JobActedViewStatus = "reconciled"
+	JobActedViewStatusRunning                  JobActedViewStatus = "running"
 )
 
 // Defines values for JobManyBodyAction.
@@ -1330,6 +1369,48 @@ const (
 	OutboxEventStateFailed    OutboxEventState = "failed"
 	OutboxEventStatePending   OutboxEventState = "pending"
 	OutboxEventStatePublished OutboxEventState = "published"
+)
+
+// Defines values for Permission.
+const (
+	AuditRead            Permission = "audit:read"
+	CertificateRead      Permission = "certificate:read"
+	DecommissionManage   Permission = "decommission:manage"
+	DecommissionRead     Permission = "decommission:read"
+	EventRead            Permission = "event:read"
+	LifecycleRead        Permission = "lifecycle:read"
+	MemberManage         Permission = "member:manage"
+	MemberRead           Permission = "member:read"
+	NodeManage           Permission = "node:manage"
+	NodeRead             Permission = "node:read"
+	NodeTaskRun          Permission = "node_task:run"
+	OnboardingManage     Permission = "onboarding:manage"
+	OnboardingRead       Permission = "onboarding:read"
+	OutboxManage         Permission = "outbox:manage"
+	OutboxRead           Permission = "outbox:read"
+	ProjectCreate        Permission = "project:create"
+	ProjectRead          Permission = "project:read"
+	ProjectUpdate        Permission = "project:update"
+	ReconciliationManage Permission = "reconciliation:manage"
+	ReconciliationRead   Permission = "reconciliation:read"
+	SelfCheckRead        Permission = "self_check:read"
+	SelfCheckRun         Permission = "self_check:run"
+	ServiceAccountManage Permission = "service_account:manage"
+	ServiceAccountRead   Permission = "service_account:read"
+	SignerManage         Permission = "signer:manage"
+	SignerRead           Permission = "signer:read"
+	SiteManage           Permission = "site:manage"
+	SiteProfileManage    Permission = "site_profile:manage"
+	SiteRead             Permission = "site:read"
+	SkuManage            Permission = "sku:manage"
+	SkuRead              Permission = "sku:read"
+	SystemRead           Permission = "system:read"
+	TenantCreate         Permission = "tenant:create"
+	TenantRead           Permission = "tenant:read"
+	TenantUpdate         Permission = "tenant:update"
+	TerminalOpen         Permission = "terminal:open"
+	UserManage           Permission = "user:manage"
+	UserRead             Permission = "user:read"
 )
 
 // Defines values for ReconciliationBreakerBodyDecision.
@@ -3374,30 +3455,39 @@ type DecommissionPlan struct {
 	Effects []string `json:"effects"`
 
 	// Ends How the node is when all went well.
-	Ends     string `json:"ends"`
-	Erase    string `json:"erase"`
-	Hostname string `json:"hostname"`
+	Ends     string                `json:"ends"`
+	Erase    DecommissionPlanErase `json:"erase"`
+	Hostname string                `json:"hostname"`
 
 	// MaasStatus As last seen.
-	MaasStatus   *string `json:"maas_status,omitempty"`
-	MaasSystemId *string `json:"maas_system_id,omitempty"`
-	Mode         string  `json:"mode"`
+	MaasStatus   *string              `json:"maas_status,omitempty"`
+	MaasSystemId *string              `json:"maas_system_id,omitempty"`
+	Mode         DecommissionPlanMode `json:"mode"`
 
 	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	NodeId     openapi_types.UUID         `json:"node_id"`
 	NodeStatus DecommissionPlanNodeStatus `json:"node_status"`
 
 	// PlanHash Applying with this hash is refused if anything that the plan depends on has changed.
-	PlanHash       string                     `json:"plan_hash"`
-	Stages         []DecommissionPlannedStage `json:"stages"`
-	StorageCleanup string                     `json:"storage_cleanup"`
+	PlanHash       string                         `json:"plan_hash"`
+	Stages         []DecommissionPlannedStage     `json:"stages"`
+	StorageCleanup DecommissionPlanStorageCleanup `json:"storage_cleanup"`
 
 	// Usually How long all of it takes as a rule.
 	Usually string `json:"usually"`
 }
 
+// DecommissionPlanErase defines model for DecommissionPlan.Erase.
+type DecommissionPlanErase string
+
+// DecommissionPlanMode defines model for DecommissionPlan.Mode.
+type DecommissionPlanMode string
+
 // DecommissionPlanNodeStatus defines model for DecommissionPlan.NodeStatus.
 type DecommissionPlanNodeStatus string
+
+// DecommissionPlanStorageCleanup defines model for DecommissionPlan.StorageCleanup.
+type DecommissionPlanStorageCleanup string
 
 // DecommissionPlanBody defines model for DecommissionPlanBody.
 type DecommissionPlanBody struct {
@@ -4453,11 +4543,14 @@ type JobActedView struct {
 	Refusal *JobRefusalView `json:"refusal,omitempty"`
 
 	// Status How the job stands now.
-	Status *string `json:"status,omitempty"`
+	Status *JobActedViewStatus `json:"status,omitempty"`
 }
 
 // JobActedViewOutcome done: the action was accepted, as with a request for this job alone.
 type JobActedViewOutcome string
+
+// JobActedViewStatus How the job stands now.
+type JobActedViewStatus string
 
 // JobManyBody defines model for JobManyBody.
 type JobManyBody struct {
@@ -6106,6 +6199,9 @@ type OutboxMark struct {
 	// Position What to resume after if no event follows.
 	Position int64 `json:"position"`
 }
+
+// Permission defines model for Permission.
+type Permission string
 
 // Problem defines model for Problem.
 type Problem struct {

@@ -4,8 +4,8 @@ import { api, asRefusal, got, type Schemas } from '../api/client'
 
 export type Me = Schemas['IdentityMeView']
 
-/** A permission, as the contract spells it, such as node:read. */
-export type Permission = string
+/** A permission of the contract, such as node:read. */
+export type Permission = Schemas['Permission']
 
 export const meQuery = { queryKey: ['me'], queryFn: () => got(api.GET('/api/v1/me')), staleTime: 60_000 } as const
 

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState, type ReactNode } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { useParam } from '../../app/location'
-import { useMe } from '../../app/session'
+import { useMe, type Permission } from '../../app/session'
 import { Button, Card, Code, Facts, Loading, Page, TextLink } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
@@ -29,7 +29,7 @@ function Shown({ project: p, etag, problem }: { project: Schemas['IdentityProjec
   const tenant = useTenant(p.org_id)
   // The name and the version that the renaming is based on: those that were seen.
   const [renaming, setRenaming] = useState<{ name: string; etag: string }>()
-  const may = (permission: string) => mayIn(me, permission, { orgId: p.org_id, projectId: p.project_id })
+  const may = (permission: Permission) => mayIn(me, permission, { orgId: p.org_id, projectId: p.project_id })
   const path = { project_id: p.project_id }
   return (
     <Page

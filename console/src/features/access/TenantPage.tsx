@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useParam } from '../../app/location'
-import { useMe } from '../../app/session'
+import { useMe, type Permission } from '../../app/session'
 import { Button, Card, Code, Empty, Facts, LinkButton, Loading, Page, TextLink } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
@@ -25,7 +25,7 @@ export default function TenantPage() {
   // The name and the version that the renaming is based on: those that were seen.
   const [renaming, setRenaming] = useState<{ name: string; etag: string }>()
   const tenant = useTenant(orgId)
-  const may = (permission: string) => mayIn(me, permission, { orgId })
+  const may = (permission: Permission) => mayIn(me, permission, { orgId })
   const t = tenant.data?.body
   const path = { org_id: orgId }
   return (

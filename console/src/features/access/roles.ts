@@ -1,21 +1,13 @@
+import { grants as granted } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
-import type { Me } from '../../app/session'
+import type { Me, Permission } from '../../app/session'
 
 export type ProjectRole = Schemas['IdentityProjectRoleBody']['role']
 export type Role = ProjectRole | 'tenant_admin'
 
-const viewerMay = ['tenant:read', 'project:read', 'member:read', 'event:read', 'lifecycle:read', 'sku:read']
-const memberMay = [...viewerMay, 'service_account:read']
-const adminMay = [...memberMay, 'project:update', 'member:manage', 'service_account:manage']
-
-// What a role on a tenant or in a project includes. It decides what is shown; what is
-// allowed, the control plane decides.
-const grants: Record<Role, string[]> = {
-  project_viewer: viewerMay,
-  project_member: memberMay,
-  project_admin: adminMay,
-  tenant_admin: [...adminMay, 'tenant:update', 'project:create', 'audit:read'],
-}
+// What a role on a tenant or in a project includes, by the control plane's own table. It
+// decides what is shown; what is allowed, the control plane decides.
+const grants: Record<Role, readonly string[]> = granted
 
 export const projectRoles: ProjectRole[] = ['project_viewer', 'project_member', 'project_admin']
 
@@ -36,7 +28,7 @@ export const platformMeans: Record<Schemas['IdentityUserView']['platform_role'],
 type Holder = Pick<Me, 'platform_permissions' | 'permissions' | 'tenants' | 'projects'>
 
 /** mayIn says whether somebody holds a permission on a tenant, or in one of its projects. */
-export function mayIn(me: Holder, permission: string, where: { orgId: string; projectId?: string }): boolean {
+export function mayIn(me: Holder, permission: Permission, where: { orgId: string; projectId?: string }): boolean {
   if (me.platform_permissions.includes(permission)) return true
   // The token may be narrower than the roles of its owner.
   if (!me.permissions.includes(permission)) return false

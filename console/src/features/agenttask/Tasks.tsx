@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
@@ -13,7 +14,7 @@ import { useNodeNames } from './nodeNames'
 import { OnlyOfNode } from './OnlyOfNode'
 import { titled, type Task } from './task'
 
-const statuses = ['queued', 'dispatched', 'succeeded', 'failed', 'expired', 'cancelled'] as const
+const statuses = enums['list-all-node-tasks.status']
 
 // That a task was handed out is no event.
 const readEvery = 5_000

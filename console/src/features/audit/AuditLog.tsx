@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import { useCallback, useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
@@ -14,7 +15,7 @@ import { toMoment } from './moment'
 
 type Entry = Schemas['AuditLogEntry']
 
-const results = ['success', 'failure', 'denied'] as const
+const results = enums['list-audit-logs.result']
 const filters = ['action', 'actor_id', 'target_kind', 'target_id', 'result', 'correlation_id', 'since', 'until'] as const
 const none = Object.fromEntries(filters.map((f) => [f, undefined]))
 

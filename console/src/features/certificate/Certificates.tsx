@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import { useNavigate } from '@tanstack/react-router'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
@@ -13,7 +14,7 @@ import { kindWords } from './document'
 
 type Certificate = Schemas['CertificateView']
 
-const kinds = ['certificate', 'handover_receipt'] as const
+const kinds = enums['list-certificates.kind']
 
 const columns: Column<Certificate>[] = [
   { key: 'issued', title: 'Issued', width: '7rem', cell: (c) => <When at={c.issued_at} /> },

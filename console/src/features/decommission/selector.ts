@@ -1,9 +1,10 @@
+import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
 
 export type Selector = Schemas['DecommissionSelectorBody']
 type NodeStatus = NonNullable<Selector['statuses']>[number]
 
-export const nodeStatuses: NodeStatus[] = ['active', 'offline', 'quarantined', 'draining', 'retired', 'bootstrap_issued', 'enrolling', 'removing']
+export const nodeStatuses: readonly NodeStatus[] = enums['DecommissionSelectorBody.statuses']
 
 /** mostNamed is how many nodes may be named one by one, by the contract. */
 export const mostNamed = 1000
@@ -19,7 +20,7 @@ export function chosenFrom(search: Record<string, string | undefined>): Chosen {
     region: search.region_code ?? search.region ?? '',
     sku: search.sku_id ?? search.sku ?? '',
     prefix: search.hostname_prefix ?? '',
-    statuses: list(search.statuses ?? search.status).filter((s) => (nodeStatuses as string[]).includes(s)),
+    statuses: list(search.statuses ?? search.status).filter((s) => (nodeStatuses as readonly string[]).includes(s)),
     nodes: list(search.node_ids),
   }
 }

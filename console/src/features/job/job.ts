@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
 
 /**
@@ -87,24 +88,19 @@ export type JobHappening = {
   recommended_action?: string
 }
 
-export const isParked = (s: JobStatus) => s === 'failed_retryable' || s === 'failed_manual_intervention'
+const parked: readonly JobStatus[] = enums['OnboardingFailureModeView.status']
+
+export const isParked = (s: JobStatus) => parked.includes(s)
 
 export const isOver = (s: JobStatus) => s === 'completed' || s === 'cancelled' || s === 'reconciled'
 
 export const isBusy = (s: JobStatus) => s === 'running' || s === 'compensating'
 
-export const statuses: JobStatus[] = ['pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention', 'completed', 'reconciled', 'cancelled']
-
 /** Choices for a filter of lists: both parked ones count as failed for the control plane. */
 export const statusChoices = [
   { value: '', label: 'Any status' },
   { value: 'failed', label: 'Parked' },
-  { value: 'pending', label: 'Pending' },
-  { value: 'running', label: 'Running' },
-  { value: 'compensating', label: 'Compensating' },
-  { value: 'completed', label: 'Completed' },
-  { value: 'reconciled', label: 'Reconciled' },
-  { value: 'cancelled', label: 'Cancelled' },
+  ...enums['OnboardingView.status'].filter((s) => !isParked(s)).map((s) => ({ value: s, label: s.charAt(0).toUpperCase() + s.slice(1) })),
 ]
 
 /** What each action is called, and where it is asked for below the address of a job. */

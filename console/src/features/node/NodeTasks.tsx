@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import { useNavigate } from '@tanstack/react-router'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
@@ -22,7 +23,7 @@ const columns: Column<Task>[] = [
 // That a task was handed out is no event.
 const readEvery = 5_000
 
-const states = ['queued', 'dispatched', 'succeeded', 'failed', 'expired', 'cancelled'] as const
+const states = enums['list-node-tasks.status']
 
 /** NodeTasks is what the node was asked to do, newest first. */
 export function NodeTasks({ nodeId }: { nodeId: string }) {

@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
 import type { paths } from '../../api/gen/schema'
 import type { Sort } from '../../ui/table'
@@ -10,23 +11,23 @@ type Address = Record<string, string | undefined>
 export type Summary = Schemas['FleetviewSummary']
 
 /** The states that are shown as one: something is under way that ends by itself. */
-export const inProgress: Status[] = ['bootstrap_issued', 'enrolling', 'draining', 'removing']
+export const inProgress = ['bootstrap_issued', 'enrolling', 'draining', 'removing'] as const satisfies Status[]
 
 /** The coarse states, as cards and legends have them. */
 export const groups: { key: string; title: string; states: Exclude<Status, 'deleted'>[] }[] = [
   { key: 'active', title: 'Active', states: ['active'] },
   { key: 'offline', title: 'Offline', states: ['offline'] },
   { key: 'quarantined', title: 'Quarantined', states: ['quarantined'] },
-  { key: 'in_progress', title: 'In progress', states: ['bootstrap_issued', 'enrolling', 'draining', 'removing'] },
+  { key: 'in_progress', title: 'In progress', states: [...inProgress] },
   { key: 'retired', title: 'Retired', states: ['retired'] },
 ]
 
-const states: readonly string[] = [...groups.flatMap((g) => g.states), 'deleted']
-const drifts = ['in_sync', 'version_drift', 'config_drift', 'certificate_only_repair_needed', 'unknown'] as const
-const agents = ['current', 'drift', 'unknown_build'] as const
+const states: readonly string[] = enums['list-nodes.status']
+const drifts = enums['list-nodes.drift_state']
+const agents = enums['list-nodes.agent']
 export type Agent = (typeof agents)[number]
-const yesNo = ['true', 'false'] as const
-const sorts = ['hostname', 'status', 'status_changed_at', 'last_agent_contact_at', 'sku', 'region_code', 'created_at'] as const
+const yesNo = enums['list-nodes.held']
+const sorts = enums['list-nodes.sort']
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** What cards say of agents; each node has one of them. */

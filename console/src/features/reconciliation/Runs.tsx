@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import { useState } from 'react'
 import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
@@ -27,7 +28,7 @@ const columns: Column<Run>[] = [
   { key: 'note', title: 'What was in the way', width: 'minmax(10rem, 1fr)', cell: (r) => r.error?.message ?? r.reason },
 ]
 
-const triggers = ['schedule', 'operator', 'suspicion', 'resolution'] as const
+const triggers = enums['list-reconciliation-runs.trigger']
 
 /** Runs lists the looks at sites, the newest first, each with its report. */
 export function Runs({ site, trigger }: { site?: string; trigger?: string }) {

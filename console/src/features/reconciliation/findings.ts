@@ -1,3 +1,4 @@
+import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
 import type { Tone } from '../../ui/tone'
 import { words } from '../../ui/tone'
@@ -9,7 +10,7 @@ export type SiteOverview = Schemas['ReconciliationSiteOverview']
 export type Run = Schemas['ReconciliationRunView']
 
 /** severities, the worst first. */
-export const severities = ['critical', 'warning', 'info', 'debug'] as const satisfies Severity[]
+export const severities: readonly Severity[] = [...enums['list-findings.severity']].reverse()
 
 /** A finding that came back so often within a month is not settled by settling it once more. */
 export const oftenIs = 3

@@ -6,6 +6,7 @@ import { useMay } from '../../app/session'
 import { Card, Code, Facts, Stat, TextLink } from '../../ui/basics'
 import { When } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
+import { inProgress } from '../node/filters'
 import { CredentialsState, ReconciliationState } from './SiteStates'
 import { fleetQuery, reconciliationQuery } from './siteStanding'
 import type { Site } from './siteQueries'
@@ -13,13 +14,12 @@ import type { Site } from './siteQueries'
 type Count = [label: string, value: number, tone: Tone | undefined, status: string]
 
 function counts({ total, by_status: by }: Schemas['FleetviewSiteCount']): Count[] {
-  const moving = ['bootstrap_issued', 'enrolling', 'draining', 'removing'] as const
   return [
     ['Nodes', total, undefined, ''],
     ['Active', by.active, 'ok', 'active'],
     ['Offline', by.offline, 'bad', 'offline'],
     ['Quarantined', by.quarantined, 'warn', 'quarantined'],
-    ['In progress', moving.reduce((sum, s) => sum + by[s], 0), 'info', moving.join(',')],
+    ['In progress', inProgress.reduce((sum, s) => sum + by[s], 0), 'info', inProgress.join(',')],
     ['Retired', by.retired, 'idle', 'retired'],
   ]
 }

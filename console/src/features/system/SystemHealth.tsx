@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { useSearchState } from '../../app/location'
-import { useMay } from '../../app/session'
+import { useMay, type Permission } from '../../app/session'
 import { Badge, Card, Loading, Note, Page } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { Tabs } from '../../ui/tabs'
@@ -16,14 +16,15 @@ import { SelfChecks } from './SelfChecks'
 export default function SystemHealth() {
   const may = useMay()
   const [search, change] = useSearchState()
-  const tabs = [
+  const tabs: { key: string; title: string; body: () => ReactNode; needs?: Permission }[] = [
     { key: 'health', title: 'Health', body: () => <Health /> },
     { key: 'self-checks', title: 'Self-checks', body: () => <SelfChecks />, needs: 'self_check:read' },
     { key: 'lifecycles', title: 'Lifecycles', body: () => <Lifecycles />, needs: 'lifecycle:read' },
-  ].filter((t) => !t.needs || may(t.needs))
+  ]
+  const shown = tabs.filter((t) => !t.needs || may(t.needs))
   return (
     <Page title="System health" lead="The control plane itself: what it depends on, what waits to be delivered, and who works.">
-      <Tabs label="System" tabs={tabs} shown={search.tab ?? 'health'} onShow={(tab) => change({ tab: tab === 'health' ? undefined : tab, noun: undefined })} />
+      <Tabs label="System" tabs={shown} shown={search.tab ?? 'health'} onShow={(tab) => change({ tab: tab === 'health' ? undefined : tab, noun: undefined })} />
     </Page>
   )
 }

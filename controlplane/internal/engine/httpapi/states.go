@@ -15,3 +15,13 @@ func StatesOf(l lifecycle.Description) *huma.Schema {
 	}
 	return s
 }
+
+// EnumOf is the schema of a type in the contract: its enum holds the values that
+// the package of the type lists once.
+func EnumOf[T ~string](values []T) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString, Enum: make([]any, len(values))}
+	for i, v := range values {
+		s.Enum[i] = string(v)
+	}
+	return s
+}

@@ -6,12 +6,18 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
+
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
 
 // outboxEvent is a message of the outbox. The contract calls it OutboxEvent.
 type outboxEvent struct {
@@ -23,7 +29,7 @@ type outboxEvent struct {
 	OrgID         *id.Org     `json:"org_id,omitempty"`
 	ProjectID     *id.Project `json:"project_id,omitempty"`
 	CorrelationID string      `json:"correlation_id"`
-	Status        string      `json:"status" enum:"pending,published,failed,discarded"`
+	Status        Status      `json:"status"`
 	Attempts      int         `json:"attempts" doc:"how often delivery was tried"`
 	LastError     string      `json:"last_error,omitempty"`
 	CreatedAt     time.Time   `json:"created_at"`
@@ -33,7 +39,7 @@ func wire(e Entry) outboxEvent {
 	out := outboxEvent{
 		EventID: e.ID, Destination: e.Destination, EventType: e.Type, AggregateKind: e.AggregateKind,
 		AggregateID:   e.AggregateID,
-		CorrelationID: e.CorrelationID, Status: string(e.Status), Attempts: e.Attempts, LastError: e.LastError,
+		CorrelationID: e.CorrelationID, Status: e.Status, Attempts: e.Attempts, LastError: e.LastError,
 		CreatedAt: e.CreatedAt,
 	}
 	if !e.Org.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
@@ -23,12 +24,16 @@ const (
 	tagTasks   = "Node tasks"
 )
 
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
+
 // View is a task as the API shows it.
 type View struct {
 	TaskID          id.NodeTask     `json:"task_id" doc:"Id of the task."`
 	NodeID          id.Node         `json:"node_id" doc:"The node that is to do it."`
 	Type            string          `json:"type" example:"node.drain"`
-	Status          string          `json:"status" enum:"queued,dispatched,succeeded,failed,expired,cancelled"`
+	Status          Status          `json:"status"`
 	Class           string          `json:"concurrency_class" enum:"exclusive,user,concurrent" doc:"What may run beside it on the node."`
 	Params          json.RawMessage `json:"params,omitempty" doc:"What it was asked for with; not in lists."`
 	Output          json.RawMessage `json:"output,omitempty" doc:"What the node reports; not in lists."`
@@ -105,7 +110,7 @@ type Path struct {
 
 // Narrowing holds the filters of lists of tasks.
 type Narrowing struct {
-	Status string `query:"status" enum:"queued,dispatched,succeeded,failed,expired,cancelled" doc:"Only tasks in this state."`
+	Status Status `query:"status" doc:"Only tasks in this state."`
 	Type   string `query:"type" maxLength:"64" doc:"Only tasks of this type."`
 }
 
@@ -135,7 +140,7 @@ func (c Commands) RegisterAPI(api *httpapi.API) {
 		if _, err := node.Get(ctx, c.DB, in.NodeID); err != nil {
 			return nil, err
 		}
-		return c.list(ctx, in.Page, filter{node: in.NodeID, status: in.Status, typ: in.Type})
+		return c.list(ctx, in.Page, filter{node: in.NodeID, status: string(in.Status), typ: in.Type})
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-all-node-tasks", Method: http.MethodGet, Path: pathTasks, Tag: tagTasks,
@@ -145,7 +150,7 @@ func (c Commands) RegisterAPI(api *httpapi.API) {
 		httpapi.Page
 	},
 	) (*httpapi.Listed[View], error) {
-		return c.list(ctx, in.Page, filter{status: in.Status, typ: in.Type})
+		return c.list(ctx, in.Page, filter{status: string(in.Status), typ: in.Type})
 	})
 	c.registerTask(api)
 }
@@ -251,7 +256,7 @@ func summary(t Task) View {
 
 func show(t Task) View {
 	v := View{
-		TaskID: t.ID, NodeID: t.Node, Type: t.Type, Status: string(t.Status), Class: string(t.Class), Params: t.Params,
+		TaskID: t.ID, NodeID: t.Node, Type: t.Type, Status: t.Status, Class: string(t.Class), Params: t.Params,
 		Output:  t.Output,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, CancelRequested: t.CancelRequested, RequestedBy: t.RequestedBy,
 		Reason:        t.Reason,

@@ -44,7 +44,7 @@ type SummaryInput struct {
 	Place
 	SKU   string     `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
 	Q     string     `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
-	Drift node.Drift `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	Drift node.Drift `query:"drift_state" doc:"Only nodes whose agent is so."`
 	node.Narrowed
 }
 
@@ -60,7 +60,7 @@ type Spot struct {
 	NodeID      id.Node     `json:"node_id"`
 	Hostname    string      `json:"hostname" example:"c07u31"`
 	Status      node.Status `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing"`
-	Drift       node.Drift  `json:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Whether its agent is what it should be."`
+	Drift       node.Drift  `json:"drift_state" doc:"Whether its agent is what it should be."`
 	Schedulable bool        `json:"schedulable"`
 	RegionCode  string      `json:"region_code" example:"eu-1"`
 	SiteID      id.Site     `json:"site_id,omitzero" doc:"The site that it has a machine of, or is being onboarded at; absent: none."`

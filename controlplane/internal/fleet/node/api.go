@@ -53,6 +53,9 @@ type Facts map[string]string
 // huma.SchemaProvider.
 func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
 
+// Schema implements huma.SchemaProvider.
+func (Drift) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(drifts) }
+
 // View is a node as the API shows it.
 type View struct {
 	NodeID          id.Node       `json:"node_id" doc:"Id of the node."`
@@ -108,7 +111,7 @@ func (n Node) showRoot() *RootView {
 
 // AgentView is the agent that a node runs and the one it should run.
 type AgentView struct {
-	Drift                     Drift      `json:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks."`
+	Drift                     Drift      `json:"drift_state" doc:"Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks."`
 	Channel                   Channel    `json:"agent_channel" enum:"stable,candidate,pinned"`
 	DesiredVersion            string     `json:"desired_agent_version" doc:"Empty: any."`
 	DesiredDeliveryMode       Delivery   `json:"desired_delivery_mode" enum:"reimage,manual_install,rebootstrap"`

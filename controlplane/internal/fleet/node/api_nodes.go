@@ -93,7 +93,7 @@ type ListInput struct {
 	Hostname       string   `query:"hostname" maxLength:"253" doc:"Only nodes whose hostname starts so."`
 	Schedulable    string   `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
 	OnboardingMode Mode     `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
-	Drift          Drift    `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	Drift          Drift    `query:"drift_state" doc:"Only nodes whose agent is so."`
 	Narrowed
 }
 

@@ -52,6 +52,8 @@ const (
 	UnknownDrift          Drift = "unknown"
 )
 
+var drifts = []Drift{InSync, VersionDrift, ConfigDrift, CertificateRepairOnly, UnknownDrift}
+
 // Node is one machine of the inventory. The history stores its JSON form, so
 // fields may be added but not renamed.
 type Node struct {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
@@ -15,10 +17,14 @@ const (
 	tagSigners  = "Signers"
 )
 
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
+
 // View is a signer as the API shows it.
 type View struct {
 	ID              string       `json:"id" doc:"Its id; tasks name it as signer_version." example:"20260301-093000-5fa3c1"`
-	Status          Status       `json:"status" enum:"staged,active,grace,retired,revoked"`
+	Status          Status       `json:"status"`
 	PublicKey       []byte       `json:"public_key" doc:"Ed25519, base64."`
 	VerifierVersion int64        `json:"verifier_version" doc:"The first set of verifiers that it is part of."`
 	PublishedAt     time.Time    `json:"published_at"`

@@ -5,12 +5,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
 const tagProfiles = "MAAS site profiles"
+
+// Schema implements huma.SchemaProvider.
+func (Erase) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Erases()) }
 
 // ProfileView is a profile as the API shows it.
 type ProfileView struct {

@@ -36,7 +36,7 @@ type Policy struct {
 	RequireHWSync                        bool   `json:"require_hw_sync" doc:"A node is active only while its hardware sync is healthy."`
 	HardwareSyncInterval                 string `json:"hardware_sync_interval" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
 	ReleaseFallbackNoErase               bool   `json:"release_fallback_no_erase" doc:"Release without erasing when releasing with erasing fails."`
-	MinimumErase                         Erase  `json:"minimum_erase" enum:"none,quick,secure" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
+	MinimumErase                         Erase  `json:"minimum_erase" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
 	MinimumSanitization                  Level  `json:"minimum_sanitization" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
 	RemoveMAASRecord                     bool   `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	ReleaseRetiredMachines               bool   `json:"release_retired_machines" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
@@ -69,7 +69,7 @@ type PolicyChange struct {
 	RequireHWSync                        *bool   `json:"require_hw_sync,omitempty" doc:"A node is active only while its hardware sync is healthy."`
 	HardwareSyncInterval                 *string `json:"hardware_sync_interval,omitempty" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
 	ReleaseFallbackNoErase               *bool   `json:"release_fallback_no_erase,omitempty" doc:"Release without erasing when releasing with erasing fails."`
-	MinimumErase                         *Erase  `json:"minimum_erase,omitempty" enum:"none,quick,secure" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
+	MinimumErase                         *Erase  `json:"minimum_erase,omitempty" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
 	MinimumSanitization                  *Level  `json:"minimum_sanitization,omitempty" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
 	RemoveMAASRecord                     *bool   `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	ReleaseRetiredMachines               *bool   `json:"release_retired_machines,omitempty" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
@@ -177,8 +177,11 @@ const (
 	EraseSecure Erase = "secure"
 )
 
+// Erases lists them in this order.
+func Erases() []Erase { return []Erase{EraseNone, EraseQuick, EraseSecure} }
+
 // rank orders the ways; -1 is none of them.
-func (e Erase) rank() int { return slices.Index([]Erase{EraseNone, EraseQuick, EraseSecure}, e) }
+func (e Erase) rank() int { return slices.Index(Erases(), e) }
 
 // Less says whether it is less erasing than another.
 func (e Erase) Less(than Erase) bool { return e.rank() < than.rank() }

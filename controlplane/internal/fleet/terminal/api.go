@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
@@ -26,12 +28,16 @@ type Token struct {
 	ExpiresAt     time.Time          `json:"expires_at"`
 }
 
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
+
 // SessionView is an interactive session on a node.
 type SessionView struct {
 	ID            id.TerminalSession `json:"id"`
 	NodeID        id.Node            `json:"node_id"`
 	Username      string             `json:"username"`
-	Status        string             `json:"status" enum:"issued,opening,open,closed,failed"`
+	Status        Status             `json:"status"`
 	RequestedBy   string             `json:"requested_by"`
 	CloseReason   string             `json:"close_reason,omitempty" doc:"why it ended"`
 	BytesIn       int64              `json:"bytes_in" doc:"typed"`
@@ -59,7 +65,7 @@ type mintOutput struct {
 type listInput struct {
 	httpapi.Page
 	Node   string `query:"node_id" format:"uuid" doc:"only sessions on this node"`
-	Status string `query:"status" enum:"issued,opening,open,closed,failed" doc:"only sessions in this state"`
+	Status Status `query:"status" doc:"only sessions in this state"`
 }
 
 type listOutput struct {
@@ -136,7 +142,7 @@ func (s *Service) list(ctx context.Context, in *listInput) (*listOutput, error) 
 	} else if more {
 		after = &at
 	}
-	sessions, err := list(ctx, s.db, optional(in.Node), optional(in.Status), after, in.Limit())
+	sessions, err := list(ctx, s.db, optional(in.Node), optional(string(in.Status)), after, in.Limit())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +163,7 @@ func optional(s string) *string {
 
 func wire(t Session) SessionView {
 	return SessionView{
-		ID: t.ID, NodeID: t.Node, Username: t.Username, Status: string(t.Status), RequestedBy: t.RequestedBy,
+		ID: t.ID, NodeID: t.Node, Username: t.Username, Status: t.Status, RequestedBy: t.RequestedBy,
 		CloseReason: t.CloseReason,
 		BytesIn:     t.BytesIn, BytesOut: t.BytesOut, CorrelationID: t.Correlation, CreatedAt: t.CreatedAt,
 		OpenedAt: t.OpenedAt,

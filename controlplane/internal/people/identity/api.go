@@ -8,8 +8,26 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
+// describeAccess puts the table of permissions into the contract: what there is, and
+// what each role includes. The console shows by it what somebody may do.
+func describeAccess(api *httpapi.API) {
+	var permissions []string
+	grants := map[auth.Role][]auth.Permission{}
+	for _, p := range auth.Permissions() {
+		permissions = append(permissions, string(p))
+		for _, role := range auth.Roles {
+			if auth.Grants(role, p) {
+				grants[role] = append(grants[role], p)
+			}
+		}
+	}
+	api.Schema("Permission", permissions)
+	api.OpenAPI().Extensions["x-gpuaas-grants"] = grants
+}
+
 // Register adds the operations of the package to an API.
 func (s *Service) Register(api *httpapi.API) {
+	describeAccess(api)
 	s.registerTenants(api)
 	s.registerProjects(api)
 	s.registerMembers(api)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
@@ -49,22 +51,28 @@ type FailureView job.FailureView
 // EventView is one entry of the ledger of a decommission.
 type EventView job.EventView
 
+// Schema implements huma.SchemaProvider.
+func (Mode) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Modes()) }
+
+// Schema implements huma.SchemaProvider.
+func (Cleanup) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(cleanups) }
+
 // View is a decommission as the API shows it.
 type View struct {
 	DecommissionID    id.Decommission       `json:"decommission_id" doc:"Id of the decommission."`
 	BatchID           *id.DecommissionBatch `json:"batch_id,omitempty" doc:"The batch it was asked for with; absent: it is on its own."`
 	NodeID            id.Node               `json:"node_id" doc:"The node it is about."`
 	Hostname          string                `json:"hostname" example:"c07u43"`
-	Mode              Mode                  `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove" doc:"What is done to the node."`
-	Erase             Erase                 `json:"erase" enum:"none,quick,secure" doc:"What the release in MAAS is to do to disks."`
-	StorageCleanup    Cleanup               `json:"storage_cleanup" enum:"none,local,weka,all" doc:"What the agent removes of what tenants left on disks."`
+	Mode              Mode                  `json:"mode" doc:"What is done to the node."`
+	Erase             Erase                 `json:"erase" doc:"What the release in MAAS is to do to disks."`
+	StorageCleanup    Cleanup               `json:"storage_cleanup" doc:"What the agent removes of what tenants left on disks."`
 	Reason            string                `json:"reason" doc:"Why it was asked for."`
 	PlanHash          string                `json:"plan_hash" doc:"Of the plan that is carried out."`
 	NodeStatusBefore  node.Status           `json:"node_status_before" doc:"State of the node when this was asked for."`
 	SiteID            *id.Site              `json:"site_id,omitempty" doc:"Id of the site; absent: the node is not a machine of MAAS."`
 	ProfileID         *id.Profile           `json:"profile_id,omitempty" doc:"Id of the profile whose policy holds."`
 	MAASSystemID      string                `json:"maas_system_id,omitempty" doc:"Id of the machine in MAAS." example:"4y3h7n"`
-	Status            job.Status            `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled" doc:"How it stands."`
+	Status            job.Status            `json:"status" doc:"How it stands."`
 	CurrentStage      string                `json:"current_stage" doc:"The stage it is at." example:"release_maas_node"`
 	StageNumber       int                   `json:"stage_number" doc:"Which of the stages of its mode that is, from 1; 0: none of them, such as compensate."`
 	StageTotal        int                   `json:"stage_total" doc:"How many stages its mode has."`
@@ -134,7 +142,7 @@ type ListInput struct {
 	SiteID   string   `query:"site_id" format:"uuid" doc:"Only those of machines of this site."`
 	BatchID  string   `query:"batch_id" format:"uuid" doc:"Only those of this batch."`
 	Hostname string   `query:"hostname" maxLength:"253" doc:"Only those of nodes whose name starts so."`
-	Mode     Mode     `query:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove" doc:"Only those of this mode."`
+	Mode     Mode     `query:"mode" doc:"Only those of this mode."`
 	Status   []string `query:"status,explode" maxItems:"20" doc:"Only those of these statuses: repeated, or divided by commas. failed means both failed ones."`
 }
 

@@ -46,9 +46,9 @@ func showSelector(sel Selector) SelectorBody {
 
 // NewBatchBody asks for the same operation on many nodes.
 type NewBatchBody struct {
-	Mode           Mode         `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove" doc:"What is done to each node."`
-	Erase          Erase        `json:"erase,omitempty" enum:"none,quick,secure" doc:"What the release in MAAS is to do to disks; quick when left out."`
-	StorageCleanup Cleanup      `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage."`
+	Mode           Mode         `json:"mode" doc:"What is done to each node."`
+	Erase          Erase        `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; quick when left out."`
+	StorageCleanup Cleanup      `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage."`
 	Reason         string       `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"row 7 is returned to the vendor"`
 	Selector       SelectorBody `json:"selector" doc:"Which nodes."`
 	ExpectedIDs    []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
@@ -72,7 +72,7 @@ type CountsView struct {
 // BatchView is a batch as the API shows it.
 type BatchView struct {
 	BatchID     id.DecommissionBatch `json:"batch_id" doc:"Id of the batch."`
-	Mode        Mode                 `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove"`
+	Mode        Mode                 `json:"mode"`
 	Selector    SelectorBody         `json:"selector" doc:"Which nodes were asked for."`
 	State       BatchState           `json:"state" enum:"running,halted,cancelled,settled" doc:"How it is getting on; halted: too many have failed, so no further one is begun; settled: each has ended or is parked."`
 	Total       int                  `json:"total" doc:"How many nodes it is about."`

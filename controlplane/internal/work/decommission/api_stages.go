@@ -40,7 +40,7 @@ type StageView struct {
 
 // ModeView is one mode and what it goes through.
 type ModeView struct {
-	Mode    Mode          `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove"`
+	Mode    Mode          `json:"mode"`
 	From    []node.Status `json:"from" nullable:"false" doc:"States that the node may be in."`
 	Ends    string        `json:"ends" doc:"How the node is when all went well."`
 	Usually string        `json:"usually" doc:"How long all of it takes as a rule."`

@@ -7,6 +7,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
 )
 
 // from says in which states a node may be for a mode. A node that is draining or
@@ -72,10 +73,7 @@ func (m Mode) returns() bool {
 	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Reactivate
 }
 
-var (
-	erases   = []Erase{EraseNone, EraseQuick, EraseSecure}
-	cleanups = []Cleanup{CleanupNone, CleanupLocal, CleanupWeka, CleanupAll}
-)
+var cleanups = []Cleanup{CleanupNone, CleanupLocal, CleanupWeka, CleanupAll}
 
 // maxReason is how long the reason of a request may be, maxRisk the residual risk.
 const (
@@ -95,7 +93,7 @@ func (r Request) checked() (Request, error) {
 	reject(r.Reason != "" && len(r.Reason) <= maxReason, "reason", "must say why, in at most %d bytes", maxReason)
 	known := slices.Contains(Modes(), r.Mode)
 	reject(known, "mode", "must be of %s", joined(Modes()))
-	reject(r.Erase == "" || slices.Contains(erases, r.Erase), "erase", "must be of %s", joined(erases))
+	reject(r.Erase == "" || slices.Contains(site.Erases(), r.Erase), "erase", "must be of %s", joined(site.Erases()))
 	reject(r.StorageCleanup == "" || slices.Contains(cleanups, r.StorageCleanup), "storage_cleanup", "must be of %s", joined(cleanups))
 	if known {
 		reject(r.Mode.releases() || r.Erase == "" || r.Erase == EraseNone, "erase", "only a release in MAAS erases disks: %s has none; choose reimage or full_decommission, or leave it out", r.Mode)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
@@ -14,6 +16,18 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/outbox"
 )
+
+// The lifecycle Parking gives statuses and actions their enums in the contract. A
+// family with another lifecycle gives the fields of its views types of its own.
+
+// Schema implements huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Parking.Table.Describe()) }
+
+// Schema implements huma.SchemaProvider.
+func (Trigger) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Parking.AllActions()) }
+
+// Schema implements huma.SchemaProvider.
+func (EventStatus) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(eventStatuses) }
 
 // Families define views of their own of those here, so that the contract names
 // them after the family.
@@ -76,7 +90,7 @@ type EventView struct {
 	Epoch      int64       `json:"epoch"`
 	Stage      string      `json:"stage"`
 	Attempt    int         `json:"attempt"`
-	Status     EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw."`
+	Status     EventStatus `json:"status" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw."`
 	Message    string      `json:"message,omitempty" doc:"What happened, for people."`
 	Details    Details     `json:"details,omitempty" doc:"What was found, by its name."`
 	OccurredAt time.Time   `json:"occurred_at"`

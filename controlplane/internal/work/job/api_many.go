@@ -5,22 +5,10 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
-
-// Schema is the enum of the contract: the actions of the lifecycle Parking. It
-// implements huma.SchemaProvider.
-func (Trigger) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString}
-	for _, action := range Parking.AllActions() {
-		s.Enum = append(s.Enum, string(action))
-	}
-	return s
-}
 
 // ManyBody says what is done to many jobs, and to which. Exactly one of Jobs and
 // Parked names them.

@@ -13,7 +13,7 @@ import (
 // when, and what is probably wrong.
 type Standing struct {
 	Summary       string       `json:"summary" doc:"How it stands, in a sentence." example:"c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min"`
-	Status        Status       `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Status        Status       `json:"status"`
 	Stage         string       `json:"stage" example:"wait_for_deployed"`
 	StageTitle    string       `json:"stage_title" doc:"The stage, for people." example:"Wait until Deployed"`
 	Expected      string       `json:"expected" doc:"The condition that must become true for it to go on."`

@@ -71,6 +71,10 @@ const (
 	Observation      EventStatus = "observed"
 )
 
+var eventStatuses = []EventStatus{
+	StageStarted, StageSucceeded, StageFailed, StageSkipped, StageCompensated, OperatorAction, StageNote, Observation,
+}
+
 // Event is one entry of the ledger of a job.
 type Event struct {
 	Seq        int64

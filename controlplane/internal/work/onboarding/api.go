@@ -63,7 +63,7 @@ type View struct {
 	MAASSystemID      string              `json:"maas_system_id,omitempty" doc:"Id of the machine in MAAS, once known." example:"4y3h7n"`
 	NodeID            id.Node             `json:"node_id" doc:"The id that the node has, or will have once it is made."`
 	InitializeDisks   bool                `json:"initialize_disks" doc:"Whether the first boot DESTROYS the data on all disks but the root disk."`
-	Status            job.Status          `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled" doc:"How it stands."`
+	Status            job.Status          `json:"status" doc:"How it stands."`
 	CurrentStage      string              `json:"current_stage" doc:"The stage it is at." example:"wait_for_deployed"`
 	StageNumber       int                 `json:"stage_number" doc:"Which of the stages that is, from 1; 0: none of them, such as compensate."`
 	StageTotal        int                 `json:"stage_total" doc:"How many stages there are."`
@@ -94,7 +94,7 @@ type EventView struct {
 	Epoch      int64           `json:"epoch"`
 	Stage      string          `json:"stage"`
 	Attempt    int             `json:"attempt"`
-	Status     job.EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw."`
+	Status     job.EventStatus `json:"status" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw."`
 	Message    string          `json:"message,omitempty" doc:"What happened, for people."`
 	Details    job.Details     `json:"details,omitempty" doc:"What was found, by its name."`
 	OccurredAt time.Time       `json:"occurred_at"`

@@ -133,7 +133,7 @@ func (b NewBatchBody) asked() (NewOnboarding, error) {
 // NewView is what a request for one machine is answered with.
 type NewView struct {
 	OnboardingID id.Onboarding `json:"onboarding_id" doc:"Id of the onboarding."`
-	Status       job.Status    `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Status       job.Status    `json:"status"`
 	NodeID       id.Node       `json:"node_id" doc:"The id that the node will have."`
 	WorkflowID   string        `json:"workflow_id" doc:"Id of its workflow in Temporal."`
 }

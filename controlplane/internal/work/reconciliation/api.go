@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
@@ -26,6 +28,13 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerRuns(api)
 }
 
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
+
+// Schema implements huma.SchemaProvider.
+func (Severity) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(severities) }
+
 // FindingView is a finding as the API shows it.
 type FindingView struct {
 	FindingID       id.Finding  `json:"finding_id"`
@@ -37,8 +46,8 @@ type FindingView struct {
 	Type            Type        `json:"type" doc:"What kind of finding it is. Kinds are added with releases." example:"released"`
 	Title           string      `json:"title" doc:"What kind that is, in a few words."`
 	Means           string      `json:"means" doc:"What it means to those on the node."`
-	Severity        Severity    `json:"severity" enum:"debug,info,warning,critical"`
-	Status          Status      `json:"status" enum:"open,confirmed,acted,closed" doc:"open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over."`
+	Severity        Severity    `json:"severity"`
+	Status          Status      `json:"status" doc:"open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over."`
 	Expected        string      `json:"expected" example:"Deployed"`
 	Observed        string      `json:"observed" example:"Ready"`
 	Message         string      `json:"message" doc:"What happened, for people."`
@@ -104,7 +113,7 @@ type DriftView struct {
 	MAASPowerState   string        `json:"maas_power_state,omitempty" doc:"Likewise." example:"off"`
 	LastReconciledAt *time.Time    `json:"last_reconciled_at,omitempty" doc:"When its machine was last looked at; absent: never."`
 	Drifted          bool          `json:"drifted" doc:"Whether it is not as it should be."`
-	Severity         Severity      `json:"severity,omitempty" enum:"debug,info,warning,critical" doc:"Of the worst finding; absent: there is none."`
+	Severity         Severity      `json:"severity,omitempty" doc:"Of the worst finding; absent: there is none."`
 	Findings         []FindingView `json:"findings" nullable:"false" doc:"What is not as it should be, the worst first."`
 	Advice           []Advice      `json:"advice" nullable:"false" doc:"What an operator does best now, the best first."`
 }

@@ -25,7 +25,7 @@ type NodePath struct {
 type ListDriftInput struct {
 	httpapi.Page
 	SiteID   string   `query:"site_id" format:"uuid" doc:"Only nodes of this site."`
-	Severity Severity `query:"severity" enum:"debug,info,warning,critical" doc:"Only nodes with a finding that matters so much."`
+	Severity Severity `query:"severity" doc:"Only nodes with a finding that matters so much."`
 	Type     string   `query:"type" maxLength:"63" doc:"Only nodes with a finding of this kind."`
 	Repeated bool     `query:"repeated" doc:"Only nodes with a finding that came back three times or more within a month."`
 }
@@ -109,7 +109,7 @@ type ListFindingsInput struct {
 	SiteID   string    `query:"site_id" format:"uuid" doc:"Only those of this site."`
 	NodeID   string    `query:"node_id" format:"uuid" doc:"Only those about this node."`
 	Type     string    `query:"type" maxLength:"63" doc:"Only those of this kind."`
-	Severity Severity  `query:"severity" enum:"debug,info,warning,critical" doc:"Only those that matter so much."`
+	Severity Severity  `query:"severity" doc:"Only those that matter so much."`
 	Status   string    `query:"status" enum:"open,confirmed,acted,closed,present" doc:"Only those that stand so; present: all that are not over."`
 	Since    time.Time `query:"since" doc:"Only those that were found at or after this time."`
 }

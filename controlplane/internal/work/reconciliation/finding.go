@@ -21,6 +21,8 @@ const (
 	Critical Severity = "critical"
 )
 
+var severities = []Severity{Debug, Info, Warning, Critical}
+
 // Action is what reconciliation does about a finding without asking anybody.
 type Action string
 

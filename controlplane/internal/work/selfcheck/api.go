@@ -5,15 +5,21 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
+
 // SelfCheck is a round trip through the control plane.
 type SelfCheck struct {
 	ID            id.SelfCheck `json:"id"`
-	Status        string       `json:"status" enum:"pending,running,passed,failed,cancelled"`
+	Status        Status       `json:"status"`
 	Steps         []Step       `json:"steps" nullable:"false"`
 	WaitingFor    string       `json:"waiting_for,omitempty" doc:"the step it is at"`
 	RequestedBy   string       `json:"requested_by"`
@@ -32,7 +38,7 @@ type pathInput struct {
 
 type listInput struct {
 	httpapi.Page
-	Status string `query:"status" enum:"pending,running,passed,failed,cancelled" doc:"only checks in this state"`
+	Status Status `query:"status" doc:"only checks in this state"`
 }
 
 type listOutput struct {
@@ -80,7 +86,8 @@ func (c Commands) RegisterAPI(api *httpapi.API) {
 func (c Commands) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	var status *string
 	if in.Status != "" {
-		status = &in.Status
+		word := string(in.Status)
+		status = &word
 	}
 	var at position
 	var after *position
@@ -110,7 +117,7 @@ func answer(c Check, err error) (*output, error) {
 
 func wire(c Check) SelfCheck {
 	return SelfCheck{
-		ID: c.ID, Status: string(c.Status), Steps: append([]Step{}, c.Steps...), WaitingFor: c.WaitingFor,
+		ID: c.ID, Status: c.Status, Steps: append([]Step{}, c.Steps...), WaitingFor: c.WaitingFor,
 		RequestedBy:   c.RequestedBy,
 		CorrelationID: c.Correlation, CreatedAt: c.CreatedAt, FinishedAt: c.FinishedAt,
 	}
