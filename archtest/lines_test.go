@@ -16,7 +16,8 @@ var unfolded = []string{
 	"controlplane/internal/work/job/",
 	"controlplane/internal/work/onboarding/",
 	"controlplane/internal/work/decommission/",
-	"controlplane/internal/fleet/site/",
+	"controlplane/internal/fleet/site/api_profiles.go",
+	"controlplane/internal/fleet/site/profile.go",
 }
 
 func TestLinesAreShort(t *testing.T) {

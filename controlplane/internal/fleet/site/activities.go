@@ -48,7 +48,8 @@ func (m *MAAS) Client(a Access) (*maas.Client, error) { return m.client(a, func(
 
 func (m *MAAS) client(a Access, adjust func(*maas.Config)) (*maas.Client, error) {
 	cfg := maas.Config{
-		URL: a.URL, Token: a.Token, CA: a.CA, AllowedNetworks: a.AllowedNetworks, Loopback: m.Loopback, Limiter: m.limit(a.Site.ID),
+		URL: a.URL, Token: a.Token, CA: a.CA, AllowedNetworks: a.AllowedNetworks, Loopback: m.Loopback,
+		Limiter: m.limit(a.Site.ID),
 	}
 	if cfg.Token.IsZero() {
 		cfg.Token = anonymous

@@ -82,8 +82,9 @@ type NewBody struct {
 
 func (b NewBody) settings() SettingsChange {
 	return SettingsChange{
-		RegionCode: &b.RegionCode, APIBaseURL: &b.APIBaseURL, CACertificate: b.CACertificate, AllowedNetworks: b.AllowedNetworks,
-		PXEIface: &b.PXEIface, PXEVLANVID: &b.PXEVLANVID, NodePXEIface: &b.NodePXEIface, DeployUser: b.DeployUser,
+		RegionCode: &b.RegionCode, APIBaseURL: &b.APIBaseURL, CACertificate: b.CACertificate,
+		AllowedNetworks: b.AllowedNetworks,
+		PXEIface:        &b.PXEIface, PXEVLANVID: &b.PXEVLANVID, NodePXEIface: &b.NodePXEIface, DeployUser: b.DeployUser,
 		DeploySSHIface: b.DeploySSHIface, UpstreamDNSServers: b.UpstreamDNSServers, MaxParallel: b.MaxParallel,
 		HWSyncHTTP: b.HWSyncHTTP,
 	}
@@ -146,7 +147,8 @@ func (s *Service) registerSites(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		after, err := s.UpdateSite(ctx, in.SiteID, version, Change{Name: in.Body.Name, Status: in.Body.Status, Settings: in.Body.SettingsChange})
+		after, err := s.UpdateSite(ctx, in.SiteID, version,
+			Change{Name: in.Body.Name, Status: in.Body.Status, Settings: in.Body.SettingsChange})
 		return httpapi.AtVersion(after.Version, show(after)), err
 	})
 	httpapi.Register(api, httpapi.Operation{

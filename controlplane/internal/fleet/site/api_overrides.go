@@ -28,8 +28,10 @@ type PowerOverrideView struct {
 
 func showOverride(o PowerOverride) PowerOverrideView {
 	return PowerOverrideView{
-		PowerOverrideID: o.ID, SiteID: o.Site, SelectorType: o.Selector.Type, SelectorValue: o.Selector.Value, Status: o.Status,
-		Credentials: showCredential(o.Credential), Version: o.Version, CreatedAt: o.CreatedAt.UTC(), UpdatedAt: o.UpdatedAt.UTC(),
+		PowerOverrideID: o.ID, SiteID: o.Site, SelectorType: o.Selector.Type, SelectorValue: o.Selector.Value,
+		Status:      o.Status,
+		Credentials: showCredential(o.Credential), Version: o.Version, CreatedAt: o.CreatedAt.UTC(),
+		UpdatedAt: o.UpdatedAt.UTC(),
 	}
 }
 
@@ -74,7 +76,8 @@ func (s *Service) registerOverrides(api *httpapi.API) {
 	const all, one = pathSite + "/power-overrides", pathSite + "/power-overrides/{power_override_id}"
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-power-override", Method: http.MethodPost, Path: all, Tag: tagOverrides,
-		Summary: "Give one machine BMC credentials of its own", Access: httpapi.Platform(auth.SiteManage), Status: http.StatusCreated, SecretRequest: true,
+		Summary: "Give one machine BMC credentials of its own", Access: httpapi.Platform(auth.SiteManage),
+		Status: http.StatusCreated, SecretRequest: true,
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body NewPowerOverrideBody
@@ -82,7 +85,8 @@ func (s *Service) registerOverrides(api *httpapi.API) {
 	) (*httpapi.Versioned[PowerOverrideView], error) {
 		b := in.Body
 		made, err := s.CreatePowerOverride(ctx, in.SiteID, NewPowerOverride{
-			Selector: Selector{Type: b.SelectorType, Value: b.SelectorValue}, Credentials: PowerCredentials{User: b.User, Pass: b.Pass},
+			Selector:    Selector{Type: b.SelectorType, Value: b.SelectorValue},
+			Credentials: PowerCredentials{User: b.User, Pass: b.Pass},
 		})
 		return httpapi.AtVersion(made.Version, showOverride(made)), err
 	})
@@ -114,7 +118,8 @@ func (s *Service) registerOverrides(api *httpapi.API) {
 func (s *Service) registerOverrideChanges(api *httpapi.API, one string) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-power-override", Method: http.MethodPatch, Path: one, Tag: tagOverrides,
-		Summary: "Rotate, disable or enable a power credential override", Access: httpapi.Platform(auth.SiteManage), SecretRequest: true,
+		Summary: "Rotate, disable or enable a power credential override", Access: httpapi.Platform(auth.SiteManage),
+		SecretRequest: true,
 	}, func(ctx context.Context, in *struct {
 		PowerOverridePath
 		httpapi.IfMatch

@@ -23,7 +23,8 @@ type AssignmentView struct {
 
 func showAssignment(a Assignment) AssignmentView {
 	return AssignmentView{
-		AssignmentID: a.ID, SiteID: a.Site, AssignmentRow: a.AssignmentRow, CreatedAt: a.CreatedAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(),
+		AssignmentID: a.ID, SiteID: a.Site, AssignmentRow: a.AssignmentRow, CreatedAt: a.CreatedAt.UTC(),
+		UpdatedAt: a.UpdatedAt.UTC(),
 	}
 }
 
@@ -43,8 +44,9 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 	const all = pathSite + "/roce-assignments"
 	httpapi.Register(api, httpapi.Operation{
 		ID: "upsert-roce-assignments", Method: http.MethodPost, Path: all, Tag: tagRoCE,
-		Summary: "Write addresses of RoCE interfaces", Description: "All rows are checked first; errors name the row and the field.",
-		Access: httpapi.Platform(auth.SiteProfileManage), Status: http.StatusOK,
+		Summary:     "Write addresses of RoCE interfaces",
+		Description: "All rows are checked first; errors name the row and the field.",
+		Access:      httpapi.Platform(auth.SiteProfileManage), Status: http.StatusOK,
 	}, func(ctx context.Context, in *struct {
 		Path
 		Body AssignmentsBody
@@ -67,8 +69,10 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.Assignments(ctx, in.SiteID, AssignmentFilter{Hostname: optional(in.Hostname), Interface: optional(in.Interface)}, page)
-		return httpapi.ListOf(in.Page, rows, err, showAssignment, func(v AssignmentView) any { return AssignmentKey{v.Hostname, v.Interface} })
+		rows, err := s.Assignments(ctx, in.SiteID,
+			AssignmentFilter{Hostname: optional(in.Hostname), Interface: optional(in.Interface)}, page)
+		return httpapi.ListOf(in.Page, rows, err, showAssignment,
+			func(v AssignmentView) any { return AssignmentKey{v.Hostname, v.Interface} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-roce-assignment", Method: http.MethodDelete, Path: all + "/{assignment_id}", Tag: tagRoCE,

@@ -85,13 +85,16 @@ func (s *Service) checkToken(ctx context.Context, site Site, token redact.Secret
 }
 
 func notAdmin(user string) *fault.Error {
-	return fault.New(fault.Forbidden, "maas_not_admin", "the API key belongs to %q, who is not an administrator of MAAS", user).
+	return fault.New(fault.Forbidden, "maas_not_admin", "the API key belongs to %q, who is not an administrator of MAAS",
+		user).
 		WithRemedy("use an API key of a MAAS administrator")
 }
 
 // store puts credentials into the secrets engine and answers what to note of
 // them. Each is good by itself, so that stopping half-way harms nothing.
-func (s *Service) store(ctx context.Context, site Site, given Credentials) (sitedb.SetCredentialsParams, []string, error) {
+func (s *Service) store(
+	ctx context.Context, site Site, given Credentials,
+) (sitedb.SetCredentialsParams, []string, error) {
 	now := s.now().UTC()
 	noted := sitedb.SetCredentialsParams{
 		ID:                  site.ID,
@@ -118,13 +121,16 @@ func (s *Service) store(ctx context.Context, site Site, given Credentials) (site
 		if err := put("power", powerPath(site.ID), given.Power.fields()); err != nil {
 			return noted, nil, err
 		}
-		noted.PowerFingerprint, noted.PowerRotatedAt = s.fingerprint(site.salt, given.Power.User, given.Power.Pass.Reveal()), &now
+		noted.PowerFingerprint = s.fingerprint(site.salt, given.Power.User, given.Power.Pass.Reveal())
+		noted.PowerRotatedAt = &now
 	}
 	if !given.DeployPassword.IsZero() {
-		if err := put("deploy_password", deployPasswordPath(site.ID), map[string]redact.Secret{fieldPass: given.DeployPassword}); err != nil {
+		if err := put("deploy_password", deployPasswordPath(site.ID),
+			map[string]redact.Secret{fieldPass: given.DeployPassword}); err != nil {
 			return noted, nil, err
 		}
-		noted.DeployPasswordFingerprint, noted.DeployPasswordRotatedAt = s.fingerprint(site.salt, given.DeployPassword.Reveal()), &now
+		noted.DeployPasswordFingerprint = s.fingerprint(site.salt, given.DeployPassword.Reveal())
+		noted.DeployPasswordRotatedAt = &now
 	}
 	return noted, written, nil
 }
@@ -132,7 +138,8 @@ func (s *Service) store(ctx context.Context, site Site, given Credentials) (site
 // raced is the failure of credentials that somebody else wrote, too: which of
 // them is in the engine cannot be told, so they must be written once more.
 func raced() error {
-	return fault.New(fault.Conflict, "site_credentials_raced", "the site or its credentials were changed at the same time by somebody else").
+	return fault.New(fault.Conflict, "site_credentials_raced",
+		"the site or its credentials were changed at the same time by somebody else").
 		WithRemedy("agree on the credentials and write them again")
 }
 
@@ -141,7 +148,10 @@ func rotated(site id.Site, override id.PowerOverride, at time.Time, what ...stri
 	if !override.IsZero() {
 		payload.PowerOverrideID = override.String()
 	}
-	return outbox.Event{Type: eventwire.SiteCredentialsRotated, AggregateKind: "site", AggregateID: site.String(), Payload: payload}
+	return outbox.Event{
+		Type: eventwire.SiteCredentialsRotated, AggregateKind: "site", AggregateID: site.String(),
+		Payload: payload,
+	}
 }
 
 func accessTo(site Site, token redact.Secret) (Access, error) {
@@ -176,7 +186,8 @@ func (s *Service) token(ctx context.Context, site Site) (redact.Secret, error) {
 		return redact.Secret{}, err
 	}
 	if values[fieldURL].Reveal() != site.Settings.APIBaseURL {
-		return redact.Secret{}, fault.New(fault.Conflict, "site_token_of_other_url", "the MAAS token of site %s was given for another URL and is not sent to this one", site.Name).
+		return redact.Secret{}, fault.New(fault.Conflict, "site_token_of_other_url",
+			"the MAAS token of site %s was given for another URL and is not sent to this one", site.Name).
 			WithRemedy("write the token again: gpuaas site credentials set %s --maas-token-file FILE", site.Name)
 	}
 	return values[fieldToken], nil

@@ -23,7 +23,8 @@ func (s *Service) CreatePowerOverride(ctx context.Context, site id.Site, n NewPo
 	if err != nil {
 		return PowerOverride{}, err
 	}
-	taken, err := s.reads.SelectorTaken(ctx, sitedb.SelectorTakenParams{SiteID: site, SelectorType: string(selector.Type), SelectorValue: selector.Value})
+	taken, err := s.reads.SelectorTaken(ctx,
+		sitedb.SelectorTakenParams{SiteID: site, SelectorType: string(selector.Type), SelectorValue: selector.Value})
 	if err != nil {
 		return PowerOverride{}, fmt.Errorf("look for override: %w", err)
 	}
@@ -45,7 +46,9 @@ func (s *Service) CreatePowerOverride(ctx context.Context, site id.Site, n NewPo
 	return made, err
 }
 
-func (s *Service) noteOverride(ctx context.Context, owner Site, override id.PowerOverride, selector Selector, given PowerCredentials) (PowerOverride, error) {
+func (s *Service) noteOverride(ctx context.Context, owner Site, override id.PowerOverride, selector Selector,
+	given PowerCredentials,
+) (PowerOverride, error) {
 	var made PowerOverride
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
 		now, err := c.lock(ctx, owner.ID)
@@ -53,7 +56,8 @@ func (s *Service) noteOverride(ctx context.Context, owner Site, override id.Powe
 			return err
 		}
 		row, err := c.InsertOverride(ctx, sitedb.InsertOverrideParams{
-			ID: override, SiteID: now.ID, SelectorType: string(selector.Type), SelectorValue: selector.Value, Status: string(Active),
+			ID: override, SiteID: now.ID, SelectorType: string(selector.Type), SelectorValue: selector.Value,
+			Status:      string(Active),
 			Fingerprint: s.fingerprint(now.salt, given.User, given.Pass.Reveal()), RotatedAt: s.now().UTC(),
 		})
 		if postgres.Violates(err, "maas_power_override_selector") {
@@ -80,7 +84,9 @@ func selectorTaken(s Selector) error {
 }
 
 // UpdatePowerOverride changes an override that is still at a version.
-func (s *Service) UpdatePowerOverride(ctx context.Context, site id.Site, override id.PowerOverride, version int64, ch PowerOverrideChange) (PowerOverride, error) {
+func (s *Service) UpdatePowerOverride(ctx context.Context, site id.Site, override id.PowerOverride, version int64,
+	ch PowerOverrideChange,
+) (PowerOverride, error) {
 	before, err := s.PowerOverride(ctx, site, override)
 	if err != nil {
 		return PowerOverride{}, err
@@ -116,8 +122,13 @@ func (s *Service) UpdatePowerOverride(ctx context.Context, site id.Site, overrid
 	return after, err
 }
 
-func (s *Service) changeOverride(ctx context.Context, c change, owner Site, row sitedb.Override, ch PowerOverrideChange, after *PowerOverride) error {
-	params := sitedb.UpdateOverrideParams{ID: row.ID, Status: row.Status, Fingerprint: row.Fingerprint, RotatedAt: row.RotatedAt}
+func (s *Service) changeOverride(ctx context.Context, c change, owner Site, row sitedb.Override, ch PowerOverrideChange,
+	after *PowerOverride,
+) error {
+	params := sitedb.UpdateOverrideParams{
+		ID: row.ID, Status: row.Status, Fingerprint: row.Fingerprint,
+		RotatedAt: row.RotatedAt,
+	}
 	if ch.Status != nil {
 		params.Status = string(*ch.Status)
 	}
@@ -133,7 +144,8 @@ func (s *Service) changeOverride(ctx context.Context, c change, owner Site, row 
 	if ch.Credentials == nil {
 		return c.recordOverride(ctx, "power_override.update", owner, *after)
 	}
-	entry := siteEntry("power_override.credentials_write", owner, map[string]any{"power_override_id": row.ID, "status": row.Status})
+	entry := siteEntry("power_override.credentials_write", owner,
+		map[string]any{"power_override_id": row.ID, "status": row.Status})
 	return c.recordWith(ctx, entry, rotated(owner.ID, row.ID, params.RotatedAt, "power_override"))
 }
 
@@ -173,11 +185,16 @@ func (s *Service) PowerOverride(ctx context.Context, site id.Site, override id.P
 }
 
 // PowerOverrides lists the overrides of a site.
-func (s *Service) PowerOverrides(ctx context.Context, site id.Site, page postgres.Slice[id.PowerOverride]) ([]PowerOverride, error) {
+func (s *Service) PowerOverrides(ctx context.Context, site id.Site,
+	page postgres.Slice[id.PowerOverride],
+) ([]PowerOverride, error) {
 	if _, err := s.Site(ctx, site); err != nil {
 		return nil, err
 	}
-	rows, err := s.reads.ListOverrides(ctx, sitedb.ListOverridesParams{SiteID: site, After: page.After.String(), PageSize: page.Limit})
+	rows, err := s.reads.ListOverrides(ctx, sitedb.ListOverridesParams{
+		SiteID: site, After: page.After.String(),
+		PageSize: page.Limit,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list overrides: %w", err)
 	}
@@ -199,7 +216,8 @@ func (s *Service) choosePower(ctx context.Context, site id.Site, m Machine) (Sit
 	if err != nil {
 		return Site{}, Choice{}, err
 	}
-	rows, err := s.reads.MatchingOverrides(ctx, sitedb.MatchingOverridesParams{SiteID: site, Hostname: m.Hostname, IpmiIp: m.IPMIIP, PxeMac: m.PXEMAC})
+	rows, err := s.reads.MatchingOverrides(ctx,
+		sitedb.MatchingOverridesParams{SiteID: site, Hostname: m.Hostname, IpmiIp: m.IPMIIP, PxeMac: m.PXEMAC})
 	if err != nil {
 		return Site{}, Choice{}, fmt.Errorf("look for overrides: %w", err)
 	}

@@ -15,7 +15,10 @@ import (
 // CreateProfile adds a profile to a site. What the change leaves out is as in
 // the default policy.
 func (s *Service) CreateProfile(ctx context.Context, site id.Site, ch ProfileChange) (Profile, error) {
-	made, err := ch.applied(Profile{ID: id.New[id.Profile](), Site: site, Status: Active, Policy: DefaultPolicy(), Version: 1})
+	made, err := ch.applied(Profile{
+		ID: id.New[id.Profile](), Site: site, Status: Active, Policy: DefaultPolicy(),
+		Version: 1,
+	})
 	if err != nil {
 		return Profile{}, err
 	}
@@ -61,7 +64,9 @@ func (c change) recordProfile(ctx context.Context, action string, site Site, p P
 }
 
 // UpdateProfile changes a profile that is still at a version.
-func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Profile, version int64, ch ProfileChange) (Profile, error) {
+func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Profile, version int64,
+	ch ProfileChange,
+) (Profile, error) {
 	var after Profile
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
 		owner, before, err := c.lockProfile(ctx, site, profile)
@@ -152,7 +157,8 @@ func profileInUse(at Site, p Profile, users []sitedb.ProfileUsersRow) error {
 }
 
 func defaultStays() error {
-	return fault.New(fault.Conflict, "profile_default_required", "the profile %q cannot be renamed, disabled or deleted: it is meant when a request names none", DefaultProfile).
+	return fault.New(fault.Conflict, "profile_default_required",
+		"the profile %q cannot be renamed, disabled or deleted: it is meant when a request names none", DefaultProfile).
 		WithRemedy("change its policy instead, or disable the site")
 }
 
@@ -170,7 +176,10 @@ func (s *Service) Profiles(ctx context.Context, site id.Site, page postgres.Slic
 	if _, err := s.Site(ctx, site); err != nil {
 		return nil, err
 	}
-	rows, err := s.reads.ListProfiles(ctx, sitedb.ListProfilesParams{SiteID: site, After: page.After.String(), PageSize: page.Limit})
+	rows, err := s.reads.ListProfiles(ctx, sitedb.ListProfilesParams{
+		SiteID: site, After: page.After.String(),
+		PageSize: page.Limit,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list profiles: %w", err)
 	}

@@ -77,7 +77,8 @@ func (c change) refuseShared(ctx context.Context, site id.Site, rows []Assignmen
 	if len(fields) == 0 {
 		return nil
 	}
-	return fault.New(fault.Conflict, "roce_address_taken", "addresses belong to other interfaces already; nothing was written").
+	return fault.New(fault.Conflict, "roce_address_taken",
+		"addresses belong to other interfaces already; nothing was written").
 		WithRemedy("correct the rows, or remove the assignments that are outdated").WithFields(fields...)
 }
 
@@ -103,7 +104,9 @@ func (s *Service) DeleteAssignment(ctx context.Context, site id.Site, assignment
 }
 
 // Assignments lists the RoCE assignments of a site by host and interface.
-func (s *Service) Assignments(ctx context.Context, site id.Site, f AssignmentFilter, page postgres.Slice[AssignmentKey]) ([]Assignment, error) {
+func (s *Service) Assignments(ctx context.Context, site id.Site, f AssignmentFilter,
+	page postgres.Slice[AssignmentKey],
+) ([]Assignment, error) {
 	if _, err := s.Site(ctx, site); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,8 @@ func (s *Service) CreateSite(ctx context.Context, name string, given SettingsCha
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
 		n := settings
 		row, err := c.InsertSite(ctx, sitedb.InsertSiteParams{
-			ID: id.New[id.Site](), Name: name, RegionCode: n.RegionCode, APIBaseURL: n.APIBaseURL, CaCertificate: n.CACertificate,
+			ID: id.New[id.Site](), Name: name, RegionCode: n.RegionCode, APIBaseURL: n.APIBaseURL,
+			CaCertificate:   n.CACertificate,
 			AllowedNetworks: n.AllowedNetworks, PxeIface: n.PXEIface, PxeVlanVid: n.PXEVLANVID, NodePxeIface: n.NodePXEIface,
 			DeployUser: n.DeployUser, DeploySshIface: n.DeploySSHIface, UpstreamDnsServers: n.UpstreamDNSServers,
 			MaxParallel: n.MaxParallel, FingerprintSalt: salt, HwSyncHttp: string(n.HWSyncHTTP),
@@ -42,11 +43,15 @@ func (s *Service) CreateSite(ctx context.Context, name string, given SettingsCha
 			return fmt.Errorf("insert site: %w", err)
 		}
 		made = siteFrom(row)
-		profile := Profile{ID: id.New[id.Profile](), Site: made.ID, Name: DefaultProfile, Status: Active, Policy: DefaultPolicy(), Version: 1}
+		profile := Profile{
+			ID: id.New[id.Profile](), Site: made.ID, Name: DefaultProfile, Status: Active,
+			Policy: DefaultPolicy(), Version: 1,
+		}
 		if _, err := c.insertProfile(ctx, profile); err != nil {
 			return err
 		}
-		return c.record(ctx, eventwire.SiteCreated, made, partSite, siteEntry("site.create", made, map[string]any{"api_base_url": n.APIBaseURL}))
+		return c.record(ctx, eventwire.SiteCreated, made, partSite,
+			siteEntry("site.create", made, map[string]any{"api_base_url": n.APIBaseURL}))
 	})
 	return made, err
 }
@@ -152,7 +157,10 @@ func (s *Service) Site(ctx context.Context, site id.Site) (Site, error) {
 
 // Sites lists the sites; a nil status lists all.
 func (s *Service) Sites(ctx context.Context, status *Status, page postgres.Slice[id.Site]) ([]Site, error) {
-	rows, err := s.reads.ListSites(ctx, sitedb.ListSitesParams{After: page.After.String(), Status: (*string)(status), PageSize: page.Limit})
+	rows, err := s.reads.ListSites(ctx, sitedb.ListSitesParams{
+		After: page.After.String(), Status: (*string)(status),
+		PageSize: page.Limit,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list sites: %w", err)
 	}

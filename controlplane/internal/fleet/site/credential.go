@@ -107,7 +107,8 @@ func (c PowerCredentials) fields() map[string]redact.Secret {
 func uncheckable(err error) error {
 	f, ok := fault.As(err)
 	if !ok {
-		f = fault.New(fault.Unavailable, "maas_unreachable", "MAAS did not answer in time").WithRemedy("check the site's URL and that MAAS is running")
+		f = fault.New(fault.Unavailable, "maas_unreachable", "MAAS did not answer in time").
+			WithRemedy("check the site's URL and that MAAS is running")
 	}
 	return fault.Wrap(err, fault.Invalid, f.Code, "%s; nothing was written", f.Message).WithRemedy("%s", f.Remedy).
 		WithFields(fault.Field{Path: "body.api_token", Message: f.Message})

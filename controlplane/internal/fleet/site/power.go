@@ -138,5 +138,8 @@ func ChoosePower(site Site, overrides []PowerOverride, m Machine) (Choice, error
 			"no override is for the machine, and the site %s has no default BMC credentials", site.Name).
 			WithRemedy("write them: gpuaas site credentials set %s --power-file FILE", site.Name)
 	}
-	return Choice{Fingerprint: site.Power.Fingerprint, Reason: reason + "no active override is for the machine: the default of the site"}, nil
+	return Choice{
+		Fingerprint: site.Power.Fingerprint,
+		Reason:      reason + "no active override is for the machine: the default of the site",
+	}, nil
 }

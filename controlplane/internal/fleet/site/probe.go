@@ -156,24 +156,28 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 func (p *probing) syncSource(unpinned int64) {
 	const name = "hw_sync_source"
 	s := p.site.Settings
-	trusted := fmt.Sprintf("let MAAS speak https, or pin the program: gpuaas site update %s --hw-sync-http pinned", p.site.Name)
+	trusted := fmt.Sprintf("let MAAS speak https, or pin the program: gpuaas site update %s --hw-sync-http pinned",
+		p.site.Name)
 	switch {
 	case !slices.ContainsFunc(p.profiles, func(p Profile) bool { return p.Policy.RequireHWSync }):
 		p.well(name, "no profile asks for hardware sync")
 	case s.PinsSync() && s.HWSyncHTTP == SyncUndecided:
-		p.bad(name, "hw_sync_undecided", fmt.Sprintf("decide: %s; or accept that: gpuaas site update %s --hw-sync-http accepted", trusted, p.site.Name),
+		p.bad(name, "hw_sync_undecided",
+			fmt.Sprintf("decide: %s; or accept that: gpuaas site update %s --hw-sync-http accepted", trusted, p.site.Name),
 			"nobody has decided what vouches for the program that machines get over plain HTTP and root runs: "+
 				"new machines go by its digest, and root on machines of before may run whatever comes")
 	case unpinned > 0 && !s.PlainSync():
-		p.bad(name, "hw_sync_unpinned", "agents of this release are told its digest by themselves within a day, unless the site has a CA of its own: "+
-			"then reimage the nodes, so that they fetch it over https",
+		p.bad(name, "hw_sync_unpinned",
+			"agents of this release are told its digest by themselves within a day, unless the site has a CA of its own: "+
+				"then reimage the nodes, so that they fetch it over https",
 			"root on %d nodes may run what plain HTTP brings: they were deployed before the site vouched for the program, and have not said since that they go by its digest", unpinned)
 	case s.PinsSync():
 		p.well(name, "machines get it over plain HTTP and run only what has the digest that the control plane saw")
 	case !s.PlainSync():
 		p.well(name, "machines get it over https")
 	default:
-		p.bad(name, "hw_sync_plain_http", trusted, "root on every machine runs what plain HTTP brings; somebody has accepted that")
+		p.bad(name, "hw_sync_plain_http", trusted,
+			"root on every machine runs what plain HTTP brings; somebody has accepted that")
 	}
 }
 
@@ -185,14 +189,16 @@ func (p *probing) sharedPassword() {
 		p.well(name, "no machine was given a password of the site")
 		return
 	}
-	p.bad(name, "deploy_password_shared", fmt.Sprintf("once no onboarding from before is under way, write another one, which no machine is told: "+
-		"gpuaas site credentials set %s --deploy-password-file FILE", p.site.Name),
+	p.bad(name, "deploy_password_shared",
+		fmt.Sprintf("once no onboarding from before is under way, write another one, which no machine is told: "+
+			"gpuaas site credentials set %s --deploy-password-file FILE", p.site.Name),
 		"every machine that was deployed before %s was given the deploy password of the site, so whoever had one of them may know it", at.UTC().Format(time.DateOnly))
 }
 
 // checkNames is the order in which checks are shown.
 var checkNames = []string{
-	"reachable", "version", "token_valid", "token_admin", "rack_controllers", "images", "hw_sync_interval", "dns_servers", "clock_skew",
+	"reachable", "version", "token_valid", "token_admin", "rack_controllers", "images", "hw_sync_interval", "dns_servers",
+	"clock_skew",
 	"hw_sync_source", "deploy_password",
 }
 
@@ -260,7 +266,10 @@ func (p *probing) rest(obstacle string) []Check {
 			out = append(out, p.checks[i])
 			continue
 		}
-		out = append(out, Check{Name: name, Code: "not_checked", Detail: "not looked at", Remedy: "first correct: " + obstacle})
+		out = append(out, Check{
+			Name: name, Code: "not_checked", Detail: "not looked at",
+			Remedy: "first correct: " + obstacle,
+		})
 	}
 	return out
 }
@@ -319,9 +328,11 @@ func (p *probing) racks(ctx context.Context) {
 	}
 	switch {
 	case len(racks) == 0:
-		p.bad("rack_controllers", "maas_no_rack", "register a rack controller, and check that the token is one of an administrator", "MAAS shows no rack controller")
+		p.bad("rack_controllers", "maas_no_rack",
+			"register a rack controller, and check that the token is one of an administrator", "MAAS shows no rack controller")
 	case len(ill) > 0:
-		p.bad("rack_controllers", "maas_rack_unhealthy", "look at the rack controller in MAAS and at its log", "not healthy: %s", strings.Join(ill, ", "))
+		p.bad("rack_controllers", "maas_rack_unhealthy", "look at the rack controller in MAAS and at its log",
+			"not healthy: %s", strings.Join(ill, ", "))
 	default:
 		p.well("rack_controllers", "%d, all healthy", len(racks))
 	}
@@ -350,7 +361,8 @@ func (p *probing) images(ctx context.Context) {
 	for i, image := range lacking {
 		texts[i] = fmt.Sprintf("%s for %s (profile %s)", image.Name, image.Architecture, strings.Join(users[image], ", "))
 	}
-	p.bad("images", "maas_image_missing", "import or upload the image in MAAS, or correct the profile", "missing: %s", strings.Join(texts, "; "))
+	p.bad("images", "maas_image_missing", "import or upload the image in MAAS, or correct the profile", "missing: %s",
+		strings.Join(texts, "; "))
 }
 
 func (p *probing) interval(ctx context.Context) {
@@ -361,7 +373,8 @@ func (p *probing) interval(ctx context.Context) {
 	}
 	have, err := ParseInterval(text)
 	if err != nil {
-		p.bad("hw_sync_interval", "maas_hw_sync_interval", "set hardware_sync_interval in MAAS", "MAAS has the interval %q, which cannot be read", text)
+		p.bad("hw_sync_interval", "maas_hw_sync_interval", "set hardware_sync_interval in MAAS",
+			"MAAS has the interval %q, which cannot be read", text)
 		return
 	}
 	var other []string
@@ -372,7 +385,8 @@ func (p *probing) interval(ctx context.Context) {
 		}
 	}
 	if len(other) > 0 {
-		p.bad("hw_sync_interval", "maas_hw_sync_interval", "set hardware_sync_interval in MAAS, or correct the profiles: MAAS has one interval for all machines",
+		p.bad("hw_sync_interval", "maas_hw_sync_interval",
+			"set hardware_sync_interval in MAAS, or correct the profiles: MAAS has one interval for all machines",
 			"MAAS has %s, profile %s", text, strings.Join(other, ", "))
 		return
 	}
@@ -386,9 +400,11 @@ func (p *probing) dns(ctx context.Context) {
 		return
 	}
 	have := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
-	missing := slices.DeleteFunc(slices.Clone(p.site.Settings.UpstreamDNSServers), func(s string) bool { return slices.Contains(have, s) })
+	missing := slices.DeleteFunc(slices.Clone(p.site.Settings.UpstreamDNSServers),
+		func(s string) bool { return slices.Contains(have, s) })
 	if len(missing) > 0 {
-		p.bad("dns_servers", "maas_dns_differs", "set upstream_dns in MAAS to "+strings.Join(p.site.Settings.UpstreamDNSServers, " ")+", or correct the site",
+		p.bad("dns_servers", "maas_dns_differs",
+			"set upstream_dns in MAAS to "+strings.Join(p.site.Settings.UpstreamDNSServers, " ")+", or correct the site",
 			"MAAS does not forward to %s", strings.Join(missing, ", "))
 		return
 	}
@@ -399,9 +415,11 @@ func (p *probing) clock() {
 	ahead, known := p.region.Skew()
 	switch {
 	case !known:
-		p.bad("clock_skew", "maas_clock_unknown", "check that no proxy removes the Date header", "MAAS does not tell its time")
+		p.bad("clock_skew", "maas_clock_unknown", "check that no proxy removes the Date header",
+			"MAAS does not tell its time")
 	case ahead.Abs() > maxSkew:
-		p.bad("clock_skew", "maas_clock_skew", "set the clocks of the MAAS region and of the control plane by NTP", "the clock of MAAS differs by %s", ahead)
+		p.bad("clock_skew", "maas_clock_skew", "set the clocks of the MAAS region and of the control plane by NTP",
+			"the clock of MAAS differs by %s", ahead)
 	default:
 		p.well("clock_skew", "differs by %s", ahead.Abs())
 	}

@@ -62,7 +62,10 @@ type Service struct {
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, reads: sitedb.New(cfg.DB), secrets: cfg.Secrets, regions: cfg.Regions, now: cfg.Clock, rounds: cmp.Or(cfg.FingerprintRounds, fingerprintRounds)}
+	s := &Service{
+		db: cfg.DB, reads: sitedb.New(cfg.DB), secrets: cfg.Secrets, regions: cfg.Regions, now: cfg.Clock,
+		rounds: cmp.Or(cfg.FingerprintRounds, fingerprintRounds),
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -143,10 +143,12 @@ func atVersion(have, based int64) error {
 	if have == based {
 		return nil
 	}
-	return fault.New(fault.Stale, "version_stale", "it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
+	return fault.New(fault.Stale, "version_stale",
+		"it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
 		WithRemedy("read it again and repeat the change with the new ETag")
 }
 
 func nameTaken(noun, name string) error {
-	return fault.New(fault.Conflict, noun+"_name_taken", "there is already a %s with the name %s", noun, name).WithRemedy("choose another name")
+	return fault.New(fault.Conflict, noun+"_name_taken", "there is already a %s with the name %s", noun, name).
+		WithRemedy("choose another name")
 }

@@ -8,8 +8,9 @@ func siteFrom(r sitedb.Site) Site {
 	return Site{
 		ID: r.ID, Name: r.Name, Status: Status(r.Status),
 		Settings: Settings{
-			RegionCode: r.RegionCode, APIBaseURL: r.APIBaseURL, CACertificate: r.CaCertificate, AllowedNetworks: r.AllowedNetworks,
-			PXEIface: r.PxeIface, PXEVLANVID: r.PxeVlanVid, NodePXEIface: r.NodePxeIface, DeployUser: r.DeployUser,
+			RegionCode: r.RegionCode, APIBaseURL: r.APIBaseURL, CACertificate: r.CaCertificate,
+			AllowedNetworks: r.AllowedNetworks,
+			PXEIface:        r.PxeIface, PXEVLANVID: r.PxeVlanVid, NodePXEIface: r.NodePxeIface, DeployUser: r.DeployUser,
 			DeploySSHIface: r.DeploySshIface, UpstreamDNSServers: r.UpstreamDnsServers, MaxParallel: r.MaxParallel,
 			HWSyncHTTP: SyncHTTP(r.HwSyncHttp),
 		},

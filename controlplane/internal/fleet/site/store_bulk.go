@@ -23,7 +23,9 @@ func (s *Service) Policies(ctx context.Context, site id.Site) (map[id.Profile]Po
 }
 
 // AssignmentsOf are the RoCE addresses of many nodes, by their host names.
-func (s *Service) AssignmentsOf(ctx context.Context, site id.Site, hostnames []string) (map[string][]AssignmentRow, error) {
+func (s *Service) AssignmentsOf(ctx context.Context, site id.Site, hostnames []string) (map[string][]AssignmentRow,
+	error,
+) {
 	rows, err := s.reads.AssignmentsOf(ctx, sitedb.AssignmentsOfParams{SiteID: site, Hostnames: hostnames})
 	if err != nil {
 		return nil, fmt.Errorf("list RoCE assignments of nodes: %w", err)

@@ -108,7 +108,8 @@ func (s Settings) checked(p *problems) Settings {
 // site that has it from before can still be changed otherwise.
 func (p *problems) notRoot(user *string) {
 	if user != nil && *user == "root" {
-		p.add("body.deploy_user", "must not be root: it is locked when the agent has taken over; name an account of its own, such as hpcadmin")
+		p.add("body.deploy_user",
+			"must not be root: it is locked when the agent has taken over; name an account of its own, such as hpcadmin")
 	}
 }
 
