@@ -230,12 +230,12 @@ func destroys(effect string) int {
 
 // applied is the command that carries out a plan.
 func applied(name string, p apiclient.DecommissionPlan) string {
-	switch p.Mode {
+	switch mode := string(p.Mode); mode {
 	case "storage_cleanup":
 		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup,
 			p.PlanHash)
 	case "drain", "retire", "reactivate", "remove":
-		return fmt.Sprintf("gpuaas node %s %s --reason REASON", p.Mode, name)
+		return fmt.Sprintf("gpuaas node %s %s --reason REASON", mode, name)
 	}
 	command := fmt.Sprintf("gpuaas decommission start %s --mode %s", name, p.Mode)
 	if p.Mode != "soft_reset" {

@@ -54,12 +54,13 @@ func TestManyJobsAreAskedAboutAndSentAtOnce(t *testing.T) {
 			b.around.Terminal = func(io.Writer) bool { return true }
 			b.in = c.answer
 			got := b.run(strings.Fields(c.args)...)
-			sent := ""
+			var bodies []string
 			for _, call := range f.received() {
 				if call.operation == "act-on-onboardings" {
-					sent += call.body
+					bodies = append(bodies, call.body)
 				}
 			}
+			sent := strings.Join(bodies, "")
 			if got.exit != c.exit || sent != c.sent || !strings.Contains(got.err, c.asks) ||
 				(c.asks != "") != strings.Contains(got.err, "Type yes") {
 				t.Errorf("sent %s; %+v", sent, got)

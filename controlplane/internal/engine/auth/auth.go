@@ -99,11 +99,13 @@ func (p *Principal) Decide(want Permission, target Target) Decision {
 // the caller may see: it is enough to hold the permission on any target.
 func (p *Principal) DecideAnywhere(want Permission) Decision {
 	roles := p.rolesOn(Target{})
-	for _, role := range p.Tenants {
-		roles = append(roles, role)
-	}
-	for _, pr := range p.Projects {
-		roles = append(roles, pr.Role)
+	if p.Platform == "" || p.Platform == Operator {
+		for _, role := range p.Tenants {
+			roles = append(roles, role)
+		}
+		for _, pr := range p.Projects {
+			roles = append(roles, pr.Role)
+		}
 	}
 	if !granted(roles, want) || !p.InScope(want) {
 		return Denied
@@ -117,17 +119,16 @@ func granted(roles []Role, want Permission) bool {
 }
 
 // rolesOn lists the roles that a principal holds on a target, strongest first.
-// An operator or auditor of the platform may hold a role in a tenant as well,
-// and then holds both there.
+// An operator may hold a role in a tenant as well, and then holds both there. An
+// administrator needs no other role, and an auditor changes nothing anywhere.
 func (p *Principal) rolesOn(target Target) []Role {
-	if p.Kind == KindSystem {
+	switch {
+	case p.Kind == KindSystem:
 		return []Role{PlatformAdmin}
+	case p.Platform == PlatformAdmin, p.Platform == Auditor:
+		return []Role{p.Platform}
 	}
-	roles := []Role{p.Platform, p.roleIn(target)}
-	if p.Platform != PlatformAdmin {
-		slices.Reverse(roles)
-	}
-	return slices.DeleteFunc(roles, func(r Role) bool { return r == "" || r == NoRole })
+	return slices.DeleteFunc([]Role{p.roleIn(target), p.Platform}, func(r Role) bool { return r == "" || r == NoRole })
 }
 
 // RoleOn returns the strongest role that a principal holds on a target, or

@@ -61,6 +61,8 @@ var (
 	}
 	// operateMay is everything about machines, and nothing about people, signers
 	// and secrets. Whoever may change a site can send its credentials elsewhere.
+	// Operators name the BMCs of machines, where MAAS then uses the password of the
+	// site, and issue the tokens that machines enrol with.
 	operateMay = []Permission{
 		CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead, NodeRead, NodeManage, NodeTaskRun,
 		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,

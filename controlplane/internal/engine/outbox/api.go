@@ -105,7 +105,7 @@ func Register(api *httpapi.API, letters *DeadLetters, feed *Feed) {
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "stream-events", Method: http.MethodGet, Path: "/api/v1/events", Tag: tag,
 		Summary: "Follow what happens, as server-sent events",
-		Description: "Holders of a role on the platform see every event; administrators of a tenant those of the tenant " +
+		Description: "Holders of a role on the platform see every event, operators none about people and signers; administrators of a tenant those of the tenant " +
 			"and its projects; " +
 			"members of a project those of the project, and changes of the tenant and of its members. " +
 			"The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. " +

@@ -190,6 +190,9 @@ func (c Commands) registerTask(api *httpapi.API) {
 }
 
 func (c Commands) create(ctx context.Context, of id.Node, body NewBody) (Task, error) {
+	if err := permitted(ctx, body.Type); err != nil {
+		return Task{}, err
+	}
 	if _, err := node.Get(ctx, c.DB, of); err != nil {
 		return Task{}, err
 	}

@@ -55,6 +55,30 @@ func (d *desk) callAs(t *testing.T, token, method, path string, body, into any) 
 	return a.Status, a.Problem(t).Code
 }
 
+// Whoever runs machines gives tasks, but none that would make them a user of a
+// node, or choose the program that a node runs as root.
+func TestAttackAnOperatorGetsOntoANodeByTasks(t *testing.T) {
+	d := newDesk(t)
+	tasks := "/nodes/" + d.node(t).String() + "/tasks"
+	for typ, params := range map[string]object{
+		agentwire.TypeProvisionUser: {"username": "me", "uid": 20001, "authorized_keys": []string{}, "sudo": true},
+		agentwire.TypeHWSyncReseed:  {"maas_url": "http://192.0.2.1/MAAS", "system_id": "abc123"},
+	} {
+		body := object{"type": typ, "params": params, "reason": "because"}
+		if status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil); status != http.StatusForbidden ||
+			code != "insufficient_permissions" {
+			t.Errorf("%s by an operator: %d %s", typ, status, code)
+		}
+	}
+	if n := d.count(t, `SELECT count(*) FROM node_tasks`); n != 0 {
+		t.Errorf("%d tasks were recorded", n)
+	}
+	body := object{"type": agentwire.TypeDrain, "reason": "maintenance"}
+	if status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil); status != http.StatusAccepted {
+		t.Errorf("a drain by an operator: %d %s", status, code)
+	}
+}
+
 func TestATaskOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	node := d.node(t)

@@ -11,6 +11,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
 )
 
 // Request asks a node to do something.
@@ -43,6 +44,24 @@ type Owner interface {
 var reserved = map[string]string{
 	agentwire.TypeUpdateVerifiers: "rotate the signer with: gpuaas signer rotate",
 	agentwire.TypeTerminalOpen:    "open a terminal with: gpuaas terminal NODE",
+}
+
+// guarded are the types that somebody must be allowed more for than to give
+// tasks: they let people in, or say where a node fetches a program from that it
+// runs as root.
+var guarded = map[string]auth.Permission{
+	agentwire.TypeProvisionUser: auth.TerminalOpen,
+	agentwire.TypeHWSyncReseed:  auth.SiteManage,
+}
+
+// permitted refuses a task of a guarded type whose caller may not give it.
+func permitted(ctx context.Context, typ string) error {
+	needs, ok := guarded[typ]
+	if !ok || auth.From(ctx).Decide(needs, auth.Target{}) == auth.Allowed {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "insufficient_permissions", "%s needs the permission %s", typ, needs).
+		WithRemedy("ask an administrator of the platform to give the task")
 }
 
 // owned refuses a task of a reserved type without an owner, and any task that

@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
@@ -252,6 +253,31 @@ func TestAuditorsReadAndOthersDoNothing(t *testing.T) {
 	} {
 		if a := w.callAs(t, c.who, c.method, c.path, "", nil); a.Status != c.status {
 			t.Errorf("%s %s %s answers %d %s", c.who, c.method, c.path, a.Status, a.Body)
+		}
+	}
+}
+
+// Operators set profiles up, but what binds them when they clean machines is not
+// theirs to change.
+func TestAttackAnOperatorLowersWhatBindsOperators(t *testing.T) {
+	w := newWorld(t)
+	_, path := w.site(t, "dc1")
+	for field, value := range map[string]any{
+		"minimum_erase": "none", "minimum_sanitization": "clear", "release_fallback_no_erase": true,
+		"require_enrollment_address": false, "auto_claim_single_new_machine": true,
+	} {
+		strict := object{
+			"name": "strict", "minimum_erase": "secure", "minimum_sanitization": "purge", "release_fallback_no_erase": false,
+			"require_enrollment_address": true, "auto_claim_single_new_machine": false,
+		}
+		strict["name"] = "strict-" + strings.ReplaceAll(field, "_", "-")
+		var p site.ProfileView
+		w.call(t, http.MethodPost, path+"/profiles", "", strict).Decode(t, &p)
+		one := path + "/profiles/" + p.ProfileID.String()
+		w.callAs(t, httpapitest.Operator, http.MethodPatch, one, `"1"`, object{field: value}).
+			Refused(t, http.StatusForbidden, "insufficient_permissions")
+		if a := w.callAs(t, httpapitest.Operator, http.MethodPatch, one, `"1"`, object{"batch_max_parallel": 7}); a.Status != http.StatusOK {
+			t.Errorf("an operator changes a limit: %d %s", a.Status, a.Body)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site/internal/sitedb"
 )
@@ -20,6 +21,9 @@ func (s *Service) CreateProfile(ctx context.Context, site id.Site, ch ProfileCha
 		Version: 1,
 	})
 	if err != nil {
+		return Profile{}, err
+	}
+	if err := mayLower(ctx, DefaultPolicy(), made.Policy); err != nil {
 		return Profile{}, err
 	}
 	err = s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -79,6 +83,9 @@ func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Pr
 		if after, err = ch.applied(before); err != nil {
 			return err
 		}
+		if err := mayLower(ctx, before.Policy, after.Policy); err != nil {
+			return err
+		}
 		if before.Name == DefaultProfile && (after.Name != DefaultProfile || after.Status != Active) {
 			return defaultStays()
 		}
@@ -89,6 +96,22 @@ func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Pr
 		return c.recordProfile(ctx, "site_profile.update", owner, after)
 	})
 	return after, err
+}
+
+// mayLower refuses to change what binds operators themselves, to whoever may not
+// manage sites: how machines are erased, and whose agent is believed.
+func mayLower(ctx context.Context, before, after Policy) error {
+	same := before.MinimumErase == after.MinimumErase && before.MinimumSanitization == after.MinimumSanitization &&
+		before.ReleaseFallbackNoErase == after.ReleaseFallbackNoErase &&
+		before.RequireEnrollmentAddress == after.RequireEnrollmentAddress &&
+		before.AutoClaimSingleNewMachine == after.AutoClaimSingleNewMachine
+	if same || auth.From(ctx).Decide(auth.SiteManage, auth.Target{}) == auth.Allowed {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "insufficient_permissions",
+		"minimum_erase, minimum_sanitization, release_fallback_no_erase, require_enrollment_address and "+
+			"auto_claim_single_new_machine need the permission %s", auth.SiteManage).
+		WithRemedy("ask an administrator of the platform to change them")
 }
 
 func (c change) lockProfile(ctx context.Context, site id.Site, profile id.Profile) (Site, Profile, error) {

@@ -81,7 +81,7 @@ func callers(t *testing.T, w *world, org id.Org, project id.Project) map[string]
 			must(w.service.PutTenantMember(system(t), org, u.ID, role))(t)
 		case auth.ProjectAdmin, auth.ProjectMember, auth.ProjectViewer:
 			must(w.service.PutProjectMember(system(t), project, u.ID, role))(t)
-		case auth.PlatformAdmin, auth.Auditor, auth.NoRole:
+		case auth.PlatformAdmin, auth.Operator, auth.Auditor, auth.NoRole:
 		}
 		tokens[name] = w.token(t, u.ID)
 	}

@@ -133,5 +133,5 @@ func unproven() *fault.Error {
 func notTried() *fault.Error {
 	return fault.New(fault.Unavailable, "not_tried",
 		"something went wrong on our side before this one was reached: nothing was done to it").
-		WithRemedy("ask for the same again")
+		WithRemedy("ask for it again, with a new idempotency key")
 }

@@ -15,10 +15,11 @@ import (
 // The tokens that the doorman knows. The name of a caller is their token, and
 // their id is IDOf(token).
 const (
-	Root    = "root"    // administrates the platform
-	Auditor = "auditor" // reads everything
-	Member  = "member"  // belongs to a project
-	Guest   = "guest"   // is known and has no role
+	Root     = "root"     // administrates the platform
+	Operator = "operator" // runs machines
+	Auditor  = "auditor"  // reads everything
+	Member   = "member"   // belongs to a project
+	Guest    = "guest"    // is known and has no role
 )
 
 // IDOf is the id of the caller with a token.
@@ -35,6 +36,8 @@ func (Doorman) Authenticate(_ context.Context, token redact.Secret) (*auth.Princ
 	switch name {
 	case Root:
 		p.Platform = auth.PlatformAdmin
+	case Operator:
+		p.Platform = auth.Operator
 	case Auditor:
 		p.Platform = auth.Auditor
 	case Member:

@@ -3,6 +3,11 @@
 -- family keeps only what is its own in tables of its own. Processes of the version
 -- before cannot write any of it: stop all of them before this runs.
 
+-- A process that was not stopped waits here, and fails afterwards, instead of
+-- writing rows that nobody carries over.
+LOCK TABLE node_onboarding_batches, node_onboardings, node_onboarding_events, node_decommission_batches, node_decommissions,
+    node_decommission_events, node_decommission_evidence IN ACCESS EXCLUSIVE MODE;
+
 -- What a status means to whoever carries jobs out. Statements go by it, because
 -- each family has statuses of its own.
 CREATE DOMAIN job_phase AS text CONSTRAINT job_phase_check CHECK (VALUE IN ('waiting', 'working', 'undoing', 'parked', 'over'));
