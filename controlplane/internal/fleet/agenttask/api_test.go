@@ -65,8 +65,8 @@ func TestAttackAnOperatorGetsOntoANodeByTasks(t *testing.T) {
 		agentwire.TypeHWSyncReseed:  {"maas_url": "http://192.0.2.1/MAAS", "system_id": "abc123"},
 	} {
 		body := object{"type": typ, "params": params, "reason": "because"}
-		if status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil); status != http.StatusForbidden ||
-			code != "insufficient_permissions" {
+		status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil)
+		if status != http.StatusForbidden || code != "insufficient_permissions" {
 			t.Errorf("%s by an operator: %d %s", typ, status, code)
 		}
 	}
@@ -74,7 +74,8 @@ func TestAttackAnOperatorGetsOntoANodeByTasks(t *testing.T) {
 		t.Errorf("%d tasks were recorded", n)
 	}
 	body := object{"type": agentwire.TypeDrain, "reason": "maintenance"}
-	if status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil); status != http.StatusAccepted {
+	status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil)
+	if status != http.StatusAccepted {
 		t.Errorf("a drain by an operator: %d %s", status, code)
 	}
 }
