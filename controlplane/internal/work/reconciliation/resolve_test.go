@@ -339,7 +339,9 @@ func TestAHealedNodeReturnsByItselfOnlyIfPolicyAllowsAndReconciliationTookIt(t *
 			w.exec(t, `UPDATE maas_site_profiles SET return_healed_nodes = $1`, c.policy)
 			w.cycle(t)
 			if c.operator {
-				w.settle(t, 0, reconciliation.QuarantineNode)
+				if _, err := node.New(node.Config{DB: w.db}).Quarantine(w.ctx, w.nodes[0], "a disk is noisy"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			w.maas.set("m000", "Failed testing", reconciliation.Failed)
 			w.cycle(t)
