@@ -313,8 +313,16 @@ func TestFeedShowsOnlyWhatTheReaderMaySee(t *testing.T) {
 	if e := skipMark(t, listen(t, server, "auditor", "?type=user", "0")); !strings.Contains(e.data, "user.created") {
 		t.Errorf("filtered by type, the first event was %+v", e)
 	}
-	if v := skipMark(t, listen(t, server, "operator", "", "1")).version(t); v != 2 {
-		t.Errorf("after the first event, the operator saw version %d, want what is about no person alone", v)
+	operator := listen(t, server, "operator", "", "0")
+	for seen := 0; seen < 2; { // events of different nouns are published in any order
+		e := operator.next(t)
+		if e.name != "event" {
+			continue
+		}
+		seen++
+		if strings.Contains(e.data, "user.created") {
+			t.Errorf("the operator saw what is about a person: %+v", e)
+		}
 	}
 	for _, c := range []struct {
 		who, query, last string
