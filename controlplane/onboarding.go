@@ -75,8 +75,8 @@ func (m machineTokens) Mint(ctx context.Context, in agentgateway.Mint) (agentgat
 func (p *parts) backends() map[string]agentgateway.Backend {
 	return map[string]agentgateway.Backend{
 		agentwire.CredentialMAASMachineToken: {
-			Minter: machineTokens{p}, TaskTypes: []string{agentwire.TypeHWSyncReseed},
-			LongLived: true,
+			Minter: machineTokens{p}, LongLived: true,
+			TaskTypes: agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken),
 		},
 	}
 }

@@ -163,29 +163,14 @@ type Amendment struct {
 	Serial string `json:"-"`
 }
 
-// amends says what which task may change of a baseline: kind and name, or the
-// folder that it is in. Agents of before tell of their unit after an update.
-var amends = map[string][]Entry{
-	TypeSelfUpdate: {
-		{Kind: EntryAgent, Name: "/opt/gpuaas/agent/"},
-		{Kind: EntryAgent, Name: "/etc/systemd/system/gpuaas-node-agent.service"},
-		{Kind: EntryUnit, Name: "/etc/systemd/system/gpuaas-node-agent.service"},
-	},
-	TypeHWSyncReseed: {
-		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer.d/gpuaas.conf"},
-		{Kind: EntryUnit, Name: "/etc/systemd/system/timers.target.wants/maas_hardware_sync.timer"},
-		{Kind: EntryUnit, Name: "/etc/systemd/system/multi-user.target.wants/maas-agent.service"},
-		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"},
-	},
-}
-
 // Validate says why a task of a type cannot have changed this.
 func (a Amendment) Validate(taskType string) error {
 	if len(a.Entries) > MaxAmendments {
 		return fmt.Errorf("a task amends at most %d entries", MaxAmendments)
 	}
+	spec, _ := Lookup(taskType) // a type that nobody knows amends nothing
 	for _, e := range a.Entries {
-		if !slices.ContainsFunc(amends[taskType],
+		if !slices.ContainsFunc(spec.Amends,
 			func(may Entry) bool { return may.Kind == e.Kind && (e.Name == may.Name || isIn(e.Name, may.Name)) }) {
 			return fmt.Errorf("a task of type %s does not change the %s %.100q", taskType, e.Kind, e.Name)
 		}

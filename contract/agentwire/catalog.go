@@ -3,27 +3,8 @@ package agentwire
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
-)
-
-// The task types.
-const (
-	TypeHeartbeatCheck  = "node.heartbeat_check"
-	TypeDrain           = "node.drain"
-	TypeUninstall       = "node.uninstall"
-	TypeHWSyncReseed    = "node.hw_sync_reseed"
-	TypeLoginLock       = "node.login_lock"
-	TypeStorageCleanup  = "node.storage_cleanup"
-	TypeGPUScrub        = "node.gpu_scrub"
-	TypeValidateClean   = "node.validate_clean"
-	TypeSelfUpdate      = "node.self_update"
-	TypeUpdateVerifiers = "node.update_verifiers"
-	TypeProvisionUser   = "allocation.provision_user"
-	TypeDeprovisionUser = "allocation.deprovision_user"
-	TypeRevokeUser      = "allocation.revoke_user" // older name of the same task
-	TypeHealthProbe     = "diag.health_probe"
-	TypeTerminalOpen    = "terminal.open"
-	TypeTerminalClose   = "terminal.close"
 )
 
 // Class says which tasks of one node may run at the same time.
@@ -62,97 +43,62 @@ type Spec struct {
 	// Patience is how long the task may wait for its node.
 	Patience time.Duration
 	// Attempts is how often it is handed out if the node falls silent.
-	Attempts  int
+	Attempts int
+
+	// Reserved says what an operator does instead of asking for the task. A
+	// reserved task decides whom a node believes or talks to, and only a row of
+	// the control plane gives one. If it is empty, operators may ask.
+	Reserved string
+	// Needs is a permission that operators must hold besides the one to give
+	// tasks. If it is empty, they need no other.
+	Needs string
+	// LetsIn says that the task gives somebody access to its node, who may leave
+	// something behind. The node counts as tainted as soon as the task is queued,
+	// because a task whose result never arrives may still have let somebody in.
+	// If there are KeptOut codes, the node counts as tainted only once somebody
+	// was let in, or once the task ended otherwise than by one of them.
+	LetsIn bool
+	// KeptOut are the codes with which an agent says that it has let nobody in:
+	// it looked before it started anything.
+	KeptOut []string
+	// Amends is what the task may change of a baseline: kind and name, or the
+	// folder that it is in.
+	Amends []Entry
+	// Credentials are the types of credentials that the task may ask for.
+	Credentials []string
+
+	// Sound holds parameters that must be accepted.
+	Sound []string
+	// Answer is the output that simulated agents give. If it is empty, they
+	// answer {}. What depends on the parameters is in package sim/fleet.
+	Answer string
+
 	newParams func() Params
 	newOutput func() any
 }
 
-const accountRemoved = "The account of the allocation is removed from the node with what runs under it. Its tenant " +
-	"is cut off."
+// RootGiver is implemented by parameters of tasks that may give somebody root.
+type RootGiver interface{ GivesRoot() bool }
 
-var catalog = []Spec{
-	{
-		TypeHeartbeatCheck, "answer, with the state of the agent", "", ClassConcurrent, time.Minute, 5 * time.Minute, 1,
-		mk[HeartbeatParams], out[HeartbeatOutput],
-	},
-	{
-		TypeDrain, "close sessions, revoke users, refuse new ones",
-		"Terminal sessions on the node are closed and new ones refused; with revoke_users the accounts of its allocations " +
-			"are removed too. Tenants who work there are cut off.",
-		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[DrainParams], out[DrainOutput],
-	},
-	{
-		TypeUninstall, "remove the agent from the machine",
-		"The agent and its identity are removed from the machine. The node falls silent, and comes back only when it is " +
-			"bootstrapped again or reimaged.",
-		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[UninstallParams], out[UninstallOutput],
-	},
-	{
-		TypeHWSyncReseed, "set up MAAS hardware sync anew", "", ClassExclusive, 15 * time.Minute, time.Hour, 3,
-		mk[HWSyncParams], out[HWSyncOutput],
-	},
-	{
-		TypeLoginLock, "lock the account that the machine was set up by",
-		"The account loses its keys, its password and its rule for sudo, and whoever is logged in by it is thrown out.",
-		ClassUser, 5 * time.Minute, time.Hour, 3, mk[LoginLockParams], out[LoginLockOutput],
-	},
-	{
-		TypeStorageCleanup, "remove what tenants left on disks and mounts",
-		"What tenants left on disks and mounts is deleted for good, of those who are there now as well.",
-		ClassExclusive, 12 * time.Hour, time.Hour, 3, mk[StorageCleanupParams], out[StorageCleanupOutput],
-	},
-	{
-		TypeGPUScrub, "overwrite and verify GPU memory, reset GPUs",
-		"GPU memory is overwritten, and the GPUs are reset if the parameters say so. Whatever runs on them ends.",
-		ClassExclusive, 30 * time.Minute, time.Hour, 3, mk[GPUScrubParams], out[GPUScrubOutput],
-	},
-	{
-		TypeValidateClean, "look for anything a tenant left behind", "", ClassExclusive, 15 * time.Minute, time.Hour, 3,
-		mk[ValidateCleanParams], out[ValidateCleanOutput],
-	},
-	{
-		TypeSelfUpdate, "install another version of the agent, or go back",
-		"The agent is replaced and starts anew. A version that does not run is taken back by itself.",
-		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[SelfUpdateParams], out[SelfUpdateOutput],
-	},
-	{
-		TypeUpdateVerifiers, "use another set of task verifiers", "", ClassConcurrent, 5 * time.Minute, 24 * time.Hour, 5,
-		mk[UpdateVerifiersParams], out[UpdateVerifiersOutput],
-	},
-	{
-		TypeProvisionUser, "create the account of an allocation", "", ClassUser, 15 * time.Minute, time.Hour, 3,
-		mk[ProvisionUserParams], out[ProvisionUserOutput],
-	},
-	{
-		TypeDeprovisionUser, "remove the account of an allocation", accountRemoved,
-		ClassUser, 15 * time.Minute, time.Hour, 3, mk[DeprovisionUserParams], out[DeprovisionUserOutput],
-	},
-	{
-		TypeRevokeUser, "remove the account of an allocation (older name)", accountRemoved,
-		ClassUser, 15 * time.Minute, time.Hour, 3, mk[DeprovisionUserParams], out[DeprovisionUserOutput],
-	},
-	{
-		TypeHealthProbe, "look at the health of the machine", "", ClassConcurrent, 5 * time.Minute, 15 * time.Minute, 2,
-		mk[HealthProbeParams], out[HealthProbeOutput],
-	},
-	{
-		TypeTerminalOpen, "open an interactive session", "", ClassConcurrent, time.Minute, time.Minute, 1,
-		mk[TerminalOpenParams], out[TerminalOpenOutput],
-	},
-	{
-		TypeTerminalClose, "end an interactive session", "", ClassConcurrent, time.Minute, 5 * time.Minute, 3,
-		mk[TerminalCloseParams], out[TerminalCloseOutput],
-	},
-}
+var catalog []Spec
 
-func mk[P any, PP interface {
+// declare enters a task type into the catalog, which is sorted by type. Each
+// type is declared in its own file, type_<name>.go.
+func declare[P, O any, PP interface {
 	*P
 	Params
-}]() Params {
-	return PP(new(P))
+}](s Spec) Spec {
+	s.newParams = func() Params { return PP(new(P)) }
+	s.newOutput = func() any { return new(O) }
+	at, taken := slices.BinarySearchFunc(catalog, s.Type, func(s Spec, name string) int {
+		return strings.Compare(s.Type, name)
+	})
+	if taken {
+		panic("two task types are called " + s.Type)
+	}
+	catalog = slices.Insert(catalog, at, s)
+	return s
 }
-
-func out[O any]() any { return new(O) }
 
 // Lookup finds a task type.
 func Lookup(name string) (Spec, bool) {
@@ -180,4 +126,23 @@ func (s Spec) Decode(raw json.RawMessage) (Params, error) {
 func (s Spec) DecodeOutput(raw json.RawMessage) (any, error) {
 	o := s.newOutput()
 	return o, strict(raw, o)
+}
+
+// GivesRoot reports whether a task with these parameters gives somebody root.
+// It does if nobody can read them.
+func (s Spec) GivesRoot(raw json.RawMessage) bool {
+	p := s.newParams()
+	giver, may := p.(RootGiver)
+	return may && (json.Unmarshal(raw, p) != nil || giver.GivesRoot())
+}
+
+// TypesThatMayAskFor lists the task types that may ask for a credential.
+func TypesThatMayAskFor(credential string) []string {
+	var types []string
+	for _, s := range catalog {
+		if slices.Contains(s.Credentials, credential) {
+			types = append(types, s.Type)
+		}
+	}
+	return types
 }

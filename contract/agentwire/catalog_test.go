@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,43 +16,6 @@ import (
 const allocation = `"allocation_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c"`
 
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 alice@example"
-
-// sound holds parameters of every type that must be accepted.
-var sound = map[string][]string{
-	agentwire.TypeHeartbeatCheck: {`{}`},
-	agentwire.TypeDrain: {
-		`{}`, `{"reason":"r","revoke_users":true}`,
-		`{"reason":"","resume":true,"revoke_users":false}`,
-	},
-	agentwire.TypeUninstall: {`{"keep_logs":true}`},
-	agentwire.TypeHWSyncReseed: {
-		`{"maas_url":"http://maas.example:5240/MAAS","system_id":"abc123","interval":"15m"}`,
-		`{"maas_url":"http://m/","system_id":"abc123","interval":"15m","run_scripts_sha256":"` + strings.Repeat("ab", 32) +
-			`"}`,
-	},
-	agentwire.TypeLoginLock: {`{"username":"hpcadmin"}`},
-	agentwire.TypeStorageCleanup: {
-		`{"scope":"local"}`,
-		`{"scope":"all","scratch":["/scratch","/share3/tmp","/mnt/nvme0"]}`,
-		`{"scope":"all","disks":"sanitize","minimum_level":"purge"}`, `{"scope":"local","disks":"sanitize"}`,
-	},
-	agentwire.TypeGPUScrub:      {`{"reset":true}`, `{"gpus":["GPU-0b1c"],"reset":false}`},
-	agentwire.TypeValidateClean: {`{}`, `{"allowed_users":["ops","_svc-1"]}`},
-	agentwire.TypeSelfUpdate: {
-		`{"action":"rollback"}`,
-		`{"action":"update","version":"1.2.3+b","digest":"sha256:` + strings.Repeat("a", 64) +
-			`","size_bytes":1,"signer_version":"s","signature":"AA=="}`,
-	},
-	agentwire.TypeUpdateVerifiers: {`{"set":{"version":1,"verifiers":[{"id":"a","public_key":"` + strings.Repeat("A", 43) +
-		`=","state":"active"}]}}`},
-	agentwire.TypeProvisionUser: {`{` + allocation + `,"username":"alice","uid":20000,"gid":20000,"authorized_keys":["` +
-		publicKey + `"],"sudo":true}`},
-	agentwire.TypeDeprovisionUser: {`{` + allocation + `,"username":"alice","keep_home":true}`},
-	agentwire.TypeRevokeUser:      {`{` + allocation + `,"username":"alice"}`},
-	agentwire.TypeHealthProbe:     {`{}`},
-	agentwire.TypeTerminalOpen:    {terminalOpen("alice", "wss://gateway.example:8444", 80, 600)},
-	agentwire.TypeTerminalClose:   {`{"session_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c"}`},
-}
 
 func terminalOpen(user, gateway string, columns, idle int) string {
 	return fmt.Sprintf(
@@ -75,22 +39,32 @@ func TestTheCatalogIsComplete(t *testing.T) {
 		if found, ok := agentwire.Lookup(s.Type); !ok || found.Type != s.Type {
 			t.Errorf("%s cannot be looked up", s.Type)
 		}
-		if len(sound[s.Type]) == 0 {
-			t.Errorf("no test has parameters of %s", s.Type)
+		if len(s.Sound) == 0 {
+			t.Errorf("%s has no example of its parameters", s.Type)
+		}
+		if s.Destroys != "" && !strings.HasSuffix(s.Destroys, ".") {
+			t.Errorf("%s destroys %q", s.Type, s.Destroys)
+		}
+		if len(s.KeptOut) > 0 && !s.LetsIn {
+			t.Errorf("%s keeps out whom it does not let in", s.Type)
+		}
+		for _, e := range s.Amends {
+			if !slices.Contains(agentwire.EntryKinds, e.Kind) || !strings.HasPrefix(e.Name, "/") {
+				t.Errorf("%s amends %+v", s.Type, e)
+			}
 		}
 	}
-	if _, ok := agentwire.Lookup("node.run_command"); ok || len(seen) != len(sound) {
+	if _, ok := agentwire.Lookup("node.run_command"); ok || len(seen) == 0 {
 		t.Error("there is a type that nobody knows of")
 	}
 }
 
 func TestSoundParametersAreRead(t *testing.T) {
-	for kind, all := range sound {
-		spec, _ := agentwire.Lookup(kind)
-		for _, raw := range all {
+	for _, spec := range agentwire.Catalog() {
+		for _, raw := range spec.Sound {
 			p, err := spec.Decode(json.RawMessage(raw))
 			if err != nil {
-				t.Errorf("%s %s: %v", kind, raw, err)
+				t.Errorf("%s %s: %v", spec.Type, raw, err)
 				continue
 			}
 			again, err := json.Marshal(p)
@@ -98,17 +72,58 @@ func TestSoundParametersAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if back, err := spec.Decode(again); err != nil || !reflect.DeepEqual(p, back) {
-				t.Errorf("%s: %s became %s (%v)", kind, raw, again, err)
+				t.Errorf("%s: %s became %s (%v)", spec.Type, raw, again, err)
 			}
 		}
 	}
 }
 
+// The types that let somebody in, are not for operators, or hand out what
+// decides whom a machine believes. A change of one is a decision.
+func TestWhoGetsInByATask(t *testing.T) {
+	var lets, root, reserved, needs, asks []string
+	for _, s := range agentwire.Catalog() {
+		if s.LetsIn {
+			lets = append(lets, s.Type)
+		}
+		if s.GivesRoot([]byte("unreadable")) {
+			root = append(root, s.Type)
+		}
+		if s.Reserved != "" {
+			reserved = append(reserved, s.Type)
+		}
+		if s.Needs != "" {
+			needs = append(needs, s.Type+" "+s.Needs)
+		}
+		if len(s.Credentials) > 0 {
+			asks = append(asks, s.Type)
+		}
+	}
+	for name, c := range map[string]struct{ got, want []string }{
+		"lets in":    {lets, []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen}},
+		"gives root": {root, []string{agentwire.TypeProvisionUser}},
+		"reserved":   {reserved, []string{agentwire.TypeUpdateVerifiers, agentwire.TypeTerminalOpen}},
+		"needs": {needs, []string{
+			agentwire.TypeProvisionUser + " terminal:open", agentwire.TypeHWSyncReseed + " site:manage",
+		}},
+		"asks for credentials": {asks, agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken)},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.got, c.want)
+		}
+	}
+	provision, _ := agentwire.Lookup(agentwire.TypeProvisionUser)
+	if provision.GivesRoot([]byte(`{"sudo":false}`)) || !provision.GivesRoot([]byte(`{"sudo":true}`)) {
+		t.Error("an account gives root exactly if it may use sudo")
+	}
+}
+
 func TestBadParametersAreRefused(t *testing.T) {
 	digest := `"digest":"sha256:` + strings.Repeat("a", 64) + `"`
+	sound, _ := agentwire.Lookup(agentwire.TypeProvisionUser)
 	provision := func(change string) string {
 		fields := map[string]any{}
-		if err := json.Unmarshal([]byte(sound[agentwire.TypeProvisionUser][0]), &fields); err != nil {
+		if err := json.Unmarshal([]byte(sound.Sound[0]), &fields); err != nil {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal([]byte(change), &fields); err != nil {
@@ -232,7 +247,7 @@ func TestResultsAreReadAsStrictly(t *testing.T) {
 func FuzzDecodeParams(f *testing.F) {
 	catalog := agentwire.Catalog()
 	for i, s := range catalog {
-		for _, raw := range sound[s.Type] {
+		for _, raw := range s.Sound {
 			f.Add(uint8(i), []byte(raw))
 		}
 	}

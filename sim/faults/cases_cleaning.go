@@ -162,9 +162,7 @@ var enableLies = Case{
 
 var uninstallLies = Case{
 	What: "the agent says that it is uninstalled, and has left a part of it",
-	set: says(agentwire.TypeUninstall, func(truth any) any {
-		out, _ := truth.(agentwire.UninstallOutput)
-		out.Residue = []string{"/var/lib/gpuaas"}
-		return out
+	set: says(agentwire.TypeUninstall, func(any) any {
+		return agentwire.UninstallOutput{Removed: []string{"simulated"}, Residue: []string{"/var/lib/gpuaas"}}
 	}),
 }

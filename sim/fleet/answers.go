@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -53,21 +54,14 @@ func (a *Agent) result(v agentwire.Verified) (json.RawMessage, *agentwire.TaskEr
 	return raw, nil
 }
 
-// Answer returns what a simulated agent says about a task by itself. Fields
-// that nobody reads are empty.
+// Answer returns what a simulated agent says about a task by itself: what the
+// type declares, unless the answer depends on the parameters or the machine.
 func Answer(v agentwire.Verified) any {
 	switch p := v.Params.(type) {
 	case *agentwire.DrainParams:
 		return agentwire.DrainOutput{Draining: !p.Resume, UsersRevoked: []string{}, UsersLeft: []string{}}
-	case *agentwire.UninstallParams:
-		return agentwire.UninstallOutput{Removed: []string{simulated}, Residue: []string{}}
 	case *agentwire.StorageCleanupParams:
 		return cleaned(p)
-	case *agentwire.GPUScrubParams:
-		return agentwire.GPUScrubOutput{
-			Outcome: "not_applicable", Reason: "this machine has no GPU", Vendor: "none",
-			GPUs: []agentwire.GPUScrubbed{},
-		}
 	case *agentwire.ValidateCleanParams:
 		out := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}}
 		for _, k := range kinds {
@@ -75,7 +69,7 @@ func Answer(v agentwire.Verified) any {
 		}
 		return out
 	default:
-		return struct{}{}
+		return json.RawMessage(cmp.Or(v.Spec.Answer, "{}"))
 	}
 }
 

@@ -11,41 +11,48 @@ import (
 // The answers of simulated agents have the type of the output, and are those of
 // a machine where all went well.
 func TestAnswersAreOutputsOfTheirTypes(t *testing.T) {
-	for kind, raw := range map[string]string{
-		agentwire.TypeHeartbeatCheck: `{}`, agentwire.TypeDrain: `{"reason":"r"}`, agentwire.TypeUninstall: `{}`,
-		agentwire.TypeGPUScrub: `{}`, agentwire.TypeValidateClean: `{}`,
-		agentwire.TypeStorageCleanup: `{"scope":"all","disks":"sanitize","minimum_level":"purge","scratch":["/scratch/x"]}`,
-		agentwire.TypeHealthProbe:    `{}`,
-	} {
-		spec, _ := agentwire.Lookup(kind)
-		params, err := spec.Decode(json.RawMessage(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, failure := (&Agent{}).result(agentwire.Verified{Spec: spec, Params: params})
-		if failure != nil || strings.Contains(string(answer), "null") {
-			t.Fatalf("%s: %s, %+v", kind, answer, failure)
-		}
-		output, err := spec.DecodeOutput(answer)
-		if err != nil {
-			t.Fatalf("%s: %s: %v", kind, answer, err)
-		}
-		switch o := output.(type) {
-		case *agentwire.ValidateCleanOutput:
-			if !o.Clean || len(o.Checked) != len(kinds) {
-				t.Errorf("%+v", o)
+	for _, spec := range agentwire.Catalog() {
+		for _, raw := range spec.Sound {
+			params, err := spec.Decode(json.RawMessage(raw))
+			if err != nil {
+				t.Fatal(err)
 			}
-		case *agentwire.StorageCleanupOutput:
-			if len(o.Folders) != 4 || len(o.Devices) != 1 || !o.Devices[0].Verified ||
-				o.Devices[0].Level != agentwire.LevelPurge {
-				t.Errorf("%+v", o)
+			answer, failure := (&Agent{}).result(agentwire.Verified{Spec: spec, Params: params})
+			if failure != nil || strings.Contains(string(answer), "null") {
+				t.Fatalf("%s: %s, %+v", spec.Type, answer, failure)
 			}
-		case *agentwire.DrainOutput:
-			if !o.Draining {
-				t.Errorf("%+v", o)
+			output, err := spec.DecodeOutput(answer)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", spec.Type, answer, err)
+			}
+			if !well(params, output) {
+				t.Errorf("%s %s is answered by %s", spec.Type, raw, answer)
 			}
 		}
 	}
+}
+
+func well(params agentwire.Params, output any) bool {
+	switch o := output.(type) {
+	case *agentwire.ValidateCleanOutput:
+		return o.Clean && len(o.Checked) == len(kinds)
+	case *agentwire.StorageCleanupOutput:
+		p, _ := params.(*agentwire.StorageCleanupParams)
+		devices := 0
+		if p.Disks != "" {
+			devices = 1
+		}
+		return len(o.Folders) == 3+len(p.Scratch) && len(o.Devices) == devices &&
+			(devices == 0 || o.Devices[0].Verified && o.Devices[0].Level == agentwire.LevelPurge)
+	case *agentwire.DrainOutput:
+		p, _ := params.(*agentwire.DrainParams)
+		return o.Draining != p.Resume
+	case *agentwire.UninstallOutput:
+		return len(o.Removed) == 1 && len(o.Residue) == 0
+	case *agentwire.GPUScrubOutput:
+		return o.Outcome == "not_applicable"
+	}
+	return true
 }
 
 func TestAnswersCanBeOthers(t *testing.T) {

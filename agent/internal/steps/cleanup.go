@@ -17,6 +17,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return storageCleanup{h} }, agentwire.TypeStorageCleanup)
+
 // storageCleanup removes what tenants left on disks and mounts.
 type storageCleanup struct{ host }
 

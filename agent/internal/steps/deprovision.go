@@ -17,6 +17,9 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(
+	func(h host) task.Handler { return deprovision{h} }, agentwire.TypeDeprovisionUser, agentwire.TypeRevokeUser)
+
 // deprovision removes the account of an allocation and what it left.
 type deprovision struct{ host }
 

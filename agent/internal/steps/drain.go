@@ -14,6 +14,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return drain{h} }, agentwire.TypeDrain)
+
 // drain empties the node, or lets it take users again.
 type drain struct{ host }
 

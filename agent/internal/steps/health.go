@@ -15,6 +15,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return healthProbe{h} }, agentwire.TypeHealthProbe)
+
 // healthProbe looks at the health of the machine.
 type healthProbe struct{ host }
 

@@ -15,6 +15,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return hwSync{h} }, agentwire.TypeHWSyncReseed)
+
 // hwSync sets up hardware reports to MAAS. The file and the units are those
 // that MAAS itself puts on a machine.
 type hwSync struct{ host }

@@ -17,6 +17,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return loginLock{h} }, agentwire.TypeLoginLock)
+
 // loginLock locks the account with which the machine was set up at its first
 // boot. The agent does that work now, so nobody needs the account any more.
 type loginLock struct{ host }

@@ -18,6 +18,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return provision{h} }, agentwire.TypeProvisionUser)
+
 // provision makes the account of an allocation.
 type provision struct{ host }
 

@@ -15,6 +15,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return gpuScrub{h} }, agentwire.TypeGPUScrub)
+
 // gpuScrub overwrites and verifies the memory of GPUs, then resets them.
 type gpuScrub struct{ host }
 

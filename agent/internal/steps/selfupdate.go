@@ -10,6 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return selfUpdate{h} }, agentwire.TypeSelfUpdate)
+
 // selfUpdate replaces the agent, or returns to the previous version.
 type selfUpdate struct{ host }
 

@@ -66,27 +66,27 @@ type Deps struct {
 	Clock    func() time.Time
 }
 
+// makers makes the handlers, by task type.
+var makers = map[string]func(host) task.Handler{}
+
+// handles enters the handler of task types. Each handler does so in its own
+// file.
+func handles(maker func(host) task.Handler, types ...string) struct{} {
+	for _, t := range types {
+		makers[t] = maker
+	}
+	return struct{}{}
+}
+
 // Registry returns the handlers by task type, except those of heartbeat and
 // verifiers: they belong to the loop, because they are about its state.
 func Registry(d Deps) map[string]task.Handler {
 	h := newHost(d)
-	removal := deprovision{h}
-	return map[string]task.Handler{
-		agentwire.TypeDrain:           drain{h},
-		agentwire.TypeUninstall:       uninstall{h},
-		agentwire.TypeHWSyncReseed:    hwSync{h},
-		agentwire.TypeLoginLock:       loginLock{h},
-		agentwire.TypeStorageCleanup:  storageCleanup{h},
-		agentwire.TypeGPUScrub:        gpuScrub{h},
-		agentwire.TypeValidateClean:   validateClean{h},
-		agentwire.TypeSelfUpdate:      selfUpdate{h},
-		agentwire.TypeProvisionUser:   provision{h},
-		agentwire.TypeDeprovisionUser: removal,
-		agentwire.TypeRevokeUser:      removal,
-		agentwire.TypeHealthProbe:     healthProbe{h},
-		agentwire.TypeTerminalOpen:    terminalOpen{h},
-		agentwire.TypeTerminalClose:   terminalClose{h},
+	handlers := make(map[string]task.Handler, len(makers))
+	for t, maker := range makers {
+		handlers[t] = maker(h)
 	}
+	return handlers
 }
 
 // host is what every handler uses.

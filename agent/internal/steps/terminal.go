@@ -10,6 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return terminalOpen{h} }, agentwire.TypeTerminalOpen)
+
 // terminalOpen opens an interactive session.
 type terminalOpen struct{ host }
 
@@ -47,6 +49,8 @@ func (h terminalOpen) Apply(ctx context.Context, t *task.Task) (any, error) {
 	out := agentwire.TerminalOpenOutput{SessionID: p.SessionID}
 	return out, remember(t, out)
 }
+
+var _ = handles(func(h host) task.Handler { return terminalClose{h} }, agentwire.TypeTerminalClose)
 
 // terminalClose ends an interactive session.
 type terminalClose struct{ host }

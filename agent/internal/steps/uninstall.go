@@ -13,6 +13,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return uninstall{h} }, agentwire.TypeUninstall)
+
 // uninstall removes the agent. Finish removes what is needed to send the
 // result, after it was sent.
 type uninstall struct{ host }

@@ -16,6 +16,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
+var _ = handles(func(h host) task.Handler { return validateClean{h} }, agentwire.TypeValidateClean)
+
 // validateClean looks for anything that a tenant left behind.
 type validateClean struct{ host }
 

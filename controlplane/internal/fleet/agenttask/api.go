@@ -182,7 +182,7 @@ func (c Commands) registerTask(api *httpapi.API) {
 			out.Body.Items = append(out.Body.Items, TypeView{
 				Type: s.Type, Title: s.Title, Destroys: s.Destroys, Class: string(s.Class),
 				WindowSeconds:   int64(s.Window.Seconds()),
-				PatienceSeconds: int64(s.Patience.Seconds()), Attempts: s.Attempts, OnRequest: reserved[s.Type] == "",
+				PatienceSeconds: int64(s.Patience.Seconds()), Attempts: s.Attempts, OnRequest: s.Reserved == "",
 			})
 		}
 		return out, nil

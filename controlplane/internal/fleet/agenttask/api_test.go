@@ -11,6 +11,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/httpapi/httpapitest"
 	"gpuaas/controlplane/internal/fleet/agenttask"
@@ -241,27 +242,14 @@ func TestTheCatalogIsShown(t *testing.T) {
 	if len(out.Items) != len(agentwire.Catalog()) {
 		t.Fatalf("%+v", out)
 	}
-	for _, v := range out.Items {
-		if v.OnRequest == (v.Type == "terminal.open" || v.Type == "node.update_verifiers") || v.WindowSeconds == 0 ||
-			v.Title == "" {
+	for i, spec := range agentwire.Catalog() {
+		v := out.Items[i]
+		if v.Type != spec.Type || v.OnRequest == (spec.Reserved != "") || v.WindowSeconds == 0 || v.Title == "" ||
+			v.Destroys != spec.Destroys {
 			t.Errorf("%+v", v)
 		}
-	}
-}
-
-func TestTheCatalogSaysWhatIsDestroyed(t *testing.T) {
-	d := newDesk(t)
-	var out struct{ Items []agenttask.TypeView }
-	d.callAs(t, "auditor", http.MethodGet, "/node-task-types", nil, &out)
-	destructive := []string{
-		agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub,
-		agentwire.TypeSelfUpdate,
-		agentwire.TypeDeprovisionUser, agentwire.TypeRevokeUser, agentwire.TypeLoginLock,
-	}
-	for _, v := range out.Items {
-		if want := slices.Contains(destructive, v.Type); want != (v.Destroys != "") || want &&
-			!strings.HasSuffix(v.Destroys, ".") {
-			t.Errorf("%s destroys %q", v.Type, v.Destroys)
+		if needs := auth.Permission(spec.Needs); needs != "" && !slices.Contains(auth.Permissions(), needs) {
+			t.Errorf("%s needs %q, which is no permission", spec.Type, needs)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,7 +79,7 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	if err != nil {
 		return Task{}, err
 	}
-	if t.letsIn() {
+	if spec.LetsIn {
 		if err := t.announced(ctx, tx); err != nil {
 			return Task{}, err
 		}
@@ -92,42 +93,33 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
 }
 
-// letsIn reports whether a task gives somebody access to its node, who may
-// leave something behind.
-func (t Task) letsIn() bool {
-	return t.Type == agentwire.TypeProvisionUser || t.Type == agentwire.TypeTerminalOpen
+// spec is the declaration of the type of a task. Tasks of a type that was taken
+// away since do nothing.
+func (t Task) spec() agentwire.Spec {
+	spec, _ := agentwire.Lookup(t.Type)
+	return spec
 }
 
-// announced refuses to let anybody in while an operation holds the node. A new
-// account taints the node as soon as it is queued: a task whose result never
-// arrives may still have made it. A terminal taints once it is attached, or once
-// its task ends in any way that is not a proven refusal.
+// announced refuses to let anybody in while an operation holds the node, and
+// taints the node unless its type waits for the end of the task (KeptOut).
 func (t Task) announced(ctx context.Context, tx pgx.Tx) error {
-	if t.Type == agentwire.TypeTerminalOpen {
+	if len(t.spec().KeptOut) > 0 {
 		return node.Free(ctx, tx, t.Node)
 	}
 	return node.LetIn(ctx, tx, t.Node, t.givesRoot(), t.entry())
 }
 
-// keptOut are the codes with which an agent says that it has let nobody in: it
-// looked before it started anything.
-var keptOut = map[string]bool{
-	"user_not_provisioned": true, "user_not_allowed": true, "node_draining": true, "terminal_params_invalid": true,
-	"terminal_too_many_sessions": true, "terminal_gateway_not_allowed": true,
-}
-
-// provenOut reports whether it is proven that a terminal let nobody in. An
-// earlier attempt that nobody heard of again may have.
+// provenOut reports whether it is proven that a task let nobody in. An earlier
+// attempt that nobody heard of again may have.
 func (t Task) provenOut(e ending) bool {
-	return t.Type == agentwire.TypeTerminalOpen && t.Status == Failed && t.Attempt == 1 &&
-		(e.refused || keptOut[e.err.Code])
+	codes := t.spec().KeptOut
+	return len(codes) > 0 && t.Status == Failed && t.Attempt == 1 && (e.refused || slices.Contains(codes, e.err.Code))
 }
 
 // givesRoot says how a task gives somebody root. It is empty if the task does
-// not. Terminals are never opened as root.
+// not.
 func (t Task) givesRoot() node.RootCause {
-	var p agentwire.ProvisionUserParams
-	if t.Type == agentwire.TypeProvisionUser && (json.Unmarshal(t.Params, &p) != nil || p.Sudo) {
+	if spec, known := agentwire.Lookup(t.Type); known && spec.GivesRoot(t.Params) {
 		return node.RootBySudo
 	}
 	return ""

@@ -38,26 +38,12 @@ type Owner interface {
 	Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error
 }
 
-// reserved are the types that nobody may request directly: their parameters
-// decide whom a node believes or talks to. The text says what an operator does
-// instead.
-var reserved = map[string]string{
-	agentwire.TypeUpdateVerifiers: "rotate the signer with: gpuaas signer rotate",
-	agentwire.TypeTerminalOpen:    "open a terminal with: gpuaas terminal NODE",
-}
-
-// guarded are the types that somebody must be allowed more for than to give
-// tasks: they let people in, or say where a node fetches a program from that it
-// runs as root.
-var guarded = map[string]auth.Permission{
-	agentwire.TypeProvisionUser: auth.TerminalOpen,
-	agentwire.TypeHWSyncReseed:  auth.SiteManage,
-}
-
-// permitted refuses a task of a guarded type whose caller may not give it.
+// permitted refuses a task whose type needs a permission that the caller does
+// not hold.
 func permitted(ctx context.Context, typ string) error {
-	needs, ok := guarded[typ]
-	if !ok || auth.From(ctx).Decide(needs, auth.Target{}) == auth.Allowed {
+	spec, _ := agentwire.Lookup(typ) // a type that nobody knows is refused later
+	needs := auth.Permission(spec.Needs)
+	if needs == "" || auth.From(ctx).Decide(needs, auth.Target{}) == auth.Allowed {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "insufficient_permissions", "%s needs the permission %s", typ, needs).
@@ -70,9 +56,9 @@ func (r Request) owned(ctx context.Context, tx pgx.Tx) error {
 	if r.Owner != nil {
 		return r.Owner.Owns(ctx, tx, r.Node, r.Type)
 	}
-	if remedy := reserved[r.Type]; remedy != "" {
+	if spec, _ := agentwire.Lookup(r.Type); spec.Reserved != "" {
 		return fault.New(fault.Invalid, "node_task_type_reserved", "%s is only given by the control plane itself",
-			r.Type).WithRemedy("%s", remedy)
+			r.Type).WithRemedy("%s", spec.Reserved)
 	}
 	return nil
 }
