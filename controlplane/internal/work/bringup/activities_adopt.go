@@ -305,6 +305,10 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	if !m.Runs(w.Profile.Policy.DistroSeries) {
 		return "", nothingToAdopt("%s runs %s and not %s", w.Hostname, maas.Shown(m.Image()), w.Profile.Policy.DistroSeries)
 	}
+	addresses, err := b.reachable(ctx, w, m)
+	if err != nil {
+		return "", err
+	}
 	if err := b.awaitAnew(ctx, w, n); err != nil {
 		return "", err
 	}
@@ -318,7 +322,7 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	w.Facts.uninstalled()
 	w.Facts.Adopted, w.Facts.HostKey, w.Facts.DeployUser = true, "", ""
 	w.Facts.SyncPinned, w.Facts.SyncURL = false, ""
-	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, m.IPAddresses, m.Image()
+	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, addresses, m.Image()
 	return EnsureHardwareSyncConfigured, w.Save(ctx)
 }
 

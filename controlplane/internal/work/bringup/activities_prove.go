@@ -70,8 +70,7 @@ func (b *Bringup) ProveInstalled(ctx context.Context, w *Work) (p Proof, missing
 	}
 	p.Image, p.LastSync = again.Image(), again.LastSync
 	p.FirstPollAt, p.LastContactAt, p.AgentVersion = *n.FirstPollAt, *n.LastContactAt, n.ReportedAgentVersion
-	b.found(w, again)
-	return p, "", nil
+	return p, "", b.found(ctx, w, again)
 }
 
 // doubt returns what a failure says about the machine. It is empty if the error only
@@ -218,16 +217,21 @@ func (b *Bringup) outlived(r *region, w *Work, n node.Node, installed time.Time)
 }
 
 // found notes what the stages would have found out.
-func (b *Bringup) found(w *Work, m maas.Machine) {
+func (b *Bringup) found(ctx context.Context, w *Work, m maas.Machine) error {
+	addresses, err := b.reachable(ctx, w, m)
+	if err != nil {
+		return err
+	}
 	at := b.now().UTC()
 	if w.Facts.DeployedAt == nil {
 		w.Facts.DeployedAt = &at
 	}
-	w.Facts.Addresses, w.Facts.Image = m.IPAddresses, m.Image()
+	w.Facts.Addresses, w.Facts.Image = addresses, m.Image()
 	w.Facts.DeployFailure, w.Facts.DeployEvidence = "", ""
 	if w.Profile.Policy.RequireHWSync {
 		w.Facts.SyncHealthy = &at
 	}
+	return nil
 }
 
 // Forget removes the rendered first boot of a job that reached its goal, and the

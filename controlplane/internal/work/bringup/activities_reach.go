@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"gpuaas/controlplane/internal/adapter/ssh"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -53,34 +56,54 @@ func stillOurs(m maas.Machine, w *Work) error {
 	return nil
 }
 
-// sshAddresses are where a machine may be reached, the best first: what the
-// interface has that the site prefers, then what MAAS reports.
-func sshAddresses(w *Work, m maas.Machine) []string {
-	var out []string
-	add := func(addresses ...string) {
-		for _, a := range addresses {
-			if a != "" && !slices.Contains(out, a) {
-				out = append(out, a)
-			}
+// reachable lists the addresses by which people reach a machine, the best first:
+// those of the interface that the site prefers, then the others that MAAS reports.
+// Addresses for RoCE are not among them: they lie in a network for GPUs alone.
+func (b *Bringup) reachable(ctx context.Context, w *Work, m maas.Machine) ([]string, error) {
+	rows, err := b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname},
+		postgres.Slice[site.AssignmentKey]{Limit: mostInterfaces})
+	if err != nil {
+		return nil, err
+	}
+	var preferred, apart, out []string
+	for _, row := range rows {
+		if p, err := netip.ParsePrefix(row.IPv4CIDR); err == nil {
+			apart = append(apart, p.Addr().String())
 		}
 	}
 	for _, i := range m.Interfaces {
-		if i.Name != w.Site.Settings.DeploySSHIface {
-			continue
-		}
 		for _, l := range i.Links {
-			add(l.IPAddress)
+			switch {
+			case i.Name == w.Site.Settings.DeploySSHIface:
+				preferred = append(preferred, l.IPAddress)
+			case slices.ContainsFunc(rows, func(row site.Assignment) bool { return row.Interface == i.Name }):
+				apart = append(apart, l.IPAddress)
+			}
 		}
 	}
-	add(m.IPAddresses...)
-	add(w.Facts.Addresses...)
-	return out[:min(len(out), 3)]
+	for _, a := range slices.Concat(preferred, m.IPAddresses) {
+		if a != "" && !slices.Contains(apart, a) && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out, nil
 }
+
+// mostDialled is how many addresses of a machine are tried.
+const mostDialled = 3
 
 // reach logs in to the machine: before its first boot is far enough, it lets
 // nobody in.
 func (b *Bringup) reach(ctx context.Context, w *Work, m maas.Machine) (*ssh.Client, error) {
-	addresses := sshAddresses(w, m)
+	addresses, err := b.reachable(ctx, w, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range w.Facts.Addresses {
+		if !slices.Contains(addresses, a) && !slices.Contains(m.IPAddresses, a) {
+			addresses = append(addresses, a)
+		}
+	}
 	if len(addresses) == 0 {
 		return nil, codeNoAddress.Failed("MAAS reports no address of %s", w.Hostname).
 			With("check the links of its interfaces in MAAS, %s above all", w.Site.Settings.DeploySSHIface)
@@ -89,7 +112,7 @@ func (b *Bringup) reach(ctx context.Context, w *Work, m maas.Machine) (*ssh.Clie
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range addresses {
+	for _, a := range addresses[:min(len(addresses), mostDialled)] {
 		var c *ssh.Client
 		how.Address = net.JoinHostPort(a, sshPort)
 		c, err = ssh.Dial(ctx, how)

@@ -50,11 +50,15 @@ func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) 
 	if err := b.ourDeployment(ctx, r, w, m); err != nil {
 		return Result{}, err
 	}
+	addresses, err := b.reachable(ctx, w, m)
+	if err != nil {
+		return Result{}, err
+	}
 	if w.Facts.DeployedAt == nil {
 		at := b.now().UTC()
 		w.Facts.DeployedAt = &at
 	}
-	w.Facts.Addresses, w.Facts.Image = m.IPAddresses, m.Image()
+	w.Facts.Addresses, w.Facts.Image = addresses, m.Image()
 	w.Facts.DeployFailure, w.Facts.DeployEvidence = "", ""
 	if err := w.Save(ctx); err != nil {
 		return Result{}, err

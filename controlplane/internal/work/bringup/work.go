@@ -124,7 +124,7 @@ type Facts struct {
 
 	Adopted bool `json:"adopted,omitempty"` // somebody else deployed it: only its agent can be told anything
 
-	Addresses    []string   `json:"addresses,omitempty"`
+	Addresses    []string   `json:"addresses,omitempty"` // by which people reach it, the best first
 	SSHAddress   string     `json:"ssh_address,omitempty"`
 	SSHHostKey   string     `json:"ssh_host_key,omitempty"` // that the machine showed, as a line of known_hosts has it
 	SyncSeeds    int        `json:"sync_seeds,omitempty"`
@@ -179,6 +179,15 @@ type RecordFacts struct {
 	Removed bool      `json:"removed"`
 	At      time.Time `json:"at"`
 	Why     string    `json:"why"`
+}
+
+// Host is the address by which people reach the machine: the one that a login
+// worked by, or else the best that MAAS showed; empty: none is known.
+func (f Facts) Host() string {
+	if f.SSHAddress != "" || len(f.Addresses) == 0 {
+		return f.SSHAddress
+	}
+	return f.Addresses[0]
 }
 
 // uninstalled forgets the facts about an installation that is gone.

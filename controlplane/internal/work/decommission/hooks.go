@@ -372,10 +372,11 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 			return disagreeing(err)
 		}
 	}
-	if len(s.Work.Facts.Addresses) == 0 {
+	host := s.Work.Facts.Host()
+	if host == "" {
 		return nil
 	}
-	return disagreeing(node.SetHost(ctx, tx, d.Node, s.Work.Facts.Addresses[0], "the address of the node became known"))
+	return disagreeing(node.SetHost(ctx, tx, d.Node, host, "the address of the node became known"))
 }
 
 // complete lets go of the node. One that is not proven clean is not returned to

@@ -172,8 +172,8 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	case w.Profile.Policy.RequireHWSync && !healthy:
 		return codeSyncUnproven.Failed("no healthy hardware sync of %s was seen since it was deployed", n.Hostname).ForGood()
 	}
-	if len(w.Facts.Addresses) > 0 {
-		if err := node.SetHost(ctx, tx, o.Node, w.Facts.Addresses[0], "the address of the node became known"); err != nil {
+	if host := w.Facts.Host(); host != "" {
+		if err := node.SetHost(ctx, tx, o.Node, host, "the address of the node became known"); err != nil {
 			return disagreeing(err)
 		}
 	}

@@ -21,7 +21,7 @@ var ruleIPChanged = Rule{
 		adviceShow, "gpuaas node update NODE --host ADDRESS: where the choice is not clear",
 	},
 	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the " +
-		"node is reached by. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, " +
+		"node is reached by, or that one is for RoCE. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, " +
 		"or else the one in the old network is taken. Nothing is done where that does not leave exactly one.",
 }
 
@@ -32,13 +32,17 @@ func whenIPChanged(s Subject) (Verdict, bool) {
 	}
 	host = host.Unmap()
 	has := parsed(s.Machine.IPs)
-	if len(has) == 0 || slices.Contains(has, host) {
+	apart := slices.Contains(s.roceAddresses(), host)
+	if len(has) == 0 || slices.Contains(has, host) && !apart {
 		return Verdict{}, false
 	}
+	message := fmt.Sprintf("the machine of %s does not have the address %s any more, but %s", s.Hostname, s.Host,
+		strings.Join(written(has), ", "))
+	if apart {
+		message = fmt.Sprintf("the address %s of %s is for RoCE: people do not reach it by that one", s.Host, s.Hostname)
+	}
 	v := Verdict{
-		Expected: s.Host, Observed: strings.Join(written(has), ", "),
-		Message: fmt.Sprintf("the machine of %s does not have the address %s any more, but %s", s.Hostname, s.Host,
-			strings.Join(written(has), ", ")),
+		Expected: s.Host, Observed: strings.Join(written(has), ", "), Message: message,
 		Details: s.with(map[string]any{"host": s.Host, "observed_ips": written(has)}),
 	}
 	next, certain := s.nextHost(host, has)
@@ -80,10 +84,14 @@ func (s Subject) nextHost(host netip.Addr, has []netip.Addr) (netip.Addr, bool) 
 	return netip.Addr{}, false
 }
 
-// roceAddresses lists the addresses by which nobody reaches the node.
+// roceAddresses lists the addresses by which nobody reaches the node: those that
+// the site assigns for RoCE, and whatever else these interfaces have.
 func (s Subject) roceAddresses() []netip.Addr {
 	var out []netip.Addr
 	for _, row := range s.RoCE {
+		if row.Interface != s.Site.Settings.DeploySSHIface {
+			out = append(out, s.Machine.addressesOf(row.Interface)...)
+		}
 		if p, err := netip.ParsePrefix(row.IPv4CIDR); err == nil {
 			out = append(out, p.Addr())
 		}

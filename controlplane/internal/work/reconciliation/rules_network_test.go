@@ -48,6 +48,13 @@ func TestTheNewAddressIsNotGuessed(t *testing.T) {
 			subject: healthy(ips("10.99.0.5", "169.254.3.4")), holds: true,
 			host: "10.99.0.5",
 		},
+		"reached by RoCE": {
+			subject: healthy(reachedBy("172.30.9.61"), ips("10.20.0.31", "172.30.9.61")), holds: true, host: "10.20.0.31",
+		},
+		"reached by another address of an interface for RoCE": {
+			subject: healthy(reachedBy("172.31.0.4"), ips("10.20.0.31", "172.31.0.4"),
+				links(on("enp28s0np0", "172.31.0.4"))), holds: true, host: "10.20.0.31",
+		},
 		"RoCE only": {subject: healthy(ips("172.30.9.61")), holds: true, withheld: "not clear"},
 		"two, one where one logs in": {
 			subject: healthy(ips("10.99.0.5", "10.98.0.5"),
