@@ -18,7 +18,7 @@ type Turn struct {
 	Attempt int           `json:"attempt,omitempty"` // which one of the stage that will be
 	Epoch   int64         `json:"epoch"`             // of the job, when this was decided
 	Wait    time.Duration `json:"wait,omitempty"`    // Later: so long; Await: at most so long
-	Signal  string        `json:"signal,omitempty"`  // Await: what ends the wait early
+	Signal  string        `json:"signal,omitempty"`  // Await: what ends the wait early; Park: what may mend the job
 	Limit   time.Duration `json:"limit,omitempty"`   // for one execution of the stage
 	// Marks are what people look for in Temporal; empty: as they were.
 	Marks map[string]string `json:"marks,omitempty"`
@@ -32,7 +32,7 @@ const (
 	TurnRun   TurnKind = "run"   // run the stage now
 	TurnLater TurnKind = "later" // run the stage after a while
 	TurnAwait TurnKind = "await" // run the stage when a signal has come, or after a while
-	TurnPark  TurnKind = "park"  // do nothing until an operator acts
+	TurnPark  TurnKind = "park"  // do nothing until an operator acts, or a signal may have mended the job
 	TurnEnd   TurnKind = "end"   // the job is over
 )
 
@@ -55,6 +55,10 @@ type Job struct {
 	// Lost is the activity that records that a stage could not be executed. It
 	// takes a StageCall and a StageLoss and gives a Turn.
 	Lost string
+	// Wake is the activity that lets a parked job go on, if the signal that its
+	// turn named has mended it. It takes the id of the job. Empty: no turn to park
+	// names a signal.
+	Wake string
 }
 
 // StageCall asks an activity for one attempt at a stage.
@@ -122,9 +126,31 @@ func (j Job) take(ctx workflow.Context, turn Turn) (Turn, error) {
 		}
 		return j.run(ctx, turn)
 	case TurnPark, TurnEnd:
-		act.Receive(ctx, nil)
+		if err := j.parked(ctx, act, turn); err != nil {
+			return Turn{}, err
+		}
 	}
 	return j.next(ctx)
+}
+
+// parked waits for an operator, or for the signal that may have mended the job.
+func (j Job) parked(ctx workflow.Context, act workflow.ReceiveChannel, turn Turn) error {
+	if turn.Signal == "" { // also in histories of before, which name none
+		act.Receive(ctx, nil)
+		return nil
+	}
+	woken := false
+	workflow.NewSelector(ctx).
+		AddReceive(act, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
+		AddReceive(workflow.GetSignalChannel(ctx, turn.Signal),
+			func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil); drain(c); woken = true }).
+		Select(ctx)
+	if !woken {
+		return nil
+	}
+	return Insist(ctx, func(ctx workflow.Context) error {
+		return workflow.ExecuteActivity(ctx, j.Wake, j.ID).Get(ctx, nil)
+	})
 }
 
 // pause waits as a turn says; acted tells that an operator ended the wait.

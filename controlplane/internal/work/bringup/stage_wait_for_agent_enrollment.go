@@ -28,7 +28,8 @@ var _ = catalog.Declare(job.Stage{
 	Looks:   "whether the agent has polled",
 	Does:    "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login",
 	Expects: "the agent has polled with its certificate, and nobody can log in by the deploy user",
-	Again:   "an agent that has polled, however late, is accepted",
+	Again: "an agent that has polled, however late, is accepted; a job that is parked because it did not come goes on when it " +
+		"does",
 	Fails: []job.FailureMode{
 		MAASAway, OutOfBand,
 		job.FailsWith(AgentEnrollmentFailure, "the agent does not enrol in time, or somebody else came with its token"),
@@ -42,21 +43,21 @@ var (
 		Cause: "The agent cannot reach the control plane from the machine: DNS, routing, a firewall or a proxy.",
 		Remedy: "on the machine, look at: journalctl -u gpuaas-node-agent, and whether it reaches the " +
 			"control plane; then resume",
-		Runbook: "onboarding-parked",
+		Runbook: "onboarding-parked", WakesOn: node.EnrolledSignal,
 	})
 	codeBootstrapFailed = job.DeclareCode(job.Code{
 		Name: "gpuaas_bootstrap_failed", Class: AgentEnrollmentFailure,
 		Cause: "A layer of our first boot failed; the details name it.",
 		Remedy: "read the log of the layer on the machine, mend what it says, then resume: layers that " +
 			"succeeded are not repeated",
-		Runbook: "onboarding-parked",
+		Runbook: "onboarding-parked", WakesOn: node.EnrolledSignal,
 	})
 	codeSiteBootstrapFailed = job.DeclareCode(job.Code{
 		Name: "site_bootstrap_failed", Class: AgentEnrollmentFailure,
 		Cause: "The bootstrap bundle of the site failed at the first boot; ours did not get its turn.",
 		Remedy: "read the log of the layer on the machine, mend what it says, then resume: layers that " +
 			"succeeded are not repeated",
-		Runbook: "onboarding-parked",
+		Runbook: "onboarding-parked", WakesOn: node.EnrolledSignal,
 	})
 	codeLoginNotLocked = job.DeclareCode(job.Code{
 		Name: "login_not_locked", Class: AgentEnrollmentFailure,

@@ -11,6 +11,7 @@ import (
 // workflowNames are those in the histories of decommissions.
 var workflowNames = job.WorkflowNames{
 	Type: "NodeDecommissionWorkflow", Next: "NextDecommissionTurn", Lost: "LoseDecommissionStage",
+	Wake:  "WakeDecommission",
 	Stage: func(stage string) string { return "decommission." + stage },
 }
 

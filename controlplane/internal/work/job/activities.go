@@ -36,6 +36,14 @@ func (r *Runner[R, W]) RegisterWorker(w worker.Registry, run any) {
 		}
 		return r.LoseStage(ctx, call, loss)
 	}, activity.RegisterOptions{Name: r.names.Lost})
+	if r.names.Wake != "" {
+		w.RegisterActivityWithOptions(func(ctx context.Context, job string) error {
+			if err := r.calledByItsWorkflow(ctx, job); err != nil {
+				return err
+			}
+			return r.Wake(ctx, job)
+		}, activity.RegisterOptions{Name: r.names.Wake})
+	}
 	for _, stage := range r.stages {
 		w.RegisterActivityWithOptions(func(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
 			if err := r.calledByItsWorkflow(ctx, call.Job); err != nil {

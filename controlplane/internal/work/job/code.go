@@ -26,6 +26,9 @@ type Code struct {
 	// code, because repeating the stage that failed would prove nothing; empty: the
 	// job stays where it is.
 	Rewind string
+	// WakesOn is the signal that tells that what was missing has come about: a job
+	// that is parked with this code goes on by itself then. Empty: there is none.
+	WakesOn string
 	// Fault: it is the code of a fault of an adapter or a noun, which Classify makes
 	// a failure of this class.
 	Fault bool

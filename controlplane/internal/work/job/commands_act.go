@@ -30,6 +30,9 @@ type Besides[R Row] struct {
 	Metadata map[string]any
 	// Verb is what the audit log calls it; empty: as the action is called.
 	Verb string
+	// Workflow: the workflow of the job acts itself, and asks afterwards. To tell it
+	// would stop the stage that it runs by then.
+	Workflow bool
 }
 
 // Act does what an operator decided: one transaction on the row, which is the
@@ -129,6 +132,11 @@ func (r *Runner[R, W]) ActIn(ctx context.Context, tx pgx.Tx, before R, action Tr
 	if err := r.tellAction(ctx, tx, after, stage, reason, entry); err != nil {
 		return before, err
 	}
+	if !slices.ContainsFunc(besides, func(b Besides[R]) bool { return b.Workflow }) {
+		if err := r.Tell(ctx, tx, after); err != nil {
+			return before, err
+		}
+	}
 	if !r.family.common(after).HoldsPlace() && j.HoldsPlace() {
 		return after, r.hooks.HandOn(ctx, tx, after)
 	}
@@ -184,8 +192,7 @@ func (r *Runner[R, W]) change(before R, action Trigger, status Status, stage str
 	return a
 }
 
-// tellAction writes an action into the ledger, and tells readers of events and
-// the workflow of it.
+// tellAction writes an action into the ledger, and tells readers of events of it.
 func (r *Runner[R, W]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string,
 	entry map[string]any,
 ) error {
@@ -208,10 +215,7 @@ func (r *Runner[R, W]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage
 	} else if j.Phase == Parked {
 		kind = AnnounceManual
 	}
-	if err := r.hooks.Announce(ctx, tx, after, Announcement{Kind: kind, Event: told}); err != nil {
-		return err
-	}
-	return r.Tell(ctx, tx, after)
+	return r.hooks.Announce(ctx, tx, after, Announcement{Kind: kind, Event: told})
 }
 
 // Tell makes the workflow of a job look at its row; if there is none, and the

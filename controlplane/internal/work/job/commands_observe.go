@@ -105,6 +105,26 @@ func (r *Runner[R, W]) LeadOn(ctx context.Context, job string, prove Prove[R, W]
 	})
 }
 
+// Wake lets a parked job go on from its last safe stage, because the signal came
+// that tells that what it was parked for has come about. A job that is not parked
+// for that any more is left as it is.
+func (r *Runner[R, W]) Wake(ctx context.Context, job string) error {
+	return r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := r.store.Lock(ctx, tx, job)
+		if err != nil {
+			return err
+		}
+		code, goesOn := CodeNamed(r.family.common(row).ErrorCode), r.family.Life.Having(GoesOnSafely)
+		if !r.provable(row) || code.WakesOn == "" || len(goesOn) == 0 {
+			return nil
+		}
+		_, err = r.ActIn(ctx, tx, row, goesOn[0], "what it was parked for has come about", Besides[R]{
+			Verb: "wake", Workflow: true, Metadata: map[string]any{"signal": code.WakesOn, "error_code": code.Name},
+		})
+		return err
+	})
+}
+
 // ledBefore says whether the last to act on a job was reconciliation.
 func ledBefore(events []Event) bool {
 	for i := len(events) - 1; i >= 0; i-- {

@@ -42,6 +42,9 @@ func (r *Runner[R, W]) next(ctx context.Context, job, run string) (durable.Turn,
 		turn = r.family.Table(row).turnTo(r.family.under(j), attempt, j.Epoch, limits)
 	case Parked:
 		turn.Do = durable.TurnPark
+		if r.provable(row) {
+			turn.Signal = CodeNamed(j.ErrorCode).WakesOn
+		}
 	case Waiting, Over:
 	}
 	turn.Marks = statusMarks(j.Status, j.Stage)

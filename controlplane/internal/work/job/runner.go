@@ -19,6 +19,7 @@ type WorkflowNames struct {
 	Type string // of the workflow of a job
 	Next string // of the activity that reads the row
 	Lost string // of the activity that records that a stage brought no answer
+	Wake string // of the activity that lets a job go on that a signal has mended
 	// Stage is that of the activity of a stage, made of its name.
 	Stage func(stage string) string
 }

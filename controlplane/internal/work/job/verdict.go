@@ -188,6 +188,9 @@ func (r *Runner[R, W]) park(a attempt[R, W], v verdict) verdict {
 		v.stage = code.Rewind
 	}
 	v.turn = durable.Turn{Do: durable.TurnPark, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
+	if a.before.Phase != Undoing && v.why.Code != nil {
+		v.turn.Signal = v.why.Code.WakesOn
+	}
 	return v
 }
 

@@ -333,6 +333,33 @@ func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 	}
 }
 
+func TestALateAgentWakesItsParkedOnboarding(t *testing.T) {
+	for code, want := range map[string]job.Status{
+		"failed_enrollment": job.Completed, "gpuaas_bootstrap_failed": job.Completed, "site_bootstrap_failed": job.Completed,
+		"machine_not_deployed": job.FailedManualIntervention, // an agent mends nothing of that
+	} {
+		t.Run(code, func(t *testing.T) {
+			y := newYard(t)
+			came := false
+			y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
+				if came {
+					return y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
+				}
+				return job.Result{}, job.CodeNamed(code).FailedAs(bringup.AgentEnrollmentFailure, "no agent").ForGood()
+			})
+			o := y.request(t, 1)
+			o = y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
+				came = true
+				env.SignalWorkflow(node.EnrolledSignal, nil)
+			})
+			woken := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'onboarding.wake' AND actor_id LIKE 'system:%'`)
+			if o.Status != want || woken == 1 != (want == job.Completed) {
+				t.Errorf("it is %s (%s) and was woken %d times, want %s", o.Status, o.ErrorCode, woken, want)
+			}
+		})
+	}
+}
+
 // The stage that waits for the agent does not look at MAAS while it waits: it is
 // made to. A parked onboarding says what was seen since.
 func TestAWaitingStageLooksAgain(t *testing.T) {

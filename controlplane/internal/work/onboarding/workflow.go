@@ -27,6 +27,7 @@ type BatchInput struct {
 // names are those in the histories of onboardings.
 var names = job.WorkflowNames{
 	Type: workflowType, Next: "NextOnboardingTurn", Lost: "LoseOnboardingStage",
+	Wake:  "WakeOnboarding",
 	Stage: func(stage string) string { return "onboarding." + stage },
 }
 
