@@ -48,17 +48,19 @@ var rooms = regexp.MustCompile(
 // machinery are the files of slices that are no room and no pure rules, because
 // they hold something that lasts while the process runs. Prefer a room.
 var machinery = map[string]string{
-	"agentgateway/gateway.go":   "the listener for nodes: what it is made of",
-	"agentgateway/serve.go":     "the listener for nodes: TLS and the server",
-	"agenttask/queue.go":        "the queue that held polls wait at",
-	"agenttask/task.go":         "the noun, and whom it asks who owns a reserved task",
-	"identity/oidc_provider.go": "the connection to the identity provider",
-	"job/runner.go":             "what carries jobs out: what it is made of",
-	"job/work.go":               "what a stage may call, fences within transactions among it",
-	"node/contacts.go":          "who was heard of since the last flush",
-	"onboarding/preflight.go":   "the checks of a request, before anything is begun",
-	"signer/signer.go":          "the noun, and whom it asks in its transactions",
-	"site/probe.go":             "the checks of a site, side by side",
+	"agentgateway/gateway.go":       "the listener for nodes: what it is made of",
+	"agentgateway/serve.go":         "the listener for nodes: TLS and the server",
+	"agenttask/queue.go":            "the queue that held polls wait at",
+	"agenttask/task.go":             "the noun, and whom it asks who owns a reserved task",
+	"identity/oidc_provider.go":     "the connection to the identity provider",
+	"job/runner.go":                 "what carries jobs out: what it is made of",
+	"job/work.go":                   "what a stage may call, fences within transactions among it",
+	"node/contacts.go":              "who was heard of since the last flush",
+	"onboarding/preflight.go":       "the checks of a request, before anything is begun",
+	"onboarding/preflight_cheap.go": "the checks of a request that every request runs",
+	"onboarding/preflight_maas.go":  "the checks of a request's machines in MAAS",
+	"signer/signer.go":              "the noun, and whom it asks in its transactions",
+	"site/probe.go":                 "the checks of a site, side by side",
 }
 
 // unsettled are files that read or write rows beside pure rules, because people

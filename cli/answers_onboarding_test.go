@@ -36,7 +36,7 @@ const (
 		`","sku_id":"h200-sxm-baremetal-8g","state":"running","total":20,"succeeded":12,"failed":1,` +
 		`"counts":{"pending":4,"running":3,"compensating":0,"completed":12,"reconciled":0,"cancelled":0,"failed_retryable":0,"failed_manual_intervention":1},"requested_by":"Ada","requested_at":"2026-03-04T05:00:07Z"}`
 	preflightJSON = `{"ok":false,"checks":[{"name":"site_active","ok":true,"detail":"the site dc1 takes new work"},` +
-		`{"name":"power_credentials","ok":false,"detail":"c07u43: the site dc1 has no BMC credentials","remedy":"write it: gpuaas site credentials set dc1 --power-file FILE","code":"site_credentials_missing"}]}`
+		`{"name":"power_credentials","ok":false,"detail":"c07u43: the site dc1 has no BMC credentials","remedy":"write it: gpuaas site credentials set dc1 --power-file FILE","code":"site_credentials_missing"}],"machines":1,"looked_at":1}`
 	newBatchJSON = `{"batch_id":"` + batchID + `","onboardings":[{"hostname":"c07u43","onboarding_id":"` + onboardingID +
 		`","node_id":"` + nodeID + `"}]}`
 	newOneJSON = `{"onboarding_id":"` + onboardingID + `","status":"pending","node_id":"` + nodeID +

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -119,33 +121,65 @@ func (s *session) siteAndProfile(siteName, profileName string) (types.UUID, *typ
 	return site, &profile.ProfileId, err
 }
 
+// preflight looks at everything, part by part: the control plane asks MAAS about
+// some of the machines at a time.
 func (s *session) preflight(body apiclient.OnboardingPreflightBody) error {
-	raw, err := apiclient.Read(s.API.PreflightOnboardingWithResponse(s.Ctx, &apiclient.PreflightOnboardingParams{}, body))
-	if err != nil {
-		return err
-	}
-	found, err := output.Decode[apiclient.OnboardingPreflightView](raw)
-	if err != nil {
-		return err
-	}
 	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != output.Table {
-		err = output.Print(s.Program.Out, format, raw)
-	} else {
-		var b strings.Builder
-		for _, c := range found.Value.Checks {
-			b.WriteString(checkText(c.Ok, c.Name, c.Detail, text(c.Remedy), text(c.Code)))
+	all := apiclient.OnboardingPreflightView{Ok: true, Checks: []apiclient.OnboardingCheck{}}
+	for {
+		raw, err := apiclient.Read(s.API.PreflightOnboardingWithResponse(s.Ctx, &apiclient.PreflightOnboardingParams{}, body))
+		if err != nil {
+			return err
 		}
-		err = output.Write(s.Program.Out, b.String())
+		part, err := output.Decode[apiclient.OnboardingPreflightView](raw)
+		if err != nil {
+			return err
+		}
+		found := part.Value
+		checks := found.Checks
+		if body.FromMachine != nil { // that the machines are well-formed was said before
+			checks = slices.DeleteFunc(checks, func(c apiclient.OnboardingCheck) bool { return c.Ok && c.Name == "machines" })
+		}
+		if err := s.showChecks(format, checks); err != nil {
+			return err
+		}
+		all.Checks, all.Machines, all.LookedAt = append(all.Checks, checks...), found.Machines, found.LookedAt
+		all.Ok = all.Ok && !slices.ContainsFunc(found.Checks, func(c apiclient.OnboardingCheck) bool { return !c.Ok })
+		if found.NextMachine == nil {
+			break
+		}
+		s.Note("MAAS was asked about %d of %d machines …", found.LookedAt, found.Machines)
+		body.FromMachine = found.NextMachine
 	}
-	if err == nil && !found.Value.Ok {
+	if format != output.Table {
+		raw, err := json.Marshal(all)
+		if err != nil {
+			return fmt.Errorf("encode what was found: %w", err)
+		}
+		if err := output.Print(s.Program.Out, format, raw); err != nil {
+			return err
+		}
+	}
+	if !all.Ok {
 		return failure.New(failure.Unsuccessful, "preflight_failed", "follow the remedies above, then look again",
 			"something is in the way; nothing was started")
 	}
-	return err
+	return nil
+}
+
+// showChecks prints the checks of one part, where people read them.
+func (s *session) showChecks(format string, checks []apiclient.OnboardingCheck) error {
+	if format != output.Table {
+		return nil
+	}
+	var b strings.Builder
+	for _, c := range checks {
+		b.WriteString(checkText(c.Ok, c.Name, c.Detail, text(c.Remedy), text(c.Code)))
+	}
+	return output.Write(s.Program.Out, b.String())
 }
 
 // checkText is one check for people, with what to do when it is not well.

@@ -41,6 +41,27 @@ func TestOnboardSends(t *testing.T) {
 	}
 }
 
+// A preflight goes on until every machine was looked at, says how far it is, and
+// forgets nothing that an earlier part found.
+func TestOnboardDryRunLooksAtEveryPart(t *testing.T) {
+	f := newFakeAPI(t)
+	part := 0
+	f.answers["preflight-onboarding"] = func(w http.ResponseWriter, r *http.Request) {
+		part++
+		answer(200, []string{
+			`{"ok":false,"checks":[{"name":"machines_in_maas","ok":false,"detail":"c07u43 is Deployed","remedy":"leave it out","code":"machine_in_use"}],"machines":2,"looked_at":1,"next_machine":1}`,
+			`{"ok":true,"checks":[{"name":"machines","ok":true,"detail":"2"},{"name":"machines_in_maas","ok":true,"detail":"machines 2 to 2 of 2: MAAS has all 1"}],"machines":2,"looked_at":2}`,
+		}[part-1])(w, r)
+	}
+	got := signedIn(t, f).run(strings.Fields("onboard --csv testdata/onboard/machines.csv --dry-run" + onboardFlagsText)...)
+	calls := f.received()
+	if part != 2 || !strings.Contains(calls[len(calls)-1].body, `"from_machine":1`) || got.exit != failure.Unsuccessful ||
+		!strings.Contains(got.err, "MAAS was asked about 1 of 2 machines") || strings.Contains(got.stdout, "machines: 2") ||
+		!strings.Contains(got.stdout, "✗ machines_in_maas: c07u43 is Deployed") || !strings.Contains(got.stdout, "✓ machines_in_maas: machines 2 to 2") {
+		t.Errorf("%d parts: %+v", part, got)
+	}
+}
+
 func TestOnboardMisused(t *testing.T) {
 	for args, want := range map[string]string{
 		"onboard" + onboardFlagsText:                                       "name the server",

@@ -5891,6 +5891,9 @@ type OnboardingObservedView struct {
 
 // OnboardingPreflightBody defines model for OnboardingPreflightBody.
 type OnboardingPreflightBody struct {
+	// FromMachine Go on with this machine, counted from 0: the next_machine of the answer before. Left out: the first part, which also looks at all that does not depend on single machines in MAAS.
+	FromMachine *int64 `json:"from_machine,omitempty"`
+
 	// Hostname For one machine: its name.
 	//
 	// Examples: c07u43
@@ -5928,7 +5931,16 @@ type OnboardingPreflightView struct {
 	// Checks What was looked at, in order.
 	Checks []OnboardingCheck `json:"checks"`
 
-	// Ok Whether everything is well.
+	// LookedAt How many of them, from the first on, MAAS has been asked about by this part and those before it.
+	LookedAt int64 `json:"looked_at"`
+
+	// Machines How many machines the request is about.
+	Machines int64 `json:"machines"`
+
+	// NextMachine Ask again with this from_machine: MAAS was not asked about the machines from there on. Absent: this was the last part.
+	NextMachine *int64 `json:"next_machine,omitempty"`
+
+	// Ok Whether everything that this part looked at is well, and no part is left: false while there is a next_machine.
 	Ok bool `json:"ok"`
 }
 

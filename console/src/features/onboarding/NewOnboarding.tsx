@@ -14,7 +14,7 @@ import { useProfiles, useSites, useSkus } from '../job/lookups'
 import { useTypedFor } from '../job/typed'
 import { MachineRows } from './MachineRows'
 import { asText, parseMachines, type Machine } from './machines'
-import { blocked } from './preflight'
+import { blocked, wholePreflight } from './preflight'
 import { PreflightResult } from './PreflightResult'
 import { useLabMachines, type FromLab } from './useLabMachines'
 
@@ -118,7 +118,14 @@ type StepsProps = { asked: Asked; well: boolean; text: string; setText: (t: stri
 
 function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps) {
   const [typed, setTyped] = useTypedFor(JSON.stringify([asked.site_id, asked.nodes]))
-  const look = useMutation({ mutationFn: async (a: Asked) => ({ of: JSON.stringify(a), ...(await got(api.POST('/api/v1/admin/onboardings/preflight', { body: a }))) }) })
+  const [progress, setProgress] = useState('')
+  const look = useMutation({
+    mutationFn: async (a: Asked) => ({
+      of: JSON.stringify(a),
+      ...(await wholePreflight((from) => got(api.POST('/api/v1/admin/onboardings/preflight', { body: { ...a, from_machine: from } })), (done, of) => setProgress(`MAAS was asked about ${done} of ${of} machines …`))),
+    }),
+    onSettled: () => setProgress(''),
+  })
   const hostnames = useMemo(() => new Set(asked.nodes.map((n) => n.hostname)), [asked.nodes])
   const outdated = look.data !== undefined && look.data.of !== JSON.stringify(asked)
   const looked = look.data !== undefined && !outdated
@@ -152,7 +159,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
             <Refused error={start.error} asked={asked} />
           </div>
         )}
-        <p className="mr-auto text-sm text-muted">{nextStep({ well, looked, ok: wellAndOk, refused, confirmed, rows: parsed.rows.length })}</p>
+        <p className="mr-auto text-sm text-muted" aria-live="polite">{progress || nextStep({ well, looked, ok: wellAndOk, refused, confirmed, rows: parsed.rows.length })}</p>
         {stopped.size > 0 && rest.length > 0 && (
           <Button onClick={() => setText(asText(rest))}>
             Leave {stopped.size} out
@@ -175,7 +182,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
 }
 
 // What preflight finds there, the control plane refuses whatever one says.
-const alwaysRefused = new Set(['site_active', 'profile', 'sku', 'machines', 'not_in_use'])
+const alwaysRefused = new Set(['site_active', 'profile', 'sku', 'machines', 'not_in_use', 'roce_rows'])
 
 function nextStep({ well, looked, ok, refused, confirmed, rows }: { well: boolean; looked: boolean; ok: boolean; refused: boolean; confirmed: boolean; rows: number }): string {
   if (rows === 0) return 'Name at least one machine.'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { blocked, findings } from './preflight'
+import { blocked, findings, wholePreflight } from './preflight'
 
 const names = new Set(['c07u43', 'c07u44'])
 
@@ -19,4 +19,18 @@ it('gathers what blocks each machine over all checks', () => {
     { name: 'c', ok: true, detail: 'c07u44: fine' },
   ]
   expect([...blocked(checks, names)]).toEqual([['c07u43', ['one', 'two']]])
+})
+
+it('looks at every machine, part by part, and forgets nothing that an earlier part found', async () => {
+  const parts = [
+    { ok: false, checks: [{ name: 'sku', ok: true, detail: 'x' }, { name: 'machines_in_maas', ok: false, detail: 'in MAAS, c07u43 is Deployed', remedy: 'leave it' }], machines: 120, looked_at: 100, next_machine: 100 },
+    { ok: true, checks: [{ name: 'machines_in_maas', ok: true, detail: 'machines 101 to 120 of 120: MAAS has all 20' }], machines: 120, looked_at: 120 },
+  ]
+  const asked: number[] = []
+  const told: string[] = []
+  const found = await wholePreflight((from) => Promise.resolve(parts[asked.push(from) - 1]!), (done, of) => told.push(`${done} of ${of}`))
+  expect(asked).toEqual([0, 100])
+  expect(told).toEqual(['100 of 120'])
+  expect(found.ok).toBe(false)
+  expect(found.checks.map((c) => [c.name, c.ok])).toEqual([['sku', true], ['machines_in_maas', false]])
 })

@@ -2,6 +2,37 @@ import type { Schemas } from '../../api/client'
 
 type Check = Schemas['OnboardingCheck']
 
+type Part = Schemas['OnboardingPreflightView']
+
+/**
+ * wholePreflight asks part after part, because MAAS is asked about some machines at a
+ * time. The checks of machines of all parts become one check of each name.
+ */
+export async function wholePreflight(ask: (from: number) => Promise<Part>, tell: (done: number, of: number) => void): Promise<{ ok: boolean; checks: Check[] }> {
+  const checks = new Map<string, Check>()
+  let from = 0
+  for (;;) {
+    const part = await ask(from)
+    for (const c of part.checks) {
+      const before = checks.get(c.name)
+      checks.set(c.name, before ? joined(before, c) : c)
+    }
+    if (part.next_machine === undefined) break
+    tell(part.looked_at, part.machines)
+    from = part.next_machine
+  }
+  const all = [...checks.values()]
+  return { ok: all.every((c) => c.ok), checks: all }
+}
+
+/** joined is what two parts found about the same thing; what is not well stays in view. */
+function joined(a: Check, b: Check): Check {
+  if (a.ok !== b.ok) return a.ok ? b : a
+  if (a.detail === b.detail) return a
+  const remedies = [...new Set([a.remedy, b.remedy].filter((r) => r !== undefined))]
+  return { ...a, detail: `${a.detail}; ${b.detail}`, ...(remedies.length > 0 && { remedy: remedies.join('; ') }) }
+}
+
 /** Told is one thing that a check found; with a machine when it is about one. */
 export type Told = { hostname?: string; text: string }
 

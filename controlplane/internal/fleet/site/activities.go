@@ -120,7 +120,9 @@ func (r region) Machines(ctx context.Context, hostnames []string) ([]RegionMachi
 		}
 		for _, m := range found {
 			taken := m.Status == maas.StatusAllocated || m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed
-			out = append(out, RegionMachine{Hostname: m.Hostname, Status: m.Status.Label(), Taken: taken})
+			out = append(out, RegionMachine{
+				SystemID: m.SystemID, Hostname: m.Hostname, Status: m.Status.Label(), Taken: taken,
+			})
 		}
 	}
 	return out, nil

@@ -44,6 +44,7 @@ type Rack struct {
 
 // RegionMachine is a machine as the region shows it.
 type RegionMachine struct {
+	SystemID string
 	Hostname string
 	Status   string // in the words of MAAS
 	Taken    bool   // somebody has it, or something is installed on it

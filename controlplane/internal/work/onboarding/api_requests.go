@@ -67,6 +67,10 @@ func (m Misplaced) refused(at string) []fault.Field {
 	return bad
 }
 
+func rejectedAs(path, message string) error {
+	return rejected([]fault.Field{{Path: path, Message: message}})
+}
+
 func rejected(fields []fault.Field) error {
 	if len(fields) == 0 {
 		return nil
@@ -158,6 +162,8 @@ type PreflightBody struct {
 	Hostname string             `json:"hostname,omitempty" maxLength:"253" doc:"For one machine: its name." example:"c07u43"`
 	IPMIIP   string             `json:"ipmi_ip,omitempty" maxLength:"45" doc:"For one machine: the address of its BMC." example:"10.176.16.128"`
 	Nodes    []BatchMachineBody `json:"nodes,omitempty" nullable:"false" doc:"For a batch: the machines, 1 to 1000."`
+	// FromMachine is the next_machine of the part before.
+	FromMachine int `json:"from_machine,omitempty" minimum:"0" doc:"Go on with this machine, counted from 0: the next_machine of the answer before. Left out: the first part, which also looks at all that does not depend on single machines in MAAS."`
 	Misplaced
 }
 
@@ -166,19 +172,33 @@ func (b PreflightBody) asked() (NewOnboarding, error) {
 	case b.Nodes == nil:
 		return NewBody{SelectorsBody: b.SelectorsBody, MachineBody: MachineBody{b.Hostname, b.IPMIIP, b.Misplaced}}.asked()
 	case b.Hostname != "" || b.IPMIIP != "":
-		return NewOnboarding{}, rejected([]fault.Field{{Path: "body.nodes", Message: "give either nodes, or hostname and ipmi_ip"}})
+		return NewOnboarding{}, rejectedAs("body.nodes", "give either nodes, or hostname and ipmi_ip")
 	}
 	return NewBatchBody{b.SelectorsBody, b.Nodes, b.Misplaced}.asked()
 }
 
-// PreflightView is what a preflight found.
+// PreflightView is what one part of a preflight found.
 type PreflightView struct {
-	OK     bool    `json:"ok" doc:"Whether everything is well."`
-	Checks []Check `json:"checks" nullable:"false" doc:"What was looked at, in order."`
+	OK          bool    `json:"ok" doc:"Whether everything that this part looked at is well, and no part is left: false while there is a next_machine."`
+	Checks      []Check `json:"checks" nullable:"false" doc:"What was looked at, in order."`
+	Machines    int     `json:"machines" doc:"How many machines the request is about."`
+	LookedAt    int     `json:"looked_at" doc:"How many of them, from the first on, MAAS has been asked about by this part and those before it."`
+	NextMachine *int    `json:"next_machine,omitempty" doc:"Ask again with this from_machine: MAAS was not asked about the machines from there on. Absent: this was the last part."`
+}
+
+func showPreflight(found Preflighted, machines int) PreflightView {
+	out := PreflightView{OK: found.Next == 0, Checks: found.Checks, Machines: machines, LookedAt: found.LookedAt}
+	for _, c := range found.Checks {
+		out.OK = out.OK && c.OK
+	}
+	if found.Next > 0 {
+		out.NextMachine = &found.Next
+	}
+	return out
 }
 
 const refusals = "Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the " +
-	"inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here."
+	"inventory are a 409 that names each of them; a site without MAAS token, and machines without BMC credentials or with RoCE addresses that cannot be, are a 422 that does. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here."
 
 func (s *Service) registerRequests(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
@@ -213,19 +233,16 @@ func (s *Service) registerRequests(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "preflight-onboarding", Method: http.MethodPost, Path: pathAll + "/preflight", Tag: tag,
-		Summary:     "Look whether machines could be onboarded, and change nothing",
-		Description: "Whatever is in the way is in the checks, each with a remedy.",
-		Access:      httpapi.Platform(auth.OnboardingManage), Status: http.StatusOK,
+		Summary: "Look whether machines could be onboarded, and change nothing",
+		Description: "Whatever is in the way is in the checks, each with a remedy. MAAS is asked about a hundred machines at a time: " +
+			"while an answer has a next_machine, ask again with that as from_machine.",
+		Access: httpapi.Platform(auth.OnboardingManage), Status: http.StatusOK,
 	}, func(ctx context.Context, in *struct{ Body PreflightBody }) (*httpapi.Plain[PreflightView], error) {
 		asked, err := in.Body.asked()
 		if err != nil {
 			return nil, err
 		}
-		checks, err := s.Preflight(ctx, asked)
-		out := PreflightView{OK: true, Checks: checks}
-		for _, c := range checks {
-			out.OK = out.OK && c.OK
-		}
-		return &httpapi.Plain[PreflightView]{Body: out}, err
+		found, err := s.Preflight(ctx, asked, in.Body.FromMachine)
+		return &httpapi.Plain[PreflightView]{Body: showPreflight(found, len(asked.Machines))}, err
 	})
 }

@@ -104,6 +104,9 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 
 // request refuses what cannot be begun, then begins it.
 func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) string, begin func(context.Context, pgx.Tx, site.Site, site.Profile) error) error {
+	if err := s.requireWorkable(ctx, n, at); err != nil {
+		return err
+	}
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		where, by, err := site.ForNewWork(ctx, tx, n.Site, n.Profile)
 		if err != nil {

@@ -29,6 +29,7 @@ func (y *yard) neighbour(tb testing.TB, name, region string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	y.credentials(tb)
 }
 
 // Names of nodes are unique in a region, so a name is taken while any site of

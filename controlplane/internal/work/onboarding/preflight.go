@@ -29,59 +29,89 @@ type preflight struct {
 	asked   NewOnboarding
 	site    site.Site
 	profile site.Profile
-	checks  []Check
+	found   Preflighted
+}
+
+// Preflighted is what one part of a preflight found.
+type Preflighted struct {
+	Checks []Check
+	// LookedAt is how many machines of the request, from the first on, MAAS has
+	// been asked about by this part and those before it.
+	LookedAt int
+	// Next is the machine that the next part begins with; 0: this was the last.
+	Next int
 }
 
 // Preflight looks at everything that an onboarding needs before anything is
 // started, and changes nothing. It fails only when the site cannot be read:
 // whatever else is wrong is in the checks.
-func (s *Service) Preflight(ctx context.Context, asked NewOnboarding) ([]Check, error) {
+//
+// MAAS needs up to a tenth of a second for each machine, so that it is asked about
+// them in parts: the first part, from 0, also looks at all that needs no question
+// about single machines. Each further part begins with the Next of the one before.
+func (s *Service) Preflight(ctx context.Context, asked NewOnboarding, from int) (Preflighted, error) {
 	switch {
 	case len(asked.Machines) == 0:
-		return nil, fault.New(fault.Invalid, "batch_empty", "a batch needs at least one machine")
+		return Preflighted{}, fault.New(fault.Invalid, "batch_empty", "a batch needs at least one machine")
 	case len(asked.Machines) > MaxBatch:
-		return nil, fault.New(fault.Invalid, "batch_too_large", "a batch has %d machines at most, not %d", MaxBatch, len(asked.Machines))
+		return Preflighted{}, fault.New(fault.Invalid, "batch_too_large", "a batch has %d machines at most, not %d", MaxBatch,
+			len(asked.Machines))
+	case from < 0 || from >= len(asked.Machines):
+		return Preflighted{}, rejectedAs("body.from_machine", "must be less than the number of machines")
 	}
 	found, err := s.sites.Site(ctx, asked.Site)
 	if err != nil {
-		return nil, err
+		return Preflighted{}, err
 	}
 	p := &preflight{Service: s, asked: asked, site: found}
+	if from > 0 {
+		if p.wellFormed() {
+			p.inMAAS(ctx, from)
+		}
+		return p.found, nil
+	}
 	p.note("site_active", site.RequireEnabled(found), "the site %s takes new work", found.Name)
 	if err := p.policy(ctx); err != nil {
-		return nil, err
+		return Preflighted{}, err
 	}
 	if err := p.maas(ctx); err != nil {
-		return nil, err
+		return Preflighted{}, err
 	}
 	p.sku(ctx)
 	p.machines(ctx)
-	return p.checks, p.capacity(ctx)
+	return p.found, p.capacity(ctx)
+}
+
+// wellFormed brings the machines into their normal form.
+func (p *preflight) wellFormed() bool {
+	normal, err := checked(p.asked.Machines, func(i int) string { return p.asked.Machines[i].Hostname + " " })
+	p.note("machines", err, "%d, each with a host name and a BMC address", len(normal))
+	if err == nil {
+		p.asked.Machines = normal
+	}
+	return err == nil
 }
 
 // machines looks at each machine, once all are well-formed.
 func (p *preflight) machines(ctx context.Context) {
-	normal, err := checked(p.asked.Machines, func(i int) string { return p.asked.Machines[i].Hostname + " " })
-	p.note("machines", err, "%d, each with a host name and a BMC address", len(normal))
-	if err != nil {
+	if !p.wellFormed() {
 		for _, name := range []string{"power_credentials", "roce_rows", "not_in_use", "machines_in_maas"} {
 			p.bad(name, "not_checked", "first correct: machines", "not looked at")
 		}
 		return
 	}
-	p.asked.Machines = normal
 	p.power(ctx)
 	p.roce(ctx)
 	p.inUse(ctx)
-	p.inMAAS(ctx)
+	p.inMAAS(ctx, 0)
 }
 
 func (p *preflight) well(name, format string, args ...any) {
-	p.checks = append(p.checks, Check{Name: name, OK: true, Detail: fmt.Sprintf(format, args...)})
+	p.found.Checks = append(p.found.Checks, Check{Name: name, OK: true, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (p *preflight) bad(name, code, remedy, format string, args ...any) {
-	p.checks = append(p.checks, Check{Name: name, Code: code, Remedy: remedy, Detail: fmt.Sprintf(format, args...)})
+	p.found.Checks = append(p.found.Checks, Check{Name: name, Code: code, Remedy: remedy, Detail: fmt.Sprintf(format, args...)})
 }
 
 // note adds a check that an error decides; the text is for when there is none.
@@ -161,7 +191,7 @@ func (p *preflight) chosen(ctx context.Context) (site.Profile, error) {
 func (p *preflight) maas(ctx context.Context) error {
 	checks, err := p.sites.ProbeFor(ctx, p.asked.Site, p.profile.ID)
 	for _, c := range checks {
-		p.checks = append(p.checks, Check(c))
+		p.found.Checks = append(p.found.Checks, Check(c))
 	}
 	return err
 }
@@ -235,25 +265,17 @@ func (p *preflight) roce(ctx context.Context) {
 		p.well(name, "the profile gives RoCE interfaces no addresses")
 		return
 	}
-	var only site.AssignmentFilter
-	if len(p.asked.Machines) == 1 {
-		only.Hostname = &p.asked.Machines[0].Hostname
-	}
-	all, err := p.sites.Assignments(ctx, p.asked.Site, only, postgres.Slice[site.AssignmentKey]{Limit: everything})
+	of, err := p.assignments(ctx, p.asked)
 	if err != nil {
 		p.note(name, err, "")
 		return
-	}
-	of := map[string][]site.Assignment{}
-	for _, row := range all {
-		of[row.Hostname] = append(of[row.Hostname], row)
 	}
 	var bad, without []string
 	for _, m := range p.asked.Machines {
 		if of[m.Hostname] == nil {
 			without = append(without, m.Hostname)
 		}
-		bad = append(bad, malformed(of[m.Hostname])...)
+		bad = append(bad, malformed(m.Hostname, of[m.Hostname])...)
 	}
 	switch {
 	case len(bad) > 0:
@@ -265,13 +287,22 @@ func (p *preflight) roce(ctx context.Context) {
 	}
 }
 
+// assignments are the RoCE addresses of the machines, by host name.
+func (s *Service) assignments(ctx context.Context, asked NewOnboarding) (map[string][]site.AssignmentRow, error) {
+	hostnames := make([]string, len(asked.Machines))
+	for i, m := range asked.Machines {
+		hostnames[i] = m.Hostname
+	}
+	return s.sites.AssignmentsOf(ctx, asked.Site, hostnames)
+}
+
 // malformed says what is wrong with the RoCE rows of a machine: an address that
 // two interfaces have, or a link whose both ends are here.
-func malformed(rows []site.Assignment) []string {
+func malformed(hostname string, rows []site.AssignmentRow) []string {
 	var bad []string
 	holder := map[netip.Prefix]string{}
 	for _, r := range rows {
-		at := r.Hostname + " " + r.Interface + ": "
+		at := hostname + " " + r.Interface + ": "
 		prefix, err := netip.ParsePrefix(r.IPv4CIDR)
 		if err != nil || !prefix.Addr().Is4() {
 			bad = append(bad, at+r.IPv4CIDR+" is not an IPv4 address with prefix length")
@@ -303,52 +334,8 @@ func (p *preflight) inUse(ctx context.Context) {
 	p.note("not_in_use", err, "no host name or BMC address is being onboarded or in the inventory")
 }
 
-// mostInMAAS is how many machines MAAS is asked about: it takes up to a tenth of
-// a second for each, and somebody waits.
-const mostInMAAS = 100
-
-// inMAAS says how MAAS has the machines. One that it does not have is added,
-// which is right for a new server and wrong for a name with a typing error.
-func (p *preflight) inMAAS(ctx context.Context) {
-	const name = "machines_in_maas"
-	if !p.wellSo("token_valid") {
-		p.bad(name, "not_checked", "first correct: token_valid", "not looked at")
-		return
-	}
-	asked := p.asked.Machines[:min(len(p.asked.Machines), mostInMAAS)]
-	names, rest := make([]string, len(asked)), ""
-	for i, m := range asked {
-		names[i] = m.Hostname
-	}
-	if left := len(p.asked.Machines) - len(asked); left > 0 {
-		rest = fmt.Sprintf("; the other %d were not looked at, which would take MAAS long", left)
-	}
-	found, err := p.sites.MachinesNamed(ctx, p.asked.Site, names)
-	if err != nil {
-		p.note(name, err, "")
-		return
-	}
-	var taken []string
-	for _, m := range found {
-		if m.Taken {
-			taken = append(taken, m.Hostname+" is "+m.Status)
-		}
-	}
-	unknown := slices.DeleteFunc(names, func(n string) bool {
-		return slices.ContainsFunc(found, func(m site.RegionMachine) bool { return m.Hostname == n })
-	})
-	switch {
-	case len(taken) > 0:
-		p.bad(name, "machine_in_use", "release those machines in MAAS if nobody needs what is on them, or take them out of the request", "in MAAS, %s%s", some(taken), rest)
-	case len(unknown) > 0:
-		p.well(name, "MAAS has %d of %d; NEW to it, and added when the work begins: %s%s", len(asked)-len(unknown), len(asked), some(unknown), rest)
-	default:
-		p.well(name, "MAAS has all %d, and nothing is installed on them%s", len(asked), rest)
-	}
-}
-
 func (p *preflight) wellSo(name string) bool {
-	return slices.ContainsFunc(p.checks, func(c Check) bool { return c.Name == name && c.OK })
+	return slices.ContainsFunc(p.found.Checks, func(c Check) bool { return c.Name == name && c.OK })
 }
 
 // capacity says how many could begin at once. The others wait, which is no

@@ -84,6 +84,12 @@ WHERE region_code = sqlc.arg(region_code) AND status <> 'deleted' AND hostname =
 SELECT m.node_id, m.ipmi_ip, n.hostname FROM node_maas_state m JOIN nodes n ON n.id = m.node_id
 WHERE m.site_id = sqlc.arg(site_id) AND n.status <> 'deleted' AND m.ipmi_ip = ANY(sqlc.arg(ipmi_ips)::text[]);
 
+-- name: NodesOfMachines :many
+-- A machine is known by its MAAS, which more than one site may be of.
+SELECT m.maas_system_id, n.id, n.hostname, n.status FROM node_maas_state m JOIN nodes n ON n.id = m.node_id
+JOIN maas_sites s ON s.id = m.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id) AND here.api_base_url = s.api_base_url
+WHERE n.status <> 'deleted' AND m.maas_system_id = ANY(sqlc.arg(system_ids)::text[]);
+
 -- name: ClaimedMachines :many
 -- A machine is known by its MAAS, which more than one site may be of.
 SELECT o.id, o.maas_system_id FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id)

@@ -58,7 +58,15 @@ func newYard(tb testing.TB, change ...func(*site.SettingsChange)) *yard {
 	if y.site, err = y.sites.CreateSite(y.ctx, "yard", settings); err != nil {
 		tb.Fatal(err)
 	}
+	y.credentials(tb)
 	return y
+}
+
+// credentials lets every site have some: a request for a machine of a site without
+// them is refused.
+func (y *yard) credentials(tb testing.TB) {
+	tb.Helper()
+	y.exec(tb, `UPDATE maas_sites SET api_token_fingerprint = 'a1', api_token_rotated_at = now(), power_fingerprint = 'b2', power_rotated_at = now()`)
 }
 
 // scripted is what a stage does at its nth execution, from 1.

@@ -494,6 +494,50 @@ func (q *Queries) NodesNamed(ctx context.Context, arg NodesNamedParams) ([]Nodes
 	return items, nil
 }
 
+const NodesOfMachines = `-- name: NodesOfMachines :many
+SELECT m.maas_system_id, n.id, n.hostname, n.status FROM node_maas_state m JOIN nodes n ON n.id = m.node_id
+JOIN maas_sites s ON s.id = m.site_id JOIN maas_sites here ON here.id = $1 AND here.api_base_url = s.api_base_url
+WHERE n.status <> 'deleted' AND m.maas_system_id = ANY($2::text[])
+`
+
+type NodesOfMachinesParams struct {
+	SiteID    id.Site
+	SystemIds []string
+}
+
+type NodesOfMachinesRow struct {
+	MaasSystemID string
+	ID           id.Node
+	Hostname     string
+	Status       string
+}
+
+// A machine is known by its MAAS, which more than one site may be of.
+func (q *Queries) NodesOfMachines(ctx context.Context, arg NodesOfMachinesParams) ([]NodesOfMachinesRow, error) {
+	rows, err := q.db.Query(ctx, NodesOfMachines, arg.SiteID, arg.SystemIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodesOfMachinesRow
+	for rows.Next() {
+		var i NodesOfMachinesRow
+		if err := rows.Scan(
+			&i.MaasSystemID,
+			&i.ID,
+			&i.Hostname,
+			&i.Status,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const OfIDs = `-- name: OfIDs :many
 SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = ANY($1::uuid[]) ORDER BY id
 `
