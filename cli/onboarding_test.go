@@ -53,11 +53,13 @@ func TestOnboardDryRunLooksAtEveryPart(t *testing.T) {
 			`{"ok":true,"checks":[{"name":"machines","ok":true,"detail":"2"},{"name":"machines_in_maas","ok":true,"detail":"machines 2 to 2 of 2: MAAS has all 1"}],"machines":2,"looked_at":2}`,
 		}[part-1])(w, r)
 	}
-	got := signedIn(t, f).run(strings.Fields("onboard --csv testdata/onboard/machines.csv --dry-run" + onboardFlagsText)...)
+	args := "onboard --csv testdata/onboard/machines.csv --dry-run" + onboardFlagsText
+	got := signedIn(t, f).run(strings.Fields(args)...)
 	calls := f.received()
 	if part != 2 || !strings.Contains(calls[len(calls)-1].body, `"from_machine":1`) || got.exit != failure.Unsuccessful ||
 		!strings.Contains(got.err, "MAAS was asked about 1 of 2 machines") || strings.Contains(got.stdout, "machines: 2") ||
-		!strings.Contains(got.stdout, "✗ machines_in_maas: c07u43 is Deployed") || !strings.Contains(got.stdout, "✓ machines_in_maas: machines 2 to 2") {
+		!strings.Contains(got.stdout, "✗ machines_in_maas: c07u43 is Deployed") ||
+		!strings.Contains(got.stdout, "✓ machines_in_maas: machines 2 to 2") {
 		t.Errorf("%d parts: %+v", part, got)
 	}
 }
