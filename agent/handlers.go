@@ -26,7 +26,13 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 	})
 }
 
+// gpuHelper asks the drivers of the machine. One that is only a folder has no
+// drivers; if the folder brings a program that answers for simulated GPUs, that
+// one is asked.
 func gpuHelper(host hostexec.Host) gpu.Helper {
+	if _, err := host.Program(hostexec.SimulatedGPUs); err == nil && !host.Real() {
+		return gpu.Helper{Path: hostexec.SimulatedGPUs, Runner: host}
+	}
 	return gpu.Helper{Path: "/opt/gpuaas/agent/current/gpuaas-gpu", Runner: host}
 }
 

@@ -11,7 +11,7 @@ const (
 
 	certificateJSON = `{"certificate_id":"` + certificateID + `","kind":"certificate","node_id":"` + nodeID +
 		`","hostname":"c07u31","decommission_id":"0190b2f4-7c1e-7d3a-8f5b-0000000000d2",` +
-		`"mode":"full_decommission","seq":2,"digest":"sha256:f8","previous_digest":"sha256:e3","key_id":"gpuaas-certificates-1","issued_at":"2026-03-04T05:06:07Z"}`
+		`"mode":"full_decommission","outcome":"with_gaps","seq":2,"digest":"sha256:f8","previous_digest":"sha256:e3","key_id":"gpuaas-certificates-1","issued_at":"2026-03-04T05:06:07Z"}`
 
 	// issued is where the files are that the contract itself is tested with.
 	issued = "../contract/certificate/testdata/"

@@ -25,6 +25,7 @@ func (a *app) certificateColumns() []table.Column[apiclient.CertificateView] {
 		{Title: "HOSTNAME", Text: func(v view) string { return v.Hostname }},
 		{Title: "NUMBER", Text: func(v view) string { return strconv.FormatInt(v.Seq, 10) }},
 		{Title: "MODE", Text: func(v view) string { return string(v.Mode) }},
+		{Title: "OUTCOME", Text: func(v view) string { return string(v.Outcome) }},
 		{Title: "ISSUED", Text: func(v view) string { return a.When(v.IssuedAt) }},
 		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }},
 	}
@@ -48,12 +49,15 @@ func (a *app) certificateListCommand() *cobra.Command {
 			f := listing.AddFlags(cmd, 20)
 			node := cmd.Flags().String("node", "", "only of this node: its id or hostname")
 			kind := cmd.Flags().String("kind", "", "only of this kind: certificate or handover_receipt")
+			outcome := cmd.Flags().String("outcome", "", "only with this outcome: clean, or with_gaps for those that name downgrades")
+			frame.Complete(cmd, "outcome", apiclient.Words("CertificateView.outcome")...)
 			frame.Complete(cmd, "kind", string(certificate.Certificate), string(certificate.HandoverReceipt))
 			return func(s *session, _ []string) error {
 				fetch := func(p listing.Page) (apiclient.Answer, error) {
 					return s.API.ListCertificatesWithResponse(s.Ctx, &apiclient.ListCertificatesParams{
 						Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListCertificatesParamsKind](s.Session, "kind",
 							kind),
+						Outcome: frame.GivenAs[apiclient.ListCertificatesParamsOutcome](s.Session, "outcome", outcome),
 					})
 				}
 				if *node != "" {
@@ -65,6 +69,7 @@ func (a *app) certificateListCommand() *cobra.Command {
 						return s.API.ListNodeCertificatesWithResponse(s.Ctx, nodeID, &apiclient.ListNodeCertificatesParams{
 							Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListNodeCertificatesParamsKind](s.Session,
 								"kind", kind),
+							Outcome: frame.GivenAs[apiclient.ListNodeCertificatesParamsOutcome](s.Session, "outcome", outcome),
 						})
 					}
 				}

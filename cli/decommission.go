@@ -32,6 +32,7 @@ func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {
 		{Title: "HOSTNAME", Text: func(v view) string { return v.Hostname }},
 		{Title: "MODE", Text: func(v view) string { return string(v.Mode) }},
 		{Title: "STATUS", Text: func(v view) string { return string(v.Status) }},
+		{Title: "OUTCOME", Text: func(v view) string { return text(v.Outcome) }},
 		{Title: "STAGE", Text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
 		{Title: "FAILURE", Text: func(v view) string { return decommissionFailure(v.Failure) }},
 		{Title: "NEXT", Text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
@@ -220,6 +221,7 @@ func (a *app) decommissionListCommand() *cobra.Command {
 			status := f.StringSlice("status", nil,
 				"only those of this status; may be repeated; failed for all that need an operator")
 			mode := f.String("mode", "", "only those of this mode")
+			outcome := f.String("outcome", "", "only those that reached their goal so: clean or with_gaps")
 			hostname := f.String("hostname", "", "only nodes whose name starts so")
 			node := f.String("node", "", "only those of this node, by hostname or id")
 			site := f.String("site", "", "only those of this site, by name or id")
@@ -227,11 +229,13 @@ func (a *app) decommissionListCommand() *cobra.Command {
 			// failed: parked, one way or the other
 			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...)
 			frame.Complete(cmd, "mode", modes()...)
+			frame.Complete(cmd, "outcome", apiclient.Words("DecommissionView.outcome")...)
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListDecommissionsParams{
 					Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname),
-					Mode: frame.GivenAs[apiclient.ListDecommissionsParamsMode](s.Session, "mode", mode),
+					Mode:    frame.GivenAs[apiclient.ListDecommissionsParamsMode](s.Session, "mode", mode),
+					Outcome: frame.GivenAs[apiclient.ListDecommissionsParamsOutcome](s.Session, "outcome", outcome),
 				}
 				var err error
 				if params.NodeId, err = optionalID(*node, s.nodeID); err != nil {

@@ -18,11 +18,24 @@ import (
 // watchedRow is one job as the board shows it.
 type watchedRow struct {
 	id, hostname, mode, status, stage, code, message string
+	outcome                                          string // of one that reached its goal; empty: it did not, or has none
 	attempt                                          int64
 	waits                                            bool // for a place in its batch
 	begun, ended                                     time.Time
 	updated                                          time.Time
 }
+
+// standing is the status, with what tells a goal that was reached with gaps from
+// one that was reached whole.
+func (r *watchedRow) standing() string {
+	if r.outcome == withGaps {
+		return r.status + " with gaps"
+	}
+	return r.status
+}
+
+// withGaps is the outcome of a job that did less than it was asked for.
+const withGaps = "with_gaps"
 
 func (r *watchedRow) parked() bool { return strings.HasPrefix(r.status, "failed_") }
 
@@ -98,6 +111,7 @@ type jobView struct {
 	Hostname       string     `json:"hostname"`
 	Mode           string     `json:"mode"`
 	Status         string     `json:"status"`
+	Outcome        string     `json:"outcome"`
 	CurrentStage   string     `json:"current_stage"`
 	CurrentAttempt int64      `json:"current_attempt"`
 	Epoch          int64      `json:"epoch"`
@@ -119,6 +133,7 @@ type jobEvent struct {
 	Hostname    string `json:"hostname"`
 	Mode        string `json:"mode"`
 	Status      string `json:"status"`
+	Outcome     string `json:"outcome"`
 	Stage       string `json:"stage"`
 	Attempt     int64  `json:"attempt"`
 	StageStatus string `json:"stage_status"`
@@ -145,6 +160,7 @@ func (b *board) see(v jobView) error {
 	changed := r.status != v.Status || r.stage != v.CurrentStage
 	r.status, r.stage, r.attempt, r.updated, r.begun = v.Status, v.CurrentStage, v.CurrentAttempt, v.UpdatedAt,
 		v.RequestedAt
+	r.outcome = v.Outcome
 	r.ended, r.code, r.waits = time.Time{}, "", v.Status == "pending" && v.AdmittedAt == nil
 	switch {
 	case v.ParkedAt != nil:
@@ -158,7 +174,7 @@ func (b *board) see(v jobView) error {
 	if !changed {
 		return nil
 	}
-	return b.tell(r, r.status)
+	return b.tell(r, r.standing())
 }
 
 // apply takes what an event says, unless the row is known to be further.
@@ -168,11 +184,11 @@ func (b *board) apply(e jobEvent, at time.Time) error {
 		return nil
 	}
 	r.status, r.stage, r.attempt, r.updated, r.code, r.ended = e.Status, e.Stage, e.Attempt, at, e.ErrorCode, time.Time{}
-	r.message, r.waits = e.Message, false
+	r.message, r.waits, r.outcome = e.Message, false, e.Outcome
 	if r.settled() {
 		r.ended = at
 	}
-	word := r.status
+	word := r.standing()
 	if r.status == "running" && e.StageStatus != "" {
 		word = e.StageStatus
 	}
@@ -241,7 +257,7 @@ func (b *board) draw() error {
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
 		cells[i] = []string{
-			r.hostname, b.bar(r, screen.columns >= barFrom), r.status, b.elapsed(r), attempts(r),
+			r.hostname, b.bar(r, screen.columns >= barFrom), r.standing(), b.elapsed(r), attempts(r),
 			output.Harmless(cmp.Or(r.message, r.stage)),
 		}
 	}
@@ -311,15 +327,21 @@ func (b *board) counts() string {
 
 // byStatus says how many of the rows stand how.
 func byStatus(rows []*watchedRow) []string {
-	number := map[string]int{}
+	number, gaps := map[string]int{}, 0
 	for _, r := range rows {
 		number[r.status]++
+		if r.outcome == withGaps {
+			gaps++
+		}
 	}
 	var parts []string
 	for _, status := range apiclient.JobStates {
 		if number[status] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", number[status], status))
 		}
+	}
+	if gaps > 0 {
+		parts = append(parts, fmt.Sprintf("%d of them with gaps", gaps))
 	}
 	return parts
 }

@@ -157,6 +157,12 @@ const (
 	CertificateViewModeSoftReset        CertificateViewMode = "soft_reset"
 )
 
+// Defines values for CertificateViewOutcome.
+const (
+	CertificateViewOutcomeClean    CertificateViewOutcome = "clean"
+	CertificateViewOutcomeWithGaps CertificateViewOutcome = "with_gaps"
+)
+
 // Defines values for DecommissionBatchViewMode.
 const (
 	DecommissionBatchViewModeDrain            DecommissionBatchViewMode = "drain"
@@ -225,6 +231,12 @@ const (
 	DecommissionDetailViewNodeStatusBeforeQuarantined     DecommissionDetailViewNodeStatusBefore = "quarantined"
 	DecommissionDetailViewNodeStatusBeforeRemoving        DecommissionDetailViewNodeStatusBefore = "removing"
 	DecommissionDetailViewNodeStatusBeforeRetired         DecommissionDetailViewNodeStatusBefore = "retired"
+)
+
+// Defines values for DecommissionDetailViewOutcome.
+const (
+	DecommissionDetailViewOutcomeClean    DecommissionDetailViewOutcome = "clean"
+	DecommissionDetailViewOutcomeWithGaps DecommissionDetailViewOutcome = "with_gaps"
 )
 
 // Defines values for DecommissionDetailViewPendingAction.
@@ -477,6 +489,12 @@ const (
 	DecommissionNewViewNodeStatusBeforeRetired         DecommissionNewViewNodeStatusBefore = "retired"
 )
 
+// Defines values for DecommissionNewViewOutcome.
+const (
+	DecommissionNewViewOutcomeClean    DecommissionNewViewOutcome = "clean"
+	DecommissionNewViewOutcomeWithGaps DecommissionNewViewOutcome = "with_gaps"
+)
+
 // Defines values for DecommissionNewViewPendingAction.
 const (
 	DecommissionNewViewPendingActionAdoptObservedState             DecommissionNewViewPendingAction = "adopt_observed_state"
@@ -639,6 +657,12 @@ const (
 	DecommissionViewNodeStatusBeforeQuarantined     DecommissionViewNodeStatusBefore = "quarantined"
 	DecommissionViewNodeStatusBeforeRemoving        DecommissionViewNodeStatusBefore = "removing"
 	DecommissionViewNodeStatusBeforeRetired         DecommissionViewNodeStatusBefore = "retired"
+)
+
+// Defines values for DecommissionViewOutcome.
+const (
+	DecommissionViewOutcomeClean    DecommissionViewOutcome = "clean"
+	DecommissionViewOutcomeWithGaps DecommissionViewOutcome = "with_gaps"
 )
 
 // Defines values for DecommissionViewPendingAction.
@@ -1622,6 +1646,12 @@ const (
 	SiteNewPowerOverrideBodySelectorTypePxeMac   SiteNewPowerOverrideBodySelectorType = "pxe_mac"
 )
 
+// Defines values for SiteNewProfileBodyGpuScrub.
+const (
+	SiteNewProfileBodyGpuScrubIfPresent SiteNewProfileBodyGpuScrub = "if_present"
+	SiteNewProfileBodyGpuScrubRequired  SiteNewProfileBodyGpuScrub = "required"
+)
+
 // Defines values for SiteNewProfileBodyMinimumErase.
 const (
 	SiteNewProfileBodyMinimumEraseNone   SiteNewProfileBodyMinimumErase = "none"
@@ -1660,6 +1690,12 @@ const (
 	SitePowerOverrideViewStatusDisabled SitePowerOverrideViewStatus = "disabled"
 )
 
+// Defines values for SiteProfileChangeBodyGpuScrub.
+const (
+	SiteProfileChangeBodyGpuScrubIfPresent SiteProfileChangeBodyGpuScrub = "if_present"
+	SiteProfileChangeBodyGpuScrubRequired  SiteProfileChangeBodyGpuScrub = "required"
+)
+
 // Defines values for SiteProfileChangeBodyMinimumErase.
 const (
 	SiteProfileChangeBodyMinimumEraseNone   SiteProfileChangeBodyMinimumErase = "none"
@@ -1677,6 +1713,12 @@ const (
 const (
 	SiteProfileChangeBodyStatusActive   SiteProfileChangeBodyStatus = "active"
 	SiteProfileChangeBodyStatusDisabled SiteProfileChangeBodyStatus = "disabled"
+)
+
+// Defines values for SiteProfileViewGpuScrub.
+const (
+	SiteProfileViewGpuScrubIfPresent SiteProfileViewGpuScrub = "if_present"
+	SiteProfileViewGpuScrubRequired  SiteProfileViewGpuScrub = "required"
 )
 
 // Defines values for SiteProfileViewMinimumErase.
@@ -1811,6 +1853,12 @@ const (
 	ListCertificatesParamsKindHandoverReceipt ListCertificatesParamsKind = "handover_receipt"
 )
 
+// Defines values for ListCertificatesParamsOutcome.
+const (
+	ListCertificatesParamsOutcomeClean    ListCertificatesParamsOutcome = "clean"
+	ListCertificatesParamsOutcomeWithGaps ListCertificatesParamsOutcome = "with_gaps"
+)
+
 // Defines values for ListDecommissionsParamsMode.
 const (
 	ListDecommissionsParamsModeDrain            ListDecommissionsParamsMode = "drain"
@@ -1821,6 +1869,12 @@ const (
 	ListDecommissionsParamsModeRetire           ListDecommissionsParamsMode = "retire"
 	ListDecommissionsParamsModeSoftReset        ListDecommissionsParamsMode = "soft_reset"
 	ListDecommissionsParamsModeStorageCleanup   ListDecommissionsParamsMode = "storage_cleanup"
+)
+
+// Defines values for ListDecommissionsParamsOutcome.
+const (
+	ListDecommissionsParamsOutcomeClean    ListDecommissionsParamsOutcome = "clean"
+	ListDecommissionsParamsOutcomeWithGaps ListDecommissionsParamsOutcome = "with_gaps"
 )
 
 // Defines values for GetFleetSummaryParamsDriftState.
@@ -1941,6 +1995,12 @@ const (
 const (
 	ListNodeCertificatesParamsKindCertificate     ListNodeCertificatesParamsKind = "certificate"
 	ListNodeCertificatesParamsKindHandoverReceipt ListNodeCertificatesParamsKind = "handover_receipt"
+)
+
+// Defines values for ListNodeCertificatesParamsOutcome.
+const (
+	ListNodeCertificatesParamsOutcomeClean    ListNodeCertificatesParamsOutcome = "clean"
+	ListNodeCertificatesParamsOutcomeWithGaps ListNodeCertificatesParamsOutcome = "with_gaps"
 )
 
 // Defines values for ListNodeTasksParamsStatus.
@@ -2626,6 +2686,9 @@ type CertificateView struct {
 	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	NodeId openapi_types.UUID `json:"node_id"`
 
+	// Outcome with_gaps: it names downgrades or overrides, so that less was done than was asked for.
+	Outcome CertificateViewOutcome `json:"outcome"`
+
 	// PreviousDigest That of the one before it; empty: it is the first one.
 	PreviousDigest string `json:"previous_digest"`
 
@@ -2638,6 +2701,9 @@ type CertificateViewKind string
 
 // CertificateViewMode defines model for CertificateView.Mode.
 type CertificateViewMode string
+
+// CertificateViewOutcome with_gaps: it names downgrades or overrides, so that less was done than was asked for.
+type CertificateViewOutcome string
 
 // CertificateViewList defines model for CertificateViewList.
 type CertificateViewList struct {
@@ -2826,6 +2892,9 @@ type DecommissionDetailView struct {
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
 
+	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+	Outcome *DecommissionDetailViewOutcome `json:"outcome,omitempty"`
+
 	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
 	Overrides []DecommissionOverride `json:"overrides"`
 
@@ -2893,6 +2962,9 @@ type DecommissionDetailViewMode string
 
 // DecommissionDetailViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionDetailViewNodeStatusBefore string
+
+// DecommissionDetailViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+type DecommissionDetailViewOutcome string
 
 // DecommissionDetailViewPendingAction What an operator asked for and is not finished yet.
 type DecommissionDetailViewPendingAction string
@@ -3297,6 +3369,9 @@ type DecommissionNewView struct {
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
 
+	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+	Outcome *DecommissionNewViewOutcome `json:"outcome,omitempty"`
+
 	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
 	Overrides []DecommissionOverride `json:"overrides"`
 
@@ -3364,6 +3439,9 @@ type DecommissionNewViewMode string
 
 // DecommissionNewViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionNewViewNodeStatusBefore string
+
+// DecommissionNewViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+type DecommissionNewViewOutcome string
 
 // DecommissionNewViewPendingAction What an operator asked for and is not finished yet.
 type DecommissionNewViewPendingAction string
@@ -3683,6 +3761,9 @@ type DecommissionView struct {
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
 
+	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+	Outcome *DecommissionViewOutcome `json:"outcome,omitempty"`
+
 	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
 	Overrides []DecommissionOverride `json:"overrides"`
 
@@ -3750,6 +3831,9 @@ type DecommissionViewMode string
 
 // DecommissionViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionViewNodeStatusBefore string
+
+// DecommissionViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+type DecommissionViewOutcome string
 
 // DecommissionViewPendingAction What an operator asked for and is not finished yet.
 type DecommissionViewPendingAction string
@@ -7209,6 +7293,9 @@ type SiteNewPowerOverrideBodySelectorType string
 
 // SiteNewProfileBody defines model for SiteNewProfileBody.
 type SiteNewProfileBody struct {
+	// AgentTimeoutSeconds How long an agent may take to fetch a task of a turnover before its node counts as unreachable.
+	AgentTimeoutSeconds *int32 `json:"agent_timeout_seconds,omitempty"`
+
 	// Architecture Architecture of the machines, as MAAS names it.
 	Architecture *string `json:"architecture,omitempty"`
 
@@ -7242,6 +7329,9 @@ type SiteNewProfileBody struct {
 
 	// EnrollmentTokenTtlSeconds Life of the token that an agent enrolls with.
 	EnrollmentTokenTtlSeconds *int32 `json:"enrollment_token_ttl_seconds,omitempty"`
+
+	// GpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
+	GpuScrub *SiteNewProfileBodyGpuScrub `json:"gpu_scrub,omitempty"`
 
 	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
 	HardwareSyncInterval *string `json:"hardware_sync_interval,omitempty"`
@@ -7302,6 +7392,9 @@ type SiteNewProfileBody struct {
 	// StrictPxePreflight Refuse to begin when the PXE network of the site is not as described.
 	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
 }
+
+// SiteNewProfileBodyGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
+type SiteNewProfileBodyGpuScrub string
 
 // SiteNewProfileBodyMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
 type SiteNewProfileBodyMinimumErase string
@@ -7411,6 +7504,9 @@ type SiteProbeView struct {
 
 // SiteProfileChangeBody defines model for SiteProfileChangeBody.
 type SiteProfileChangeBody struct {
+	// AgentTimeoutSeconds How long an agent may take to fetch a task of a turnover before its node counts as unreachable.
+	AgentTimeoutSeconds *int32 `json:"agent_timeout_seconds,omitempty"`
+
 	// Architecture Architecture of the machines, as MAAS names it.
 	Architecture *string `json:"architecture,omitempty"`
 
@@ -7444,6 +7540,9 @@ type SiteProfileChangeBody struct {
 
 	// EnrollmentTokenTtlSeconds Life of the token that an agent enrolls with.
 	EnrollmentTokenTtlSeconds *int32 `json:"enrollment_token_ttl_seconds,omitempty"`
+
+	// GpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
+	GpuScrub *SiteProfileChangeBodyGpuScrub `json:"gpu_scrub,omitempty"`
 
 	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
 	HardwareSyncInterval *string `json:"hardware_sync_interval,omitempty"`
@@ -7506,6 +7605,9 @@ type SiteProfileChangeBody struct {
 	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
 }
 
+// SiteProfileChangeBodyGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
+type SiteProfileChangeBodyGpuScrub string
+
 // SiteProfileChangeBodyMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
 type SiteProfileChangeBodyMinimumErase string
 
@@ -7517,6 +7619,9 @@ type SiteProfileChangeBodyStatus string
 
 // SiteProfileView defines model for SiteProfileView.
 type SiteProfileView struct {
+	// AgentTimeoutSeconds How long an agent may take to fetch a task of a turnover before its node counts as unreachable.
+	AgentTimeoutSeconds int32 `json:"agent_timeout_seconds"`
+
 	// Architecture Architecture of the machines, as MAAS names it.
 	Architecture string `json:"architecture"`
 
@@ -7551,6 +7656,9 @@ type SiteProfileView struct {
 
 	// EnrollmentTokenTtlSeconds Life of the token that an agent enrolls with.
 	EnrollmentTokenTtlSeconds int32 `json:"enrollment_token_ttl_seconds"`
+
+	// GpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
+	GpuScrub SiteProfileViewGpuScrub `json:"gpu_scrub"`
 
 	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
 	HardwareSyncInterval string `json:"hardware_sync_interval"`
@@ -7628,6 +7736,9 @@ type SiteProfileView struct {
 	// Version Grows with every change.
 	Version int64 `json:"version"`
 }
+
+// SiteProfileViewGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
+type SiteProfileViewGpuScrub string
 
 // SiteProfileViewMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
 type SiteProfileViewMinimumErase string
@@ -8073,12 +8184,18 @@ type ListCertificatesParams struct {
 	// Kind Only of this kind.
 	Kind *ListCertificatesParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
 
+	// Outcome Only with this outcome.
+	Outcome *ListCertificatesParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
 	// NodeId Only of this node.
 	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
 }
 
 // ListCertificatesParamsKind defines parameters for ListCertificates.
 type ListCertificatesParamsKind string
+
+// ListCertificatesParamsOutcome defines parameters for ListCertificates.
+type ListCertificatesParamsOutcome string
 
 // ListDecommissionBatchesParams defines parameters for ListDecommissionBatches.
 type ListDecommissionBatchesParams struct {
@@ -8130,12 +8247,18 @@ type ListDecommissionsParams struct {
 	// Mode Only those of this mode.
 	Mode *ListDecommissionsParamsMode `form:"mode,omitempty" json:"mode,omitempty"`
 
+	// Outcome Only those that reached their goal with this outcome.
+	Outcome *ListDecommissionsParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
 	// Status Only those of these statuses: repeated, or divided by commas. failed means both failed ones.
 	Status *[]string `form:"status,omitempty" json:"status,omitempty"`
 }
 
 // ListDecommissionsParamsMode defines parameters for ListDecommissions.
 type ListDecommissionsParamsMode string
+
+// ListDecommissionsParamsOutcome defines parameters for ListDecommissions.
+type ListDecommissionsParamsOutcome string
 
 // ActOnDecommissionsParams defines parameters for ActOnDecommissions.
 type ActOnDecommissionsParams struct {
@@ -8561,10 +8684,16 @@ type ListNodeCertificatesParams struct {
 
 	// Kind Only of this kind.
 	Kind *ListNodeCertificatesParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Outcome Only with this outcome.
+	Outcome *ListNodeCertificatesParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 }
 
 // ListNodeCertificatesParamsKind defines parameters for ListNodeCertificates.
 type ListNodeCertificatesParamsKind string
+
+// ListNodeCertificatesParamsOutcome defines parameters for ListNodeCertificates.
+type ListNodeCertificatesParamsOutcome string
 
 // DecommissionNodeParams defines parameters for DecommissionNode.
 type DecommissionNodeParams struct {
@@ -9296,6 +9425,7 @@ func (c *Client) ListCertificatesWithResponse(ctx context.Context, params *ListC
 		r.query("cursor", params.Cursor, false)
 		r.query("page_size", params.PageSize, false)
 		r.query("kind", params.Kind, false)
+		r.query("outcome", params.Outcome, false)
 		r.query("node_id", params.NodeId, false)
 	}
 	return call[CertificateViewList](ctx, c, r, edit)
@@ -9363,6 +9493,7 @@ func (c *Client) ListDecommissionsWithResponse(ctx context.Context, params *List
 		r.query("batch_id", params.BatchId, false)
 		r.query("hostname", params.Hostname, false)
 		r.query("mode", params.Mode, false)
+		r.query("outcome", params.Outcome, false)
 		r.query("status", params.Status, true)
 	}
 	return call[DecommissionViewList](ctx, c, r, edit)
@@ -9854,6 +9985,7 @@ func (c *Client) ListNodeCertificatesWithResponse(ctx context.Context, nodeId op
 		r.query("cursor", params.Cursor, false)
 		r.query("page_size", params.PageSize, false)
 		r.query("kind", params.Kind, false)
+		r.query("outcome", params.Outcome, false)
 	}
 	return call[CertificateViewList](ctx, c, r, edit)
 }

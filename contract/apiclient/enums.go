@@ -194,6 +194,10 @@ var enums = map[string][]string{
 		"full_decommission",
 		"retire",
 	},
+	"CertificateView.outcome": {
+		"clean",
+		"with_gaps",
+	},
 	"DecommissionBatchView.mode": {
 		"soft_reset",
 		"reimage",
@@ -249,6 +253,10 @@ var enums = map[string][]string{
 		"retired",
 		"removing",
 		"deleted",
+	},
+	"DecommissionDetailView.outcome": {
+		"clean",
+		"with_gaps",
 	},
 	"DecommissionDetailView.pending_action": {
 		"retry_stage",
@@ -452,6 +460,10 @@ var enums = map[string][]string{
 		"removing",
 		"deleted",
 	},
+	"DecommissionNewView.outcome": {
+		"clean",
+		"with_gaps",
+	},
 	"DecommissionNewView.pending_action": {
 		"retry_stage",
 		"resume",
@@ -583,6 +595,10 @@ var enums = map[string][]string{
 		"retired",
 		"removing",
 		"deleted",
+	},
+	"DecommissionView.outcome": {
+		"clean",
+		"with_gaps",
 	},
 	"DecommissionView.pending_action": {
 		"retry_stage",
@@ -1247,6 +1263,10 @@ var enums = map[string][]string{
 		"ipmi_ip",
 		"pxe_mac",
 	},
+	"SiteNewProfileBody.gpu_scrub": {
+		"required",
+		"if_present",
+	},
 	"SiteNewProfileBody.minimum_erase": {
 		"none",
 		"quick",
@@ -1273,6 +1293,10 @@ var enums = map[string][]string{
 		"active",
 		"disabled",
 	},
+	"SiteProfileChangeBody.gpu_scrub": {
+		"required",
+		"if_present",
+	},
 	"SiteProfileChangeBody.minimum_erase": {
 		"none",
 		"quick",
@@ -1285,6 +1309,10 @@ var enums = map[string][]string{
 	"SiteProfileChangeBody.status": {
 		"active",
 		"disabled",
+	},
+	"SiteProfileView.gpu_scrub": {
+		"required",
+		"if_present",
 	},
 	"SiteProfileView.minimum_erase": {
 		"none",
@@ -1401,6 +1429,10 @@ var enums = map[string][]string{
 		"certificate",
 		"handover_receipt",
 	},
+	"list-certificates.outcome": {
+		"clean",
+		"with_gaps",
+	},
 	"list-decommissions.mode": {
 		"soft_reset",
 		"reimage",
@@ -1410,6 +1442,10 @@ var enums = map[string][]string{
 		"retire",
 		"reactivate",
 		"remove",
+	},
+	"list-decommissions.outcome": {
+		"clean",
+		"with_gaps",
 	},
 	"list-drift.severity": {
 		"debug",
@@ -1437,6 +1473,10 @@ var enums = map[string][]string{
 	"list-node-certificates.kind": {
 		"certificate",
 		"handover_receipt",
+	},
+	"list-node-certificates.outcome": {
+		"clean",
+		"with_gaps",
 	},
 	"list-node-tasks.status": {
 		"queued",

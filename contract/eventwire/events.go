@@ -215,6 +215,7 @@ type Decommission struct {
 	ErrorCode         string `json:"error_code,omitempty"`
 	Message           string `json:"message,omitempty" doc:"what happened, for people"`
 	RecommendedAction string `json:"recommended_action,omitempty" doc:"what an operator does best now; absent when there is nothing to do"`
+	Outcome           string `json:"outcome,omitempty" enum:"clean,with_gaps" doc:"of one that reached its goal: with_gaps says that less was done than was asked for; absent before that and in events of earlier versions"`
 }
 
 // Certificate is the payload of events about certificates and handover receipts.

@@ -171,12 +171,12 @@ func (o Options) hardware(hostname string) *agentwire.Hardware {
 func capabilities() agentwire.Capabilities {
 	return agentwire.Capabilities{
 		Facts: map[string]string{
-			"gpu.vendor": "other", "gpu.architecture": "simulated", "gpu.driver_series": "none",
+			"gpu.vendor": "nvidia", "gpu.architecture": "simulated", "gpu.driver_series": "simulated",
 			"compute.runtime": "none", "fabric.type": "ethernet", "container.runtime": "other",
 		},
 		CPUModel: "simulated", CPUs: 128, MemoryBytes: 2 << 40, NUMANodes: 2,
 		Disks: []agentwire.Disk{{Name: "nvme0n1", SizeBytes: 4 << 40}},
-		NICs:  []agentwire.NIC{{Name: "eth0", SpeedMbps: 100_000}}, GPUs: []agentwire.GPU{},
+		NICs:  []agentwire.NIC{{Name: "eth0", SpeedMbps: 100_000}}, GPUs: gpus(),
 	}
 }
 

@@ -62,6 +62,8 @@ func Answer(v agentwire.Verified) any {
 		return agentwire.DrainOutput{Draining: !p.Resume, UsersRevoked: []string{}, UsersLeft: []string{}}
 	case *agentwire.StorageCleanupParams:
 		return cleaned(p)
+	case *agentwire.GPUScrubParams:
+		return scrubbed()
 	case *agentwire.ValidateCleanParams:
 		out := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}}
 		for _, k := range kinds {
@@ -71,6 +73,28 @@ func Answer(v agentwire.Verified) any {
 	default:
 		return json.RawMessage(cmp.Or(v.Spec.Answer, "{}"))
 	}
+}
+
+// gpus are those of every simulated machine.
+func gpus() []agentwire.GPU {
+	out := make([]agentwire.GPU, 8)
+	for i := range out {
+		out[i] = agentwire.GPU{
+			Index: i, UUID: fmt.Sprintf("GPU-simulated-%d", i), Name: "simulated NVIDIA H200", MemoryBytes: 150754820096,
+		}
+	}
+	return out
+}
+
+func scrubbed() agentwire.GPUScrubOutput {
+	out := agentwire.GPUScrubOutput{Outcome: "scrubbed", Vendor: "nvidia"}
+	for _, g := range gpus() {
+		out.GPUs = append(out.GPUs, agentwire.GPUScrubbed{
+			UUID: g.UUID, Method: "overwrite_verify_zero", BytesTotal: g.MemoryBytes, BytesCovered: g.MemoryBytes,
+			Reset: "skipped: " + simulated,
+		})
+	}
+	return out
 }
 
 func cleaned(p *agentwire.StorageCleanupParams) agentwire.StorageCleanupOutput {

@@ -50,7 +50,7 @@ func well(params agentwire.Params, output any) bool {
 	case *agentwire.UninstallOutput:
 		return len(o.Removed) == 1 && len(o.Residue) == 0
 	case *agentwire.GPUScrubOutput:
-		return o.Outcome == "not_applicable"
+		return o.Outcome == "scrubbed" && len(o.GPUs) == 8
 	}
 	return true
 }

@@ -36,6 +36,10 @@ func (h Host) Path(p string) string {
 // agentFolder holds the agent's own programs, one folder per version.
 const agentFolder = "/opt/gpuaas/agent/"
 
+// SimulatedGPUs is where a machine that is only a folder has the program that
+// answers for its simulated GPUs. It is no program of a real machine.
+const SimulatedGPUs = "/usr/lib/gpuaas-simulated-gpus"
+
 // programs lists what may be started, and where it is looked for.
 var programs = map[string][]string{
 	"groupadd":   {"/usr/sbin/groupadd", "/sbin/groupadd"},
@@ -63,6 +67,9 @@ func (h Host) Program(name string) (string, error) {
 		if !executable(h.Path(name)) {
 			return "", fmt.Errorf("%s: %w", name, ErrNoProgram)
 		}
+		return name, nil
+	}
+	if name == SimulatedGPUs && !h.Real() && executable(h.Path(name)) {
 		return name, nil
 	}
 	candidates, listed := programs[name]

@@ -45,7 +45,7 @@ const nodeTones: Record<string, Tone> = {
   deleted: 'idle',
 } satisfies Record<States['NodeState'], Tone>
 
-const jobTones: Record<string, Tone> = {
+const jobStatusTones = {
   pending: 'idle',
   running: 'info',
   compensating: 'info',
@@ -55,6 +55,12 @@ const jobTones: Record<string, Tone> = {
   failed_manual_intervention: 'bad',
   cancelled: 'idle',
 } satisfies Record<States['JobState'], Tone>
+
+// What reached its goal and did less than it was asked for is not green.
+const jobTones: Record<string, Tone> = { ...jobStatusTones, completed_with_gaps: 'warn', reconciled_with_gaps: 'warn' }
+
+/** outcomeTone is the colour of what was done whole, or with gaps. */
+export const outcomeTone: Record<States['CertificateView']['outcome'], Tone> = { clean: 'ok', with_gaps: 'warn' }
 
 const severityTones: Record<string, Tone> = { critical: 'bad', warning: 'warn', info: 'info', debug: 'idle' }
 

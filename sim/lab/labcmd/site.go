@@ -175,9 +175,13 @@ func (s *site) setProfile(ctx context.Context, id types.UUID) error {
 			continue
 		}
 		parallel := int32(lab.AtOnce)
+		change := apiclient.SiteProfileChangeBody{DistroSeries: &s.lab.Image, BatchMaxParallel: &parallel}
+		if s.lab.Kind == lab.LXD { // containers run the agent of real machines, which sees no simulated GPUs
+			seen := apiclient.SiteProfileChangeBodyGpuScrubIfPresent
+			change.GpuScrub = &seen
+		}
 		_, err := apiclient.Read(s.api.UpdateSiteProfileWithResponse(ctx, id, p.ProfileId,
-			&apiclient.UpdateSiteProfileParams{IfMatch: etag(p.Version)},
-			apiclient.SiteProfileChangeBody{DistroSeries: &s.lab.Image, BatchMaxParallel: &parallel}))
+			&apiclient.UpdateSiteProfileParams{IfMatch: etag(p.Version)}, change))
 		if err != nil {
 			return fmt.Errorf("update profile of site %s: %w", s.name, err)
 		}

@@ -9,12 +9,13 @@ import { SelectField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { exact, When } from '../../ui/time'
-import { words } from '../../ui/tone'
+import { outcomeTone, words } from '../../ui/tone'
 import { kindWords } from './document'
 
 type Certificate = Schemas['CertificateView']
 
 const kinds = enums['list-certificates.kind']
+const outcomes = enums['list-certificates.outcome']
 
 const columns: Column<Certificate>[] = [
   { key: 'issued', title: 'Issued', width: '7rem', cell: (c) => <When at={c.issued_at} /> },
@@ -23,6 +24,7 @@ const columns: Column<Certificate>[] = [
   { key: 'node', title: 'Node', width: 'minmax(8rem, 1fr)', cell: (c) => <TextLink to={`/certificates/${c.certificate_id}`}>{c.hostname}</TextLink> },
   { key: 'seq', title: 'No.', width: '4rem', align: 'right', cell: (c) => c.seq },
   { key: 'mode', title: 'After', width: '10rem', cell: (c) => words(c.mode) },
+  { key: 'outcome', title: 'Outcome', width: '7rem', cell: (c) => <Badge tone={outcomeTone[c.outcome]}>{words(c.outcome)}</Badge> },
   { key: 'digest', title: 'Digest', width: 'minmax(12rem, 1.5fr)', cell: (c) => <span className="font-mono text-xs">{c.digest}</span> },
 ]
 
@@ -32,11 +34,13 @@ export default function Certificates() {
   const navigate = useNavigate()
   const { node } = search
   const kind = kinds.find((k) => k === search.kind)
-  const pages = usePages(['certificates', 'list', kind, node], (cursor) => got(api.GET('/api/v1/admin/certificates', { params: { query: { kind, node_id: node, cursor, page_size: 100 } } })))
+  const outcome = outcomes.find((o) => o === search.outcome)
+  const pages = usePages(['certificates', 'list', kind, outcome, node], (cursor) => got(api.GET('/api/v1/admin/certificates', { params: { query: { kind, outcome, node_id: node, cursor, page_size: 100 } } })))
   return (
     <Page title="Certificates" lead="Signed documents about what was done to clean a node, and how it was found out that it is clean. They can be verified without this control plane.">
       <div className="grid items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="Kind" value={kind ?? ''} onChange={(k) => change({ kind: k })} options={[{ value: '', label: 'all' }, ...kinds.map((k) => ({ value: k, label: kindWords[k] }))]} />
+        <SelectField label="Outcome" value={outcome ?? ''} onChange={(o) => change({ outcome: o })} options={[{ value: '', label: 'all' }, ...outcomes.map((o) => ({ value: o, label: words(o) }))]} />
         {node && <OnlyOfNode node={node} onAll={() => change({ node: undefined })} />}
       </div>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
@@ -51,7 +55,7 @@ export default function Certificates() {
           more={pages.more}
           stale={pages.stale}
           empty={
-            kind || node ? (
+            kind || outcome || node ? (
               <Empty title="No certificate fits these filters">Take a filter away to see more.</Empty>
             ) : (
               <Empty title="No certificate was issued yet" action={<LinkButton to="/decommissions">To turnover</LinkButton>}>

@@ -1,9 +1,11 @@
+import { enums } from '../../api/gen/enums'
 import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Empty, LinkButton, Loading, Page } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
+import { words } from '../../ui/tone'
 import { batchColumns, jobColumns, JobFilters, JobLists } from '../job/JobLists'
 import { useSiteName } from '../job/lookups'
 import { BulkDialog } from './BulkDialog'
@@ -38,6 +40,7 @@ export default function Decommissions() {
 }
 
 const batch = batchColumns(turnover)
+const outcomes = enums['list-decommissions.outcome']
 const modeColumn = { key: 'mode', title: 'Mode', width: '10.5rem', cell: (row: { mode: Mode }) => modeWords(row.mode).title }
 
 type Search = Record<string, string | undefined>
@@ -45,9 +48,9 @@ type Search = Record<string, string | undefined>
 function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patch: Search) => void; manage: boolean }) {
   const siteName = useSiteName()
   const known = useModes()
-  const filtered = !!(search.status || search.mode || search.hostname || search.site || search.node)
+  const filtered = !!(search.status || search.mode || search.outcome || search.hostname || search.site || search.node)
   const all = useDecommissions('list', search)
-  const parked = useDecommissions('parked', { ...search, status: 'failed' }, !search.status)
+  const parked = useDecommissions('parked', { ...search, status: 'failed' }, !search.status && !search.outcome)
   const batches = usePages(['decommission-batches', 'list'], (cursor) => got(api.GET('/api/v1/admin/decommission-batches', { params: { query: { cursor } } })))
   const column = jobColumns<Decommission>(turnover, (d) => known?.find((k) => k.mode === d.mode)?.stages ?? [])
   const standing = [column.name, modeColumn, column.status, column.bar, column.stage]
@@ -87,6 +90,7 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
     >
       <JobFilters kind={turnover} search={search} setSearch={setSearch}>
         <SelectField label="Mode" value={search.mode ?? ''} onChange={(mode) => setSearch({ mode })} options={[{ value: '', label: 'Any mode' }, ...modes.map((m) => ({ value: m, label: modeWords(m).title }))]} />
+        <SelectField label="Outcome" value={search.outcome ?? ''} onChange={(outcome) => setSearch({ outcome })} options={[{ value: '', label: 'Any outcome' }, ...outcomes.map((o) => ({ value: o, label: words(o) }))]} />
       </JobFilters>
       {search.node && (
         <p className="text-sm">
@@ -97,11 +101,12 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
   )
 }
 
-function useDecommissions(name: string, { status, mode, site, hostname, node }: Search, enabled = true) {
+function useDecommissions(name: string, { status, mode, outcome, site, hostname, node }: Search, enabled = true) {
   const only: Mode | undefined = isMode(mode) ? mode : undefined
+  const reached = outcomes.find((o) => o === outcome)
   return usePages(
-    ['decommissions', name, { status, only, site, hostname, node }],
-    (cursor) => got(api.GET('/api/v1/admin/decommissions', { params: { query: { cursor, status: status ? [status] : undefined, mode: only, site_id: site, node_id: node, hostname: hostname?.toLowerCase() } } })),
+    ['decommissions', name, { status, only, reached, site, hostname, node }],
+    (cursor) => got(api.GET('/api/v1/admin/decommissions', { params: { query: { cursor, status: status ? [status] : undefined, mode: only, outcome: reached, site_id: site, node_id: node, hostname: hostname?.toLowerCase() } } })),
     { enabled },
   )
 }

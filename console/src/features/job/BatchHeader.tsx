@@ -13,14 +13,15 @@ export function BatchHeader<T extends Job>({ store, stages, total, status, onSta
   const counts = useBoardCounts(store)
   const done = counts.completed + counts.reconciled
   const parked = counts.failed_retryable + counts.failed_manual_intervention
-  const stat = (label: string, value: number, is: string, tone?: 'ok' | 'bad' | 'info' | 'idle') => (
+  const stat = (label: string, value: number, is: string, tone?: 'ok' | 'warn' | 'bad' | 'info' | 'idle') => (
     <Stat label={label} value={value} tone={value > 0 ? tone : undefined} selected={status === is} onSelect={() => onStatus(status === is ? '' : is)} hint={`Show only these`} />
   )
   return (
     <div className="flex flex-col gap-3">
       <Progress counts={counts} total={total} />
       <div className="flex flex-wrap gap-2">
-        {stat('completed', done, 'completed', 'ok')}
+        {stat('completed', done, 'completed', counts.with_gaps > 0 ? 'warn' : 'ok')}
+        {counts.with_gaps > 0 && <Stat label="of these with gaps" value={counts.with_gaps} tone="warn" hint="Less was done than was asked for." />}
         {stat('running', counts.running, 'running', 'info')}
         {counts.compensating > 0 && stat('being undone', counts.compensating, 'compensating', 'info')}
         {stat('pending', counts.pending, 'pending', 'idle')}
@@ -37,7 +38,8 @@ function Progress({ counts, total }: { counts: Counts; total: number }) {
   const done = counts.completed + counts.reconciled
   const parked = counts.failed_retryable + counts.failed_manual_intervention
   const parts: [string, number][] = [
-    ['bg-ok', done],
+    ['bg-ok', done - counts.with_gaps],
+    ['bg-warn', counts.with_gaps],
     ['bg-info/40', counts.running + counts.compensating],
     ['bg-bad', parked],
     ['bg-idle', counts.cancelled],

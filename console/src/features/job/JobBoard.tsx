@@ -6,7 +6,7 @@ import { Table, type Column } from '../../ui/table'
 import { between, span, useNow, When } from '../../ui/time'
 import { useBoardKeys, useBoardRow } from './board'
 import type { BoardStore } from './boardstore'
-import { actionTitle, isOver, isParked, pathOf, type Job, type Kind, type Stage } from './job'
+import { actionTitle, isOver, isParked, pathOf, standingOf, type Job, type Kind, type Stage } from './job'
 import { Outdated } from './Outdated'
 import { isLate, remaining, stoodStillAt } from './progress'
 import { StageBar } from './StageBar'
@@ -45,9 +45,9 @@ function columnsOf<T extends Job>(kind: Kind, store: BoardStore<T>, stages: Stag
   const titles = new Map(stages.map((s) => [s.name, s]))
   return [
     { key: 'hostname', title: 'Machine', width: 'minmax(7rem, 0.8fr)', cell: cell((r, k) => <TextLink to={pathOf(kind, k)}>{r.hostname}</TextLink>) },
-    { key: 'bar', title: 'Stages', width: 'minmax(8.5rem, 1fr)', cell: cell((r) => <StageBar status={r.status} stage={r.current_stage} stages={stages} />) },
+    { key: 'bar', title: 'Stages', width: 'minmax(8.5rem, 1fr)', cell: cell((r) => <StageBar status={r.status} gaps={r.outcome === 'with_gaps'} stage={r.current_stage} stages={stages} />) },
     { key: 'stage', title: 'Stage', width: 'minmax(13rem, 1.6fr)', cell: cell((r) => <StageName row={r} title={titles.get(r.current_stage)?.title} />) },
-    { key: 'status', title: 'Status', width: '9.5rem', cell: cell((r) => <State of="job" is={r.status} />) },
+    { key: 'status', title: 'Status', width: '9.5rem', cell: cell((r) => <State of="job" is={standingOf(r)} />) },
     { key: 'elapsed', title: 'Elapsed', width: '6.5rem', align: 'right', cell: cell((r) => <Spent row={r} />) },
     { key: 'expected', title: 'Expected', width: '7.5rem', align: 'right', cell: cell((r) => <Expected row={r} stages={stages} />) },
     { key: 'failure', title: 'What happened', width: 'minmax(16rem, 2.4fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(kind, k)} />) },

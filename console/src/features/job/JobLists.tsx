@@ -8,7 +8,7 @@ import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { BatchProgress } from './BatchProgress'
 import { batchTone } from './batchtone'
-import { actionTitle, batchPathOf, idOf, pathOf, statusChoices, type Batch, type Job, type Kind, type Stage } from './job'
+import { actionTitle, batchPathOf, idOf, pathOf, standingOf, statusChoices, type Batch, type Job, type Kind, type Stage } from './job'
 import { Spent, StageName } from './JobBoard'
 import { useSites } from './lookups'
 import { Outdated, outdatedOf } from './Outdated'
@@ -22,7 +22,7 @@ export function JobFilters({ kind, search, setSearch, children }: { kind: Kind; 
   const { sites } = useSites()
   const find = useCallback((hostname: string) => setSearch({ hostname }), [setSearch])
   return (
-    <div className={`grid gap-3 ${children ? 'sm:grid-cols-4 lg:max-w-4xl' : 'sm:grid-cols-3 lg:max-w-3xl'}`}>
+    <div className={`grid gap-3 ${children ? 'sm:grid-cols-3 lg:grid-cols-5 lg:max-w-5xl' : 'sm:grid-cols-3 lg:max-w-3xl'}`}>
       <FilterText label={kind.unit} placeholder="name begins with" value={search.hostname ?? ''} onChange={find} />
       {children}
       <SelectField label="Status" value={search.status ?? ''} onChange={(status) => setSearch({ status })} options={statusChoices} />
@@ -81,8 +81,8 @@ export function JobLists<T extends Job, B extends Batch>({ kind, all, parked, ba
 export function jobColumns<T extends Job>(kind: Kind, stagesOf: (job: T) => Stage[]) {
   return {
     name: { key: 'hostname', title: kind.unit, width: 'minmax(8rem, 1fr)', cell: (j) => <TextLink to={pathOf(kind, idOf(j))}>{j.hostname}</TextLink> },
-    status: { key: 'status', title: 'Status', width: '9.5rem', cell: (j) => <State of="job" is={j.status} /> },
-    bar: { key: 'bar', title: 'Stages', width: 'minmax(8rem, 1fr)', cell: (j) => <StageBar status={j.status} stage={j.current_stage} stages={stagesOf(j)} /> },
+    status: { key: 'status', title: 'Status', width: '9.5rem', cell: (j) => <State of="job" is={standingOf(j)} /> },
+    bar: { key: 'bar', title: 'Stages', width: 'minmax(8rem, 1fr)', cell: (j) => <StageBar status={j.status} gaps={j.outcome === 'with_gaps'} stage={j.current_stage} stages={stagesOf(j)} /> },
     stage: { key: 'stage', title: 'Stage', width: 'minmax(10rem, 1.4fr)', cell: (j) => <StageName row={j} title={stagesOf(j).find((s) => s.name === j.current_stage)?.title} /> },
     took: { key: 'took', title: 'Took', width: '7rem', align: 'right', cell: (j) => <Spent row={j} /> },
     asked: { key: 'asked', title: 'Asked for', width: '7rem', cell: (j) => <When at={j.requested_at} /> },

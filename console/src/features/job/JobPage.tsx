@@ -4,7 +4,7 @@ import { readAll } from '../../api/readall'
 import { Page, State, TextLink } from '../../ui/basics'
 import { Awaited } from './Awaited'
 import { Diagnostics } from './Explanation'
-import { batchPathOf, whileItLasts, type JobDetail, type Kind, type LedgerEvent, type Stage } from './job'
+import { batchPathOf, standingOf, whileItLasts, type JobDetail, type Kind, type LedgerEvent, type Stage } from './job'
 import { Ledger } from './Ledger'
 import { Standing } from './Standing'
 import { Timeline } from './Timeline'
@@ -54,7 +54,7 @@ export function JobPage({ kind, of, stages, events, problem, title, lead, result
     </>
   )
   return (
-    <Page title={<>{title} <State of="job" is={of.status} /></>} back={back} lead={lead}>
+    <Page title={<>{title} <State of="job" is={standingOf(of)} /></>} back={back} lead={lead}>
       {problem}
       <Standing of={of} stages={stages} />
       {result}

@@ -1,6 +1,6 @@
 import { memo } from 'react'
 import { words } from '../../ui/tone'
-import type { Job, Stage } from './job'
+import { standingOf, type Job, type Stage } from './job'
 import { segments, type Segment } from './progress'
 
 const looks: Record<Segment, string> = {
@@ -13,17 +13,18 @@ const looks: Record<Segment, string> = {
   ahead: 'bg-idle-soft border border-line',
 }
 
-type Props = { status: Job['status']; stage: string; stages: Stage[] }
+type Props = { status: Job['status']; gaps?: boolean; stage: string; stages: Stage[] }
 
 /** StageBar shows how far a job is, one segment for each stage. */
-export const StageBar = memo(function StageBar({ status, stage, stages }: Props) {
+export const StageBar = memo(function StageBar({ status, gaps, stage, stages }: Props) {
   const shown = segments({ status, current_stage: stage }, stages)
   const at = stages.find((s) => s.name === stage)
+  const standing = words(standingOf({ status, outcome: gaps ? 'with_gaps' : undefined }))
   const place = at ? `stage ${at.number} of ${stages.length}, ${at.title}` : words(stage)
   return (
-    <span role="img" aria-label={`${words(status)}: ${place}`} title={`${words(status)}: ${place}`} className="flex h-3.5 w-full min-w-24 items-center gap-px">
+    <span role="img" aria-label={`${standing}: ${place}`} title={`${standing}: ${place}`} className="flex h-3.5 w-full min-w-24 items-center gap-px">
       {shown.map((s, i) => (
-        <span key={stages[i]?.name} className={`h-2 flex-1 rounded-[1px] ${looks[s]}`} />
+        <span key={stages[i]?.name} className={`h-2 flex-1 rounded-[1px] ${gaps && s === 'done' ? 'bg-warn' : looks[s]}`} />
       ))}
     </span>
   )

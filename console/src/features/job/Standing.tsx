@@ -10,7 +10,7 @@ export function Standing({ of, stages }: { of: Job; stages: Stage[] }) {
   return (
     <div className="flex flex-wrap items-center gap-x-8 gap-y-2 rounded-lg border border-line bg-surface px-4 py-3 text-sm">
       <div className="min-w-56 flex-1">
-        <StageBar status={of.status} stage={of.current_stage} stages={stages} />
+        <StageBar status={of.status} gaps={of.outcome === 'with_gaps'} stage={of.current_stage} stages={stages} />
         <p className="mt-1">
           {of.stage_number > 0 ? `Stage ${of.stage_number} of ${of.stage_total}: ` : ''}
           {stage?.title ?? words(of.current_stage)}

@@ -21,6 +21,7 @@ export function patched<T extends Job>(row: T, said: JobHappening, stages: Stage
   if (isParked(said.status) || isOver(said.status)) next.pending_action = undefined
   next.parked_at = isParked(said.status) ? (row.parked_at ?? at) : undefined
   if (isOver(said.status)) next.completed_at = at
+  next.outcome = said.outcome
   return next
 }
 

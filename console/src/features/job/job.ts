@@ -30,7 +30,7 @@ export type Job = Pick<
   | 'adopted'
   | 'correlation_id'
   | 'workflow_id'
-> & { failure?: Failure; site_id?: string; onboarding_id?: string; decommission_id?: string }
+> & { failure?: Failure; outcome?: Schemas['DecommissionView']['outcome']; site_id?: string; onboarding_id?: string; decommission_id?: string }
 
 /** What tells one kind of jobs from the other: the noun of its addresses, and what its pages call it and what it is done to. */
 export type Kind = { noun: 'onboarding' | 'decommission'; title: string; job: string; unit: string }
@@ -86,7 +86,11 @@ export type JobHappening = {
   error_code?: string
   message?: string
   recommended_action?: string
+  outcome?: Job['outcome']
 }
+
+/** standingOf is the status of a job, and of one that reached its goal whether it did so with gaps. */
+export const standingOf = (job: Pick<Job, 'status' | 'outcome'>) => (job.outcome === 'with_gaps' ? `${job.status}_with_gaps` : job.status)
 
 const parked: readonly JobStatus[] = enums['OnboardingFailureModeView.status']
 

@@ -113,11 +113,15 @@ function attemptFor(out: Step[], e: LedgerEvent): Attempt {
   return fresh
 }
 
-export type Counts = Record<Job['status'], number>
+/** Counts is how many jobs have each status, and how many reached their goal with gaps. */
+export type Counts = Record<Job['status'] | 'with_gaps', number>
 
-export function countsOf(rows: Iterable<Pick<Job, 'status'>>): Counts {
-  const counts: Counts = { pending: 0, running: 0, compensating: 0, failed_retryable: 0, failed_manual_intervention: 0, completed: 0, reconciled: 0, cancelled: 0 }
-  for (const r of rows) counts[r.status]++
+export function countsOf(rows: Iterable<Pick<Job, 'status' | 'outcome'>>): Counts {
+  const counts: Counts = { pending: 0, running: 0, compensating: 0, failed_retryable: 0, failed_manual_intervention: 0, completed: 0, reconciled: 0, cancelled: 0, with_gaps: 0 }
+  for (const r of rows) {
+    counts[r.status]++
+    if (r.outcome === 'with_gaps') counts.with_gaps++
+  }
   return counts
 }
 

@@ -1,11 +1,11 @@
 import { useNavigate } from '@tanstack/react-router'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
-import { Code, Empty, Loading } from '../../ui/basics'
+import { Badge, Code, Empty, Loading } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
-import { words } from '../../ui/tone'
+import { outcomeTone, words } from '../../ui/tone'
 import type { Detail } from './queries'
 
 type Certificate = Schemas['CertificateView']
@@ -14,6 +14,7 @@ const columns: Column<Certificate>[] = [
   { key: 'seq', title: 'No.', width: '4rem', align: 'right', cell: (c) => c.seq },
   { key: 'kind', title: 'Kind', width: 'minmax(9rem, 1fr)', cell: (c) => words(c.kind) },
   { key: 'mode', title: 'After', width: 'minmax(9rem, 1fr)', cell: (c) => words(c.mode) },
+  { key: 'outcome', title: 'Outcome', width: '7rem', cell: (c) => <Badge tone={outcomeTone[c.outcome]}>{words(c.outcome)}</Badge> },
   { key: 'issued', title: 'Issued', width: 'minmax(8rem, 1fr)', cell: (c) => <When at={c.issued_at} /> },
   { key: 'key', title: 'Signed with', width: 'minmax(8rem, 1fr)', cell: (c) => <Code>{c.key_id}</Code> },
   { key: 'digest', title: 'SHA-256', width: 'minmax(14rem, 3fr)', cell: (c) => <Code>{c.digest}</Code> },

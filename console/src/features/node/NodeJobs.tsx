@@ -5,9 +5,10 @@ import { Card, State, TextLink } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { words } from '../../ui/tone'
+import { standingOf } from '../job/job'
 import type { Known } from './queries'
 
-type Job = { key: string; kind: 'onboarding' | 'decommission'; what: string; status: string; stage: string; at: string }
+type Job = { key: string; kind: 'onboarding' | 'decommission'; what: string; status: string; standing: string; stage: string; at: string }
 
 function useJobs(node: Known) {
   const may = useMay()
@@ -22,8 +23,8 @@ function useJobs(node: Known) {
     enabled: may('decommission:read'),
   })
   const jobs: Job[] = [
-    ...(onboardings.data?.items ?? []).filter((o) => o.node_id === node.node_id).map((o): Job => ({ key: o.onboarding_id, kind: 'onboarding', what: 'onboarding', status: o.status, stage: o.current_stage, at: o.requested_at })),
-    ...(decommissions.data?.items ?? []).map((d): Job => ({ key: d.decommission_id, kind: 'decommission', what: words(d.mode), status: d.status, stage: d.current_stage, at: d.requested_at })),
+    ...(onboardings.data?.items ?? []).filter((o) => o.node_id === node.node_id).map((o): Job => ({ key: o.onboarding_id, kind: 'onboarding', what: 'onboarding', status: o.status, standing: o.status, stage: o.current_stage, at: o.requested_at })),
+    ...(decommissions.data?.items ?? []).map((d): Job => ({ key: d.decommission_id, kind: 'decommission', what: words(d.mode), status: d.status, standing: standingOf(d), stage: d.current_stage, at: d.requested_at })),
   ]
   jobs.sort((a, b) => Date.parse(b.at) - Date.parse(a.at))
   return { jobs, error: onboardings.error ?? decommissions.error, loading: onboardings.isLoading || decommissions.isLoading }
@@ -39,7 +40,7 @@ export function NodeJobs({ node }: { node: Known }) {
       <ul className="flex flex-col gap-2 text-sm">
         {jobs.map((job) => (
           <li key={job.key} className="flex flex-wrap items-center gap-x-3 gap-y-1">
-            <State of="job" is={job.status} />
+            <State of="job" is={job.standing} />
             {job.kind === 'onboarding' ? (
               <TextLink to="/onboardings/$onboardingId" params={{ onboardingId: job.key }}>{job.what}</TextLink>
             ) : (

@@ -52,6 +52,7 @@ export const policyGroups: PolicyGroup[] = [
     policies: [
       policy('minimum_erase', 'Least erasing at release'),
       policy('minimum_sanitization', 'Least sanitization of data disks'),
+      policy('gpu_scrub', 'GPUs that the SKU has and nobody sees'),
       policy('release_fallback_no_erase', 'Release without erasing as a last resort'),
       policy('remove_maas_record', 'Delete the record in MAAS at the end'),
     ],
@@ -73,6 +74,7 @@ export const policyGroups: PolicyGroup[] = [
       policy('hw_sync_health_timeout_seconds', 'Healthy hardware sync'),
       policy('enrollment_timeout_seconds', 'Enrollment'),
       policy('release_timeout_seconds', 'Release'),
+      policy('agent_timeout_seconds', 'Fetching a task'),
     ],
   },
 ]

@@ -28,6 +28,7 @@ type View struct {
 	Hostname       string           `json:"hostname" doc:"What the node was called then." example:"c07u31"`
 	DecommissionID id.Decommission  `json:"decommission_id" doc:"The operation that it is about."`
 	Mode           string           `json:"mode" enum:"soft_reset,reimage,full_decommission,retire"`
+	Outcome        string           `json:"outcome" enum:"clean,with_gaps" doc:"with_gaps: it names downgrades or overrides, so that less was done than was asked for."`
 	Seq            int              `json:"seq" doc:"Which one of the node it is, from 1."`
 	Digest         string           `json:"digest" doc:"SHA-256 of the signed document; the next one of the node names it."`
 	PreviousDigest string           `json:"previous_digest" doc:"That of the one before it; empty: it is the first one."`
@@ -38,7 +39,7 @@ type View struct {
 func show(i Issued) View {
 	return View{
 		CertificateID: i.ID, Kind: i.Kind, NodeID: i.Node, Hostname: i.Hostname, DecommissionID: i.Decommission, Mode: i.Mode,
-		Seq:    i.Seq,
+		Outcome: i.Outcome, Seq: i.Seq,
 		Digest: i.Digest, PreviousDigest: i.Previous, KeyID: i.KeyID, IssuedAt: i.IssuedAt.UTC(),
 	}
 }
@@ -56,7 +57,12 @@ func (file) Schema(r huma.Registry) *huma.Schema {
 
 // Kinds filters a list.
 type Kinds struct {
-	Kind string `query:"kind" enum:"certificate,handover_receipt" doc:"Only of this kind."`
+	Kind    string `query:"kind" enum:"certificate,handover_receipt" doc:"Only of this kind."`
+	Outcome string `query:"outcome" enum:"clean,with_gaps" doc:"Only with this outcome."`
+}
+
+func (k Kinds) filter(node id.Node) Filter {
+	return Filter{Node: node, Kind: certificate.Kind(k.Kind), Outcome: k.Outcome}
 }
 
 // Register adds the operations of the package to an API.
@@ -74,7 +80,7 @@ func (s *Service) Register(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.List(ctx, Filter{Node: in.NodeID, Kind: certificate.Kind(in.Kind)}, page)
+		rows, err := s.List(ctx, in.filter(in.NodeID), page)
 		return httpapi.ListOf(in.Page, rows, err, show, place)
 	})
 	httpapi.Register(api, httpapi.Operation{
@@ -104,7 +110,7 @@ func (s *Service) Register(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.OfNode(ctx, in.NodeID, certificate.Kind(in.Kind), page)
+		rows, err := s.OfNode(ctx, in.filter(in.NodeID), page)
 		return httpapi.ListOf(in.Page, rows, err, show, place)
 	})
 	httpapi.Register(api, httpapi.Operation{

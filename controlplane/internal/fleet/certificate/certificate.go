@@ -42,6 +42,7 @@ type Issued struct {
 	Decommission id.Decommission
 	Hostname     string
 	Mode         string
+	Outcome      string // clean, or with_gaps: it names downgrades or overrides
 	Digest       string
 	Previous     string // digest of the document before it; empty: it is the first
 	KeyID        string

@@ -11,7 +11,8 @@ SELECT document FROM decommission_certificates WHERE id = $1;
 
 -- name: OfEvidence :one
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
-       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
+       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode,
+       CASE WHEN document #> '{document,downgrades}' = '[]' AND document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
 FROM decommission_certificates WHERE decommission_id = $1 AND evidence_seq = $2;
 
 -- name: Last :one
@@ -25,11 +26,14 @@ SELECT EXISTS (SELECT FROM nodes WHERE id = $1);
 
 -- name: List :many
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
-       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
+       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode,
+       CASE WHEN document #> '{document,downgrades}' = '[]' AND document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
 FROM decommission_certificates
 WHERE (sqlc.narg(issued_before)::timestamptz IS NULL
        OR (issued_at, id) < (sqlc.narg(issued_before)::timestamptz, sqlc.narg(id_before)::uuid))
   AND (sqlc.narg(node)::uuid IS NULL OR node_id = sqlc.narg(node)::uuid)
   AND (sqlc.narg(kind)::text IS NULL OR kind = sqlc.narg(kind)::text)
+  AND (sqlc.arg(outcome)::text = '' OR (sqlc.arg(outcome)::text = 'clean')
+       = (document #> '{document,downgrades}' = '[]' AND document #> '{document,overrides}' = '[]'))
 ORDER BY issued_at DESC, id DESC
 LIMIT sqlc.arg(page_size);

@@ -19,8 +19,8 @@ import (
 func fromRow(r certificatedb.ListRow) Issued {
 	return Issued{
 		ID: r.ID, Node: r.NodeID, Seq: int(r.Seq), Kind: certificate.Kind(r.Kind), Decommission: r.DecommissionID,
-		Hostname: r.Hostname,
-		Mode:     r.Mode, Digest: r.Digest, Previous: r.PreviousDigest, KeyID: r.KeyID, IssuedAt: r.IssuedAt,
+		Hostname: r.Hostname, Mode: r.Mode, Outcome: r.Outcome,
+		Digest: r.Digest, Previous: r.PreviousDigest, KeyID: r.KeyID, IssuedAt: r.IssuedAt,
 	}
 }
 
@@ -79,13 +79,14 @@ type position struct {
 
 // Filter filters a listing. Zero fields filter nothing.
 type Filter struct {
-	Node id.Node
-	Kind certificate.Kind
+	Node    id.Node
+	Kind    certificate.Kind
+	Outcome string
 }
 
 // List reads issued documents, newest first.
 func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[position]) ([]Issued, error) {
-	p := certificatedb.ListParams{PageSize: page.Limit}
+	p := certificatedb.ListParams{PageSize: page.Limit, Outcome: f.Outcome}
 	if !f.Node.IsZero() {
 		node := f.Node.String()
 		p.Node = &node
@@ -110,16 +111,14 @@ func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[positi
 }
 
 // OfNode reads the documents of a node, newest first.
-func (s *Service) OfNode(ctx context.Context, node id.Node, kind certificate.Kind, page postgres.Slice[position]) (
-	[]Issued, error,
-) {
-	known, err := s.reads.NodeExists(ctx, node)
+func (s *Service) OfNode(ctx context.Context, f Filter, page postgres.Slice[position]) ([]Issued, error) {
+	known, err := s.reads.NodeExists(ctx, f.Node)
 	if err != nil {
-		return nil, fmt.Errorf("look for node %s: %w", node, err)
+		return nil, fmt.Errorf("look for node %s: %w", f.Node, err)
 	}
 	if !known {
 		return nil, fault.New(fault.NotFound, "node_not_found", "there is no node %s",
-			node).WithRemedy("list them with: gpuaas node list")
+			f.Node).WithRemedy("list them with: gpuaas node list")
 	}
-	return s.List(ctx, Filter{Node: node, Kind: kind}, page)
+	return s.List(ctx, f, page)
 }

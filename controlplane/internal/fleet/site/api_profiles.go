@@ -17,6 +17,9 @@ const tagProfiles = "MAAS site profiles"
 // Schema implements huma.SchemaProvider.
 func (Erase) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Erases()) }
 
+// Schema implements huma.SchemaProvider.
+func (Scrub) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Scrubs()) }
+
 // ProfileView is a profile as the API shows it.
 type ProfileView struct {
 	ProfileID   id.Profile `json:"profile_id" doc:"Id of the profile."`

@@ -102,14 +102,14 @@ func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Pr
 // manage sites: how machines are erased, and whose agent is believed.
 func mayLower(ctx context.Context, before, after Policy) error {
 	same := before.MinimumErase == after.MinimumErase && before.MinimumSanitization == after.MinimumSanitization &&
-		before.ReleaseFallbackNoErase == after.ReleaseFallbackNoErase &&
+		before.ReleaseFallbackNoErase == after.ReleaseFallbackNoErase && before.GPUScrub == after.GPUScrub &&
 		before.RequireEnrollmentAddress == after.RequireEnrollmentAddress &&
 		before.AutoClaimSingleNewMachine == after.AutoClaimSingleNewMachine
 	if same || auth.From(ctx).Decide(auth.SiteManage, auth.Target{}) == auth.Allowed {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "insufficient_permissions",
-		"minimum_erase, minimum_sanitization, release_fallback_no_erase, require_enrollment_address and "+
+		"minimum_erase, minimum_sanitization, release_fallback_no_erase, gpu_scrub, require_enrollment_address and "+
 			"auto_claim_single_new_machine need the permission %s", auth.SiteManage).
 		WithRemedy("ask an administrator of the platform to change them")
 }

@@ -38,6 +38,7 @@ type Policy struct {
 	ReleaseFallbackNoErase               bool   `json:"release_fallback_no_erase" doc:"Release without erasing when releasing with erasing fails."`
 	MinimumErase                         Erase  `json:"minimum_erase" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
 	MinimumSanitization                  Level  `json:"minimum_sanitization" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
+	GPUScrub                             Scrub  `json:"gpu_scrub" doc:"required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps)."`
 	RemoveMAASRecord                     bool   `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	ReleaseRetiredMachines               bool   `json:"release_retired_machines" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
 	ReturnHealedNodes                    bool   `json:"return_healed_nodes" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
@@ -55,6 +56,7 @@ type Policy struct {
 	HWSyncHealthTimeoutSeconds           int32  `json:"hw_sync_health_timeout_seconds" doc:"How long to wait for hardware sync to become healthy."`
 	EnrollmentTimeoutSeconds             int32  `json:"enrollment_timeout_seconds" doc:"How long to wait for the agent to enroll."`
 	ReleaseTimeoutSeconds                int32  `json:"release_timeout_seconds" doc:"How long releasing may take, erasing included."`
+	AgentTimeoutSeconds                  int32  `json:"agent_timeout_seconds" doc:"How long an agent may take to fetch a task of a turnover before its node counts as unreachable."`
 }
 
 // PolicyChange is what to change of a policy; nil stays as it is.
@@ -71,6 +73,7 @@ type PolicyChange struct {
 	ReleaseFallbackNoErase               *bool   `json:"release_fallback_no_erase,omitempty" doc:"Release without erasing when releasing with erasing fails."`
 	MinimumErase                         *Erase  `json:"minimum_erase,omitempty" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
 	MinimumSanitization                  *Level  `json:"minimum_sanitization,omitempty" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
+	GPUScrub                             *Scrub  `json:"gpu_scrub,omitempty" doc:"required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps)."`
 	RemoveMAASRecord                     *bool   `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	ReleaseRetiredMachines               *bool   `json:"release_retired_machines,omitempty" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
 	ReturnHealedNodes                    *bool   `json:"return_healed_nodes,omitempty" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
@@ -88,6 +91,7 @@ type PolicyChange struct {
 	HWSyncHealthTimeoutSeconds           *int32  `json:"hw_sync_health_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for hardware sync to become healthy."`
 	EnrollmentTimeoutSeconds             *int32  `json:"enrollment_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for the agent to enroll."`
 	ReleaseTimeoutSeconds                *int32  `json:"release_timeout_seconds,omitempty" minimum:"60" maximum:"604800" doc:"How long releasing may take, erasing included."`
+	AgentTimeoutSeconds                  *int32  `json:"agent_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long an agent may take to fetch a task of a turnover before its node counts as unreachable."`
 }
 
 // DefaultPolicy is the policy of a profile that does not say otherwise. The
@@ -101,9 +105,9 @@ func DefaultPolicy() Policy {
 		EnablePhase2RoCE:                     true,
 		RequireHWSync:                        true,
 		HardwareSyncInterval:                 "15m",
-		ReleaseFallbackNoErase:               true,
 		MinimumErase:                         EraseNone,
 		MinimumSanitization:                  LevelClear,
+		GPUScrub:                             ScrubRequired,
 		EnableDeployRetryOnDatasourceFailure: true,
 		MaxDeployRetryAttempts:               1,
 		BatchMaxParallel:                     10,
@@ -115,6 +119,7 @@ func DefaultPolicy() Policy {
 		HWSyncHealthTimeoutSeconds:           3600,
 		EnrollmentTimeoutSeconds:             1800,
 		ReleaseTimeoutSeconds:                14400,
+		AgentTimeoutSeconds:                  600,
 	}
 }
 
@@ -152,6 +157,9 @@ func (p Policy) checked(bad *problems) Policy {
 	}
 	if p.MinimumSanitization != LevelClear && p.MinimumSanitization != LevelPurge {
 		bad.add("body.minimum_sanitization", "must be clear or purge")
+	}
+	if !slices.Contains(Scrubs(), p.GPUScrub) {
+		bad.add("body.gpu_scrub", "must be required or if_present")
 	}
 	bad.between("body.max_deploy_retry_attempts", p.MaxDeployRetryAttempts, 0, 10)
 	bad.between("body.batch_max_parallel", p.BatchMaxParallel, 1, 1000)
@@ -195,6 +203,19 @@ const (
 	LevelPurge Level = "purge"
 )
 
+// Scrub says what happens to a node on which no GPU is seen although its SKU has
+// some.
+type Scrub string
+
+// The policies. Profiles of before they existed have ScrubIfPresent.
+const (
+	ScrubRequired  Scrub = "required"   // the job is parked: the memory of the GPUs may hold data
+	ScrubIfPresent Scrub = "if_present" // the job goes on, and its outcome says so
+)
+
+// Scrubs lists them.
+func Scrubs() []Scrub { return []Scrub{ScrubRequired, ScrubIfPresent} }
+
 // Stage is a part of the work that has a time limit.
 type Stage string
 
@@ -207,6 +228,7 @@ const (
 	StageHWSyncHealth Stage = "hw_sync_health"
 	StageEnrollment   Stage = "enrollment"
 	StageRelease      Stage = "release"
+	StageAgent        Stage = "agent"
 )
 
 // Timeout is a time limit, and what running into it means.
@@ -228,6 +250,7 @@ func (p Policy) Timeouts() []Timeout {
 		{StageHWSyncHealth, seconds(p.HWSyncHealthTimeoutSeconds), "hardware_sync_failure", "check the hardware sync timer on the machine, then resume"},
 		{StageEnrollment, seconds(p.EnrollmentTimeoutSeconds), "agent_enrollment_failure", "check that the machine reaches the control plane, then resume"},
 		{StageRelease, seconds(p.ReleaseTimeoutSeconds), "state_ambiguity", "read the machine in MAAS and finish the release by hand"},
+		{StageAgent, seconds(p.AgentTimeoutSeconds), "node_agent_unreachable", "check the agent and its way to the control plane, then retry; go on without a node that is dead"},
 	}
 }
 

@@ -49,6 +49,7 @@ func profileFrom(r sitedb.Profile) Profile {
 			ReleaseFallbackNoErase:               r.ReleaseFallbackNoErase,
 			MinimumErase:                         Erase(r.MinimumErase),
 			MinimumSanitization:                  Level(r.MinimumSanitization),
+			GPUScrub:                             Scrub(r.GpuScrub),
 			RemoveMAASRecord:                     r.RemoveMaasRecord,
 			ReleaseRetiredMachines:               r.ReleaseRetiredMachines,
 			ReturnHealedNodes:                    r.ReturnHealedNodes,
@@ -66,6 +67,7 @@ func profileFrom(r sitedb.Profile) Profile {
 			HWSyncHealthTimeoutSeconds:           r.HwSyncHealthTimeoutSeconds,
 			EnrollmentTimeoutSeconds:             r.EnrollmentTimeoutSeconds,
 			ReleaseTimeoutSeconds:                r.ReleaseTimeoutSeconds,
+			AgentTimeoutSeconds:                  r.AgentTimeoutSeconds,
 		},
 		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
@@ -87,6 +89,7 @@ func profileColumns(p Profile) sitedb.SetProfileParams {
 		ReleaseFallbackNoErase:               n.ReleaseFallbackNoErase,
 		MinimumErase:                         string(n.MinimumErase),
 		MinimumSanitization:                  string(n.MinimumSanitization),
+		GpuScrub:                             string(n.GPUScrub),
 		RemoveMaasRecord:                     n.RemoveMAASRecord,
 		ReleaseRetiredMachines:               n.ReleaseRetiredMachines,
 		ReturnHealedNodes:                    n.ReturnHealedNodes,
@@ -104,6 +107,7 @@ func profileColumns(p Profile) sitedb.SetProfileParams {
 		HwSyncHealthTimeoutSeconds:           n.HWSyncHealthTimeoutSeconds,
 		EnrollmentTimeoutSeconds:             n.EnrollmentTimeoutSeconds,
 		ReleaseTimeoutSeconds:                n.ReleaseTimeoutSeconds,
+		AgentTimeoutSeconds:                  n.AgentTimeoutSeconds,
 	}
 }
 

@@ -122,7 +122,7 @@ func TestEveryTimeoutSaysWhatItMeans(t *testing.T) {
 		}
 		seen[limit.Stage] = true
 	}
-	if len(seen) != 7 {
+	if len(seen) != 8 {
 		t.Errorf("%d timeouts", len(seen))
 	}
 }

@@ -65,7 +65,7 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 		return t, nil, err
 	}
 	if !t.Status.Ended() {
-		await, err := s.until(ctx, d, t)
+		await, err := s.until(ctx, d, t, s.patienceOf(w))
 		return t, await, err
 	}
 	return t, nil, ended(d, t)
@@ -139,12 +139,14 @@ func (e errand) asks(t agenttask.Task) bool {
 }
 
 // until says how long to wait for a task, or that its node does not fetch it.
-func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (*job.Await, error) {
+func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task, patience time.Duration) (*job.Await,
+	error,
+) {
 	// an agent may go on for hours after it, and every look costs
 	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease
 	if t.Status == agenttask.Queued {
 		least = time.Second
-		if until = t.CreatedAt.Add(s.patience); !s.now().Before(until) {
+		if until = t.CreatedAt.Add(patience); !s.now().Before(until) {
 			_, err := s.tasks.Cancel(ctx, t.ID, notFetched)
 			if fault.KindOf(err) == fault.Conflict { // it has just ended: look again
 				return &job.Await{Signal: agenttask.SignalName(t.ID), Most: time.Second}, nil
@@ -152,7 +154,7 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (
 			if err != nil {
 				return nil, err
 			}
-			return nil, unreachable(d, "its agent has not fetched the task %s within %s", t.Type, s.patience)
+			return nil, unreachable(d, "its agent has not fetched the task %s within %s", t.Type, patience)
 		}
 		if d.Mode.releases() { // somebody may have released the machine, and then nobody will
 			if soon := s.now().Add(time.Minute); soon.Before(until) {
@@ -161,6 +163,14 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (
 		}
 	}
 	return &job.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
+}
+
+// patienceOf is how long a task may wait for its node to fetch it.
+func (s *Service) patienceOf(w *bringup.Work) time.Duration {
+	if s.patience > 0 {
+		return s.patience
+	}
+	return time.Duration(w.Profile.Policy.AgentTimeoutSeconds) * time.Second
 }
 
 // notFetched is why tasks are cancelled whose nodes do not answer.

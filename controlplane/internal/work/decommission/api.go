@@ -55,6 +55,9 @@ type EventView job.EventView
 func (Mode) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Modes()) }
 
 // Schema implements huma.SchemaProvider.
+func (Outcome) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Outcomes()) }
+
+// Schema implements huma.SchemaProvider.
 func (Cleanup) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(cleanups) }
 
 // View is a decommission as the API shows it.
@@ -73,6 +76,7 @@ type View struct {
 	ProfileID         *id.Profile           `json:"profile_id,omitempty" doc:"Id of the profile whose policy holds."`
 	MAASSystemID      string                `json:"maas_system_id,omitempty" doc:"Id of the machine in MAAS." example:"4y3h7n"`
 	Status            job.Status            `json:"status" doc:"How it stands."`
+	Outcome           Outcome               `json:"outcome,omitempty" doc:"Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not."`
 	CurrentStage      string                `json:"current_stage" doc:"The stage it is at." example:"release_maas_node"`
 	StageNumber       int                   `json:"stage_number" doc:"Which of the stages of its mode that is, from 1; 0: none of them, such as compensate."`
 	StageTotal        int                   `json:"stage_total" doc:"How many stages its mode has."`
@@ -129,6 +133,7 @@ func (s *Service) show(d Decommission) View {
 		failure := FailureView(*f)
 		v.Failure = &failure
 	}
+	v.Outcome = d.Outcome
 	v.LegalActions, v.RecommendedAction = s.family.ActionsOf(d)
 	return v
 }
@@ -143,11 +148,12 @@ type ListInput struct {
 	BatchID  string   `query:"batch_id" format:"uuid" doc:"Only those of this batch."`
 	Hostname string   `query:"hostname" maxLength:"253" doc:"Only those of nodes whose name starts so."`
 	Mode     Mode     `query:"mode" doc:"Only those of this mode."`
+	Outcome  Outcome  `query:"outcome" doc:"Only those that reached their goal with this outcome."`
 	Status   []string `query:"status,explode" maxItems:"20" doc:"Only those of these statuses: repeated, or divided by commas. failed means both failed ones."`
 }
 
 func (in ListInput) filter() (Filter, error) {
-	f := Filter{Mode: in.Mode, Hostname: in.Hostname}
+	f := Filter{Mode: in.Mode, Hostname: in.Hostname, Outcome: in.Outcome}
 	var bad []fault.Field
 	note := func(path string, err error) {
 		if err != nil {

@@ -78,6 +78,7 @@ type Decommission struct {
 	Origin         node.Status // of the node, when this was asked for
 	Overrides      []Override
 	FollowUps      []FollowUp
+	Outcome        Outcome // empty: it has not reached its goal
 }
 
 // Common implements job.Row.
@@ -182,6 +183,7 @@ type Filter struct {
 	Mode     Mode
 	Hostname string // the beginning of it
 	Statuses []job.Status
+	Outcome  Outcome
 }
 
 // Selector names the nodes of a batch: those of the list, or all that have

@@ -36,6 +36,10 @@ func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (
 			did = "accepted the risk of what somebody with root may have left"
 		}
 		b.doc.Operation.Actors = append(b.doc.Operation.Actors, certificate.Actor{Name: o.Actor, Did: did, At: o.At.UTC()})
+		b.doc.Downgrades = append(b.doc.Downgrades, certificate.Downgrade{
+			Subject: o.Stage, Requested: "done", Achieved: "passed over", Why: o.Reason, DecidedBy: o.Actor, At: o.At.UTC(),
+			ResidualRisk: o.ResidualRisk,
+		})
 	}
 	b.acceptedBefore()
 	b.testimony()
@@ -252,7 +256,15 @@ func (b *builder) storage(s seen, out agentwire.StorageCleanupOutput, ref []cert
 
 func (b *builder) gpus(s seen, out agentwire.GPUScrubOutput, ref []certificate.Evidence) {
 	if out.Outcome == outcomeNoGPU {
-		b.gap("memory of GPUs", or(out.Reason, "the agent found no GPU"))
+		why := or(out.Reason, "the agent found no GPU")
+		b.gap("memory of GPUs", why)
+		if b.node.GPUsTotal > 0 {
+			b.doc.Downgrades = append(b.doc.Downgrades, certificate.Downgrade{
+				Subject: fmt.Sprintf("memory of %d GPUs", b.node.GPUsTotal), Requested: "overwrite", Achieved: "none", Why: why,
+				DecidedBy: "policy gpu_scrub", At: at(s.FinishedAt, s.AskedAt),
+				ResidualRisk: "data of tenants may be left in the memory of GPUs that were not seen",
+			})
+		}
 		return
 	}
 	for _, g := range out.GPUs {

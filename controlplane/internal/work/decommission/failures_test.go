@@ -303,20 +303,6 @@ func TestAFallbackIsNeverSilent(t *testing.T) {
 	}
 }
 
-// A node without GPUs gets a receipt that says that nothing was scrubbed.
-func TestNoGPUIsAGap(t *testing.T) {
-	y := newYard(t)
-	y.agent.on(agentwire.TypeGPUScrub, succeeds(agentwire.GPUScrubOutput{Outcome: "not_applicable", Reason: "no GPU", GPUs: []agentwire.GPUScrubbed{}}))
-	n := y.node(t, node.Active, false)
-	y.shows(t, n, 0)
-	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	wants(t, d, job.Completed, decommission.StageEnable, "")
-	doc := y.paper(t, d.ID).Document
-	if !slices.ContainsFunc(doc.NotCovered, func(g certificate.Gap) bool { return g.What == "memory of GPUs" }) {
-		t.Errorf("gaps are %+v", doc.NotCovered)
-	}
-}
-
 // Every kind of evidence reads back as what it was.
 func TestEvidenceOfAFailureIsKept(t *testing.T) {
 	y := newYard(t)

@@ -250,7 +250,38 @@ func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission
 	if !s.Complete {
 		return nil
 	}
+	if err := h.noteOutcome(ctx, tx, s.After); err != nil {
+		return err
+	}
 	return disagreeing(h.complete(ctx, tx, s.After))
+}
+
+// noteOutcome keeps whether all was done that was asked for, as the row and the
+// evidence have it now.
+func (h hooks) noteOutcome(ctx context.Context, tx pgx.Tx, d Decommission) error {
+	rows, err := h.rows.Of(ctx, tx, []string{d.ID.String()})
+	if err != nil {
+		return err
+	}
+	q := decommissiondb.New(tx)
+	evidence, err := evidenceOf(ctx, q, d.ID)
+	if err != nil {
+		return err
+	}
+	n, err := node.Get(ctx, tx, d.Node)
+	if err != nil {
+		return err
+	}
+	for _, now := range rows {
+		outcome, err := outcomeOf(now, n, evidence)
+		if err != nil {
+			return err
+		}
+		if err := q.SetOutcome(ctx, decommissiondb.SetOutcomeParams{JobID: d.ID, Outcome: string(outcome)}); err != nil {
+			return fmt.Errorf("keep outcome: %w", err)
+		}
+	}
+	return nil
 }
 
 func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work], e job.Evidence) error {
@@ -435,6 +466,13 @@ func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.An
 		DecommissionID: d.ID.String(), NodeID: d.Node.String(), Hostname: d.Hostname, Mode: string(d.Mode), Status: string(d.Status),
 		Stage: a.Event.Stage, Attempt: a.Event.Attempt, Epoch: d.Epoch, StageStatus: string(a.Event.Status), FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,
 		Message: a.Event.Message, RecommendedAction: string(h.family.Recommended(d)),
+	}
+	if a.Kind == job.AnnounceCompleted {
+		outcome, err := decommissiondb.New(tx).OutcomeOf(ctx, d.ID)
+		if err != nil {
+			return fmt.Errorf("read outcome: %w", err)
+		}
+		payload.Outcome = outcome
 	}
 	if !d.Batch.IsZero() {
 		payload.BatchID = d.Batch.String()

@@ -35,6 +35,7 @@ WHERE (sqlc.arg(after)::uuid = '00000000-0000-0000-0000-000000000000' OR id < sq
   AND (sqlc.narg(mode)::text IS NULL OR mode = sqlc.narg(mode)::text)
   AND starts_with(hostname, sqlc.arg(hostname_prefix)::text)
   AND (cardinality(sqlc.arg(statuses)::text[]) = 0 OR status = ANY(sqlc.arg(statuses)::text[]))
+  AND (sqlc.arg(outcome)::text = '' OR outcome = sqlc.arg(outcome)::text)
 ORDER BY id DESC LIMIT sqlc.arg(page_size);
 
 -- name: Began :one
@@ -69,6 +70,12 @@ SELECT * FROM node_decommission_evidence WHERE decommission_id = $1 ORDER BY seq
 -- What a stage left to be done replaces what it left before.
 UPDATE decommission_jobs SET follow_ups = COALESCE((SELECT jsonb_agg(f.value) FROM jsonb_array_elements(follow_ups) AS f
     WHERE f.value ->> 'stage' IS DISTINCT FROM sqlc.arg(stage)::text), '[]') || sqlc.arg(follow_ups)::jsonb WHERE job_id = sqlc.arg(job_id);
+
+-- name: SetOutcome :exec
+UPDATE decommission_jobs SET outcome = sqlc.arg(outcome) WHERE job_id = sqlc.arg(job_id);
+
+-- name: OutcomeOf :one
+SELECT outcome FROM decommission_jobs WHERE job_id = sqlc.arg(job_id);
 
 -- name: AddOverride :exec
 UPDATE decommission_jobs SET overrides = overrides || sqlc.arg(override)::jsonb WHERE job_id = sqlc.arg(job_id);

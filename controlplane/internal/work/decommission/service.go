@@ -79,8 +79,8 @@ type Config struct {
 	// Delivered gives the digests of the programs of a version of the agent, by
 	// their names; nil: they are not known here.
 	Delivered func(version string) map[string]string
-	// AgentPatience is how long a task may wait for its node to fetch it; zero:
-	// ten minutes.
+	// AgentPatience is how long a task may wait for its node to fetch it; zero: as
+	// the profile of the node says.
 	AgentPatience time.Duration
 	// Linger is how long a stage waits itself for a task that it has just given;
 	// zero: a second, negative: not at all.
@@ -122,9 +122,6 @@ func New(cfg Config) *Service {
 		logger: cfg.Logger, family: family(),
 	}
 	s.rows = job.NewRows(cfg.DB, s.family, columns)
-	if s.patience == 0 {
-		s.patience = 10 * time.Minute
-	}
 	if s.lingers = cfg.Linger; s.lingers == 0 {
 		s.lingers = time.Second
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -23,7 +24,7 @@ var _ = catalog.Declare(job.Stage{
 	Again:    sameTask,
 	OnCancel: letGo,
 	Fails: []job.FailureMode{
-		agentSilent, {Class: bringup.SanitizationFailure, When: "the scrub is incomplete, or found data after it"},
+		agentSilent, {Class: bringup.SanitizationFailure, When: "the scrub is incomplete, found data after it, or saw no GPU where the SKU has some"},
 	},
 }, hooks.scrubGPU)
 
@@ -103,7 +104,7 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 	if err != nil {
 		return job.Result{}, err
 	}
-	known, err := s.gpusOf(ctx, d)
+	known, err := s.gpusOf(ctx, d, w.Profile.Policy.GPUScrub)
 	if err != nil {
 		return job.Result{}, err
 	}
@@ -122,25 +123,34 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 		return result, nil
 	}
 	remedy, final := scrubRemedy(out)
+	if out.Outcome == outcomeNoGPU {
+		remedy = unseenRemedy
+	}
 	f := codeGPU.Failed("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt).With("%s", remedy).
 		About(map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID})
 	f.Final = final
 	return result, f
 }
 
+// unseenRemedy says what helps if no GPU is seen on a node that should have some.
+const unseenRemedy = "look at the driver and the GPUs of the machine, then retry; if it has none, give its node a SKU without GPUs, " +
+	"override the stage, or let such nodes pass by the profile (gpu_scrub=if_present), which their outcome says"
+
 // gpusOf is how many GPUs the node is known to have: one whose driver is gone, or
-// that fell off the bus, still has its memory. A machine on which none was ever
-// seen has none, whatever is sold as its kind.
-func (s *Service) gpusOf(ctx context.Context, d Decommission) (int, error) {
+// that fell off the bus, still has its memory. A node has as many as its SKU says;
+// where the policy allows it, one on which none was ever seen has none.
+func (s *Service) gpusOf(ctx context.Context, d Decommission, policy site.Scrub) (int, error) {
 	n, err := s.nodes.Detail(ctx, d.Node)
-	if err != nil || n.Inspection == nil {
+	if err != nil {
 		return 0, err
 	}
 	var found agentwire.Capabilities
-	if err := json.Unmarshal(n.Inspection, &found); err != nil {
-		return 0, fmt.Errorf("decode inspection of node: %w", err)
+	if n.Inspection != nil {
+		if err := json.Unmarshal(n.Inspection, &found); err != nil {
+			return 0, fmt.Errorf("decode inspection of node: %w", err)
+		}
 	}
-	if len(found.GPUs) == 0 {
+	if len(found.GPUs) == 0 && policy == site.ScrubIfPresent {
 		return 0, nil
 	}
 	return max(len(found.GPUs), int(n.GPUsTotal)), nil

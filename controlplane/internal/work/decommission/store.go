@@ -19,6 +19,7 @@ func fromRow(r decommissiondb.NodeDecommission) (Decommission, error) {
 	d := Decommission{
 		ID: r.ID, Batch: r.BatchID, Mode: Mode(r.Mode), Erase: Erase(r.Erase), StorageCleanup: Cleanup(r.StorageCleanup),
 		Reason: r.Reason, Requester: r.RequestedByName, PlanHash: r.PlanHash, Origin: node.Status(r.Origin),
+		Outcome: Outcome(r.Outcome),
 		Job: job.Job{
 			ID: r.ID.String(), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
 			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
@@ -88,7 +89,7 @@ func (s *Service) Get(ctx context.Context, of id.Decommission) (Decommission, er
 func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[id.Decommission]) ([]Decommission, error) {
 	p := decommissiondb.ListParams{
 		After: page.After.String(), BatchID: optional(f.Batch), NodeID: optional(f.Node), SiteID: optional(f.Site), Statuses: []string{},
-		HostnamePrefix: f.Hostname, PageSize: page.Limit,
+		HostnamePrefix: f.Hostname, Outcome: string(f.Outcome), PageSize: page.Limit,
 	}
 	if f.Mode != "" {
 		mode := string(f.Mode)
@@ -118,7 +119,11 @@ func (s *Service) Events(ctx context.Context, of id.Decommission, after int64, l
 
 // EvidenceOf reads what stages of a decommission saw, in its order.
 func (s *Service) EvidenceOf(ctx context.Context, of id.Decommission) ([]Evidence, error) {
-	list, err := s.reads.EvidenceOf(ctx, of)
+	return evidenceOf(ctx, s.reads, of)
+}
+
+func evidenceOf(ctx context.Context, q *decommissiondb.Queries, of id.Decommission) ([]Evidence, error) {
+	list, err := q.EvidenceOf(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("read evidence of decommission: %w", err)
 	}

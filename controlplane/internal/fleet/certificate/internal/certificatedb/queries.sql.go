@@ -103,14 +103,17 @@ func (q *Queries) Last(ctx context.Context, nodeID id.Node) (LastRow, error) {
 
 const list = `-- name: List :many
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
-       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
+       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode,
+       CASE WHEN document #> '{document,downgrades}' = '[]' AND document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
 FROM decommission_certificates
 WHERE ($1::timestamptz IS NULL
        OR (issued_at, id) < ($1::timestamptz, $2::uuid))
   AND ($3::uuid IS NULL OR node_id = $3::uuid)
   AND ($4::text IS NULL OR kind = $4::text)
+  AND ($5::text = '' OR ($5::text = 'clean')
+       = (document #> '{document,downgrades}' = '[]' AND document #> '{document,overrides}' = '[]'))
 ORDER BY issued_at DESC, id DESC
-LIMIT $5
+LIMIT $6
 `
 
 type ListParams struct {
@@ -118,6 +121,7 @@ type ListParams struct {
 	IDBefore     *string
 	Node         *string
 	Kind         *string
+	Outcome      string
 	PageSize     int32
 }
 
@@ -133,6 +137,7 @@ type ListRow struct {
 	IssuedAt       time.Time
 	Hostname       string
 	Mode           string
+	Outcome        string
 }
 
 func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
@@ -141,6 +146,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 		arg.IDBefore,
 		arg.Node,
 		arg.Kind,
+		arg.Outcome,
 		arg.PageSize,
 	)
 	if err != nil {
@@ -162,6 +168,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 			&i.IssuedAt,
 			&i.Hostname,
 			&i.Mode,
+			&i.Outcome,
 		); err != nil {
 			return nil, err
 		}
@@ -196,7 +203,8 @@ func (q *Queries) NodeExists(ctx context.Context, argID id.Node) (bool, error) {
 
 const ofEvidence = `-- name: OfEvidence :one
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
-       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
+       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode,
+       CASE WHEN document #> '{document,downgrades}' = '[]' AND document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
 FROM decommission_certificates WHERE decommission_id = $1 AND evidence_seq = $2
 `
 
@@ -217,6 +225,7 @@ type OfEvidenceRow struct {
 	IssuedAt       time.Time
 	Hostname       string
 	Mode           string
+	Outcome        string
 }
 
 func (q *Queries) OfEvidence(ctx context.Context, arg OfEvidenceParams) (OfEvidenceRow, error) {
@@ -234,6 +243,7 @@ func (q *Queries) OfEvidence(ctx context.Context, arg OfEvidenceParams) (OfEvide
 		&i.IssuedAt,
 		&i.Hostname,
 		&i.Mode,
+		&i.Outcome,
 	)
 	return i, err
 }

@@ -103,6 +103,10 @@ type Profile struct {
 	ReturnHealedNodes bool
 	// Refuse an agent that enrols from another address than MAAS gave its machine.
 	RequireEnrollmentAddress bool
+	// What becomes of a node on which no GPU is seen although its SKU has some.
+	GpuScrub string
+	// How long a task of a turnover may wait for its agent to fetch it.
+	AgentTimeoutSeconds int32
 }
 
 type Site struct {

@@ -59,6 +59,7 @@ type NodeDecommission struct {
 	ParkedAt        *time.Time
 	CompletedAt     *time.Time
 	UpdatedAt       time.Time
+	Outcome         string
 }
 
 type NodeDecommissionBatch struct {

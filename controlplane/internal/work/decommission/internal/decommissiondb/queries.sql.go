@@ -275,7 +275,7 @@ func (q *Queries) KeepFacts(ctx context.Context, arg KeepFactsParams) error {
 }
 
 const List = `-- name: List :many
-SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions
+SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at, outcome FROM node_decommissions
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid)
   AND ($2::uuid IS NULL OR batch_id = $2::uuid)
   AND ($3::uuid IS NULL OR node_id = $3::uuid)
@@ -283,7 +283,8 @@ WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid)
   AND ($5::text IS NULL OR mode = $5::text)
   AND starts_with(hostname, $6::text)
   AND (cardinality($7::text[]) = 0 OR status = ANY($7::text[]))
-ORDER BY id DESC LIMIT $8
+  AND ($8::text = '' OR outcome = $8::text)
+ORDER BY id DESC LIMIT $9
 `
 
 type ListParams struct {
@@ -294,6 +295,7 @@ type ListParams struct {
 	Mode           *string
 	HostnamePrefix string
 	Statuses       []string
+	Outcome        string
 	PageSize       int32
 }
 
@@ -306,6 +308,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeDecommission,
 		arg.Mode,
 		arg.HostnamePrefix,
 		arg.Statuses,
+		arg.Outcome,
 		arg.PageSize,
 	)
 	if err != nil {
@@ -363,6 +366,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeDecommission,
 			&i.ParkedAt,
 			&i.CompletedAt,
 			&i.UpdatedAt,
+			&i.Outcome,
 		); err != nil {
 			return nil, err
 		}
@@ -404,7 +408,7 @@ func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.DecommissionBatch)
 }
 
 const LiveOfNode = `-- name: LiveOfNode :one
-SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions WHERE node_id = $1 AND completed_at IS NULL
+SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at, outcome FROM node_decommissions WHERE node_id = $1 AND completed_at IS NULL
 `
 
 func (q *Queries) LiveOfNode(ctx context.Context, nodeID id.Node) (NodeDecommission, error) {
@@ -458,12 +462,13 @@ func (q *Queries) LiveOfNode(ctx context.Context, nodeID id.Node) (NodeDecommiss
 		&i.ParkedAt,
 		&i.CompletedAt,
 		&i.UpdatedAt,
+		&i.Outcome,
 	)
 	return i, err
 }
 
 const OfIDs = `-- name: OfIDs :many
-SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_decommissions WHERE id = ANY($1::uuid[]) ORDER BY id
+SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at, outcome FROM node_decommissions WHERE id = ANY($1::uuid[]) ORDER BY id
 `
 
 func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeDecommission, error) {
@@ -523,6 +528,7 @@ func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeDecommission, 
 			&i.ParkedAt,
 			&i.CompletedAt,
 			&i.UpdatedAt,
+			&i.Outcome,
 		); err != nil {
 			return nil, err
 		}
@@ -550,6 +556,17 @@ func (q *Queries) OnboardingOfNode(ctx context.Context, nodeID id.Node) (Onboard
 	var i OnboardingOfNodeRow
 	err := row.Scan(&i.ID, &i.Status, &i.CurrentStage)
 	return i, err
+}
+
+const OutcomeOf = `-- name: OutcomeOf :one
+SELECT outcome FROM decommission_jobs WHERE job_id = $1
+`
+
+func (q *Queries) OutcomeOf(ctx context.Context, jobID id.Decommission) (string, error) {
+	row := q.db.QueryRow(ctx, OutcomeOf, jobID)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
 }
 
 const PriorJobs = `-- name: PriorJobs :many
@@ -654,6 +671,20 @@ type SetFollowUpsParams struct {
 // What a stage left to be done replaces what it left before.
 func (q *Queries) SetFollowUps(ctx context.Context, arg SetFollowUpsParams) error {
 	_, err := q.db.Exec(ctx, SetFollowUps, arg.Stage, arg.FollowUps, arg.JobID)
+	return err
+}
+
+const SetOutcome = `-- name: SetOutcome :exec
+UPDATE decommission_jobs SET outcome = $1 WHERE job_id = $2
+`
+
+type SetOutcomeParams struct {
+	Outcome string
+	JobID   id.Decommission
+}
+
+func (q *Queries) SetOutcome(ctx context.Context, arg SetOutcomeParams) error {
+	_, err := q.db.Exec(ctx, SetOutcome, arg.Outcome, arg.JobID)
 	return err
 }
 

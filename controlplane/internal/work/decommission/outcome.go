@@ -1,0 +1,44 @@
+package decommission
+
+import (
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// Outcome says of an operation that reached its goal whether all of it was done.
+// It is not a status: one with gaps is over all the same.
+type Outcome string
+
+// The outcomes.
+const (
+	Clean    Outcome = "clean"
+	WithGaps Outcome = "with_gaps" // less was done than was asked for, or something is left to be done
+)
+
+// Outcomes lists them.
+func Outcomes() []Outcome { return []Outcome{Clean, WithGaps} }
+
+// outcomeOf is the outcome of an operation: clean unless an operator decided to
+// go on without a stage, the machine was released without the erasing that was
+// asked for, no GPU was scrubbed although the node has some, or something is left
+// to be done.
+func outcomeOf(d Decommission, n node.Node, evidence []Evidence) (Outcome, error) {
+	if len(d.Overrides) > 0 || len(d.FollowUps) > 0 || d.Facts.Release != nil && d.Facts.Release.FellBack {
+		return WithGaps, nil
+	}
+	out := Clean
+	for _, e := range latest(evidence) {
+		if e.Kind != EvidenceGPU || n.GPUsTotal == 0 {
+			continue
+		}
+		err := fromTask(e, func(_ seen, scrub agentwire.GPUScrubOutput) {
+			if scrub.Outcome == outcomeNoGPU {
+				out = WithGaps
+			}
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return out, nil
+}
