@@ -70,6 +70,7 @@ go-test = mkdir -p bin/test; set -o pipefail; \
 needs = $(if $(STEP),,$(1) bin/withstack bin/testreport)
 
 unit: $(call needs) ## all Go tests but the end-to-end ones, with the race detector, on one private stack
+	@cd stack/servers && go test -vet=off ./durablefile
 	@$(call go-test,unit,CGO_ENABLED=1,-race -timeout 20m $$(go list ./... | grep -v '/e2e$$'))
 
 e2e: $(call needs,deps build servers) ## only the end-to-end tests, four side by side

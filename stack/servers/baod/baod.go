@@ -1,7 +1,7 @@
 // Package baod serves an embedded OpenBao core over HTTP on loopback: KV v2,
-// PKI and transit engines, AppRole login, file storage. It starts sealed; the
-// launcher initialises and unseals it through the same API that any OpenBao or
-// Vault offers.
+// PKI and transit engines, AppRole login, files that survive a power cut. It
+// starts sealed; the launcher initialises and unseals it through the same API
+// that any OpenBao or Vault offers.
 package baod
 
 import (
@@ -17,8 +17,9 @@ import (
 	"github.com/openbao/openbao/command/server"
 	baohttp "github.com/openbao/openbao/http"
 	"github.com/openbao/openbao/internalshared/configutil"
-	physfile "github.com/openbao/openbao/sdk/v2/physical/file"
 	"github.com/openbao/openbao/vault"
+
+	"gpuaas-servers/durablefile"
 )
 
 // Config is what the launcher writes for this server.
@@ -50,7 +51,7 @@ func Serve(ctx context.Context, c Config) error {
 }
 
 func newCore(c Config, logger log.Logger) (*vault.Core, error) {
-	storage, err := physfile.NewFileBackend(map[string]string{"path": c.Storage}, logger)
+	storage, err := durablefile.Open(c.Storage, logger)
 	if err != nil {
 		return nil, fmt.Errorf("open storage: %w", err)
 	}
