@@ -144,6 +144,12 @@ func (p progress) await(t *testing.T, e Engine, phase Phase) {
 func start(t *testing.T, o Options) *Stack {
 	t.Helper()
 	o.Throwaway = true
+	return startLasting(t, o)
+}
+
+// startLasting starts a stack with the settings of gpuaas up.
+func startLasting(t *testing.T, o Options) *Stack {
+	t.Helper()
 	s, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatalf("start: %v", err)

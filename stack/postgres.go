@@ -217,6 +217,7 @@ func (p *postgres) arguments() []string {
 		"max_connections=300",
 		"shared_buffers=64MB",
 		"max_wal_size=512MB",
+		"wal_keep_size=256MB", // so that a backup finds what was written while it ran
 		"jit=off",
 		"timezone=UTC",
 		"log_timezone=UTC",

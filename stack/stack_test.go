@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -10,21 +11,28 @@ import (
 	"testing"
 )
 
-func TestRestartKeepsData(t *testing.T) {
+func TestRestartAndBackupKeepData(t *testing.T) {
 	o := Options{State: state(t)}
-	s := start(t, o)
+	s := startLasting(t, o)
 	before := s.Endpoints()
 	if err := put(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
+	var running, stopped bytes.Buffer
+	backup(t, o.State, &running)
 	stop(t, s)
+	backup(t, o.State, &stopped)
 
-	s = start(t, o)
+	s = startLasting(t, o)
 	if after := s.Endpoints(); after != before {
 		t.Errorf("endpoints changed from %v to %v", before, after)
 	}
 	if err := find(t.Context(), s.Endpoints()); err != nil {
 		t.Error(err)
+	}
+	stop(t, s)
+	for name, taken := range map[string]*bytes.Buffer{"running": &running, "stopped": &stopped} {
+		t.Run("Backup of a stack that is "+name, func(t *testing.T) { restoreAndFind(t, taken) })
 	}
 }
 
