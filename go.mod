@@ -6,6 +6,7 @@ go 1.26.8
 ignore ./console/node_modules
 
 require (
+	filippo.io/age v1.3.2
 	github.com/bougou/go-ipmi v0.9.1
 	github.com/canonical/gomaasclient v0.20.0
 	github.com/coder/websocket v1.8.15
@@ -55,7 +56,6 @@ require (
 )
 
 require (
-	filippo.io/age v1.3.2 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect

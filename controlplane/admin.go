@@ -21,6 +21,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
@@ -75,6 +76,25 @@ func RecoverAdmin(ctx context.Context, cfg Config, revoke bool, keep func(Secret
 	}
 	token, err := identity.New(identity.Config{DB: db, Logger: slog.New(slog.DiscardHandler)}).Recover(ctx, revoke, keep)
 	return token.ExpiresAt, err
+}
+
+// Restored says which backup a database came from.
+type Restored struct{ TakenAt, RestoredAt time.Time }
+
+// NoteRestore records that the database was restored from a backup, so that nodes
+// that renewed their certificates since then are let in. It is for whoever holds
+// the database, and it is audited.
+func NoteRestore(ctx context.Context, cfg Config, r Restored) error {
+	db, err := postgres.Open(postgres.Config{URL: cfg.Postgres.URL})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.CheckSchema(ctx); err != nil {
+		return err
+	}
+	ctx = telemetry.WithCorrelation(ctx, id.NewString())
+	return node.New(node.Config{DB: db}).NoteRestore(ctx, r.TakenAt, r.RestoredAt)
 }
 
 // OpenAPI returns the contract of the API. It needs only the program itself.

@@ -34,6 +34,10 @@ type Options struct {
 	// KeepAdminToken is called on the very first start, with the only copy of
 	// the first administrator's token. If it is nil, no administrator is made.
 	KeepAdminToken func(Secret) error
+	// Restored says which backup the database came from, on the first start after
+	// a restore; RestoreNoted is called once that is recorded. Both may be nil.
+	Restored     *Restored
+	RestoreNoted func() error
 	// Mischief makes stages of jobs go wrong. It may be nil.
 	Mischief Mischief
 	// Lab answers below /lab/ to those who manage sites: what a simulated data
@@ -194,12 +198,27 @@ func (p *parts) prepare(ctx context.Context) error {
 		if err := p.db.CheckSchema(ctx); err != nil {
 			return err
 		}
+		if err := p.noteRestore(ctx); err != nil {
+			return err
+		}
 		if p.opts.KeepAdminToken == nil {
 			return nil
 		}
 		_, _, err := p.identity.Bootstrap(ctx, p.opts.KeepAdminToken)
 		return err
 	})
+}
+
+func (p *parts) noteRestore(ctx context.Context) error {
+	r := p.opts.Restored
+	if r == nil {
+		return nil
+	}
+	if err := p.fleet.nodes.NoteRestore(ctx, r.TakenAt, r.RestoredAt); err != nil {
+		return err
+	}
+	p.logger.WarnContext(ctx, "restored from a backup", "taken_at", r.TakenAt, "restored_at", r.RestoredAt)
+	return p.opts.RestoreNoted()
 }
 
 // announce says that the process is of use, once every service that it depends

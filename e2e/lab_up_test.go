@@ -16,8 +16,8 @@ import (
 )
 
 // TestUpOnboardsMachines is the second day of a newcomer without hardware: the
-// commands that gpuaas up suggests make nodes of all machines of its lab, and
-// everything is there again with the next start.
+// commands that gpuaas up suggests make nodes of all machines of its lab. Then the
+// state folder is lost, and everything is there again from a backup: nodes go on.
 func TestUpOnboardsMachines(t *testing.T) {
 	t.Parallel()
 	state := stack.ThrowawayFolder("-lab")
@@ -67,6 +67,7 @@ func TestUpOnboardsMachines(t *testing.T) {
 		}
 	}
 
+	restore := backUp(t, state)
 	p.signal(syscall.SIGINT)
 	if code := p.exit(t, time.Minute); code != 0 {
 		t.Errorf("exit code %d after Ctrl-C, want 0", code)
@@ -74,6 +75,7 @@ func TestUpOnboardsMachines(t *testing.T) {
 	if left := processesOf(t, state); len(left) > 0 {
 		t.Errorf("processes are left after Ctrl-C: %v", left)
 	}
+	restore()
 	again, _ := startUp(t, state, env...)
 	if now, err := lab.ReadRecord(lab.RecordFile(state)); err != nil || now.URL != record.URL ||
 		now.Token != record.Token {

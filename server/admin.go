@@ -38,7 +38,40 @@ func adminCommand() *cobra.Command {
 		}
 		return err
 	}
-	cmd.AddCommand(bootstrap, recoverCommand())
+	cmd.AddCommand(bootstrap, recoverCommand(), restoredCommand())
+	return cmd
+}
+
+// restoredCommand is for databases that gpuaas backup does not restore.
+func restoredCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "restored", Short: "Say that the database was restored from a backup, so that nodes go on", Args: cobra.NoArgs,
+		Long: "Certificates that nodes were given after the backup are unknown in it, and their nodes would be refused.\n" +
+			"Told the time of the backup, the control plane takes those that its own CA issued since then. Run it after\n" +
+			"you have restored the database of gpuaas serve with your own tools, before the control plane starts.",
+		Example: "  gpuaas admin restored --config gpuaas.yaml --taken-at 2026-11-16T02:00:00Z",
+	}
+	s := addSettings(cmd)
+	var taken string
+	cmd.Flags().StringVar(&taken, "taken-at", "", "when the backup was taken, such as 2026-11-16T02:00:00Z")
+	cobra.CheckErr(cmd.MarkFlagRequired("taken-at"))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		at, err := time.Parse(time.RFC3339, taken)
+		if err != nil {
+			return fmt.Errorf("--taken-at %q is not a time such as 2026-11-16T02:00:00Z: %w", taken, err)
+		}
+		cfg, err := s.must(cmd)
+		if err != nil {
+			return err
+		}
+		restored := controlplane.Restored{TakenAt: at, RestoredAt: time.Now()}
+		if err := controlplane.NoteRestore(cmd.Context(), cfg, restored); err != nil {
+			return err
+		}
+		cmd.Printf("noted: certificates that were issued to nodes after %s are taken\n", taken)
+		cmd.Println("what was revoked after that is valid again: revoke it again")
+		return nil
+	}
 	return cmd
 }
 

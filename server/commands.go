@@ -13,7 +13,8 @@ import (
 // it with connect.
 func Commands(version string, connect labcmd.Connect) []*cobra.Command {
 	return []*cobra.Command{
-		upCommand(version), serveCommand(version), migrateCommand(), configCommand(), adminCommand(), contractCommand(),
+		upCommand(version), serveCommand(version), migrateCommand(), configCommand(), adminCommand(),
+		backupCommand(version), contractCommand(),
 		simCommand(version, connect),
 	}
 }

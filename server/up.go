@@ -121,10 +121,15 @@ func (u *up) run(cmd *cobra.Command) error {
 		return fmt.Errorf("open log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
+	restored, err := engines.Restored()
+	if err != nil {
+		return err
+	}
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
 		Version: u.version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken,
-		Lab:        labPages(laboratory),
+		Lab:      labPages(laboratory),
+		Restored: (*controlplane.Restored)(restored), RestoreNoted: engines.ForgetRestored,
 		AdminToken: func() (controlplane.Secret, error) { return readToken(u.tokenFile()) },
 		Ready:      func(a controlplane.Announcement) { u.ready(engines, cfg, laboratory, a, time.Since(began)) },
 	})

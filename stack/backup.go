@@ -137,7 +137,9 @@ func (b *backupWriter) describe(name string) error {
 }
 
 func (b *backupWriter) add(name string, size int64, content io.Reader) error {
-	err := b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, Format: tar.FormatPAX})
+	err := b.tar.WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, Format: tar.FormatPAX,
+	})
 	if err == nil {
 		_, err = io.Copy(b.tar, content)
 	}

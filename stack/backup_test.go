@@ -41,7 +41,8 @@ func restoreAndFind(t *testing.T, from *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(t.Context(), at, bytes.NewReader(whole)); err == nil || !strings.Contains(err.Error(), "not empty") {
+	_, err = Restore(t.Context(), at, bytes.NewReader(whole))
+	if err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("a second restore into the folder gave %v", err)
 	}
 	s := startLasting(t, Options{State: at, Only: []Engine{Postgres, Temporal, OpenBao}})

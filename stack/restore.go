@@ -27,7 +27,9 @@ type Restored struct {
 
 // ReadBackup reads a backup to its end and checks that it is complete. keep gets
 // each of its files.
-func ReadBackup(ctx context.Context, from io.Reader, keep func(h *tar.Header, content io.Reader) error) (Backup, error) {
+func ReadBackup(
+	ctx context.Context, from io.Reader, keep func(h *tar.Header, content io.Reader) error,
+) (Backup, error) {
 	var b Backup
 	compressed, err := gzip.NewReader(from)
 	if err != nil {

@@ -31,7 +31,9 @@ func TestStoreIsTheFileStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := opened(t, path)
-	for key, pair := range map[string][2]physical.Backend{"a/b/c": {plain, ours}, "a/b/d": {ours, plain}, "top": {ours, plain}} {
+	for key, pair := range map[string][2]physical.Backend{
+		"a/b/c": {plain, ours}, "a/b/d": {ours, plain}, "top": {ours, plain},
+	} {
 		want := &physical.Entry{Key: key, Value: []byte("value of " + key)}
 		if err := pair[0].Put(ctx, want); err != nil {
 			t.Fatal(err)

@@ -204,6 +204,8 @@ func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 			Node: cert.node, Serial: cert.serial,
 			Instance: r.Header.Get(agentwire.HeaderAgentInstance), Session: r.Header.Get(agentwire.HeaderAgentSession),
 		}
+		presented.Certificate.IssuedAt, presented.Certificate.NotAfter = cert.leaf.NotBefore, cert.leaf.NotAfter
+		presented.Certificate.KeyFingerprint = fingerprintOf(cert.leaf.RawSubjectPublicKeyInfo)
 		if !plain(presented.Instance, 128) || !plain(presented.Session, 128) {
 			return httpapi.InvalidRequest("the headers %s and %s are missing or malformed", agentwire.HeaderAgentInstance,
 				agentwire.HeaderAgentSession)

@@ -205,8 +205,13 @@ func keyFingerprint(csr string) (string, error) {
 	if request.CheckSignature() != nil {
 		return "", csrRefused("its signature is not one of the key in it")
 	}
-	sum := sha256.Sum256(request.RawSubjectPublicKeyInfo)
-	return hex.EncodeToString(sum[:]), nil
+	return fingerprintOf(request.RawSubjectPublicKeyInfo), nil
+}
+
+// fingerprintOf returns the fingerprint of a public key.
+func fingerprintOf(key []byte) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:])
 }
 
 func csrRefused(why string) error {

@@ -20,6 +20,7 @@ import (
 type certificate struct {
 	node     id.Node
 	serial   string
+	leaf     *x509.Certificate
 	notAfter time.Time
 }
 
@@ -82,7 +83,9 @@ func (g *Gateway) verify(ctx context.Context, presented []*x509.Certificate, tru
 	if err != nil {
 		return certificate{}, err
 	}
-	return certificate{node: node, serial: hex.EncodeToString(leaf.SerialNumber.Bytes()), notAfter: leaf.NotAfter}, nil
+	return certificate{
+		node: node, serial: hex.EncodeToString(leaf.SerialNumber.Bytes()), leaf: leaf, notAfter: leaf.NotAfter,
+	}, nil
 }
 
 // verifyChain tells an expired certificate of this control plane, whose node can

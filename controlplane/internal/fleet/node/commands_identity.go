@@ -181,7 +181,17 @@ func (s *Service) Authorize(ctx context.Context, p Presented) (Identity, error) 
 // known finds the node that the presented certificate belongs to. It refuses a
 // revoked certificate and a node that must not call.
 func (s *Service) known(ctx context.Context, p Presented) (Identity, nodedb.PresentedRow, error) {
-	row, err := s.reads.Presented(ctx, nodedb.PresentedParams{Serial: strings.ToLower(p.Serial), NodeID: p.Node})
+	asked := nodedb.PresentedParams{Serial: strings.ToLower(p.Serial), NodeID: p.Node}
+	row, err := s.reads.Presented(ctx, asked)
+	if errors.Is(err, pgx.ErrNoRows) {
+		adopted, adoptErr := s.adoptLost(ctx, p)
+		if adoptErr != nil {
+			return Identity{}, row, adoptErr
+		}
+		if adopted {
+			row, err = s.reads.Presented(ctx, asked)
+		}
+	}
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Revoked {
 		return Identity{}, row, certificateRevoked()
 	}

@@ -58,6 +58,11 @@ type Presented struct {
 	Serial   string
 	Instance string // fingerprint of the machine
 	Session  string // one per start of the agent
+	// Certificate is what TLS proved besides; only a restored control plane needs it.
+	Certificate struct {
+		IssuedAt, NotAfter time.Time
+		KeyFingerprint     string
+	}
 }
 
 // Identity is a caller that was admitted.

@@ -387,3 +387,14 @@ INSERT INTO node_baseline_amendments (task_id, node_id, generation, task_type, e
 SELECT @task_id, b.node_id, b.generation, @task_type, @entries, @signature, @certificate_serial
 FROM node_baselines b WHERE b.node_id = @node_id AND b.content IS NOT NULL ORDER BY b.generation DESC LIMIT 1
 ON CONFLICT (task_id) DO NOTHING;
+
+-- name: InsertRestore :execrows
+INSERT INTO restores (taken_at, restored_at) VALUES ($1, $2) ON CONFLICT DO NOTHING;
+
+-- name: LostInRestore :one
+-- Engines date certificates back a little, and clocks differ.
+SELECT EXISTS (SELECT FROM restores
+    WHERE sqlc.arg(issued_at)::timestamptz BETWEEN taken_at - interval '5 minutes' AND restored_at);
+
+-- name: HasLivingCertificate :one
+SELECT EXISTS (SELECT FROM node_certificates WHERE node_id = $1 AND revoked_at IS NULL);

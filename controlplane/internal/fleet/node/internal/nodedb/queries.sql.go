@@ -613,6 +613,17 @@ func (q *Queries) Hardware(ctx context.Context, nodeID id.Node) (NodeHardware, e
 	return i, err
 }
 
+const hasLivingCertificate = `-- name: HasLivingCertificate :one
+SELECT EXISTS (SELECT FROM node_certificates WHERE node_id = $1 AND revoked_at IS NULL)
+`
+
+func (q *Queries) HasLivingCertificate(ctx context.Context, nodeID id.Node) (bool, error) {
+	row := q.db.QueryRow(ctx, hasLivingCertificate, nodeID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const insertAmendment = `-- name: InsertAmendment :exec
 INSERT INTO node_baseline_amendments (task_id, node_id, generation, task_type, entries, signature, certificate_serial)
 SELECT $1, b.node_id, b.generation, $2, $3, $4, $5
@@ -791,6 +802,23 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.RootAcceptedBy,
 	)
 	return i, err
+}
+
+const insertRestore = `-- name: InsertRestore :execrows
+INSERT INTO restores (taken_at, restored_at) VALUES ($1, $2) ON CONFLICT DO NOTHING
+`
+
+type InsertRestoreParams struct {
+	TakenAt    time.Time
+	RestoredAt time.Time
+}
+
+func (q *Queries) InsertRestore(ctx context.Context, arg InsertRestoreParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertRestore, arg.TakenAt, arg.RestoredAt)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const insertToken = `-- name: InsertToken :exec
@@ -1219,6 +1247,19 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const lostInRestore = `-- name: LostInRestore :one
+SELECT EXISTS (SELECT FROM restores
+    WHERE $1::timestamptz BETWEEN taken_at - interval '5 minutes' AND restored_at)
+`
+
+// Engines date certificates back a little, and clocks differ.
+func (q *Queries) LostInRestore(ctx context.Context, issuedAt time.Time) (bool, error) {
+	row := q.db.QueryRow(ctx, lostInRestore, issuedAt)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const many = `-- name: Many :many
