@@ -20,6 +20,7 @@ import (
 type onboardFlags struct {
 	ipmiIP, csv, site, sku, profile string
 	disks, dryRun                   bool
+	yes                             *bool
 	watching                        *watching
 }
 
@@ -40,7 +41,7 @@ func (a *app) onboardCommand() *cobra.Command {
 			"an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended with Ctrl-C before,\n" +
 			"which stops nothing but the watching. With -o json, --wait and --watch print in the end how the\n" +
 			"onboardings stand, as gpuaas onboarding show (of one) or list (of a file) print it.\n\n" +
-			"--initialize-disks DESTROYS ALL DATA on every disk but the root disk of each machine.",
+			"--initialize-disks DESTROYS ALL DATA on every disk but the root disk of each machine, and asks before.",
 		example: "  gpuaas onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --watch\n" +
 			"  gpuaas onboard --csv machines.csv --site dc1 --sku h200-sxm-baremetal-8g --dry-run",
 		flags: func(cmd *cobra.Command) action {
@@ -55,6 +56,7 @@ func (a *app) onboardCommand() *cobra.Command {
 				"DESTROY ALL DATA on every disk but the root disk: format them at the first boot")
 			f.BoolVar(&v.dryRun, "dry-run", false, "only look whether it could be done; nothing is changed")
 			_ = cmd.MarkFlagFilename("csv") // it was defined above
+			v.yes = frame.AddYesFlag(cmd)
 			v.watching = addWatchingFlags(cmd)
 			return func(s *session, args []string) error { return s.onboard(v, args) }
 		},
@@ -86,6 +88,11 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 		}
 		return s.preflight(body)
 	}
+	if v.disks {
+		if err := s.confirmDisks(v, args, machines); err != nil {
+			return err
+		}
+	}
 	if v.csv != "" {
 		return s.onboardAll(v, apiclient.OnboardingNewBatchBody{
 			SiteId: site, ProfileId: profile, SkuId: v.sku,
@@ -95,6 +102,16 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 	return s.onboardOne(v, apiclient.OnboardingNewBody{
 		SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Hostname: args[0], IpmiIp: v.ipmiIP,
 	})
+}
+
+// confirmDisks asks whether the data of all disks but the root disk is meant to go.
+func (s *session) confirmDisks(v *onboardFlags, args []string, machines []apiclient.OnboardingBatchMachineBody) error {
+	names := args
+	for _, m := range machines {
+		names = append(names, m.Hostname)
+	}
+	return s.Confirm(*v.yes, "ALL DATA on every disk but the root disk of %s will be DESTROYED: %s.",
+		plural(len(names), "machine"), frame.SomeOf(names))
 }
 
 func (s *session) checkOnboard(v *onboardFlags, args []string) error {

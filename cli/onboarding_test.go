@@ -20,7 +20,7 @@ func TestOnboardSends(t *testing.T) {
 	selectors := `"site_id":"` + siteID + `","sku_id":"h200-sxm-baremetal-8g"`
 	for args, want := range map[string]string{
 		"onboard c07u43 --ipmi-ip 10.176.16.128":                                      `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
-		"onboard c07u43 --ipmi-ip 10.176.16.128 --profile default --initialize-disks": `{"hostname":"c07u43","initialize_disks":true,"ipmi_ip":"10.176.16.128","profile_id":"` + profileID + `",` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --profile default --initialize-disks --yes": `{"hostname":"c07u43","initialize_disks":true,"ipmi_ip":"10.176.16.128","profile_id":"` + profileID + `",` + selectors + `}`,
 		"onboard --csv testdata/onboard/machines.csv":                                 `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
 		"onboard --csv testdata/onboard/machines.csv --dry-run":                       `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
 		"onboard c07u43 --ipmi-ip 10.176.16.128 --dry-run":                            `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,

@@ -55,6 +55,34 @@ func Unhold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Nod
 	return c.rehold(ctx, after, entry{event: "unhold", cause: cause, metadata: map[string]any{"held_by": by}})
 }
 
+// SetAside takes a node out of scheduling for a reason, unless it is out already.
+// LetBack takes the reason away.
+func SetAside(ctx context.Context, tx pgx.Tx, node id.Node, reason, cause string) (Node, error) {
+	c := changeIn(tx)
+	n, err := c.lock(ctx, node)
+	if err != nil || n.HoldReason != "" {
+		return n, err
+	}
+	n.HoldReason = reason
+	return c.rehold(ctx, n, entry{event: "set_aside", cause: cause})
+}
+
+// LetBack ends what SetAside began for the same reason. A node that is not proven
+// clean stays out of scheduling for that.
+func LetBack(ctx context.Context, tx pgx.Tx, node id.Node, reason, cause string) (Node, error) {
+	c := changeIn(tx)
+	before, err := c.lock(ctx, node)
+	if err != nil || before.HoldReason != reason {
+		return before, err
+	}
+	after := before
+	after.HoldReason = ""
+	if err := mayServe(before, after); err != nil {
+		after = after.keptOut()
+	}
+	return c.rehold(ctx, after, entry{event: "let_back", cause: cause})
+}
+
 // rehold writes the holds of a node, and whether it is schedulable with them.
 func (c change) rehold(ctx context.Context, n Node, e entry) (Node, error) {
 	after, err := c.setHolds(ctx, n)

@@ -99,15 +99,36 @@ func ofValidation(q node.Quarantining) bool {
 	return !q.ByPerson && strings.HasPrefix(q.Cause, foundUnclean)
 }
 
+// quarantinedBefore stands in the cause of a quarantine that outlasts an operation.
+const quarantinedBefore = "it was quarantined before: "
+
+// keptBy is why a new installation does not lift the quarantine that a reimage
+// found: a person made it. Empty: it found none, or one that it lifts, because
+// what was found about the old installation is over.
+func (d Decommission) keptBy(q node.Quarantining) string {
+	ofPerson := q.ByPerson || strings.Contains(q.Cause, quarantinedBefore)
+	if d.Mode != Reimage || d.Origin != node.Quarantined || !ofPerson {
+		return ""
+	}
+	if _, why, kept := strings.Cut(q.Cause, quarantinedBefore); kept {
+		return why
+	}
+	return or(q.Cause, "nobody said why")
+}
+
 // quarantinedStill is why the node stays quarantined when the operation has
 // reached its goal; empty: it does not.
 func (s *Service) quarantinedStill(ctx context.Context, d Decommission) (why string, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		n, err := node.Get(ctx, tx, d.Node)
-		if err != nil || n.Status != node.Quarantined {
+		if err != nil || n.Status != node.Quarantined && d.Origin != node.Quarantined {
 			return err
 		}
 		q, err := node.LastQuarantined(ctx, tx, d.Node)
+		if err == nil && n.Status != node.Quarantined {
+			why = d.keptBy(q)
+			return nil
+		}
 		if err == nil && !ofValidation(q) {
 			why = or(q.Cause, "nobody said why")
 		}

@@ -446,3 +446,32 @@ func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
 		}
 	})
 }
+
+// A new installation settles what was found about the old one, and not what a
+// person decided about the machine.
+func TestAReimageKeepsAnOperatorsQuarantine(t *testing.T) {
+	y := newYard(t)
+	for name, c := range map[string]struct {
+		who, want string
+	}{
+		"of an operator": {"user", "quarantined"}, "of reconciliation": {"system", "active schedulable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wellAgain(y)
+			n := y.node(t, node.Active, true)
+			y.move(t, n, node.Quarantine, "a fan fails")
+			y.exec(t, `UPDATE node_events SET actor_kind = $2 WHERE node_id = $1 AND to_status = 'quarantined'`, n, c.who)
+			for range 2 { // also what the first one left
+				end := y.run(t, y.request(t, n, decommission.Reimage).ID)
+				wants(t, end, job.Completed, decommission.StageEnable, "")
+				if got := y.stands(t, n); got != c.want {
+					t.Fatalf("the node is %s, want %s", got, c.want)
+				}
+				if kept := c.want == "quarantined"; kept != (len(end.FollowUps) == 1) ||
+					kept && !strings.Contains(end.FollowUps[0].Why, "a fan fails") {
+					t.Errorf("left to be done: %+v", end.FollowUps)
+				}
+			}
+		})
+	}
+}

@@ -431,6 +431,11 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" proves nothing about a tainted node"); err != nil {
 				return err
 			}
+		case d.keptBy(q) != "" && serves:
+			cause := fmt.Sprintf("%s installed it anew; %s%s", d.cause(), quarantinedBefore, d.keptBy(q))
+			if _, err := node.Move(ctx, tx, d.Node, node.Quarantine, cause); err != nil {
+				return err
+			}
 		case d.Mode.proves(n) && n.Status == node.Quarantined && ofValidation(q):
 			if _, err := node.Move(ctx, tx, d.Node, node.ReturnToService, d.cause()); err != nil {
 				return err

@@ -378,7 +378,11 @@ func (s situation) effects(r Request) []string {
 	case SoftReset, Reimage, Retire:
 	}
 	if r.Mode.returns() && s.node.Status == node.Quarantined {
-		out = append(out, "a quarantine is lifted only if a validation made it; one of an operator or of reconciliation stays")
+		kept := "a quarantine is lifted only if a validation made it; one of an operator or of reconciliation stays"
+		if r.Mode == Reimage {
+			kept = "a quarantine of an operator stays; any other ends with the installation that it is about"
+		}
+		out = append(out, kept)
 	}
 	return out
 }

@@ -147,7 +147,7 @@ func (s *Service) asBefore(ctx context.Context, tx pgx.Tx, d Decommission) (node
 	}
 	why := q.Cause
 	if !ofValidation(q) {
-		why = fmt.Sprintf("%s; it was quarantined before: %s", stopped, or(why, "nobody said why"))
+		why = fmt.Sprintf("%s; "+quarantinedBefore+"%s", stopped, or(why, "nobody said why"))
 	}
 	return node.Move(ctx, tx, d.Node, node.Quarantine, why)
 }

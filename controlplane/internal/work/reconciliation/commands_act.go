@@ -52,7 +52,9 @@ func (c *cycle) act(ctx context.Context) error {
 	for _, d := range list {
 		intended := Intended{Node: d.Node, Hostname: d.Hostname, Finding: d.Type, Action: d.Action, Withheld: why[d.ID]}
 		if intended.Withheld != "" {
-			err = c.withhold(ctx, d, intended.Withheld)
+			if err = c.withhold(ctx, d, intended.Withheld); err == nil && intended.Withheld == withheldByBreaker(d.Action) {
+				err = c.setAside(ctx, d)
+			}
 		} else {
 			intended.Done, intended.Withheld, err = c.take(ctx, d)
 		}
@@ -128,10 +130,10 @@ func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, e
 	if err := c.breaker(ctx, quarantines, why); err != nil {
 		return nil, err
 	}
-	if c.trip { // the breaker is open: nothing is touched
+	if c.trip {
 		for _, d := range list {
 			if why[d.ID] == "" {
-				why[d.ID] = breakerOpen
+				why[d.ID] = withheldByBreaker(d.Action)
 			}
 		}
 	}

@@ -207,6 +207,11 @@ func closeFinding(ctx context.Context, tx change, f Finding, event Event, becaus
 	if _, err := Lifecycle.Next(f.Status, event); err != nil {
 		return err
 	}
+	if f.Type == TypeReleased {
+		if _, err := node.LetBack(ctx, tx.tx, f.Node, releasedHold, because); err != nil {
+			return err
+		}
+	}
 	row, err := tx.CloseFinding(ctx, reconciliationdb.CloseFindingParams{ID: f.ID, ClosedAt: &at, ClosedBecause: because})
 	if errors.Is(err, pgx.ErrNoRows) { // somebody settled it meanwhile
 		return nil

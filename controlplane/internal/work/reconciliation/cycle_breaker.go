@@ -12,12 +12,53 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-const breakerOpen = "the circuit breaker of the site is open: too many nodes would be quarantined, and an operator " +
-	"must confirm that"
+// withheldWords says what an open breaker withholds: what weighs much, and what
+// rests on what MAAS says alone. Everything else goes on.
+var withheldWords = map[Action]string{Quarantine: "the quarantine", Release: "the release", UpdateHost: "the new address"}
+
+// withheldByBreaker says which action an open breaker withholds, and why; empty:
+// it withholds nothing of that.
+func withheldByBreaker(a Action) string {
+	what, withheld := withheldWords[a]
+	if !withheld {
+		return ""
+	}
+	return what + " is withheld: the circuit breaker of the site is open, because so many nodes would be quarantined that " +
+		"MAAS may be wrong, and an operator must decide that"
+}
+
+// releasedHold is why a node is out of scheduling whose quarantine is withheld.
+const releasedHold = "MAAS has released its machine"
+
+// maxSetAside keeps one run from reading a whole site machine by machine.
+const maxSetAside = 20
+
+// setAside takes a node out of scheduling whose machine was released, as soon as
+// a direct read of the machine confirms that. It is not a quarantine, ends with
+// the finding, and so needs no decision.
+func (c *cycle) setAside(ctx context.Context, d due) error {
+	if d.Type != TypeReleased || !d.node.Schedulable || c.aside >= maxSetAside {
+		return nil
+	}
+	c.aside++
+	m, exists, err := c.region.Direct(ctx, d.SystemID)
+	if err != nil {
+		c.hitch(ctx, "machine "+d.SystemID, err)
+		return nil
+	}
+	if exists && m.State == Installed {
+		return nil
+	}
+	return c.inChange(ctx, func(ctx context.Context, tx change) error {
+		_, err := node.SetAside(ctx, tx.tx, d.Node, releasedHold, fmt.Sprintf("%s: %s", d.Type, d.Message))
+		return err
+	})
+}
 
 // allowance is how many nodes of a site may be quarantined within the time of
 // one sweep. The sweep meets a fault of MAAS part by part, so one cycle alone
@@ -85,7 +126,7 @@ func (c *cycle) tripped(ctx context.Context, state reconciliationdb.Reconciliati
 	case state.ConfirmedAt != nil && len(left) > 0 && c.now().Sub(*state.ConfirmedAt) < c.confirmedFor():
 		for _, d := range quarantines { // let through only what was confirmed
 			if !listed(d.Node) {
-				why[d.ID] = breakerOpen
+				why[d.ID] = withheldByBreaker(d.Action)
 			}
 		}
 		return nil
