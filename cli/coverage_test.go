@@ -92,7 +92,7 @@ var errands = []struct {
 	},
 	{
 		"onboard-csv",
-		"onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --initialize-disks",
+		"onboard --csv testdata/onboard/machines.csv --site dc1 --sku h200-sxm-baremetal-8g --initialize-disks --yes",
 	},
 	{"onboard-dry-run", "onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --dry-run"},
 	{

@@ -76,16 +76,20 @@ func (a *app) decommissionOverrideCommand() *cobra.Command {
 		example: "  gpuaas decommission override c07u31 --stage drain_node --residual-risk 'disks hold data of the last " +
 			"tenant; shredded' --reason 'mainboard is dead'",
 		flags: func(cmd *cobra.Command) action {
-			stage := cmd.Flags().String("stage", "", "the stage that failed")
+			stages := cmd.Flags().StringSlice("stage", nil, "the stage that failed; may be repeated for later ones that fail for the same reason")
 			risk := cmd.Flags().String("residual-risk", "", "what may be left behind; it stands in the certificate")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the ledger and the certificate")
 			return a.decommissionNoun().about(func(s *session, id types.UUID) error {
 				if err := s.Require("stage", "residual-risk", "reason"); err != nil {
 					return err
 				}
+				body := apiclient.DecommissionOverrideBody{Stage: (*stages)[0], ResidualRisk: *risk, Reason: *reason}
+				if also := (*stages)[1:]; len(also) > 0 {
+					body.Also = &also
+				}
 				return inCommandWords(frame.Show(s.Session, a.decommissionColumns())(
 					s.API.OverrideDecommissionWithResponse(s.Ctx, id, &apiclient.OverrideDecommissionParams{},
-						apiclient.DecommissionOverrideBody{Stage: *stage, ResidualRisk: *risk, Reason: *reason})))
+						body)))
 			})
 		},
 	})

@@ -26,7 +26,7 @@ func (a *app) taskColumns() []table.Column[apiclient.AgenttaskView] {
 	return []table.Column[task]{
 		{Title: "ID", Text: func(v task) string { return v.TaskId.String() }},
 		{Title: "TYPE", Text: func(v task) string { return v.Type }},
-		{Title: "STATUS", Text: func(v task) string { return string(v.Status) }},
+		{Title: "STATUS", Text: taskStatus},
 		{Title: "ERROR", Text: taskError},
 		{Title: "ATTEMPT", Text: func(v task) string {
 			return strconv.FormatInt(v.Attempt, 10) + "/" + strconv.FormatInt(v.MaxAttempts, 10)
@@ -328,4 +328,12 @@ func (s *session) showTask(raw json.RawMessage) error {
 		return err
 	}
 	return frame.PrintPart(s.Session, s.app.taskStepColumns(), *t.Value.Steps)
+}
+
+// taskStatus is how a task stands. One that had nothing to do did not do it.
+func taskStatus(v apiclient.AgenttaskView) string {
+	if text(v.Outcome) == "not_applicable" {
+		return "not applicable"
+	}
+	return string(v.Status)
 }

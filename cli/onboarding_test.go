@@ -19,11 +19,11 @@ const onboardFlagsText = " --site dc1 --sku h200-sxm-baremetal-8g"
 func TestOnboardSends(t *testing.T) {
 	selectors := `"site_id":"` + siteID + `","sku_id":"h200-sxm-baremetal-8g"`
 	for args, want := range map[string]string{
-		"onboard c07u43 --ipmi-ip 10.176.16.128":                                      `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128":                                            `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
 		"onboard c07u43 --ipmi-ip 10.176.16.128 --profile default --initialize-disks --yes": `{"hostname":"c07u43","initialize_disks":true,"ipmi_ip":"10.176.16.128","profile_id":"` + profileID + `",` + selectors + `}`,
-		"onboard --csv testdata/onboard/machines.csv":                                 `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
-		"onboard --csv testdata/onboard/machines.csv --dry-run":                       `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
-		"onboard c07u43 --ipmi-ip 10.176.16.128 --dry-run":                            `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
+		"onboard --csv testdata/onboard/machines.csv":                                       `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
+		"onboard --csv testdata/onboard/machines.csv --dry-run":                             `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --dry-run":                                  `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args + onboardFlagsText)...)
@@ -37,6 +37,20 @@ func TestOnboardSends(t *testing.T) {
 		}
 		if strings.Contains(args, "initialize-disks") != strings.Contains(got.err, "will be DESTROYED") {
 			t.Errorf("%s says %s", args, got.err)
+		}
+	}
+}
+
+// Nothing is formatted unless somebody says that it is meant.
+func TestOnboardInitializeDisksAsksFirst(t *testing.T) {
+	f := newFakeAPI(t)
+	got := signedIn(t, f).run(strings.Fields("onboard c07u43 --ipmi-ip 10.176.16.128 --initialize-disks" + onboardFlagsText)...)
+	if got.exit != failure.Unconfirmed || !strings.Contains(got.err, "ALL DATA") || !strings.Contains(got.err, "--yes") {
+		t.Errorf("it says %+v", got)
+	}
+	for _, c := range f.received() {
+		if c.operation == "create-onboarding" {
+			t.Error("it was asked for all the same")
 		}
 	}
 }

@@ -33,6 +33,12 @@ const (
 	AgenttaskViewConcurrencyClassUser       AgenttaskViewConcurrencyClass = "user"
 )
 
+// Defines values for AgenttaskViewOutcome.
+const (
+	AgenttaskViewOutcomeDone          AgenttaskViewOutcome = "done"
+	AgenttaskViewOutcomeNotApplicable AgenttaskViewOutcome = "not_applicable"
+)
+
 // Defines values for AgenttaskViewStatus.
 const (
 	AgenttaskViewStatusCancelled  AgenttaskViewStatus = "cancelled"
@@ -2182,6 +2188,9 @@ type AgenttaskView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	NodeId openapi_types.UUID `json:"node_id"`
 
+	// Outcome Of one that succeeded: not_applicable says that the node had nothing to do it to, such as no GPU to scrub, and that nothing was done. Absent: it has not succeeded.
+	Outcome *AgenttaskViewOutcome `json:"outcome,omitempty"`
+
 	// Output What the node reports; not in lists.
 	Output interface{} `json:"output,omitempty"`
 
@@ -2214,6 +2223,9 @@ type AgenttaskView struct {
 
 // AgenttaskViewConcurrencyClass What may run beside it on the node.
 type AgenttaskViewConcurrencyClass string
+
+// AgenttaskViewOutcome Of one that succeeded: not_applicable says that the node had nothing to do it to, such as no GPU to scrub, and that nothing was done. Absent: it has not succeeded.
+type AgenttaskViewOutcome string
 
 // AgenttaskViewStatus defines model for AgenttaskView.Status.
 type AgenttaskViewStatus string
@@ -3494,6 +3506,9 @@ type DecommissionOverride struct {
 
 // DecommissionOverrideBody defines model for DecommissionOverrideBody.
 type DecommissionOverrideBody struct {
+	// Also Later stages that are passed over by the same decision.
+	Also *[]string `json:"also,omitempty"`
+
 	// Reason Why; it goes into the audit log, the ledger and the certificate.
 	//
 	// Examples: mainboard is dead
@@ -3512,6 +3527,9 @@ type DecommissionOverrideBody struct {
 
 // DecommissionOverrideOffer defines model for DecommissionOverrideOffer.
 type DecommissionOverrideOffer struct {
+	// Also Later stages that fail for the same reason, and that the same decision may pass over: the short way for a node whose agent is gone.
+	Also *[]string `json:"also,omitempty"`
+
 	// Command How to do it on the command line.
 	Command string `json:"command"`
 
@@ -5078,7 +5096,7 @@ type NodeHistoryView struct {
 	Cause         string `json:"cause"`
 	CorrelationId string `json:"correlation_id"`
 
-	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint, taint_root, accept_root, installed or clean; of a conflict, what it was about; of an observation, what was found.
+	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, set_aside, let_back, taint, taint_root, accept_root, installed or clean; of a conflict, what it was about; of an observation, what was found.
 	//
 	// Examples: lose_contact
 	Event *string `json:"event,omitempty"`

@@ -104,6 +104,10 @@ var enums = map[string][]string{
 		"user",
 		"concurrent",
 	},
+	"AgenttaskView.outcome": {
+		"done",
+		"not_applicable",
+	},
 	"AgenttaskView.status": {
 		"queued",
 		"dispatched",

@@ -64,7 +64,10 @@ export const outcomeTone: Record<States['CertificateView']['outcome'], Tone> = {
 
 const severityTones: Record<string, Tone> = { critical: 'bad', warning: 'warn', info: 'info', debug: 'idle' }
 
-const taskTones: Record<string, Tone> = { queued: 'idle', dispatched: 'info', succeeded: 'ok', failed: 'bad', expired: 'warn', cancelled: 'idle' } satisfies Record<States['NodeTaskState'], Tone>
+const taskStatusTones = { queued: 'idle', dispatched: 'info', succeeded: 'ok', failed: 'bad', expired: 'warn', cancelled: 'idle' } satisfies Record<States['NodeTaskState'], Tone>
+
+// A task that had nothing to do is no success.
+const taskTones: Record<string, Tone> = { ...taskStatusTones, not_applicable: 'idle' }
 
 const driftTones: Record<string, Tone> = {
   in_sync: 'ok',

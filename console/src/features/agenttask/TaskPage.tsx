@@ -34,7 +34,7 @@ export default function TaskPage() {
       title={
         <>
           {title}
-          {t && <State of="task" is={t.status} />}
+          {t && <State of="task" is={t.outcome === 'not_applicable' ? t.outcome : t.status} />}
           {t?.cancel_requested && lasts(t) && <Badge tone="warn">being stopped</Badge>}
         </>
       }

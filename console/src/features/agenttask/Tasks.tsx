@@ -86,7 +86,7 @@ function columns(nameOf: (id: string) => string, titles: Map<string, string>): C
       width: '10rem',
       cell: (t) => (
         <>
-          <State of="task" is={t.status} />
+          <State of="task" is={t.outcome === 'not_applicable' ? t.outcome : t.status} />
           {t.cancel_requested && t.status === 'dispatched' && <span className="ml-1 text-xs text-muted">stopping</span>}
         </>
       ),

@@ -84,7 +84,7 @@ function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: 
   const [risk, setRisk] = useState('')
   const [typed, setTyped] = useState('')
   const doing = useMutation({
-    mutationFn: () => got(api.POST('/api/v1/admin/decommissions/{decommission_id}/override', { params: { path: { decommission_id: of.decommission_id } }, body: { stage, reason: reason.trim(), residual_risk: risk.trim() } })),
+    mutationFn: () => got(api.POST('/api/v1/admin/decommissions/{decommission_id}/override', { params: { path: { decommission_id: of.decommission_id } }, body: { stage, also: of.explanation.override?.also, reason: reason.trim(), residual_risk: risk.trim() } })),
     onSuccess: () => {
       say(`${of.hostname} goes on without ${title}.`, 'warn')
       onDone()

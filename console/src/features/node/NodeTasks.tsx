@@ -13,7 +13,7 @@ type Task = Schemas['AgenttaskView']
 
 const columns: Column<Task>[] = [
   { key: 'type', title: 'Task', width: 'minmax(11rem, 1.2fr)', cell: (t) => <span className="font-medium">{t.type}</span> },
-  { key: 'status', title: 'State', width: 'minmax(7rem, 0.6fr)', cell: (t) => <State of="task" is={t.status} /> },
+  { key: 'status', title: 'State', width: 'minmax(7rem, 0.6fr)', cell: (t) => <State of="task" is={t.outcome === 'not_applicable' ? t.outcome : t.status} /> },
   { key: 'created', title: 'Asked for', width: 'minmax(7rem, 0.7fr)', cell: (t) => <When at={t.created_at} /> },
   { key: 'took', title: 'Took', width: 'minmax(6rem, 0.6fr)', cell: (t) => t.dispatched_at && <Elapsed from={t.dispatched_at} to={t.finished_at} /> },
   { key: 'attempt', title: 'Attempt', width: 'minmax(5rem, 0.5fr)', align: 'right', cell: (t) => `${t.attempt} of ${t.max_attempts}` },

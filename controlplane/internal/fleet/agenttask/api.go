@@ -34,6 +34,7 @@ type View struct {
 	NodeID          id.Node         `json:"node_id" doc:"The node that is to do it."`
 	Type            string          `json:"type" example:"node.drain"`
 	Status          Status          `json:"status"`
+	Outcome         string          `json:"outcome,omitempty" enum:"done,not_applicable" doc:"Of one that succeeded: not_applicable says that the node had nothing to do it to, such as no GPU to scrub, and that nothing was done. Absent: it has not succeeded."`
 	Class           string          `json:"concurrency_class" enum:"exclusive,user,concurrent" doc:"What may run beside it on the node."`
 	Params          json.RawMessage `json:"params,omitempty" doc:"What it was asked for with; not in lists."`
 	Output          json.RawMessage `json:"output,omitempty" doc:"What the node reports; not in lists."`
@@ -269,10 +270,32 @@ func show(t Task) View {
 		LeaseExpiresAt: utc(t.LeaseExpiresAt),
 		StartedAt:      utc(t.StartedAt), FinishedAt: utc(t.FinishedAt),
 	}
+	v.Outcome = outcomeOf(t.Status, t.Output)
 	if t.Error.Code != "" {
 		v.Error = &ErrorView{Code: t.Error.Code, Message: t.Error.Message, Remedy: t.Error.Remedy}
 	}
 	return v
+}
+
+// The outcomes of tasks that succeeded.
+const (
+	outcomeDone          = "done"
+	outcomeNotApplicable = "not_applicable"
+)
+
+// outcomeOf tells a task that did something from one that had nothing to do it
+// to, by what its node reports; agents of all versions say that alike.
+func outcomeOf(s Status, output json.RawMessage) string {
+	if s != Succeeded {
+		return ""
+	}
+	var said struct {
+		Outcome string `json:"outcome"`
+	}
+	if json.Unmarshal(output, &said) == nil && said.Outcome == outcomeNotApplicable {
+		return outcomeNotApplicable
+	}
+	return outcomeDone
 }
 
 func utc(t *time.Time) *time.Time {

@@ -14,9 +14,10 @@ type ActionBody job.ActionBody
 
 // OverrideBody is the decision to go on without a stage.
 type OverrideBody struct {
-	Stage        string `json:"stage" minLength:"1" maxLength:"63" doc:"The stage that failed." example:"drain_node"`
-	Reason       string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the ledger and the certificate." example:"mainboard is dead"`
-	ResidualRisk string `json:"residual_risk" minLength:"1" maxLength:"2000" doc:"What may be left behind; it stands in the certificate." example:"disks still hold data of the last tenant; they are shredded"`
+	Stage        string   `json:"stage" minLength:"1" maxLength:"63" doc:"The stage that failed." example:"drain_node"`
+	Also         []string `json:"also,omitempty" maxItems:"20" doc:"Later stages that are passed over by the same decision."`
+	Reason       string   `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the ledger and the certificate." example:"mainboard is dead"`
+	ResidualRisk string   `json:"residual_risk" minLength:"1" maxLength:"2000" doc:"What may be left behind; it stands in the certificate." example:"disks still hold data of the last tenant; they are shredded"`
 }
 
 var verbs = []job.Verb{
@@ -76,7 +77,8 @@ func (s *Service) registerActions(api *httpapi.API) {
 		Body OverrideBody
 	},
 	) (*httpapi.Plain[View], error) {
-		after, err := s.Override(ctx, in.DecommissionID, in.Body.Stage, in.Body.Reason, in.Body.ResidualRisk)
+		after, err := s.Override(ctx, in.DecommissionID, in.Body.Stage, in.Body.Reason, in.Body.ResidualRisk,
+			in.Body.Also...)
 		return &httpapi.Plain[View]{Body: s.show(after)}, err
 	})
 }

@@ -53,7 +53,7 @@ func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage, typ
 		Attempts: s.Attempts,
 		Limit:    string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: s.Usually,
 		Fails:       []FailureModeView{},
-		Overridable: overridable(Decommission{Mode: m, Job: job.Job{Stage: s.Name}}, s.Name) == nil,
+		Overridable: overridable(Decommission{Mode: m, Job: job.Job{Stage: s.Name}}, s.Name, false) == nil,
 	}
 	if seconds, known := typical[s.Name]; known {
 		v.Typical = &seconds

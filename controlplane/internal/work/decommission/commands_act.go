@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -21,24 +23,40 @@ func (s *Service) Act(ctx context.Context, of id.Decommission, action job.Trigge
 	return s.runner.Act(ctx, of.String(), action, reason)
 }
 
-// Override goes on without the stage that failed. What that leaves open is kept
-// with the operation and stands in its certificate.
-func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reason, risk string) (Decommission, error) {
+// Override goes on without the stage that failed, and, by the same decision,
+// without later ones that are named. What that leaves open is kept with the
+// operation and stands in its certificate.
+func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reason, risk string, also ...string) (
+	Decommission, error,
+) {
 	if risk = strings.TrimSpace(risk); risk == "" {
-		return Decommission{}, fault.New(fault.Invalid, "residual_risk_missing", "say which risk is left when the stage is passed over; it stands in the certificate")
+		return Decommission{}, fault.New(fault.Invalid, "residual_risk_missing",
+			"say which risk is left when the stage is passed over; it stands in the certificate")
 	}
+	stages := append([]string{stage}, also...)
 	return s.runner.Act(ctx, of.String(), job.RetryStage, reason, job.Besides[Decommission]{
-		Verb: "override", Metadata: map[string]any{"override": stage, "residual_risk": risk},
-		Done: func(before Decommission) bool { return before.overridden(stage) != nil },
+		Verb: "override", Metadata: map[string]any{"override": strings.Join(stages, ","), "residual_risk": risk},
+		Done: func(before Decommission) bool {
+			return !slices.ContainsFunc(stages, func(name string) bool { return before.overridden(name) == nil })
+		},
 		Within: func(ctx context.Context, tx pgx.Tx, before Decommission, _ *job.Acted[Decommission]) error {
-			if err := overridable(before, stage); err != nil {
-				return err
+			made := make([]Override, len(stages))
+			for i, name := range stages {
+				if err := overridable(before, name, i > 0); err != nil {
+					return err
+				}
+				made[i] = Override{
+					Stage: name, Reason: reason, ResidualRisk: risk, Actor: named(auth.From(ctx).Name, auth.From(ctx).ID),
+					At: s.now().UTC(), Epoch: before.Epoch + 1,
+				}
 			}
-			raw, err := json.Marshal([]Override{{Stage: stage, Reason: reason, ResidualRisk: risk, Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: before.Epoch + 1}})
+			raw, err := json.Marshal(made)
 			if err != nil {
 				return fmt.Errorf("encode override: %w", err)
 			}
-			if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{JobID: before.ID, Override: raw}); err != nil {
+			if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{
+				JobID: before.ID, Override: raw,
+			}); err != nil {
 				return fmt.Errorf("keep override: %w", err)
 			}
 			return nil
@@ -48,17 +66,35 @@ func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reaso
 
 // overridable refuses to pass a stage over that must not be: a node never
 // returns to service without proof, and what was not released cannot be
-// installed.
-func overridable(d Decommission, stage string) error {
+// installed. ahead says that the stage is one that the operation comes to later.
+func overridable(d Decommission, stage string, ahead bool) error {
 	s, known := tables[d.Mode].Of(stage)
+	number, _ := tables[d.Mode].Number(stage)
+	now, _ := tables[d.Mode].Number(d.Stage)
 	switch {
-	case stage != d.Stage:
-		return fault.New(fault.Conflict, "override_of_other_stage", "the operation stands at %s, not at %s", d.Stage, stage).WithRemedy("override the stage that failed")
+	case !ahead && stage != d.Stage, ahead && known && number <= now:
+		return fault.New(fault.Conflict, "override_of_other_stage", "the operation stands at %s, not at %s", d.Stage, stage).
+			WithRemedy("override the stage that failed, and with it only stages that come later")
 	case !known || !s.Overridable, d.Mode.returns() && stage == stageRelease:
 		return fault.New(fault.Conflict, "stage_not_overridable", "%s cannot go on without %s", d.Mode, stage).
 			WithRemedy("put right what failed and retry; or cancel")
 	}
 	return nil
+}
+
+// alsoWithout are the later stages that fail for the same reason as the one that
+// the operation stands at: its agent does not answer, and only the installation
+// that is about to go could carry them out.
+func alsoWithout(d Decommission) (out []string) {
+	if d.FailureClass != bringup.NodeAgentUnreachable || !d.Mode.releases() {
+		return nil
+	}
+	for _, stage := range beforeRelease {
+		if overridable(d, stage, true) == nil {
+			out = append(out, stage)
+		}
+	}
+	return out
 }
 
 // parkedOf are the parked decommissions of a batch.

@@ -3,6 +3,7 @@ package decommission
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -28,9 +29,10 @@ type ExplainedAction job.ExplainedAction
 
 // OverrideOffer is how to go on without a stage.
 type OverrideOffer struct {
-	Stage   string `json:"stage" doc:"The stage that would be passed over." example:"drain_node"`
-	Does    string `json:"does" doc:"What that means."`
-	Command string `json:"command" doc:"How to do it on the command line."`
+	Stage   string   `json:"stage" doc:"The stage that would be passed over." example:"drain_node"`
+	Does    string   `json:"does" doc:"What that means."`
+	Command string   `json:"command" doc:"How to do it on the command line."`
+	Also    []string `json:"also,omitempty" doc:"Later stages that fail for the same reason, and that the same decision may pass over: the short way for a node whose agent is gone."`
 }
 
 func explanationOf(d Decommission, e job.Explanation) Explanation {
@@ -38,12 +40,17 @@ func explanationOf(d Decommission, e job.Explanation) Explanation {
 	for i, a := range e.Actions {
 		out.Actions[i] = ExplainedAction(a)
 	}
-	if d.Parked() && !family().HalfUndone(d) && overridable(d, d.Stage) == nil {
+	if d.Parked() && !family().HalfUndone(d) && overridable(d, d.Stage, false) == nil {
+		also := alsoWithout(d)
 		out.Override = &OverrideOffer{
-			Stage: d.Stage,
-			Does:  "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
+			Stage: d.Stage, Also: also,
+			Does: "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
 			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID,
-				d.Stage),
+				strings.Join(append([]string{d.Stage}, also...), ",")),
+		}
+		if len(also) > 0 {
+			out.Override.Does = "goes on without this stage and " + strings.Join(also, ", ") +
+				", which only the agent could carry out; who decided that, why, and the risk that is left are kept and stand in the certificate"
 		}
 		if d.ErrorCode == bringup.CodeMachineGone.Name && family().Recommended(d) != job.AdoptObserved {
 			out.Remedy = "find out who removed it; once it is in MAAS again, retry the stage; if it is gone for good, go on without the stage, which the certificate will say"

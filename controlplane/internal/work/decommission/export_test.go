@@ -63,3 +63,8 @@ func TargetOf(d Decommission, action job.Trigger) string {
 
 // LayOut makes the table of a mode from the names of its stages.
 func LayOut(m Mode, names ...string) job.Table { return laidOut(map[Mode][]string{m: names})[m] }
+
+// OfferedOverride is what explanations offer to go on without.
+func OfferedOverride(d Decommission) *OverrideOffer {
+	return explanationOf(d, family().Explain(d, nil, time.Now())).Override
+}

@@ -9,7 +9,9 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/certificate"
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
@@ -146,5 +148,35 @@ func TestAScrubThatSeesNoGPUIsParkedByDefault(t *testing.T) {
 				t.Errorf("gaps are %+v", gaps)
 			}
 		})
+	}
+}
+
+// A node that is dead needs one decision: what only its agent could do is passed
+// over with one stated risk, and the machine is installed anew.
+func TestADeadNodeIsReimagedByOneDecision(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	d := y.request(t, n, decommission.Reimage)
+	y.agent.set(true, false)
+	var offered *decommission.OverrideOffer
+	d = y.run(t, d.ID, func(env *testsuite.TestWorkflowEnvironment) {
+		offered = decommission.OfferedOverride(y.read(t, d.ID))
+		if offered == nil || len(offered.Also) != 2 {
+			t.Fatalf("what is offered: %+v", offered)
+		}
+		if _, err := y.service.Override(y.ctx, d.ID, offered.Stage, "mainboard was replaced", "memory of GPUs",
+			"validate_clean_node"); fault.CodeOf(err) != "stage_not_overridable" {
+			t.Errorf("the proof is passed over: %v", err)
+		}
+		if _, err := y.service.Override(y.ctx, d.ID, offered.Stage, "mainboard was replaced", "memory of GPUs",
+			offered.Also...); err != nil {
+			t.Error(err)
+		}
+		y.agent.set(false, false)
+		env.SignalWorkflow(durable.ActSignal, nil)
+	})
+	wants(t, d, job.Completed, decommission.StageEnable, "")
+	if len(d.Overrides) != 3 || d.Outcome != decommission.WithGaps {
+		t.Errorf("it is %s, and went on without %+v", d.Outcome, d.Overrides)
 	}
 }

@@ -75,7 +75,7 @@ func mayOverride(s job.Stage) string {
 		if _, goes := tables[m].Of(s.Name); !goes {
 			continue
 		}
-		if overridable(Decommission{Mode: m, Job: job.Job{Stage: s.Name}}, s.Name) == nil {
+		if overridable(Decommission{Mode: m, Job: job.Job{Stage: s.Name}}, s.Name, false) == nil {
 			may = append(may, m)
 		} else {
 			not = append(not, m)

@@ -19,7 +19,9 @@ import (
 
 // withheldWords says what an open breaker withholds: what weighs much, and what
 // rests on what MAAS says alone. Everything else goes on.
-var withheldWords = map[Action]string{Quarantine: "the quarantine", Release: "the release", UpdateHost: "the new address"}
+var withheldWords = map[Action]string{
+	Quarantine: "the quarantine", Release: "the release", UpdateHost: "the new address",
+}
 
 // withheldByBreaker says which action an open breaker withholds, and why; empty:
 // it withholds nothing of that.

@@ -8,7 +8,7 @@ var ruleBreakerOpen = Rule{
 	Type: TypeBreakerOpen, Severity: Critical, Looks: 1, Action: None,
 	Title: "Too many nodes at once: nothing is quarantined",
 	Means: "Either something happened to many machines at once, or MAAS tells what is not so; no node of the site is " +
-		"quarantined until somebody decides.",
+		"quarantined until somebody decides; those whose machine was released get no new work meanwhile.",
 	Advice: []string{
 		"gpuaas reconcile status --site SITE: the nodes, and how MAAS showed their machines",
 		"Look at some of those machines in MAAS and on site",
