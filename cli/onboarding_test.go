@@ -44,7 +44,8 @@ func TestOnboardSends(t *testing.T) {
 // Nothing is formatted unless somebody says that it is meant.
 func TestOnboardInitializeDisksAsksFirst(t *testing.T) {
 	f := newFakeAPI(t)
-	got := signedIn(t, f).run(strings.Fields("onboard c07u43 --ipmi-ip 10.176.16.128 --initialize-disks" + onboardFlagsText)...)
+	args := "onboard c07u43 --ipmi-ip 10.176.16.128 --initialize-disks" + onboardFlagsText
+	got := signedIn(t, f).run(strings.Fields(args)...)
 	if got.exit != failure.Unconfirmed || !strings.Contains(got.err, "ALL DATA") || !strings.Contains(got.err, "--yes") {
 		t.Errorf("it says %+v", got)
 	}
