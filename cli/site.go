@@ -43,6 +43,14 @@ func (a *app) siteColumns() []table.Column[apiclient.SiteView] {
 		{Title: "DNS", Text: func(v site) string { return strings.Join(v.UpstreamDnsServers, " ") }, Detail: true},
 		{Title: "MAX PARALLEL", Text: func(v site) string { return strconv.Itoa(int(v.MaxParallel)) }, Detail: true},
 		{Title: "HW SYNC OVER HTTP", Text: func(v site) string { return string(v.HwSyncHttp) }, Detail: true},
+		{
+			Title: "REQUIRED SCRIPTS", Text: func(v site) string { return strings.Join(v.RequiredScripts, " ") },
+			Detail: true,
+		},
+		{
+			Title: "REQUIRED CAPABILITIES", Text: func(v site) string { return strings.Join(words(v.RequiredCapabilities), " ") },
+			Detail: true,
+		},
 		{Title: "CREATED", Text: func(v site) string { return a.When(v.CreatedAt) }, Detail: true},
 		{Title: "UPDATED", Text: func(v site) string { return a.When(v.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(v site) string { return strconv.FormatInt(v.Version, 10) }, Detail: true},
@@ -159,7 +167,7 @@ func (s *session) siteID(name string) (types.UUID, error) {
 type siteFlags struct {
 	name, region, url, caFile, pxeIface, nodePXEIface, deployUser, deployIface, syncHTTP string
 	vlan, parallel                                                                       int32
-	networks, dns                                                                        []string
+	networks, dns, scripts, capabilities                                                 []string
 }
 
 func addSiteFlags(cmd *cobra.Command) *siteFlags {
@@ -181,8 +189,29 @@ func addSiteFlags(cmd *cobra.Command) *siteFlags {
 	f.StringVar(&v.syncHTTP, "hw-sync-http", "",
 		"what vouches for the program that machines fetch over plain HTTP and run as root: "+
 			"pinned (its digest) or accepted (nothing) (default pinned)")
+	f.StringSliceVar(&v.scripts, "require-script", nil,
+		"commissioning or testing script that MAAS must have, as NAME or NAME@VERSION; may be repeated; empty: none")
+	f.StringSliceVar(&v.capabilities, "require-capability", nil,
+		"what MAAS must be able to do: https, redundant_racks, redundant_dhcp; may be repeated; empty: nothing")
 	_ = cmd.MarkFlagFilename("ca-file") // it was defined above
 	return v
+}
+
+// named are words as the API names their kind; never nil.
+func named[T ~string](words []string) []T {
+	out := make([]T, 0, len(words))
+	for _, w := range words {
+		out = append(out, T(w))
+	}
+	return out
+}
+
+func words[T ~string](named []T) []string {
+	out := make([]string, len(named))
+	for i, n := range named {
+		out[i] = string(n)
+	}
+	return out
 }
 
 // ca reads the file of the CA; nil when none was given.
@@ -224,6 +253,9 @@ func (a *app) siteCreateCommand() *cobra.Command {
 						MaxParallel:        frame.Given(s.Session, "max-parallel", &v.parallel),
 						HwSyncHttp: frame.Given(s.Session, "hw-sync-http",
 							frame.Ptr(apiclient.SiteNewBodyHwSyncHttp(v.syncHTTP))),
+						RequiredScripts: frame.Given(s.Session, "require-script", &v.scripts),
+						RequiredCapabilities: frame.Given(s.Session, "require-capability",
+							frame.Ptr(named[apiclient.SiteNewBodyRequiredCapabilities](v.capabilities))),
 					}))
 			}
 		},
@@ -242,7 +274,7 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 			return func(s *session, args []string) error {
 				if err := s.Anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface",
 					"deploy-user",
-					"deploy-ssh-iface", "dns", "max-parallel", "hw-sync-http"); err != nil {
+					"deploy-ssh-iface", "dns", "max-parallel", "hw-sync-http", "require-script", "require-capability"); err != nil {
 					return err
 				}
 				ca, err := v.ca(s)
@@ -262,6 +294,9 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 					MaxParallel:        frame.Given(s.Session, "max-parallel", &v.parallel),
 					HwSyncHttp: frame.Given(s.Session, "hw-sync-http",
 						frame.Ptr(apiclient.SiteChangeBodyHwSyncHttp(v.syncHTTP))),
+					RequiredScripts: frame.Given(s.Session, "require-script", &v.scripts),
+					RequiredCapabilities: frame.Given(s.Session, "require-capability",
+						frame.Ptr(named[apiclient.SiteChangeBodyRequiredCapabilities](v.capabilities))),
 				})
 			}
 		},

@@ -76,7 +76,7 @@ func TestSite(t *testing.T) {
 	dir := t.TempDir()
 	cli := p.cli(t)
 	succeed(t, cli, "site", "create", "dc1", "--region", "eu-1", "--url", sim.url,
-		"--pxe-iface", "ens19", "--node-pxe-iface", "eno8303", "--pxe-vlan", "46")
+		"--pxe-iface", "eno1", "--node-pxe-iface", "eno8303", "--pxe-vlan", "0")
 
 	doctor := func(env []string) (string, int) {
 		out, _, code := command(t, env, "site", "doctor", "dc1")

@@ -1618,6 +1618,13 @@ const (
 	SiteChangeBodyHwSyncHttpPinned   SiteChangeBodyHwSyncHttp = "pinned"
 )
 
+// Defines values for SiteChangeBodyRequiredCapabilities.
+const (
+	SiteChangeBodyRequiredCapabilitiesHttps          SiteChangeBodyRequiredCapabilities = "https"
+	SiteChangeBodyRequiredCapabilitiesRedundantDhcp  SiteChangeBodyRequiredCapabilities = "redundant_dhcp"
+	SiteChangeBodyRequiredCapabilitiesRedundantRacks SiteChangeBodyRequiredCapabilities = "redundant_racks"
+)
+
 // Defines values for SiteChangeBodyStatus.
 const (
 	SiteChangeBodyStatusActive   SiteChangeBodyStatus = "active"
@@ -1626,14 +1633,17 @@ const (
 
 // Defines values for SiteCheckName.
 const (
+	Capabilities    SiteCheckName = "capabilities"
 	ClockSkew       SiteCheckName = "clock_skew"
 	DeployPassword  SiteCheckName = "deploy_password"
 	DnsServers      SiteCheckName = "dns_servers"
 	HwSyncInterval  SiteCheckName = "hw_sync_interval"
 	HwSyncSource    SiteCheckName = "hw_sync_source"
 	Images          SiteCheckName = "images"
+	PxeNetwork      SiteCheckName = "pxe_network"
 	RackControllers SiteCheckName = "rack_controllers"
 	Reachable       SiteCheckName = "reachable"
+	Scripts         SiteCheckName = "scripts"
 	TokenAdmin      SiteCheckName = "token_admin"
 	TokenValid      SiteCheckName = "token_valid"
 	Version         SiteCheckName = "version"
@@ -1643,6 +1653,13 @@ const (
 const (
 	SiteNewBodyHwSyncHttpAccepted SiteNewBodyHwSyncHttp = "accepted"
 	SiteNewBodyHwSyncHttpPinned   SiteNewBodyHwSyncHttp = "pinned"
+)
+
+// Defines values for SiteNewBodyRequiredCapabilities.
+const (
+	SiteNewBodyRequiredCapabilitiesHttps          SiteNewBodyRequiredCapabilities = "https"
+	SiteNewBodyRequiredCapabilitiesRedundantDhcp  SiteNewBodyRequiredCapabilities = "redundant_dhcp"
+	SiteNewBodyRequiredCapabilitiesRedundantRacks SiteNewBodyRequiredCapabilities = "redundant_racks"
 )
 
 // Defines values for SiteNewPowerOverrideBodySelectorType.
@@ -1751,6 +1768,13 @@ const (
 	SiteViewHwSyncHttpAccepted  SiteViewHwSyncHttp = "accepted"
 	SiteViewHwSyncHttpPinned    SiteViewHwSyncHttp = "pinned"
 	SiteViewHwSyncHttpUndecided SiteViewHwSyncHttp = "undecided"
+)
+
+// Defines values for SiteViewRequiredCapabilities.
+const (
+	SiteViewRequiredCapabilitiesHttps          SiteViewRequiredCapabilities = "https"
+	SiteViewRequiredCapabilitiesRedundantDhcp  SiteViewRequiredCapabilities = "redundant_dhcp"
+	SiteViewRequiredCapabilitiesRedundantRacks SiteViewRequiredCapabilities = "redundant_racks"
 )
 
 // Defines values for SiteViewStatus.
@@ -7172,6 +7196,12 @@ type SiteChangeBody struct {
 	// RegionCode The region of the product that its machines belong to.
 	RegionCode *string `json:"region_code,omitempty"`
 
+	// RequiredCapabilities What MAAS must be able to do.
+	RequiredCapabilities *[]SiteChangeBodyRequiredCapabilities `json:"required_capabilities,omitempty"`
+
+	// RequiredScripts Commissioning and testing scripts that MAAS must have, as NAME or NAME@VERSION; a version is the number or the comment of the newest revision.
+	RequiredScripts *[]string `json:"required_scripts,omitempty"`
+
 	// Status A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 	Status *SiteChangeBodyStatus `json:"status,omitempty"`
 
@@ -7181,6 +7211,9 @@ type SiteChangeBody struct {
 
 // SiteChangeBodyHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted).
 type SiteChangeBodyHwSyncHttp string
+
+// SiteChangeBodyRequiredCapabilities defines model for SiteChangeBody.RequiredCapabilities.
+type SiteChangeBodyRequiredCapabilities string
 
 // SiteChangeBodyStatus A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 type SiteChangeBodyStatus string
@@ -7280,12 +7313,21 @@ type SiteNewBody struct {
 	// Examples: eu-1
 	RegionCode string `json:"region_code"`
 
+	// RequiredCapabilities What MAAS must be able to do; nothing by default.
+	RequiredCapabilities *[]SiteNewBodyRequiredCapabilities `json:"required_capabilities,omitempty"`
+
+	// RequiredScripts Commissioning and testing scripts that MAAS must have, as NAME or NAME@VERSION; none by default.
+	RequiredScripts *[]string `json:"required_scripts,omitempty"`
+
 	// UpstreamDnsServers DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default.
 	UpstreamDnsServers *[]string `json:"upstream_dns_servers,omitempty"`
 }
 
 // SiteNewBodyHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned, by default), or nothing (accepted).
 type SiteNewBodyHwSyncHttp string
+
+// SiteNewBodyRequiredCapabilities defines model for SiteNewBody.RequiredCapabilities.
+type SiteNewBodyRequiredCapabilities string
 
 // SiteNewPowerOverrideBody defines model for SiteNewPowerOverrideBody.
 type SiteNewPowerOverrideBody struct {
@@ -7841,6 +7883,12 @@ type SiteView struct {
 	// Examples: eu-1
 	RegionCode string `json:"region_code"`
 
+	// RequiredCapabilities What MAAS must be able to do.
+	RequiredCapabilities []SiteViewRequiredCapabilities `json:"required_capabilities"`
+
+	// RequiredScripts Commissioning and testing scripts that MAAS must have, as NAME or NAME@VERSION; a version is the number or the comment of the newest revision.
+	RequiredScripts []string `json:"required_scripts"`
+
 	// SiteId Id of the site.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
@@ -7859,6 +7907,9 @@ type SiteView struct {
 
 // SiteViewHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https.
 type SiteViewHwSyncHttp string
+
+// SiteViewRequiredCapabilities defines model for SiteView.RequiredCapabilities.
+type SiteViewRequiredCapabilities string
 
 // SiteViewStatus A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on.
 type SiteViewStatus string

@@ -1241,6 +1241,11 @@ var enums = map[string][]string{
 		"pinned",
 		"accepted",
 	},
+	"SiteChangeBody.required_capabilities": {
+		"https",
+		"redundant_racks",
+		"redundant_dhcp",
+	},
 	"SiteChangeBody.status": {
 		"active",
 		"disabled",
@@ -1251,7 +1256,10 @@ var enums = map[string][]string{
 		"token_valid",
 		"token_admin",
 		"rack_controllers",
+		"pxe_network",
+		"capabilities",
 		"images",
+		"scripts",
 		"hw_sync_interval",
 		"dns_servers",
 		"clock_skew",
@@ -1261,6 +1269,11 @@ var enums = map[string][]string{
 	"SiteNewBody.hw_sync_http": {
 		"pinned",
 		"accepted",
+	},
+	"SiteNewBody.required_capabilities": {
+		"https",
+		"redundant_racks",
+		"redundant_dhcp",
 	},
 	"SiteNewPowerOverrideBody.selector_type": {
 		"hostname",
@@ -1335,6 +1348,11 @@ var enums = map[string][]string{
 		"pinned",
 		"accepted",
 		"undecided",
+	},
+	"SiteView.required_capabilities": {
+		"https",
+		"redundant_racks",
+		"redundant_dhcp",
 	},
 	"SiteView.status": {
 		"active",

@@ -174,6 +174,7 @@ func randomSeed() uint64 {
 // furnish adds what a region alone does not have.
 func (l *Lab) furnish(o Options) error {
 	l.metal.askMetadata(l.URL)
+	l.SetRackInterface(BootIface)
 	if l.DeployUser == "" {
 		l.DeployUser = "hpcadmin"
 	}

@@ -96,6 +96,10 @@ func (s *Server) smallRoutes() []route {
 			name: "rackcontrollers", path: path("/rackcontrollers/"),
 			methods: map[string]handler{get: func(c *call) (any, error) { return list(r.Racks(c.caller, c.query)) }},
 		},
+		{
+			name: "scripts", path: path("/scripts/"),
+			methods: map[string]handler{get: func(c *call) (any, error) { return r.NodeScripts(), nil }},
+		},
 		{name: "zones", path: path("/zones/"), methods: map[string]handler{get: func(*call) (
 			any, error,
 		) {

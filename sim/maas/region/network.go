@@ -41,6 +41,7 @@ type Subnet struct {
 // Rack is a rack controller.
 type Rack struct {
 	SystemID, Hostname, MAC, IP   string
+	Iface                         string // name of the interface; empty: eno1
 	Healthy                       bool
 	Interface, Link, Subnet, VLAN int
 }

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -198,7 +199,7 @@ func (r *Region) rackDoc(k *Rack) RackDoc {
 	id := "ee46a3e2-e08e-11f1-9258-02fc00000001"
 	d.HardwareUUID = &id
 	i := &Interface{
-		ID: k.Interface, Name: "eno1", MAC: k.MAC, Kind: "physical", VLAN: k.VLAN, Enabled: true,
+		ID: k.Interface, Name: cmp.Or(k.Iface, "eno1"), MAC: k.MAC, Kind: "physical", VLAN: k.VLAN, Enabled: true,
 		Links: []*Link{{ID: k.Link, Mode: "static", IP: k.IP, Subnet: k.Subnet}},
 	}
 	d.Interfaces = []InterfaceDoc{*r.interfaceDoc(&Machine{SystemID: k.SystemID}, i)}
@@ -210,6 +211,15 @@ func (r *Region) rackDoc(k *Rack) RackDoc {
 		d.Services = append(d.Services, ServiceDoc{Name: name, Status: status})
 	}
 	return d
+}
+
+// SetRackInterface names the interface of the racks on the PXE network.
+func (r *Region) SetRackInterface(name string) {
+	r.change(func() {
+		for _, k := range r.state.Racks {
+			k.Iface = name
+		}
+	})
 }
 
 // SetRackHealth makes the racks of the region healthy or not.

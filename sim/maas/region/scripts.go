@@ -72,6 +72,45 @@ var testingScripts = []string{
 
 var releaseScripts = []string{"wipe-disks"}
 
+// NodeScriptDoc is a script that MAAS keeps, on the wire.
+type NodeScriptDoc struct {
+	ID       int                 `json:"id"`
+	Name     string              `json:"name"`
+	Type     int                 `json:"type"`
+	TypeName string              `json:"type_name"`
+	Default  bool                `json:"default"`
+	Tags     []string            `json:"tags"`
+	History  []ScriptRevisionDoc `json:"history"`
+}
+
+// ScriptRevisionDoc is one upload of a script, on the wire.
+type ScriptRevisionDoc struct {
+	ID      int    `json:"id"`
+	Comment string `json:"comment"`
+}
+
+// NodeScripts lists the scripts that the region comes with.
+func (r *Region) NodeScripts() []NodeScriptDoc {
+	var out []NodeScriptDoc
+	for _, kind := range []struct {
+		number int
+		name   string
+		names  []string
+	}{
+		{0, "Commissioning script", commissioningScripts}, {2, "Testing script", testingScripts},
+		{3, "Release script", releaseScripts},
+	} {
+		for _, name := range kind.names {
+			n := len(out) + 1
+			out = append(out, NodeScriptDoc{
+				ID: n, Name: name, Type: kind.number, TypeName: kind.name, Default: true, Tags: []string{},
+				History: []ScriptRevisionDoc{{ID: n, Comment: "Created by maas-" + Version}},
+			})
+		}
+	}
+	return out
+}
+
 // testsAsked returns the tests of a form: the default one unless named, or
 // none.
 func testsAsked(f url.Values) []string {

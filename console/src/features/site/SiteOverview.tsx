@@ -67,6 +67,8 @@ export function SiteOverview({ site }: { site: Site }) {
               ['Deploy user', site.deploy_user],
               ['Deploy interface', site.deploy_ssh_iface],
               ['DNS servers', site.upstream_dns_servers.join(', ')],
+              ['Required scripts', site.required_scripts.join(', ') || 'none'],
+              ['Required capabilities', site.required_capabilities.join(', ') || 'none'],
               ['Hardware sync over plain HTTP', site.api_base_url.startsWith('https://') ? `${site.hw_sync_http}, without meaning: MAAS speaks https` : site.hw_sync_http],
               ['Machines in work at once', String(site.max_parallel)],
               ['Created', <When key="cr" at={site.created_at} />],

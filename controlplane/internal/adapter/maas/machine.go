@@ -179,6 +179,8 @@ type VLAN struct {
 	DHCPOn      bool   `json:"dhcp_on"`
 	Space       string `json:"space"`
 	PrimaryRack string `json:"primary_rack"`
+
+	SecondaryRack string `json:"secondary_rack"`
 }
 
 // Subnet is a network that MAAS knows.

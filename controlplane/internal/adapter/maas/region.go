@@ -56,6 +56,8 @@ type RackController struct {
 	Hostname string    `json:"hostname"`
 	Version  string    `json:"version"`
 	Services []Service `json:"service_set"`
+
+	Interfaces []Interface `json:"interface_set"`
 }
 
 // Service is one service of a controller.
@@ -85,6 +87,46 @@ func (c *Client) RackControllers(ctx context.Context) ([]RackController, error) 
 		return nil, fmt.Errorf("list rack controllers: %w", err)
 	}
 	return racks, nil
+}
+
+// NodeScript is a commissioning or testing script that MAAS keeps.
+type NodeScript struct {
+	Name    string           `json:"name"`
+	Type    string           `json:"type_name"`
+	History []ScriptRevision `json:"history"`
+}
+
+// ScriptRevision is one upload of a script.
+type ScriptRevision struct {
+	ID      int64  `json:"id"`
+	Comment string `json:"comment"`
+}
+
+// Versions are what the newest revision is known by: its number, and the comment
+// that it was uploaded with.
+func (s NodeScript) Versions() []string {
+	var newest ScriptRevision
+	for _, r := range s.History {
+		if r.ID > newest.ID {
+			newest = r
+		}
+	}
+	if newest.ID == 0 {
+		return nil
+	}
+	if newest.Comment == "" {
+		return []string{number(newest.ID)}
+	}
+	return []string{number(newest.ID), newest.Comment}
+}
+
+// Scripts lists the scripts that MAAS can run on machines.
+func (c *Client) Scripts(ctx context.Context) ([]NodeScript, error) {
+	list, err := fetch[[]NodeScript](ctx, c, call{path: "scripts/"})
+	if err != nil {
+		return nil, fmt.Errorf("list MAAS scripts: %w", err)
+	}
+	return list, nil
 }
 
 // Setting reads a setting of the region as text. It is empty if it is not set.

@@ -100,11 +100,37 @@ func (r region) User(ctx context.Context) (RegionUser, error) {
 
 func (r region) Racks(ctx context.Context) ([]Rack, error) {
 	found, err := r.RackControllers(ctx)
+	return RacksOf(found), err
+}
+
+// RacksOf are rack controllers as far as a site asks about them.
+func RacksOf(found []maas.RackController) []Rack {
 	racks := make([]Rack, len(found))
 	for i, c := range found {
 		racks[i] = Rack{Name: c.Hostname, Rackd: c.Service("rackd").Status, Healthy: c.Healthy()}
+		for _, n := range c.Interfaces {
+			if n.VLAN != nil {
+				racks[i].Interfaces = append(racks[i].Interfaces, RackInterface{
+					Name: maas.Shown(n.Name), VID: n.VLAN.VID, DHCP: n.VLAN.DHCPOn, Secondary: n.VLAN.SecondaryRack != "",
+				})
+			}
+		}
 	}
-	return racks, err
+	return racks
+}
+
+func (r region) Scripts(ctx context.Context) ([]Script, error) {
+	found, err := r.Client.Scripts(ctx)
+	return ScriptsOf(found), err
+}
+
+// ScriptsOf are scripts of MAAS as far as a site asks about them.
+func ScriptsOf(found []maas.NodeScript) []Script {
+	out := make([]Script, len(found))
+	for i, s := range found {
+		out[i] = Script{Name: s.Name, Versions: s.Versions()}
+	}
+	return out
 }
 
 // namedAtOnce keeps a listing within the time of a request: MAAS takes up to a

@@ -65,19 +65,21 @@ func show(s Site) View {
 
 // NewBody is what a site is made of.
 type NewBody struct {
-	Name               string    `json:"name" minLength:"1" maxLength:"63" doc:"Its name, once on the platform." example:"dc1-maas"`
-	RegionCode         string    `json:"region_code" maxLength:"63" doc:"The region of the product that its machines belong to." example:"eu-1"`
-	APIBaseURL         string    `json:"api_base_url" maxLength:"500" doc:"Address of the MAAS region, without credentials." example:"http://maas.example:5240/MAAS"`
-	PXEIface           string    `json:"pxe_iface" maxLength:"15" doc:"Interface of the MAAS server on the PXE network." example:"ens19"`
-	PXEVLANVID         int32     `json:"pxe_vlan_vid" minimum:"0" maximum:"4094" doc:"VLAN of the PXE network; 0: untagged." example:"46"`
-	NodePXEIface       string    `json:"node_pxe_iface" maxLength:"15" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
-	CACertificate      *string   `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; absent: the CAs of the control plane's machine."`
-	AllowedNetworks    *[]string `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; absent: any but link-local and loopback."`
-	DeployUser         *string   `json:"deploy_user,omitempty" doc:"Account that deployed machines are reached by; hpcadmin by default."`
-	DeploySSHIface     *string   `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over; eno8303 by default."`
-	UpstreamDNSServers *[]string `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default."`
-	MaxParallel        *int32    `json:"max_parallel,omitempty" minimum:"1" maximum:"1000" doc:"Machines of the site in work at once, over all batches; 20 by default."`
-	HWSyncHTTP         *SyncHTTP `json:"hw_sync_http,omitempty" enum:"pinned,accepted" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned, by default), or nothing (accepted)."`
+	Name                 string        `json:"name" minLength:"1" maxLength:"63" doc:"Its name, once on the platform." example:"dc1-maas"`
+	RegionCode           string        `json:"region_code" maxLength:"63" doc:"The region of the product that its machines belong to." example:"eu-1"`
+	APIBaseURL           string        `json:"api_base_url" maxLength:"500" doc:"Address of the MAAS region, without credentials." example:"http://maas.example:5240/MAAS"`
+	PXEIface             string        `json:"pxe_iface" maxLength:"15" doc:"Interface of the MAAS server on the PXE network." example:"ens19"`
+	PXEVLANVID           int32         `json:"pxe_vlan_vid" minimum:"0" maximum:"4094" doc:"VLAN of the PXE network; 0: untagged." example:"46"`
+	NodePXEIface         string        `json:"node_pxe_iface" maxLength:"15" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
+	CACertificate        *string       `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; absent: the CAs of the control plane's machine."`
+	AllowedNetworks      *[]string     `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; absent: any but link-local and loopback."`
+	DeployUser           *string       `json:"deploy_user,omitempty" doc:"Account that deployed machines are reached by; hpcadmin by default."`
+	DeploySSHIface       *string       `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over; eno8303 by default."`
+	UpstreamDNSServers   *[]string     `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default."`
+	MaxParallel          *int32        `json:"max_parallel,omitempty" minimum:"1" maximum:"1000" doc:"Machines of the site in work at once, over all batches; 20 by default."`
+	RequiredScripts      *[]string     `json:"required_scripts,omitempty" nullable:"false" maxItems:"32" doc:"Commissioning and testing scripts that MAAS must have, as NAME or NAME@VERSION; none by default."`
+	RequiredCapabilities *[]Capability `json:"required_capabilities,omitempty" nullable:"false" maxItems:"8" doc:"What MAAS must be able to do; nothing by default."`
+	HWSyncHTTP           *SyncHTTP     `json:"hw_sync_http,omitempty" enum:"pinned,accepted" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned, by default), or nothing (accepted)."`
 }
 
 func (b NewBody) settings() SettingsChange {
@@ -86,7 +88,7 @@ func (b NewBody) settings() SettingsChange {
 		AllowedNetworks: b.AllowedNetworks,
 		PXEIface:        &b.PXEIface, PXEVLANVID: &b.PXEVLANVID, NodePXEIface: &b.NodePXEIface, DeployUser: b.DeployUser,
 		DeploySSHIface: b.DeploySSHIface, UpstreamDNSServers: b.UpstreamDNSServers, MaxParallel: b.MaxParallel,
-		HWSyncHTTP: b.HWSyncHTTP,
+		HWSyncHTTP: b.HWSyncHTTP, RequiredScripts: b.RequiredScripts, RequiredCapabilities: b.RequiredCapabilities,
 	}
 }
 

@@ -20,6 +20,9 @@ func (Erase) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Erases()
 // Schema implements huma.SchemaProvider.
 func (Scrub) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Scrubs()) }
 
+// Schema implements huma.SchemaProvider.
+func (Capability) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Capabilities()) }
+
 // ProfileView is a profile as the API shows it.
 type ProfileView struct {
 	ProfileID   id.Profile `json:"profile_id" doc:"Id of the profile."`

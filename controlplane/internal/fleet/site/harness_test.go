@@ -158,7 +158,8 @@ func newRegion(tb testing.TB) *region {
 	r.say("users/ whoami", 200,
 		`{"username": "admin", "email": "a@example.com", "is_superuser": true, "is_local": true, "resource_uri": "/MAAS/api/2.0/users/admin/"}`)
 	r.say("rackcontrollers/", 200,
-		`[{"system_id": "abc123", "hostname": "rack1", "service_set": [{"name": "rackd", "status": "running", "status_info": ""}], "version": "3.7.3"}]`)
+		`[{"system_id": "abc123", "hostname": "rack1", "service_set": [{"name": "rackd", "status": "running", "status_info": ""}], "version": "3.7.3", `+
+			`"interface_set": [{"id": 1, "name": "ens19", "vlan": {"id": 5001, "vid": 46, "dhcp_on": true, "secondary_rack": null}}]}]`)
 	r.say("boot-resources/", 200,
 		`[{"id": 1, "type": "Synced", "name": "ubuntu/noble", "architecture": "amd64/ga-24.04"}]`)
 	r.say("maas/ get_config hardware_sync_interval", 200, `"15m"`)

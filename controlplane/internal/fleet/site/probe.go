@@ -24,6 +24,8 @@ type Region interface {
 	Lacks(ctx context.Context, images []Image) ([]Image, error)
 	// Machines says how those stand that the region has under some host names.
 	Machines(ctx context.Context, hostnames []string) ([]RegionMachine, error)
+	// Scripts lists the commissioning and testing scripts.
+	Scripts(ctx context.Context) ([]Script, error)
 	// Skew is how far the clock of the region is ahead, when an answer said so.
 	Skew() (time.Duration, bool)
 	Close()
@@ -40,6 +42,8 @@ type Rack struct {
 	Name    string
 	Rackd   string // status of its service rackd
 	Healthy bool
+
+	Interfaces []RackInterface
 }
 
 // RegionMachine is a machine as the region shows it.
@@ -55,7 +59,7 @@ type Image struct{ Name, Architecture string }
 
 // Check is one answer of a probe.
 type Check struct {
-	Name   string `json:"name" enum:"reachable,version,token_valid,token_admin,rack_controllers,images,hw_sync_interval,dns_servers,clock_skew,hw_sync_source,deploy_password" doc:"What was looked at."`
+	Name   string `json:"name" enum:"reachable,version,token_valid,token_admin,rack_controllers,pxe_network,capabilities,images,scripts,hw_sync_interval,dns_servers,clock_skew,hw_sync_source,deploy_password" doc:"What was looked at."`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail" doc:"What was found."`
 	Remedy string `json:"remedy,omitempty" doc:"What to do about it; absent when it is well."`
@@ -121,6 +125,10 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 	if err != nil {
 		return nil, fmt.Errorf("count nodes without a pin: %w", err)
 	}
+	wishes, err := s.IntervalWishes(ctx, site)
+	if err != nil {
+		return nil, err
+	}
 	p.syncSource(unpinned)
 	p.sharedPassword()
 	token, tokenErr := s.token(ctx, found)
@@ -144,7 +152,8 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 	if p.ok("token_valid") {
 		p.racks(ctx)
 		p.images(ctx)
-		p.interval(ctx)
+		p.scripts(ctx)
+		p.interval(ctx, wishes)
 		p.dns(ctx)
 	}
 	p.clock()
@@ -198,9 +207,8 @@ func (p *probing) sharedPassword() {
 
 // checkNames is the order in which checks are shown.
 var checkNames = []string{
-	"reachable", "version", "token_valid", "token_admin", "rack_controllers", "images", "hw_sync_interval", "dns_servers",
-	"clock_skew",
-	"hw_sync_source", "deploy_password",
+	"reachable", "version", "token_valid", "token_admin", "rack_controllers", "pxe_network", "capabilities",
+	"images", "scripts", "hw_sync_interval", "dns_servers", "clock_skew", "hw_sync_source", "deploy_password",
 }
 
 // probing collects the checks of one probe.
@@ -318,9 +326,12 @@ func (p *probing) identify(ctx context.Context) {
 func (p *probing) racks(ctx context.Context) {
 	racks, err := p.region.Racks(ctx)
 	if err != nil {
-		p.fail("rack_controllers", err)
+		for _, name := range []string{"rack_controllers", "pxe_network", "capabilities"} {
+			p.fail(name, err)
+		}
 		return
 	}
+	p.network(racks)
 	var ill []string
 	for _, r := range racks {
 		if !r.Healthy {
@@ -364,34 +375,6 @@ func (p *probing) images(ctx context.Context) {
 	}
 	p.bad("images", "maas_image_missing", "import or upload the image in MAAS, or correct the profile", "missing: %s",
 		strings.Join(texts, "; "))
-}
-
-func (p *probing) interval(ctx context.Context) {
-	text, err := p.region.Setting(ctx, "hardware_sync_interval")
-	if err != nil {
-		p.fail("hw_sync_interval", err)
-		return
-	}
-	have, err := ParseInterval(text)
-	if err != nil {
-		p.bad("hw_sync_interval", "maas_hw_sync_interval", "set hardware_sync_interval in MAAS",
-			"MAAS has the interval %q, which cannot be read", text)
-		return
-	}
-	var other []string
-	for _, profile := range p.profiles {
-		want, err := ParseInterval(profile.Policy.HardwareSyncInterval)
-		if profile.Policy.RequireHWSync && (err != nil || want != have) {
-			other = append(other, fmt.Sprintf("%s wants %s", profile.Name, profile.Policy.HardwareSyncInterval))
-		}
-	}
-	if len(other) > 0 {
-		p.bad("hw_sync_interval", "maas_hw_sync_interval",
-			"set hardware_sync_interval in MAAS, or correct the profiles: MAAS has one interval for all machines",
-			"MAAS has %s, profile %s", text, strings.Join(other, ", "))
-		return
-	}
-	p.well("hw_sync_interval", "%s", text)
 }
 
 func (p *probing) dns(ctx context.Context) {

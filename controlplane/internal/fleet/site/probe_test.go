@@ -35,7 +35,7 @@ func (w *world) probe(tb testing.TB, path string) map[string]site.Check {
 			tb.Errorf("check %+v is not complete", c)
 		}
 	}
-	if len(out) != 11 || v.OK != all {
+	if len(out) != 14 || v.OK != all {
 		tb.Errorf("probe says %+v", v)
 	}
 	return out
@@ -109,7 +109,7 @@ func TestProbeSaysWhatIsWrong(t *testing.T) {
 		}, "images", "maas_image_missing", ""},
 		"interval": {
 			func(r *region) { r.say("maas/ get_config hardware_sync_interval", 200, `"1h"`) },
-			"hw_sync_interval", "maas_hw_sync_interval", "default wants 15m",
+			"hw_sync_interval", "maas_hw_sync_interval", "profile default of site dc1 wants 15m",
 		},
 		"interval absurd": {
 			func(r *region) { r.say("maas/ get_config hardware_sync_interval", 200, `null`) },
@@ -170,13 +170,13 @@ func TestProbeOfAHungRegionEnds(t *testing.T) {
 		}
 	})
 	checks, err := w.service.Probe(ctx, v.SiteID)
-	if err != nil || len(checks) != 11 {
+	if err != nil || len(checks) != 14 {
 		t.Fatal(checks, err)
 	}
 	for _, c := range checks {
 		if want := map[string]bool{
 			"reachable": true, "version": true, "token_valid": true, "token_admin": true,
-			"clock_skew": true, "hw_sync_source": true, "deploy_password": true,
+			"scripts": true, "clock_skew": true, "hw_sync_source": true, "deploy_password": true,
 		}[c.Name]; c.OK != want {
 			t.Errorf("%+v", c)
 		}

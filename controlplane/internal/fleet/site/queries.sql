@@ -1,7 +1,8 @@
 -- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
-    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING *;
+    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
+    required_scripts, required_capabilities)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING *;
 
 -- name: Site :one
 SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL;
@@ -21,6 +22,7 @@ ORDER BY id LIMIT sqlc.arg(page_size);
 UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certificate = $5, allowed_networks = $6,
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
     upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
+    required_scripts = $16, required_capabilities = $17,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -150,6 +152,15 @@ SELECT * FROM maas_site_profiles WHERE site_id = $1;
 
 -- name: AssignmentsOf :many
 SELECT * FROM maas_roce_assignments WHERE site_id = $1 AND hostname = ANY(sqlc.arg(hostnames)::text[]) ORDER BY hostname, interface;
+
+-- name: IntervalWishes :many
+-- Profiles that ask for hardware sync, of all sites of the same MAAS: it has one
+-- interval. The first of them owns it.
+SELECT s.id AS site_id, s.name AS site, p.id AS profile_id, p.name AS profile, p.hardware_sync_interval
+FROM maas_sites here JOIN maas_sites s ON s.api_base_url = here.api_base_url JOIN maas_site_profiles p ON p.site_id = s.id
+WHERE here.id = sqlc.arg(site)::uuid AND s.deleted_at IS NULL AND s.status = 'active'
+  AND p.deleted_at IS NULL AND p.status = 'active' AND p.require_hw_sync
+ORDER BY s.created_at, s.id, p.name <> 'default', p.created_at, p.id;
 
 -- name: CountUnpinned :one
 -- Nodes of a site whose machine was neither deployed to fetch the program that

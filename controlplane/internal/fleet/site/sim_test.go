@@ -17,7 +17,8 @@ func TestANewSiteAgainstTheSimulator(t *testing.T) {
 	w := newWorld(t)
 	sim := simulated.StartTest(t, simulated.Options{Fleet: fleet.Options{Machines: 120, Stage: "deployed"}})
 	body := w.body("dc1")
-	body["api_base_url"] = sim.URL
+	body["api_base_url"], body["pxe_iface"], body["pxe_vlan_vid"] = sim.URL, "eno1", 0
+	body["required_scripts"] = []string{"smartctl-validate", "maas-lshw@11"}
 	var v site.View
 	w.call(t, http.MethodPost, "", "", body).Decode(t, &v)
 	path := "/" + v.SiteID.String()
@@ -41,7 +42,7 @@ func TestANewSiteAgainstTheSimulator(t *testing.T) {
 	}
 	found, err := w.service.MachinesNamed(system(t), v.SiteID, names)
 	if err != nil || len(found) != 120 || found[119] != (site.RegionMachine{
-		Hostname: "gpu-00120", Status: "Deployed",
+		SystemID: found[119].SystemID, Hostname: "gpu-00120", Status: "Deployed",
 		Taken: true,
 	}) {
 		t.Errorf("of 121 names MAAS has %d machines: %v", len(found), err)

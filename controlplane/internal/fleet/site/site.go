@@ -69,18 +69,20 @@ func (s Site) SharedPassword() *time.Time {
 
 // Settings are how a site is reached and wired.
 type Settings struct {
-	RegionCode         string   `json:"region_code" doc:"The region of the product that its machines belong to." example:"eu-1"`
-	APIBaseURL         string   `json:"api_base_url" doc:"Address of the MAAS region." example:"http://maas.example:5240/MAAS"`
-	CACertificate      string   `json:"ca_certificate" doc:"PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine."`
-	AllowedNetworks    []string `json:"allowed_networks" nullable:"false" doc:"CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback."`
-	PXEIface           string   `json:"pxe_iface" doc:"Interface of the MAAS server on the PXE network." example:"ens19"`
-	PXEVLANVID         int32    `json:"pxe_vlan_vid" doc:"VLAN of the PXE network; 0: untagged." example:"46"`
-	NodePXEIface       string   `json:"node_pxe_iface" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
-	DeployUser         string   `json:"deploy_user" doc:"Account that deployed machines are reached by."`
-	DeploySSHIface     string   `json:"deploy_ssh_iface" doc:"Interface of the nodes that deployed machines are reached over."`
-	UpstreamDNSServers []string `json:"upstream_dns_servers" nullable:"false" doc:"DNS servers that MAAS must forward to."`
-	MaxParallel        int32    `json:"max_parallel" doc:"Machines of the site in work at once, over all batches."`
-	HWSyncHTTP         SyncHTTP `json:"hw_sync_http" enum:"pinned,accepted,undecided" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https."`
+	RegionCode           string       `json:"region_code" doc:"The region of the product that its machines belong to." example:"eu-1"`
+	APIBaseURL           string       `json:"api_base_url" doc:"Address of the MAAS region." example:"http://maas.example:5240/MAAS"`
+	CACertificate        string       `json:"ca_certificate" doc:"PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine."`
+	AllowedNetworks      []string     `json:"allowed_networks" nullable:"false" doc:"CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback."`
+	PXEIface             string       `json:"pxe_iface" doc:"Interface of the MAAS server on the PXE network." example:"ens19"`
+	PXEVLANVID           int32        `json:"pxe_vlan_vid" doc:"VLAN of the PXE network; 0: untagged." example:"46"`
+	NodePXEIface         string       `json:"node_pxe_iface" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
+	DeployUser           string       `json:"deploy_user" doc:"Account that deployed machines are reached by."`
+	DeploySSHIface       string       `json:"deploy_ssh_iface" doc:"Interface of the nodes that deployed machines are reached over."`
+	UpstreamDNSServers   []string     `json:"upstream_dns_servers" nullable:"false" doc:"DNS servers that MAAS must forward to."`
+	MaxParallel          int32        `json:"max_parallel" doc:"Machines of the site in work at once, over all batches."`
+	RequiredScripts      []string     `json:"required_scripts" nullable:"false" doc:"Commissioning and testing scripts that MAAS must have, as NAME or NAME@VERSION; a version is the number or the comment of the newest revision."`
+	RequiredCapabilities []Capability `json:"required_capabilities" nullable:"false" doc:"What MAAS must be able to do."`
+	HWSyncHTTP           SyncHTTP     `json:"hw_sync_http" enum:"pinned,accepted,undecided" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https."`
 }
 
 // DefaultSettings are those of a site that does not say otherwise.
@@ -88,24 +90,26 @@ func DefaultSettings() Settings {
 	return Settings{
 		AllowedNetworks: []string{}, DeployUser: "hpcadmin", DeploySSHIface: "eno8303",
 		UpstreamDNSServers: []string{"1.1.1.1", "8.8.8.8"}, MaxParallel: 20,
-		HWSyncHTTP: SyncPinned,
+		HWSyncHTTP: SyncPinned, RequiredScripts: []string{}, RequiredCapabilities: []Capability{},
 	}
 }
 
 // SettingsChange is what to change of settings; nil stays as it is.
 type SettingsChange struct {
-	RegionCode         *string   `json:"region_code,omitempty" doc:"The region of the product that its machines belong to."`
-	APIBaseURL         *string   `json:"api_base_url,omitempty" maxLength:"500" doc:"Address of the MAAS region. The MAAS token must be written again after a change."`
-	CACertificate      *string   `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine."`
-	AllowedNetworks    *[]string `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback."`
-	PXEIface           *string   `json:"pxe_iface,omitempty" doc:"Interface of the MAAS server on the PXE network."`
-	PXEVLANVID         *int32    `json:"pxe_vlan_vid,omitempty" doc:"VLAN of the PXE network, 0 to 4094; 0: untagged."`
-	NodePXEIface       *string   `json:"node_pxe_iface,omitempty" doc:"Interface of the nodes on the PXE network."`
-	DeployUser         *string   `json:"deploy_user,omitempty" doc:"Account that deployed machines are reached by."`
-	DeploySSHIface     *string   `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over."`
-	UpstreamDNSServers *[]string `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to."`
-	MaxParallel        *int32    `json:"max_parallel,omitempty" doc:"Machines of the site in work at once, over all batches; 1 to 1000."`
-	HWSyncHTTP         *SyncHTTP `json:"hw_sync_http,omitempty" enum:"pinned,accepted" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted)."`
+	RegionCode           *string       `json:"region_code,omitempty" doc:"The region of the product that its machines belong to."`
+	APIBaseURL           *string       `json:"api_base_url,omitempty" maxLength:"500" doc:"Address of the MAAS region. The MAAS token must be written again after a change."`
+	CACertificate        *string       `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine."`
+	AllowedNetworks      *[]string     `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback."`
+	PXEIface             *string       `json:"pxe_iface,omitempty" doc:"Interface of the MAAS server on the PXE network."`
+	PXEVLANVID           *int32        `json:"pxe_vlan_vid,omitempty" doc:"VLAN of the PXE network, 0 to 4094; 0: untagged."`
+	NodePXEIface         *string       `json:"node_pxe_iface,omitempty" doc:"Interface of the nodes on the PXE network."`
+	DeployUser           *string       `json:"deploy_user,omitempty" doc:"Account that deployed machines are reached by."`
+	DeploySSHIface       *string       `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over."`
+	UpstreamDNSServers   *[]string     `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to."`
+	MaxParallel          *int32        `json:"max_parallel,omitempty" doc:"Machines of the site in work at once, over all batches; 1 to 1000."`
+	RequiredScripts      *[]string     `json:"required_scripts,omitempty" nullable:"false" maxItems:"32" doc:"Commissioning and testing scripts that MAAS must have, as NAME or NAME@VERSION; a version is the number or the comment of the newest revision."`
+	RequiredCapabilities *[]Capability `json:"required_capabilities,omitempty" nullable:"false" maxItems:"8" doc:"What MAAS must be able to do."`
+	HWSyncHTTP           *SyncHTTP     `json:"hw_sync_http,omitempty" enum:"pinned,accepted" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted)."`
 }
 
 // Change is what to change of a site; nil stays as it is.

@@ -12,7 +12,8 @@ func siteFrom(r sitedb.Site) Site {
 			AllowedNetworks: r.AllowedNetworks,
 			PXEIface:        r.PxeIface, PXEVLANVID: r.PxeVlanVid, NodePXEIface: r.NodePxeIface, DeployUser: r.DeployUser,
 			DeploySSHIface: r.DeploySshIface, UpstreamDNSServers: r.UpstreamDnsServers, MaxParallel: r.MaxParallel,
-			HWSyncHTTP: SyncHTTP(r.HwSyncHttp),
+			HWSyncHTTP: SyncHTTP(r.HwSyncHttp), RequiredScripts: r.RequiredScripts,
+			RequiredCapabilities: converted(r.RequiredCapabilities, func(c string) Capability { return Capability(c) }),
 		},
 		APIToken: Credential{Fingerprint: r.ApiTokenFingerprint, RotatedAt: r.ApiTokenRotatedAt},
 		Power:    Credential{Fingerprint: r.PowerFingerprint, RotatedAt: r.PowerRotatedAt},
@@ -30,6 +31,8 @@ func siteColumns(s Site) sitedb.UpdateSiteParams {
 		AllowedNetworks: n.AllowedNetworks, PxeIface: n.PXEIface, PxeVlanVid: n.PXEVLANVID, NodePxeIface: n.NodePXEIface,
 		DeployUser: n.DeployUser, DeploySshIface: n.DeploySSHIface, UpstreamDnsServers: n.UpstreamDNSServers,
 		MaxParallel: n.MaxParallel, Status: string(s.Status), HwSyncHttp: string(n.HWSyncHTTP),
+		RequiredScripts:      n.RequiredScripts,
+		RequiredCapabilities: converted(n.RequiredCapabilities, func(c Capability) string { return string(c) }),
 	}
 }
 

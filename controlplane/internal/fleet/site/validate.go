@@ -97,6 +97,7 @@ func (s Settings) checked(p *problems) Settings {
 		p.note(fmt.Sprintf("body.upstream_dns_servers[%d]", i), err)
 		s.UpstreamDNSServers[i] = addr
 	}
+	s.checkRequired(p)
 	p.between("body.max_parallel", s.MaxParallel, 1, 1000)
 	if !slices.Contains([]SyncHTTP{SyncPinned, SyncAccepted, SyncUndecided}, s.HWSyncHTTP) {
 		p.add("body.hw_sync_http", "must be pinned or accepted")

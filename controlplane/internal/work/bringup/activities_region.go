@@ -131,6 +131,8 @@ type region struct {
 	user    recall[maas.User]
 	images  recall[[]maas.Image]
 	dns     recall[string]
+	racks   recall[[]maas.RackController]
+	scripts recall[[]maas.NodeScript]
 	bmcs    recall[map[string]string] // their addresses, by system id
 	subnets recall[[]maas.Subnet]
 	syncPin recall[string] // digest of the program that reports hardware

@@ -122,7 +122,7 @@ func (w *world) settle(tb testing.TB, policy site.PolicyChange) {
 	tb.Helper()
 	ctx := system(tb)
 	made, err := w.sites.CreateSite(ctx, "dc1", site.SettingsChange{
-		RegionCode: set("eu-1"), APIBaseURL: set(w.sim.URL), PXEIface: set("ens19"), PXEVLANVID: set(int32(0)),
+		RegionCode: set("eu-1"), APIBaseURL: set(w.sim.URL), PXEIface: set("eno1"), PXEVLANVID: set(int32(0)),
 		NodePXEIface: set("eno8303"),
 	})
 	if err != nil {

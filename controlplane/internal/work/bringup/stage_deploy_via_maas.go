@@ -200,6 +200,10 @@ func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) er
 	if same(have, want) {
 		return nil
 	}
+	owns, err := b.ownsInterval(ctx, w)
+	if err != nil || !owns {
+		return err
+	}
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
@@ -208,6 +212,22 @@ func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) er
 		return err
 	}
 	return unproven(err, codeSettingUnproven, "MAAS did not confirm that machines report their hardware every %s", want)
+}
+
+// ownsInterval says whether the profile of the work decides about the interval. MAAS
+// has one for all machines; a profile that wants another one is told by preflight and
+// by the probe of its site, and goes by what the owner wants.
+func (b *Bringup) ownsInterval(ctx context.Context, w *Work) (bool, error) {
+	wishes, err := b.cfg.Sites.IntervalWishes(ctx, w.Site.ID)
+	if err != nil {
+		return false, err
+	}
+	if len(wishes) > 0 && wishes[0].Profile == w.Profile.ID {
+		return true, nil
+	}
+	b.cfg.Logger.WarnContext(ctx, "the interval of hardware sync in MAAS belongs to another profile and is left alone",
+		"job", w.Job, "profile", w.Profile.Name, "wants", w.Profile.Policy.HardwareSyncInterval)
+	return false, nil
 }
 
 func same(have, want string) bool {

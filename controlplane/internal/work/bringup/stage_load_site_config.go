@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -19,7 +20,7 @@ var _ = catalog.Declare(job.Stage{
 	Name: LoadSiteConfig, Title: "Read the site", Attempts: 3, Resume: LoadSiteConfig,
 	Looks:   "the site, its profile and its MAAS",
 	Does:    "nothing",
-	Expects: "the site is active, MAAS answers, takes the token and has the image",
+	Expects: "the site is active, MAAS answers, takes the token, has the image and what the site requires",
 	Again:   "it only reads",
 	Fails: []job.FailureMode{
 		MAASAway, NotCapable, job.FailsWith(InputConfigError, "the site is disabled and nothing was begun"),
@@ -32,6 +33,14 @@ var codeNotAdmin = job.DeclareCode(job.Code{
 	Cause:   "The MAAS token of the site belongs to somebody who is not an administrator there.",
 	Remedy:  "write the token of a MAAS administrator: gpuaas site credentials set SITE --maas-token-file FILE",
 	Runbook: "maas-credentials",
+})
+
+var codeSitePrerequisite = job.DeclareCode(job.Code{
+	Name: "site_prerequisite_missing", Class: SiteCapabilityMissing,
+	Cause: "MAAS lacks what the site describes or requires: its PXE network with DHCP, a capability, " +
+		"or a commissioning or testing script.",
+	Remedy:  "see all that is missing, with remedies: gpuaas site doctor SITE; put it right and retry",
+	Runbook: "onboarding-parked",
 })
 
 // siteFreshFor is how long what was found out about a whole site holds for the
@@ -70,6 +79,10 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 	if err := b.requireImage(ctx, r, w); err != nil {
 		return Result{}, err
 	}
+	warning, err := b.requirePrerequisites(ctx, r, w)
+	if err != nil {
+		return Result{}, err
+	}
 	dns, err := r.dns.since(ctx, oldest, b.now(), func(ctx context.Context) (string,
 		error,
 	) {
@@ -80,11 +93,53 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 	}
 	out := Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s and has %s", w.Site.Name, user.Username,
 		w.Profile.Policy.DistroSeries)}
+	if warning != "" {
+		out.Message += "; WARNING: " + warning
+	}
 	if missing := lacking(w.Site.Settings.UpstreamDNSServers, dns); len(missing) > 0 {
 		out.Message += "; it does not forward DNS to " + strings.Join(missing, ", ")
 		out.Details = map[string]any{"upstream_dns": dns, "upstream_dns_missing": missing}
 	}
 	return out, nil
+}
+
+// requirePrerequisites makes sure that MAAS has what the site describes and requires,
+// before anything is begun. A machine that MAAS has already is not held up by it.
+func (b *Bringup) requirePrerequisites(ctx context.Context, r *region, w *Work) (warning string, err error) {
+	if w.SystemID != "" {
+		return "", nil
+	}
+	oldest := b.now().Add(-siteFreshFor)
+	found, err := r.racks.since(ctx, oldest, b.now(), r.RackControllers)
+	if err != nil {
+		return "", err
+	}
+	racks, p := site.RacksOf(found), w.Profile.Policy
+	if err := site.RequirePXE(w.Site, p, racks); err != nil && p.StrictPXEPreflight {
+		return "", prerequisite(err)
+	} else if f, is := fault.As(err); is {
+		warning = f.Message
+	}
+	if err := site.RequireCapabilities(w.Site, p, racks); err != nil {
+		return "", prerequisite(err)
+	}
+	if len(w.Site.Settings.RequiredScripts) == 0 {
+		return warning, nil
+	}
+	scripts, err := r.scripts.since(ctx, oldest, b.now(), r.Scripts)
+	if err != nil {
+		return "", err
+	}
+	if err := site.RequireScripts(w.Site, site.ScriptsOf(scripts)); err != nil {
+		return "", prerequisite(err)
+	}
+	return warning, nil
+}
+
+func prerequisite(err error) error {
+	f, _ := fault.As(err)
+	return codeSitePrerequisite.Failed("%s", f.Message).With("%s", f.Remedy).ForGood().
+		About(map[string]any{"prerequisite": f.Code}).Because(err)
 }
 
 // requireImage asks again before it believes that an image is missing: somebody

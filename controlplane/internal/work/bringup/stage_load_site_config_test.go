@@ -63,6 +63,17 @@ func TestAServerIsPreparedAndPreparingItAgainChangesNothing(t *testing.T) {
 	}
 }
 
+// A profile that is not strict begins even so, and says what is not as described.
+func TestAPXENetworkThatDiffersIsAWarningUnlessTheProfileIsStrict(t *testing.T) {
+	w := newWorld(t)
+	job := w.work(1)
+	job.Profile.Policy.PXEIface, job.Profile.Policy.StrictPXEPreflight = "ens7", false
+	out := w.does(t, bringup.LoadSiteConfig, job)
+	if !strings.Contains(out.Message, "WARNING: no rack controller has the interface ens7") {
+		t.Errorf("it says %q", out.Message)
+	}
+}
+
 func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan  func(*plan)
@@ -85,6 +96,26 @@ func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
 		"image of another architecture": {
 			plan:  func(p *plan) { p.policy.Architecture = set("arm64/generic") },
 			class: bringup.SiteCapabilityMissing, code: "maas_image_missing",
+		},
+		"another PXE interface": {
+			spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Profile.Policy.PXEIface = "ens7" },
+			class: bringup.SiteCapabilityMissing, code: "site_prerequisite_missing",
+		},
+		"another PXE VLAN": {
+			spoil: func(_ *testing.T, _ *world, job *bringup.Work) { job.Profile.Policy.PXEVLANVID = 46 },
+			class: bringup.SiteCapabilityMissing, code: "site_prerequisite_missing",
+		},
+		"capability missing": {
+			spoil: func(_ *testing.T, _ *world, job *bringup.Work) {
+				job.Site.Settings.RequiredCapabilities = []site.Capability{site.RedundantRacks}
+			},
+			class: bringup.SiteCapabilityMissing, code: "site_prerequisite_missing",
+		},
+		"script missing": {
+			spoil: func(_ *testing.T, _ *world, job *bringup.Work) {
+				job.Site.Settings.RequiredScripts = []string{"smartctl-validate", "burn-in@3"}
+			},
+			class: bringup.SiteCapabilityMissing, code: "site_prerequisite_missing",
 		},
 		"token missing": {
 			spoil: func(t *testing.T, w *world, job *bringup.Work) {
@@ -174,7 +205,7 @@ func TestABatchAsksForTheBasicsOfASiteOnce(t *testing.T) {
 	for n := range 30 {
 		w.does(t, bringup.LoadSiteConfig, w.work(n+1))
 	}
-	if n := w.asked.total(); n != 3 {
+	if n := w.asked.total(); n != 4 {
 		t.Errorf("MAAS was asked %d times: %s", n, w.asked)
 	}
 }

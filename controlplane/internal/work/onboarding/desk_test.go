@@ -129,6 +129,7 @@ type region struct {
 	admin   bool
 	lacking []site.Image
 	has     []site.RegionMachine
+	dhcpOff bool
 	most    int // machines that were asked about at once
 }
 
@@ -141,7 +142,13 @@ func (r *region) User(context.Context) (site.RegionUser, error) {
 }
 
 func (r *region) Racks(context.Context) ([]site.Rack, error) {
-	return []site.Rack{{Name: "rack1", Rackd: "running", Healthy: true}}, r.away
+	return []site.Rack{{Name: "rack1", Rackd: "running", Healthy: true, Interfaces: []site.RackInterface{
+		{Name: "ens19", VID: 46, DHCP: !r.dhcpOff},
+	}}}, r.away
+}
+
+func (r *region) Scripts(context.Context) ([]site.Script, error) {
+	return []site.Script{{Name: "smartctl-validate", Versions: []string{"7", "v2"}}}, r.away
 }
 
 func (r *region) Setting(_ context.Context, name string) (string, error) {

@@ -154,4 +154,6 @@ type Site struct {
 	HwSyncHttp string
 	// Until when machines were given the deploy password of the site; NULL: none ever was.
 	DeployPasswordSharedUntil *time.Time
+	RequiredScripts           []string
+	RequiredCapabilities      []string
 }

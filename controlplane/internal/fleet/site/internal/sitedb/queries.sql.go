@@ -127,7 +127,7 @@ func (q *Queries) DeleteProfile(ctx context.Context, argID id.Profile) error {
 
 const deleteSite = `-- name: DeleteSite :one
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
 `
 
 func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -162,12 +162,14 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
 
 const disableSite = `-- name: DisableSite :one
-UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
 `
 
 func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -202,12 +204,14 @@ func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) 
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
 
 const forgetAPIToken = `-- name: ForgetAPIToken :one
-UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
 `
 
 func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, error) {
@@ -242,6 +246,8 @@ func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, erro
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
@@ -304,26 +310,29 @@ func (q *Queries) InsertProfile(ctx context.Context, arg InsertProfileParams) er
 
 const insertSite = `-- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
-    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
+    required_scripts, required_capabilities)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
 `
 
 type InsertSiteParams struct {
-	ID                 id.Site
-	Name               string
-	RegionCode         string
-	APIBaseURL         string
-	CaCertificate      string
-	AllowedNetworks    []string
-	PxeIface           string
-	PxeVlanVid         int32
-	NodePxeIface       string
-	DeployUser         string
-	DeploySshIface     string
-	UpstreamDnsServers []string
-	MaxParallel        int32
-	FingerprintSalt    []byte
-	HwSyncHttp         string
+	ID                   id.Site
+	Name                 string
+	RegionCode           string
+	APIBaseURL           string
+	CaCertificate        string
+	AllowedNetworks      []string
+	PxeIface             string
+	PxeVlanVid           int32
+	NodePxeIface         string
+	DeployUser           string
+	DeploySshIface       string
+	UpstreamDnsServers   []string
+	MaxParallel          int32
+	FingerprintSalt      []byte
+	HwSyncHttp           string
+	RequiredScripts      []string
+	RequiredCapabilities []string
 }
 
 func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, error) {
@@ -343,6 +352,8 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		arg.MaxParallel,
 		arg.FingerprintSalt,
 		arg.HwSyncHttp,
+		arg.RequiredScripts,
+		arg.RequiredCapabilities,
 	)
 	var i Site
 	err := row.Scan(
@@ -374,8 +385,54 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
+}
+
+const intervalWishes = `-- name: IntervalWishes :many
+SELECT s.id AS site_id, s.name AS site, p.id AS profile_id, p.name AS profile, p.hardware_sync_interval
+FROM maas_sites here JOIN maas_sites s ON s.api_base_url = here.api_base_url JOIN maas_site_profiles p ON p.site_id = s.id
+WHERE here.id = $1::uuid AND s.deleted_at IS NULL AND s.status = 'active'
+  AND p.deleted_at IS NULL AND p.status = 'active' AND p.require_hw_sync
+ORDER BY s.created_at, s.id, p.name <> 'default', p.created_at, p.id
+`
+
+type IntervalWishesRow struct {
+	SiteID               id.Site
+	Site                 string
+	ProfileID            id.Profile
+	Profile              string
+	HardwareSyncInterval string
+}
+
+// Profiles that ask for hardware sync, of all sites of the same MAAS: it has one
+// interval. The first of them owns it.
+func (q *Queries) IntervalWishes(ctx context.Context, site string) ([]IntervalWishesRow, error) {
+	rows, err := q.db.Query(ctx, intervalWishes, site)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []IntervalWishesRow
+	for rows.Next() {
+		var i IntervalWishesRow
+		if err := rows.Scan(
+			&i.SiteID,
+			&i.Site,
+			&i.ProfileID,
+			&i.Profile,
+			&i.HardwareSyncInterval,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listAssignments = `-- name: ListAssignments :many
@@ -548,7 +605,7 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 }
 
 const listSites = `-- name: ListSites :many
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites
 WHERE deleted_at IS NULL AND id > $1::uuid AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -597,6 +654,8 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 			&i.DeletedAt,
 			&i.HwSyncHttp,
 			&i.DeployPasswordSharedUntil,
+			&i.RequiredScripts,
+			&i.RequiredCapabilities,
 		); err != nil {
 			return nil, err
 		}
@@ -693,7 +752,7 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 }
 
 const lockSite = `-- name: LockSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -728,6 +787,8 @@ func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
@@ -1043,7 +1104,7 @@ const setCredentials = `-- name: SetCredentials :one
 UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
     deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
 `
 
 type SetCredentialsParams struct {
@@ -1096,6 +1157,8 @@ func (q *Queries) SetCredentials(ctx context.Context, arg SetCredentialsParams) 
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
@@ -1240,7 +1303,7 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 }
 
 const shareSite = `-- name: ShareSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1275,6 +1338,8 @@ func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
@@ -1326,7 +1391,7 @@ func (q *Queries) SharedAddresses(ctx context.Context, arg SharedAddressesParams
 }
 
 const site = `-- name: Site :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
@@ -1361,6 +1426,8 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
@@ -1419,26 +1486,29 @@ const updateSite = `-- name: UpdateSite :one
 UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certificate = $5, allowed_networks = $6,
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
     upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
+    required_scripts = $16, required_capabilities = $17,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
 `
 
 type UpdateSiteParams struct {
-	ID                 id.Site
-	Name               string
-	RegionCode         string
-	APIBaseURL         string
-	CaCertificate      string
-	AllowedNetworks    []string
-	PxeIface           string
-	PxeVlanVid         int32
-	NodePxeIface       string
-	DeployUser         string
-	DeploySshIface     string
-	UpstreamDnsServers []string
-	MaxParallel        int32
-	Status             string
-	HwSyncHttp         string
+	ID                   id.Site
+	Name                 string
+	RegionCode           string
+	APIBaseURL           string
+	CaCertificate        string
+	AllowedNetworks      []string
+	PxeIface             string
+	PxeVlanVid           int32
+	NodePxeIface         string
+	DeployUser           string
+	DeploySshIface       string
+	UpstreamDnsServers   []string
+	MaxParallel          int32
+	Status               string
+	HwSyncHttp           string
+	RequiredScripts      []string
+	RequiredCapabilities []string
 }
 
 func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, error) {
@@ -1458,6 +1528,8 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		arg.MaxParallel,
 		arg.Status,
 		arg.HwSyncHttp,
+		arg.RequiredScripts,
+		arg.RequiredCapabilities,
 	)
 	var i Site
 	err := row.Scan(
@@ -1489,6 +1561,8 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		&i.DeletedAt,
 		&i.HwSyncHttp,
 		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
 	)
 	return i, err
 }
