@@ -48,8 +48,8 @@ func (a *app) siteColumns() []table.Column[apiclient.SiteView] {
 			Detail: true,
 		},
 		{
-			Title: "REQUIRED CAPABILITIES", Text: func(v site) string { return strings.Join(words(v.RequiredCapabilities), " ") },
-			Detail: true,
+			Title: "REQUIRED CAPABILITIES", Detail: true,
+			Text: func(v site) string { return strings.Join(words(v.RequiredCapabilities), " ") },
 		},
 		{Title: "CREATED", Text: func(v site) string { return a.When(v.CreatedAt) }, Detail: true},
 		{Title: "UPDATED", Text: func(v site) string { return a.When(v.UpdatedAt) }, Detail: true},

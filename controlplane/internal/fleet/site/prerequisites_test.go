@@ -40,18 +40,62 @@ func TestProbeLooksForWhatTheSiteRequires(t *testing.T) {
 		racks       string
 		check, code string
 	}{
-		"interface":           {change: object{"pxe_iface": "ens7"}, check: "pxe_network", code: "pxe_iface_missing"},
-		"VLAN":                {change: object{"pxe_vlan_vid": 47}, check: "pxe_network", code: "pxe_vlan_differs"},
-		"DHCP":                {racks: `{"name": "ens19", "vlan": {"vid": 46, "dhcp_on": false}}`, check: "pxe_network", code: "pxe_dhcp_off"},
-		"tagged interface":    {racks: `{"name": "ens19.46", "vlan": {"vid": 46, "dhcp_on": true}}`, check: "pxe_network"},
-		"https":               {change: object{"required_capabilities": []string{"https"}}, check: "capabilities", code: "site_capability_lacking"},
-		"one rack":            {change: object{"required_capabilities": []string{"redundant_racks"}}, check: "capabilities", code: "site_capability_lacking"},
-		"redundant DHCP":      {change: object{"required_capabilities": []string{"redundant_dhcp"}}, racks: `{"name": "ens19", "vlan": {"vid": 46, "dhcp_on": true, "secondary_rack": "def456"}}`, check: "capabilities"},
-		"script":              {change: object{"required_scripts": []string{"burn-in"}}, check: "scripts"},
-		"newest by comment":   {change: object{"required_scripts": []string{"burn-in@v2"}}, check: "scripts"},
-		"newest by number":    {change: object{"required_scripts": []string{"burn-in@9"}}, check: "scripts"},
-		"older version":       {change: object{"required_scripts": []string{"burn-in@v1"}}, check: "scripts", code: "site_script_missing"},
-		"script that is gone": {change: object{"required_scripts": []string{"other"}}, check: "scripts", code: "site_script_missing"},
+		"interface": {
+			change: object{"pxe_iface": "ens7"},
+			check:  "pxe_network",
+			code:   "pxe_iface_missing",
+		},
+		"VLAN": {
+			change: object{"pxe_vlan_vid": 47},
+			check:  "pxe_network",
+			code:   "pxe_vlan_differs",
+		},
+		"DHCP": {
+			racks: `{"name": "ens19", "vlan": {"vid": 46, "dhcp_on": false}}`,
+			check: "pxe_network",
+			code:  "pxe_dhcp_off",
+		},
+		"tagged interface": {
+			racks: `{"name": "ens19.46", "vlan": {"vid": 46, "dhcp_on": true}}`,
+			check: "pxe_network",
+		},
+		"https": {
+			change: object{"required_capabilities": []string{"https"}},
+			check:  "capabilities",
+			code:   "site_capability_lacking",
+		},
+		"one rack": {
+			change: object{"required_capabilities": []string{"redundant_racks"}},
+			check:  "capabilities",
+			code:   "site_capability_lacking",
+		},
+		"redundant DHCP": {
+			change: object{"required_capabilities": []string{"redundant_dhcp"}},
+			racks:  `{"name": "ens19", "vlan": {"vid": 46, "dhcp_on": true, "secondary_rack": "def456"}}`,
+			check:  "capabilities",
+		},
+		"script": {
+			change: object{"required_scripts": []string{"burn-in"}},
+			check:  "scripts",
+		},
+		"newest by comment": {
+			change: object{"required_scripts": []string{"burn-in@v2"}},
+			check:  "scripts",
+		},
+		"newest by number": {
+			change: object{"required_scripts": []string{"burn-in@9"}},
+			check:  "scripts",
+		},
+		"older version": {
+			change: object{"required_scripts": []string{"burn-in@v1"}},
+			check:  "scripts",
+			code:   "site_script_missing",
+		},
+		"script that is gone": {
+			change: object{"required_scripts": []string{"other"}},
+			check:  "scripts",
+			code:   "site_script_missing",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
