@@ -150,6 +150,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			f.Int64Var(&v.failures, "max-failures", 0, "how many may fail before no further one is begun")
 			f.BoolVar(&v.skip, "skip-ineligible", false, "leave nodes out that cannot be operated on now")
 			v.cleaning = addCleaningFlags(cmd)
+			v.cleaning.addProfileFlag(cmd)
 			f.StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
 			frame.Complete(cmd, "mode", modes()...)
 			frame.Complete(cmd, "status", apiclient.NodeStates...)
@@ -167,6 +168,10 @@ func (s *session) startBatch(v *batchFlags) error {
 	if err != nil {
 		return err
 	}
+	profile, err := s.profileOf(v.cleaning)
+	if err != nil {
+		return err
+	}
 	expected, err := s.confirmBatch(v, selector)
 	if err != nil {
 		return err
@@ -174,7 +179,7 @@ func (s *session) startBatch(v *batchFlags) error {
 	raw, err := apiclient.Read(s.API.CreateDecommissionBatchWithResponse(s.Ctx, &apiclient.CreateDecommissionBatchParams{},
 		apiclient.DecommissionNewBatchBody{
 			Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector,
-			ExpectedNodeIds: expected,
+			ExpectedNodeIds: expected, ProfileId: profile,
 			Erase:           frame.GivenAs[apiclient.DecommissionNewBatchBodyErase](s.Session, "erase", &v.cleaning.erase),
 			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s.Session, "storage-cleanup",
 				&v.cleaning.storage),

@@ -18,7 +18,25 @@ import (
 
 // cleaning is how disks are treated, and what is accepted where that proves
 // nothing.
-type cleaning struct{ erase, storage, risk string }
+type cleaning struct{ erase, storage, risk, profile string }
+
+func (c *cleaning) addProfileFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.profile, "profile", "",
+		"with reimage: install by this profile, as SITE/PROFILE; the node belongs to it once that is done")
+}
+
+// profileOf finds a profile by SITE/PROFILE; nil when none was named.
+func (s *session) profileOf(c *cleaning) (*types.UUID, error) {
+	if c.profile == "" {
+		return nil, nil //nolint:nilnil // none was named
+	}
+	site, name, ok := strings.Cut(c.profile, "/")
+	if !ok {
+		return nil, failure.Misuse(s.Cmd, "--profile must be SITE/PROFILE, such as dc1/default")
+	}
+	_, found, err := s.profile(site, name)
+	return &found.ProfileId, err
+}
 
 func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.risk, "residual-risk", "",
@@ -98,6 +116,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			frame.Complete(cmd, "mode", apiclient.Words("DecommissionNewBody.mode")...)
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
+			c.addProfileFlag(cmd)
 			reason := cmd.Flags().String("reason", "",
 				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
@@ -122,12 +141,17 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason string, hash *string) (
 	apiclient.Answer, error,
 ) {
+	profile, err := s.profileOf(c)
+	if err != nil {
+		return nil, err
+	}
 	return s.API.DecommissionNodeWithResponse(s.Ctx, node, &apiclient.DecommissionNodeParams{},
 		apiclient.DecommissionNewBody{
 			Mode: apiclient.DecommissionNewBodyMode(mode), Reason: reason, PlanHash: hash,
 			Erase:          frame.GivenAs[apiclient.DecommissionNewBodyErase](s.Session, "erase", &c.erase),
 			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
 			ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
+			ProfileId:      profile,
 		})
 }
 
@@ -141,8 +165,13 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 			frame.Complete(cmd, "mode", modes()...)
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
+			c.addProfileFlag(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("mode"); err != nil {
+					return err
+				}
+				profile, err := s.profileOf(c)
+				if err != nil {
 					return err
 				}
 				node, err := s.nodeID(args[0])
@@ -155,18 +184,18 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 						Erase: frame.GivenAs[apiclient.DecommissionPlanBodyErase](s.Session, "erase", &c.erase),
 						StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup",
 							&c.storage),
-						ResidualRisk: frame.Given(s.Session, "residual-risk", &c.risk),
+						ResidualRisk: frame.Given(s.Session, "residual-risk", &c.risk), ProfileId: profile,
 					}))
 				if err != nil {
 					return err
 				}
-				return s.showPlan(args[0], raw)
+				return s.showPlan(args[0], c.profile, raw)
 			}
 		},
 	})
 }
 
-func (s *session) showPlan(name string, raw json.RawMessage) error {
+func (s *session) showPlan(name, profile string, raw json.RawMessage) error {
 	plan, err := output.Decode[apiclient.DecommissionPlan](raw)
 	if err != nil {
 		return err
@@ -178,7 +207,7 @@ func (s *session) showPlan(name string, raw json.RawMessage) error {
 	if format != output.Table {
 		err = output.Print(s.Program.Out, format, raw)
 	} else {
-		err = output.Write(s.Program.Out, planText(name, plan.Value))
+		err = output.Write(s.Program.Out, planText(name, profile, plan.Value))
 	}
 	if err == nil && len(plan.Value.Blocks) > 0 {
 		return failure.New(failure.Unsuccessful, "plan_blocked", "follow the remedies above, then plan again",
@@ -188,7 +217,7 @@ func (s *session) showPlan(name string, raw json.RawMessage) error {
 }
 
 // planText is a plan for people: what cannot be undone comes first.
-func planText(name string, p apiclient.DecommissionPlan) string {
+func planText(name, profile string, p apiclient.DecommissionPlan) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { b.WriteString(output.Harmless(fmt.Sprintf(format, args...)) + "\n") }
 	effects := slices.Clone(p.Effects)
@@ -200,6 +229,9 @@ func planText(name string, p apiclient.DecommissionPlan) string {
 	}
 	b.WriteString("\n")
 	say("%-14s %s", "erase", p.Erase)
+	if p.Profile != nil {
+		say("%-14s %s", "profile", *p.Profile)
+	}
 	say("%-14s %s", "cleanup", p.StorageCleanup)
 	say("%-14s %s", "ends", p.Ends)
 	say("%-14s %s", "takes", p.Usually)
@@ -217,7 +249,7 @@ func planText(name string, p apiclient.DecommissionPlan) string {
 		return b.String()
 	}
 	b.WriteString("\ncarry out this plan, and no other, with:\n")
-	say("  %s", applied(name, p))
+	say("  %s", applied(name, profile, p))
 	return b.String()
 }
 
@@ -229,7 +261,7 @@ func destroys(effect string) int {
 }
 
 // applied is the command that carries out a plan.
-func applied(name string, p apiclient.DecommissionPlan) string {
+func applied(name, profile string, p apiclient.DecommissionPlan) string {
 	switch mode := string(p.Mode); mode {
 	case "storage_cleanup":
 		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup,
@@ -243,6 +275,9 @@ func applied(name string, p apiclient.DecommissionPlan) string {
 	}
 	if p.Mode != "full_decommission" {
 		command += " --storage-cleanup " + string(p.StorageCleanup)
+	}
+	if profile != "" {
+		command += " --profile " + profile
 	}
 	return command + " --plan-hash " + p.PlanHash + " --reason REASON"
 }

@@ -110,6 +110,7 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 				cmd.Flags().StringVar(&c.erase, "erase", "",
 					"what the release in MAAS does to disks: none, quick or secure (default quick)")
 				frame.Complete(cmd, "erase", apiclient.Words("DecommissionNewBody.erase")...)
+				c.addProfileFlag(cmd)
 			} else {
 				c.addRiskFlag(cmd)
 			}

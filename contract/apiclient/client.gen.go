@@ -3267,6 +3267,11 @@ type DecommissionNewBatchBody struct {
 	// Mode What is done to each node.
 	Mode DecommissionNewBatchBodyMode `json:"mode"`
 
+	// ProfileId Only with reimage: install by this profile, to which each node belongs once it is done. Nodes of other sites are not eligible. Left out: the profile that each belongs to now.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
 	// Reason Why; it goes into the audit log.
 	//
 	// Examples: row 7 is returned to the vendor
@@ -3309,6 +3314,11 @@ type DecommissionNewBody struct {
 
 	// PlanHash Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since.
 	PlanHash *string `json:"plan_hash,omitempty"`
+
+	// ProfileId Only with reimage: install by this profile of the node's site, to which the node belongs once it is done. Left out: the profile that it belongs to now.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
 
 	// Reason Why; it goes into the audit log, the history of the node and the certificate.
 	//
@@ -3589,7 +3599,15 @@ type DecommissionPlan struct {
 	NodeStatus DecommissionPlanNodeStatus `json:"node_status"`
 
 	// PlanHash Applying with this hash is refused if anything that the plan depends on has changed.
-	PlanHash       string                         `json:"plan_hash"`
+	PlanHash string `json:"plan_hash"`
+
+	// Profile Its name.
+	Profile *string `json:"profile,omitempty"`
+
+	// ProfileId The profile that it goes by; absent for a node that is no machine of MAAS.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId      *openapi_types.UUID            `json:"profile_id,omitempty"`
 	Stages         []DecommissionPlannedStage     `json:"stages"`
 	StorageCleanup DecommissionPlanStorageCleanup `json:"storage_cleanup"`
 
@@ -3616,6 +3634,11 @@ type DecommissionPlanBody struct {
 
 	// Mode What would be done.
 	Mode DecommissionPlanBodyMode `json:"mode"`
+
+	// ProfileId As in the request.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
 
 	// ResidualRisk As in the request.
 	ResidualRisk *string `json:"residual_risk,omitempty"`

@@ -98,6 +98,22 @@ func Rebase(ctx context.Context, tx pgx.Tx, node id.Node, installation int64) er
 	return record(ctx, tx, "node.rebase", node, map[string]any{"installation": installation})
 }
 
+// SetProfile makes a node belong to another profile of its site: it was installed by
+// that one.
+func SetProfile(ctx context.Context, tx pgx.Tx, node id.Node, profile id.Profile) error {
+	q := bindingdb.New(tx)
+	before, err := read(q.LockOfNode(ctx, node))
+	if err != nil || before.Profile == profile {
+		return err
+	}
+	if err := q.SetProfile(ctx, bindingdb.SetProfileParams{NodeID: node, ProfileID: profile}); err != nil {
+		return fmt.Errorf("set profile of node: %w", err)
+	}
+	return record(ctx, tx, "node.set_profile", node, map[string]any{
+		"profile_id": profile, "prior_profile_id": before.Profile,
+	})
+}
+
 // Rebind binds a node to the same server under another id of MAAS. A machine
 // that another node has is refused with machine_bound.
 func Rebind(ctx context.Context, tx pgx.Tx, node id.Node, systemID string, installation int64) error {

@@ -73,6 +73,9 @@ WHERE node_id = $1 AND drift_detected;
 -- name: Rebase :execrows
 UPDATE node_maas_state SET installation_id = $2, updated_at = clock_timestamp() WHERE node_id = $1;
 
+-- name: SetProfile :exec
+UPDATE node_maas_state SET profile_id = $2, updated_at = clock_timestamp() WHERE node_id = $1;
+
 -- name: Rebind :exec
 UPDATE node_maas_state SET maas_system_id = $2, installation_id = $3, bound_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE node_id = $1;

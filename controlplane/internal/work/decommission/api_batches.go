@@ -49,6 +49,7 @@ type NewBatchBody struct {
 	Mode           Mode         `json:"mode" doc:"What is done to each node."`
 	Erase          Erase        `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; quick when left out."`
 	StorageCleanup Cleanup      `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage."`
+	ProfileID      *id.Profile  `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile, to which each node belongs once it is done. Nodes of other sites are not eligible. Left out: the profile that each belongs to now."`
 	Reason         string       `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"row 7 is returned to the vendor"`
 	Selector       SelectorBody `json:"selector" doc:"Which nodes."`
 	ExpectedIDs    []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
@@ -124,7 +125,7 @@ func (s *Service) registerBatches(api *httpapi.API) {
 	}, func(ctx context.Context, in *struct{ Body NewBatchBody }) (*httpapi.Plain[NewBatchView], error) {
 		b := in.Body
 		made, left, err := s.RequestBatch(ctx, NewBatch{
-			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason},
+			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason, ProfileID: b.ProfileID},
 			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures, SkipIneligible: b.SkipIneligible,
 		})
 		return &httpapi.Plain[NewBatchView]{Body: NewBatchView{Batch: showBatch(made), LeftOut: append([]LeftOut{}, left...)}}, err

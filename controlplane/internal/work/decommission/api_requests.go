@@ -18,12 +18,13 @@ type NodePath struct {
 // NewBody asks for a node to be turned over, installed anew or taken out for
 // good.
 type NewBody struct {
-	Mode           Mode    `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good."`
-	Erase          Erase   `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out."`
-	StorageCleanup Cleanup `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks."`
-	Reason         string  `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the history of the node and the certificate." example:"tenant left"`
-	PlanHash       string  `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since."`
-	ResidualRisk   string  `json:"residual_risk,omitempty" maxLength:"2000" doc:"Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt." example:"reinstalled by hand from our image; firmware was not checked"`
+	Mode           Mode        `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good."`
+	Erase          Erase       `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out."`
+	StorageCleanup Cleanup     `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks."`
+	Reason         string      `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the history of the node and the certificate." example:"tenant left"`
+	PlanHash       string      `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since."`
+	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile of the node's site, to which the node belongs once it is done. Left out: the profile that it belongs to now."`
+	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt." example:"reinstalled by hand from our image; firmware was not checked"`
 }
 
 // CleanupBody asks for the storage of a node to be cleaned.
@@ -35,10 +36,11 @@ type CleanupBody struct {
 
 // PlanBody asks what an operation would do.
 type PlanBody struct {
-	Mode           Mode    `json:"mode" doc:"What would be done."`
-	Erase          Erase   `json:"erase,omitempty" doc:"As in the request."`
-	StorageCleanup Cleanup `json:"storage_cleanup,omitempty" doc:"As in the request; of a storage_cleanup its scope."`
-	ResidualRisk   string  `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
+	Mode           Mode        `json:"mode" doc:"What would be done."`
+	Erase          Erase       `json:"erase,omitempty" doc:"As in the request."`
+	StorageCleanup Cleanup     `json:"storage_cleanup,omitempty" doc:"As in the request; of a storage_cleanup its scope."`
+	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"As in the request."`
+	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
 }
 
 // ReasonBody is why somebody wants a step of the life of a node.
@@ -85,7 +87,10 @@ func (s *Service) registerRequests(api *httpapi.API) {
 		Body PlanBody
 	},
 	) (*httpapi.Plain[Plan], error) {
-		plan, err := s.Plan(ctx, in.NodeID, Request{Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup, ResidualRisk: in.Body.ResidualRisk})
+		plan, err := s.Plan(ctx, in.NodeID, Request{
+			Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup, ProfileID: in.Body.ProfileID,
+			ResidualRisk: in.Body.ResidualRisk,
+		})
 		return &httpapi.Plain[Plan]{Body: plan}, err
 	})
 	httpapi.Register(api, httpapi.Operation{

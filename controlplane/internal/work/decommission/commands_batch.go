@@ -150,7 +150,7 @@ func (s *Service) eligible(ctx context.Context, n NewBatch) (fit []situation, le
 		return nil, nil, err
 	}
 	for _, of := range nodes {
-		now, err := s.look(ctx, of)
+		now, err := s.lookFor(ctx, of, n.Request)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -29,11 +29,11 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 	if r, err = r.checked(); err != nil {
 		return d, false, err
 	}
-	now, err := s.look(ctx, of)
+	now, err := s.lookFor(ctx, of, r)
 	if err != nil {
 		return d, false, err
 	}
-	if now.live != nil && now.live.same(r) && (r.PlanHash == "" || r.PlanHash == now.live.PlanHash) {
+	if now.does(r) && (r.PlanHash == "" || r.PlanHash == now.live.PlanHash) {
 		if now.live.AdmittedAt == nil { // it waits for its turn in a batch
 			return *now.live, false, nil
 		}
@@ -51,11 +51,11 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		return outbox.StartWorkflow(ctx, tx, s.runner.Start(d))
 	})
 	if postgres.Violates(err, job.ClaimTaken) { // somebody else was faster: say who
-		again, look := s.look(ctx, of)
+		again, look := s.lookFor(ctx, of, r)
 		if look != nil {
 			return d, false, look
 		}
-		if again.live != nil && again.live.same(r) {
+		if again.does(r) {
 			return *again.live, false, nil
 		}
 		if refused := again.refuse(r); refused != nil {
@@ -63,6 +63,11 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		}
 	}
 	return d, err == nil, err
+}
+
+// does says whether the operation on the node is what a request asks for.
+func (s situation) does(r Request) bool {
+	return s.live != nil && s.live.same(r) && (!s.managed() || s.profile == nil || s.live.Profile == s.profile.ID)
 }
 
 // same says whether an operation is what a request asks for.
@@ -110,7 +115,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 	}
 	if now.managed() {
 		b := now.binding
-		n.Site, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, b.Profile, b.IPMIIP, b.PXEMAC, b.SystemID
+		n.Site, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, now.profile.ID, b.IPMIIP, b.PXEMAC, b.SystemID
 	}
 	asked := job.Asked{At: s.now(), AdmittedAt: admitted}
 	if !batch.IsZero() {
@@ -131,6 +136,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		Metadata: map[string]any{
 			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID, "hostname": now.node.Hostname,
 			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
+			"profile_id": p.ProfileID,
 		},
 	})
 }

@@ -59,8 +59,9 @@ type Request struct {
 	Erase          Erase   // empty: quick where machines are released, none elsewhere
 	StorageCleanup Cleanup // empty: local where tenants' data are cleaned, none elsewhere
 	Reason         string
-	PlanHash       string // empty: whatever the plan is
-	ResidualRisk   string // of an installation that somebody had root on and nothing can make anew; empty: nobody accepts it
+	PlanHash       string      // empty: whatever the plan is
+	ProfileID      *id.Profile // nil: the one that the node belongs to
+	ResidualRisk   string      // of an installation that somebody had root on and nothing can make anew; empty: nobody accepts it
 }
 
 // Decommission is one operation on a node.

@@ -417,6 +417,11 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	if d.Mode == FullDecommission || d.Mode == Remove {
 		return nil
 	}
+	if d.Mode == Reimage && d.managed() {
+		if err := binding.SetProfile(ctx, tx, d.Node, d.Profile); err != nil {
+			return err
+		}
+	}
 	if d.Mode.returns() {
 		n, err := node.Lock(ctx, tx, d.Node)
 		if err != nil {

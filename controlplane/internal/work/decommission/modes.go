@@ -103,6 +103,7 @@ func (r Request) checked() (Request, error) {
 			"%s cleans no storage through the agent; what it releases is erased by MAAS: use erase, or leave it out", r.Mode)
 		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup", "a storage cleanup that cleans nothing is none: choose local, weka or all")
 	}
+	reject(r.ProfileID == nil || r.Mode == Reimage, "profile_id", "only a reimage installs by another profile; leave it out")
 	r.ResidualRisk = strings.TrimSpace(r.ResidualRisk)
 	reject(r.ResidualRisk == "" || r.Mode == SoftReset && len(r.ResidualRisk) <= maxRisk, "residual_risk",
 		"is accepted with a soft_reset only, in at most %d bytes; leave it out", maxRisk)

@@ -26,7 +26,9 @@ type situation struct {
 	node        node.Node
 	binding     *binding.Binding // nil: not a machine of MAAS
 	site        *site.Site
-	profile     *site.Profile
+	profile     *site.Profile // that the operation goes by
+	former      *site.Profile // that the node belongs to, when the request names another one
+	misfit      error         // why the profile that the request names cannot be used
 	live        *Decommission // the operation that owns the node
 	onboarding  string        // the onboarding that owns it
 	initializes bool          // a first boot makes its data disks anew
@@ -64,6 +66,46 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 	return out, err
 }
 
+// lookFor reads the situation of a node for a request, which may name another
+// profile than the one that the node belongs to.
+func (s *Service) lookFor(ctx context.Context, of id.Node, r Request) (situation, error) {
+	now, err := s.look(ctx, of)
+	if err != nil || r.ProfileID == nil || !now.managed() || *r.ProfileID == now.profile.ID {
+		return now, err
+	}
+	by, err := s.sites.Profile(ctx, now.binding.Site, *r.ProfileID)
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		now.misfit = fault.New(fault.Conflict, "profile_of_another_site", "the site %s of node %s has no profile %s", now.site.Name,
+			now.node.Hostname, r.ProfileID).
+			WithRemedy("name a profile of that site: gpuaas site profile list %s", now.site.Name)
+		return now, nil
+	case err != nil:
+		return now, err
+	}
+	now.former, now.profile = now.profile, &by
+	if now.misfit = site.RequireProfileEnabled(by); now.misfit == nil {
+		now.misfit = cleansLess(*now.former, by)
+	}
+	return now, nil
+}
+
+// cleansLess refuses a profile that asks for less cleaning than the one that the
+// node belongs to: what tenants left there was promised to go by that one.
+func cleansLess(former, by site.Profile) error {
+	was, is := former.Policy, by.Policy
+	less := is.MinimumErase.Less(was.MinimumErase) ||
+		was.MinimumSanitization == site.LevelPurge && is.MinimumSanitization != site.LevelPurge ||
+		is.ReleaseFallbackNoErase && !was.ReleaseFallbackNoErase ||
+		was.GPUScrub == site.ScrubRequired && is.GPUScrub != site.ScrubRequired
+	if !less {
+		return nil
+	}
+	return fault.New(fault.Conflict, "profile_cleans_less",
+		"the profile %s asks for less cleaning than %s, to which the node belongs", by.Name, former.Name).
+		WithRemedy("give the profile at least the same minimum_erase, minimum_sanitization, gpu_scrub and release_fallback_no_erase")
+}
+
 // again is the situation within the transaction that goes by it. What it rests
 // on stays as it is until that ends; whether another operation was faster, the
 // index says.
@@ -92,7 +134,7 @@ func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
 		return s, stale()
 	}
 	s.binding = &b
-	v, err := q.ShareSite(ctx, decommissiondb.ShareSiteParams{SiteID: b.Site, ProfileID: b.Profile})
+	v, err := q.ShareSite(ctx, decommissiondb.ShareSiteParams{SiteID: b.Site, ProfileID: s.profile.ID})
 	if err != nil {
 		return s, fmt.Errorf("look at site of node: %w", err)
 	}
@@ -159,7 +201,7 @@ func (s situation) blocks(r Request) []error {
 		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew", n.Hostname).
 			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s", or(remedyOf(n.Incredible()), "nobody is known to have had")))
 	}
-	for _, err := range []error{s.incredible(r), s.needless(r)} {
+	for _, err := range []error{s.misfit, s.incredible(r), s.needless(r)} {
 		if err != nil {
 			add(err)
 		}
@@ -239,6 +281,8 @@ type Plan struct {
 	Mode           Mode           `json:"mode"`
 	Erase          Erase          `json:"erase"`
 	StorageCleanup Cleanup        `json:"storage_cleanup"`
+	ProfileID      *id.Profile    `json:"profile_id,omitempty" doc:"The profile that it goes by; absent for a node that is no machine of MAAS."`
+	Profile        string         `json:"profile,omitempty" doc:"Its name."`
 	MAASSystemID   string         `json:"maas_system_id,omitempty"`
 	MAASStatus     string         `json:"maas_status,omitempty" doc:"As last seen."`
 	Ends           string         `json:"ends" doc:"How the node is when all went well."`
@@ -256,7 +300,7 @@ func (s *Service) Plan(ctx context.Context, of id.Node, r Request) (Plan, error)
 	if err != nil {
 		return Plan{}, err
 	}
-	now, err := s.look(ctx, of)
+	now, err := s.lookFor(ctx, of, r)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -273,6 +317,7 @@ func planned(s situation, r Request) Plan {
 	}
 	if s.managed() {
 		p.MAASSystemID, p.MAASStatus = s.binding.SystemID, s.binding.Status
+		p.ProfileID, p.Profile = &s.profile.ID, s.profile.Name
 	}
 	for _, stage := range tables[r.Mode] {
 		if !stage.Pseudo && !stage.Detour && !r.Mode.spares(stage.Name, s.node) {
@@ -346,6 +391,10 @@ func (s situation) effects(r Request) []string {
 			text += "; if erasing fails, the policy allows to release without it, which is recorded"
 		}
 		out = append(out, text)
+	}
+	if s.former != nil {
+		out = append(out, fmt.Sprintf("installs %s by the profile %s instead of %s, to which the node belongs until that is done",
+			s.profile.Policy.DistroSeries, s.profile.Name, s.former.Name))
 	}
 	if r.Mode == Reimage && s.node.Root.Stands() {
 		out = append(out, fmt.Sprintf("somebody had root (%s): what the old installation says counts for nothing; data disks and GPUs are cleaned and validated again through the new one; "+

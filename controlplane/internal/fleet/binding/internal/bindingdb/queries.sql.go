@@ -306,6 +306,20 @@ func (q *Queries) SetDrift(ctx context.Context, arg SetDriftParams) error {
 	return err
 }
 
+const setProfile = `-- name: SetProfile :exec
+UPDATE node_maas_state SET profile_id = $2, updated_at = clock_timestamp() WHERE node_id = $1
+`
+
+type SetProfileParams struct {
+	NodeID    id.Node
+	ProfileID id.Profile
+}
+
+func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) error {
+	_, err := q.db.Exec(ctx, setProfile, arg.NodeID, arg.ProfileID)
+	return err
+}
+
 const shared = `-- name: Shared :many
 SELECT b.maas_system_id, array_agg(b.node_id::text ORDER BY b.node_id)::text[] AS nodes
 FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
