@@ -94,6 +94,7 @@ func decommissionAnswers(into map[string]http.HandlerFunc) map[string]http.Handl
 		"create-decommission-batch": answer(202, `{"batch":`+decommissionBatchJSON+`,"left_out":[`+leftOutJSON+`]}`),
 		"list-decommission-batches": pageOf(decommissionBatchJSON),
 		"get-decommission-batch":    answer(200, decommissionBatchJSON),
+		"pause-decommission-batch":  answer(202, decommissionBatchJSON),
 		"resume-decommission-batch": answer(202, decommissionBatchJSON),
 		"cancel-decommission-batch": answer(202, decommissionBatchJSON),
 	})

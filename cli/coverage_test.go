@@ -181,6 +181,7 @@ var errands = []struct {
 	{"decommission-batch-start-watch", "decommission batch start --mode soft_reset --status active --reason end --watch --yes"},
 	{"decommission-batch-list", "decommission batch list"},
 	{"decommission-batch-show", "decommission batch show " + decommissionBatchID},
+	{"decommission-batch-pause", "decommission batch pause " + decommissionBatchID + " --reason night"},
 	{"decommission-batch-resume", "decommission batch resume " + decommissionBatchID + " --reason fixed"},
 	{"decommission-batch-cancel", "decommission batch cancel " + decommissionBatchID + " --reason wrong"},
 	{"drift", "drift"},

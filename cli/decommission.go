@@ -110,7 +110,7 @@ func (a *app) decommissionCommand() *cobra.Command {
 		a.decommissionStartCommand(), a.decommissionPlanCommand(), a.decommissionListCommand(), a.decommissionShowCommand(),
 		a.decommissionEventsCommand(),
 		a.decommissionEvidenceCommand(), a.decommissionStagesCommand(), a.decommissionWatchCommand(),
-		a.decommissionOverrideCommand(), a.decommissionBatchCommand(),
+		a.decommissionOverrideCommand(), a.batchCommand(decommissionBatches(), a.decommissionBatchStartCommand()),
 		explainCommand(a, jobs, verb{
 			short:      "Say why a decommission stands where it does, and what to do",
 			operations: []string{"get-decommission-explanation"},

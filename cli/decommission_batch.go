@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strconv"
-
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
@@ -14,25 +12,29 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) decommissionBatchColumns() []table.Column[apiclient.DecommissionBatchView] {
-	type batch = apiclient.DecommissionBatchView
-	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []table.Column[batch]{
-		{Title: "BATCH", Text: func(v batch) string { return v.BatchId.String() }},
-		{Title: "MODE", Text: func(v batch) string { return string(v.Mode) }},
-		{Title: "STATE", Text: func(v batch) string { return string(v.State) }},
-		{Title: "NODES", Text: func(v batch) string { return count(v.Total) }},
-		{Title: "SUCCEEDED", Text: func(v batch) string { return count(v.Succeeded) }},
-		{Title: "PARKED", Text: func(v batch) string { return count(v.Failed) }},
-		{Title: "RUNNING", Text: func(v batch) string { return count(v.Counts.Running + v.Counts.Compensating) }},
-		{Title: "PENDING", Text: func(v batch) string { return count(v.Counts.Pending) }},
-		{Title: "CANCELLED", Text: func(v batch) string { return count(v.Counts.Cancelled) }},
-		{Title: "REQUESTED", Text: func(v batch) string { return a.When(v.RequestedAt) }},
-		{Title: "AT ONCE", Text: func(v batch) string { return count(v.MaxParallel) }, Detail: true},
-		{Title: "MAY FAIL", Text: func(v batch) string { return count(v.MaxFailures) }, Detail: true},
-		{Title: "BECAUSE", Text: func(v batch) string { return v.Reason }, Detail: true},
-		{Title: "REQUESTED BY", Text: func(v batch) string { return v.RequestedBy }, Detail: true},
-		{Title: "CANCELLED AT", Text: func(v batch) string { return a.Whenever(v.CancelledAt) }, Detail: true},
+// decommissionBatches is how batches of decommissions are shown and changed.
+func decommissionBatches() batchKind {
+	return batchKind{
+		noun: "decommission", unit: "node", short: "Nodes that the same is done to",
+		total:   "NODES",
+		cancels: "Stop all of a batch and let go of its nodes",
+		own:     []table.Column[batchView]{{Title: "MODE", Text: func(v batchView) string { return v.Mode }}},
+		list: func(s *session, p listing.Page) (apiclient.Answer, error) {
+			return s.API.ListDecommissionBatchesWithResponse(s.Ctx,
+				&apiclient.ListDecommissionBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
+		},
+		get: func(s *session, id types.UUID) (apiclient.Answer, error) {
+			return s.API.GetDecommissionBatchWithResponse(s.Ctx, id)
+		},
+		pause: func(s *session, id types.UUID, b apiclient.JobActionBody) (apiclient.Answer, error) {
+			return s.API.PauseDecommissionBatchWithResponse(s.Ctx, id, &apiclient.PauseDecommissionBatchParams{}, b)
+		},
+		resume: func(s *session, id types.UUID, b apiclient.JobActionBody) (apiclient.Answer, error) {
+			return s.API.ResumeDecommissionBatchWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionBatchParams{}, b)
+		},
+		cancel: func(s *session, id types.UUID, b apiclient.JobActionBody) (apiclient.Answer, error) {
+			return s.API.CancelDecommissionBatchWithResponse(s.Ctx, id, &apiclient.CancelDecommissionBatchParams{}, b)
+		},
 	}
 }
 
@@ -43,74 +45,6 @@ func leftOutColumns() []table.Column[apiclient.DecommissionLeftOut] {
 		{Title: "BECAUSE", Text: func(v left) string { return v.Message }},
 		{Title: "CODE", Text: func(v left) string { return v.Code }},
 	}
-}
-
-func (a *app) decommissionBatchCommand() *cobra.Command {
-	type body = apiclient.DecommissionActionBody
-	return a.noun(noun{use: "batch", short: "Nodes that the same is done to"},
-		a.decommissionBatchStartCommand(),
-		a.verb(verb{
-			use: "list", short: "List batches, newest first", aliases: []string{"ls"},
-			operations: []string{"list-decommission-batches"},
-			flags: func(cmd *cobra.Command) action {
-				f := listing.AddFlags(cmd, 50)
-				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f,
-						listing.Listing[apiclient.DecommissionBatchView]{
-							Columns: a.decommissionBatchColumns(),
-							Fetch: func(p listing.Page) (apiclient.Answer, error) {
-								return s.API.ListDecommissionBatchesWithResponse(s.Ctx,
-									&apiclient.ListDecommissionBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
-							},
-						})
-				}
-			},
-		}),
-		a.verb(verb{
-			use: "show BATCH", short: "Show how many nodes of a batch stand how", aliases: []string{"get"},
-			args:       frame.Exactly("BATCH"),
-			operations: []string{"get-decommission-batch"},
-			run: func(s *session, args []string) error {
-				id, err := s.IDOf("a batch", args[0])
-				if err != nil {
-					return err
-				}
-				return s.showBatch(s.API.GetDecommissionBatchWithResponse(s.Ctx, id))
-			},
-		}),
-		batchActionCommand(a, a.decommissionBatchColumns(), "resume",
-			"Begin more of a batch that was halted, once its failures are dealt with", "resume-decommission-batch",
-			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.ResumeDecommissionBatchWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionBatchParams{},
-					body{Reason: reason})
-			}),
-		batchActionCommand(a, a.decommissionBatchColumns(), "cancel", "Stop all of a batch and let go of its nodes",
-			"cancel-decommission-batch",
-			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.CancelDecommissionBatchWithResponse(s.Ctx, id, &apiclient.CancelDecommissionBatchParams{},
-					body{Reason: reason})
-			}),
-	)
-}
-
-func (s *session) showBatch(resp apiclient.Answer, err error) error {
-	raw, err := apiclient.Read(resp, err)
-	if err != nil {
-		return err
-	}
-	if err := frame.PrintOne(s.App, s.app.decommissionBatchColumns(), raw); err != nil {
-		return err
-	}
-	b, err := output.Decode[apiclient.DecommissionBatchView](raw)
-	if err != nil {
-		return err
-	}
-	s.Note("its nodes: gpuaas decommission list --batch %s", b.Value.BatchId)
-	if b.Value.State == "halted" {
-		s.Note("more than %d failed, so no further node is begun; those that failed: gpuaas decommission list --batch %s "+
-			"--status failed", b.Value.MaxFailures, b.Value.BatchId)
-	}
-	return nil
 }
 
 // batchFlags are those of gpuaas decommission batch start.
@@ -133,7 +67,8 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 		},
 		long: "The nodes are those that everything holds for that is given: --node, --site, --region, --sku,\n" +
 			"--hostname-prefix, --status; at least one of them. Nothing is begun when one of the nodes cannot be operated\n" +
-			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, no further one is begun.\n" +
+			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, the batch is halted: no\n" +
+			"further one is begun until you resume it.\n" +
 			"On a terminal the nodes are shown and asked about; when the selection is another one by then, nothing is begun.",
 		example: "  gpuaas decommission batch start --mode soft_reset --hostname-prefix c07 --status quarantined " +
 			"--max-failures 2 --reason 'end of the project'",
@@ -147,7 +82,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			f.StringVar(&v.prefix, "hostname-prefix", "", "nodes whose name starts so")
 			f.StringSliceVar(&v.statuses, "status", nil, "nodes in this state; may be repeated")
 			f.Int64Var(&v.parallel, "max-parallel", 10, "how many at once")
-			f.Int64Var(&v.failures, "max-failures", 0, "how many may fail before no further one is begun")
+			f.Int64Var(&v.failures, "max-failures", 0, "how many may fail before the batch is halted")
 			f.BoolVar(&v.skip, "skip-ineligible", false, "leave nodes out that cannot be operated on now")
 			v.cleaning = addCleaningFlags(cmd)
 			v.cleaning.addProfileFlag(cmd)
@@ -180,7 +115,7 @@ func (s *session) startBatch(v *batchFlags) error {
 		apiclient.DecommissionNewBatchBody{
 			Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector,
 			ExpectedNodeIds: expected, ProfileId: profile,
-			Erase:           frame.GivenAs[apiclient.DecommissionNewBatchBodyErase](s.Session, "erase", &v.cleaning.erase),
+			Erase: frame.GivenAs[apiclient.DecommissionNewBatchBodyErase](s.Session, "erase", &v.cleaning.erase),
 			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s.Session, "storage-cleanup",
 				&v.cleaning.storage),
 			MaxParallel:    frame.Given(s.Session, "max-parallel", &v.parallel),
@@ -190,7 +125,10 @@ func (s *session) startBatch(v *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	made, err := output.Decode[apiclient.DecommissionNewBatchView](raw)
+	made, err := output.Decode[struct {
+		Batch   batchView                       `json:"batch"`
+		LeftOut []apiclient.DecommissionLeftOut `json:"left_out"`
+	}](raw)
 	if err != nil {
 		return err
 	}
@@ -206,7 +144,7 @@ func (s *session) startBatch(v *batchFlags) error {
 	if format != output.Table {
 		return output.Print(s.Program.Out, format, raw)
 	}
-	if err := table.PrintOne(s.Program.Out, s.app.decommissionBatchColumns(), batch); err != nil {
+	if err := table.PrintOne(s.Program.Out, s.app.batchColumns(decommissionBatches()), batch); err != nil {
 		return err
 	}
 	if err := frame.PrintPart(s.Session, leftOutColumns(), made.Value.LeftOut); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/frame"
-	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
@@ -88,26 +87,4 @@ func prefixedLine(text string) string {
 		return ""
 	}
 	return text + "\n"
-}
-
-// batchActionCommand is what is done to all jobs of a batch.
-func batchActionCommand[T any](a *app, columns []table.Column[T], word, short, operation string,
-	call func(s *session, id types.UUID, reason string) (apiclient.Answer, error),
-) *cobra.Command {
-	return a.verb(verb{
-		use: word + " BATCH", short: short, args: frame.Exactly("BATCH"), operations: []string{operation},
-		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
-			return func(s *session, args []string) error {
-				if err := s.Require("reason"); err != nil {
-					return err
-				}
-				id, err := s.IDOf("a batch", args[0])
-				if err != nil {
-					return err
-				}
-				return frame.Show(s.Session, columns)(call(s, id, *reason))
-			}
-		},
-	})
 }

@@ -21,6 +21,7 @@ type onboardFlags struct {
 	ipmiIP, csv, site, sku, profile string
 	disks, dryRun                   bool
 	yes                             *bool
+	failures                        int64
 	watching                        *watching
 }
 
@@ -55,6 +56,8 @@ func (a *app) onboardCommand() *cobra.Command {
 			f.BoolVar(&v.disks, "initialize-disks", false,
 				"DESTROY ALL DATA on every disk but the root disk: format them at the first boot")
 			f.BoolVar(&v.dryRun, "dry-run", false, "only look whether it could be done; nothing is changed")
+			f.Int64Var(&v.failures, "max-failures", 0,
+				"with --csv: how many servers may fail before no further one is begun (default any number)")
 			_ = cmd.MarkFlagFilename("csv") // it was defined above
 			v.yes = frame.AddYesFlag(cmd)
 			v.watching = addWatchingFlags(cmd)
@@ -96,7 +99,7 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 	if v.csv != "" {
 		return s.onboardAll(v, apiclient.OnboardingNewBatchBody{
 			SiteId: site, ProfileId: profile, SkuId: v.sku,
-			InitializeDisks: disks, Nodes: machines,
+			InitializeDisks: disks, Nodes: machines, MaxFailures: frame.Given(s.Session, "max-failures", &v.failures),
 		})
 	}
 	return s.onboardOne(v, apiclient.OnboardingNewBody{
@@ -122,6 +125,8 @@ func (s *session) checkOnboard(v *onboardFlags, args []string) error {
 		return failure.Misuse(s.Cmd, "with --csv the servers are in the file: give neither HOSTNAME nor --ipmi-ip")
 	case v.csv == "" && v.ipmiIP == "":
 		return failure.Misuse(s.Cmd, "--ipmi-ip is required")
+	case v.csv == "" && s.Cmd.Flags().Changed("max-failures"):
+		return failure.Misuse(s.Cmd, "--max-failures is of the servers of a file: use it with --csv")
 	case v.dryRun && v.watching.any():
 		return failure.Misuse(s.Cmd, "--dry-run starts nothing that could be waited for")
 	}

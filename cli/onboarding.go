@@ -79,7 +79,7 @@ func (a *app) onboardingCommand() *cobra.Command {
 	jobs := a.onboardingNoun()
 	commands := []*cobra.Command{
 		a.onboardingListCommand(), a.onboardingShowCommand(), a.onboardingEventsCommand(), a.onboardingWatchCommand(),
-		a.onboardingStagesCommand(), a.onboardingBatchCommand(),
+		a.onboardingStagesCommand(), a.batchCommand(onboardingBatches()),
 		explainCommand(a, jobs, verb{
 			short:      "Say why an onboarding stands where it does, and what to do",
 			operations: []string{"get-onboarding-explanation"},

@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"strconv"
-
 	"github.com/oapi-codegen/runtime/types"
-	"github.com/spf13/cobra"
 
-	"gpuaas/cli/internal/frame"
 	"gpuaas/cli/internal/listing"
 	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
@@ -70,76 +66,31 @@ func recoveries() []recovery {
 	}
 }
 
-func (a *app) batchColumns() []table.Column[apiclient.OnboardingBatchView] {
-	type batch = apiclient.OnboardingBatchView
-	count := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []table.Column[batch]{
-		{Title: "BATCH", Text: func(v batch) string { return v.BatchId.String() }},
-		{Title: "STATE", Text: func(v batch) string { return string(v.State) }},
-		{Title: "MACHINES", Text: func(v batch) string { return count(v.Total) }},
-		{Title: "SUCCEEDED", Text: func(v batch) string { return count(v.Succeeded) }},
-		{Title: "PARKED", Text: func(v batch) string { return count(v.Failed) }},
-		{Title: "RUNNING", Text: func(v batch) string { return count(v.Counts.Running + v.Counts.Compensating) }},
-		{Title: "PENDING", Text: func(v batch) string { return count(v.Counts.Pending) }},
-		{Title: "CANCELLED", Text: func(v batch) string { return count(v.Counts.Cancelled) }},
-		{Title: "REQUESTED", Text: func(v batch) string { return a.When(v.RequestedAt) }},
-		{Title: "SITE", Text: func(v batch) string { return v.SiteId.String() }, Detail: true},
-		{Title: "SKU", Text: func(v batch) string { return v.SkuId }, Detail: true},
-		{Title: "REQUESTED BY", Text: func(v batch) string { return v.RequestedBy }, Detail: true},
-		{Title: "PAUSED", Text: func(v batch) string { return a.Whenever(v.PausedAt) }, Detail: true},
-		{Title: "CANCELLED AT", Text: func(v batch) string { return a.Whenever(v.CancelledAt) }, Detail: true},
+// onboardingBatches is how batches of onboardings are shown and changed.
+func onboardingBatches() batchKind {
+	return batchKind{
+		noun: "onboarding", unit: "server", short: "Servers that are onboarded together",
+		total:   "MACHINES",
+		cancels: "Stop all servers of a batch and undo what can be undone",
+		own: []table.Column[batchView]{
+			{Title: "SITE", Text: func(v batchView) string { return v.SiteId.String() }, Detail: true},
+			{Title: "SKU", Text: func(v batchView) string { return v.SkuId }, Detail: true},
+		},
+		list: func(s *session, p listing.Page) (apiclient.Answer, error) {
+			return s.API.ListOnboardingBatchesWithResponse(s.Ctx,
+				&apiclient.ListOnboardingBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
+		},
+		get: func(s *session, id types.UUID) (apiclient.Answer, error) {
+			return s.API.GetOnboardingBatchWithResponse(s.Ctx, id)
+		},
+		pause: func(s *session, id types.UUID, b apiclient.JobActionBody) (apiclient.Answer, error) {
+			return s.API.PauseOnboardingBatchWithResponse(s.Ctx, id, &apiclient.PauseOnboardingBatchParams{}, b)
+		},
+		resume: func(s *session, id types.UUID, b apiclient.JobActionBody) (apiclient.Answer, error) {
+			return s.API.ResumeOnboardingBatchWithResponse(s.Ctx, id, &apiclient.ResumeOnboardingBatchParams{}, b)
+		},
+		cancel: func(s *session, id types.UUID, b apiclient.JobActionBody) (apiclient.Answer, error) {
+			return s.API.CancelOnboardingBatchWithResponse(s.Ctx, id, &apiclient.CancelOnboardingBatchParams{}, b)
+		},
 	}
-}
-
-func (a *app) onboardingBatchCommand() *cobra.Command {
-	type body = apiclient.OnboardingActionBody
-	return a.noun(noun{use: "batch", short: "Servers that are onboarded together"},
-		a.verb(verb{
-			use: "list", short: "List batches, newest first", aliases: []string{"ls"},
-			operations: []string{"list-onboarding-batches"},
-			flags: func(cmd *cobra.Command) action {
-				f := listing.AddFlags(cmd, 50)
-				return func(s *session, _ []string) error {
-					return listing.Print(s.Session, f, listing.Listing[apiclient.OnboardingBatchView]{
-						Columns: a.batchColumns(),
-						Fetch: func(p listing.Page) (apiclient.Answer, error) {
-							return s.API.ListOnboardingBatchesWithResponse(s.Ctx,
-								&apiclient.ListOnboardingBatchesParams{Cursor: p.Cursor, PageSize: p.Size})
-						},
-					})
-				}
-			},
-		}),
-		a.verb(verb{
-			use: "show BATCH", short: "Show how many servers of a batch stand how", aliases: []string{"get"},
-			args:       frame.Exactly("BATCH"),
-			operations: []string{"get-onboarding-batch"},
-			run: func(s *session, args []string) error {
-				id, err := s.IDOf("a batch", args[0])
-				if err != nil {
-					return err
-				}
-				if err := frame.Show(s.Session, a.batchColumns())(s.API.GetOnboardingBatchWithResponse(s.Ctx, id)); err != nil {
-					return err
-				}
-				s.Note("its machines: gpuaas onboarding list --batch %s", id)
-				return nil
-			},
-		}),
-		batchActionCommand(a, a.batchColumns(), "pause", "Begin no further server of a batch; those that run go on",
-			"pause-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.PauseOnboardingBatchWithResponse(s.Ctx, id, &apiclient.PauseOnboardingBatchParams{},
-					body{Reason: reason})
-			}),
-		batchActionCommand(a, a.batchColumns(), "resume", "Go on with a batch that was paused", "resume-onboarding-batch",
-			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.ResumeOnboardingBatchWithResponse(s.Ctx, id, &apiclient.ResumeOnboardingBatchParams{},
-					body{Reason: reason})
-			}),
-		batchActionCommand(a, a.batchColumns(), "cancel", "Stop all servers of a batch and undo what can be undone",
-			"cancel-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
-				return s.API.CancelOnboardingBatchWithResponse(s.Ctx, id, &apiclient.CancelOnboardingBatchParams{},
-					body{Reason: reason})
-			}),
-	)
 }

@@ -20,6 +20,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/selfcheck"
 )
 
@@ -330,7 +331,7 @@ func (p *parts) keepFleet(ctx context.Context) error {
 	return nil
 }
 
-// keepPlaces hands out places of onboardings that nobody gave back.
+// keepPlaces hands out places of sites and batches that nobody gave back.
 func (p *parts) keepPlaces(ctx context.Context) {
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
@@ -340,8 +341,8 @@ func (p *parts) keepPlaces(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := p.onboardings.Tend(ctx); err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "places of onboardings could not be handed out", "error", err)
+		if err := job.Tend(ctx, p.db, time.Now()); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "places of sites and batches could not be handed out", "error", err)
 		}
 	}
 }

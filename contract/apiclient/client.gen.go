@@ -185,6 +185,7 @@ const (
 const (
 	DecommissionBatchViewStateCancelled DecommissionBatchViewState = "cancelled"
 	DecommissionBatchViewStateHalted    DecommissionBatchViewState = "halted"
+	DecommissionBatchViewStatePaused    DecommissionBatchViewState = "paused"
 	DecommissionBatchViewStateRunning   DecommissionBatchViewState = "running"
 	DecommissionBatchViewStateSettled   DecommissionBatchViewState = "settled"
 )
@@ -1198,6 +1199,7 @@ const (
 // Defines values for OnboardingBatchViewState.
 const (
 	OnboardingBatchViewStateCancelled OnboardingBatchViewState = "cancelled"
+	OnboardingBatchViewStateHalted    OnboardingBatchViewState = "halted"
 	OnboardingBatchViewStatePaused    OnboardingBatchViewState = "paused"
 	OnboardingBatchViewStateRunning   OnboardingBatchViewState = "running"
 	OnboardingBatchViewStateSettled   OnboardingBatchViewState = "settled"
@@ -2767,19 +2769,31 @@ type DecommissionBatchView struct {
 	CancelledAt *time.Time         `json:"cancelled_at,omitempty"`
 
 	// Counts How many stand how.
-	Counts DecommissionCountsView `json:"counts"`
+	Counts JobCountsView `json:"counts"`
 
 	// Failed How many are parked and wait for an operator.
 	Failed int64 `json:"failed"`
 
-	// MaxFailures How many may fail.
+	// MaxFailures When more than so many have failed or were cancelled, the batch is halted.
 	MaxFailures int64 `json:"max_failures"`
 
-	// MaxParallel How many run at once.
+	// MaxParallel How many of it run at once at most.
 	MaxParallel int64                     `json:"max_parallel"`
 	Mode        DecommissionBatchViewMode `json:"mode"`
 
-	// Reason Why it was asked for.
+	// PauseReason Why it is paused.
+	PauseReason *string `json:"pause_reason,omitempty"`
+
+	// PausedAt Since when no further job of it is begun; absent: it is not paused.
+	PausedAt *time.Time `json:"paused_at,omitempty"`
+
+	// PausedBy Id of the principal who paused it; absent: the control plane did, or it is not paused.
+	PausedBy *string `json:"paused_by,omitempty"`
+
+	// PausedByName Name of the principal who paused it.
+	PausedByName *string `json:"paused_by_name,omitempty"`
+
+	// Reason Why it was asked for; empty: nobody said.
 	Reason      string    `json:"reason"`
 	RequestedAt time.Time `json:"requested_at"`
 
@@ -2789,20 +2803,20 @@ type DecommissionBatchView struct {
 	// Selector Which nodes were asked for.
 	Selector DecommissionSelectorBody `json:"selector"`
 
-	// State How it is getting on; halted: too many have failed, so no further one is begun; settled: each has ended or is parked.
+	// State How it is getting on. paused: an operator paused it. halted: the control plane paused it, because more than max_failures failed or were cancelled. settled: each job has ended or is parked.
 	State DecommissionBatchViewState `json:"state"`
 
 	// Succeeded How many reached their goal.
 	Succeeded int64 `json:"succeeded"`
 
-	// Total How many nodes it is about.
+	// Total How many jobs it has.
 	Total int64 `json:"total"`
 }
 
 // DecommissionBatchViewMode defines model for DecommissionBatchView.Mode.
 type DecommissionBatchViewMode string
 
-// DecommissionBatchViewState How it is getting on; halted: too many have failed, so no further one is begun; settled: each has ended or is parked.
+// DecommissionBatchViewState How it is getting on. paused: an operator paused it. halted: the control plane paused it, because more than max_failures failed or were cancelled. settled: each job has ended or is parked.
 type DecommissionBatchViewState string
 
 // DecommissionBatchViewList defines model for DecommissionBatchViewList.
@@ -2837,18 +2851,6 @@ type DecommissionCleanupBody struct {
 
 // DecommissionCleanupBodyScope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka; all does both.
 type DecommissionCleanupBodyScope string
-
-// DecommissionCountsView defines model for DecommissionCountsView.
-type DecommissionCountsView struct {
-	Cancelled                int64 `json:"cancelled"`
-	Compensating             int64 `json:"compensating"`
-	Completed                int64 `json:"completed"`
-	FailedManualIntervention int64 `json:"failed_manual_intervention"`
-	FailedRetryable          int64 `json:"failed_retryable"`
-	Pending                  int64 `json:"pending"`
-	Reconciled               int64 `json:"reconciled"`
-	Running                  int64 `json:"running"`
-}
 
 // DecommissionDetailView defines model for DecommissionDetailView.
 type DecommissionDetailView struct {
@@ -3258,7 +3260,7 @@ type DecommissionNewBatchBody struct {
 	// ExpectedNodeIds The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now.
 	ExpectedNodeIds *[]openapi_types.UUID `json:"expected_node_ids,omitempty"`
 
-	// MaxFailures When more than so many have failed or were cancelled, no further one is begun; 0 when left out.
+	// MaxFailures When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out.
 	MaxFailures *int64 `json:"max_failures,omitempty"`
 
 	// MaxParallel How many at once; 10 when left out.
@@ -4701,6 +4703,26 @@ type JobActedViewOutcome string
 // JobActedViewStatus How the job stands now.
 type JobActedViewStatus string
 
+// JobActionBody defines model for JobActionBody.
+type JobActionBody struct {
+	// Reason Why; it goes into the audit log and the ledger.
+	//
+	// Examples: cable replaced
+	Reason string `json:"reason"`
+}
+
+// JobCountsView defines model for JobCountsView.
+type JobCountsView struct {
+	Cancelled                int64 `json:"cancelled"`
+	Compensating             int64 `json:"compensating"`
+	Completed                int64 `json:"completed"`
+	FailedManualIntervention int64 `json:"failed_manual_intervention"`
+	FailedRetryable          int64 `json:"failed_retryable"`
+	Pending                  int64 `json:"pending"`
+	Reconciled               int64 `json:"reconciled"`
+	Running                  int64 `json:"running"`
+}
+
 // JobManyBody defines model for JobManyBody.
 type JobManyBody struct {
 	// Action What is done to each job.
@@ -5554,19 +5576,37 @@ type OnboardingBatchView struct {
 	CancelledAt *time.Time         `json:"cancelled_at,omitempty"`
 
 	// Counts How many stand how.
-	Counts OnboardingCountsView `json:"counts"`
+	Counts JobCountsView `json:"counts"`
 
 	// Failed How many are parked and wait for an operator.
 	Failed int64 `json:"failed"`
 
-	// PausedAt Since when no further machine is begun.
+	// MaxFailures When more than so many have failed or were cancelled, the batch is halted; absent: it never is.
+	MaxFailures *int64 `json:"max_failures,omitempty"`
+
+	// MaxParallel How many of it run at once at most.
+	MaxParallel int64 `json:"max_parallel"`
+
+	// PauseReason Why it is paused.
+	PauseReason *string `json:"pause_reason,omitempty"`
+
+	// PausedAt Since when no further job of it is begun; absent: it is not paused.
 	PausedAt *time.Time `json:"paused_at,omitempty"`
+
+	// PausedBy Id of the principal who paused it; absent: the control plane did, or it is not paused.
+	PausedBy *string `json:"paused_by,omitempty"`
+
+	// PausedByName Name of the principal who paused it.
+	PausedByName *string `json:"paused_by_name,omitempty"`
 
 	// ProfileId Id of the profile.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	ProfileId   openapi_types.UUID `json:"profile_id"`
-	RequestedAt time.Time          `json:"requested_at"`
+	ProfileId openapi_types.UUID `json:"profile_id"`
+
+	// Reason Why it was asked for; empty: nobody said.
+	Reason      string    `json:"reason"`
+	RequestedAt time.Time `json:"requested_at"`
 
 	// RequestedBy Id of the principal who asked for it.
 	RequestedBy string `json:"requested_by"`
@@ -5579,17 +5619,17 @@ type OnboardingBatchView struct {
 	// SkuId Which kind of machines they are.
 	SkuId string `json:"sku_id"`
 
-	// State How it is getting on; settled: each onboarding has ended or is parked.
+	// State How it is getting on. paused: an operator paused it. halted: the control plane paused it, because more than max_failures failed or were cancelled. settled: each job has ended or is parked.
 	State OnboardingBatchViewState `json:"state"`
 
-	// Succeeded How many became nodes.
+	// Succeeded How many reached their goal.
 	Succeeded int64 `json:"succeeded"`
 
-	// Total How many machines it is about.
+	// Total How many jobs it has.
 	Total int64 `json:"total"`
 }
 
-// OnboardingBatchViewState How it is getting on; settled: each onboarding has ended or is parked.
+// OnboardingBatchViewState How it is getting on. paused: an operator paused it. halted: the control plane paused it, because more than max_failures failed or were cancelled. settled: each job has ended or is parked.
 type OnboardingBatchViewState string
 
 // OnboardingBatchViewList defines model for OnboardingBatchViewList.
@@ -5617,18 +5657,6 @@ type OnboardingCheck struct {
 
 	// Remedy What to do about it; absent when it is well.
 	Remedy *string `json:"remedy,omitempty"`
-}
-
-// OnboardingCountsView defines model for OnboardingCountsView.
-type OnboardingCountsView struct {
-	Cancelled                int64 `json:"cancelled"`
-	Compensating             int64 `json:"compensating"`
-	Completed                int64 `json:"completed"`
-	FailedManualIntervention int64 `json:"failed_manual_intervention"`
-	FailedRetryable          int64 `json:"failed_retryable"`
-	Pending                  int64 `json:"pending"`
-	Reconciled               int64 `json:"reconciled"`
-	Running                  int64 `json:"running"`
 }
 
 // OnboardingDetailView defines model for OnboardingDetailView.
@@ -5919,6 +5947,9 @@ type OnboardingFailureViewFailureClass string
 type OnboardingNewBatchBody struct {
 	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
 	InitializeDisks *bool `json:"initialize_disks,omitempty"`
+
+	// MaxFailures When more than so many have failed or were cancelled, the batch is halted: no further machine is begun until an operator resumes it. Left out: it is never halted.
+	MaxFailures *int64 `json:"max_failures,omitempty"`
 
 	// Nodes The machines, 1 to 1000. All are accepted, or none.
 	Nodes []OnboardingBatchMachineBody `json:"nodes"`
@@ -8304,6 +8335,12 @@ type CancelDecommissionBatchParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// PauseDecommissionBatchParams defines parameters for PauseDecommissionBatch.
+type PauseDecommissionBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ResumeDecommissionBatchParams defines parameters for ResumeDecommissionBatch.
 type ResumeDecommissionBatchParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -9546,7 +9583,7 @@ func (c *Client) GetDecommissionBatchWithResponse(ctx context.Context, batchId o
 }
 
 // CancelDecommissionBatchWithResponse is POST /api/v1/admin/decommission-batches/{batch_id}/cancel: Stop all decommissions of a batch
-func (c *Client) CancelDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body DecommissionActionBody, edit ...RequestEditorFn) (*Response[DecommissionBatchView], error) {
+func (c *Client) CancelDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body JobActionBody, edit ...RequestEditorFn) (*Response[DecommissionBatchView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/decommission-batches/%s/cancel", batchId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
@@ -9555,8 +9592,18 @@ func (c *Client) CancelDecommissionBatchWithResponse(ctx context.Context, batchI
 	return call[DecommissionBatchView](ctx, c, r, edit)
 }
 
-// ResumeDecommissionBatchWithResponse is POST /api/v1/admin/decommission-batches/{batch_id}/resume: Begin more of a batch
-func (c *Client) ResumeDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body DecommissionActionBody, edit ...RequestEditorFn) (*Response[DecommissionBatchView], error) {
+// PauseDecommissionBatchWithResponse is POST /api/v1/admin/decommission-batches/{batch_id}/pause: Begin no further job of a batch of decommissions
+func (c *Client) PauseDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseDecommissionBatchParams, body JobActionBody, edit ...RequestEditorFn) (*Response[DecommissionBatchView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/decommission-batches/%s/pause", batchId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[DecommissionBatchView](ctx, c, r, edit)
+}
+
+// ResumeDecommissionBatchWithResponse is POST /api/v1/admin/decommission-batches/{batch_id}/resume: Go on with a batch of decommissions that is paused or halted
+func (c *Client) ResumeDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body JobActionBody, edit ...RequestEditorFn) (*Response[DecommissionBatchView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/decommission-batches/%s/resume", batchId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
@@ -10258,7 +10305,7 @@ func (c *Client) GetOnboardingBatchWithResponse(ctx context.Context, batchId ope
 }
 
 // CancelOnboardingBatchWithResponse is POST /api/v1/admin/onboarding-batches/{batch_id}/cancel: Stop all onboardings of a batch
-func (c *Client) CancelOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body OnboardingActionBody, edit ...RequestEditorFn) (*Response[OnboardingBatchView], error) {
+func (c *Client) CancelOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body JobActionBody, edit ...RequestEditorFn) (*Response[OnboardingBatchView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/onboarding-batches/%s/cancel", batchId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
@@ -10267,8 +10314,8 @@ func (c *Client) CancelOnboardingBatchWithResponse(ctx context.Context, batchId 
 	return call[OnboardingBatchView](ctx, c, r, edit)
 }
 
-// PauseOnboardingBatchWithResponse is POST /api/v1/admin/onboarding-batches/{batch_id}/pause: Begin no further machine of a batch
-func (c *Client) PauseOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body OnboardingActionBody, edit ...RequestEditorFn) (*Response[OnboardingBatchView], error) {
+// PauseOnboardingBatchWithResponse is POST /api/v1/admin/onboarding-batches/{batch_id}/pause: Begin no further job of a batch of onboardings
+func (c *Client) PauseOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body JobActionBody, edit ...RequestEditorFn) (*Response[OnboardingBatchView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/onboarding-batches/%s/pause", batchId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
@@ -10277,8 +10324,8 @@ func (c *Client) PauseOnboardingBatchWithResponse(ctx context.Context, batchId o
 	return call[OnboardingBatchView](ctx, c, r, edit)
 }
 
-// ResumeOnboardingBatchWithResponse is POST /api/v1/admin/onboarding-batches/{batch_id}/resume: Go on with a batch that was paused
-func (c *Client) ResumeOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body OnboardingActionBody, edit ...RequestEditorFn) (*Response[OnboardingBatchView], error) {
+// ResumeOnboardingBatchWithResponse is POST /api/v1/admin/onboarding-batches/{batch_id}/resume: Go on with a batch of onboardings that is paused or halted
+func (c *Client) ResumeOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body JobActionBody, edit ...RequestEditorFn) (*Response[OnboardingBatchView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/onboarding-batches/%s/resume", batchId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)

@@ -214,6 +214,7 @@ var enums = map[string][]string{
 	},
 	"DecommissionBatchView.state": {
 		"running",
+		"paused",
 		"halted",
 		"cancelled",
 		"settled",
@@ -968,6 +969,7 @@ var enums = map[string][]string{
 	"OnboardingBatchView.state": {
 		"running",
 		"paused",
+		"halted",
 		"cancelled",
 		"settled",
 	},

@@ -7,7 +7,7 @@ import { BreakerBanner } from '../reconciliation/BreakerBanner'
 import { useStatus } from '../reconciliation/reading'
 import { Attention } from './Attention'
 import { Cards } from './Cards'
-import { batchesQuery, useSummary, useSystem } from './fleet'
+import { batchesQuery, onboardingsQuery, useSummary, useSystem } from './fleet'
 import { FleetMap } from './FleetMap'
 import { Teach } from './Teach'
 
@@ -32,11 +32,13 @@ function Fleet() {
   const reconciliation = useStatus(may('reconciliation:read'))
   const system = useSystem()
   const batches = useQuery({ ...batchesQuery, enabled: may('decommission:read') })
+  const onboardings = useQuery({ ...onboardingsQuery, enabled: may('onboarding:read') })
   const asked = [
     { what: 'the fleet', query: summary, may: true },
     { what: 'reconciliation and its circuit breakers', query: reconciliation, may: may('reconciliation:read') },
     { what: 'the health of the control plane', query: system, may: may('system:read') },
     { what: 'turnover of many nodes', query: batches, may: may('decommission:read') },
+    { what: 'onboarding of many machines', query: onboardings, may: may('onboarding:read') },
   ].filter((a) => a.may)
   const unknown = asked.filter((a) => a.query.error).map((a) => a.what)
   const pending = asked.filter((a) => a.query.isPending).map((a) => a.what)
@@ -48,7 +50,7 @@ function Fleet() {
       {summary.error && !summary.data && <ProblemNote error={summary.error} onRetry={() => void summary.refetch()} />}
       {summary.data && nodes > 0 && <Cards summary={summary.data} />}
       {summary.data && nodes === 0 && <Teach sites={summary.data.sites.length} />}
-      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={batches.data?.items} pending={pending} unknown={unknown} />
+      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={batches.data?.items} onboardings={onboardings.data?.items} pending={pending} unknown={unknown} />
       {nodes > 0 && <FleetMap summary={summary.data} />}
     </Page>
   )

@@ -11,6 +11,7 @@ export type Known = {
   reconciliation?: Schemas['ReconciliationOverview']
   system?: Schemas['SystemStatus']
   batches?: Schemas['DecommissionBatchView'][]
+  onboardings?: Schemas['OnboardingBatchView'][]
 }
 
 // Delivery takes milliseconds; what waits for so long is not on its way.
@@ -19,8 +20,8 @@ const lateAfter = 30
 const many = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
 
 /** matters lists what needs attention, the worst first. */
-export function matters({ summary, reconciliation, system, batches }: Known): Matter[] {
-  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary), ...ofBatches(batches)]
+export function matters({ summary, reconciliation, system, batches, onboardings }: Known): Matter[] {
+  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary), ...ofBatches('turnover', 'decommission', batches), ...ofBatches('onboarding', 'onboarding', onboardings)]
   const weight: Partial<Record<Tone, number>> = { bad: 0, warn: 1 }
   return out.sort((a, b) => (weight[a.tone] ?? 2) - (weight[b.tone] ?? 2))
 }
@@ -88,8 +89,8 @@ function ofFleet(summary: Known['summary']): Matter[] {
   return out
 }
 
-function ofBatches(batches: Known['batches']): Matter[] {
-  return (batches ?? [])
+function ofBatches(what: string, noun: string, batches: Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'state' | 'total' | 'failed'>[] = []): Matter[] {
+  return batches
     .filter((b) => b.state === 'halted')
-    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `A turnover of ${many(b.total, 'node', 'nodes')} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. It begins no more until somebody decides.`, to: `/decommission-batches/${b.batch_id}` }))
+    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${what === 'onboarding' ? 'An' : 'A'} ${what} of ${many(b.total, 'node', 'nodes')} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. It begins no more until somebody decides.`, to: `/${noun}-batches/${b.batch_id}` }))
 }

@@ -75,6 +75,9 @@ export function useFleetMap() {
 /** batchesQuery is the newest turnovers of many nodes, for those that were halted. */
 export const batchesQuery = { queryKey: ['decommission-batches', 'newest'], queryFn: () => got(api.GET('/api/v1/admin/decommission-batches', { params: { query: { page_size: 50 } } })) }
 
+/** onboardingsQuery is the newest batches of onboardings, for those that were halted. */
+export const onboardingsQuery = { queryKey: ['onboarding-batches', 'newest'], queryFn: () => got(api.GET('/api/v1/admin/onboarding-batches', { params: { query: { page_size: 50 } } })) }
+
 export function useSummary() {
   return useQuery(summaryQuery)
 }

@@ -5,7 +5,7 @@ import { useMay } from '../../app/session'
 import { Badge, Button, Card, Empty, Facts, Loading, Note, Page, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { CheckField } from '../../ui/form'
-import { When } from '../../ui/time'
+import { Elapsed, When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import type { Fact } from './AboutJob'
 import { BatchHeader } from './BatchHeader'
@@ -20,11 +20,15 @@ import { Who } from './Who'
 type StepName = 'pause' | 'resume' | 'cancel'
 
 /** A step that can be taken with a batch now, and what that means for its kind. */
-export type Step<S extends StepName> = { name: S; title: string; text: string }
+type Step = { name: StepName; title: string; text: string }
 
-type Steps<S extends StepName> = { steps: Step<S>[]; take: (step: S, reason: string) => Promise<unknown> }
+type Steps = {
+  /** What cancelling does to the jobs of this kind. */
+  cancels: string
+  take: (step: StepName, reason: string) => Promise<unknown>
+}
 
-type Props<S extends StepName> = Steps<S> & {
+type Props = Steps & {
   kind: Kind
   batch: Batch
   stages: Stage[]
@@ -36,11 +40,11 @@ type Props<S extends StepName> = Steps<S> & {
   about: Fact[]
   recovery: Recovery
   /** What only batches of its kind have to say. */
-  children: ReactNode
+  children?: ReactNode
 }
 
 /** BatchPage shows a batch while it happens: one row per node, changed by events as they come. It follows one batch: another one is another page. */
-export function BatchPage<S extends StepName>({ kind, batch, stages, read, problem, title, lead, about, recovery, steps, take, children }: Props<S>) {
+export function BatchPage({ kind, batch, stages, read, problem, title, lead, about, recovery, cancels, take, children }: Props) {
   const [search, setSearch] = useSearchState()
   const { store, query } = useBoard(kind, batch.batch_id, stages, read)
   const status = search.status ?? ''
@@ -49,8 +53,9 @@ export function BatchPage<S extends StepName>({ kind, batch, stages, read, probl
   const unit = kind.unit.toLowerCase()
   const heading = <>{title} {batch.total} {batch.total === 1 ? unit : `${unit}s`} <Badge tone={batchTone(batch.state, batch.failed)}>{batch.state}</Badge></>
   return (
-    <Page title={heading} back={<TextLink to={`/${kind.noun}s`}>{kind.title}</TextLink>} lead={lead} actions={<BatchActions kind={kind} batch={batch} steps={steps} take={take} />}>
+    <Page title={heading} back={<TextLink to={`/${kind.noun}s`}>{kind.title}</TextLink>} lead={lead} actions={<BatchActions kind={kind} batch={batch} cancels={cancels} take={take} />}>
       {problem}
+      <Stopped kind={kind} batch={batch} />
       {children}
       {batch.state === 'settled' && batch.failed > 0 && (
         <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'waits' : 'wait'} for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>
@@ -73,6 +78,8 @@ export function BatchPage<S extends StepName>({ kind, batch, stages, read, probl
         <Facts
           of={[
             ...about,
+            ['At once', batch.max_parallel],
+            ['May fail', batch.max_failures ?? 'any number'],
             ['Asked for by', <Who key="who" id={batch.requested_by} />],
             ['Asked for', <When key="at" at={batch.requested_at} exactly />],
             ['Id', <span key="id" className="font-mono text-xs">{batch.batch_id}</span>],
@@ -89,10 +96,38 @@ const stepWords: Record<StepName, { button: string; does: string; done: string }
   cancel: { button: 'Cancel …', does: 'Cancel the batch', done: 'The batch is being cancelled.' },
 }
 
-function BatchActions<S extends StepName>({ kind, batch, steps, take }: Steps<S> & { kind: Kind; batch: Batch }) {
+/** Stopped says that no further job of a batch is begun, who decided so, and why. */
+function Stopped({ kind, batch }: { kind: Kind; batch: Batch }) {
+  const unit = kind.unit.toLowerCase()
+  if (batch.state === 'halted') {
+    return <Note tone="bad" title={`Halted: ${batch.pause_reason ?? 'too many failed'}`}>No further {unit} is begun until you resume it. Look at those that failed first.</Note>
+  }
+  if (batch.state !== 'paused' || !batch.paused_at) return null
+  return (
+    <Note tone="warn" title={`Paused${batch.paused_by_name ? ` by ${batch.paused_by_name}` : ''}: no further ${unit} is begun`}>
+      {batch.pause_reason && <>{batch.pause_reason}. </>}For <Elapsed from={batch.paused_at} />. Those that are running go on.
+    </Note>
+  )
+}
+
+function stepsOf(kind: Kind, batch: Batch, cancels: string): Step[] {
+  const unit = kind.unit.toLowerCase()
+  const all = `${batch.total} ${batch.total === 1 ? unit : `${unit}s`}`
+  const cancel: Step = { name: 'cancel', title: `Cancel the batch: ${all}`, text: `Those that have not begun are cancelled at once. ${cancels}` }
+  switch (batch.state) {
+    case 'halted':
+      return [{ name: 'resume', title: 'Go on in spite of what failed', text: 'The batch goes on in spite of what has failed so far, and is halted again when more than that fails.' }, cancel]
+    case 'paused':
+      return [{ name: 'resume', title: `Resume: ${all}`, text: 'Those that wait are begun again, as many at once as the limits allow.' }, cancel]
+    default:
+      return [{ name: 'pause', title: `Pause: ${all}`, text: `No further ${unit} is begun. Those that are running go on.` }, cancel]
+  }
+}
+
+function BatchActions({ kind, batch, cancels, take }: Steps & { kind: Kind; batch: Batch }) {
   const may = useMay()
   const queries = useQueryClient()
-  const [asked, setAsked] = useState<Step<S>>()
+  const [asked, setAsked] = useState<Step>()
   if (!may(`${kind.noun}:manage`)) return null
   const over = batch.state === 'settled' || batch.state === 'cancelled'
   const done = (step: StepName) => {
@@ -103,7 +138,7 @@ function BatchActions<S extends StepName>({ kind, batch, steps, take }: Steps<S>
   return (
     <>
       {!over &&
-        steps.map((s) => (
+        stepsOf(kind, batch, cancels).map((s) => (
           <Button key={s.name} look={s.name === 'resume' ? 'primary' : 'plain'} onClick={() => setAsked(s)}>
             {stepWords[s.name].button}
           </Button>

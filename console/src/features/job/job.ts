@@ -49,9 +49,9 @@ export const named = (job: Job): Schemas['JobNamedJob'] => ({ job_id: idOf(job),
 export type Acted = Schemas['JobManyView']
 
 /** What batches of both kinds have. */
-export type Batch = Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'total' | 'succeeded' | 'failed' | 'requested_at' | 'requested_by'> & { state: BatchState }
+export type Batch = Omit<Schemas['OnboardingBatchView'], 'site_id' | 'profile_id' | 'sku_id'>
 
-export type BatchState = Schemas['OnboardingBatchView']['state'] | Schemas['DecommissionBatchView']['state']
+export type BatchState = Batch['state']
 
 export type Failure = Omit<Schemas['OnboardingFailureView'], 'failure_class'> & { failure_class: string }
 

@@ -4,10 +4,10 @@ import { api, got } from '../../api/client'
 import { largestPage } from '../../api/readall'
 import { useParam } from '../../app/location'
 import { Note, TextLink } from '../../ui/basics'
-import { Elapsed, When } from '../../ui/time'
+import { When } from '../../ui/time'
 import { useWhere } from '../job/AboutJob'
 import { Awaited } from '../job/Awaited'
-import { BatchPage, type Step } from '../job/BatchPage'
+import { BatchPage } from '../job/BatchPage'
 import { explain, onboarding, recoverMany, useStages, type OnboardingBatch } from './onboarding'
 
 /** BatchBoard shows a batch while it happens: one row per machine. */
@@ -23,17 +23,6 @@ export default function BatchBoard() {
 
 function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode }) {
   const path = { batch_id: batch.batch_id }
-  const machines = `${batch.total} machines`
-  const steps: Step<'pause' | 'resume' | 'cancel'>[] = [
-    batch.paused_at
-      ? { name: 'resume', title: `Resume: ${machines}`, text: 'Machines that wait are begun again, as many at once as the profile and the site allow.' }
-      : { name: 'pause', title: `Pause: ${machines}`, text: 'No further machine is begun. Those that are running go on.' },
-    {
-      name: 'cancel',
-      title: `Cancel the batch: ${machines}`,
-      text: 'Machines that have not begun are cancelled at once. Those that are running undo what can be undone: a machine that is not deployed yet is released, the node of one that is deployed is quarantined. Parked ones stay as they are.',
-    },
-  ]
   return (
     <BatchPage
       kind={onboarding}
@@ -45,14 +34,9 @@ function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode 
       lead={<>asked for <When at={batch.requested_at} /></>}
       about={[...useWhere(batch), ['SKU', batch.sku_id]]}
       recovery={{ recoverMany, explain }}
-      steps={steps}
+      cancels="Those that are running or parked undo what can be undone: a machine that is not deployed yet is released, the node of one that is deployed is quarantined."
       take={(step, reason) => got(api.POST(`/api/v1/admin/onboarding-batches/{batch_id}/${step}`, { params: { path }, body: { reason } }))}
     >
-      {batch.paused_at && batch.state !== 'settled' && (
-        <Note tone="warn" title="Paused: no further machine is begun">
-          For <Elapsed from={batch.paused_at} />. Those that are running go on.
-        </Note>
-      )}
       {batch.state === 'settled' && batch.failed === 0 && batch.succeeded === batch.total && <Note tone="ok" title={`All ${batch.total} are nodes now`} actions={<TextLink to="/nodes">To the nodes</TextLink>} />}
     </BatchPage>
   )

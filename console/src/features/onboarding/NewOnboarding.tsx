@@ -132,7 +132,9 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
   const stopped = useMemo(() => (looked ? blocked(look.data.checks, hostnames) : new Map<string, string[]>()), [looked, look.data, hostnames])
   const word = asked.nodes.length === 1 ? (asked.nodes[0]?.hostname ?? '') : `destroy data on ${asked.nodes.length} machines`
   const confirmed = !wipe || typed.trim() === word
-  const start = useStart(asked)
+  const [failures, setFailures] = useState('')
+  const mayFail = /^([0-9]{1,3}|1000)?$/.test(failures.trim())
+  const start = useStart(asked, failures.trim() === '' ? undefined : Number(failures))
   const wellAndOk = looked && look.data.ok
   const refused = looked && look.data.checks.some((c) => !c.ok && alwaysRefused.has(c.name))
   const [anyway, setAnyway] = useState(false)
@@ -149,6 +151,11 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
       <Card title="3. Disks">
         <Disks wipe={wipe} setWipe={setWipe} count={asked.nodes.length} word={word} typed={typed} setTyped={setTyped} />
       </Card>
+      {asked.nodes.length > 1 && (
+        <Card title="4. When machines fail">
+          <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed or were cancelled, no further machine is begun until somebody resumes the batch. Empty: the batch goes on whatever fails." error={mayFail ? undefined : 'must be 0 to 1000, or empty'} />
+        </Card>
+      )}
       {look.error && <ProblemNote error={look.error} onRetry={() => look.mutate(asked)} />}
       <div ref={result} className="scroll-mb-20">
         {look.data && <PreflightResult checks={look.data.checks} hostnames={hostnames} outdated={outdated} />}
@@ -168,7 +175,7 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
         <Button look={wellAndOk ? 'plain' : 'primary'} busy={look.isPending} disabled={!well || !asked.sku_id} onClick={() => look.mutate(asked)}>
           {looked ? 'Check again' : 'Preflight'}
         </Button>
-        <Button look={wellAndOk ? 'primary' : 'plain'} busy={start.isPending} disabled={!well || !looked || !confirmed || refused} onClick={() => (wellAndOk ? start.mutate() : setAnyway(true))}>
+        <Button look={wellAndOk ? 'primary' : 'plain'} busy={start.isPending} disabled={!well || !looked || !confirmed || !mayFail || refused} onClick={() => (wellAndOk ? start.mutate() : setAnyway(true))}>
           {looked && !look.data.ok ? 'Start anyway …' : asked.nodes.length > 1 ? `Start ${asked.nodes.length} onboardings` : 'Start'}
         </Button>
       </div>
@@ -222,7 +229,7 @@ function useDraft() {
   return [text, setText] as const
 }
 
-function useStart(asked: Asked) {
+function useStart(asked: Asked, max_failures?: number) {
   const navigate = useNavigate()
   const queries = useQueryClient()
   const draft = useDraftKey()
@@ -231,7 +238,7 @@ function useStart(asked: Asked) {
       const { nodes, ...rest } = asked
       const [only] = nodes
       if (nodes.length === 1 && only) return `/onboardings/${(await got(api.POST('/api/v1/admin/onboardings', { body: { ...rest, ...only } }))).onboarding_id}`
-      return `/onboarding-batches/${(await got(api.POST('/api/v1/admin/onboardings/batch', { body: asked }))).batch_id}`
+      return `/onboarding-batches/${(await got(api.POST('/api/v1/admin/onboardings/batch', { body: { ...asked, max_failures } }))).batch_id}`
     },
     onSuccess: (to) => {
       sessionStorage.removeItem(draft)

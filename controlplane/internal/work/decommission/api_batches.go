@@ -3,18 +3,13 @@ package decommission
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
-)
-
-const (
-	pathBatches = "/api/v1/admin/decommission-batches"
-	pathBatch   = pathBatches + "/{batch_id}"
 )
 
 // SelectorBody names the nodes of a batch: those that have everything that is
@@ -54,38 +49,16 @@ type NewBatchBody struct {
 	Selector       SelectorBody `json:"selector" doc:"Which nodes."`
 	ExpectedIDs    []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
 	MaxParallel    int          `json:"max_parallel,omitempty" minimum:"0" maximum:"1000" doc:"How many at once; 10 when left out."`
-	MaxFailures    int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, no further one is begun; 0 when left out."`
+	MaxFailures    int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out."`
 	SkipIneligible bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
-}
-
-// CountsView says how many decommissions of a batch stand how.
-type CountsView struct {
-	Pending                  int `json:"pending"`
-	Running                  int `json:"running"`
-	Compensating             int `json:"compensating"`
-	Completed                int `json:"completed"`
-	Reconciled               int `json:"reconciled"`
-	Cancelled                int `json:"cancelled"`
-	FailedRetryable          int `json:"failed_retryable"`
-	FailedManualIntervention int `json:"failed_manual_intervention"`
 }
 
 // BatchView is a batch as the API shows it.
 type BatchView struct {
-	BatchID     id.DecommissionBatch `json:"batch_id" doc:"Id of the batch."`
-	Mode        Mode                 `json:"mode"`
-	Selector    SelectorBody         `json:"selector" doc:"Which nodes were asked for."`
-	State       BatchState           `json:"state" enum:"running,halted,cancelled,settled" doc:"How it is getting on; halted: too many have failed, so no further one is begun; settled: each has ended or is parked."`
-	Total       int                  `json:"total" doc:"How many nodes it is about."`
-	MaxParallel int                  `json:"max_parallel" doc:"How many run at once."`
-	MaxFailures int                  `json:"max_failures" doc:"How many may fail."`
-	Succeeded   int                  `json:"succeeded" doc:"How many reached their goal."`
-	Failed      int                  `json:"failed" doc:"How many are parked and wait for an operator."`
-	Counts      CountsView           `json:"counts" doc:"How many stand how."`
-	Reason      string               `json:"reason" doc:"Why it was asked for."`
-	RequestedBy string               `json:"requested_by" doc:"Id of the principal who asked for it."`
-	RequestedAt time.Time            `json:"requested_at"`
-	CancelledAt *time.Time           `json:"cancelled_at,omitempty"`
+	job.BatchStanding
+	MaxFailures int          `json:"max_failures" doc:"When more than so many have failed or were cancelled, the batch is halted."`
+	Mode        Mode         `json:"mode"`
+	Selector    SelectorBody `json:"selector" doc:"Which nodes were asked for."`
 }
 
 // NewBatchView is what a request for a batch is answered with.
@@ -95,24 +68,11 @@ type NewBatchView struct {
 }
 
 func showBatch(b Batch) BatchView {
-	n := b.Counts
-	return BatchView{
-		BatchID: b.ID, Mode: b.Mode, Selector: showSelector(b.Selector), State: b.State(), Total: b.Total, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures,
-		Succeeded: n[job.Completed] + n[job.Reconciled],
-		Failed:    n[job.FailedRetryable] + n[job.FailedManualIntervention],
-		Counts: CountsView{
-			Pending: n[job.Pending], Running: n[job.Running], Compensating: n[job.Compensating],
-			Completed: n[job.Completed], Reconciled: n[job.Reconciled], Cancelled: n[job.Cancelled],
-			FailedRetryable: n[job.FailedRetryable], FailedManualIntervention: n[job.FailedManualIntervention],
-		},
-		Reason: b.Reason, RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt.UTC(), CancelledAt: job.UTC(b.CancelledAt),
+	v := BatchView{BatchStanding: job.ShowBatch(b.Batch), Mode: b.Mode, Selector: showSelector(b.Selector)}
+	if b.MaxFailures != nil {
+		v.MaxFailures = *b.MaxFailures
 	}
-}
-
-// BatchPath names a batch in the path. It is exported because the framework
-// reads embedded parameters only then.
-type BatchPath struct {
-	BatchID id.DecommissionBatch `path:"batch_id" doc:"Id of the batch."`
+	return v
 }
 
 func (s *Service) registerBatches(api *httpapi.API) {
@@ -128,53 +88,27 @@ func (s *Service) registerBatches(api *httpapi.API) {
 			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason, ProfileID: b.ProfileID},
 			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures, SkipIneligible: b.SkipIneligible,
 		})
-		return &httpapi.Plain[NewBatchView]{Body: NewBatchView{Batch: showBatch(made), LeftOut: append([]LeftOut{}, left...)}}, err
-	})
-	httpapi.Register(api, httpapi.Operation{
-		ID: "list-decommission-batches", Method: http.MethodGet, Path: pathBatches, Tag: tag,
-		Summary: "List batches of decommissions, newest first", Access: httpapi.Platform(auth.DecommissionRead),
-	}, func(ctx context.Context, in *httpapi.Page) (*httpapi.Listed[BatchView], error) {
-		page, err := httpapi.SliceOf[id.DecommissionBatch](*in)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.Batches(ctx, page)
-		return httpapi.ListOf(*in, rows, err, showBatch, func(v BatchView) any { return v.BatchID })
+		return &httpapi.Plain[NewBatchView]{Body: NewBatchView{
+			Batch: showBatch(made), LeftOut: append([]LeftOut{}, left...),
+		}}, nil
 	})
-	httpapi.Register(api, httpapi.Operation{
-		ID: "get-decommission-batch", Method: http.MethodGet, Path: pathBatch, Tag: tag,
-		Summary: "Read how a batch of decommissions stands", Access: httpapi.Platform(auth.DecommissionRead),
-	}, func(ctx context.Context, in *BatchPath) (*httpapi.Plain[BatchView], error) {
-		b, err := s.Batch(ctx, in.BatchID)
-		return &httpapi.Plain[BatchView]{Body: showBatch(b)}, err
-	})
-	s.registerBatchActions(api)
-}
-
-func (s *Service) registerBatchActions(api *httpapi.API) {
-	for _, v := range []struct {
-		path, summary, note string
-		do                  func(context.Context, id.DecommissionBatch, string) (Batch, error)
-	}{
-		{
-			"resume", "Begin more of a batch",
-			"For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.", s.ResumeBatch,
+	job.BatchOperations[Decommission, *bringup.Work, BatchView]{
+		Batches: s.batches, Jobs: "decommissions",
+		Read: httpapi.Operation{
+			Path: "/api/v1/admin/decommission-batches", Tag: tag, Access: httpapi.Platform(auth.DecommissionRead),
 		},
-		{
-			"cancel", "Stop all decommissions of a batch",
-			"Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.", s.CancelBatch,
+		Manage:  httpapi.Platform(auth.DecommissionManage),
+		Cancels: "Those that are running or parked let go of their nodes where that is possible.",
+		Show: func(ctx context.Context, batches []job.Batch) ([]BatchView, error) {
+			list, err := s.withOwn(ctx, batches)
+			out := make([]BatchView, len(list))
+			for i, b := range list {
+				out[i] = showBatch(b)
+			}
+			return out, err
 		},
-	} {
-		httpapi.Register(api, httpapi.Operation{
-			ID: v.path + "-decommission-batch", Method: http.MethodPost, Path: pathBatch + "/" + v.path, Tag: tag,
-			Summary: v.summary, Description: v.note, Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
-		}, func(ctx context.Context, in *struct {
-			BatchPath
-			Body ActionBody
-		},
-		) (*httpapi.Plain[BatchView], error) {
-			b, err := v.do(ctx, in.BatchID, in.Body.Reason)
-			return &httpapi.Plain[BatchView]{Body: showBatch(b)}, err
-		})
-	}
+	}.Register(api)
 }

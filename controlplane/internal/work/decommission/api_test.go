@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
@@ -313,7 +314,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"max_parallel": 1001})).Refused(t, http.StatusUnprocessableEntity, "validation_error", "max_parallel")
 	var made decommission.NewBatchView
 	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"skip_ineligible": true, "max_parallel": 1})).Into(t, http.StatusAccepted, &made)
-	if made.Batch.Total != 2 || made.Batch.State != decommission.BatchRunning || len(made.LeftOut) != 1 || made.LeftOut[0].NodeID != three || made.LeftOut[0].Code != "node_state_conflict" {
+	if made.Batch.Total != 2 || made.Batch.State != job.BatchRunning || len(made.LeftOut) != 1 || made.LeftOut[0].NodeID != three || made.LeftOut[0].Code != "node_state_conflict" {
 		t.Fatalf("made %+v", made)
 	}
 	path := "decommission-batches/" + made.Batch.BatchID.String()
@@ -321,10 +322,22 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	if err := d.db.QueryRow(d.ctx, `SELECT id FROM node_decommissions WHERE batch_id = $1 AND admitted_at IS NOT NULL`, made.Batch.BatchID).Scan(&first); err != nil {
 		t.Fatal(err)
 	}
-	d.park(t, first, "drain_node")
 	var halted decommission.BatchView
+	d.call(t, http.MethodPost, path+"/pause", object{"reason": "lunch"}).Into(t, http.StatusAccepted, &halted)
+	if halted.State != job.BatchPaused || halted.PausedAt == nil || halted.PausedBy == "" || halted.PauseReason != "lunch" {
+		t.Errorf("paused as %+v", halted)
+	}
+	halted = decommission.BatchView{}
+	d.call(t, http.MethodPost, path+"/resume", object{"reason": "go on"}).Into(t, http.StatusAccepted, &halted)
+	if halted.State != job.BatchRunning || halted.PausedBy != "" || halted.PauseReason != "" {
+		t.Errorf("resumed as %+v", halted)
+	}
+	d.park(t, first, "drain_node")
+	if err := job.Tend(d.ctx, d.db, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	d.call(t, http.MethodGet, path, nil).Into(t, http.StatusOK, &halted)
-	if halted.State != decommission.BatchHalted || halted.Failed != 1 || halted.Counts.Pending != 1 || halted.Selector.SiteID == nil {
+	if halted.State != job.BatchHalted || halted.Failed != 1 || halted.Counts.Pending != 1 || halted.Selector.SiteID == nil {
 		t.Errorf("it is %+v", halted)
 	}
 	waiting := id.Decommission{}
@@ -344,13 +357,13 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodPost, path+"/resume", object{}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
 	d.call(t, http.MethodPost, path+"/resume", object{"reason": "look again"}).Into(t, http.StatusAccepted, &halted)
 	d.call(t, http.MethodPost, path+"/cancel", object{"reason": "wrong nodes"}).Into(t, http.StatusAccepted, &halted)
-	if halted.State != decommission.BatchCancelled || halted.CancelledAt == nil || halted.Counts.Cancelled != 1 || halted.Counts.Compensating != 1 {
+	if halted.State != job.BatchCancelled || halted.CancelledAt == nil || halted.Counts.Cancelled != 1 || halted.Counts.Compensating != 1 {
 		t.Errorf("cancelled as %+v", halted)
 	}
-	if n := d.count(t, `SELECT count(*) FROM audit_logs WHERE target_kind = 'decommission_batch' AND reason <> ''`); n != 3 {
+	if n := d.count(t, `SELECT count(*) FROM audit_logs WHERE target_kind = 'decommission_batch' AND reason <> ''`); n != 5 {
 		t.Errorf("%d audit entries of the batch", n)
 	}
-	for _, part := range []string{"", "/resume", "/cancel"} {
+	for _, part := range []string{"", "/pause", "/resume", "/cancel"} {
 		method, body := http.MethodPost, any(object{"reason": "r"})
 		if part == "" {
 			method, body = http.MethodGet, nil

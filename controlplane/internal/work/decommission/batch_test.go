@@ -84,7 +84,7 @@ func TestABatchHaltsAndGoesOn(t *testing.T) {
 	y.run(t, now[0].ID)
 	y.begins(t, b.ID, 0, 3)
 	halted, err := y.service.Batch(y.ctx, b.ID)
-	if err != nil || halted.Failures() != 2 || halted.State() != decommission.BatchHalted {
+	if err != nil || halted.Failures() != 2 || halted.State() != job.BatchHalted {
 		t.Errorf("the batch is %s with %v, %v", halted.State(), halted.Counts, err)
 	}
 	if _, err := y.service.ResumeBatch(y.ctx, b.ID, "known"); err != nil {
@@ -99,7 +99,7 @@ func TestABatchHaltsAndGoesOn(t *testing.T) {
 	}
 	y.begins(t, b.ID, 0, 0)
 	done, err := y.service.Batch(y.ctx, b.ID)
-	if err != nil || done.Counts[job.Completed] != 5 || done.Failures() != 2 || done.State() != decommission.BatchSettled {
+	if err != nil || done.Counts[job.Completed] != 5 || done.Failures() != 2 || done.State() != job.BatchSettled {
 		t.Errorf("the batch is %s with %v, %v", done.State(), done.Counts, err)
 	}
 	if audited := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'decommission_batch.resume' AND reason = 'known'`); audited != 1 {

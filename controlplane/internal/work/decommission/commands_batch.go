@@ -3,18 +3,13 @@ package decommission
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/audit"
-	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
@@ -192,202 +187,58 @@ func (s *Service) insertBatch(ctx context.Context, tx pgx.Tx, n NewBatch, fit []
 	if err != nil {
 		return Batch{}, fmt.Errorf("encode selector: %w", err)
 	}
-	parallel, failures := int32(n.MaxParallel), int32(n.MaxFailures) //nolint:gosec // bounded by MaxBatch
-	b := Batch{
-		ID: id.New[id.DecommissionBatch](), Mode: n.Mode, Selector: n.Selector, Total: len(fit), MaxParallel: n.MaxParallel, MaxFailures: n.MaxFailures,
-		Reason: n.Reason, RequestedBy: auth.From(ctx).ID, RequestedAt: s.now().Truncate(time.Microsecond), Counts: map[job.Status]int{},
-	}
-	err = s.rows.InsertBatch(ctx, tx, job.Batch{
-		ID: b.ID.String(), Total: b.Total, MaxParallel: &parallel, MaxFailures: &failures, Reason: b.Reason, RequestedAt: b.RequestedAt,
-	}, job.Prepared(decommissiondb.InsertBatch, decommissiondb.InsertBatchParams{BatchID: b.ID, Mode: string(n.Mode), Selector: selector}))
+	b := Batch{ID: id.New[id.DecommissionBatch](), Mode: n.Mode, Selector: n.Selector}
+	b.Batch, err = s.rows.InsertBatch(ctx, tx, job.Batch{
+		ID: id.JobBatch(b.ID), Total: len(fit), MaxParallel: n.MaxParallel, MaxFailures: &n.MaxFailures, Reason: n.Reason,
+		RequestedAt: s.now(),
+	}, job.Prepared(decommissiondb.InsertBatch, decommissiondb.InsertBatchParams{
+		BatchID: b.ID, Mode: string(n.Mode), Selector: selector,
+	}))
 	if err != nil {
 		return Batch{}, err
 	}
 	for _, now := range fit {
-		if _, err := s.insert(ctx, tx, now, n.Request, b.ID, nil); err != nil {
+		if _, err := s.insert(ctx, tx, now, n.Request, b.ID); err != nil {
 			return b, err
 		}
 	}
-	b.Counts[job.Pending] = len(fit)
-	if err := s.recordBatch(ctx, tx, "decommission_batch.request", b, n.Reason); err != nil {
+	err = s.batches.Audit(ctx, tx, "request", b.Batch, n.Reason, map[string]any{"mode": n.Mode, "selector": n.Selector})
+	if err != nil {
 		return b, err
 	}
-	return b, s.admit(ctx, tx, b.ID)
-}
-
-func (s *Service) recordBatch(ctx context.Context, tx pgx.Tx, action string, b Batch, reason string) error {
-	return audit.Record(ctx, tx, audit.Entry{
-		Action: action, TargetKind: "decommission_batch", TargetID: b.ID.String(), Result: audit.Success, Reason: reason,
-		Metadata: map[string]any{"mode": b.Mode, "total": b.Total, "max_parallel": b.MaxParallel, "max_failures": b.MaxFailures, "selector": b.Selector},
-	})
-}
-
-// admit begins as many of a batch as may run side by side. The batch is locked,
-// so that no place is given twice. An action on a parked one takes a place
-// regardless: see ADR 0027.
-func (s *Service) admit(ctx context.Context, tx pgx.Tx, batch id.DecommissionBatch) error {
-	b, err := s.rows.LockBatch(ctx, tx, batch.String())
-	if err != nil {
-		return err
-	}
-	counts, err := s.rows.Counts(ctx, tx, b.ID)
-	if err != nil {
-		return err
-	}
-	places, err := s.rows.HeldOfBatch(ctx, tx, b.ID)
-	if err != nil {
-		return err
-	}
-	failures := Batch{Counts: counts[b.ID]}.Failures()
-	if b.CancelledAt != nil || failures > int(*b.MaxFailures) || places >= *b.MaxParallel {
-		return nil
-	}
-	list, err := s.rows.AdmitOfBatch(ctx, tx, b.ID, *b.MaxParallel-places, s.now())
-	if err != nil {
-		return err
-	}
-	for _, d := range list {
-		if err := outbox.StartWorkflow(ctx, tx, s.runner.Start(d)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ResumeBatch begins more of a batch in spite of what has failed: to go on is a
-// decision of its own, which is recorded.
-func (s *Service) ResumeBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
-	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		b, err := s.lockBatch(ctx, tx, batch)
-		if err != nil {
-			return err
-		}
-		if b.CancelledAt != nil {
-			return fault.New(fault.Conflict, "batch_cancelled", "the batch was cancelled: nothing more of it is begun").WithRemedy("ask for another one")
-		}
-		b.MaxFailures = max(b.MaxFailures, b.Failures())
-		if err := s.setBatch(ctx, tx, b); err != nil {
-			return err
-		}
-		if err := s.recordBatch(ctx, tx, "decommission_batch.resume", b, reason); err != nil {
-			return err
-		}
-		return s.admit(ctx, tx, batch)
-	})
-	if err != nil {
-		return Batch{}, err
-	}
-	return s.Batch(ctx, batch)
-}
-
-// CancelBatch stops a batch: what has not begun never will, what runs is
-// cancelled one by one.
-func (s *Service) CancelBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
-	var live []decommissiondb.LiveOfBatchRow
-	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		b, err := s.lockBatch(ctx, tx, batch)
-		if err != nil {
-			return err
-		}
-		if b.CancelledAt == nil {
-			at := s.now()
-			b.CancelledAt = &at
-			if err := s.setBatch(ctx, tx, b); err != nil {
-				return err
-			}
-			if err := s.recordBatch(ctx, tx, "decommission_batch.cancel", b, reason); err != nil {
-				return err
-			}
-		}
-		live, err = decommissiondb.New(tx).LiveOfBatch(ctx, batch)
-		if err != nil {
-			return fmt.Errorf("list decommissions of batch: %w", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return Batch{}, err
-	}
-	for _, d := range live {
-		if _, err := s.Act(ctx, d.ID, job.Cancel, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it ended, or is being cancelled
-			return Batch{}, err
-		}
-	}
-	return s.Batch(ctx, batch)
-}
-
-// lockBatch reads a batch, with how its decommissions are getting on, and locks it.
-func (s *Service) lockBatch(ctx context.Context, tx pgx.Tx, batch id.DecommissionBatch) (Batch, error) {
-	if _, err := s.rows.LockBatch(ctx, tx, batch.String()); err != nil {
-		return Batch{}, err
-	}
-	r, err := decommissiondb.New(tx).Batch(ctx, batch)
-	if err != nil {
-		return Batch{}, fmt.Errorf("read batch: %w", err)
-	}
-	list, err := s.counted(ctx, tx, []decommissiondb.NodeDecommissionBatch{r})
-	if err != nil {
-		return Batch{}, err
-	}
-	return list[0], nil
-}
-
-func (s *Service) setBatch(ctx context.Context, tx pgx.Tx, b Batch) error {
-	failures := int32(b.MaxFailures) //nolint:gosec // bounded by MaxBatch
-	return s.rows.SetBatch(ctx, tx, job.Batch{ID: b.ID.String(), CancelledAt: b.CancelledAt, MaxFailures: &failures})
-}
-
-func batchFrom(r decommissiondb.NodeDecommissionBatch) (Batch, error) {
-	b := Batch{
-		ID: r.ID, Mode: Mode(r.Mode), Total: int(r.Total), MaxParallel: int(*r.MaxParallel), MaxFailures: int(*r.MaxFailures), Reason: r.Reason,
-		RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, CancelledAt: r.CancelledAt, Counts: map[job.Status]int{},
-	}
-	if err := json.Unmarshal(r.Selector, &b.Selector); err != nil {
-		return b, fmt.Errorf("decode selector of batch %s: %w", r.ID, err)
-	}
-	return b, nil
+	return b, s.rows.Admit(ctx, tx, b.ID.String(), s.now())
 }
 
 // Batch reads a batch, with how its decommissions are getting on.
 func (s *Service) Batch(ctx context.Context, batch id.DecommissionBatch) (Batch, error) {
-	r, err := s.reads.Batch(ctx, batch)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Batch{}, s.rows.NoBatch()
-	}
+	b, err := s.batches.Batch(ctx, s.db, id.JobBatch(batch))
 	if err != nil {
-		return Batch{}, fmt.Errorf("read batch: %w", err)
+		return Batch{}, err
 	}
-	list, err := s.counted(ctx, s.db, []decommissiondb.NodeDecommissionBatch{r})
+	list, err := s.withOwn(ctx, []job.Batch{b})
 	if err != nil {
 		return Batch{}, err
 	}
 	return list[0], nil
 }
 
-// Batches reads batches, newest first.
-func (s *Service) Batches(ctx context.Context, page postgres.Slice[id.DecommissionBatch]) ([]Batch, error) {
-	list, err := s.reads.Batches(ctx, decommissiondb.BatchesParams{After: page.After.String(), PageSize: page.Limit})
-	if err != nil {
-		return nil, fmt.Errorf("list batches: %w", err)
+// withOwn gives batches the columns that only decommissions have.
+func (s *Service) withOwn(ctx context.Context, batches []job.Batch) ([]Batch, error) {
+	out, ids, at := make([]Batch, len(batches)), make([]string, len(batches)), map[id.DecommissionBatch]int{}
+	for i, b := range batches {
+		out[i] = Batch{Batch: b, ID: id.DecommissionBatch(b.ID)}
+		ids[i], at[out[i].ID] = b.ID.String(), i
 	}
-	return s.counted(ctx, s.db, list)
-}
-
-func (s *Service) counted(ctx context.Context, db decommissiondb.DBTX, list []decommissiondb.NodeDecommissionBatch) ([]Batch, error) {
-	out, ids := make([]Batch, len(list)), make([]string, len(list))
-	for i, r := range list {
-		var err error
-		if out[i], err = batchFrom(r); err != nil {
-			return nil, err
+	rows, err := s.reads.OwnOfBatches(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read batches of decommissions: %w", err)
+	}
+	for _, r := range rows {
+		b := &out[at[r.BatchID]]
+		b.Mode = Mode(r.Mode)
+		if err := json.Unmarshal(r.Selector, &b.Selector); err != nil {
+			return nil, fmt.Errorf("decode selector of batch %s: %w", r.BatchID, err)
 		}
-		ids[i] = r.ID.String()
-	}
-	counts, err := s.rows.Counts(ctx, db, ids...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range out {
-		out[i].Counts = counts[ids[i]]
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,7 +11,6 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
 	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
@@ -34,7 +32,7 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		return d, false, err
 	}
 	if now.does(r) && (r.PlanHash == "" || r.PlanHash == now.live.PlanHash) {
-		if now.live.AdmittedAt == nil { // it waits for its turn in a batch
+		if now.live.AdmittedAt == nil { // it waits for a place
 			return *now.live, false, nil
 		}
 		err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.runner.Tell(ctx, tx, *now.live) })
@@ -44,11 +42,17 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		return d, false, err
 	}
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		at := s.now()
-		if d, err = s.insert(ctx, tx, now, r, id.DecommissionBatch{}, &at); err != nil {
+		if d, err = s.insert(ctx, tx, now, r, id.DecommissionBatch{}); err != nil {
 			return err
 		}
-		return outbox.StartWorkflow(ctx, tx, s.runner.Start(d))
+		if err := s.rows.Admit(ctx, tx, "", s.now(), d.ID.String()); err != nil {
+			return err
+		}
+		rows, err := s.rows.Of(ctx, tx, []string{d.ID.String()})
+		if err == nil {
+			d = rows[0]
+		}
+		return err
 	})
 	if postgres.Violates(err, job.ClaimTaken) { // somebody else was faster: say who
 		again, look := s.lookFor(ctx, of, r)
@@ -96,7 +100,7 @@ func stale() error {
 }
 
 // insert adds the row of an operation that nothing stands in the way of.
-func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request, batch id.DecommissionBatch, admitted *time.Time) (Decommission, error) {
+func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request, batch id.DecommissionBatch) (Decommission, error) {
 	now, err := now.again(ctx, tx)
 	if err != nil {
 		return Decommission{}, err
@@ -115,13 +119,10 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 	}
 	if now.managed() {
 		b := now.binding
+		n.SitePlace = r.Mode.releases()
 		n.Site, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, now.profile.ID, b.IPMIIP, b.PXEMAC, b.SystemID
 	}
-	asked := job.Asked{At: s.now(), AdmittedAt: admitted}
-	if !batch.IsZero() {
-		asked.Batch = batch.String()
-	}
-	made, err := s.rows.Insert(ctx, tx, asked, []job.NewJob{n}, job.Prepared(decommissiondb.Insert, p))
+	made, err := s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, []job.NewJob{n}, job.Prepared(decommissiondb.Insert, p))
 	if err != nil {
 		return Decommission{}, err
 	}

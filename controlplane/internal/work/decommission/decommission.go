@@ -200,20 +200,8 @@ type Selector struct {
 
 // Batch is decommissions that were asked for together.
 type Batch struct {
-	ID          id.DecommissionBatch
-	Mode        Mode
-	Selector    Selector
-	Total       int
-	MaxParallel int
-	MaxFailures int
-	Reason      string
-	RequestedBy string
-	RequestedAt time.Time
-	CancelledAt *time.Time
-	Counts      map[job.Status]int
-}
-
-// Failures is how many of a batch did not reach their goal so far.
-func (b Batch) Failures() int {
-	return b.Counts[job.FailedRetryable] + b.Counts[job.FailedManualIntervention] + b.Counts[job.Cancelled]
+	job.Batch
+	ID       id.DecommissionBatch
+	Mode     Mode
+	Selector Selector
 }

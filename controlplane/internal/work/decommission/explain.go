@@ -59,35 +59,11 @@ func explanationOf(d Decommission, e job.Explanation) Explanation {
 	return out
 }
 
-// within adds what a pending decommission of a batch waits for.
-func (e Explanation) within(d Decommission, b Batch) Explanation {
-	if d.AdmittedAt != nil {
-		return e
-	}
-	busy := b.Counts[job.Running] + b.Counts[job.Compensating]
-	e.Observed = fmt.Sprintf("%d of %d places of the batch are in use, %d of at most %d have failed", busy, b.MaxParallel,
-		b.Failures(), b.MaxFailures)
-	if b.State() == BatchHalted {
-		e.Summary = fmt.Sprintf("%s is not begun: its batch is halted because %d failed and at most %d may", d.Hostname,
-			b.Failures(), b.MaxFailures)
-		e.Remedy = fmt.Sprintf("deal with those that failed: gpuaas decommission list --batch %s --status failed; then: gpuaas decommission batch resume %[1]s --reason REASON", b.ID)
-	}
-	return e
-}
-
 // explained reads a decommission and explains it.
 func (s *Service) explained(ctx context.Context, of id.Decommission) (Decommission, []job.Event, Explanation, error) {
 	d, events, told, err := s.runner.Explain(ctx, of.String())
 	if err != nil {
 		return Decommission{}, nil, Explanation{}, err
 	}
-	explanation := explanationOf(d, told)
-	if d.Status == job.Pending && !d.Batch.IsZero() {
-		b, err := s.Batch(ctx, d.Batch)
-		if err != nil {
-			return Decommission{}, nil, Explanation{}, err
-		}
-		explanation = explanation.within(d, b)
-	}
-	return d, events, explanation, nil
+	return d, events, explanationOf(d, told), nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpuaas/contract/certificate"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/job"
@@ -53,6 +54,28 @@ func (s *Service) NextTurn(ctx context.Context, job string) (durable.Turn, error
 // RunOne is one attempt at one stage.
 func (s *Service) RunOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
 	return s.runner.RunOne(ctx, call)
+}
+
+// PauseBatch begins no further decommission of a batch.
+func (s *Service) PauseBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
+	return s.changed(ctx, batch, s.batches.Pause(ctx, id.JobBatch(batch), reason))
+}
+
+// ResumeBatch goes on with a batch that is paused or halted.
+func (s *Service) ResumeBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
+	return s.changed(ctx, batch, s.batches.Resume(ctx, id.JobBatch(batch), reason))
+}
+
+// CancelBatch ends a batch.
+func (s *Service) CancelBatch(ctx context.Context, batch id.DecommissionBatch, reason string) (Batch, error) {
+	return s.changed(ctx, batch, s.batches.Cancel(ctx, id.JobBatch(batch), reason))
+}
+
+func (s *Service) changed(ctx context.Context, batch id.DecommissionBatch, err error) (Batch, error) {
+	if err != nil {
+		return Batch{}, err
+	}
+	return s.Batch(ctx, batch)
 }
 
 // TargetOf is the stage that an action leads to.

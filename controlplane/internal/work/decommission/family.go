@@ -23,7 +23,6 @@ func family() *job.Family[Decommission] {
 		First:  first, Prefers: prefers, Undone: undone, AfterEnd: afterEnd,
 		HoldsData: func(Decommission) bool { return false },
 		Forbids:   forbids,
-		Awaits:    "its batch has a free place, and not too many of it have failed",
 		Reached:   reached,
 	}
 }

@@ -451,14 +451,6 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	return err
 }
 
-// HandOn implements job.Hooks: a batch begins its next one.
-func (h hooks) HandOn(ctx context.Context, tx pgx.Tx, d Decommission) error {
-	if d.Batch.IsZero() {
-		return nil
-	}
-	return h.admit(ctx, tx, d.Batch)
-}
-
 var eventTypes = map[job.Announced]eventwire.Type{
 	job.AnnounceStarted: eventwire.NodeDecommissionStarted, job.AnnounceStage: eventwire.NodeDecommissionStage,
 	job.AnnounceCompleted: eventwire.NodeDecommissionCompleted, job.AnnounceFailed: eventwire.NodeDecommissionFailed,

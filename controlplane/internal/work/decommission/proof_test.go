@@ -187,7 +187,8 @@ func TestAProfileThatChangesWhileARequestIsTakenMakesItStale(t *testing.T) {
 	}
 }
 
-// One that is cancelled while a place is given to it leaves it to the next.
+// A job that is being cancelled while a place is given out gets none, and the place
+// is not lost.
 func TestAPlaceIsNotLostToOneThatIsCancelled(t *testing.T) {
 	y := newYard(t)
 	n := batchOf(y.fleet(t, 3)...)
@@ -199,17 +200,18 @@ func TestAPlaceIsNotLostToOneThatIsCancelled(t *testing.T) {
 	first := y.begins(t, b.ID, 1, 2)[0]
 	_, waiting := y.members(t, b.ID)
 	slices.SortFunc(waiting, func(a, b decommission.Decommission) int { return strings.Compare(a.ID.String(), b.ID.String()) })
-	y.exec(t, `UPDATE node_decommissions SET status = 'completed', completed_at = now() WHERE id = $1`, first.ID)
-	err = y.meanwhile(t, func() error { _, err := y.service.ResumeBatch(y.ctx, b.ID, "because"); return err },
-		func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `UPDATE node_decommissions SET status = 'cancelled', completed_at = now() WHERE id = $1`, waiting[0].ID)
+	if err := y.owner.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error { // somebody is about to cancel the next one
+		if _, err := tx.Exec(ctx, `SELECT 1 FROM jobs WHERE id = $1 FOR NO KEY UPDATE`, waiting[0].ID); err != nil {
 			return err
-		}, nil)
-	if err != nil {
+		}
+		wants(t, y.run(t, first.ID), job.Completed, decommission.StageEnable, "")
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if d := y.read(t, waiting[0].ID); d.AdmittedAt != nil {
-		t.Error("the cancelled one has the place")
+	y.begins(t, b.ID, 0, 2)
+	if _, err := y.service.Act(y.ctx, waiting[0].ID, job.Cancel, "because"); err != nil {
+		t.Fatal(err)
 	}
 	if now := y.begins(t, b.ID, 1, 0); len(now) == 1 && now[0].ID != waiting[1].ID {
 		t.Errorf("%s has the place", now[0].ID)

@@ -83,16 +83,8 @@ UPDATE decommission_jobs SET overrides = overrides || sqlc.arg(override)::jsonb 
 -- name: InsertBatch :exec
 INSERT INTO decommission_batches (batch_id, mode, selector) VALUES ($1, $2, $3);
 
--- name: Batch :one
-SELECT * FROM node_decommission_batches WHERE id = $1;
-
--- name: Batches :many
-SELECT * FROM node_decommission_batches
-WHERE sqlc.arg(after)::uuid = '00000000-0000-0000-0000-000000000000' OR id < sqlc.arg(after)::uuid
-ORDER BY id DESC LIMIT sqlc.arg(page_size);
-
--- name: LiveOfBatch :many
-SELECT id, status FROM node_decommissions WHERE batch_id = $1 AND completed_at IS NULL ORDER BY id;
+-- name: OwnOfBatches :many
+SELECT * FROM decommission_batches WHERE batch_id = ANY(sqlc.arg(ids)::uuid[]);
 
 -- name: Selected :many
 -- A node is of the site that the listing of nodes says, so that who looks there

@@ -111,6 +111,7 @@ type Service struct {
 	now          func() time.Time
 	logger       *slog.Logger
 	runner       *job.Runner[Decommission, *bringup.Work]
+	batches      *job.Batches[Decommission, *bringup.Work]
 	family       *job.Family[Decommission]
 }
 
@@ -133,7 +134,8 @@ func New(cfg Config) *Service {
 	}
 	s.runner = job.New(job.Config[Decommission, *bringup.Work]{
 		DB: cfg.DB, Family: s.family, Stages: AllStages(), Store: s.rows, Hooks: hooks{s}, Workflow: workflowNames,
-		Marks: marksOf, Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: cfg.Clock, Logger: cfg.Logger,
+		Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
+	s.batches = job.NewBatches(s.rows, s.runner)
 	return s
 }

@@ -21,7 +21,7 @@ func fromRow(r decommissiondb.NodeDecommission) (Decommission, error) {
 		Reason: r.Reason, Requester: r.RequestedByName, PlanHash: r.PlanHash, Origin: node.Status(r.Origin),
 		Outcome: Outcome(r.Outcome),
 		Job: job.Job{
-			ID: r.ID.String(), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
+			ID: r.ID.String(), Batch: textOf(r.BatchID), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
 			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
 			Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
 			Action: job.Trigger(r.Action), Adopted: r.Adopted,
@@ -135,11 +135,18 @@ func evidenceOf(ctx context.Context, q *decommissiondb.Queries, of id.Decommissi
 }
 
 func optional[noun any](u id.Of[noun]) *string {
-	if u.IsZero() {
-		return nil
+	if text := textOf(u); text != "" {
+		return &text
 	}
-	text := u.String()
-	return &text
+	return nil
+}
+
+// textOf is an id as text; the zero one is empty.
+func textOf[noun any](u id.Of[noun]) string {
+	if u.IsZero() {
+		return ""
+	}
+	return u.String()
 }
 
 // typicalSeconds says how long stages take at a site, or at all, by mode and name.

@@ -3,7 +3,6 @@ package decommission
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -18,11 +17,4 @@ var workflowNames = job.WorkflowNames{
 // Workflow carries a decommission out, turn by turn.
 func Workflow(ctx workflow.Context, in job.Input) error {
 	return workflowNames.Run(ctx, in.ID, node.EnrolledSignal)
-}
-
-func marksOf(d Decommission) map[string]string {
-	if d.Batch.IsZero() {
-		return nil
-	}
-	return map[string]string{durable.MarkBatch: d.Batch.String()}
 }

@@ -137,8 +137,8 @@ func (r *Runner[R, W]) ActIn(ctx context.Context, tx pgx.Tx, before R, action Tr
 			return before, err
 		}
 	}
-	if !r.family.common(after).HoldsPlace() && j.HoldsPlace() {
-		return after, r.hooks.HandOn(ctx, tx, after)
+	if freed := j.HoldsPlace() || j.Phase == Waiting; freed && !r.family.common(after).HoldsPlace() {
+		return after, r.store.HandOn(ctx, tx, after.Common(), r.now()) // also in place of one that was passed over meanwhile
 	}
 	return after, nil
 }

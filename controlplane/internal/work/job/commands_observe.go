@@ -233,5 +233,5 @@ func (r *Runner[R, W]) reached(ctx context.Context, tx pgx.Tx, before R, w W, p 
 	if err := r.Tell(ctx, tx, after); err != nil {
 		return err
 	}
-	return r.hooks.HandOn(ctx, tx, after)
+	return r.store.HandOn(ctx, tx, after.Common(), r.now())
 }

@@ -260,7 +260,7 @@ func (r *Runner[R, W]) carryOut(ctx context.Context, a attempt[R, W], v verdict)
 			}
 		}
 		if !r.family.common(after).HoldsPlace() {
-			return r.hooks.HandOn(ctx, tx, after)
+			return r.store.HandOn(ctx, tx, after.Common(), r.now())
 		}
 		return nil
 	})

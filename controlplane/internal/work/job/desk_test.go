@@ -356,9 +356,11 @@ func (d *desk) Announce(_ context.Context, _ pgx.Tx, _ chore, a job.Announcement
 	return nil
 }
 
-func (d *desk) HandOn(context.Context, pgx.Tx, chore) error {
-	d.freed++
+func (s shelf) HandOn(context.Context, pgx.Tx, job.Job, time.Time) error {
+	s.d.freed++
 	return nil
 }
+
+func (shelf) Queue(context.Context, job.Job) (job.Queue, error) { return job.Queue{}, nil }
 
 func (d *desk) Claimed(error, chore, *toil) *job.Failure { return nil }

@@ -85,7 +85,7 @@ func (f *Family[R]) explainPending(e *Standing, j Job, now time.Time) {
 		e.Summary = fmt.Sprintf("%s has had a place%s and starts as soon as a worker takes it up", j.Subject, Lasting(j.AdmittedAt, now))
 		return
 	}
-	e.Expected = f.Awaits
+	e.Expected = "a place within the limits of the site and the batch is free"
 	e.Summary = fmt.Sprintf("%s has waited%s for a free place", j.Subject, Lasting(&j.RequestedAt, now))
 }
 

@@ -53,8 +53,6 @@ type Family[R Row] struct {
 	Seen func(R) (text string, since *time.Time)
 	// Left is what undoing the job left; nil: nothing.
 	Left func(R) []string
-	// Awaits is the condition that a pending job waits for.
-	Awaits string
 	// Reached says what became of a job that reached its goal; took is how long
 	// it took, as in " after 3 min", or empty.
 	Reached func(r R, took string) string

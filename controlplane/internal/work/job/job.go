@@ -13,6 +13,7 @@ type Job struct {
 	Site    id.Site // zero: it is about no site
 	Node    id.Node // the id that its node has, or will have; zero: it is about none
 	Subject string  // what it is about, for people: a host name, for instance
+	Batch   string  // id of its batch; empty: it was asked for on its own
 
 	Status  Status
 	Phase   Phase // of the status, by the lifecycle of the family

@@ -149,3 +149,36 @@ func TestTheMigrationKeepsClaimsAndTheOrderOfLedgers(t *testing.T) {
 		t.Errorf("a new entry does not come after the old ones: %v", err)
 	}
 }
+
+// Batches of the version before go on: one that its failures had stopped stays
+// stopped until somebody resumes it, and jobs that use MAAS count at their site.
+func TestTheMigrationKeepsWhatBatchesDecided(t *testing.T) {
+	e := postgrestest.At(t, 30)
+	if _, err := e.Owner.Exec(t.Context(), `
+INSERT INTO maas_sites (id, name, region_code, api_base_url, pxe_iface, pxe_vlan_vid, node_pxe_iface, fingerprint_salt)
+VALUES ('00000000-0000-7000-8000-000000000001', 'dc1', 'eu-1', 'http://maas/MAAS', 'eth0', 0, 'eth0', decode(repeat('00', 16), 'hex'));
+INSERT INTO job_batches (id, family, total, max_parallel, max_failures, requested_by, correlation_id, paused_at)
+SELECT ('00000000-0000-7000-8000-00000000010' || n)::uuid, family, 2, 2, most, 'u', 'c', paused FROM (VALUES
+    (1, 'decommission', 0, NULL::timestamptz), (2, 'decommission', 1, NULL), (3, 'onboarding', NULL, '2026-03-01Z'), (4, 'onboarding', NULL, NULL)) AS b(n, family, most, paused);
+INSERT INTO jobs (id, family, kind, batch_id, site_id, node_id, subject, status, phase, current_stage, workflow_id, requested_by, correlation_id, parked_at)
+SELECT gen_random_uuid(), b.family, CASE WHEN b.family = 'decommission' THEN k.kind ELSE '' END, b.id, m.id, gen_random_uuid(), 'a', s.status, s.phase, 's', 'w', 'u', 'c',
+    CASE WHEN s.phase = 'parked' THEN now() END
+FROM job_batches b, maas_sites m, (VALUES ('pending', 'waiting'), ('failed_retryable', 'parked')) AS s(status, phase), (VALUES ('reimage'), ('soft_reset')) AS k(kind)
+WHERE b.family = 'decommission' OR k.kind = 'reimage'`); err != nil {
+		t.Fatal(err)
+	}
+	e.Forward(t)
+	stopped := whole(t, e.Owner, `SELECT right(id::text, 1), jsonb_build_array(paused_at IS NOT NULL, halted, pause_reason) FROM job_batches`)
+	want := map[string]string{
+		"1": `[true, true, "2 failed or were cancelled, and at most 0 may"]`,
+		"2": `[true, true, "2 failed or were cancelled, and at most 1 may"]`,
+		"3": `[true, false, ""]`, "4": `[false, false, ""]`,
+	}
+	if !maps.Equal(stopped, want) {
+		t.Errorf("batches are %v", stopped)
+	}
+	counted := whole(t, e.Owner, `SELECT DISTINCT family || ' ' || kind, to_jsonb(site_place) FROM jobs`)
+	if want := map[string]string{"onboarding ": "true", "decommission reimage": "true", "decommission soft_reset": "false"}; !maps.Equal(counted, want) {
+		t.Errorf("places of sites: %v", counted)
+	}
+}

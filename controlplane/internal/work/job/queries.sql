@@ -1,12 +1,12 @@
 -- name: InsertJobs :exec
--- New jobs wait for their workflow, and for a place where they have none yet.
-INSERT INTO jobs (id, family, kind, batch_id, site_id, node_id, subject, status, phase, current_stage, workflow_id, requested_by, correlation_id,
-    requested_at, admitted_at, updated_at)
-SELECT n.id, sqlc.arg(family)::text, n.kind, sqlc.narg(batch_id)::uuid, NULLIF(n.site_id, '')::uuid, NULLIF(n.node_id, '')::uuid, n.subject,
+-- New jobs wait for a place, and then for their workflow.
+INSERT INTO jobs (id, family, kind, batch_id, site_id, site_place, node_id, subject, status, phase, current_stage, workflow_id, requested_by,
+    correlation_id, requested_at, updated_at)
+SELECT n.id, sqlc.arg(family)::text, n.kind, sqlc.narg(batch_id)::uuid, NULLIF(n.site_id, '')::uuid, n.site_place, NULLIF(n.node_id, '')::uuid, n.subject,
     sqlc.arg(status)::text, 'waiting', n.stage, n.workflow_id, sqlc.arg(requested_by)::text, sqlc.arg(correlation_id)::text,
-    sqlc.arg(requested_at)::timestamptz, sqlc.narg(admitted_at)::timestamptz, sqlc.arg(requested_at)::timestamptz
+    sqlc.arg(requested_at)::timestamptz, sqlc.arg(requested_at)::timestamptz
 FROM (SELECT unnest(sqlc.arg(ids)::uuid[]) AS id, unnest(sqlc.arg(kinds)::text[]) AS kind, unnest(sqlc.arg(site_ids)::text[]) AS site_id,
-    unnest(sqlc.arg(node_ids)::text[]) AS node_id, unnest(sqlc.arg(subjects)::text[]) AS subject, unnest(sqlc.arg(stages)::text[]) AS stage,
+    unnest(sqlc.arg(site_places)::boolean[]) AS site_place, unnest(sqlc.arg(node_ids)::text[]) AS node_id, unnest(sqlc.arg(subjects)::text[]) AS subject, unnest(sqlc.arg(stages)::text[]) AS stage,
     unnest(sqlc.arg(workflow_ids)::text[]) AS workflow_id) n;
 
 -- name: Claim :exec
@@ -152,48 +152,95 @@ INSERT INTO job_batches (id, family, total, max_parallel, max_failures, reason, 
 VALUES (sqlc.arg(id), sqlc.arg(family), sqlc.arg(total), sqlc.narg(max_parallel), sqlc.narg(max_failures), sqlc.arg(reason), sqlc.arg(requested_by),
     sqlc.arg(correlation_id), sqlc.arg(requested_at));
 
--- name: LockBatch :one
-SELECT * FROM job_batches WHERE id = $1 AND family = $2 FOR NO KEY UPDATE;
+-- name: Batches :many
+-- The batches of a family, newest first: those that are named, or a page of all.
+-- Places is how many jobs of it may hold one at once; 0: as many as there are.
+SELECT sqlc.embed(b), COALESCE(l.max_parallel, 0)::integer AS places FROM job_batches b JOIN job_batch_limits l ON l.batch_id = b.id
+WHERE b.family = sqlc.arg(family) AND (cardinality(sqlc.arg(ids)::uuid[]) = 0 OR b.id = ANY(sqlc.arg(ids)::uuid[]))
+  AND (sqlc.arg(after)::uuid = '00000000-0000-0000-0000-000000000000' OR b.id < sqlc.arg(after)::uuid)
+ORDER BY b.id DESC LIMIT sqlc.arg(page_size);
 
 -- name: SetBatch :exec
-UPDATE job_batches SET paused_at = sqlc.narg(paused_at), cancelled_at = sqlc.narg(cancelled_at), max_failures = sqlc.narg(max_failures) WHERE id = sqlc.arg(id);
+UPDATE job_batches SET paused_at = sqlc.narg(paused_at), paused_by = sqlc.arg(paused_by), paused_by_name = sqlc.arg(paused_by_name),
+    pause_reason = sqlc.arg(pause_reason), halted = sqlc.arg(halted), cancelled_at = sqlc.narg(cancelled_at), max_failures = sqlc.narg(max_failures)
+WHERE id = sqlc.arg(id);
 
 -- name: BatchCounts :many
 SELECT batch_id, status, count(*)::integer AS number FROM jobs WHERE batch_id = ANY(sqlc.arg(ids)::uuid[]) GROUP BY batch_id, status;
 
 -- name: LockPlaces :exec
-SELECT pg_advisory_xact_lock(hashtextextended('places of ' || sqlc.arg(site_id)::text, 0));
+-- Makes a transaction the only one that hands out places, of all sites and batches.
+SELECT pg_advisory_xact_lock(hashtextextended('places', 0));
 
--- name: Places :one
--- A place within the limit of a site is held by every job that runs, that is being
--- undone, or that was admitted and has not started.
-SELECT s.max_parallel AS site_limit, count(j.id)::integer AS of_site,
-    (count(j.id) FILTER (WHERE j.batch_id = sqlc.narg(batch_id)::uuid))::integer AS of_batch
-FROM maas_sites s LEFT JOIN jobs j ON j.site_id = s.id AND j.completed_at IS NULL AND j.family = sqlc.arg(family)
-  AND (j.phase IN ('working', 'undoing') OR j.phase = 'waiting' AND j.admitted_at IS NOT NULL)
-WHERE s.id = sqlc.arg(site_id) GROUP BY s.id;
+-- name: Halt :exec
+-- Pauses the batches of a family of which too many jobs did not reach their goal,
+-- if jobs of them wait: one batch, or all.
+UPDATE job_batches b SET paused_at = sqlc.arg(now)::timestamptz, halted = true,
+    pause_reason = f.failures || ' failed or were cancelled, and at most ' || b.max_failures || ' may'
+FROM (SELECT j.batch_id, count(*) AS failures FROM jobs j JOIN job_batches x ON x.id = j.batch_id
+      WHERE x.family = sqlc.arg(family) AND (sqlc.narg(batch_id)::uuid IS NULL OR x.id = sqlc.narg(batch_id)::uuid)
+        AND x.max_failures IS NOT NULL AND x.paused_at IS NULL AND x.cancelled_at IS NULL
+        AND (j.phase = 'parked' OR j.status = ANY(sqlc.arg(missed)::text[]))
+        AND EXISTS (SELECT 1 FROM jobs w WHERE w.batch_id = x.id AND w.phase = 'waiting' AND w.admitted_at IS NULL)
+      GROUP BY j.batch_id) f
+WHERE f.batch_id = b.id AND f.failures > b.max_failures;
 
--- name: HeldOfBatch :one
-SELECT count(*)::integer FROM jobs WHERE batch_id = sqlc.arg(batch_id)
-  AND (phase IN ('working', 'undoing') OR phase = 'waiting' AND admitted_at IS NOT NULL);
-
--- name: AdmitSingles :many
--- Gives places of a site to jobs that were asked for on their own, oldest first.
-UPDATE jobs SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
-WHERE id IN (SELECT w.id FROM jobs w
-    WHERE w.family = sqlc.arg(family) AND w.site_id = sqlc.arg(site_id) AND w.phase = 'waiting' AND w.completed_at IS NULL AND w.admitted_at IS NULL AND w.batch_id IS NULL
-    ORDER BY w.requested_at, w.id LIMIT sqlc.arg(most) FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING id;
-
--- name: AdmitOfBatch :many
--- Gives places to jobs of a batch that wait for one, in their order.
-WITH chosen AS MATERIALIZED ( -- one that is cancelled meanwhile leaves its turn to the next
-    SELECT w.id FROM jobs w
-    WHERE w.batch_id = sqlc.arg(batch_id) AND w.phase = 'waiting' AND w.admitted_at IS NULL
-    ORDER BY w.id LIMIT sqlc.arg(most) FOR NO KEY UPDATE
+-- name: Admit :many
+-- Gives free places to jobs that wait at a site, in a batch, or are named; to all
+-- that wait where everything is set. A job asked for on its own counts as a day
+-- older than it is. A job that somebody is just changing is passed over: whoever
+-- does that hands places on afterwards. One call may leave places free where sites
+-- and batches both limit; the caller repeats it until nothing is admitted.
+WITH waiting AS MATERIALIZED (
+    SELECT w.id, w.batch_id, CASE WHEN w.site_place THEN w.site_id END AS site_id,
+        CASE WHEN w.batch_id IS NULL THEN w.requested_at - interval '1 day' ELSE w.requested_at END AS turn
+    FROM jobs w LEFT JOIN job_batches b ON b.id = w.batch_id
+    WHERE w.phase = 'waiting' AND w.admitted_at IS NULL AND w.family = ANY(sqlc.arg(families)::text[])
+      AND b.paused_at IS NULL AND b.cancelled_at IS NULL
+      AND (sqlc.arg(everything)::boolean OR w.id = ANY(sqlc.arg(ids)::uuid[]) OR w.batch_id = sqlc.narg(batch_id)::uuid OR w.site_id = sqlc.narg(site_id)::uuid)
+), free_of_sites AS MATERIALIZED (
+    SELECT m.id, m.max_parallel - (SELECT count(*) FROM job_places p WHERE p.site_id = m.id AND p.site_place) AS free
+    FROM maas_sites m WHERE m.id IN (SELECT DISTINCT x.site_id FROM waiting x)
+), free_of_batches AS MATERIALIZED (
+    SELECT l.batch_id, l.max_parallel - (SELECT count(*) FROM job_places p WHERE p.batch_id = l.batch_id) AS free
+    FROM job_batch_limits l WHERE l.batch_id IN (SELECT DISTINCT x.batch_id FROM waiting x)
+), of_batches AS (
+    SELECT w.*, s.free AS site_free, row_number() OVER (PARTITION BY w.batch_id ORDER BY w.turn, w.id) AS number, b.free AS batch_free
+    FROM waiting w LEFT JOIN free_of_sites s ON s.id = w.site_id LEFT JOIN free_of_batches b ON b.batch_id = w.batch_id
+    WHERE COALESCE(s.free, 1) > 0
+), of_sites AS (
+    SELECT o.id, o.turn, o.site_free, row_number() OVER (PARTITION BY o.site_id ORDER BY o.turn, o.id) AS number
+    FROM of_batches o WHERE o.batch_free IS NULL OR o.number <= o.batch_free
+), chosen AS MATERIALIZED (
+    SELECT j.id FROM jobs j JOIN of_sites o ON o.id = j.id
+    WHERE (o.site_free IS NULL OR o.number <= o.site_free) AND j.phase = 'waiting' AND j.admitted_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE jobs j SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
-FROM chosen WHERE j.id = chosen.id RETURNING j.id;
+UPDATE jobs j SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz FROM chosen c WHERE j.id = c.id
+RETURNING j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id;
+
+-- name: NotBegun :many
+-- Jobs that have had a place for long and that no workflow has begun.
+SELECT j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id FROM jobs j
+WHERE j.completed_at IS NULL AND j.phase = 'waiting' AND j.admitted_at < sqlc.arg(before)::timestamptz AND j.family = ANY(sqlc.arg(families)::text[])
+ORDER BY j.id;
+
+-- name: Queue :one
+-- What a job that waits for a place waits in.
+SELECT COALESCE(s.name, '')::text AS site, COALESCE(s.max_parallel, 0)::integer AS site_limit, l.max_parallel AS batch_limit,
+    (SELECT count(*) FROM job_places p WHERE p.batch_id = j.batch_id)::integer AS of_batch
+FROM jobs j LEFT JOIN maas_sites s ON s.id = j.site_id AND j.site_place LEFT JOIN job_batch_limits l ON l.batch_id = j.batch_id
+WHERE j.id = sqlc.arg(id);
+
+-- name: HoldersAtSite :many
+-- How many places of a site the jobs of each family hold.
+SELECT p.family, count(*)::integer AS held FROM job_places p WHERE p.site_id = sqlc.arg(site_id)::uuid AND p.site_place GROUP BY p.family ORDER BY p.family;
+
+-- name: SiteLimit :one
+SELECT max_parallel FROM maas_sites WHERE id = sqlc.arg(site_id)::uuid;
+
+-- name: LiveOfBatch :many
+SELECT id FROM jobs WHERE batch_id = sqlc.arg(batch_id) AND completed_at IS NULL ORDER BY id;
 
 -- name: CancelWaiting :many
 -- Ends the jobs of a batch that have not begun.

@@ -39,13 +39,13 @@ type Config[R Row, W Extended] struct {
 	Store    Store[R, W]
 	Hooks    Hooks[R, W]
 	Workflow WorkflowNames
-	// Marks are what a job can be found by in Temporal beside site, host name,
-	// status and stage; nil: nothing.
-	Marks    func(R) map[string]string
-	Mischief Mischief[W]                     // nil: none
-	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
-	Clock    func() time.Time                // nil: the clock of the machine
-	Logger   *slog.Logger                    // nil: nothing is logged
+	// BatchWorkflow wakes, or starts, the workflow that starts the jobs of a batch
+	// which have a place; nil: each job is started by itself.
+	BatchWorkflow func(batch string) outbox.WorkflowSignal
+	Mischief      Mischief[W]                     // nil: none
+	Backoff       func(attempt int) time.Duration // before the attempt after this one; nil: as usual
+	Clock         func() time.Time                // nil: the clock of the machine
+	Logger        *slog.Logger                    // nil: nothing is logged
 }
 
 // Runner carries the jobs of a family out and does to them what operators
@@ -58,7 +58,6 @@ type Runner[R Row, W Extended] struct {
 	store    Store[R, W]
 	hooks    Hooks[R, W]
 	names    WorkflowNames
-	marks    func(R) map[string]string
 	mischief Mischief[W]
 	backoff  func(attempt int) time.Duration
 	now      func() time.Time
@@ -68,10 +67,10 @@ type Runner[R Row, W Extended] struct {
 // New makes a runner. It connects to nothing.
 func New[R Row, W Extended](cfg Config[R, W]) *Runner[R, W] {
 	r := &Runner[R, W]{
-		db: cfg.DB, family: cfg.Family, store: cfg.Store, hooks: cfg.Hooks, names: cfg.Workflow, marks: cfg.Marks,
+		db: cfg.DB, family: cfg.Family, store: cfg.Store, hooks: cfg.Hooks, names: cfg.Workflow,
 		mischief: cfg.Mischief, backoff: cfg.Backoff, now: cfg.Clock, logger: cfg.Logger,
 	}
-	register(cfg.Family.Noun, cfg.Family.Life)
+	register(cfg.Family.Noun, carried{life: cfg.Family.Life, start: r.startOf, batch: cfg.BatchWorkflow})
 	r.stages = slices.Concat(cfg.Stages, []string{StageCompensate, StageAdopt})
 	slices.Sort(r.stages)
 	r.stages = slices.Compact(r.stages)
@@ -103,18 +102,21 @@ func patience(attempt int) time.Duration {
 }
 
 // Start is how the workflow of a job is started.
-func (r *Runner[R, W]) Start(row R) outbox.WorkflowStart {
-	j := row.Common()
-	marks := map[string]string{durable.MarkHostname: j.Subject, durable.MarkStatus: string(j.Status), durable.MarkStage: j.Stage}
+func (r *Runner[R, W]) Start(row R) outbox.WorkflowStart { return r.startOf(row.Common()) }
+
+func (r *Runner[R, W]) startOf(j Job) outbox.WorkflowStart {
+	marks := map[string]string{
+		durable.MarkHostname: j.Subject, durable.MarkStatus: string(j.Status), durable.MarkStage: j.Stage,
+	}
 	if !j.Site.IsZero() {
 		marks[durable.MarkSite] = j.Site.String()
 	}
-	if r.marks != nil {
-		for name, value := range r.marks(row) {
-			marks[name] = value
-		}
+	if j.Batch != "" {
+		marks[durable.MarkBatch] = j.Batch
 	}
-	return outbox.WorkflowStart{Type: r.names.Type, ID: j.WorkflowID, Queue: durable.TaskQueue, Input: Input{ID: j.ID}, Marks: marks}
+	return outbox.WorkflowStart{
+		Type: r.names.Type, ID: j.WorkflowID, Queue: durable.TaskQueue, Input: Input{ID: j.ID}, Marks: marks,
+	}
 }
 
 // recentEvents is how much of the ledger an explanation goes by.
@@ -131,7 +133,15 @@ func (r *Runner[R, W]) Explain(ctx context.Context, job string) (R, []Event, Exp
 	if err != nil {
 		return row, nil, Explanation{}, err
 	}
-	return row, events, r.family.Explain(row, events, r.now()), nil
+	e := r.family.Explain(row, events, r.now())
+	if j := r.family.common(row); j.Phase == Waiting && j.AdmittedAt == nil {
+		q, err := r.store.Queue(ctx, j)
+		if err != nil {
+			return row, nil, Explanation{}, err
+		}
+		q.explain(&e.Standing, r.family.Noun, j, r.now())
+	}
+	return row, events, e, nil
 }
 
 func (r *Runner[R, W]) superseded(job string) error { return durable.Superseded(r.family.Noun, job) }

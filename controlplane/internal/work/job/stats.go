@@ -3,8 +3,6 @@ package job
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
 
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
@@ -20,25 +18,6 @@ var (
 		Help: "How long the job that was parked first has been waiting for an operator; 0 when none is.",
 	})
 )
-
-// registered are the lifecycles of the families that this process carries out. A
-// runner adds its own.
-var registered = struct {
-	mu    sync.Mutex
-	lives map[string]*Lifecycle
-}{lives: map[string]*Lifecycle{}}
-
-func register(family string, life *Lifecycle) {
-	registered.mu.Lock()
-	defer registered.mu.Unlock()
-	registered.lives[family] = life
-}
-
-func lives() map[string]*Lifecycle {
-	registered.mu.Lock()
-	defer registered.mu.Unlock()
-	return maps.Clone(registered.lives)
-}
 
 // ObserveStats exports how many jobs have not ended, and how long
 // the oldest parked one has waited, read in one query when somebody scrapes.
@@ -59,9 +38,10 @@ func show(rows []jobdb.StandingRow, seen telemetry.Seen) {
 	type series struct{ family, status, stage, class string }
 	type place struct{ family, site string }
 	count, oldest := map[series]int64{}, map[place]float64{}
-	for family, life := range lives() {
+	_, known := families()
+	for family, c := range known {
 		oldest[place{family, ""}] = 0
-		for _, s := range life.Table.States {
+		for _, s := range c.life.Table.States {
 			if !s.Terminal {
 				count[series{family, string(s.Name), "", ""}] = 0
 			}

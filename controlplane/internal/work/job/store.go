@@ -36,6 +36,11 @@ type Store[R Row, W Extended] interface {
 	// anything else happened to the job.
 	Noticed(ctx context.Context, tx pgx.Tx, job, seen string) (bool, error)
 	Note(ctx context.Context, tx pgx.Tx, job string, e Event) error
+	// HandOn gives the places that a job held to jobs that wait. It is the last thing
+	// in the transaction that takes them from the job.
+	HandOn(ctx context.Context, tx pgx.Tx, j Job, now time.Time) error
+	// Queue is what a job that has no place waits in.
+	Queue(ctx context.Context, j Job) (Queue, error)
 }
 
 // Started is a job that its workflow takes up.
@@ -125,9 +130,6 @@ type Hooks[R Row, W Extended] interface {
 	Settle(ctx context.Context, tx pgx.Tx, s Settled[R, W]) error
 	// Announce tells readers of events.
 	Announce(ctx context.Context, tx pgx.Tx, r R, a Announcement) error
-	// HandOn passes a place on that the job gave back. It is the last thing in its
-	// transaction.
-	HandOn(ctx context.Context, tx pgx.Tx, r R) error
 	// Claimed makes a failure of an error of Save or End that says that somebody
 	// else has what the work claims; nil: it does not say that.
 	Claimed(err error, before R, w W) *Failure

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,63 +12,96 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/work/job/internal/jobdb"
 )
 
-// Batch is jobs that were asked for together.
-type Batch struct {
-	ID          string
-	Total       int
-	MaxParallel *int32 // that hold a place at once; nil: as many as the family says
-	MaxFailures *int32 // if more failed, no further one is begun; nil: that does not matter
-	Reason      string
-	RequestedAt time.Time
-	PausedAt    *time.Time
-	CancelledAt *time.Time
-}
-
-// InsertBatch adds a batch, with the statements that add what the family keeps of
-// it.
-func (s *Rows[R, W]) InsertBatch(ctx context.Context, tx pgx.Tx, n Batch, own ...Statement) error {
+// InsertBatch adds a batch, with the statements that add the family's own columns
+// of it. It returns the batch as it will be read.
+func (s *Rows[R, W]) InsertBatch(ctx context.Context, tx pgx.Tx, n Batch, own ...Statement) (Batch, error) {
+	n.RequestedAt, n.RequestedBy, n.life = n.RequestedAt.Truncate(time.Microsecond), auth.From(ctx).ID, s.life
+	n.Counts = map[Status]int{s.life.Table.Initial[0]: n.Total}
+	p := jobdb.InsertBatchParams{
+		ID: n.ID.String(), Family: s.noun, Total: few(n.Total), MaxFailures: small(n.MaxFailures), Reason: n.Reason,
+		RequestedBy: n.RequestedBy, CorrelationID: telemetry.Correlation(ctx), RequestedAt: n.RequestedAt,
+	}
+	if n.MaxParallel > 0 {
+		p.MaxParallel = small(&n.MaxParallel)
+	}
 	var b together
-	b.add(Prepared(jobdb.InsertBatch, jobdb.InsertBatchParams{
-		ID: n.ID, Family: s.noun, Total: int32(n.Total), MaxParallel: n.MaxParallel, MaxFailures: n.MaxFailures, //nolint:gosec // families bound it
-		Reason:      n.Reason,
-		RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx), RequestedAt: n.RequestedAt,
-	}))
+	b.add(Prepared(jobdb.InsertBatch, p))
 	b.add(own...)
 	if err := b.sendIn(ctx, tx); err != nil {
-		return fmt.Errorf("insert batch: %w", err)
+		return n, fmt.Errorf("insert batch: %w", err)
 	}
-	return nil
+	return n, nil
 }
 
-// NoBatch says that there is no such batch.
-func (s *Rows[R, W]) NoBatch() error {
-	return fault.New(fault.NotFound, s.noun+"_batch_not_found", "there is no such batch").
+// Batches reads batches with the counts of their jobs, newest first.
+func (s *Rows[R, W]) Batches(ctx context.Context, page postgres.Slice[id.JobBatch]) ([]Batch, error) {
+	return s.batches(ctx, s.db, jobdb.BatchesParams{
+		Family: s.noun, Ids: []string{}, After: page.After.String(), PageSize: page.Limit,
+	})
+}
+
+// Batch reads a batch with the counts of its jobs.
+func (s *Rows[R, W]) Batch(ctx context.Context, db jobdb.DBTX, batch id.JobBatch) (Batch, error) {
+	list, err := s.batches(ctx, db, jobdb.BatchesParams{
+		Family: s.noun, Ids: []string{batch.String()}, After: id.JobBatch{}.String(), PageSize: 1,
+	})
+	if err != nil || len(list) == 1 {
+		return first(list), err
+	}
+	return Batch{}, fault.New(fault.NotFound, s.noun+"_batch_not_found", "there is no such batch").
 		WithRemedy("list them with: gpuaas %s batch list", s.noun)
 }
 
-// LockBatch reads a batch and locks it.
-func (s *Rows[R, W]) LockBatch(ctx context.Context, tx pgx.Tx, batch string) (Batch, error) {
-	r, err := jobdb.New(tx).LockBatch(ctx, jobdb.LockBatchParams{ID: batch, Family: s.noun})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Batch{}, s.NoBatch()
+func first(list []Batch) (b Batch) {
+	if len(list) > 0 {
+		b = list[0]
 	}
-	if err != nil {
-		return Batch{}, fmt.Errorf("lock batch: %w", err)
-	}
-	return Batch{
-		ID: r.ID, Total: int(r.Total), MaxParallel: r.MaxParallel, MaxFailures: r.MaxFailures, Reason: r.Reason,
-		RequestedAt: r.RequestedAt, PausedAt: r.PausedAt, CancelledAt: r.CancelledAt,
-	}, nil
+	return b
 }
 
-// SetBatch keeps what may change of a batch.
-func (s *Rows[R, W]) SetBatch(ctx context.Context, tx pgx.Tx, b Batch) error {
+func (s *Rows[R, W]) batches(ctx context.Context, db jobdb.DBTX, p jobdb.BatchesParams) ([]Batch, error) {
+	rows, err := jobdb.New(db).Batches(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("read batches: %w", err)
+	}
+	out, ids, at := make([]Batch, len(rows)), make([]string, len(rows)), map[string]int{}
+	for i, r := range rows {
+		b := r.JobBatch
+		of, err := id.Parse[id.JobBatch](b.ID)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = Batch{
+			ID: of, Total: int(b.Total), MaxParallel: int(r.Places), Reason: b.Reason, RequestedBy: b.RequestedBy,
+			RequestedAt: b.RequestedAt, PausedAt: b.PausedAt, PausedBy: b.PausedBy, PausedByName: b.PausedByName,
+			PauseReason: b.PauseReason, Halted: b.Halted, CancelledAt: b.CancelledAt, Counts: map[Status]int{}, life: s.life,
+		}
+		if b.MaxFailures != nil {
+			most := int(*b.MaxFailures)
+			out[i].MaxFailures = &most
+		}
+		ids[i], at[b.ID] = b.ID, i
+	}
+	counts, err := jobdb.New(db).BatchCounts(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("count jobs of batches: %w", err)
+	}
+	for _, r := range counts {
+		out[at[*r.BatchID]].Counts[Status(r.Status)] = int(r.Number)
+	}
+	return out, nil
+}
+
+// setBatch keeps what may change of a batch. The places are locked.
+func (s *Rows[R, W]) setBatch(ctx context.Context, tx pgx.Tx, b Batch) error {
 	err := jobdb.New(tx).SetBatch(ctx, jobdb.SetBatchParams{
-		ID: b.ID, PausedAt: b.PausedAt, CancelledAt: b.CancelledAt, MaxFailures: b.MaxFailures,
+		ID: b.ID.String(), PausedAt: b.PausedAt, PausedBy: b.PausedBy, PausedByName: b.PausedByName,
+		PauseReason: b.PauseReason, Halted: b.Halted, CancelledAt: b.CancelledAt, MaxFailures: small(b.MaxFailures),
 	})
 	if err != nil {
 		return fmt.Errorf("change batch: %w", err)
@@ -77,75 +109,18 @@ func (s *Rows[R, W]) SetBatch(ctx context.Context, tx pgx.Tx, b Batch) error {
 	return nil
 }
 
-// Counts says how many jobs of batches stand how.
-func (s *Rows[R, W]) Counts(ctx context.Context, db jobdb.DBTX, batches ...string) (map[string]map[Status]int, error) {
-	out := make(map[string]map[Status]int, len(batches))
-	for _, b := range batches {
-		out[b] = map[Status]int{}
+// small is a limit as rows have it; nil stays nil.
+func small(n *int) *int32 {
+	if n == nil {
+		return nil
 	}
-	rows, err := jobdb.New(db).BatchCounts(ctx, batches)
-	if err != nil {
-		return nil, fmt.Errorf("count jobs of batches: %w", err)
-	}
-	for _, r := range rows {
-		out[*r.BatchID][Status(r.Status)] = int(r.Number)
-	}
-	return out, nil
+	out := few(*n)
+	return &out
 }
 
-// Places says how many places of a site and of a batch are held.
-type Places struct{ SiteLimit, OfSite, OfBatch int32 }
-
-// LockPlaces makes a transaction the only one that hands out places of a site.
-func (s *Rows[R, W]) LockPlaces(ctx context.Context, tx pgx.Tx, at id.Site) error {
-	if err := jobdb.New(tx).LockPlaces(ctx, at.String()); err != nil {
-		return fmt.Errorf("lock places of site: %w", err)
-	}
-	return nil
-}
-
-// Places counts the places of a site that are held, and those of a batch; empty:
-// of none.
-func (s *Rows[R, W]) Places(ctx context.Context, db jobdb.DBTX, at id.Site, batch string) (Places, error) {
-	r, err := jobdb.New(db).Places(ctx, jobdb.PlacesParams{Family: s.noun, SiteID: at, BatchID: optional(batch)})
-	if err != nil {
-		return Places{}, fmt.Errorf("count places in use: %w", err)
-	}
-	return Places(r), nil
-}
-
-// HeldOfBatch counts the places that jobs of a batch hold.
-func (s *Rows[R, W]) HeldOfBatch(ctx context.Context, tx pgx.Tx, batch string) (int32, error) {
-	held, err := jobdb.New(tx).HeldOfBatch(ctx, &batch)
-	if err != nil {
-		return 0, fmt.Errorf("count places in use: %w", err)
-	}
-	return held, nil
-}
-
-// AdmitSingles gives so many places of a site to jobs that were asked for on their
-// own, oldest first.
-func (s *Rows[R, W]) AdmitSingles(ctx context.Context, tx pgx.Tx, at id.Site, most int32, now time.Time) ([]R, error) {
-	jobs, err := jobdb.New(tx).AdmitSingles(ctx, jobdb.AdmitSinglesParams{Now: now, Family: s.noun, SiteID: at, Most: most})
-	if err != nil {
-		return nil, fmt.Errorf("admit jobs: %w", err)
-	}
-	return s.Of(ctx, tx, jobs)
-}
-
-// AdmitOfBatch gives so many places to jobs of a batch, in their order.
-func (s *Rows[R, W]) AdmitOfBatch(ctx context.Context, tx pgx.Tx, batch string, most int32, now time.Time) ([]R, error) {
-	jobs, err := jobdb.New(tx).AdmitOfBatch(ctx, jobdb.AdmitOfBatchParams{Now: now, BatchID: &batch, Most: most})
-	if err != nil {
-		return nil, fmt.Errorf("admit jobs of batch: %w", err)
-	}
-	return s.Of(ctx, tx, jobs)
-}
-
-// CancelWaiting ends the jobs of a batch that have not begun.
-func (s *Rows[R, W]) CancelWaiting(ctx context.Context, tx pgx.Tx, batch, reason string, details json.RawMessage, now time.Time) ([]R, error) {
-	cancel := s.life.Having(UndoesAndEnds)
-	waiting := s.life.In(Waiting)
+// cancelWaiting ends the jobs of a batch that have not begun.
+func (s *Rows[R, W]) cancelWaiting(ctx context.Context, tx pgx.Tx, batch, reason string, now time.Time) ([]R, error) {
+	cancel, waiting := s.life.Having(UndoesAndEnds), s.life.In(Waiting)
 	if len(cancel) == 0 || len(waiting) == 0 {
 		return nil, fault.New(fault.Internal, "nothing_cancels", "no action cancels a %s", s.noun)
 	}
@@ -153,13 +128,65 @@ func (s *Rows[R, W]) CancelWaiting(ctx context.Context, tx pgx.Tx, batch, reason
 	if err != nil {
 		return nil, err
 	}
+	details, err := EncodeDetails(map[string]any{"action": cancel[0], "batch_id": batch, "actor": auth.From(ctx).ID})
+	if err != nil {
+		return nil, err
+	}
 	jobs, err := jobdb.New(tx).CancelWaiting(ctx, jobdb.CancelWaitingParams{
-		BatchID: &batch, Status: string(status), Action: string(cancel[0]), Message: reason, Details: details,
-		Now: now,
+		BatchID: &batch, Status: string(status), Action: string(cancel[0]), Message: reason,
+		Details: json.RawMessage(details), Now: now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cancel waiting jobs: %w", err)
 	}
 	slices.Sort(jobs)
 	return s.Of(ctx, tx, jobs)
+}
+
+// Slots says how many places of a site are held by jobs of each family, and how
+// many there are.
+func (s *Rows[R, W]) Slots(ctx context.Context, of id.Site) (held map[string]int, limit int, err error) {
+	q := jobdb.New(s.db)
+	most, err := q.SiteLimit(ctx, of.String())
+	if err != nil {
+		return nil, 0, fmt.Errorf("read limit of site: %w", err)
+	}
+	rows, err := q.HoldersAtSite(ctx, of.String())
+	if err != nil {
+		return nil, 0, fmt.Errorf("count places in use: %w", err)
+	}
+	held = map[string]int{}
+	for _, r := range rows {
+		held[r.Family] = int(r.Held)
+	}
+	return held, int(most), nil
+}
+
+// Queue implements Store.
+func (s *Rows[R, W]) Queue(ctx context.Context, j Job) (q Queue, err error) {
+	r, err := jobdb.New(s.db).Queue(ctx, j.ID)
+	if err != nil {
+		return q, fmt.Errorf("read what job waits in: %w", err)
+	}
+	q = Queue{site: r.Site, batchHeld: int(r.OfBatch)}
+	if r.BatchLimit != nil {
+		q.batchLimit = int(*r.BatchLimit)
+	}
+	if r.Site != "" {
+		if q.siteHeld, q.siteLimit, err = s.Slots(ctx, j.Site); err != nil {
+			return q, err
+		}
+	}
+	if j.Batch != "" {
+		of, err := id.Parse[id.JobBatch](j.Batch)
+		if err != nil {
+			return q, err
+		}
+		b, err := s.Batch(ctx, s.db, of)
+		if err != nil {
+			return q, err
+		}
+		q.batch = &b
+	}
+	return q, nil
 }

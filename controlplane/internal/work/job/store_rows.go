@@ -184,7 +184,8 @@ func (s *Rows[R, W]) Lock(ctx context.Context, tx pgx.Tx, job string) (row R, er
 type NewJob struct {
 	ID, Kind       string
 	Site           id.Site // zero: it is about none
-	Node           id.Node // likewise
+	SitePlace      bool    // it uses the MAAS or the BMCs of the site, and takes a place of it
+	Node           id.Node // zero: it is about none
 	Subject, Stage string
 	WorkflowID     string
 	Claims         []Claim
@@ -192,24 +193,24 @@ type NewJob struct {
 
 // Asked is what jobs that are asked for together have in common.
 type Asked struct {
-	Batch      string // empty: they are on their own
-	At         time.Time
-	AdmittedAt *time.Time // nil: they wait for a place
+	Batch string // empty: they are on their own
+	At    time.Time
 }
 
-// Insert adds jobs, with the statements that add what the family keeps of them,
+// Insert adds jobs, which wait until Admit gives them places, with the statements that add what the family keeps of them,
 // and gives their rows in the order of the request. The error violates ClaimTaken
 // if another job has what one of them claims.
 func (s *Rows[R, W]) Insert(ctx context.Context, tx pgx.Tx, r Asked, jobs []NewJob, own ...Statement) ([]R, error) {
 	p := jobdb.InsertJobsParams{
 		Family: s.noun, Status: string(s.life.Table.Initial[0]), RequestedBy: auth.From(ctx).ID,
 		CorrelationID: telemetry.Correlation(ctx),
-		RequestedAt:   r.At, AdmittedAt: r.AdmittedAt, BatchID: optional(r.Batch),
+		RequestedAt:   r.At, BatchID: optional(r.Batch),
 	}
 	var claims jobdb.ClaimParams
 	for _, j := range jobs {
 		p.Ids, p.Kinds, p.Subjects = append(p.Ids, j.ID), append(p.Kinds, j.Kind), append(p.Subjects, j.Subject)
 		p.SiteIds, p.NodeIds = append(p.SiteIds, textOf(j.Site)), append(p.NodeIds, textOf(j.Node))
+		p.SitePlaces = append(p.SitePlaces, j.SitePlace)
 		p.Stages, p.WorkflowIds = append(p.Stages, j.Stage), append(p.WorkflowIds, j.WorkflowID)
 		add(&claims, j.ID, j.Claims)
 	}

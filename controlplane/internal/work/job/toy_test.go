@@ -51,6 +51,7 @@ var lending = job.Lifecycle{
 		},
 		Edges: []lifecycle.Edge[job.Status, job.Trigger]{
 			{From: "asked", Event: job.TriggerStart, To: "lending"},
+			{From: "asked", Event: withdraw, To: "withdrawn"},
 			{From: "lending", Event: job.TriggerComplete, To: "lent"},
 			{From: "lending", Event: job.TriggerBlock, To: "stuck"},
 			{From: "stuck", Event: again, To: "lending"},
@@ -82,12 +83,14 @@ const ownTable = `CREATE TABLE loans (job_id uuid PRIMARY KEY REFERENCES jobs, p
 	GRANT SELECT, INSERT, UPDATE ON loans TO gpuaas_app`
 
 var loanColumns = job.Columns[loan, *reading]{
-	Read: `SELECT j.id, j.subject, j.status, j.current_stage, j.current_attempt, j.epoch, j.action, j.failure_class, j.error_code, j.error_message, j.error_remedy, j.error_details,
-		j.workflow_id, j.stage_started_at, j.parked_at, j.completed_at, j.updated_at, l.page
+	Read: `SELECT j.id, COALESCE(j.batch_id::text, ''), j.site_id, j.subject, j.status, j.current_stage, j.current_attempt, j.epoch, j.action, j.failure_class,
+		j.error_code, j.error_message, j.error_remedy, j.error_details, j.workflow_id, j.requested_at, j.admitted_at, j.stage_started_at, j.parked_at, j.completed_at,
+		j.updated_at, l.page
 		FROM jobs j JOIN loans l ON l.job_id = j.id WHERE j.id = ANY($1::uuid[]) ORDER BY j.id`,
 	Scan: func(row pgx.CollectableRow) (l loan, err error) {
-		err = row.Scan(&l.ID, &l.Subject, &l.Status, &l.Stage, &l.Attempt, &l.Epoch, &l.Action, &l.FailureClass, &l.ErrorCode, &l.ErrorMessage, &l.ErrorRemedy, &l.ErrorDetails,
-			&l.WorkflowID, &l.StageStartedAt, &l.ParkedAt, &l.CompletedAt, &l.UpdatedAt, &l.Page)
+		err = row.Scan(&l.ID, &l.Batch, &l.Site, &l.Subject, &l.Status, &l.Stage, &l.Attempt, &l.Epoch, &l.Action, &l.FailureClass,
+			&l.ErrorCode, &l.ErrorMessage, &l.ErrorRemedy, &l.ErrorDetails, &l.WorkflowID, &l.RequestedAt, &l.AdmittedAt,
+			&l.StageStartedAt, &l.ParkedAt, &l.CompletedAt, &l.UpdatedAt, &l.Page)
 		l.Book = l.Subject
 		return l, err
 	},
@@ -100,16 +103,27 @@ var loanColumns = job.Columns[loan, *reading]{
 type library struct {
 	db      *postgres.DB
 	ctx     context.Context
+	noun    string
 	rows    *job.Rows[loan, *reading]
 	runner  *job.Runner[loan, *reading]
+	batches *job.Batches[loan, *reading]
 	perform func(ctx context.Context, stage string, w *reading) (job.Result, error)
 }
 
 func newLibrary(t *testing.T) *library {
 	t.Helper()
+	s, _ := newLibraryWithOwner(t)
+	return s
+}
+
+func newLibraryWithOwner(t *testing.T) (*library, *postgres.DB) {
+	t.Helper()
 	db, owner := postgrestest.NewWithOwner(t)
 	who := &auth.Principal{Kind: auth.KindUser, ID: "librarian", Platform: auth.PlatformAdmin}
-	s := &library{db: db, ctx: auth.With(telemetry.WithCorrelation(t.Context(), "corr"), who), rows: job.NewRows(db, &loans, loanColumns)}
+	s := &library{
+		db: db, ctx: auth.With(telemetry.WithCorrelation(t.Context(), "corr"), who), noun: loans.Noun,
+		rows: job.NewRows(db, &loans, loanColumns),
+	}
 	if _, err := owner.Exec(s.ctx, ownTable); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +132,8 @@ func newLibrary(t *testing.T) *library {
 		DB: db, Family: &loans, Stages: []string{"find_book", "hand_over"}, Store: s.rows, Hooks: librarian{s},
 		Workflow: job.WorkflowNames{Type: "Loan", Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string { return "loan." + s }},
 	})
-	return s
+	s.batches = job.NewBatches(s.rows, s.runner)
+	return s, owner
 }
 
 // ask asks for a book, which one reader at a time may have.
@@ -144,7 +159,6 @@ func (librarian) Work(l loan, w job.Work) *reading                             {
 func (librarian) Equip(context.Context, loan, *reading) (job.Limits, error)    { return nil, nil }
 func (librarian) Learn(l loan, _ *reading) loan                                { return l }
 func (librarian) Acting(context.Context, pgx.Tx, loan, *job.Acted[loan]) error { return nil }
-func (librarian) HandOn(context.Context, pgx.Tx, loan) error                   { return nil }
 func (librarian) Claimed(error, loan, *reading) *job.Failure                   { return nil }
 
 func (s librarian) Perform(ctx context.Context, _ loan, stage string, w *reading) (job.Result, error) {

@@ -105,7 +105,8 @@ type BatchMachineBody struct{ MachineBody }
 // NewBatchBody asks for machines to be onboarded together.
 type NewBatchBody struct {
 	SelectorsBody
-	Nodes []BatchMachineBody `json:"nodes" nullable:"false" doc:"The machines, 1 to 1000. All are accepted, or none."`
+	Nodes       []BatchMachineBody `json:"nodes" nullable:"false" doc:"The machines, 1 to 1000. All are accepted, or none."`
+	MaxFailures *int               `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, the batch is halted: no further machine is begun until an operator resumes it. Left out: it is never halted."`
 	Misplaced
 }
 
@@ -131,7 +132,9 @@ func (b NewBatchBody) asked() (NewOnboarding, error) {
 		machines[i] = n.MachineBody
 		bad = append(bad, n.refused(fmt.Sprintf("body.nodes[%d]", i))...)
 	}
-	return b.SelectorsBody.asked(machines...), rejected(bad)
+	asked := b.SelectorsBody.asked(machines...)
+	asked.MaxFailures = b.MaxFailures
+	return asked, rejected(bad)
 }
 
 // NewView is what a request for one machine is answered with.
@@ -174,7 +177,7 @@ func (b PreflightBody) asked() (NewOnboarding, error) {
 	case b.Hostname != "" || b.IPMIIP != "":
 		return NewOnboarding{}, rejectedAs("body.nodes", "give either nodes, or hostname and ipmi_ip")
 	}
-	return NewBatchBody{b.SelectorsBody, b.Nodes, b.Misplaced}.asked()
+	return NewBatchBody{SelectorsBody: b.SelectorsBody, Nodes: b.Nodes, Misplaced: b.Misplaced}.asked()
 }
 
 // PreflightView is what one part of a preflight found.

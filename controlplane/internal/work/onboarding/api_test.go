@@ -146,6 +146,7 @@ func TestBadRequestsStartNothing(t *testing.T) {
 
 func TestBatchesOverTheAPI(t *testing.T) {
 	d := newDesk(t)
+	d.set(t, `UPDATE maas_sites SET max_parallel = 1`)
 	a := d.call(t, http.MethodPost, "onboardings/batch", d.selectors(object{"initialize_disks": true, "nodes": []object{
 		{"hostname": "b", "ipmi_ip": "10.0.0.2"}, {"hostname": "a", "ipmi_ip": "10.0.0.1"}, {"hostname": "c", "ipmi_ip": "10.0.0.3"},
 	}}))
@@ -163,18 +164,18 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	path := "onboarding-batches/" + made.BatchID.String()
 	var b onboarding.BatchView
 	d.call(t, http.MethodGet, path, nil).Decode(t, &b)
-	if b.State != onboarding.BatchRunning || b.Total != 3 || b.Counts.Pending != 2 || b.Counts.FailedManualIntervention != 1 || b.Failed != 1 || b.Succeeded != 0 {
+	if b.State != job.BatchRunning || b.Total != 3 || b.Counts.Pending != 2 || b.Counts.FailedManualIntervention != 1 || b.Failed != 1 || b.Succeeded != 0 {
 		t.Errorf("batch is %+v", b)
 	}
 	var all struct{ Items []onboarding.BatchView }
 	d.call(t, http.MethodGet, "onboarding-batches", nil).Decode(t, &all)
-	if len(all.Items) != 1 || all.Items[0].BatchID != made.BatchID {
+	if len(all.Items) != 1 || all.Items[0].BatchID != id.JobBatch(made.BatchID) {
 		t.Errorf("batches are %+v", all)
 	}
 	for _, c := range []struct {
 		verb string
-		want onboarding.BatchState
-	}{{"pause", onboarding.BatchPaused}, {"resume", onboarding.BatchRunning}, {"cancel", onboarding.BatchCancelled}} {
+		want job.BatchState
+	}{{"pause", job.BatchPaused}, {"resume", job.BatchRunning}, {"cancel", job.BatchCancelled}} {
 		d.call(t, http.MethodPost, path+"/"+c.verb, object{}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
 		a := d.call(t, http.MethodPost, path+"/"+c.verb, object{"reason": "test"})
 		a.Decode(t, &b)
@@ -184,8 +185,8 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		var e onboarding.Explanation
 		d.call(t, http.MethodGet, "onboardings/"+made.Onboardings[1].OnboardingID.String()+"/explain", nil).Decode(t, &e)
 		resume := "gpuaas onboarding batch resume " + made.BatchID.String()
-		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") || strings.Contains(e.Observed, "is paused since 20") != (c.verb == "pause") ||
-			strings.Contains(e.Observed, "places of the site are in use, 0 of ") != (c.verb != "cancel") {
+		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") || strings.Contains(e.Observed, " is paused by ") != (c.verb == "pause") ||
+			strings.Contains(e.Observed, "1 of 1 places of site ") != (c.verb != "cancel") {
 			t.Errorf("after %s it is explained as %+v", c.verb, e)
 		}
 	}

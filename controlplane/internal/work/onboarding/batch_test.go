@@ -34,11 +34,14 @@ func (y *yard) batch(tb testing.TB, from, count int) onboarding.Batch {
 	return b
 }
 
-// admitted is how many onboardings of a batch an admission names, and how many
-// wait on.
+// admitted is how many onboardings of a batch have a place and were not begun once
+// all places are handed out, and how many have none.
 func (y *yard) admitted(tb testing.TB, b onboarding.Batch) (start, waiting int) {
 	tb.Helper()
-	a, err := y.service.AdmitBatch(y.ctx, b.ID)
+	if err := job.Tend(y.ctx, y.db, time.Now()); err != nil {
+		tb.Fatal(err)
+	}
+	a, err := y.service.Admission(y.ctx, b.ID)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func (y *yard) ended(tb testing.TB, b onboarding.Batch, count int) {
 func TestABatchIsOneTransaction(t *testing.T) {
 	y := newYard(t)
 	b, rows, err := y.service.RequestBatch(y.ctx, y.asked(1, 25))
-	if err != nil || b.Total != 25 || len(rows) != 25 || b.Counts[job.Pending] != 25 || b.State() != onboarding.BatchRunning {
+	if err != nil || b.Total != 25 || len(rows) != 25 || b.Counts[job.Pending] != 25 || b.State() != job.BatchRunning {
 		t.Fatalf("%+v %d %v", b, len(rows), err)
 	}
 	nodes := map[id.Node]bool{}
@@ -74,7 +77,7 @@ func TestABatchIsOneTransaction(t *testing.T) {
 	if len(nodes) != 25 {
 		t.Errorf("%d ids of nodes", len(nodes))
 	}
-	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'MaasNodeBatchOnboardWorkflow' AND aggregate_id = $1`, "onboarding-batch-"+b.ID.String()); n != 1 {
+	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, "onboarding-batch-"+b.ID.String()); n != 1 {
 		t.Errorf("%d starts of its workflow", n)
 	}
 	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'MaasNodeOnboardWorkflow'`); n != 0 {
@@ -137,8 +140,11 @@ func TestLimitsOfBatchesAndSites(t *testing.T) {
 		t.Errorf("%d in use", used)
 	}
 	y.ended(t, first, 5)
-	if start, _ := y.admitted(t, second); start != 4 {
+	if start, _ := y.admitted(t, second); start != 0 { // the batch that was asked for first goes first
 		t.Errorf("%d got the places of others", start)
+	}
+	if start, _ := y.admitted(t, first); start != 4 {
+		t.Errorf("%d got places", start)
 	}
 }
 
@@ -153,7 +159,7 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	}
 	y.started(t, b)
 	for range 2 {
-		if now, err := y.service.PauseBatch(y.ctx, b.ID, "lunch"); err != nil || now.State() != onboarding.BatchPaused || now.PausedAt == nil {
+		if now, err := y.service.PauseBatch(y.ctx, b.ID, "lunch"); err != nil || now.State() != job.BatchPaused || now.PausedAt == nil {
 			t.Errorf("%+v %v", now, err)
 		}
 	}
@@ -161,7 +167,7 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	if start, waiting := y.admitted(t, b); start != 0 || waiting != 20 {
 		t.Errorf("paused: %d, %d wait", start, waiting)
 	}
-	if now, err := y.service.ResumeBatch(y.ctx, b.ID, "lunch is over"); err != nil || now.State() != onboarding.BatchRunning {
+	if now, err := y.service.ResumeBatch(y.ctx, b.ID, "lunch is over"); err != nil || now.State() != job.BatchRunning {
 		t.Errorf("%+v %v", now, err)
 	}
 	if start, waiting := y.admitted(t, b); start != 4 || waiting != 16 {
@@ -169,7 +175,7 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	}
 	for range 2 {
 		now, err := y.service.CancelBatch(y.ctx, b.ID, "wrong rack")
-		if err != nil || now.State() != onboarding.BatchCancelled || now.Counts[job.Cancelled] != 20 || now.Counts[job.Compensating] != 6 || now.Counts[job.Completed] != 4 {
+		if err != nil || now.State() != job.BatchCancelled || now.Counts[job.Cancelled] != 20 || now.Counts[job.Compensating] != 6 || now.Counts[job.Completed] != 4 {
 			t.Errorf("%+v %v", now, err)
 		}
 	}
@@ -226,9 +232,14 @@ func TestABatchOfAThousand(t *testing.T) {
 		env := durabletest.New(t, func(w worker.Registry) {
 			w.RegisterWorkflow(onboarding.BatchWorkflow)
 			w.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
-			w.RegisterActivityWithOptions(y.service.AdmitBatch, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
+			w.RegisterActivityWithOptions(y.service.Admission, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
 		})
-		told = func() { env.SignalWorkflow("turn", nil) }
+		told = func() {
+			if err := job.Tend(y.ctx, y.db, time.Now()); err != nil {
+				t.Error(err)
+			}
+			env.SignalWorkflow("turn", nil)
+		}
 		env.ExecuteWorkflow(onboarding.BatchWorkflow, onboarding.BatchInput{ID: b.ID})
 		err := env.GetWorkflowError()
 		var more *workflow.ContinueAsNewError
@@ -237,6 +248,9 @@ func TestABatchOfAThousand(t *testing.T) {
 		}
 		if again { // children live on without their parent; here they end with it
 			y.exec(t, `UPDATE node_onboardings SET status = 'completed', completed_at = clock_timestamp() WHERE batch_id = $1 AND status = 'running'`, b.ID)
+			if err := job.Tend(y.ctx, y.db, time.Now()); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	for o, times := range started {

@@ -3,16 +3,11 @@ package onboarding
 import (
 	"context"
 	"fmt"
-	"maps"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/audit"
-	"gpuaas/controlplane/internal/engine/auth"
-	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
@@ -35,7 +30,7 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 	}
 	n.Machines = machines
 	var made Onboarding
-	err = s.request(ctx, n, func(int) string { return "body." }, func(ctx context.Context, tx pgx.Tx, where site.Site, by site.Profile) error {
+	err = s.request(ctx, n, func(int) string { return "body." }, func(ctx context.Context, tx pgx.Tx, by site.Profile) error {
 		rows, err := s.insert(ctx, tx, n, by, id.OnboardingBatch{})
 		if err != nil {
 			return err
@@ -44,10 +39,7 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 		if err := family.Audit(ctx, tx, "request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks}); err != nil {
 			return err
 		}
-		if err := s.rows.LockPlaces(ctx, tx, where.ID); err != nil {
-			return err
-		}
-		if err := s.admitSingles(ctx, tx, where.ID); err != nil {
+		if err := s.rows.Admit(ctx, tx, "", s.now(), made.ID.String()); err != nil {
 			return err
 		}
 		if rows, err = s.rows.Of(ctx, tx, []string{made.ID.String()}); err != nil {
@@ -77,33 +69,38 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 	n.Machines = machines
 	var batch Batch
 	var rows []Onboarding
-	err = s.request(ctx, n, at, func(ctx context.Context, tx pgx.Tx, _ site.Site, by site.Profile) error {
-		batch = Batch{
-			ID: id.New[id.OnboardingBatch](), Site: n.Site, Profile: by.ID, SKU: n.SKU, Total: len(n.Machines), RequestedBy: auth.From(ctx).ID,
-			RequestedAt: s.now().Truncate(time.Microsecond), Counts: map[job.Status]int{},
-		}
-		err := s.rows.InsertBatch(ctx, tx, job.Batch{ID: batch.ID.String(), Total: batch.Total, RequestedAt: batch.RequestedAt},
-			job.Prepared(onboardingdb.InsertBatch, onboardingdb.InsertBatchParams{BatchID: batch.ID, SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU}))
+	err = s.request(ctx, n, at, func(ctx context.Context, tx pgx.Tx, by site.Profile) error {
+		batch = Batch{ID: id.New[id.OnboardingBatch](), Site: n.Site, Profile: by.ID, SKU: n.SKU}
+		var err error
+		batch.Batch, err = s.rows.InsertBatch(ctx, tx, job.Batch{
+			ID: id.JobBatch(batch.ID), Total: len(n.Machines), MaxFailures: n.MaxFailures, RequestedAt: s.now(),
+		}, job.Prepared(onboardingdb.InsertBatch, onboardingdb.InsertBatchParams{
+			BatchID: batch.ID, SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU,
+		}))
 		if err != nil {
 			return err
 		}
 		if rows, err = s.insert(ctx, tx, n, by, batch.ID); err != nil {
 			return err
 		}
-		if err := recordBatch(ctx, tx, "onboarding_batch.request", batch, "", map[string]any{"initialize_disks": n.InitializeDisks}); err != nil {
+		if err := s.batches.Audit(ctx, tx, "request", batch.Batch, "", map[string]any{
+			"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks,
+			"workflow_id": BatchWorkflowID(batch.ID.String()),
+		}); err != nil {
 			return err
 		}
-		return outbox.StartWorkflow(ctx, tx, *batchStart(batch.ID))
+		return s.rows.Admit(ctx, tx, batch.ID.String(), s.now())
 	})
 	if err != nil {
 		return Batch{}, nil, err
 	}
-	batch.Counts[rows[0].Status] = len(rows)
 	return batch, rows, nil
 }
 
 // request refuses what cannot be begun, then begins it.
-func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) string, begin func(context.Context, pgx.Tx, site.Site, site.Profile) error) error {
+func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) string,
+	begin func(context.Context, pgx.Tx, site.Profile) error,
+) error {
 	if err := s.requireWorkable(ctx, n, at); err != nil {
 		return err
 	}
@@ -131,7 +128,7 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 		if len(taken) > 0 {
 			return clash(taken, at)
 		}
-		return begin(ctx, tx, where, by)
+		return begin(ctx, tx, by)
 	})
 	if postgres.Violates(err, job.ClaimTaken) {
 		taken, look := s.InUse(ctx, n.Site, n.Machines) // somebody else was faster: say which they have
@@ -149,23 +146,10 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by sit
 	for i, m := range n.Machines {
 		of := id.New[id.Onboarding]()
 		jobs[i] = job.NewJob{
-			ID: of.String(), Site: n.Site, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(), WorkflowID: WorkflowID(of),
+			ID: of.String(), Site: n.Site, SitePlace: true, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(), WorkflowID: WorkflowID(of),
 			Claims: []job.Claim{claim(claimHostname, n.Site, m.Hostname), claim(claimBMC, n.Site, m.IPMIIP)},
 		}
 		own.Ids, own.IpmiIps = append(own.Ids, of.String()), append(own.IpmiIps, m.IPMIIP)
 	}
-	asked := job.Asked{At: s.now()}
-	if !batch.IsZero() {
-		asked.Batch = batch.String()
-	}
-	return s.rows.Insert(ctx, tx, asked, jobs, job.Prepared(onboardingdb.InsertOnboardings, own))
-}
-
-func recordBatch(ctx context.Context, tx pgx.Tx, action string, b Batch, reason string, metadata map[string]any) error {
-	maps.Copy(metadata, map[string]any{
-		"site_id": b.Site, "profile_id": b.Profile, "sku": b.SKU, "total": b.Total, "workflow_id": BatchWorkflowID(b.ID),
-	})
-	return audit.Record(ctx, tx, audit.Entry{
-		Action: action, TargetKind: "onboarding_batch", TargetID: b.ID.String(), Result: audit.Success, Reason: reason, Metadata: metadata,
-	})
+	return s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, jobs, job.Prepared(onboardingdb.InsertOnboardings, own))
 }

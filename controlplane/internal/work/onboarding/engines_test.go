@@ -111,7 +111,7 @@ func TestABatchOnRealEngines(t *testing.T) {
 	}
 	testkit.Eventually(t, "all have ended", func() bool {
 		now, err := y.service.Batch(y.ctx, b.ID)
-		return err == nil && now.Counts[job.Completed] == 19 && now.Counts[job.Cancelled] == 1 && now.State() == onboarding.BatchSettled
+		return err == nil && now.Counts[job.Completed] == 19 && now.Counts[job.Cancelled] == 1 && now.State() == job.BatchSettled
 	})
 	t.Logf("20 machines took %s", time.Since(began))
 	if peak.Load() > 6 {
@@ -172,7 +172,7 @@ func recordHistories(t *testing.T) {
 		rows, err := y.service.List(y.ctx, onboarding.Filter{Batch: b.ID, Statuses: []job.Status{job.Completed}}, postgres.Slice[id.Onboarding]{Limit: 10})
 		return err == nil && len(rows) == 3
 	})
-	for name, workflowID := range map[string]string{"happy": o.WorkflowID, "parked": parked.WorkflowID, "batch": onboarding.BatchWorkflowID(b.ID)} {
+	for name, workflowID := range map[string]string{"happy": o.WorkflowID, "parked": parked.WorkflowID, "batch": onboarding.BatchWorkflowID(b.ID.String())} {
 		durabletest.KeepHistory(t, temporal, workflowID, filepath.Join("testdata", name+".json"))
 	}
 }

@@ -19,9 +19,40 @@ func (s *Service) LoseStage(ctx context.Context, call durable.StageCall, loss du
 	return s.jobs.LoseStage(ctx, call, loss)
 }
 
-// AdmitBatch is the activity of the workflow of a batch.
-func (s *Service) AdmitBatch(ctx context.Context, batch id.OnboardingBatch) (Admission, error) {
-	return s.admitBatch(ctx, batch)
+// Admission is the activity of the workflow of a batch.
+func (s *Service) Admission(ctx context.Context, batch id.OnboardingBatch) (Admission, error) {
+	return s.admission(ctx, batch)
+}
+
+// PauseBatch begins no further onboarding of a batch.
+func (s *Service) PauseBatch(ctx context.Context, batch id.OnboardingBatch, reason string) (Batch, error) {
+	return s.changed(ctx, batch, s.batches.Pause(ctx, id.JobBatch(batch), reason))
+}
+
+// ResumeBatch goes on with a batch that is paused.
+func (s *Service) ResumeBatch(ctx context.Context, batch id.OnboardingBatch, reason string) (Batch, error) {
+	return s.changed(ctx, batch, s.batches.Resume(ctx, id.JobBatch(batch), reason))
+}
+
+// CancelBatch ends a batch.
+func (s *Service) CancelBatch(ctx context.Context, batch id.OnboardingBatch, reason string) (Batch, error) {
+	return s.changed(ctx, batch, s.batches.Cancel(ctx, id.JobBatch(batch), reason))
+}
+
+func (s *Service) changed(ctx context.Context, batch id.OnboardingBatch, err error) (Batch, error) {
+	if err != nil {
+		return Batch{}, err
+	}
+	return s.Batch(ctx, batch)
+}
+
+// Slots says how many places of a site are in use, and how many there are.
+func (s *Service) Slots(ctx context.Context, of id.Site) (used, limit int, err error) {
+	held, limit, err := s.rows.Slots(ctx, of)
+	for _, n := range held {
+		used += n
+	}
+	return used, limit, err
 }
 
 // NextTurn is the activity that reads the row.

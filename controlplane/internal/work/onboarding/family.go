@@ -25,7 +25,6 @@ var family = job.Family[Onboarding]{
 	Warns:     warns,
 	Undone:    undone,
 	AfterEnd:  afterEnd,
-	Awaits:    "a place within the limits of the site and the batch is free",
 	Reached: func(o Onboarding, took string) string {
 		return fmt.Sprintf("%s became node %s%s", o.Hostname, o.Node, took)
 	},

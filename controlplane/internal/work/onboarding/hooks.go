@@ -135,11 +135,6 @@ func happening(kind eventwire.Type, o Onboarding, e job.Event) outbox.Event {
 	return outbox.Event{Type: kind, AggregateKind: "onboarding", AggregateID: o.ID.String(), Payload: payload}
 }
 
-// HandOn implements job.Hooks.
-func (h hooks) HandOn(ctx context.Context, tx pgx.Tx, o Onboarding) error {
-	return h.handOn(ctx, tx, o.Site)
-}
-
 // Claimed implements job.Hooks: another onboarding in flight has the machine,
 // which the job lets go of.
 func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *job.Failure {

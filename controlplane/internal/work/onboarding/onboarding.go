@@ -1,8 +1,6 @@
 package onboarding
 
 import (
-	"time"
-
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -20,6 +18,7 @@ type NewOnboarding struct {
 	SKU             string
 	InitializeDisks bool // DESTROYS the data of all disks but the root disk
 	Machines        []Request
+	MaxFailures     *int // of a batch: if more fail, it is halted; nil: it never is
 }
 
 // Onboarding is one machine on its way to becoming a node.
@@ -42,33 +41,7 @@ func (o Onboarding) Common() job.Job {
 // Parked says whether the onboarding waits for an operator.
 func (o Onboarding) Parked() bool { return job.Parking.PhaseOf(o.Status) == job.Parked }
 
-// Batch is onboardings that were asked for together.
-type Batch struct {
-	ID          id.OnboardingBatch
-	Site        id.Site
-	Profile     id.Profile
-	SKU         string
-	Total       int
-	RequestedBy string
-	RequestedAt time.Time
-	PausedAt    *time.Time
-	CancelledAt *time.Time
-	Counts      map[job.Status]int
-}
-
-// BatchState says how a batch is getting on; it follows from its onboardings.
-type BatchState string
-
-// The states of a batch. Settled: each onboarding has ended or is parked.
-const (
-	BatchRunning   BatchState = "running"
-	BatchPaused    BatchState = "paused"
-	BatchCancelled BatchState = "cancelled"
-	BatchSettled   BatchState = "settled"
-)
-
-// Filter narrows a listing; a zero field does not narrow. A status of
-// AnyFailed means both failed ones.
+// Filter narrows a listing; a zero field does not narrow.
 type Filter struct {
 	Batch          id.OnboardingBatch
 	Site           id.Site

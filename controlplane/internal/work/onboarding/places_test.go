@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/activity"
@@ -104,7 +105,7 @@ func TestAChildThatCannotBeStartedIsTriedAgain(t *testing.T) {
 	env := durabletest.New(t, func(w worker.Registry) {
 		w.RegisterWorkflow(onboarding.BatchWorkflow)
 		w.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
-		w.RegisterActivityWithOptions(y.service.AdmitBatch, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
+		w.RegisterActivityWithOptions(y.service.Admission, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
 	})
 	refused := 0
 	env.OnWorkflow("MaasNodeOnboardWorkflow", anything, anything).Return(func(ctx workflow.Context, in onboarding.Input) error {
@@ -121,12 +122,12 @@ func TestAChildThatCannotBeStartedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The workflow of a batch died between giving out places and starting children:
-// whoever gives a place back wakes it, even if the batch is paused by now.
+// The workflow of a batch died before it started children that have places: it is
+// woken again after a while, even if the batch is paused by now.
 func TestABatchWithPlacesThatNobodyUsesIsToldAgain(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		y := newYard(t)
-		b, single := y.batch(t, 1, 2), y.request(t, 11)
+		b := y.batch(t, 1, 2)
 		if start, waiting := y.admitted(t, b); start != 2 || waiting != 0 {
 			t.Fatalf("%d, %d wait", start, waiting)
 		}
@@ -136,11 +137,14 @@ func TestABatchWithPlacesThatNobodyUsesIsToldAgain(t *testing.T) {
 			}
 		}
 		y.exec(t, `DELETE FROM outbox_events`)
-		if _, err := y.service.Act(y.ctx, single.ID, job.Cancel, "because"); err != nil {
-			t.Fatal(err)
-		}
-		if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID)); n != 1 {
-			t.Errorf("paused %v: it was told %d times", paused, n)
+		for after, want := range map[time.Duration]int{time.Minute: 0, 10 * time.Minute: 1} {
+			y.exec(t, `DELETE FROM outbox_events`)
+			if err := job.Tend(y.ctx, y.db, time.Now().Add(after)); err != nil {
+				t.Fatal(err)
+			}
+			if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID.String())); n != want {
+				t.Errorf("paused %v, after %s: it was told %d times", paused, after, n)
+			}
 		}
 	}
 }
@@ -149,13 +153,11 @@ func TestABatchWithPlacesThatNobodyUsesIsToldAgain(t *testing.T) {
 // anew by its batch.
 func TestAChildThatWasEndedBeforeItBeganIsStartedAnew(t *testing.T) {
 	y := newYard(t)
-	b, rows, err := y.service.RequestBatch(y.ctx, y.asked(1, 1))
+	_, rows, err := y.service.RequestBatch(y.ctx, y.asked(1, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := y.service.PauseBatch(y.ctx, b.ID, "not yet"); err != nil {
-		t.Fatal(err)
-	}
+	y.exec(t, `DELETE FROM outbox_events`) // what told its batch is lost
 	temporal := y.serve(t)
 	child := rows[0].WorkflowID
 	if _, err := temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: child, TaskQueue: "nobody"}, "MaasNodeOnboardWorkflow", onboarding.Input{ID: rows[0].ID}); err != nil {
@@ -164,24 +166,25 @@ func TestAChildThatWasEndedBeforeItBeganIsStartedAnew(t *testing.T) {
 	if err := temporal.TerminateWorkflow(t.Context(), child, "", "somebody tidied up"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := y.service.ResumeBatch(y.ctx, b.ID, "now"); err != nil {
+	if err := job.Tend(y.ctx, y.db, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	y.becomes(t, rows[0].ID, job.Completed)
 }
 
-// A pause that was answered is kept: an admission that was under way meanwhile
-// gives out no place.
+// A pause that was answered is kept: whoever hands out places meanwhile gives none
+// to the batch.
 func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
-	y := newYard(t)
+	y := newYard(t, parallel(1))
+	single := y.request(t, 11)
 	b := y.batch(t, 1, 5)
 	held, released := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(released) })
 	defer release()
 	var others sync.WaitGroup
-	others.Go(func() { // somebody else hands out places of the site
+	others.Go(func() { // somebody else hands out places
 		err := y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('places of ' || $1::text, 0))`, y.site.ID.String())
+			_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('places', 0))`)
 			close(held)
 			<-released
 			return err
@@ -191,15 +194,13 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 		}
 	})
 	<-held
-	var admission onboarding.Admission
 	others.Go(func() {
-		var err error
-		if admission, err = y.service.AdmitBatch(y.ctx, b.ID); err != nil {
+		if _, err := y.service.Act(y.ctx, single.ID, job.Cancel, "because"); err != nil { // it gives its place back
 			t.Error(err)
 		}
 	})
 	const waiting = `SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()`
-	testkit.Eventually(t, "the admission waits for the places", func() bool { return y.count(t, waiting) == 1 })
+	testkit.Eventually(t, "the cancel waits for the places", func() bool { return y.count(t, waiting) == 1 })
 	others.Go(func() {
 		if _, err := y.service.PauseBatch(y.ctx, b.ID, "because"); err != nil {
 			t.Error(err)
@@ -208,12 +209,12 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 	paused := func() bool {
 		return y.count(t, `SELECT count(*) FROM node_onboarding_batches WHERE paused_at IS NOT NULL`) == 1
 	}
-	testkit.Eventually(t, "the pause is through, or waits for the admission", func() bool { return paused() || y.count(t, waiting) == 2 })
+	testkit.Eventually(t, "the pause is through, or waits for the places", func() bool { return paused() || y.count(t, waiting) == 2 })
 	answered := paused()
 	release()
 	others.Wait()
-	if answered && len(admission.Start) != 0 {
-		t.Errorf("%d got places after the batch was paused", len(admission.Start))
+	if n := y.count(t, `SELECT count(*) FROM jobs WHERE batch_id = $1 AND admitted_at > (SELECT paused_at FROM job_batches)`, b.ID); answered || n != 0 {
+		t.Errorf("the pause waited: %v; %d got places after it", !answered, n)
 	}
 }
 
@@ -226,7 +227,7 @@ func TestARaisedLimitIsUsedSoon(t *testing.T) {
 		t.Fatalf("%d, %d wait", start, waiting)
 	}
 	single := y.request(t, 11)
-	if err := y.service.Tend(y.ctx); err != nil || y.read(t, single.ID).AdmittedAt != nil {
+	if err := job.Tend(y.ctx, y.db, time.Now()); err != nil || y.read(t, single.ID).AdmittedAt != nil {
 		t.Fatalf("it got a place that there is not, or %v", err)
 	}
 	most := int32(4)
@@ -238,10 +239,10 @@ func TestARaisedLimitIsUsedSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := func() int {
-		return y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID))
+		return y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID.String()))
 	}
 	before := told()
-	if err := y.service.Tend(y.ctx); err != nil || y.read(t, single.ID).AdmittedAt == nil {
+	if err := job.Tend(y.ctx, y.db, time.Now()); err != nil || y.read(t, single.ID).AdmittedAt == nil {
 		t.Fatalf("the single one still waits, %v", err)
 	}
 	if told() != before+1 {

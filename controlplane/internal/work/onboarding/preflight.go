@@ -341,9 +341,13 @@ func (p *preflight) wellSo(name string) bool {
 // capacity says how many could begin at once. The others wait, which is no
 // fault.
 func (p *preflight) capacity(ctx context.Context) error {
-	used, limit, err := p.Slots(ctx, p.asked.Site)
+	held, limit, err := p.rows.Slots(ctx, p.asked.Site)
 	if err != nil {
 		return err
+	}
+	used := 0
+	for _, n := range held {
+		used += n
 	}
 	free := max(limit-used, 0)
 	if len(p.asked.Machines) > 1 {

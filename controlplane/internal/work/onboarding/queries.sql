@@ -33,38 +33,11 @@ WHERE job_id = sqlc.arg(job_id);
 -- What an action changes, in the transaction of the job.
 UPDATE onboarding_jobs SET facts = sqlc.arg(facts) WHERE job_id = sqlc.arg(job_id);
 
--- name: BatchLimit :one
-SELECT batch_max_parallel FROM maas_site_profiles WHERE id = $1;
+-- name: PendingOfBatch :many
+SELECT id, hostname, admitted_at FROM node_onboardings WHERE batch_id = $1 AND status = 'pending' ORDER BY id;
 
--- name: AdmittedOfBatch :many
-SELECT id, hostname FROM node_onboardings
-WHERE batch_id = sqlc.arg(batch_id) AND status = 'pending' AND admitted_at IS NOT NULL ORDER BY id;
-
--- name: PendingOfBatch :one
-SELECT count(*)::integer FROM node_onboardings WHERE batch_id = sqlc.arg(batch_id) AND status = 'pending' AND admitted_at IS NULL;
-
--- name: WaitingBatches :many
--- Those with an onboarding that has no place, or has one and was not begun: the
--- workflow that should begin it may be gone.
-SELECT DISTINCT b.id FROM node_onboardings o JOIN node_onboarding_batches b ON b.id = o.batch_id
-WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND (b.paused_at IS NULL OR o.admitted_at IS NOT NULL) ORDER BY b.id;
-
--- name: Batch :one
-SELECT * FROM node_onboarding_batches WHERE id = $1;
-
--- name: Batches :many
-SELECT * FROM node_onboarding_batches
-WHERE sqlc.arg(after)::uuid = '00000000-0000-0000-0000-000000000000' OR id < sqlc.arg(after)::uuid
-ORDER BY id DESC LIMIT sqlc.arg(page_size);
-
--- name: PendingSites :many
-SELECT DISTINCT site_id FROM node_onboardings WHERE status = 'pending' AND completed_at IS NULL;
-
--- name: LiveOfBatch :many
--- What a cancel of the batch concerns, beside those that wait for a place.
-SELECT id FROM node_onboardings
-WHERE batch_id = $1 AND completed_at IS NULL AND status <> 'pending' AND (status <> 'compensating' OR action = 'restart_clean')
-ORDER BY id;
+-- name: OwnOfBatches :many
+SELECT * FROM onboarding_batches WHERE batch_id = ANY(sqlc.arg(ids)::uuid[]);
 
 -- name: InFlight :many
 -- Names are those of nodes, unique in a region; addresses are those of a site.

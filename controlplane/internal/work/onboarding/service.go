@@ -46,13 +46,17 @@ type Service struct {
 	bringup Bringup
 	sites   *site.Service
 	jobs    *job.Runner[Onboarding, *bringup.Work]
+	batches *job.Batches[Onboarding, *bringup.Work]
 	now     func() time.Time
 	logger  *slog.Logger
 }
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, reads: onboardingdb.New(cfg.DB), rows: job.NewRows(cfg.DB, &family, columns), bringup: cfg.Bringup, sites: cfg.Sites, now: cfg.Clock}
+	s := &Service{
+		db: cfg.DB, reads: onboardingdb.New(cfg.DB), rows: job.NewRows(cfg.DB, &family, columns), bringup: cfg.Bringup,
+		sites: cfg.Sites, now: cfg.Clock,
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -64,8 +68,10 @@ func New(cfg Config) *Service {
 		stages[i] = stage.Name
 	}
 	s.jobs = job.New(job.Config[Onboarding, *bringup.Work]{
-		DB: cfg.DB, Family: &family, Stages: stages, Store: s.rows, Hooks: hooks{s}, Workflow: names, Marks: marksOf,
-		Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: s.now, Logger: s.logger,
+		DB: cfg.DB, Family: &family, Stages: stages, Store: s.rows, Hooks: hooks{s}, Workflow: names,
+		BatchWorkflow: wakeBatch,
+		Mischief:      cfg.Mischief, Backoff: cfg.Backoff, Clock: s.now, Logger: s.logger,
 	})
+	s.batches = job.NewBatches(s.rows, s.jobs)
 	return s
 }

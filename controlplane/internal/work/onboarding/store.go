@@ -3,7 +3,6 @@ package onboarding
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +18,7 @@ func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
 	o := Onboarding{
 		ID: r.ID, Batch: r.BatchID, SKU: r.SkuID, InitializeDisks: r.InitializeDisks,
 		Job: job.Job{
-			ID: r.ID.String(), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
+			ID: r.ID.String(), Batch: textOf(r.BatchID), Site: r.SiteID, Node: r.NodeID, Subject: r.Hostname,
 			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
 			Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
 			Action: job.Trigger(r.Action), Adopted: r.Adopted,
@@ -89,23 +88,6 @@ func claim(kind string, at id.Site, what string) job.Claim {
 	return job.Claim{Kind: kind, Key: at.String() + " " + what}
 }
 
-func batchFrom(r onboardingdb.NodeOnboardingBatch) Batch {
-	return Batch{
-		ID: r.ID, Site: r.SiteID, Profile: r.ProfileID, SKU: r.SkuID, Total: int(r.Total), RequestedBy: r.RequestedBy,
-		RequestedAt: r.RequestedAt, PausedAt: r.PausedAt, CancelledAt: r.CancelledAt, Counts: map[job.Status]int{},
-	}
-}
-
-func (s *Service) batchFound(r onboardingdb.NodeOnboardingBatch, err error) (Batch, error) {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Batch{}, s.rows.NoBatch()
-	}
-	if err != nil {
-		return Batch{}, fmt.Errorf("read batch: %w", err)
-	}
-	return batchFrom(r), nil
-}
-
 // Get reads an onboarding.
 func (s *Service) Get(ctx context.Context, of id.Onboarding) (Onboarding, error) {
 	return s.rows.Get(ctx, of.String())
@@ -134,73 +116,24 @@ func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[id.Onb
 }
 
 func optional[noun any](u id.Of[noun]) *string {
-	if u.IsZero() {
-		return nil
+	if text := textOf(u); text != "" {
+		return &text
 	}
-	text := u.String()
-	return &text
+	return nil
+}
+
+// textOf is an id as text; the zero one is empty.
+func textOf[noun any](u id.Of[noun]) string {
+	if u.IsZero() {
+		return ""
+	}
+	return u.String()
 }
 
 // Events reads the ledger of an onboarding in its order, after an entry (0: from
 // the first).
 func (s *Service) Events(ctx context.Context, of id.Onboarding, after int64, limit int32) ([]job.Event, error) {
 	return s.rows.Events(ctx, of.String(), after, limit)
-}
-
-// Batch reads a batch, with how its onboardings are getting on.
-func (s *Service) Batch(ctx context.Context, batch id.OnboardingBatch) (Batch, error) {
-	r, err := s.reads.Batch(ctx, batch)
-	b, err := s.batchFound(r, err)
-	if err != nil {
-		return Batch{}, err
-	}
-	counted, err := s.counted(ctx, []Batch{b})
-	if err != nil {
-		return Batch{}, err
-	}
-	return counted[0], nil
-}
-
-// Batches reads batches, newest first.
-func (s *Service) Batches(ctx context.Context, page postgres.Slice[id.OnboardingBatch]) ([]Batch, error) {
-	rows, err := s.reads.Batches(ctx, onboardingdb.BatchesParams{After: page.After.String(), PageSize: page.Limit})
-	if err != nil {
-		return nil, fmt.Errorf("list batches: %w", err)
-	}
-	out := make([]Batch, len(rows))
-	for i, r := range rows {
-		out[i] = batchFrom(r)
-	}
-	return s.counted(ctx, out)
-}
-
-func (s *Service) counted(ctx context.Context, batches []Batch) ([]Batch, error) {
-	ids := make([]string, len(batches))
-	for i, b := range batches {
-		ids[i] = b.ID.String()
-	}
-	counts, err := s.rows.Counts(ctx, s.db, ids...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range batches {
-		batches[i].Counts = counts[ids[i]]
-	}
-	return batches, nil
-}
-
-// State says how the batch is getting on.
-func (b Batch) State() BatchState {
-	live := b.Counts[job.Pending] + b.Counts[job.Running] + b.Counts[job.Compensating]
-	switch {
-	case b.CancelledAt != nil:
-		return BatchCancelled
-	case live == 0:
-		return BatchSettled
-	case b.PausedAt != nil:
-		return BatchPaused
-	}
-	return BatchRunning
 }
 
 // typicalSeconds says how long stages take at a site, or at all, by their names.

@@ -31,7 +31,30 @@ var names = job.WorkflowNames{
 	Stage: func(stage string) string { return "onboarding." + stage },
 }
 
-const admitActivity = "AdmitOnboardingBatch"
+const (
+	workflowType      = "MaasNodeOnboardWorkflow"
+	batchWorkflowType = "MaasNodeBatchOnboardWorkflow"
+	admitActivity     = "AdmitOnboardingBatch"
+	// turnSignal tells the workflow of a batch that there may be something to do.
+	turnSignal = "turn"
+)
+
+// WorkflowID is the id of the workflow of an onboarding.
+func WorkflowID(job id.Onboarding) string { return "onboarding-" + job.String() }
+
+// Admitted is an onboarding that has a place and whose workflow the workflow of its
+// batch starts.
+type Admitted struct {
+	ID       id.Onboarding `json:"id"`
+	Hostname string        `json:"hostname"`
+}
+
+// Admission is what the workflow of a batch does next.
+type Admission struct {
+	Start   []Admitted `json:"start,omitempty"`
+	Waiting int        `json:"waiting"` // that have no place yet
+	Site    id.Site    `json:"site"`
+}
 
 // Workflow carries an onboarding out, turn by turn.
 func Workflow(ctx workflow.Context, in Input) error {
@@ -39,11 +62,10 @@ func Workflow(ctx workflow.Context, in Input) error {
 }
 
 const (
-	// A batch looks by itself this often: nobody tells it that a limit was raised,
-	// and no signal is worth waiting for ever.
+	// lookAgain is how often the workflow of a batch looks without having been told.
 	lookAgain = 15 * time.Minute
-	// How many children one run of the workflow of a batch starts, so that its
-	// history stays small.
+	// childrenPerRun is how many children one run of the workflow of a batch starts,
+	// so that its history stays small.
 	childrenPerRun = 300
 )
 

@@ -26,6 +26,7 @@ BEGIN
     IF given ? 'mode' THEN
         given := given || jsonb_build_object('kind', given ->> 'mode');
     END IF;
+    given := given || jsonb_build_object('site_place', given ->> 'site_id' IS NOT NULL AND (of = 'onboarding' OR given ->> 'mode' IN ('reimage', 'full_decommission')));
     job := jsonb_populate_record(NULL::jobs, given);
     IF TG_OP = 'INSERT' THEN
         INSERT INTO jobs SELECT job.*;

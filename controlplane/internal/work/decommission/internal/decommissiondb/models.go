@@ -11,6 +11,12 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
+type DecommissionBatch struct {
+	BatchID  id.DecommissionBatch
+	Mode     string
+	Selector json.RawMessage
+}
+
 type NodeDecommission struct {
 	ID              id.Decommission
 	BatchID         id.DecommissionBatch
@@ -60,21 +66,6 @@ type NodeDecommission struct {
 	CompletedAt     *time.Time
 	UpdatedAt       time.Time
 	Outcome         string
-}
-
-type NodeDecommissionBatch struct {
-	ID            id.DecommissionBatch
-	Mode          string
-	Selector      json.RawMessage
-	Total         int32
-	MaxParallel   *int32
-	MaxFailures   *int32
-	RequestedBy   string
-	CorrelationID string
-	Reason        string
-	RequestedAt   time.Time
-	CancelledAt   *time.Time
-	PausedAt      *time.Time
 }
 
 type NodeDecommissionEvidence struct {

@@ -27,74 +27,6 @@ func (q *Queries) AddOverride(ctx context.Context, arg AddOverrideParams) error 
 	return err
 }
 
-const Batch = `-- name: Batch :one
-SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at, paused_at FROM node_decommission_batches WHERE id = $1
-`
-
-func (q *Queries) Batch(ctx context.Context, argID id.DecommissionBatch) (NodeDecommissionBatch, error) {
-	row := q.db.QueryRow(ctx, Batch, argID)
-	var i NodeDecommissionBatch
-	err := row.Scan(
-		&i.ID,
-		&i.Mode,
-		&i.Selector,
-		&i.Total,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.Reason,
-		&i.RequestedAt,
-		&i.CancelledAt,
-		&i.PausedAt,
-	)
-	return i, err
-}
-
-const Batches = `-- name: Batches :many
-SELECT id, mode, selector, total, max_parallel, max_failures, requested_by, correlation_id, reason, requested_at, cancelled_at, paused_at FROM node_decommission_batches
-WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid
-ORDER BY id DESC LIMIT $2
-`
-
-type BatchesParams struct {
-	After    string
-	PageSize int32
-}
-
-func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeDecommissionBatch, error) {
-	rows, err := q.db.Query(ctx, Batches, arg.After, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeDecommissionBatch
-	for rows.Next() {
-		var i NodeDecommissionBatch
-		if err := rows.Scan(
-			&i.ID,
-			&i.Mode,
-			&i.Selector,
-			&i.Total,
-			&i.MaxParallel,
-			&i.MaxFailures,
-			&i.RequestedBy,
-			&i.CorrelationID,
-			&i.Reason,
-			&i.RequestedAt,
-			&i.CancelledAt,
-			&i.PausedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const Began = `-- name: Began :one
 SELECT EXISTS (SELECT 1 FROM job_events
     WHERE job_id = $1 AND stage = ANY($2::text[]) AND status = 'started')
@@ -378,35 +310,6 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeDecommission,
 	return items, nil
 }
 
-const LiveOfBatch = `-- name: LiveOfBatch :many
-SELECT id, status FROM node_decommissions WHERE batch_id = $1 AND completed_at IS NULL ORDER BY id
-`
-
-type LiveOfBatchRow struct {
-	ID     id.Decommission
-	Status string
-}
-
-func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.DecommissionBatch) ([]LiveOfBatchRow, error) {
-	rows, err := q.db.Query(ctx, LiveOfBatch, batchID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LiveOfBatchRow
-	for rows.Next() {
-		var i LiveOfBatchRow
-		if err := rows.Scan(&i.ID, &i.Status); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const LiveOfNode = `-- name: LiveOfNode :one
 SELECT id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at, outcome FROM node_decommissions WHERE node_id = $1 AND completed_at IS NULL
 `
@@ -567,6 +470,30 @@ func (q *Queries) OutcomeOf(ctx context.Context, jobID id.Decommission) (string,
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
+}
+
+const OwnOfBatches = `-- name: OwnOfBatches :many
+SELECT batch_id, mode, selector FROM decommission_batches WHERE batch_id = ANY($1::uuid[])
+`
+
+func (q *Queries) OwnOfBatches(ctx context.Context, ids []string) ([]DecommissionBatch, error) {
+	rows, err := q.db.Query(ctx, OwnOfBatches, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DecommissionBatch
+	for rows.Next() {
+		var i DecommissionBatch
+		if err := rows.Scan(&i.BatchID, &i.Mode, &i.Selector); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const PriorJobs = `-- name: PriorJobs :many

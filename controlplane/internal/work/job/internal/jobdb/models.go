@@ -21,8 +21,14 @@ type JobBatch struct {
 	RequestedBy   string
 	CorrelationID string
 	RequestedAt   time.Time
-	PausedAt      *time.Time
-	CancelledAt   *time.Time
+	// Since when no further job of it is begun; null: it is not paused.
+	PausedAt     *time.Time
+	CancelledAt  *time.Time
+	PausedBy     string
+	PausedByName string
+	PauseReason  string
+	// Whether the control plane paused it, because more than max_failures did not reach their goal.
+	Halted bool
 }
 
 type JobEvent struct {

@@ -65,77 +65,90 @@ func (q *Queries) Act(ctx context.Context, arg ActParams) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const AdmitOfBatch = `-- name: AdmitOfBatch :many
-WITH chosen AS MATERIALIZED ( -- one that is cancelled meanwhile leaves its turn to the next
-    SELECT w.id FROM jobs w
-    WHERE w.batch_id = $2 AND w.phase = 'waiting' AND w.admitted_at IS NULL
-    ORDER BY w.id LIMIT $3 FOR NO KEY UPDATE
+const Admit = `-- name: Admit :many
+WITH waiting AS MATERIALIZED (
+    SELECT w.id, w.batch_id, CASE WHEN w.site_place THEN w.site_id END AS site_id,
+        CASE WHEN w.batch_id IS NULL THEN w.requested_at - interval '1 day' ELSE w.requested_at END AS turn
+    FROM jobs w LEFT JOIN job_batches b ON b.id = w.batch_id
+    WHERE w.phase = 'waiting' AND w.admitted_at IS NULL AND w.family = ANY($2::text[])
+      AND b.paused_at IS NULL AND b.cancelled_at IS NULL
+      AND ($3::boolean OR w.id = ANY($4::uuid[]) OR w.batch_id = $5::uuid OR w.site_id = $6::uuid)
+), free_of_sites AS MATERIALIZED (
+    SELECT m.id, m.max_parallel - (SELECT count(*) FROM job_places p WHERE p.site_id = m.id AND p.site_place) AS free
+    FROM maas_sites m WHERE m.id IN (SELECT DISTINCT x.site_id FROM waiting x)
+), free_of_batches AS MATERIALIZED (
+    SELECT l.batch_id, l.max_parallel - (SELECT count(*) FROM job_places p WHERE p.batch_id = l.batch_id) AS free
+    FROM job_batch_limits l WHERE l.batch_id IN (SELECT DISTINCT x.batch_id FROM waiting x)
+), of_batches AS (
+    SELECT w.id, w.batch_id, w.site_id, w.turn, s.free AS site_free, row_number() OVER (PARTITION BY w.batch_id ORDER BY w.turn, w.id) AS number, b.free AS batch_free
+    FROM waiting w LEFT JOIN free_of_sites s ON s.id = w.site_id LEFT JOIN free_of_batches b ON b.batch_id = w.batch_id
+    WHERE COALESCE(s.free, 1) > 0
+), of_sites AS (
+    SELECT o.id, o.turn, o.site_free, row_number() OVER (PARTITION BY o.site_id ORDER BY o.turn, o.id) AS number
+    FROM of_batches o WHERE o.batch_free IS NULL OR o.number <= o.batch_free
+), chosen AS MATERIALIZED (
+    SELECT j.id FROM jobs j JOIN of_sites o ON o.id = j.id
+    WHERE (o.site_free IS NULL OR o.number <= o.site_free) AND j.phase = 'waiting' AND j.admitted_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE jobs j SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
-FROM chosen WHERE j.id = chosen.id RETURNING j.id
+UPDATE jobs j SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz FROM chosen c WHERE j.id = c.id
+RETURNING j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id
 `
 
-type AdmitOfBatchParams struct {
-	Now     time.Time
-	BatchID *string
-	Most    int32
+type AdmitParams struct {
+	Now        time.Time
+	Families   []string
+	Everything bool
+	Ids        []string
+	BatchID    *string
+	SiteID     *string
 }
 
-// Gives places to jobs of a batch that wait for one, in their order.
-func (q *Queries) AdmitOfBatch(ctx context.Context, arg AdmitOfBatchParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, AdmitOfBatch, arg.Now, arg.BatchID, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+type AdmitRow struct {
+	ID           string
+	Family       string
+	BatchID      *string
+	SiteID       id.Site
+	Subject      string
+	Status       string
+	CurrentStage string
+	WorkflowID   string
 }
 
-const AdmitSingles = `-- name: AdmitSingles :many
-UPDATE jobs SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
-WHERE id IN (SELECT w.id FROM jobs w
-    WHERE w.family = $2 AND w.site_id = $3 AND w.phase = 'waiting' AND w.completed_at IS NULL AND w.admitted_at IS NULL AND w.batch_id IS NULL
-    ORDER BY w.requested_at, w.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING id
-`
-
-type AdmitSinglesParams struct {
-	Now    time.Time
-	Family string
-	SiteID id.Site
-	Most   int32
-}
-
-// Gives places of a site to jobs that were asked for on their own, oldest first.
-func (q *Queries) AdmitSingles(ctx context.Context, arg AdmitSinglesParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, AdmitSingles,
+// Gives free places to jobs that wait at a site, in a batch, or are named; to all
+// that wait where everything is set. A job asked for on its own counts as a day
+// older than it is. A job that somebody is just changing is passed over: whoever
+// does that hands places on afterwards. One call may leave places free where sites
+// and batches both limit; the caller repeats it until nothing is admitted.
+func (q *Queries) Admit(ctx context.Context, arg AdmitParams) ([]AdmitRow, error) {
+	rows, err := q.db.Query(ctx, Admit,
 		arg.Now,
-		arg.Family,
+		arg.Families,
+		arg.Everything,
+		arg.Ids,
+		arg.BatchID,
 		arg.SiteID,
-		arg.Most,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []AdmitRow
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i AdmitRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Family,
+			&i.BatchID,
+			&i.SiteID,
+			&i.Subject,
+			&i.Status,
+			&i.CurrentStage,
+			&i.WorkflowID,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -163,6 +176,69 @@ func (q *Queries) BatchCounts(ctx context.Context, ids []string) ([]BatchCountsR
 	for rows.Next() {
 		var i BatchCountsRow
 		if err := rows.Scan(&i.BatchID, &i.Status, &i.Number); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const Batches = `-- name: Batches :many
+SELECT b.id, b.family, b.total, b.max_parallel, b.max_failures, b.reason, b.requested_by, b.correlation_id, b.requested_at, b.paused_at, b.cancelled_at, b.paused_by, b.paused_by_name, b.pause_reason, b.halted, COALESCE(l.max_parallel, 0)::integer AS places FROM job_batches b JOIN job_batch_limits l ON l.batch_id = b.id
+WHERE b.family = $1 AND (cardinality($2::uuid[]) = 0 OR b.id = ANY($2::uuid[]))
+  AND ($3::uuid = '00000000-0000-0000-0000-000000000000' OR b.id < $3::uuid)
+ORDER BY b.id DESC LIMIT $4
+`
+
+type BatchesParams struct {
+	Family   string
+	Ids      []string
+	After    string
+	PageSize int32
+}
+
+type BatchesRow struct {
+	JobBatch JobBatch
+	Places   int32
+}
+
+// The batches of a family, newest first: those that are named, or a page of all.
+// Places is how many jobs of it may hold one at once; 0: as many as there are.
+func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]BatchesRow, error) {
+	rows, err := q.db.Query(ctx, Batches,
+		arg.Family,
+		arg.Ids,
+		arg.After,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchesRow
+	for rows.Next() {
+		var i BatchesRow
+		if err := rows.Scan(
+			&i.JobBatch.ID,
+			&i.JobBatch.Family,
+			&i.JobBatch.Total,
+			&i.JobBatch.MaxParallel,
+			&i.JobBatch.MaxFailures,
+			&i.JobBatch.Reason,
+			&i.JobBatch.RequestedBy,
+			&i.JobBatch.CorrelationID,
+			&i.JobBatch.RequestedAt,
+			&i.JobBatch.PausedAt,
+			&i.JobBatch.CancelledAt,
+			&i.JobBatch.PausedBy,
+			&i.JobBatch.PausedByName,
+			&i.JobBatch.PauseReason,
+			&i.JobBatch.Halted,
+			&i.Places,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -447,16 +523,65 @@ func (q *Queries) Fence(ctx context.Context, arg FenceParams) (bool, error) {
 	return exists, err
 }
 
-const HeldOfBatch = `-- name: HeldOfBatch :one
-SELECT count(*)::integer FROM jobs WHERE batch_id = $1
-  AND (phase IN ('working', 'undoing') OR phase = 'waiting' AND admitted_at IS NOT NULL)
+const Halt = `-- name: Halt :exec
+UPDATE job_batches b SET paused_at = $1::timestamptz, halted = true,
+    pause_reason = f.failures || ' failed or were cancelled, and at most ' || b.max_failures || ' may'
+FROM (SELECT j.batch_id, count(*) AS failures FROM jobs j JOIN job_batches x ON x.id = j.batch_id
+      WHERE x.family = $2 AND ($3::uuid IS NULL OR x.id = $3::uuid)
+        AND x.max_failures IS NOT NULL AND x.paused_at IS NULL AND x.cancelled_at IS NULL
+        AND (j.phase = 'parked' OR j.status = ANY($4::text[]))
+        AND EXISTS (SELECT 1 FROM jobs w WHERE w.batch_id = x.id AND w.phase = 'waiting' AND w.admitted_at IS NULL)
+      GROUP BY j.batch_id) f
+WHERE f.batch_id = b.id AND f.failures > b.max_failures
 `
 
-func (q *Queries) HeldOfBatch(ctx context.Context, batchID *string) (int32, error) {
-	row := q.db.QueryRow(ctx, HeldOfBatch, batchID)
-	var column_1 int32
-	err := row.Scan(&column_1)
-	return column_1, err
+type HaltParams struct {
+	Now     time.Time
+	Family  string
+	BatchID *string
+	Missed  []string
+}
+
+// Pauses the batches of a family of which too many jobs did not reach their goal,
+// if jobs of them wait: one batch, or all.
+func (q *Queries) Halt(ctx context.Context, arg HaltParams) error {
+	_, err := q.db.Exec(ctx, Halt,
+		arg.Now,
+		arg.Family,
+		arg.BatchID,
+		arg.Missed,
+	)
+	return err
+}
+
+const HoldersAtSite = `-- name: HoldersAtSite :many
+SELECT p.family, count(*)::integer AS held FROM job_places p WHERE p.site_id = $1::uuid AND p.site_place GROUP BY p.family ORDER BY p.family
+`
+
+type HoldersAtSiteRow struct {
+	Family string
+	Held   int32
+}
+
+// How many places of a site the jobs of each family hold.
+func (q *Queries) HoldersAtSite(ctx context.Context, siteID string) ([]HoldersAtSiteRow, error) {
+	rows, err := q.db.Query(ctx, HoldersAtSite, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []HoldersAtSiteRow
+	for rows.Next() {
+		var i HoldersAtSiteRow
+		if err := rows.Scan(&i.Family, &i.Held); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertBatch = `-- name: InsertBatch :exec
@@ -522,13 +647,13 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 }
 
 const InsertJobs = `-- name: InsertJobs :exec
-INSERT INTO jobs (id, family, kind, batch_id, site_id, node_id, subject, status, phase, current_stage, workflow_id, requested_by, correlation_id,
-    requested_at, admitted_at, updated_at)
-SELECT n.id, $1::text, n.kind, $2::uuid, NULLIF(n.site_id, '')::uuid, NULLIF(n.node_id, '')::uuid, n.subject,
+INSERT INTO jobs (id, family, kind, batch_id, site_id, site_place, node_id, subject, status, phase, current_stage, workflow_id, requested_by,
+    correlation_id, requested_at, updated_at)
+SELECT n.id, $1::text, n.kind, $2::uuid, NULLIF(n.site_id, '')::uuid, n.site_place, NULLIF(n.node_id, '')::uuid, n.subject,
     $3::text, 'waiting', n.stage, n.workflow_id, $4::text, $5::text,
-    $6::timestamptz, $7::timestamptz, $6::timestamptz
-FROM (SELECT unnest($8::uuid[]) AS id, unnest($9::text[]) AS kind, unnest($10::text[]) AS site_id,
-    unnest($11::text[]) AS node_id, unnest($12::text[]) AS subject, unnest($13::text[]) AS stage,
+    $6::timestamptz, $6::timestamptz
+FROM (SELECT unnest($7::uuid[]) AS id, unnest($8::text[]) AS kind, unnest($9::text[]) AS site_id,
+    unnest($10::boolean[]) AS site_place, unnest($11::text[]) AS node_id, unnest($12::text[]) AS subject, unnest($13::text[]) AS stage,
     unnest($14::text[]) AS workflow_id) n
 `
 
@@ -539,17 +664,17 @@ type InsertJobsParams struct {
 	RequestedBy   string
 	CorrelationID string
 	RequestedAt   time.Time
-	AdmittedAt    *time.Time
 	Ids           []string
 	Kinds         []string
 	SiteIds       []string
+	SitePlaces    []bool
 	NodeIds       []string
 	Subjects      []string
 	Stages        []string
 	WorkflowIds   []string
 }
 
-// New jobs wait for their workflow, and for a place where they have none yet.
+// New jobs wait for a place, and then for their workflow.
 func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 	_, err := q.db.Exec(ctx, InsertJobs,
 		arg.Family,
@@ -558,10 +683,10 @@ func (q *Queries) InsertJobs(ctx context.Context, arg InsertJobsParams) error {
 		arg.RequestedBy,
 		arg.CorrelationID,
 		arg.RequestedAt,
-		arg.AdmittedAt,
 		arg.Ids,
 		arg.Kinds,
 		arg.SiteIds,
+		arg.SitePlaces,
 		arg.NodeIds,
 		arg.Subjects,
 		arg.Stages,
@@ -609,6 +734,30 @@ func (q *Queries) LatestEvents(ctx context.Context, arg LatestEventsParams) ([]J
 	return items, nil
 }
 
+const LiveOfBatch = `-- name: LiveOfBatch :many
+SELECT id FROM jobs WHERE batch_id = $1 AND completed_at IS NULL ORDER BY id
+`
+
+func (q *Queries) LiveOfBatch(ctx context.Context, batchID *string) ([]string, error) {
+	rows, err := q.db.Query(ctx, LiveOfBatch, batchID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const Lock = `-- name: Lock :execrows
 SELECT id FROM jobs WHERE id = $1 FOR NO KEY UPDATE
 `
@@ -621,41 +770,66 @@ func (q *Queries) Lock(ctx context.Context, argID string) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const LockBatch = `-- name: LockBatch :one
-SELECT id, family, total, max_parallel, max_failures, reason, requested_by, correlation_id, requested_at, paused_at, cancelled_at FROM job_batches WHERE id = $1 AND family = $2 FOR NO KEY UPDATE
-`
-
-type LockBatchParams struct {
-	ID     string
-	Family string
-}
-
-func (q *Queries) LockBatch(ctx context.Context, arg LockBatchParams) (JobBatch, error) {
-	row := q.db.QueryRow(ctx, LockBatch, arg.ID, arg.Family)
-	var i JobBatch
-	err := row.Scan(
-		&i.ID,
-		&i.Family,
-		&i.Total,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.Reason,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.PausedAt,
-		&i.CancelledAt,
-	)
-	return i, err
-}
-
 const LockPlaces = `-- name: LockPlaces :exec
-SELECT pg_advisory_xact_lock(hashtextextended('places of ' || $1::text, 0))
+SELECT pg_advisory_xact_lock(hashtextextended('places', 0))
 `
 
-func (q *Queries) LockPlaces(ctx context.Context, siteID string) error {
-	_, err := q.db.Exec(ctx, LockPlaces, siteID)
+// Makes a transaction the only one that hands out places, of all sites and batches.
+func (q *Queries) LockPlaces(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, LockPlaces)
 	return err
+}
+
+const NotBegun = `-- name: NotBegun :many
+SELECT j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id FROM jobs j
+WHERE j.completed_at IS NULL AND j.phase = 'waiting' AND j.admitted_at < $1::timestamptz AND j.family = ANY($2::text[])
+ORDER BY j.id
+`
+
+type NotBegunParams struct {
+	Before   time.Time
+	Families []string
+}
+
+type NotBegunRow struct {
+	ID           string
+	Family       string
+	BatchID      *string
+	SiteID       id.Site
+	Subject      string
+	Status       string
+	CurrentStage string
+	WorkflowID   string
+}
+
+// Jobs that have had a place for long and that no workflow has begun.
+func (q *Queries) NotBegun(ctx context.Context, arg NotBegunParams) ([]NotBegunRow, error) {
+	rows, err := q.db.Query(ctx, NotBegun, arg.Before, arg.Families)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotBegunRow
+	for rows.Next() {
+		var i NotBegunRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Family,
+			&i.BatchID,
+			&i.SiteID,
+			&i.Subject,
+			&i.Status,
+			&i.CurrentStage,
+			&i.WorkflowID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const Noticed = `-- name: Noticed :one
@@ -678,32 +852,30 @@ func (q *Queries) Noticed(ctx context.Context, arg NoticedParams) (bool, error) 
 	return exists, err
 }
 
-const Places = `-- name: Places :one
-SELECT s.max_parallel AS site_limit, count(j.id)::integer AS of_site,
-    (count(j.id) FILTER (WHERE j.batch_id = $1::uuid))::integer AS of_batch
-FROM maas_sites s LEFT JOIN jobs j ON j.site_id = s.id AND j.completed_at IS NULL AND j.family = $2
-  AND (j.phase IN ('working', 'undoing') OR j.phase = 'waiting' AND j.admitted_at IS NOT NULL)
-WHERE s.id = $3 GROUP BY s.id
+const Queue = `-- name: Queue :one
+SELECT COALESCE(s.name, '')::text AS site, COALESCE(s.max_parallel, 0)::integer AS site_limit, l.max_parallel AS batch_limit,
+    (SELECT count(*) FROM job_places p WHERE p.batch_id = j.batch_id)::integer AS of_batch
+FROM jobs j LEFT JOIN maas_sites s ON s.id = j.site_id AND j.site_place LEFT JOIN job_batch_limits l ON l.batch_id = j.batch_id
+WHERE j.id = $1
 `
 
-type PlacesParams struct {
-	BatchID *string
-	Family  string
-	SiteID  id.Site
+type QueueRow struct {
+	Site       string
+	SiteLimit  int32
+	BatchLimit *int32
+	OfBatch    int32
 }
 
-type PlacesRow struct {
-	SiteLimit int32
-	OfSite    int32
-	OfBatch   int32
-}
-
-// A place within the limit of a site is held by every job that runs, that is being
-// undone, or that was admitted and has not started.
-func (q *Queries) Places(ctx context.Context, arg PlacesParams) (PlacesRow, error) {
-	row := q.db.QueryRow(ctx, Places, arg.BatchID, arg.Family, arg.SiteID)
-	var i PlacesRow
-	err := row.Scan(&i.SiteLimit, &i.OfSite, &i.OfBatch)
+// What a job that waits for a place waits in.
+func (q *Queries) Queue(ctx context.Context, argID string) (QueueRow, error) {
+	row := q.db.QueryRow(ctx, Queue, argID)
+	var i QueueRow
+	err := row.Scan(
+		&i.Site,
+		&i.SiteLimit,
+		&i.BatchLimit,
+		&i.OfBatch,
+	)
 	return i, err
 }
 
@@ -731,24 +903,45 @@ func (q *Queries) Save(ctx context.Context, arg SaveParams) (time.Time, error) {
 }
 
 const SetBatch = `-- name: SetBatch :exec
-UPDATE job_batches SET paused_at = $1, cancelled_at = $2, max_failures = $3 WHERE id = $4
+UPDATE job_batches SET paused_at = $1, paused_by = $2, paused_by_name = $3,
+    pause_reason = $4, halted = $5, cancelled_at = $6, max_failures = $7
+WHERE id = $8
 `
 
 type SetBatchParams struct {
-	PausedAt    *time.Time
-	CancelledAt *time.Time
-	MaxFailures *int32
-	ID          string
+	PausedAt     *time.Time
+	PausedBy     string
+	PausedByName string
+	PauseReason  string
+	Halted       bool
+	CancelledAt  *time.Time
+	MaxFailures  *int32
+	ID           string
 }
 
 func (q *Queries) SetBatch(ctx context.Context, arg SetBatchParams) error {
 	_, err := q.db.Exec(ctx, SetBatch,
 		arg.PausedAt,
+		arg.PausedBy,
+		arg.PausedByName,
+		arg.PauseReason,
+		arg.Halted,
 		arg.CancelledAt,
 		arg.MaxFailures,
 		arg.ID,
 	)
 	return err
+}
+
+const SiteLimit = `-- name: SiteLimit :one
+SELECT max_parallel FROM maas_sites WHERE id = $1::uuid
+`
+
+func (q *Queries) SiteLimit(ctx context.Context, siteID string) (int32, error) {
+	row := q.db.QueryRow(ctx, SiteLimit, siteID)
+	var max_parallel int32
+	err := row.Scan(&max_parallel)
+	return max_parallel, err
 }
 
 const Standing = `-- name: Standing :many

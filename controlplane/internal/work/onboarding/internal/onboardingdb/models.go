@@ -54,18 +54,9 @@ type NodeOnboarding struct {
 	UpdatedAt       time.Time
 }
 
-type NodeOnboardingBatch struct {
-	ID            id.OnboardingBatch
-	SiteID        id.Site
-	ProfileID     id.Profile
-	SkuID         string
-	Total         int32
-	RequestedBy   string
-	CorrelationID string
-	RequestedAt   time.Time
-	PausedAt      *time.Time
-	CancelledAt   *time.Time
-	MaxParallel   *int32
-	MaxFailures   *int32
-	Reason        string
+type OnboardingBatch struct {
+	BatchID   id.OnboardingBatch
+	SiteID    id.Site
+	ProfileID id.Profile
+	SkuID     string
 }

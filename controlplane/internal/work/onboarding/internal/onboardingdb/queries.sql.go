@@ -13,117 +13,6 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-const AdmittedOfBatch = `-- name: AdmittedOfBatch :many
-SELECT id, hostname FROM node_onboardings
-WHERE batch_id = $1 AND status = 'pending' AND admitted_at IS NOT NULL ORDER BY id
-`
-
-type AdmittedOfBatchRow struct {
-	ID       id.Onboarding
-	Hostname string
-}
-
-func (q *Queries) AdmittedOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]AdmittedOfBatchRow, error) {
-	rows, err := q.db.Query(ctx, AdmittedOfBatch, batchID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AdmittedOfBatchRow
-	for rows.Next() {
-		var i AdmittedOfBatchRow
-		if err := rows.Scan(&i.ID, &i.Hostname); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const Batch = `-- name: Batch :one
-SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at, max_parallel, max_failures, reason FROM node_onboarding_batches WHERE id = $1
-`
-
-func (q *Queries) Batch(ctx context.Context, argID id.OnboardingBatch) (NodeOnboardingBatch, error) {
-	row := q.db.QueryRow(ctx, Batch, argID)
-	var i NodeOnboardingBatch
-	err := row.Scan(
-		&i.ID,
-		&i.SiteID,
-		&i.ProfileID,
-		&i.SkuID,
-		&i.Total,
-		&i.RequestedBy,
-		&i.CorrelationID,
-		&i.RequestedAt,
-		&i.PausedAt,
-		&i.CancelledAt,
-		&i.MaxParallel,
-		&i.MaxFailures,
-		&i.Reason,
-	)
-	return i, err
-}
-
-const BatchLimit = `-- name: BatchLimit :one
-SELECT batch_max_parallel FROM maas_site_profiles WHERE id = $1
-`
-
-func (q *Queries) BatchLimit(ctx context.Context, argID id.Profile) (int32, error) {
-	row := q.db.QueryRow(ctx, BatchLimit, argID)
-	var batch_max_parallel int32
-	err := row.Scan(&batch_max_parallel)
-	return batch_max_parallel, err
-}
-
-const Batches = `-- name: Batches :many
-SELECT id, site_id, profile_id, sku_id, total, requested_by, correlation_id, requested_at, paused_at, cancelled_at, max_parallel, max_failures, reason FROM node_onboarding_batches
-WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid
-ORDER BY id DESC LIMIT $2
-`
-
-type BatchesParams struct {
-	After    string
-	PageSize int32
-}
-
-func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeOnboardingBatch, error) {
-	rows, err := q.db.Query(ctx, Batches, arg.After, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeOnboardingBatch
-	for rows.Next() {
-		var i NodeOnboardingBatch
-		if err := rows.Scan(
-			&i.ID,
-			&i.SiteID,
-			&i.ProfileID,
-			&i.SkuID,
-			&i.Total,
-			&i.RequestedBy,
-			&i.CorrelationID,
-			&i.RequestedAt,
-			&i.PausedAt,
-			&i.CancelledAt,
-			&i.MaxParallel,
-			&i.MaxFailures,
-			&i.Reason,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const ClaimedMachines = `-- name: ClaimedMachines :many
 SELECT o.id, o.maas_system_id FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = $1
 WHERE s.api_base_url = here.api_base_url AND o.completed_at IS NULL AND o.maas_system_id <> '' AND o.id <> $2
@@ -387,33 +276,6 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeOnboarding, e
 	return items, nil
 }
 
-const LiveOfBatch = `-- name: LiveOfBatch :many
-SELECT id FROM node_onboardings
-WHERE batch_id = $1 AND completed_at IS NULL AND status <> 'pending' AND (status <> 'compensating' OR action = 'restart_clean')
-ORDER BY id
-`
-
-// What a cancel of the batch concerns, beside those that wait for a place.
-func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]id.Onboarding, error) {
-	rows, err := q.db.Query(ctx, LiveOfBatch, batchID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []id.Onboarding
-	for rows.Next() {
-		var id id.Onboarding
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const LockNames = `-- name: LockNames :exec
 SELECT pg_advisory_xact_lock(hashtextextended('onboarding names of ' || $1::text, 0))
 `
@@ -603,34 +465,58 @@ func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeOnboarding, er
 	return items, nil
 }
 
-const PendingOfBatch = `-- name: PendingOfBatch :one
-SELECT count(*)::integer FROM node_onboardings WHERE batch_id = $1 AND status = 'pending' AND admitted_at IS NULL
+const OwnOfBatches = `-- name: OwnOfBatches :many
+SELECT batch_id, site_id, profile_id, sku_id FROM onboarding_batches WHERE batch_id = ANY($1::uuid[])
 `
 
-func (q *Queries) PendingOfBatch(ctx context.Context, batchID id.OnboardingBatch) (int32, error) {
-	row := q.db.QueryRow(ctx, PendingOfBatch, batchID)
-	var column_1 int32
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
-const PendingSites = `-- name: PendingSites :many
-SELECT DISTINCT site_id FROM node_onboardings WHERE status = 'pending' AND completed_at IS NULL
-`
-
-func (q *Queries) PendingSites(ctx context.Context) ([]id.Site, error) {
-	rows, err := q.db.Query(ctx, PendingSites)
+func (q *Queries) OwnOfBatches(ctx context.Context, ids []string) ([]OnboardingBatch, error) {
+	rows, err := q.db.Query(ctx, OwnOfBatches, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []id.Site
+	var items []OnboardingBatch
 	for rows.Next() {
-		var site_id id.Site
-		if err := rows.Scan(&site_id); err != nil {
+		var i OnboardingBatch
+		if err := rows.Scan(
+			&i.BatchID,
+			&i.SiteID,
+			&i.ProfileID,
+			&i.SkuID,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, site_id)
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const PendingOfBatch = `-- name: PendingOfBatch :many
+SELECT id, hostname, admitted_at FROM node_onboardings WHERE batch_id = $1 AND status = 'pending' ORDER BY id
+`
+
+type PendingOfBatchRow struct {
+	ID         id.Onboarding
+	Hostname   string
+	AdmittedAt *time.Time
+}
+
+func (q *Queries) PendingOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]PendingOfBatchRow, error) {
+	rows, err := q.db.Query(ctx, PendingOfBatch, batchID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PendingOfBatchRow
+	for rows.Next() {
+		var i PendingOfBatchRow
+		if err := rows.Scan(&i.ID, &i.Hostname, &i.AdmittedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -670,33 +556,6 @@ func (q *Queries) Under(ctx context.Context, siteID id.Site) ([]UnderRow, error)
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const WaitingBatches = `-- name: WaitingBatches :many
-SELECT DISTINCT b.id FROM node_onboardings o JOIN node_onboarding_batches b ON b.id = o.batch_id
-WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND (b.paused_at IS NULL OR o.admitted_at IS NOT NULL) ORDER BY b.id
-`
-
-// Those with an onboarding that has no place, or has one and was not begun: the
-// workflow that should begin it may be gone.
-func (q *Queries) WaitingBatches(ctx context.Context, siteID id.Site) ([]id.OnboardingBatch, error) {
-	rows, err := q.db.Query(ctx, WaitingBatches, siteID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []id.OnboardingBatch
-	for rows.Next() {
-		var id id.OnboardingBatch
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
