@@ -159,10 +159,12 @@ func TestBadParametersAreRefused(t *testing.T) {
 			`{"scope":"local","scratch":["scratch"]}`, `{"scope":"local","scratch":["/scratchy"]}`,
 			`{"scope":"local","scratch":["/share3x"]}`,
 			`{"scope":"local","disks":"all"}`, `{"scope":"local","disks":"/dev/sda"}`, `{"scope":"weka","disks":"sanitize"}`,
-			`{"scope":"local","disks":1}`,
+			`{"scope":"local","disks":1}`, `{"scope":"local","blank_at_join":["A"]}`,
+			`{"scope":"local","disks":"sanitize","blank_at_join":[""]}`,
 			`{"scope":"local","disks":"sanitize","minimum_level":"destroy"}`,
 			`{"scope":"local","disks":"sanitize","minimum_level":"Purge"}`, `{"scope":"local","minimum_level":"clear"}`,
 		},
+		agentwire.TypeDataDisks: {`{}`, `{"action":"format"}`, `{"action":"look","destroy":true}`, `{"action":"look","disks":["a"]}`},
 		agentwire.TypeGPUScrub: {`{"gpus":["a b"]}`, `{"gpus":["--all"]  ,"x":1}`, `{"gpus":[""]}`, `{"gpus":["` +
 			strings.Repeat("a", 65) + `"]}`},
 		agentwire.TypeValidateClean: {`{"allowed_users":["Root"]}`, `{"allowed_users":["a\nb"]}`, `{"allowed_users":["-x"]}`},

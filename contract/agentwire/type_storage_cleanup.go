@@ -19,6 +19,7 @@ var _ = declare[StorageCleanupParams, StorageCleanupOutput](Spec{
 	Sound: []string{
 		`{"scope":"local"}`, `{"scope":"all","scratch":["/scratch","/share3/tmp","/mnt/nvme0"]}`,
 		`{"scope":"all","disks":"sanitize","minimum_level":"purge"}`, `{"scope":"local","disks":"sanitize"}`,
+		`{"scope":"local","disks":"sanitize","blank_at_join":["S6ESNX0T300001"]}`,
 	},
 })
 
@@ -34,7 +35,14 @@ type StorageCleanupParams struct {
 	// MinimumLevel is the lowest level that counts, clear or purge. A disk that
 	// cannot reach it is left alone. Empty means clear.
 	MinimumLevel string `json:"minimum_level,omitempty"`
+	// BlankAtJoin are the serial numbers of disks that were blank when the node
+	// joined: what is on them now, tenants left, so they are erased although they
+	// are not mounted. Other disks that are not mounted are only looked at.
+	BlankAtJoin []string `json:"blank_at_join,omitempty"`
 }
+
+// MaxDataDisks is more than a machine has.
+const MaxDataDisks = 128
 
 // DisksSanitize asks for the data disks to be erased.
 const DisksSanitize = "sanitize"
@@ -79,6 +87,10 @@ func (p StorageCleanupParams) validateDisks() error {
 		return errors.New("minimum_level must be empty, clear or purge")
 	case p.MinimumLevel != "" && p.Disks == "":
 		return errors.New("minimum_level is about disks, which are not asked for")
+	case len(p.BlankAtJoin) > 0 && p.Disks == "":
+		return errors.New("blank_at_join is about disks, which are not asked for")
+	case len(p.BlankAtJoin) > MaxDataDisks || slices.Contains(p.BlankAtJoin, ""):
+		return fmt.Errorf("blank_at_join has at most %d serial numbers, none of them empty", MaxDataDisks)
 	}
 	return nil
 }

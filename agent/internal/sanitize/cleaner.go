@@ -78,7 +78,7 @@ func (c Cleaner) targets(ctx context.Context) ([]Target, error) {
 		return targets, nil
 	}
 	targets = c.withLeftovers(c.Targets(ctx))
-	targets = append(targets, c.Unclaimed(targets)...)
+	targets = append(targets, c.claim(ctx, c.Unclaimed(targets))...)
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("look for disks: %w", err) // an incomplete search is not stored
 	}
@@ -111,7 +111,7 @@ func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized,
 	}
 	err := c.erase(ctx, t, key, &p)
 	e := &p.Record.Evidence
-	if err == nil && p.Record.Stage == StageJudged {
+	if err == nil && p.Record.Stage == StageJudged && !t.Bare {
 		err = c.restore(ctx, t, e)
 	}
 	if err != nil {
@@ -178,15 +178,18 @@ func (c Cleaner) takeOff(t Target) (OpenDevice, error) {
 	if err := c.Same(t.Disk); err != nil {
 		return nil, err
 	}
+	open := c.Open
+	if open == nil {
+		open = func(path string, d Disk) (OpenDevice, error) { return Open(path, d) }
+	}
+	if t.Bare {
+		return open(c.Host.Path(t.Disk.Node), t.Disk)
+	}
 	if err := c.note(t); err != nil {
 		return nil, err
 	}
 	if err := Unmount(c.Host, t); err != nil {
 		return nil, errors.Join(err, c.forget(t))
-	}
-	open := c.Open
-	if open == nil {
-		open = func(path string, d Disk) (OpenDevice, error) { return Open(path, d) }
 	}
 	dev, err := open(c.Host.Path(t.Disk.Node), t.Disk)
 	if err != nil {

@@ -59,6 +59,8 @@ type Target struct {
 	// Unclaimed says that the disk is not mounted as a data disk, so it is only
 	// looked at.
 	Unclaimed bool `json:"unclaimed,omitempty"`
+	// Bare says that the disk is erased whole, and gets no file system back.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // name is the name of a target in reports and notes.
@@ -83,6 +85,9 @@ type Finder struct {
 	Mounts  []inspect.Mount
 	Table   []inspect.Mount // what /etc/fstab wants
 	Minimum string
+	// Ours are the serial numbers of disks that are erased although they are not
+	// mounted: they were blank when the machine became a node.
+	Ours []string
 }
 
 // Targets lists the data disks, including those that must not be touched. It

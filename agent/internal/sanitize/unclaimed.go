@@ -62,6 +62,58 @@ func (f Finder) Unclaimed(targets []Target) []Target {
 	return unclaimed
 }
 
+// claim makes targets of disks that were blank when the machine became a node.
+// What they hold now, whoever had the machine left there, partitions included. A
+// disk that is blank still, or that cannot be erased, stays one to look at.
+func (f Finder) claim(ctx context.Context, unclaimed []Target) []Target {
+	for i := range unclaimed {
+		if t := &unclaimed[i]; t.Refused == "" && t.Disk.Serial != "" && slices.Contains(f.Ours, t.Disk.Serial) {
+			f.claimOne(ctx, t)
+		}
+	}
+	return unclaimed
+}
+
+func (f Finder) claimOne(ctx context.Context, t *Target) {
+	seen, _, err := f.readThrough(ctx, t.Disk)
+	if err == nil && seen.unclean == 0 || f.Erasable(t.Disk) != nil {
+		return
+	}
+	d, err := Look(f.Host.Path(t.Disk.Node), t.Disk)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	// The disk is to be blank again, which methods that leave anything do not bring.
+	plan := Choose(d, true, f.Minimum)
+	plan.Methods = slices.DeleteFunc(plan.Methods, func(m Method) bool { return !traits[m].zeroes })
+	if d.Size() >= smallest && len(plan.Methods) > 0 && plan.Refusal(f.Minimum) == "" {
+		t.Plan, t.Unclaimed, t.Bare = plan, false, true
+	}
+}
+
+// Erasable says why a whole disk that is not mounted, with whatever partitions it
+// has, must not be touched.
+func (f Finder) Erasable(d Disk) error {
+	dir, err := f.sys(d.Numbers)
+	if err != nil {
+		return bare(err)
+	}
+	if !slices.Contains(local, d.Transport) {
+		return fmt.Errorf("it is connected by %s, which is not known to be for this machine alone", d.Transport)
+	}
+	parts, err := filepath.Glob(dir + "/*/partition")
+	if err != nil {
+		return fmt.Errorf("list partitions: %w", err)
+	}
+	for _, at := range append(parts, dir+"/partition") {
+		if holders := list(filepath.Dir(at) + "/holders"); len(holders) > 0 {
+			return fmt.Errorf("%s is a part of %s", filepath.Base(filepath.Dir(at)), strings.Join(holders, ", "))
+		}
+	}
+	return nil
+}
+
 // contained says whether the machine is a container: it sees the disks of its
 // host and has none of its own.
 func (f Finder) contained() bool {
