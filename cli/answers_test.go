@@ -61,7 +61,7 @@ const (
 		`"pxe_iface":"","pxe_vlan_vid":-1,"node_pxe_iface":"","strict_pxe_preflight":true,"enable_phase2_roce":true,"require_hw_sync":true,"hardware_sync_interval":"15m","release_fallback_no_erase":true,` +
 		`"enable_deploy_retry_on_datasource_failure":true,"max_deploy_retry_attempts":1,"auto_claim_single_new_machine":false,"batch_max_parallel":10,"site_bootstrap_bundle_ref":"",` +
 		`"enrollment_token_ttl_seconds":7200,"discovery_timeout_seconds":1800,"commission_timeout_seconds":3600,"deploy_timeout_seconds":5400,"hw_sync_seed_timeout_seconds":900,` +
-		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,"release_retired_machines":false,"return_healed_nodes":false,"require_enrollment_address":false,` + times + `}`
+		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,"release_retired_machines":false,"data_disks":"require_clean","retired_machines":"power_off","return_healed_nodes":false,"require_enrollment_address":false,` + times + `}`
 	overrideJSON = `{"power_override_id":"` + overrideID + `","site_id":"` + siteID +
 		`","selector_type":"hostname","selector_value":"c07u31","status":"active","credentials":` + someSecret + `,` + times +
 		`}`

@@ -86,6 +86,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			f.BoolVar(&v.skip, "skip-ineligible", false, "leave nodes out that cannot be operated on now")
 			v.cleaning = addCleaningFlags(cmd)
 			v.cleaning.addProfileFlag(cmd)
+			v.cleaning.addAcceptFlags(cmd)
 			f.StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
 			frame.Complete(cmd, "mode", modes()...)
 			frame.Complete(cmd, "status", apiclient.NodeStates...)
@@ -118,6 +119,9 @@ func (s *session) startBatch(v *batchFlags) error {
 			Erase: frame.GivenAs[apiclient.DecommissionNewBatchBodyErase](s.Session, "erase", &v.cleaning.erase),
 			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s.Session, "storage-cleanup",
 				&v.cleaning.storage),
+			KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &v.cleaning.keepOut),
+			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &v.cleaning.match),
+
 			MaxParallel:    frame.Given(s.Session, "max-parallel", &v.parallel),
 			MaxFailures:    frame.Given(s.Session, "max-failures", &v.failures),
 			SkipIneligible: frame.Given(s.Session, "skip-ineligible", &v.skip),

@@ -18,7 +18,10 @@ import (
 
 // cleaning is how disks are treated, and what is accepted where that proves
 // nothing.
-type cleaning struct{ erase, storage, risk, profile string }
+type cleaning struct {
+	erase, storage, risk, profile string
+	keepOut, match                bool
+}
 
 func (c *cleaning) addProfileFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.profile, "profile", "",
@@ -36,6 +39,14 @@ func (s *session) profileOf(c *cleaning) (*types.UUID, error) {
 	}
 	_, found, err := s.profile(site, name)
 	return &found.ProfileId, err
+}
+
+// addAcceptFlags adds what a reimage asks of the machine that it installs.
+func (c *cleaning) addAcceptFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.keepOut, "keep-out-of-service", false,
+		"with reimage: keep the node out of service; it is quarantined when it is ready")
+	cmd.Flags().BoolVar(&c.match, "require-hardware-match", false,
+		"with reimage: accept the machine only if its hardware is that of the SKU")
 }
 
 func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
@@ -117,6 +128,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
 			c.addProfileFlag(cmd)
+			c.addAcceptFlags(cmd)
 			reason := cmd.Flags().String("reason", "",
 				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
@@ -152,6 +164,9 @@ func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason
 			StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
 			ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
 			ProfileId:      profile,
+
+			KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &c.keepOut),
+			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &c.match),
 		})
 }
 

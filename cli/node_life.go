@@ -111,6 +111,7 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 					"what the release in MAAS does to disks: none, quick or secure (default quick)")
 				frame.Complete(cmd, "erase", apiclient.Words("DecommissionNewBody.erase")...)
 				c.addProfileFlag(cmd)
+				c.addAcceptFlags(cmd)
 			} else {
 				c.addRiskFlag(cmd)
 			}

@@ -19,7 +19,7 @@ import (
 // onboardFlags are those of gpuaas onboard.
 type onboardFlags struct {
 	ipmiIP, csv, site, sku, profile string
-	disks, dryRun                   bool
+	disks, keepOut, match, dryRun   bool
 	yes                             *bool
 	failures                        int64
 	watching                        *watching
@@ -55,6 +55,10 @@ func (a *app) onboardCommand() *cobra.Command {
 			f.StringVar(&v.profile, "profile", "", "a profile of the site, by name or id (default \"default\")")
 			f.BoolVar(&v.disks, "initialize-disks", false,
 				"DESTROY ALL DATA on every disk but the root disk: format them at the first boot")
+			f.BoolVar(&v.keepOut, "keep-out-of-service", false,
+				"install it, but keep the node out of service: it is quarantined when it is ready")
+			f.BoolVar(&v.match, "require-hardware-match", false,
+				"accept it only if its GPUs, memory, disks and interfaces are those of the SKU")
 			f.BoolVar(&v.dryRun, "dry-run", false, "only look whether it could be done; nothing is changed")
 			f.Int64Var(&v.failures, "max-failures", 0,
 				"with --csv: how many servers may fail before no further one is begun (default any number)")
@@ -82,6 +86,8 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 		return err
 	}
 	disks := frame.Given(s.Session, "initialize-disks", &v.disks)
+	keepOut := frame.Given(s.Session, "keep-out-of-service", &v.keepOut)
+	match := frame.Given(s.Session, "require-hardware-match", &v.match)
 	if v.dryRun {
 		body := apiclient.OnboardingPreflightBody{SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks}
 		if v.csv != "" {
@@ -100,10 +106,12 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 		return s.onboardAll(v, apiclient.OnboardingNewBatchBody{
 			SiteId: site, ProfileId: profile, SkuId: v.sku,
 			InitializeDisks: disks, Nodes: machines, MaxFailures: frame.Given(s.Session, "max-failures", &v.failures),
+			KeepOutOfService: keepOut, RequireHardwareMatch: match,
 		})
 	}
 	return s.onboardOne(v, apiclient.OnboardingNewBody{
 		SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Hostname: args[0], IpmiIp: v.ipmiIP,
+		KeepOutOfService: keepOut, RequireHardwareMatch: match,
 	})
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -70,6 +71,7 @@ func (a *app) skuCommand() *cobra.Command {
 }
 
 type skuFlags struct {
+	memory, disks, nics                  int32
 	name, vendor, model, shape, currency string
 	gpus                                 int32
 	counts                               []int32
@@ -87,9 +89,28 @@ func addSKUFlags(cmd *cobra.Command) *skuFlags {
 	f.Int32SliceVar(&v.counts, "counts", nil, "how many units one request may ask for, such as 1,2,4,8")
 	f.Int64Var(&v.price, "price-minor", 0, "price of one GPU for one hour, in minor units such as cents")
 	f.StringVar(&v.currency, "currency", "USD", "currency of the price")
+	f.Int32Var(&v.memory, "memory-gib", 0, "memory that a machine has at least, for onboardings that require matching hardware")
+	f.Int32Var(&v.disks, "disks", 0, "disks that a machine has at least, the one with the system among them")
+	f.Int32Var(&v.nics, "nics", 0, "network interfaces that a machine has at least")
 	frame.Complete(cmd, "vendor", apiclient.Words("SkuNewBody.gpu_vendor")...)
 	frame.Complete(cmd, "rented-by", apiclient.Words("SkuNewBody.capacity_shape")...)
 	return v
+}
+
+// hardware is what is asked of machines from now on; nil: as it was.
+func (v *skuFlags) hardware(s *session, now *apiclient.SkuHardware) *apiclient.SkuHardware {
+	memory, disks, nics := frame.Given(s.Session, "memory-gib", &v.memory), frame.Given(s.Session, "disks", &v.disks),
+		frame.Given(s.Session, "nics", &v.nics)
+	if memory == nil && disks == nil && nics == nil {
+		return nil
+	}
+	var out apiclient.SkuHardware
+	if now != nil {
+		out = *now
+	}
+	return &apiclient.SkuHardware{
+		MemoryGib: cmp.Or(memory, out.MemoryGib), Disks: cmp.Or(disks, out.Disks), Nics: cmp.Or(nics, out.Nics),
+	}
 }
 
 func (a *app) skuCreateCommand() *cobra.Command {
@@ -109,7 +130,7 @@ func (a *app) skuCreateCommand() *cobra.Command {
 						SkuId: args[0], DisplayName: v.name, GpuVendor: apiclient.SkuNewBodyGpuVendor(v.vendor), GpuModel: v.model,
 						GpusTotal:     v.gpus,
 						CapacityShape: apiclient.SkuNewBodyCapacityShape(v.shape), AllowedCounts: v.counts, PriceMinor: v.price,
-						PriceCurrency: v.currency,
+						PriceCurrency: v.currency, Hardware: v.hardware(s, nil),
 					}))
 			}
 		},
@@ -125,7 +146,7 @@ func (a *app) skuUpdateCommand() *cobra.Command {
 			frame.Complete(cmd, "status", apiclient.Words("SkuChange.status")...)
 			return func(s *session, args []string) error {
 				if err := s.Anything("name", "vendor", "model", "gpus", "rented-by", "counts", "price-minor", "currency",
-					"status"); err != nil {
+					"status", "memory-gib", "disks", "nics"); err != nil {
 					return err
 				}
 				now, err := frame.Fetch[apiclient.SkuView](s.API.GetSkuWithResponse(s.Ctx, args[0]))
@@ -142,6 +163,7 @@ func (a *app) skuUpdateCommand() *cobra.Command {
 							AllowedCounts: frame.Given(s.Session, "counts", &v.counts),
 							PriceMinor:    frame.Given(s.Session, "price-minor", &v.price),
 							PriceCurrency: frame.Given(s.Session, "currency", &v.currency),
+							Hardware:      v.hardware(s, now.Hardware),
 							Status:        frame.GivenAs[apiclient.SkuChangeStatus](s.Session, "status", status),
 						}))
 			}

@@ -75,9 +75,14 @@ func (i identities) Get(ctx context.Context, path string) (map[string]redact.Sec
 	return as1(i, func(e *secrets.Engine) (map[string]redact.Secret, error) { return e.Get(ctx, path) }, readers(path)...)
 }
 
-// Delete removes what Put wrote.
+// Delete removes what Put wrote. The worker removes the BMC credentials of a
+// machine that leaves.
 func (i identities) Delete(ctx context.Context, path string) error {
-	return i.do(func(e *secrets.Engine) error { return e.Delete(ctx, path) }, writers(path))
+	roles := []openbao.Role{writers(path)}
+	if site.IsOverridePath(path) {
+		roles = append(roles, openbao.RoleWorker)
+	}
+	return i.do(func(e *secrets.Engine) error { return e.Delete(ctx, path) }, roles...)
 }
 
 func writers(path string) openbao.Role {

@@ -1495,11 +1495,12 @@ const (
 
 // Defines values for ReconciliationFindingViewAction.
 const (
-	ReconciliationFindingViewActionMarkOffline    ReconciliationFindingViewAction = "mark_offline"
-	ReconciliationFindingViewActionQuarantine     ReconciliationFindingViewAction = "quarantine"
-	ReconciliationFindingViewActionReleaseMachine ReconciliationFindingViewAction = "release_machine"
-	ReconciliationFindingViewActionReseedHwSync   ReconciliationFindingViewAction = "reseed_hw_sync"
-	ReconciliationFindingViewActionUpdateHost     ReconciliationFindingViewAction = "update_host"
+	ReconciliationFindingViewActionMarkOffline     ReconciliationFindingViewAction = "mark_offline"
+	ReconciliationFindingViewActionPowerOffMachine ReconciliationFindingViewAction = "power_off_machine"
+	ReconciliationFindingViewActionQuarantine      ReconciliationFindingViewAction = "quarantine"
+	ReconciliationFindingViewActionReleaseMachine  ReconciliationFindingViewAction = "release_machine"
+	ReconciliationFindingViewActionReseedHwSync    ReconciliationFindingViewAction = "reseed_hw_sync"
+	ReconciliationFindingViewActionUpdateHost      ReconciliationFindingViewAction = "update_host"
 )
 
 // Defines values for ReconciliationFindingViewSeverity.
@@ -1671,6 +1672,13 @@ const (
 	SiteNewPowerOverrideBodySelectorTypePxeMac   SiteNewPowerOverrideBodySelectorType = "pxe_mac"
 )
 
+// Defines values for SiteNewProfileBodyDataDisks.
+const (
+	SiteNewProfileBodyDataDisksInitialize   SiteNewProfileBodyDataDisks = "initialize"
+	SiteNewProfileBodyDataDisksLeave        SiteNewProfileBodyDataDisks = "leave"
+	SiteNewProfileBodyDataDisksRequireClean SiteNewProfileBodyDataDisks = "require_clean"
+)
+
 // Defines values for SiteNewProfileBodyGpuScrub.
 const (
 	SiteNewProfileBodyGpuScrubIfPresent SiteNewProfileBodyGpuScrub = "if_present"
@@ -1688,6 +1696,13 @@ const (
 const (
 	SiteNewProfileBodyMinimumSanitizationClear SiteNewProfileBodyMinimumSanitization = "clear"
 	SiteNewProfileBodyMinimumSanitizationPurge SiteNewProfileBodyMinimumSanitization = "purge"
+)
+
+// Defines values for SiteNewProfileBodyRetiredMachines.
+const (
+	SiteNewProfileBodyRetiredMachinesLeave    SiteNewProfileBodyRetiredMachines = "leave"
+	SiteNewProfileBodyRetiredMachinesPowerOff SiteNewProfileBodyRetiredMachines = "power_off"
+	SiteNewProfileBodyRetiredMachinesRelease  SiteNewProfileBodyRetiredMachines = "release"
 )
 
 // Defines values for SitePowerChoiceViewSource.
@@ -1715,6 +1730,13 @@ const (
 	SitePowerOverrideViewStatusDisabled SitePowerOverrideViewStatus = "disabled"
 )
 
+// Defines values for SiteProfileChangeBodyDataDisks.
+const (
+	SiteProfileChangeBodyDataDisksInitialize   SiteProfileChangeBodyDataDisks = "initialize"
+	SiteProfileChangeBodyDataDisksLeave        SiteProfileChangeBodyDataDisks = "leave"
+	SiteProfileChangeBodyDataDisksRequireClean SiteProfileChangeBodyDataDisks = "require_clean"
+)
+
 // Defines values for SiteProfileChangeBodyGpuScrub.
 const (
 	SiteProfileChangeBodyGpuScrubIfPresent SiteProfileChangeBodyGpuScrub = "if_present"
@@ -1734,10 +1756,24 @@ const (
 	SiteProfileChangeBodyMinimumSanitizationPurge SiteProfileChangeBodyMinimumSanitization = "purge"
 )
 
+// Defines values for SiteProfileChangeBodyRetiredMachines.
+const (
+	SiteProfileChangeBodyRetiredMachinesLeave    SiteProfileChangeBodyRetiredMachines = "leave"
+	SiteProfileChangeBodyRetiredMachinesPowerOff SiteProfileChangeBodyRetiredMachines = "power_off"
+	SiteProfileChangeBodyRetiredMachinesRelease  SiteProfileChangeBodyRetiredMachines = "release"
+)
+
 // Defines values for SiteProfileChangeBodyStatus.
 const (
 	SiteProfileChangeBodyStatusActive   SiteProfileChangeBodyStatus = "active"
 	SiteProfileChangeBodyStatusDisabled SiteProfileChangeBodyStatus = "disabled"
+)
+
+// Defines values for SiteProfileViewDataDisks.
+const (
+	SiteProfileViewDataDisksInitialize   SiteProfileViewDataDisks = "initialize"
+	SiteProfileViewDataDisksLeave        SiteProfileViewDataDisks = "leave"
+	SiteProfileViewDataDisksRequireClean SiteProfileViewDataDisks = "require_clean"
 )
 
 // Defines values for SiteProfileViewGpuScrub.
@@ -1757,6 +1793,13 @@ const (
 const (
 	SiteProfileViewMinimumSanitizationClear SiteProfileViewMinimumSanitization = "clear"
 	SiteProfileViewMinimumSanitizationPurge SiteProfileViewMinimumSanitization = "purge"
+)
+
+// Defines values for SiteProfileViewRetiredMachines.
+const (
+	SiteProfileViewRetiredMachinesLeave    SiteProfileViewRetiredMachines = "leave"
+	SiteProfileViewRetiredMachinesPowerOff SiteProfileViewRetiredMachines = "power_off"
+	SiteProfileViewRetiredMachinesRelease  SiteProfileViewRetiredMachines = "release"
 )
 
 // Defines values for SiteProfileViewStatus.
@@ -3260,6 +3303,9 @@ type DecommissionNewBatchBody struct {
 	// ExpectedNodeIds The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now.
 	ExpectedNodeIds *[]openapi_types.UUID `json:"expected_node_ids,omitempty"`
 
+	// KeepOutOfService Only with reimage: keep the nodes out of service.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
+
 	// MaxFailures When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out.
 	MaxFailures *int64 `json:"max_failures,omitempty"`
 
@@ -3278,6 +3324,9 @@ type DecommissionNewBatchBody struct {
 	//
 	// Examples: row 7 is returned to the vendor
 	Reason string `json:"reason"`
+
+	// RequireHardwareMatch Only with reimage: accept a machine only if its hardware is that of its SKU.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// Selector Which nodes.
 	Selector DecommissionSelectorBody `json:"selector"`
@@ -3311,6 +3360,9 @@ type DecommissionNewBody struct {
 	// Erase What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out.
 	Erase *DecommissionNewBodyErase `json:"erase,omitempty"`
 
+	// KeepOutOfService Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
+
 	// Mode soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good.
 	Mode DecommissionNewBodyMode `json:"mode"`
 
@@ -3326,6 +3378,9 @@ type DecommissionNewBody struct {
 	//
 	// Examples: tenant left
 	Reason string `json:"reason"`
+
+	// RequireHardwareMatch Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// ResidualRisk Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt.
 	//
@@ -5945,8 +6000,11 @@ type OnboardingFailureViewFailureClass string
 
 // OnboardingNewBatchBody defines model for OnboardingNewBatchBody.
 type OnboardingNewBatchBody struct {
-	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
+	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share1, /share2, … Left out: data_disks of the profile decides.
 	InitializeDisks *bool `json:"initialize_disks,omitempty"`
+
+	// KeepOutOfService Install the machine, but keep the node out of service: it is quarantined when it is ready, until an operator returns it.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
 
 	// MaxFailures When more than so many have failed or were cancelled, the batch is halted: no further machine is begun until an operator resumes it. Left out: it is never halted.
 	MaxFailures *int64 `json:"max_failures,omitempty"`
@@ -5958,6 +6016,9 @@ type OnboardingNewBatchBody struct {
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// RequireHardwareMatch Accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the onboarding is parked and says in what it differs.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// SiteId The site whose MAAS has, or is to have, the machines.
 	//
@@ -6003,7 +6064,7 @@ type OnboardingNewBody struct {
 	// Examples: c07u43
 	Hostname string `json:"hostname"`
 
-	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
+	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share1, /share2, … Left out: data_disks of the profile decides.
 	InitializeDisks *bool `json:"initialize_disks,omitempty"`
 
 	// IpmiIp Address of its BMC.
@@ -6011,10 +6072,16 @@ type OnboardingNewBody struct {
 	// Examples: 10.176.16.128
 	IpmiIp string `json:"ipmi_ip"`
 
+	// KeepOutOfService Install the machine, but keep the node out of service: it is quarantined when it is ready, until an operator returns it.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
+
 	// ProfileId A profile of the site; the one called default when left out.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// RequireHardwareMatch Accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the onboarding is parked and says in what it differs.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// SiteId The site whose MAAS has, or is to have, the machines.
 	//
@@ -6079,13 +6146,16 @@ type OnboardingPreflightBody struct {
 	// Examples: c07u43
 	Hostname *string `json:"hostname,omitempty"`
 
-	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
+	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share1, /share2, … Left out: data_disks of the profile decides.
 	InitializeDisks *bool `json:"initialize_disks,omitempty"`
 
 	// IpmiIp For one machine: the address of its BMC.
 	//
 	// Examples: 10.176.16.128
 	IpmiIp *string `json:"ipmi_ip,omitempty"`
+
+	// KeepOutOfService Install the machine, but keep the node out of service: it is quarantined when it is ready, until an operator returns it.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
 
 	// Nodes For a batch: the machines, 1 to 1000.
 	Nodes *[]OnboardingBatchMachineBody `json:"nodes,omitempty"`
@@ -6094,6 +6164,9 @@ type OnboardingPreflightBody struct {
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// RequireHardwareMatch Accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the onboarding is parked and says in what it differs.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// SiteId The site whose MAAS has, or is to have, the machines.
 	//
@@ -7422,6 +7495,9 @@ type SiteNewProfileBody struct {
 	// CommissionTimeoutSeconds How long commissioning may take.
 	CommissionTimeoutSeconds *int32 `json:"commission_timeout_seconds,omitempty"`
 
+	// DataDisks What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's.
+	DataDisks *SiteNewProfileBodyDataDisks `json:"data_disks,omitempty"`
+
 	// DeployTimeoutSeconds How long one deployment may take.
 	DeployTimeoutSeconds *int32  `json:"deploy_timeout_seconds,omitempty"`
 	Description          *string `json:"description,omitempty"`
@@ -7482,7 +7558,7 @@ type SiteNewProfileBody struct {
 	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
 	ReleaseFallbackNoErase *bool `json:"release_fallback_no_erase,omitempty"`
 
-	// ReleaseRetiredMachines Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed.
+	// ReleaseRetiredMachines Deprecated: true is retired_machines release, false is leave.
 	ReleaseRetiredMachines *bool `json:"release_retired_machines,omitempty"`
 
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
@@ -7497,6 +7573,9 @@ type SiteNewProfileBody struct {
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
 
+	// RetiredMachines What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it.
+	RetiredMachines *SiteNewProfileBodyRetiredMachines `json:"retired_machines,omitempty"`
+
 	// ReturnHealedNodes Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy.
 	ReturnHealedNodes *bool `json:"return_healed_nodes,omitempty"`
 
@@ -7507,6 +7586,9 @@ type SiteNewProfileBody struct {
 	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
 }
 
+// SiteNewProfileBodyDataDisks What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's.
+type SiteNewProfileBodyDataDisks string
+
 // SiteNewProfileBodyGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 type SiteNewProfileBodyGpuScrub string
 
@@ -7515,6 +7597,9 @@ type SiteNewProfileBodyMinimumErase string
 
 // SiteNewProfileBodyMinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
 type SiteNewProfileBodyMinimumSanitization string
+
+// SiteNewProfileBodyRetiredMachines What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it.
+type SiteNewProfileBodyRetiredMachines string
 
 // SitePowerBody defines model for SitePowerBody.
 type SitePowerBody struct {
@@ -7633,6 +7718,9 @@ type SiteProfileChangeBody struct {
 	// CommissionTimeoutSeconds How long commissioning may take.
 	CommissionTimeoutSeconds *int32 `json:"commission_timeout_seconds,omitempty"`
 
+	// DataDisks What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's.
+	DataDisks *SiteProfileChangeBodyDataDisks `json:"data_disks,omitempty"`
+
 	// DeployTimeoutSeconds How long one deployment may take.
 	DeployTimeoutSeconds *int32  `json:"deploy_timeout_seconds,omitempty"`
 	Description          *string `json:"description,omitempty"`
@@ -7691,7 +7779,7 @@ type SiteProfileChangeBody struct {
 	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
 	ReleaseFallbackNoErase *bool `json:"release_fallback_no_erase,omitempty"`
 
-	// ReleaseRetiredMachines Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed.
+	// ReleaseRetiredMachines Deprecated: true is retired_machines release, false is leave.
 	ReleaseRetiredMachines *bool `json:"release_retired_machines,omitempty"`
 
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
@@ -7706,6 +7794,9 @@ type SiteProfileChangeBody struct {
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
 
+	// RetiredMachines What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it.
+	RetiredMachines *SiteProfileChangeBodyRetiredMachines `json:"retired_machines,omitempty"`
+
 	// ReturnHealedNodes Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy.
 	ReturnHealedNodes *bool `json:"return_healed_nodes,omitempty"`
 
@@ -7719,6 +7810,9 @@ type SiteProfileChangeBody struct {
 	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
 }
 
+// SiteProfileChangeBodyDataDisks What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's.
+type SiteProfileChangeBodyDataDisks string
+
 // SiteProfileChangeBodyGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 type SiteProfileChangeBodyGpuScrub string
 
@@ -7727,6 +7821,9 @@ type SiteProfileChangeBodyMinimumErase string
 
 // SiteProfileChangeBodyMinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
 type SiteProfileChangeBodyMinimumSanitization string
+
+// SiteProfileChangeBodyRetiredMachines What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it.
+type SiteProfileChangeBodyRetiredMachines string
 
 // SiteProfileChangeBodyStatus A disabled profile is not used for new work.
 type SiteProfileChangeBodyStatus string
@@ -7748,6 +7845,9 @@ type SiteProfileView struct {
 	// CommissionTimeoutSeconds How long commissioning may take.
 	CommissionTimeoutSeconds int32     `json:"commission_timeout_seconds"`
 	CreatedAt                time.Time `json:"created_at"`
+
+	// DataDisks What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's.
+	DataDisks SiteProfileViewDataDisks `json:"data_disks"`
 
 	// DeployTimeoutSeconds How long one deployment may take.
 	DeployTimeoutSeconds int32  `json:"deploy_timeout_seconds"`
@@ -7814,7 +7914,7 @@ type SiteProfileView struct {
 	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
 	ReleaseFallbackNoErase bool `json:"release_fallback_no_erase"`
 
-	// ReleaseRetiredMachines Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed.
+	// ReleaseRetiredMachines Deprecated: true says retired_machines is release.
 	ReleaseRetiredMachines bool `json:"release_retired_machines"`
 
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
@@ -7828,6 +7928,9 @@ type SiteProfileView struct {
 
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync bool `json:"require_hw_sync"`
+
+	// RetiredMachines What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it.
+	RetiredMachines SiteProfileViewRetiredMachines `json:"retired_machines"`
 
 	// ReturnHealedNodes Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy.
 	ReturnHealedNodes bool `json:"return_healed_nodes"`
@@ -7851,6 +7954,9 @@ type SiteProfileView struct {
 	Version int64 `json:"version"`
 }
 
+// SiteProfileViewDataDisks What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's.
+type SiteProfileViewDataDisks string
+
 // SiteProfileViewGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 type SiteProfileViewGpuScrub string
 
@@ -7859,6 +7965,9 @@ type SiteProfileViewMinimumErase string
 
 // SiteProfileViewMinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
 type SiteProfileViewMinimumSanitization string
+
+// SiteProfileViewRetiredMachines What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it.
+type SiteProfileViewRetiredMachines string
 
 // SiteProfileViewStatus A disabled profile is not used for new work.
 type SiteProfileViewStatus string
@@ -7989,6 +8098,9 @@ type SkuChange struct {
 	// GpusTotal GPUs of one machine of this kind; nodes that exist keep their count.
 	GpusTotal *int32 `json:"gpus_total,omitempty"`
 
+	// Hardware What a machine of this kind has at least besides its GPUs.
+	Hardware *SkuHardware `json:"hardware,omitempty"`
+
 	// PriceCurrency Examples: USD
 	PriceCurrency *string `json:"price_currency,omitempty"`
 	PriceMinor    *int64  `json:"price_minor,omitempty"`
@@ -8005,6 +8117,24 @@ type SkuChangeGpuVendor string
 
 // SkuChangeStatus A disabled SKU keeps its nodes and gets no new ones.
 type SkuChangeStatus string
+
+// SkuHardware defines model for SkuHardware.
+type SkuHardware struct {
+	// Disks Disks, the one with the system among them.
+	//
+	// Examples: 10
+	Disks *int32 `json:"disks,omitempty"`
+
+	// MemoryGib Memory, in GiB.
+	//
+	// Examples: 2048
+	MemoryGib *int32 `json:"memory_gib,omitempty"`
+
+	// Nics Network interfaces.
+	//
+	// Examples: 10
+	Nics *int32 `json:"nics,omitempty"`
+}
 
 // SkuNewBody defines model for SkuNewBody.
 type SkuNewBody struct {
@@ -8027,6 +8157,9 @@ type SkuNewBody struct {
 	//
 	// Examples: 8
 	GpusTotal int32 `json:"gpus_total"`
+
+	// Hardware What a machine of this kind has at least besides its GPUs; for onboardings that accept only matching hardware.
+	Hardware *SkuHardware `json:"hardware,omitempty"`
 
 	// PriceCurrency Examples: USD
 	PriceCurrency string `json:"price_currency"`
@@ -8070,6 +8203,9 @@ type SkuView struct {
 	//
 	// Examples: 8
 	GpusTotal int32 `json:"gpus_total"`
+
+	// Hardware What a machine of this kind has at least besides its GPUs; for onboardings that accept only matching hardware.
+	Hardware *SkuHardware `json:"hardware,omitempty"`
 
 	// PriceCurrency Examples: USD
 	PriceCurrency string `json:"price_currency"`

@@ -1171,6 +1171,7 @@ var enums = map[string][]string{
 		"update_host",
 		"reseed_hw_sync",
 		"release_machine",
+		"power_off_machine",
 	},
 	"ReconciliationFindingView.severity": {
 		"debug",
@@ -1282,6 +1283,11 @@ var enums = map[string][]string{
 		"ipmi_ip",
 		"pxe_mac",
 	},
+	"SiteNewProfileBody.data_disks": {
+		"leave",
+		"initialize",
+		"require_clean",
+	},
 	"SiteNewProfileBody.gpu_scrub": {
 		"required",
 		"if_present",
@@ -1294,6 +1300,11 @@ var enums = map[string][]string{
 	"SiteNewProfileBody.minimum_sanitization": {
 		"clear",
 		"purge",
+	},
+	"SiteNewProfileBody.retired_machines": {
+		"leave",
+		"power_off",
+		"release",
 	},
 	"SitePowerChoiceView.source": {
 		"override",
@@ -1312,6 +1323,11 @@ var enums = map[string][]string{
 		"active",
 		"disabled",
 	},
+	"SiteProfileChangeBody.data_disks": {
+		"leave",
+		"initialize",
+		"require_clean",
+	},
 	"SiteProfileChangeBody.gpu_scrub": {
 		"required",
 		"if_present",
@@ -1325,9 +1341,19 @@ var enums = map[string][]string{
 		"clear",
 		"purge",
 	},
+	"SiteProfileChangeBody.retired_machines": {
+		"leave",
+		"power_off",
+		"release",
+	},
 	"SiteProfileChangeBody.status": {
 		"active",
 		"disabled",
+	},
+	"SiteProfileView.data_disks": {
+		"leave",
+		"initialize",
+		"require_clean",
 	},
 	"SiteProfileView.gpu_scrub": {
 		"required",
@@ -1341,6 +1367,11 @@ var enums = map[string][]string{
 	"SiteProfileView.minimum_sanitization": {
 		"clear",
 		"purge",
+	},
+	"SiteProfileView.retired_machines": {
+		"leave",
+		"power_off",
+		"release",
 	},
 	"SiteProfileView.status": {
 		"active",

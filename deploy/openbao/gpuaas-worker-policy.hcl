@@ -26,6 +26,11 @@ path "gpuaas-kv/metadata/maas-sites/*" {
   capabilities = ["read"]
 }
 
+# The BMC credentials of one machine leave with the machine.
+path "gpuaas-kv/metadata/maas-sites/+/power/overrides/*" {
+  capabilities = ["read", "delete"]
+}
+
 # Keys that sign. They can be made and read (their public half); they cannot be
 # exported, changed, rotated or deleted: "+" covers one path segment only, and
 # nothing but the type may be said when one is made.

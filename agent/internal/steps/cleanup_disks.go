@@ -19,7 +19,9 @@ func (h storageCleanup) sanitizeDisks(ctx context.Context, t *task.Task, p *agen
 	mounts []inspect.Mount, out *agentwire.StorageCleanupOutput,
 ) error {
 	cleaner := sanitize.Cleaner{
-		Finder:  sanitize.Finder{Host: h.Host, Mounts: mounts, Table: h.machine.FileTable(), Minimum: p.MinimumLevel, Ours: p.BlankAtJoin},
+		Finder: sanitize.Finder{
+			Host: h.Host, Mounts: mounts, Table: h.machine.FileTable(), Minimum: p.MinimumLevel, Ours: p.BlankAtJoin,
+		},
 		Tool:    "gpuaas-agent " + h.Updates.Running(),
 		State:   disksFolder,
 		Foreign: tenantUID,

@@ -58,7 +58,9 @@ func (h dataDisks) Apply(ctx context.Context, t *task.Task) (any, error) {
 		}
 		begun := t.Reporter.Recall(initKey(target)) != ""
 		if begun || d.State == agentwire.DataDiskBlank || p.Destroy && d.State == agentwire.DataDiskHoldsData {
-			err := step(t, "initialize "+d.Device, func() (string, error) { return h.initialize(ctx, t, f, targets, target, &d) })
+			err := step(t, "initialize "+d.Device, func() (string, error) {
+				return h.initialize(ctx, t, f, targets, target, &d)
+			})
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("initialize %s: %w", d.Device, ctx.Err())
 			}

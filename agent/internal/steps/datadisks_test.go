@@ -60,8 +60,8 @@ func TestADiskThatWasBlankWhenTheNodeJoinedIsErased(t *testing.T) {
 	}
 	p.BlankAtJoin = []string{"S-1"}
 	out := b.job(agentwire.TypeStorageCleanup, p).apply().(agentwire.StorageCleanupOutput)
-	if d := out.Devices[0]; d.Outcome != agentwire.OutcomeSanitized || !d.Verified || d.VerifiedBy != agentwire.VerifiedByZeroes ||
-		d.MountPoint != "" || len(out.Residue) != 0 {
+	if d := out.Devices[0]; d.Outcome != agentwire.OutcomeSanitized || !d.Verified ||
+		d.VerifiedBy != agentwire.VerifiedByZeroes || d.MountPoint != "" || len(out.Residue) != 0 {
 		t.Fatalf("evidence %+v, residue %q", d, out.Residue)
 	}
 	if d := lookedAt(t, b); d.State != agentwire.DataDiskBlank {
@@ -104,8 +104,8 @@ func TestDataDisksAreInitializedLater(t *testing.T) {
 		t.Error("it is not mounted")
 	}
 	table := b.Read("/etc/fstab")
-	if lines := strings.Split(strings.TrimSpace(table), "\n"); len(lines) != 2 || lines[0] != "UUID=1 / ext4 defaults 0 1" ||
-		!strings.Contains(lines[1], " /share1 ext4 defaults,nofail") {
+	if lines := strings.Split(strings.TrimSpace(table), "\n"); len(lines) != 2 ||
+		lines[0] != "UUID=1 / ext4 defaults 0 1" || !strings.Contains(lines[1], " /share1 ext4 defaults,nofail") {
 		t.Errorf("fstab %q", table)
 	}
 }

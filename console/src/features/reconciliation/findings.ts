@@ -20,6 +20,7 @@ const does: Record<string, { doing: string; done: string }> = {
   mark_offline: { doing: 'mark the node offline', done: 'the node was marked offline' },
   update_host: { doing: 'take over the new address', done: 'the new address was taken over' },
   reseed_hw_sync: { doing: 'give the agent its token for hardware sync anew', done: 'the agent was given its token for hardware sync anew' },
+  power_off_machine: { doing: 'switch the machine off', done: 'the machine was switched off' },
   release_machine: { doing: 'release the machine in MAAS', done: 'the machine was released in MAAS' },
 }
 

@@ -175,6 +175,27 @@ func (s *Service) DeletePowerOverride(ctx context.Context, site id.Site, overrid
 	})
 }
 
+// ForgetMachine removes the overrides that are for a machine which leaves, disabled
+// ones too, and returns how many there were: nobody would look for its credentials
+// again. On a failure those that are left are removed by the next call.
+func (s *Service) ForgetMachine(ctx context.Context, site id.Site, m Machine) (removed int, err error) {
+	if m, err = m.checked(); err != nil {
+		return 0, err
+	}
+	rows, err := s.reads.MatchingOverrides(ctx,
+		sitedb.MatchingOverridesParams{SiteID: site, Hostname: m.Hostname, IpmiIp: m.IPMIIP, PxeMac: m.PXEMAC})
+	if err != nil {
+		return 0, fmt.Errorf("look for overrides: %w", err)
+	}
+	for _, row := range rows {
+		if err := s.DeletePowerOverride(ctx, site, row.ID); err != nil && fault.KindOf(err) != fault.NotFound {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
 // PowerOverride reads one override of a site.
 func (s *Service) PowerOverride(ctx context.Context, site id.Site, override id.PowerOverride) (PowerOverride, error) {
 	if _, err := s.Site(ctx, site); err != nil {

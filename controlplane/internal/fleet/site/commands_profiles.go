@@ -104,13 +104,14 @@ func mayLower(ctx context.Context, before, after Policy) error {
 	same := before.MinimumErase == after.MinimumErase && before.MinimumSanitization == after.MinimumSanitization &&
 		before.ReleaseFallbackNoErase == after.ReleaseFallbackNoErase && before.GPUScrub == after.GPUScrub &&
 		before.RequireEnrollmentAddress == after.RequireEnrollmentAddress &&
-		before.AutoClaimSingleNewMachine == after.AutoClaimSingleNewMachine
+		before.AutoClaimSingleNewMachine == after.AutoClaimSingleNewMachine &&
+		before.DataDisks == after.DataDisks
 	if same || auth.From(ctx).Decide(auth.SiteManage, auth.Target{}) == auth.Allowed {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "insufficient_permissions",
-		"minimum_erase, minimum_sanitization, release_fallback_no_erase, gpu_scrub, require_enrollment_address and "+
-			"auto_claim_single_new_machine need the permission %s", auth.SiteManage).
+		"minimum_erase, minimum_sanitization, release_fallback_no_erase, gpu_scrub, require_enrollment_address, "+
+			"auto_claim_single_new_machine and data_disks need the permission %s", auth.SiteManage).
 		WithRemedy("ask an administrator of the platform to change them")
 }
 
@@ -125,6 +126,7 @@ func (c change) lockProfile(ctx context.Context, site id.Site, profile id.Profil
 
 func (ch ProfileChange) applied(to Profile) (Profile, error) {
 	apply(&to.Policy, ch.Policy)
+	ch.Policy.retiring(&to.Policy)
 	if ch.Name != nil {
 		to.Name = *ch.Name
 	}

@@ -52,6 +52,11 @@ func deployPasswordPath(site id.Site) string {
 	return SecretsPrefix + site.String() + "/deploy-password"
 }
 
+// IsOverridePath says whether a path holds BMC credentials of one machine.
+func IsOverridePath(path string) bool {
+	return strings.HasPrefix(path, SecretsPrefix) && strings.Contains(path, "/power/overrides/")
+}
+
 func overridePath(site id.Site, override id.PowerOverride) string {
 	return SecretsPrefix + site.String() + "/power/overrides/" + override.String()
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
@@ -182,5 +183,28 @@ func TestLostRaceForASelectorLeavesNothing(t *testing.T) {
 	}
 	if n := w.rows(t, `SELECT count(*) FROM maas_power_credential_overrides`); n != 1 {
 		t.Errorf("%d overrides", n)
+	}
+}
+
+// Nobody looks for the credentials of a machine that is gone.
+func TestPowerOverridesLeaveWithTheirMachine(t *testing.T) {
+	w := newWorld(t)
+	s, path := w.site(t, "dc1")
+	w.credentials(t, path)
+	for kind, value := range map[string]string{
+		"pxe_mac": "52:54:00:aa:bb:01", "ipmi_ip": "10.1.0.1", "hostname": "other",
+	} {
+		w.override(t, path, kind, value)
+	}
+	m := site.Machine{Hostname: "c07u31", IPMIIP: "10.1.0.1", PXEMAC: "52:54:00:aa:bb:01"}
+	for _, want := range []int{2, 0} {
+		removed, err := w.service.ForgetMachine(system(t), s.SiteID, m)
+		if err != nil || removed != want {
+			t.Fatalf("%d are removed, %v; want %d", removed, err, want)
+		}
+	}
+	left, err := w.service.PowerOverrides(system(t), s.SiteID, postgres.Slice[id.PowerOverride]{Limit: 10})
+	if err != nil || len(left) != 1 || left[0].Selector.Value != "other" {
+		t.Errorf("left are %+v, %v", left, err)
 	}
 }

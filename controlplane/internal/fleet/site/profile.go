@@ -26,72 +26,76 @@ type Profile struct {
 
 // Policy is every knob of a profile.
 type Policy struct {
-	DistroSeries                         string `json:"distro_series" doc:"Image to deploy: system/series, or the name of an uploaded image."`
-	Architecture                         string `json:"architecture" doc:"Architecture of the machines, as MAAS names it."`
-	PXEIface                             string `json:"pxe_iface" doc:"Interface of the MAAS server on the PXE network; empty: that of the site."`
-	PXEVLANVID                           int32  `json:"pxe_vlan_vid" doc:"VLAN of the PXE network; -1: that of the site, 0: untagged."`
-	NodePXEIface                         string `json:"node_pxe_iface" doc:"Interface of the nodes on the PXE network; empty: that of the site."`
-	StrictPXEPreflight                   bool   `json:"strict_pxe_preflight" doc:"Refuse to begin when the PXE network of the site is not as described."`
-	EnablePhase2RoCE                     bool   `json:"enable_phase2_roce" doc:"Give the RoCE interfaces the addresses of the assignments."`
-	RequireHWSync                        bool   `json:"require_hw_sync" doc:"A node is active only while its hardware sync is healthy."`
-	HardwareSyncInterval                 string `json:"hardware_sync_interval" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
-	ReleaseFallbackNoErase               bool   `json:"release_fallback_no_erase" doc:"Release without erasing when releasing with erasing fails."`
-	MinimumErase                         Erase  `json:"minimum_erase" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
-	MinimumSanitization                  Level  `json:"minimum_sanitization" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
-	GPUScrub                             Scrub  `json:"gpu_scrub" doc:"required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps)."`
-	RemoveMAASRecord                     bool   `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
-	ReleaseRetiredMachines               bool   `json:"release_retired_machines" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
-	ReturnHealedNodes                    bool   `json:"return_healed_nodes" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
-	RequireEnrollmentAddress             bool   `json:"require_enrollment_address" doc:"Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses."`
-	EnableDeployRetryOnDatasourceFailure bool   `json:"enable_deploy_retry_on_datasource_failure" doc:"Deploy again when cloud-init found no datasource."`
-	MaxDeployRetryAttempts               int32  `json:"max_deploy_retry_attempts" doc:"How many times to deploy again at most."`
-	AutoClaimSingleNewMachine            bool   `json:"auto_claim_single_new_machine" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
-	BatchMaxParallel                     int32  `json:"batch_max_parallel" doc:"Machines of one batch in work at once."`
-	SiteBootstrapBundleRef               string `json:"site_bootstrap_bundle_ref" doc:"Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none."`
-	EnrollmentTokenTTLSeconds            int32  `json:"enrollment_token_ttl_seconds" doc:"Life of the token that an agent enrolls with."`
-	DiscoveryTimeoutSeconds              int32  `json:"discovery_timeout_seconds" doc:"How long to wait for a machine to appear in MAAS."`
-	CommissionTimeoutSeconds             int32  `json:"commission_timeout_seconds" doc:"How long commissioning may take."`
-	DeployTimeoutSeconds                 int32  `json:"deploy_timeout_seconds" doc:"How long one deployment may take."`
-	HWSyncSeedTimeoutSeconds             int32  `json:"hw_sync_seed_timeout_seconds" doc:"How long setting up hardware sync on the machine may take."`
-	HWSyncHealthTimeoutSeconds           int32  `json:"hw_sync_health_timeout_seconds" doc:"How long to wait for hardware sync to become healthy."`
-	EnrollmentTimeoutSeconds             int32  `json:"enrollment_timeout_seconds" doc:"How long to wait for the agent to enroll."`
-	ReleaseTimeoutSeconds                int32  `json:"release_timeout_seconds" doc:"How long releasing may take, erasing included."`
-	AgentTimeoutSeconds                  int32  `json:"agent_timeout_seconds" doc:"How long an agent may take to fetch a task of a turnover before its node counts as unreachable."`
+	DistroSeries                         string          `json:"distro_series" doc:"Image to deploy: system/series, or the name of an uploaded image."`
+	Architecture                         string          `json:"architecture" doc:"Architecture of the machines, as MAAS names it."`
+	PXEIface                             string          `json:"pxe_iface" doc:"Interface of the MAAS server on the PXE network; empty: that of the site."`
+	PXEVLANVID                           int32           `json:"pxe_vlan_vid" doc:"VLAN of the PXE network; -1: that of the site, 0: untagged."`
+	NodePXEIface                         string          `json:"node_pxe_iface" doc:"Interface of the nodes on the PXE network; empty: that of the site."`
+	StrictPXEPreflight                   bool            `json:"strict_pxe_preflight" doc:"Refuse to begin when the PXE network of the site is not as described."`
+	EnablePhase2RoCE                     bool            `json:"enable_phase2_roce" doc:"Give the RoCE interfaces the addresses of the assignments."`
+	RequireHWSync                        bool            `json:"require_hw_sync" doc:"A node is active only while its hardware sync is healthy."`
+	HardwareSyncInterval                 string          `json:"hardware_sync_interval" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
+	ReleaseFallbackNoErase               bool            `json:"release_fallback_no_erase" doc:"Release without erasing when releasing with erasing fails."`
+	MinimumErase                         Erase           `json:"minimum_erase" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
+	MinimumSanitization                  Level           `json:"minimum_sanitization" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
+	GPUScrub                             Scrub           `json:"gpu_scrub" doc:"required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps)."`
+	RemoveMAASRecord                     bool            `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
+	ReleaseRetiredMachines               bool            `json:"release_retired_machines" doc:"Deprecated: true says retired_machines is release."`
+	DataDisks                            DataDisks       `json:"data_disks" enum:"leave,initialize,require_clean" doc:"What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's."`
+	RetiredMachines                      RetiredMachines `json:"retired_machines" enum:"leave,power_off,release" doc:"What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it."`
+	ReturnHealedNodes                    bool            `json:"return_healed_nodes" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
+	RequireEnrollmentAddress             bool            `json:"require_enrollment_address" doc:"Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses."`
+	EnableDeployRetryOnDatasourceFailure bool            `json:"enable_deploy_retry_on_datasource_failure" doc:"Deploy again when cloud-init found no datasource."`
+	MaxDeployRetryAttempts               int32           `json:"max_deploy_retry_attempts" doc:"How many times to deploy again at most."`
+	AutoClaimSingleNewMachine            bool            `json:"auto_claim_single_new_machine" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
+	BatchMaxParallel                     int32           `json:"batch_max_parallel" doc:"Machines of one batch in work at once."`
+	SiteBootstrapBundleRef               string          `json:"site_bootstrap_bundle_ref" doc:"Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none."`
+	EnrollmentTokenTTLSeconds            int32           `json:"enrollment_token_ttl_seconds" doc:"Life of the token that an agent enrolls with."`
+	DiscoveryTimeoutSeconds              int32           `json:"discovery_timeout_seconds" doc:"How long to wait for a machine to appear in MAAS."`
+	CommissionTimeoutSeconds             int32           `json:"commission_timeout_seconds" doc:"How long commissioning may take."`
+	DeployTimeoutSeconds                 int32           `json:"deploy_timeout_seconds" doc:"How long one deployment may take."`
+	HWSyncSeedTimeoutSeconds             int32           `json:"hw_sync_seed_timeout_seconds" doc:"How long setting up hardware sync on the machine may take."`
+	HWSyncHealthTimeoutSeconds           int32           `json:"hw_sync_health_timeout_seconds" doc:"How long to wait for hardware sync to become healthy."`
+	EnrollmentTimeoutSeconds             int32           `json:"enrollment_timeout_seconds" doc:"How long to wait for the agent to enroll."`
+	ReleaseTimeoutSeconds                int32           `json:"release_timeout_seconds" doc:"How long releasing may take, erasing included."`
+	AgentTimeoutSeconds                  int32           `json:"agent_timeout_seconds" doc:"How long an agent may take to fetch a task of a turnover before its node counts as unreachable."`
 }
 
 // PolicyChange is what to change of a policy; nil stays as it is.
 type PolicyChange struct {
-	DistroSeries                         *string `json:"distro_series,omitempty" maxLength:"161" doc:"Image to deploy: system/series, or the name of an uploaded image."`
-	Architecture                         *string `json:"architecture,omitempty" doc:"Architecture of the machines, as MAAS names it."`
-	PXEIface                             *string `json:"pxe_iface,omitempty" doc:"Interface of the MAAS server on the PXE network; empty: that of the site."`
-	PXEVLANVID                           *int32  `json:"pxe_vlan_vid,omitempty" minimum:"-1" maximum:"4094" doc:"VLAN of the PXE network; -1: that of the site, 0: untagged."`
-	NodePXEIface                         *string `json:"node_pxe_iface,omitempty" doc:"Interface of the nodes on the PXE network; empty: that of the site."`
-	StrictPXEPreflight                   *bool   `json:"strict_pxe_preflight,omitempty" doc:"Refuse to begin when the PXE network of the site is not as described."`
-	EnablePhase2RoCE                     *bool   `json:"enable_phase2_roce,omitempty" doc:"Give the RoCE interfaces the addresses of the assignments."`
-	RequireHWSync                        *bool   `json:"require_hw_sync,omitempty" doc:"A node is active only while its hardware sync is healthy."`
-	HardwareSyncInterval                 *string `json:"hardware_sync_interval,omitempty" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
-	ReleaseFallbackNoErase               *bool   `json:"release_fallback_no_erase,omitempty" doc:"Release without erasing when releasing with erasing fails."`
-	MinimumErase                         *Erase  `json:"minimum_erase,omitempty" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
-	MinimumSanitization                  *Level  `json:"minimum_sanitization,omitempty" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
-	GPUScrub                             *Scrub  `json:"gpu_scrub,omitempty" doc:"required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps)."`
-	RemoveMAASRecord                     *bool   `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
-	ReleaseRetiredMachines               *bool   `json:"release_retired_machines,omitempty" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
-	ReturnHealedNodes                    *bool   `json:"return_healed_nodes,omitempty" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
-	RequireEnrollmentAddress             *bool   `json:"require_enrollment_address,omitempty" doc:"Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses."`
-	EnableDeployRetryOnDatasourceFailure *bool   `json:"enable_deploy_retry_on_datasource_failure,omitempty" doc:"Deploy again when cloud-init found no datasource."`
-	MaxDeployRetryAttempts               *int32  `json:"max_deploy_retry_attempts,omitempty" minimum:"0" maximum:"10" doc:"How many times to deploy again at most."`
-	AutoClaimSingleNewMachine            *bool   `json:"auto_claim_single_new_machine,omitempty" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
-	BatchMaxParallel                     *int32  `json:"batch_max_parallel,omitempty" minimum:"1" maximum:"1000" doc:"Machines of one batch in work at once."`
-	SiteBootstrapBundleRef               *string `json:"site_bootstrap_bundle_ref,omitempty" maxLength:"500" doc:"Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none."`
-	EnrollmentTokenTTLSeconds            *int32  `json:"enrollment_token_ttl_seconds,omitempty" minimum:"300" maximum:"604800" doc:"Life of the token that an agent enrolls with."`
-	DiscoveryTimeoutSeconds              *int32  `json:"discovery_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for a machine to appear in MAAS."`
-	CommissionTimeoutSeconds             *int32  `json:"commission_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long commissioning may take."`
-	DeployTimeoutSeconds                 *int32  `json:"deploy_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long one deployment may take."`
-	HWSyncSeedTimeoutSeconds             *int32  `json:"hw_sync_seed_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long setting up hardware sync on the machine may take."`
-	HWSyncHealthTimeoutSeconds           *int32  `json:"hw_sync_health_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for hardware sync to become healthy."`
-	EnrollmentTimeoutSeconds             *int32  `json:"enrollment_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for the agent to enroll."`
-	ReleaseTimeoutSeconds                *int32  `json:"release_timeout_seconds,omitempty" minimum:"60" maximum:"604800" doc:"How long releasing may take, erasing included."`
-	AgentTimeoutSeconds                  *int32  `json:"agent_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long an agent may take to fetch a task of a turnover before its node counts as unreachable."`
+	DistroSeries                         *string          `json:"distro_series,omitempty" maxLength:"161" doc:"Image to deploy: system/series, or the name of an uploaded image."`
+	Architecture                         *string          `json:"architecture,omitempty" doc:"Architecture of the machines, as MAAS names it."`
+	PXEIface                             *string          `json:"pxe_iface,omitempty" doc:"Interface of the MAAS server on the PXE network; empty: that of the site."`
+	PXEVLANVID                           *int32           `json:"pxe_vlan_vid,omitempty" minimum:"-1" maximum:"4094" doc:"VLAN of the PXE network; -1: that of the site, 0: untagged."`
+	NodePXEIface                         *string          `json:"node_pxe_iface,omitempty" doc:"Interface of the nodes on the PXE network; empty: that of the site."`
+	StrictPXEPreflight                   *bool            `json:"strict_pxe_preflight,omitempty" doc:"Refuse to begin when the PXE network of the site is not as described."`
+	EnablePhase2RoCE                     *bool            `json:"enable_phase2_roce,omitempty" doc:"Give the RoCE interfaces the addresses of the assignments."`
+	RequireHWSync                        *bool            `json:"require_hw_sync,omitempty" doc:"A node is active only while its hardware sync is healthy."`
+	HardwareSyncInterval                 *string          `json:"hardware_sync_interval,omitempty" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
+	ReleaseFallbackNoErase               *bool            `json:"release_fallback_no_erase,omitempty" doc:"Release without erasing when releasing with erasing fails."`
+	MinimumErase                         *Erase           `json:"minimum_erase,omitempty" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
+	MinimumSanitization                  *Level           `json:"minimum_sanitization,omitempty" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
+	GPUScrub                             *Scrub           `json:"gpu_scrub,omitempty" doc:"required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps)."`
+	RemoveMAASRecord                     *bool            `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
+	ReleaseRetiredMachines               *bool            `json:"release_retired_machines,omitempty" doc:"Deprecated: true is retired_machines release, false is leave."`
+	DataDisks                            *DataDisks       `json:"data_disks,omitempty" enum:"leave,initialize,require_clean" doc:"What becomes of disks that do not carry the system. leave: they are not touched. initialize: DESTROYS ALL DATA on them at the first boot, which formats and mounts them as /share1, /share2, … require_clean: a machine becomes a node only if they are blank, and what is on them later is a tenant's."`
+	RetiredMachines                      *RetiredMachines `json:"retired_machines,omitempty" enum:"leave,power_off,release" doc:"What reconciliation does with the machine of a retired node that MAAS still shows as deployed: nothing, switch it off, or release it, which DESTROYS what is on it."`
+	ReturnHealedNodes                    *bool            `json:"return_healed_nodes,omitempty" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
+	RequireEnrollmentAddress             *bool            `json:"require_enrollment_address,omitempty" doc:"Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses."`
+	EnableDeployRetryOnDatasourceFailure *bool            `json:"enable_deploy_retry_on_datasource_failure,omitempty" doc:"Deploy again when cloud-init found no datasource."`
+	MaxDeployRetryAttempts               *int32           `json:"max_deploy_retry_attempts,omitempty" minimum:"0" maximum:"10" doc:"How many times to deploy again at most."`
+	AutoClaimSingleNewMachine            *bool            `json:"auto_claim_single_new_machine,omitempty" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
+	BatchMaxParallel                     *int32           `json:"batch_max_parallel,omitempty" minimum:"1" maximum:"1000" doc:"Machines of one batch in work at once."`
+	SiteBootstrapBundleRef               *string          `json:"site_bootstrap_bundle_ref,omitempty" maxLength:"500" doc:"Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none."`
+	EnrollmentTokenTTLSeconds            *int32           `json:"enrollment_token_ttl_seconds,omitempty" minimum:"300" maximum:"604800" doc:"Life of the token that an agent enrolls with."`
+	DiscoveryTimeoutSeconds              *int32           `json:"discovery_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for a machine to appear in MAAS."`
+	CommissionTimeoutSeconds             *int32           `json:"commission_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long commissioning may take."`
+	DeployTimeoutSeconds                 *int32           `json:"deploy_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long one deployment may take."`
+	HWSyncSeedTimeoutSeconds             *int32           `json:"hw_sync_seed_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long setting up hardware sync on the machine may take."`
+	HWSyncHealthTimeoutSeconds           *int32           `json:"hw_sync_health_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for hardware sync to become healthy."`
+	EnrollmentTimeoutSeconds             *int32           `json:"enrollment_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long to wait for the agent to enroll."`
+	ReleaseTimeoutSeconds                *int32           `json:"release_timeout_seconds,omitempty" minimum:"60" maximum:"604800" doc:"How long releasing may take, erasing included."`
+	AgentTimeoutSeconds                  *int32           `json:"agent_timeout_seconds,omitempty" minimum:"60" maximum:"86400" doc:"How long an agent may take to fetch a task of a turnover before its node counts as unreachable."`
 }
 
 // DefaultPolicy is the policy of a profile that does not say otherwise. The
@@ -108,6 +112,8 @@ func DefaultPolicy() Policy {
 		MinimumErase:                         EraseNone,
 		MinimumSanitization:                  LevelClear,
 		GPUScrub:                             ScrubRequired,
+		DataDisks:                            DisksRequireClean,
+		RetiredMachines:                      RetiredPowerOff,
 		EnableDeployRetryOnDatasourceFailure: true,
 		MaxDeployRetryAttempts:               1,
 		BatchMaxParallel:                     10,
@@ -161,6 +167,7 @@ func (p Policy) checked(bad *problems) Policy {
 	if !slices.Contains(Scrubs(), p.GPUScrub) {
 		bad.add("body.gpu_scrub", "must be required or if_present")
 	}
+	p.checkMachines(bad)
 	bad.between("body.max_deploy_retry_attempts", p.MaxDeployRetryAttempts, 0, 10)
 	bad.between("body.batch_max_parallel", p.BatchMaxParallel, 1, 1000)
 	bad.matches("body.site_bootstrap_bundle_ref", p.SiteBootstrapBundleRef, bundleForm, "must be at most 500 visible ASCII characters")

@@ -83,7 +83,7 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     hw_sync_seed_timeout_seconds = $24, hw_sync_health_timeout_seconds = $25, enrollment_timeout_seconds = $26,
     release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
     release_retired_machines = $32, return_healed_nodes = $33, require_enrollment_address = $34,
-    gpu_scrub = $35, agent_timeout_seconds = $36,
+    gpu_scrub = $35, agent_timeout_seconds = $36, data_disks = $37, retired_machines = $38,
     updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 

@@ -58,19 +58,29 @@ type Terms struct {
 	AllowedCounts []int32 `json:"allowed_counts" nullable:"false" minItems:"1" maxItems:"64" doc:"How many units one request may ask for: GPUs of a slice, machines otherwise." example:"[1]"`
 	PriceMinor    int64   `json:"price_minor" minimum:"0" maximum:"1000000000000" doc:"Price of one GPU for one hour, in minor units of the currency." example:"350"`
 	PriceCurrency string  `json:"price_currency" pattern:"^[A-Z]{3}$" example:"USD"`
+
+	Hardware Hardware `json:"hardware,omitzero" required:"false" doc:"What a machine of this kind has at least besides its GPUs; for onboardings that accept only matching hardware."`
+}
+
+// Hardware is what a machine has at least; zero asks for nothing.
+type Hardware struct {
+	MemoryGiB int32 `json:"memory_gib,omitempty" minimum:"0" maximum:"1048576" doc:"Memory, in GiB." example:"2048"`
+	Disks     int32 `json:"disks,omitempty" minimum:"0" maximum:"1000" doc:"Disks, the one with the system among them." example:"10"`
+	NICs      int32 `json:"nics,omitempty" minimum:"0" maximum:"1000" doc:"Network interfaces." example:"10"`
 }
 
 // Change describes the change of a SKU. Nil fields stay as they are.
 type Change struct {
-	DisplayName   *string  `json:"display_name,omitempty" minLength:"1" maxLength:"100"`
-	GPUVendor     *Vendor  `json:"gpu_vendor,omitempty" enum:"nvidia,amd,intel,other,none"`
-	GPUModel      *string  `json:"gpu_model,omitempty" minLength:"1" maxLength:"100"`
-	GPUsTotal     *int32   `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"GPUs of one machine of this kind; nodes that exist keep their count."`
-	CapacityShape *Shape   `json:"capacity_shape,omitempty" enum:"node,slice"`
-	AllowedCounts *[]int32 `json:"allowed_counts,omitempty" nullable:"false" minItems:"1" maxItems:"64" example:"[1]"`
-	PriceMinor    *int64   `json:"price_minor,omitempty" minimum:"0" maximum:"1000000000000"`
-	PriceCurrency *string  `json:"price_currency,omitempty" pattern:"^[A-Z]{3}$" example:"USD"`
-	Status        *Status  `json:"status,omitempty" enum:"active,disabled" doc:"A disabled SKU keeps its nodes and gets no new ones."`
+	DisplayName   *string   `json:"display_name,omitempty" minLength:"1" maxLength:"100"`
+	GPUVendor     *Vendor   `json:"gpu_vendor,omitempty" enum:"nvidia,amd,intel,other,none"`
+	GPUModel      *string   `json:"gpu_model,omitempty" minLength:"1" maxLength:"100"`
+	GPUsTotal     *int32    `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"GPUs of one machine of this kind; nodes that exist keep their count."`
+	CapacityShape *Shape    `json:"capacity_shape,omitempty" enum:"node,slice"`
+	AllowedCounts *[]int32  `json:"allowed_counts,omitempty" nullable:"false" minItems:"1" maxItems:"64" example:"[1]"`
+	PriceMinor    *int64    `json:"price_minor,omitempty" minimum:"0" maximum:"1000000000000"`
+	PriceCurrency *string   `json:"price_currency,omitempty" pattern:"^[A-Z]{3}$" example:"USD"`
+	Hardware      *Hardware `json:"hardware,omitempty" doc:"What a machine of this kind has at least besides its GPUs."`
+	Status        *Status   `json:"status,omitempty" enum:"active,disabled" doc:"A disabled SKU keeps its nodes and gets no new ones."`
 }
 
 func set[T any](to, from *T) {
@@ -88,6 +98,7 @@ func (c Change) applied(to SKU) (SKU, error) {
 	set(&to.AllowedCounts, c.AllowedCounts)
 	set(&to.PriceMinor, c.PriceMinor)
 	set(&to.PriceCurrency, c.PriceCurrency)
+	set(&to.Hardware, c.Hardware)
 	set(&to.Status, c.Status)
 	terms, err := to.checked(nil)
 	to.Terms = terms

@@ -2,6 +2,7 @@ package sku
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -17,7 +18,7 @@ func from(r skudb.Sku) SKU {
 		Terms: Terms{
 			DisplayName: r.DisplayName, GPUVendor: Vendor(r.GpuVendor), GPUModel: r.GpuModel, GPUsTotal: r.GpusTotal,
 			CapacityShape: Shape(r.CapacityShape), AllowedCounts: r.AllowedCounts, PriceMinor: r.PriceMinor,
-			PriceCurrency: r.PriceCurrency,
+			PriceCurrency: r.PriceCurrency, Hardware: hardwareOf(r.Hardware),
 		},
 	}
 }
@@ -52,4 +53,21 @@ func ForUse(ctx context.Context, tx pgx.Tx, id string) (SKU, error) {
 			WithRemedy("enable it: gpuaas sku update %s --status active", id)
 	}
 	return found, nil
+}
+
+// encoded is the hardware as rows keep it.
+func (h Hardware) encoded() json.RawMessage {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		panic(fmt.Sprintf("encode hardware: %v", err)) // plain numbers only
+	}
+	return raw
+}
+
+// hardwareOf reads the hardware of a row; what cannot be read asks for nothing.
+func hardwareOf(raw json.RawMessage) (h Hardware) {
+	if json.Unmarshal(raw, &h) != nil {
+		return Hardware{}
+	}
+	return h
 }

@@ -26,13 +26,15 @@ var _ = catalog.Declare(job.Stage{
 	Resume:  WaitForAgentEnrollment,
 	Usually: "1 to 5 min",
 	Looks:   "whether the agent has polled",
-	Does:    "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login",
+	Does: "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login, " +
+		"and looks at hardware and data disks where request and profile ask for that",
 	Expects: "the agent has polled with its certificate, and nobody can log in by the deploy user",
 	Again: "an agent that has polled, however late, is accepted; a job that is parked because it did not come goes on when it " +
 		"does",
 	Fails: []job.FailureMode{
 		MAASAway, OutOfBand,
 		job.FailsWith(AgentEnrollmentFailure, "the agent does not enrol in time, or somebody else came with its token"),
+		job.FailsWith(HardwareMismatch, "data disks are not clean, or the hardware is not that of the SKU"),
 	},
 }, (*Bringup).WaitForAgentEnrollment)
 
@@ -96,6 +98,11 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 		if err != nil || await != nil {
 			return Result{Await: await}, err
 		}
+		accepted, await, err := b.accept(ctx, w)
+		if err != nil || await != nil {
+			return Result{Await: await}, err
+		}
+		note += accepted
 		return Result{
 			Message: fmt.Sprintf("the agent of %s, version %s, polls for tasks%s", w.Hostname, n.ReportedAgentVersion, note),
 			Details: map[string]any{

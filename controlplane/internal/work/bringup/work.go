@@ -133,12 +133,35 @@ type Facts struct {
 	SyncHealthy  *time.Time `json:"sync_healthy_at,omitempty"`
 	LoginLocked  *time.Time `json:"login_locked_at,omitempty"` // when the agent had locked the account that the machine was set up by
 
+	Asked      *AskedFacts `json:"asked,omitempty"`
+	BlankDisks []string    `json:"blank_disks,omitempty"` // serial numbers of disks that were blank when the agent had come
+
 	Release       *ReleaseFacts `json:"release,omitempty"`
 	PowerOff      *PowerFacts   `json:"power_off,omitempty"`
 	RecordRemoved *RecordFacts  `json:"record_removed,omitempty"`
 
 	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
 }
+
+// AskedFacts are what a request asked for besides the machine.
+type AskedFacts struct {
+	KeepOut       bool `json:"keep_out,omitempty"`       // install, but keep the node out of service
+	MatchHardware bool `json:"match_hardware,omitempty"` // accept only hardware that matches the SKU
+}
+
+// FactsAsked are the facts that a job begins with.
+func FactsAsked(a AskedFacts) Facts {
+	if a == (AskedFacts{}) {
+		return Facts{}
+	}
+	return Facts{Asked: &a}
+}
+
+// KeepsOut says whether the request asked to keep the node out of service.
+func (f Facts) KeepsOut() bool { return f.Asked != nil && f.Asked.KeepOut }
+
+// KeptOut is why a node is quarantined whose request asked for that.
+const KeptOut = "the request asked to install it and to keep it out of service"
 
 // InstallationFacts are what MAAS answered to a deployment. What MAAS says later
 // of the image is not proof: a hardware sync renames it.
@@ -196,5 +219,5 @@ func (f *Facts) uninstalled() {
 	f.Adopted, f.LoginLocked = false, nil
 	f.SSHAddress, f.SSHHostKey = "", ""
 	f.SyncSeeds, f.SyncSeededAt, f.SyncBefore, f.SyncHealthy = 0, nil, nil, nil
-	f.EnrollEpoch = 0
+	f.EnrollEpoch, f.BlankDisks = 0, nil
 }

@@ -50,6 +50,8 @@ type NewBatchBody struct {
 	ExpectedIDs    []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
 	MaxParallel    int          `json:"max_parallel,omitempty" minimum:"0" maximum:"1000" doc:"How many at once; 10 when left out."`
 	MaxFailures    int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out."`
+	KeepOut        bool         `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the nodes out of service."`
+	MatchHardware  bool         `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept a machine only if its hardware is that of its SKU."`
 	SkipIneligible bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
 }
 
@@ -85,7 +87,7 @@ func (s *Service) registerBatches(api *httpapi.API) {
 	}, func(ctx context.Context, in *struct{ Body NewBatchBody }) (*httpapi.Plain[NewBatchView], error) {
 		b := in.Body
 		made, left, err := s.RequestBatch(ctx, NewBatch{
-			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason, ProfileID: b.ProfileID},
+			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason, ProfileID: b.ProfileID, KeepOut: b.KeepOut, MatchHardware: b.MatchHardware},
 			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures, SkipIneligible: b.SkipIneligible,
 		})
 		if err != nil {

@@ -25,6 +25,8 @@ type NewBody struct {
 	PlanHash       string      `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since."`
 	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile of the node's site, to which the node belongs once it is done. Left out: the profile that it belongs to now."`
 	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt." example:"reinstalled by hand from our image; firmware was not checked"`
+	KeepOut        bool        `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it."`
+	MatchHardware  bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs."`
 }
 
 // CleanupBody asks for the storage of a node to be cleaned.

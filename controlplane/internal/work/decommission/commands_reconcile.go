@@ -86,7 +86,7 @@ func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.
 	at, _ := tables[d.Mode].Number(d.Stage)
 	first, _ := tables[d.Mode].Number(bringup.DeployViaMAAS)
 	last, _ := tables[d.Mode].Number(bringup.WaitForAgentEnrollment)
-	if at < first || at > last || !released(w) {
+	if at < first || at > last || !released(w) || bringup.Unaccepted(d.ErrorCode) {
 		return nil, "it was not parked while the machine was installed anew", nil
 	}
 	seen, missing, err := s.bringup.ProveInstalled(ctx, w)

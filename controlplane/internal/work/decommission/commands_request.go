@@ -13,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -80,7 +81,8 @@ func (d Decommission) same(r Request) bool {
 	if a := d.accepts(); a != nil {
 		accepted = a.ResidualRisk
 	}
-	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup && (r.ResidualRisk == "" || r.ResidualRisk == accepted)
+	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup && (r.ResidualRisk == "" || r.ResidualRisk == accepted) &&
+		d.Facts.KeepsOut() == r.KeepOut && (d.Facts.Asked != nil && d.Facts.Asked.MatchHardware) == r.MatchHardware
 }
 
 // refuse is why a request cannot begin; nil: it can.
@@ -109,7 +111,12 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		return Decommission{}, err
 	}
 	of := id.New[id.Decommission]()
+	facts, err := bringup.FactsAsked(bringup.AskedFacts{KeepOut: r.KeepOut, MatchHardware: r.MatchHardware}).Encode()
+	if err != nil {
+		return Decommission{}, err
+	}
 	p := decommissiondb.InsertParams{
+		Facts: facts,
 		JobID: of, Erase: string(r.Erase), StorageCleanup: string(r.StorageCleanup), Reason: r.Reason, PlanHash: or(r.PlanHash, now.hash(r)),
 		Origin: string(now.node.Status), RequestedByName: auth.From(ctx).Name,
 	}
@@ -137,7 +144,8 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		Metadata: map[string]any{
 			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID, "hostname": now.node.Hostname,
 			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
-			"profile_id": p.ProfileID,
+			"profile_id":          p.ProfileID,
+			"keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware,
 		},
 	})
 }

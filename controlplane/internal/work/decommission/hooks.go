@@ -76,28 +76,8 @@ func (h hooks) equip(ctx context.Context, d Decommission, w *bringup.Work) error
 	for _, p := range prior {
 		w.Prior = append(w.Prior, p.id)
 	}
-	w.InitializeDisks = w.Reimage && initializes(prior)
+	w.InitializeDisks = w.Reimage && (initializes(prior) || w.Profile.Policy.DataDisks == site.DisksInitialize)
 	return err
-}
-
-// initializes says whether the data disks of a node are made at its first boot:
-// what mounts them is written on the root disk then. Jobs are oldest first.
-func initializes(prior []priorJob) (yes bool) {
-	for _, p := range prior {
-		if p.kind == onboardingJob {
-			yes = p.initializesDisks
-		}
-	}
-	return yes
-}
-
-// onboardingJob is the kind of a prior job that installed the node first.
-const onboardingJob = "onboarding"
-
-// priorJob is a job that brought the node up, or worked on it, before.
-type priorJob struct {
-	kind, id         string
-	initializesDisks bool
 }
 
 func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
@@ -108,6 +88,9 @@ func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
 	out := make([]priorJob, len(list))
 	for i, r := range list {
 		out[i] = priorJob{kind: r.Kind, id: r.ID, initializesDisks: r.InitializeDisks}
+		if err := json.Unmarshal(r.BlankDisks, &out[i].blankDisks); err != nil {
+			return nil, fmt.Errorf("decode blank disks of node: %w", err)
+		}
 	}
 	return out, nil
 }
@@ -434,6 +417,10 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 		switch serves := n.Status == node.Active || n.Status == node.Offline; {
 		case !d.Mode.proves(n) && serves:
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" proves nothing about a tainted node"); err != nil {
+				return err
+			}
+		case d.Facts.KeepsOut() && serves:
+			if _, err := node.Move(ctx, tx, d.Node, node.Quarantine, bringup.KeptOut); err != nil {
 				return err
 			}
 		case d.keptBy(q) != "" && serves:

@@ -104,6 +104,8 @@ func (r Request) checked() (Request, error) {
 		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup", "a storage cleanup that cleans nothing is none: choose local, weka or all")
 	}
 	reject(r.ProfileID == nil || r.Mode == Reimage, "profile_id", "only a reimage installs by another profile; leave it out")
+	reject(r.Mode == Reimage || !r.KeepOut, "keep_out_of_service", "is for reimage only; leave it out")
+	reject(r.Mode == Reimage || !r.MatchHardware, "require_hardware_match", "is for reimage only; leave it out")
 	r.ResidualRisk = strings.TrimSpace(r.ResidualRisk)
 	reject(r.ResidualRisk == "" || r.Mode == SoftReset && len(r.ResidualRisk) <= maxRisk, "residual_risk",
 		"is accepted with a soft_reset only, in at most %d bytes; leave it out", maxRisk)

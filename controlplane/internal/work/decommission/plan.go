@@ -62,7 +62,7 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 	}
 	out.site, out.profile = &where, &by
 	prior, err := s.prior(ctx, of)
-	out.initializes = initializes(prior)
+	out.initializes = initializes(prior) || by.Policy.DataDisks == site.DisksInitialize
 	return out, err
 }
 
@@ -372,6 +372,9 @@ func (s situation) effects(r Request) []string {
 	switch r.StorageCleanup {
 	case CleanupLocal, CleanupAll:
 		out = append(out, "DESTROYS what is in temporary and scratch folders and on the data disks mounted at /share<N>")
+		if s.managed() {
+			out = append(out, disksEffect[s.policy().DataDisks])
+		}
 	case CleanupNone, CleanupWeka:
 	}
 	if r.StorageCleanup == CleanupWeka || r.StorageCleanup == CleanupAll {
@@ -404,7 +407,7 @@ func (s situation) effects(r Request) []string {
 		out = append(out, "somebody had root, and the installation stays: the risk that is left is accepted in words, which stand in the receipt; firmware and the BMC are not covered")
 	}
 	if r.Mode == Reimage && s.initializes {
-		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks)")
+		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks), or as the profile says (data_disks)")
 	}
 	switch r.Mode {
 	case FullDecommission:
@@ -434,6 +437,15 @@ func (s situation) effects(r Request) []string {
 		out = append(out, kept)
 	}
 	return out
+}
+
+// disksEffect says what a cleanup does with disks that nothing mounts.
+var disksEffect = map[site.DataDisks]string{
+	site.DisksLeave: "disks that are not mounted are left alone and named as a gap (data_disks of the profile is leave); " +
+		"where somebody had root, one that is not blank stops the operation",
+	site.DisksInitialize: "disks that are neither mounted nor blank stop the operation: nobody can tell whose data they hold",
+	site.DisksRequireClean: "DESTROYS what is on disks that are not mounted and were blank when the node joined: " +
+		"only a tenant can have left it; another one that is not blank stops the operation",
 }
 
 // ends says how the node is when all went well.

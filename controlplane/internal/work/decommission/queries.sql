@@ -1,7 +1,7 @@
 -- name: Insert :exec
-INSERT INTO decommission_jobs (job_id, profile_id, ipmi_ip, pxe_mac, maas_system_id, erase, storage_cleanup, reason, plan_hash, origin, requested_by_name)
+INSERT INTO decommission_jobs (job_id, profile_id, ipmi_ip, pxe_mac, maas_system_id, erase, storage_cleanup, reason, plan_hash, origin, requested_by_name, facts)
 VALUES (sqlc.arg(job_id), sqlc.narg(profile_id), sqlc.arg(ipmi_ip), sqlc.arg(pxe_mac), sqlc.arg(maas_system_id), sqlc.arg(erase), sqlc.arg(storage_cleanup),
-    sqlc.arg(reason), sqlc.arg(plan_hash), sqlc.arg(origin), sqlc.arg(requested_by_name));
+    sqlc.arg(reason), sqlc.arg(plan_hash), sqlc.arg(origin), sqlc.arg(requested_by_name), sqlc.arg(facts));
 
 -- name: OfIDs :many
 SELECT * FROM node_decommissions WHERE id = ANY(sqlc.arg(ids)::uuid[]) ORDER BY id;
@@ -21,9 +21,9 @@ WHERE s.id = sqlc.arg(site_id) AND p.id = sqlc.arg(profile_id) FOR SHARE;
 -- name: PriorJobs :many
 -- The jobs that brought the node up before: what they wrote on its machine is ours.
 -- Oldest first.
-SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks FROM node_onboardings o WHERE o.node_id = sqlc.arg(node_id)
+SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks, COALESCE(o.facts -> 'blank_disks', 'null')::jsonb AS blank_disks FROM node_onboardings o WHERE o.node_id = sqlc.arg(node_id)
 UNION ALL
-SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks FROM node_decommissions d WHERE d.node_id = sqlc.arg(node_id)
+SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks, COALESCE(d.facts -> 'blank_disks', 'null')::jsonb AS blank_disks FROM node_decommissions d WHERE d.node_id = sqlc.arg(node_id)
 ORDER BY id;
 
 -- name: List :many

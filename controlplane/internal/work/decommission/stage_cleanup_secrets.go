@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -14,8 +15,9 @@ const StageSecrets = "cleanup_secrets"
 
 var _ = catalog.Declare(job.Stage{
 	Name: StageSecrets, Title: "Clean up secrets", Attempts: 3, Resume: StageSecrets,
-	Looks:    "the secrets that belong to the node",
-	Does:     "deletes its first boots, voids its tokens, revokes its certificates",
+	Looks: "the secrets that belong to the node",
+	Does: "deletes its first boots, voids its tokens, revokes its certificates; of a machine that leaves, deletes the " +
+		"BMC credentials of its own",
 	Expects:  "they are gone; what could not be removed is a follow-up and never stops the job",
 	Again:    "what is gone is gone",
 	OnCancel: nothingUndone,
@@ -61,6 +63,15 @@ func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.W
 			evidence = append(evidence, followUp("delete "+path+" in the secrets engine", f.Message, ""))
 		}
 	}
+	overrides, err := s.forgetPower(ctx, d, w)
+	if err != nil {
+		f := bringup.Classify(err)
+		if ctx.Err() != nil || !f.Final && w.Attempt < databaseRetryCount {
+			return job.Result{}, err
+		}
+		evidence = append(evidence, followUp("delete the BMC credentials that only "+d.Hostname+" had", f.Message,
+			"gpuaas site power list "+w.Site.Name))
+	}
 	if left := len(evidence); left > 0 {
 		return job.Result{
 			Message:  fmt.Sprintf("%d secrets of the node could not be removed; that is left to be done", left),
@@ -71,8 +82,18 @@ func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.W
 		Message: fmt.Sprintf("%d secrets of the node were removed; its tokens are void and its certificates revoked",
 			len(removed)),
 		Evidence: []job.Evidence{{Kind: EvidenceSecrets, Value: map[string]any{
-			"removed":    removed,
-			"looked_for": len(prior),
+			"removed":                 removed,
+			"power_overrides_removed": overrides,
+			"looked_for":              len(prior),
 		}}},
 	}, nil
+}
+
+// forgetPower removes BMC credentials that were for the machine alone. A machine
+// that stays, because only its node is removed, keeps them.
+func (s *Service) forgetPower(ctx context.Context, d Decommission, w *bringup.Work) (removed int, err error) {
+	if d.Mode != FullDecommission || !d.managed() {
+		return 0, nil
+	}
+	return s.sites.ForgetMachine(ctx, w.Site.ID, site.Machine{Hostname: d.Hostname, IPMIIP: d.IPMIIP, PXEMAC: d.PXEMAC})
 }

@@ -3,6 +3,8 @@ package decommission
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fleet/site"
@@ -62,6 +64,11 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 	params := agentwire.StorageCleanupParams{Scope: string(d.StorageCleanup)}
 	if d.StorageCleanup != CleanupWeka {
 		params.Disks, params.MinimumLevel = agentwire.DisksSanitize, string(w.Profile.Policy.MinimumSanitization)
+		prior, err := s.prior(ctx, d.Node)
+		if err != nil {
+			return job.Result{}, err
+		}
+		params.BlankAtJoin = blankAtJoin(prior)
 	}
 	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
 	if err != nil || await != nil {
@@ -76,7 +83,17 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 			out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
 		Evidence: witnessed(EvidenceStorage, t),
 	}
+	left, err := s.leftAlone(ctx, d, w, &out)
+	if err != nil {
+		return job.Result{}, err
+	}
+	if len(left) > 0 {
+		result.Message += "; left alone, as data_disks of the profile says: " + brief(left)
+	}
 	for _, device := range out.Devices {
+		if slices.Contains(left, device.Device) {
+			continue
+		}
 		doubt := seenOf(t).doubtOf(device)
 		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized &&
 			w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
@@ -93,6 +110,32 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 			About(map[string]any{"residue": out.Residue, "task_id": t.ID})
 	}
 	return result, nil
+}
+
+// leftAlone names the disks that the profile says to leave: nothing mounts them, so
+// that only root can have written to them, and nobody had root. What is said of them
+// is no residue; the certificate names them as not touched.
+func (s *Service) leftAlone(ctx context.Context, d Decommission, w *bringup.Work, out *agentwire.StorageCleanupOutput) (
+	[]string, error,
+) {
+	if w.Profile.Policy.DataDisks != site.DisksLeave {
+		return nil, nil
+	}
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil || n.Root.Stands() {
+		return nil, err
+	}
+	var left []string
+	for _, v := range out.Devices {
+		if v.MountPoint == "" && v.Device != "" && v.Outcome == agentwire.OutcomeRefused {
+			left = append(left, v.Device)
+		}
+	}
+	out.Residue = slices.DeleteFunc(out.Residue, func(r string) bool {
+		device, _, _ := strings.Cut(r, ": ")
+		return slices.Contains(left, device)
+	})
+	return left, nil
 }
 
 // doubtOf is why a device does not count as sanitized, whatever its agent says;

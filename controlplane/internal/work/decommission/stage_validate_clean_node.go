@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -125,6 +126,9 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 	if out, err = s.compared(ctx, d, out, params.AllowedUsers); err != nil {
 		return job.Result{}, err
 	}
+	if err := s.exceptDisks(ctx, d, w, &out); err != nil {
+		return job.Result{}, err
+	}
 	evidence, err := witnessedAs(EvidenceValidation, t, out)
 	if err != nil {
 		return job.Result{}, err
@@ -152,6 +156,35 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 	}
 	return result, code.Failed("%s is not clean: %s", d.Hostname, brief(texts)).With("%s", remedy).ForGood().
 		About(map[string]any{"findings": out.Findings, "task_id": t.ID})
+}
+
+// exceptDisks takes the disks out of the findings that the profile says to leave
+// alone: see leftAlone. They are named among what was looked at.
+func (s *Service) exceptDisks(ctx context.Context, d Decommission, w *bringup.Work,
+	out *agentwire.ValidateCleanOutput,
+) error {
+	if w.Profile.Policy.DataDisks != site.DisksLeave || len(out.Findings) == 0 {
+		return nil
+	}
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil || n.Root.Stands() {
+		return err
+	}
+	var left []string
+	out.Findings = slices.DeleteFunc(out.Findings, func(f agentwire.CleanFinding) bool {
+		unmounted := f.Kind == "disks" && strings.HasPrefix(f.Subject, "/dev/")
+		if unmounted {
+			left = append(left, f.Subject)
+		}
+		return unmounted
+	})
+	if len(left) > 0 {
+		out.Checked = append(out.Checked, agentwire.CheckedKind{
+			Kind: "disks", Result: "left_alone", Detail: "not mounted, and left alone as data_disks of the profile says: " + brief(left),
+		})
+		out.Clean = len(out.Findings) == 0
+	}
+	return nil
 }
 
 // rootRemedy says what helps once somebody had root: cleaning the same

@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -80,10 +81,12 @@ func rejected(fields []fault.Field) error {
 
 // SelectorsBody says how machines are to be onboarded.
 type SelectorsBody struct {
-	SiteID          id.Site     `json:"site_id" doc:"The site whose MAAS has, or is to have, the machines."`
-	ProfileID       *id.Profile `json:"profile_id,omitempty" doc:"A profile of the site; the one called default when left out."`
-	SKUID           string      `json:"sku_id" minLength:"1" maxLength:"63" doc:"Which kind of machine they are." example:"h200-sxm-baremetal-8g"`
-	InitializeDisks bool        `json:"initialize_disks,omitempty" default:"false" doc:"DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched."`
+	SiteID               id.Site     `json:"site_id" doc:"The site whose MAAS has, or is to have, the machines."`
+	ProfileID            *id.Profile `json:"profile_id,omitempty" doc:"A profile of the site; the one called default when left out."`
+	SKUID                string      `json:"sku_id" minLength:"1" maxLength:"63" doc:"Which kind of machine they are." example:"h200-sxm-baremetal-8g"`
+	InitializeDisks      bool        `json:"initialize_disks,omitempty" default:"false" doc:"DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share1, /share2, … Left out: data_disks of the profile decides."`
+	KeepOutOfService     bool        `json:"keep_out_of_service,omitempty" default:"false" doc:"Install the machine, but keep the node out of service: it is quarantined when it is ready, until an operator returns it."`
+	RequireHardwareMatch bool        `json:"require_hardware_match,omitempty" default:"false" doc:"Accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the onboarding is parked and says in what it differs."`
 }
 
 // MachineBody is one machine to be onboarded.
@@ -112,6 +115,7 @@ type NewBatchBody struct {
 
 func (b SelectorsBody) asked(machines ...MachineBody) NewOnboarding {
 	n := NewOnboarding{Site: b.SiteID, SKU: b.SKUID, InitializeDisks: b.InitializeDisks, Machines: make([]Request, len(machines))}
+	n.Asked = bringup.AskedFacts{KeepOut: b.KeepOutOfService, MatchHardware: b.RequireHardwareMatch}
 	if b.ProfileID != nil {
 		n.Profile = *b.ProfileID
 	}

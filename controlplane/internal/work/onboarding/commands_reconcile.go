@@ -39,6 +39,9 @@ func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached boo
 	var done *bringup.Work
 	reached, err = s.jobs.Reconcile(ctx, w.ID, func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
 		done = work
+		if bringup.Unaccepted(o.ErrorCode) {
+			return nil, nil
+		}
 		p, missing, err := s.bringup.ProveInstalled(ctx, work)
 		if err != nil || missing != "" {
 			s.logger.DebugContext(ctx, "onboarding is not proven to have reached its goal", "onboarding_id", o.ID, "missing", missing, "error", err)

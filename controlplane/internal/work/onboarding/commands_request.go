@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
@@ -36,7 +37,7 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 			return err
 		}
 		made = rows[0]
-		if err := family.Audit(ctx, tx, "request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks}); err != nil {
+		if err := family.Audit(ctx, tx, "request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks, "asked": n.Asked}); err != nil {
 			return err
 		}
 		if err := s.rows.Admit(ctx, tx, "", s.now(), made.ID.String()); err != nil {
@@ -85,7 +86,7 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 		}
 		if err := s.batches.Audit(ctx, tx, "request", batch.Batch, "", map[string]any{
 			"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks,
-			"workflow_id": BatchWorkflowID(batch.ID.String()),
+			"asked": n.Asked, "workflow_id": BatchWorkflowID(batch.ID.String()),
 		}); err != nil {
 			return err
 		}
@@ -141,7 +142,13 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 }
 
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by site.Profile, batch id.OnboardingBatch) ([]Onboarding, error) {
-	own := onboardingdb.InsertOnboardingsParams{ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks}
+	facts, err := bringup.FactsAsked(n.Asked).Encode()
+	if err != nil {
+		return nil, err
+	}
+	own := onboardingdb.InsertOnboardingsParams{
+		ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks, Facts: facts,
+	}
 	jobs := make([]job.NewJob, len(n.Machines))
 	for i, m := range n.Machines {
 		of := id.New[id.Onboarding]()

@@ -43,6 +43,7 @@ func (h hooks) Equip(ctx context.Context, o Onboarding, w *bringup.Work) (job.Li
 		return nil, err
 	}
 	w.Profile, err = h.sites.Profile(ctx, o.Site, o.Profile)
+	w.InitializeDisks = w.InitializeDisks || w.Profile.Policy.DataDisks == site.DisksInitialize
 	return bringup.Limits(w.Profile.Policy), err
 }
 
@@ -67,7 +68,7 @@ func (h hooks) Perform(ctx context.Context, _ Onboarding, stage string, w *bring
 // Anew implements job.Hooks.
 func (hooks) Anew(ctx context.Context, tx pgx.Tx, before Onboarding, w *bringup.Work) (*bringup.Work, error) {
 	fresh := *w
-	fresh.SystemID, fresh.PXEMAC, fresh.Facts = "", "", bringup.Facts{Left: w.Facts.Left}
+	fresh.SystemID, fresh.PXEMAC, fresh.Facts = "", "", bringup.Facts{Left: w.Facts.Left, Asked: w.Facts.Asked}
 	var err error
 	fresh.Node, err = freshNode(ctx, tx, before)
 	return &fresh, err
@@ -180,6 +181,11 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		}
 		if _, err := node.Move(ctx, tx, o.Node, node.Enrolled, "its onboarding completed"); err != nil {
 			return disagreeing(err)
+		}
+		if w.Facts.KeepsOut() {
+			if _, err := node.Move(ctx, tx, o.Node, node.Quarantine, bringup.KeptOut); err != nil {
+				return disagreeing(err)
+			}
 		}
 	}
 	return disagreeing(binding.Bind(ctx, tx, binding.Binding{

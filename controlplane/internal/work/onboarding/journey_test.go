@@ -313,6 +313,21 @@ func TestNoNodeIsActiveWithoutProof(t *testing.T) {
 	}
 }
 
+func TestANodeIsInstalledAndKeptOutOfService(t *testing.T) {
+	y := newYard(t)
+	n := y.asked(1, 1)
+	n.Asked = bringup.AskedFacts{KeepOut: true}
+	o, err := y.service.Request(y.ctx, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := y.run(t, o.ID)
+	made, err := node.Get(y.ctx, y.db, o.Node)
+	if err != nil || done.Status != job.Completed || made.Status != node.Quarantined || made.Schedulable {
+		t.Errorf("%s; node %s, %v", done.Status, made.Status, err)
+	}
+}
+
 // A machine that another node has is not taken from it.
 func TestAMachineOfAnotherNodeStaysThere(t *testing.T) {
 	y := newYard(t)

@@ -17,6 +17,7 @@ type NewOnboarding struct {
 	Profile         id.Profile // zero: the site's default
 	SKU             string
 	InitializeDisks bool // DESTROYS the data of all disks but the root disk
+	Asked           bringup.AskedFacts
 	Machines        []Request
 	MaxFailures     *int // of a batch: if more fail, it is halted; nil: it never is
 }

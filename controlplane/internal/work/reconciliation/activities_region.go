@@ -46,6 +46,8 @@ type Region interface {
 	// Release asks MAAS to release a machine and makes sure that the release
 	// began. erase is none, quick or secure.
 	Release(ctx context.Context, systemID, erase, comment string) error
+	// SwitchOff asks MAAS to switch a machine off.
+	SwitchOff(ctx context.Context, systemID, comment string) error
 	// RunScriptsSHA256 returns the digest of the program with which machines
 	// report their hardware to MAAS.
 	RunScriptsSHA256(ctx context.Context) (string, error)
@@ -232,6 +234,12 @@ func (r *region) Direct(ctx context.Context, systemID string) (Machine, bool, er
 		return Machine{}, false, mixedUp("it shows machine %s instead of %s", maas.Shown(m.SystemID), systemID)
 	}
 	return machineOf(m), true, nil
+}
+
+// SwitchOff sends the request once. The next look shows how it ended.
+func (r *region) SwitchOff(ctx context.Context, systemID, comment string) error {
+	_, err := r.Client.PowerOff(ctx, systemID, false, comment)
+	return err
 }
 
 // Release sends the request once. If the answer leaves open whether the release

@@ -54,7 +54,7 @@ type FindingView struct {
 	Details         job.Details `json:"details,omitempty" doc:"What was seen. Fields come and go with the kinds."`
 	Looks           int32       `json:"looks" doc:"How many looks have shown it."`
 	Occurrence      int32       `json:"occurrence" doc:"The how manieth of its kind this is for its subject, within a month."`
-	Action          Action      `json:"action,omitempty" enum:"quarantine,mark_offline,update_host,reseed_hw_sync,release_machine" doc:"What reconciliation does about it by itself; absent: nothing."`
+	Action          Action      `json:"action,omitempty" enum:"quarantine,mark_offline,update_host,reseed_hw_sync,release_machine,power_off_machine" doc:"What reconciliation does about it by itself; absent: nothing."`
 	Withheld        string      `json:"withheld,omitempty" doc:"Why it does not; absent: nothing is in the way."`
 	ActionNote      string      `json:"action_note,omitempty" doc:"What came of it."`
 	Advice          []Advice    `json:"advice" nullable:"false" doc:"What an operator does best now, the best first."`

@@ -184,13 +184,19 @@ func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, er
 		if err != nil {
 			return err
 		}
-		done = note == "" || d.Action == Release
+		done = note == "" || atMAAS[d.Action] != nil
 		return c.acted(ctx, tx, d, note)
 	})
-	if err != nil || !done || d.Action != Release {
+	send := atMAAS[d.Action]
+	if err != nil || !done || send == nil {
 		return done, withheld, err
 	}
-	return true, "", c.release(ctx, d)
+	return true, "", send(c, ctx, d)
+}
+
+// atMAAS are the actions that MAAS carries out, outside of any transaction.
+var atMAAS = map[Action]func(c *cycle, ctx context.Context, d due) error{
+	Release: (*cycle).release, PowerOff: (*cycle).powerOff,
 }
 
 // effect does what the action means in the database. If there was nothing to
@@ -220,6 +226,8 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 		})
 	case Release:
 		return "MAAS is asked to release it; how that ended is not known", nil
+	case PowerOff:
+		return "MAAS is asked to switch it off; how that ended is not known", nil
 	case None:
 	}
 	return "", err
@@ -277,6 +285,21 @@ func (c *cycle) release(ctx context.Context, d due) error {
 		c.hitch(ctx, "the release of "+d.SystemID, err)
 		note = "MAAS did not release it: " + shorten(err.Error())
 	}
+	return c.noteAction(ctx, d, note)
+}
+
+// powerOff asks MAAS to switch off the machine of a retired node.
+func (c *cycle) powerOff(ctx context.Context, d due) error {
+	note := ""
+	if err := c.region.SwitchOff(ctx, d.SystemID, "gpuaas: its node is retired"); err != nil {
+		c.hitch(ctx, "switching off "+d.SystemID, err)
+		note = "MAAS did not switch it off: " + shorten(err.Error())
+	}
+	return c.noteAction(ctx, d, note)
+}
+
+// noteAction records how an action of MAAS ended.
+func (c *cycle) noteAction(ctx context.Context, d due, note string) error {
 	ctx = context.WithoutCancel(ctx)
 	return wrap("note outcome of action", c.reads.NoteAction(ctx,
 		reconciliationdb.NoteActionParams{ID: d.ID, ActionNote: note}))

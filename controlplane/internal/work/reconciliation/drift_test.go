@@ -10,6 +10,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
@@ -431,14 +432,27 @@ func TestMachinesAreNotPinnedWhileTheBreakerOpens(t *testing.T) {
 	}
 }
 
-func TestRetiredButDeployedIsReleasedOnlyIfPolicyAllows(t *testing.T) {
+func TestRetiredMachinesAreLeftSwitchedOffOrReleasedAsTheProfileSays(t *testing.T) {
 	w := newWorld(t, 1)
-	w.exec(t, `UPDATE nodes SET status = 'retired', schedulable = false WHERE id = $1`, w.nodes[0])
-	run := w.asked(t, reconciliation.RunRequest{Full: true})
-	if len(w.maas.releases) != 0 || w.open(t, 0)[reconciliation.TypeRetiredDeployed].Withheld == "" {
-		t.Fatalf("released %v; %+v", w.maas.releases, run.Report)
+	policy := func(p site.RetiredMachines) {
+		w.exec(t, `UPDATE maas_site_profiles SET retired_machines = $2 WHERE site_id = $1`, w.at, p)
 	}
-	w.exec(t, `UPDATE maas_site_profiles SET release_retired_machines = true WHERE site_id = $1`, w.at)
+	w.exec(t, `UPDATE nodes SET status = 'retired', schedulable = false WHERE id = $1`, w.nodes[0])
+	policy(site.RetiredLeave)
+	run := w.asked(t, reconciliation.RunRequest{Full: true})
+	if len(w.maas.releases)+len(w.maas.switchedOff) != 0 ||
+		w.open(t, 0)[reconciliation.TypeRetiredDeployed].Withheld == "" {
+		t.Fatalf("released %v, switched off %v; %+v", w.maas.releases, w.maas.switchedOff, run.Report)
+	}
+	policy(site.RetiredPowerOff)
+	w.cycle(t)
+	w.cycle(t)
+	w.cycle(t)
+	if !slices.Equal(w.maas.switchedOff, []string{"m000"}) || len(w.maas.releases) != 0 || len(w.open(t, 0)) != 0 {
+		t.Fatalf("switched off %v, released %v; left is %v", w.maas.switchedOff, w.maas.releases, w.open(t, 0))
+	}
+	policy(site.RetiredRelease)
+	w.asked(t, reconciliation.RunRequest{Full: true})
 	w.cycle(t)
 	w.cycle(t)
 	if !slices.Equal(w.maas.releases, []string{"m000"}) {

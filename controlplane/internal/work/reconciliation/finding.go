@@ -34,6 +34,7 @@ const (
 	UpdateHost  Action = "update_host"     // the inventory takes over the new address
 	Reseed      Action = "reseed_hw_sync"  // the agent gets the token of its machine again
 	Release     Action = "release_machine" // MAAS releases the machine and powers it off
+	PowerOff    Action = "power_off_machine"
 )
 
 // Verdict is what a rule says about a subject that it holds for.

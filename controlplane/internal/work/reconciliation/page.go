@@ -47,10 +47,10 @@ func Page() string {
 }
 
 var (
-	actions     = []Action{Quarantine, MarkOffline, UpdateHost, Reseed, Release}
+	actions     = []Action{Quarantine, MarkOffline, UpdateHost, Reseed, Release, PowerOff}
 	actionShort = map[Action]string{
 		Quarantine: "quarantine", MarkOffline: "mark offline", UpdateHost: "update the address",
-		Reseed: "reseed hardware sync", Release: "release the machine",
+		Reseed: "reseed hardware sync", Release: "release the machine", PowerOff: "switch the machine off",
 	}
 	actionMeans = map[Action]string{
 		Quarantine: "the node is quarantined: nothing new is placed on it, and what runs on it is left alone. Not while " +
@@ -60,6 +60,7 @@ var (
 		UpdateHost: "the inventory takes over the new address.",
 		Reseed:     "the agent gets the token of its machine anew (`node.hw_sync_reseed`), a bounded number of times.",
 		Release:    "MAAS releases the machine and powers it off, erasing what the profile asks for.",
+		PowerOff:   "MAAS switches the machine off; what is on it stays, and somebody can switch it on again.",
 	}
 )
 

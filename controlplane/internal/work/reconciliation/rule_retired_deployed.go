@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
 )
 
 // TypeRetiredDeployed says: a node is out of service, but its machine still
@@ -18,15 +19,15 @@ var ruleRetiredDeployed = Rule{
 	Advice: []string{
 		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
 		`gpuaas node reactivate NODE --reason "…": if it is to serve again`,
-		"gpuaas site profile set SITE PROFILE release_retired_machines=true: let reconciliation release such machines by " +
-			"itself",
+		"gpuaas site profile set SITE PROFILE retired_machines=power_off: let reconciliation switch such machines off by " +
+			"itself; =release releases them, which DESTROYS what is on them",
 	},
-	Holds: "The node is retired and its machine is Deployed. It is released only if `release_retired_machines` of the " +
-		"profile allows it, the node is proven clean, and what is installed there is known to be the node still.",
+	Holds: "The node is retired and its machine is Deployed. It is released only if `retired_machines` of the " +
+		"profile is release, the node is proven clean, and what is installed there is known to be the node still.",
 }
 
 func whenRetiredDeployed(s Subject) (Verdict, bool) {
-	if s.Status != node.Retired || !s.shows(Installed) {
+	if s.Status != node.Retired || !s.shows(Installed) || s.Policy.RetiredMachines == site.RetiredPowerOff {
 		return Verdict{}, false
 	}
 	return Verdict{
@@ -44,6 +45,20 @@ func whenRetiredDeployed(s Subject) (Verdict, bool) {
 // Somebody may use it for something else by now, and a release would destroy
 // that.
 func (s Subject) releaseWithheld() string {
+	switch why := s.foreignUse(); {
+	case why != "":
+		return why
+	case s.Tainted:
+		return "not proven clean: decommission it instead"
+	case s.Policy.RetiredMachines != site.RetiredRelease:
+		return "the profile does not ask for it (retired_machines)"
+	}
+	return ""
+}
+
+// foreignUse says why the machine of a retired node may serve something else by
+// now; empty: it does not.
+func (s Subject) foreignUse() string {
 	switch {
 	case len(s.Others) > 0:
 		return "another node is bound to the same machine"
@@ -53,10 +68,6 @@ func (s Subject) releaseWithheld() string {
 		return "it is not known whether what is installed is the node"
 	case !sameName(s.Hostname, s.Machine.Hostname):
 		return "the machine has another name in MAAS: it may serve something else now"
-	case s.Tainted:
-		return "not proven clean: decommission it instead"
-	case !s.Policy.ReleaseRetiredMachines:
-		return "the profile does not allow it (release_retired_machines)"
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 var Rules = []Rule{
 	// What the state of the machine means to the node.
 	ruleReleased, ruleRedeploying, ruleDeployedElsewhere, ruleHardwareFailed, ruleAbsent, ruleRecreated,
-	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed,
+	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed, ruleRetiredPoweredOn,
 	// Other things about the machine that are not as they should be.
 	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified,
 	ruleLoginUnproven,
@@ -105,6 +105,7 @@ const (
 	statusDeployed = "Deployed" // MAAS's own word
 	absence        = "absent"
 	powerOff       = "off"
+	powerOn        = "on"
 )
 
 // Commands that several rules advise.

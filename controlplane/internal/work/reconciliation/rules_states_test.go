@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
 )
 
 var (
@@ -26,7 +27,7 @@ var (
 		TypeReleased: true, TypeRedeploying: true, TypeDeployedElsewhere: true, TypeHardwareFailed: true, TypeAbsent: true,
 		TypeRecreated:       true,
 		TypeRecommissioning: true, TypeStatusUnknown: true, TypePoweredOff: true, TypeAgentSilent: true,
-		TypeRetiredDeployed: true,
+		TypeRetiredDeployed: true, TypeRetiredPoweredOn: true,
 	}
 )
 
@@ -39,6 +40,9 @@ func every(each func(name string, s Subject)) {
 					for _, observed := range []int64{0, 41, 42} {
 						for presence := range 4 {
 							s := healthy(is(status), shown(state, "Whatever"), power(p), installation(known, observed), silentFor(time.Hour))
+							if known == 0 {
+								s.Policy.RetiredMachines = site.RetiredLeave
+							}
 							if presence > 0 {
 								s.Machine, s.Absent = nil, presence > 1
 							}

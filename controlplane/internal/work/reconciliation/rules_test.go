@@ -63,7 +63,7 @@ func agentOf(version string, saysHardware bool) func(*Subject) {
 
 func tried(login string) func(*Subject) { return func(s *Subject) { s.LoginTried = login } }
 
-func mayRelease(s *Subject) { s.Policy.ReleaseRetiredMachines = true }
+func mayRelease(s *Subject) { s.Policy.RetiredMachines = site.RetiredRelease }
 
 // foundTypes returns the types of the rules that hold, sorted.
 func foundTypes(found []Judged) []Type {
@@ -111,8 +111,11 @@ func TestJudge(t *testing.T) {
 			want:    TypeIPChanged, severity: Info, action: UpdateHost, host: "10.20.0.77",
 		},
 		"scenario: node retired, MAAS not told": {
-			subject: healthy(is(node.Retired)), want: TypeRetiredDeployed,
-			severity: Info, action: Release, withheld: "does not allow it",
+			subject: healthy(is(node.Retired)), want: TypeRetiredPoweredOn, severity: Info, action: PowerOff,
+		},
+		"scenario: node retired, the profile leaves it": {
+			subject: healthy(is(node.Retired), func(s *Subject) { s.Policy.RetiredMachines = site.RetiredLeave }),
+			want:    TypeRetiredDeployed, severity: Info, action: Release, withheld: "does not ask for it",
 		},
 		"scenario: machine deleted from MAAS": {
 			subject: healthy(gone), want: TypeAbsent, severity: Critical,
@@ -357,8 +360,8 @@ func TestMachinesOfRetiredNodesAreReleasedOnlyIfTheyAreTheirs(t *testing.T) {
 	}{
 		"its own": {func(*Subject) {}, ""},
 		"policy does not allow": {
-			func(s *Subject) { s.Policy.ReleaseRetiredMachines = false },
-			"release_retired_machines",
+			func(s *Subject) { s.Policy.RetiredMachines = site.RetiredLeave },
+			"retired_machines",
 		},
 		"not proven clean":           {func(s *Subject) { s.Tainted = true }, "not proven clean: decommission it instead"},
 		"installed anew since":       {installation(41, 42), "installed anew"},

@@ -32,14 +32,15 @@ var unreachable = fault.New(fault.Unavailable, "maas_unreachable", "MAAS does no
 
 // plainMAAS is a MAAS in memory that can be wrong in every way a real one can.
 type plainMAAS struct {
-	machines map[string]*reconciliation.Machine
-	events   []string // system ids, in the order of what happened to them
-	now      func() time.Time
-	releases []string
-	program  string // digest of the program that reports hardware; empty: it is not handed out
-	foundBy  string // by what a server is found again; empty: its name
-	asked    func() // when a machine is asked for by itself; nil: nobody is told
-	sought   func() // when a server is looked for under another id; likewise
+	machines    map[string]*reconciliation.Machine
+	events      []string // system ids, in the order of what happened to them
+	now         func() time.Time
+	switchedOff []string
+	releases    []string
+	program     string // digest of the program that reports hardware; empty: it is not handed out
+	foundBy     string // by what a server is found again; empty: its name
+	asked       func() // when a machine is asked for by itself; nil: nobody is told
+	sought      func() // when a server is looked for under another id; likewise
 
 	// What goes wrong.
 	away                                                    bool // nothing is answered
@@ -155,6 +156,12 @@ func (m *plainMAAS) Find(_ context.Context, hostname string, _ []string, _ strin
 		}
 	}
 	return nil, "", nil
+}
+
+func (m *plainMAAS) SwitchOff(_ context.Context, i, _ string) error {
+	m.switchedOff = append(m.switchedOff, i)
+	m.machines[i].Power = "off"
+	return nil
 }
 
 func (m *plainMAAS) Release(_ context.Context, i, _, _ string) error {

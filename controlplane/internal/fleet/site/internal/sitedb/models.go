@@ -97,7 +97,7 @@ type Profile struct {
 	MinimumSanitization string
 	// Delete the machine in MAAS when its node is fully decommissioned.
 	RemoveMaasRecord bool
-	// Reconciliation releases and so powers off the machine of a retired node that MAAS still shows as deployed.
+	// Kept equal to retired_machines = release, for replicas of before.
 	ReleaseRetiredMachines bool
 	// Reconciliation returns a node to service that it had quarantined itself, once the node is proven healthy.
 	ReturnHealedNodes bool
@@ -107,6 +107,10 @@ type Profile struct {
 	GpuScrub string
 	// How long a task of a turnover may wait for its agent to fetch it.
 	AgentTimeoutSeconds int32
+	// What becomes of the disks that do not carry the system.
+	DataDisks string
+	// What reconciliation does with the deployed machine of a retired node.
+	RetiredMachines string
 }
 
 type Site struct {

@@ -532,7 +532,7 @@ func (q *Queries) ListOverrides(ctx context.Context, arg ListOverridesParams) ([
 }
 
 const listProfiles = `-- name: ListProfiles :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds FROM maas_site_profiles
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles
 WHERE site_id = $1 AND deleted_at IS NULL AND id > $2::uuid
 ORDER BY id LIMIT $3
 `
@@ -593,6 +593,8 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 			&i.RequireEnrollmentAddress,
 			&i.GpuScrub,
 			&i.AgentTimeoutSeconds,
+			&i.DataDisks,
+			&i.RetiredMachines,
 		); err != nil {
 			return nil, err
 		}
@@ -695,7 +697,7 @@ func (q *Queries) LockOverride(ctx context.Context, arg LockOverrideParams) (Ove
 }
 
 const lockProfile = `-- name: LockProfile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 type LockProfileParams struct {
@@ -747,6 +749,8 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 		&i.RequireEnrollmentAddress,
 		&i.GpuScrub,
 		&i.AgentTimeoutSeconds,
+		&i.DataDisks,
+		&i.RetiredMachines,
 	)
 	return i, err
 }
@@ -871,7 +875,7 @@ func (q *Queries) Override(ctx context.Context, arg OverrideParams) (Override, e
 }
 
 const profile = `-- name: Profile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type ProfileParams struct {
@@ -923,12 +927,14 @@ func (q *Queries) Profile(ctx context.Context, arg ProfileParams) (Profile, erro
 		&i.RequireEnrollmentAddress,
 		&i.GpuScrub,
 		&i.AgentTimeoutSeconds,
+		&i.DataDisks,
+		&i.RetiredMachines,
 	)
 	return i, err
 }
 
 const profileNamed = `-- name: ProfileNamed :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
 `
 
 type ProfileNamedParams struct {
@@ -980,6 +986,8 @@ func (q *Queries) ProfileNamed(ctx context.Context, arg ProfileNamedParams) (Pro
 		&i.RequireEnrollmentAddress,
 		&i.GpuScrub,
 		&i.AgentTimeoutSeconds,
+		&i.DataDisks,
+		&i.RetiredMachines,
 	)
 	return i, err
 }
@@ -1019,7 +1027,7 @@ func (q *Queries) ProfileUsers(ctx context.Context, profile string) ([]ProfileUs
 }
 
 const profilesEver = `-- name: ProfilesEver :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds FROM maas_site_profiles WHERE site_id = $1
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1
 `
 
 func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, error) {
@@ -1072,6 +1080,8 @@ func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, 
 			&i.RequireEnrollmentAddress,
 			&i.GpuScrub,
 			&i.AgentTimeoutSeconds,
+			&i.DataDisks,
+			&i.RetiredMachines,
 		); err != nil {
 			return nil, err
 		}
@@ -1173,9 +1183,9 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     hw_sync_seed_timeout_seconds = $24, hw_sync_health_timeout_seconds = $25, enrollment_timeout_seconds = $26,
     release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
     release_retired_machines = $32, return_healed_nodes = $33, require_enrollment_address = $34,
-    gpu_scrub = $35, agent_timeout_seconds = $36,
+    gpu_scrub = $35, agent_timeout_seconds = $36, data_disks = $37, retired_machines = $38,
     updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds
+WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines
 `
 
 type SetProfileParams struct {
@@ -1215,6 +1225,8 @@ type SetProfileParams struct {
 	RequireEnrollmentAddress             bool
 	GpuScrub                             string
 	AgentTimeoutSeconds                  int32
+	DataDisks                            string
+	RetiredMachines                      string
 }
 
 func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile, error) {
@@ -1255,6 +1267,8 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		arg.RequireEnrollmentAddress,
 		arg.GpuScrub,
 		arg.AgentTimeoutSeconds,
+		arg.DataDisks,
+		arg.RetiredMachines,
 	)
 	var i Profile
 	err := row.Scan(
@@ -1298,6 +1312,8 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		&i.RequireEnrollmentAddress,
 		&i.GpuScrub,
 		&i.AgentTimeoutSeconds,
+		&i.DataDisks,
+		&i.RetiredMachines,
 	)
 	return i, err
 }

@@ -5,6 +5,7 @@
 package skudb
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -27,4 +28,5 @@ type Sku struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	DeletedAt     *time.Time
+	Hardware      json.RawMessage
 }

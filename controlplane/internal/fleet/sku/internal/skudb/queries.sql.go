@@ -7,11 +7,12 @@ package skudb
 
 import (
 	"context"
+	"encoding/json"
 )
 
 const delete = `-- name: Delete :one
 UPDATE skus SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at
+WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware
 `
 
 func (q *Queries) Delete(ctx context.Context, id string) (Sku, error) {
@@ -32,12 +33,13 @@ func (q *Queries) Delete(ctx context.Context, id string) (Sku, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Hardware,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at FROM skus WHERE id = $1 AND deleted_at IS NULL
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Get(ctx context.Context, id string) (Sku, error) {
@@ -58,13 +60,14 @@ func (q *Queries) Get(ctx context.Context, id string) (Sku, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Hardware,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :one
-INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at
+INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, hardware)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware
 `
 
 type InsertParams struct {
@@ -77,6 +80,7 @@ type InsertParams struct {
 	AllowedCounts []int32
 	PriceMinor    int64
 	PriceCurrency string
+	Hardware      json.RawMessage
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
@@ -90,6 +94,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
 		arg.AllowedCounts,
 		arg.PriceMinor,
 		arg.PriceCurrency,
+		arg.Hardware,
 	)
 	var i Sku
 	err := row.Scan(
@@ -107,12 +112,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Hardware,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at FROM skus
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus
 WHERE deleted_at IS NULL AND id > $1::text AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -147,6 +153,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Sku, error) {
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.Hardware,
 		); err != nil {
 			return nil, err
 		}
@@ -159,7 +166,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Sku, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, id string) (Sku, error) {
@@ -180,6 +187,7 @@ func (q *Queries) Lock(ctx context.Context, id string) (Sku, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Hardware,
 	)
 	return i, err
 }
@@ -196,7 +204,7 @@ func (q *Queries) NodesOf(ctx context.Context, skuID string) (int64, error) {
 }
 
 const share = `-- name: Share :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) Share(ctx context.Context, id string) (Sku, error) {
@@ -217,14 +225,15 @@ func (q *Queries) Share(ctx context.Context, id string) (Sku, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Hardware,
 	)
 	return i, err
 }
 
 const update = `-- name: Update :one
 UPDATE skus SET display_name = $2, gpu_vendor = $3, gpu_model = $4, gpus_total = $5, capacity_shape = $6, allowed_counts = $7,
-    price_minor = $8, price_currency = $9, status = $10, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at
+    price_minor = $8, price_currency = $9, status = $10, hardware = $11, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware
 `
 
 type UpdateParams struct {
@@ -238,6 +247,7 @@ type UpdateParams struct {
 	PriceMinor    int64
 	PriceCurrency string
 	Status        string
+	Hardware      json.RawMessage
 }
 
 func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
@@ -252,6 +262,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
 		arg.PriceMinor,
 		arg.PriceCurrency,
 		arg.Status,
+		arg.Hardware,
 	)
 	var i Sku
 	err := row.Scan(
@@ -269,6 +280,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.Hardware,
 	)
 	return i, err
 }

@@ -79,9 +79,9 @@ func (q *Queries) EvidenceOf(ctx context.Context, decommissionID id.Decommission
 }
 
 const Insert = `-- name: Insert :exec
-INSERT INTO decommission_jobs (job_id, profile_id, ipmi_ip, pxe_mac, maas_system_id, erase, storage_cleanup, reason, plan_hash, origin, requested_by_name)
+INSERT INTO decommission_jobs (job_id, profile_id, ipmi_ip, pxe_mac, maas_system_id, erase, storage_cleanup, reason, plan_hash, origin, requested_by_name, facts)
 VALUES ($1, $2, $3, $4, $5, $6, $7,
-    $8, $9, $10, $11)
+    $8, $9, $10, $11, $12)
 `
 
 type InsertParams struct {
@@ -96,6 +96,7 @@ type InsertParams struct {
 	PlanHash        string
 	Origin          string
 	RequestedByName string
+	Facts           json.RawMessage
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
@@ -111,6 +112,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.PlanHash,
 		arg.Origin,
 		arg.RequestedByName,
+		arg.Facts,
 	)
 	return err
 }
@@ -497,9 +499,9 @@ func (q *Queries) OwnOfBatches(ctx context.Context, ids []string) ([]Decommissio
 }
 
 const PriorJobs = `-- name: PriorJobs :many
-SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks FROM node_onboardings o WHERE o.node_id = $1
+SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks, COALESCE(o.facts -> 'blank_disks', 'null')::jsonb AS blank_disks FROM node_onboardings o WHERE o.node_id = $1
 UNION ALL
-SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks FROM node_decommissions d WHERE d.node_id = $1
+SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks, COALESCE(d.facts -> 'blank_disks', 'null')::jsonb AS blank_disks FROM node_decommissions d WHERE d.node_id = $1
 ORDER BY id
 `
 
@@ -507,6 +509,7 @@ type PriorJobsRow struct {
 	ID              string
 	Kind            string
 	InitializeDisks bool
+	BlankDisks      json.RawMessage
 }
 
 // The jobs that brought the node up before: what they wrote on its machine is ours.
@@ -520,7 +523,12 @@ func (q *Queries) PriorJobs(ctx context.Context, nodeID id.Node) ([]PriorJobsRow
 	var items []PriorJobsRow
 	for rows.Next() {
 		var i PriorJobsRow
-		if err := rows.Scan(&i.ID, &i.Kind, &i.InitializeDisks); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.InitializeDisks,
+			&i.BlankDisks,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -117,8 +117,8 @@ func (q *Queries) InsertBatch(ctx context.Context, arg InsertBatchParams) error 
 }
 
 const InsertOnboardings = `-- name: InsertOnboardings :exec
-INSERT INTO onboarding_jobs (job_id, ipmi_ip, profile_id, sku_id, initialize_disks)
-SELECT unnest($1::uuid[]), unnest($2::text[]), $3, $4::text, $5::boolean
+INSERT INTO onboarding_jobs (job_id, ipmi_ip, profile_id, sku_id, initialize_disks, facts)
+SELECT unnest($1::uuid[]), unnest($2::text[]), $3, $4::text, $5::boolean, $6::jsonb
 `
 
 type InsertOnboardingsParams struct {
@@ -127,6 +127,7 @@ type InsertOnboardingsParams struct {
 	ProfileID       id.Profile
 	SkuID           string
 	InitializeDisks bool
+	Facts           json.RawMessage
 }
 
 func (q *Queries) InsertOnboardings(ctx context.Context, arg InsertOnboardingsParams) error {
@@ -136,6 +137,7 @@ func (q *Queries) InsertOnboardings(ctx context.Context, arg InsertOnboardingsPa
 		arg.ProfileID,
 		arg.SkuID,
 		arg.InitializeDisks,
+		arg.Facts,
 	)
 	return err
 }

@@ -1,0 +1,28 @@
+package bringup
+
+import "gpuaas/controlplane/internal/work/job"
+
+// The codes with which a machine that has an agent is not accepted as a node.
+var (
+	codeDataDisksNotClean = job.DeclareCode(job.Code{
+		Name: "data_disks_not_clean", Class: HardwareMismatch,
+		Cause: "Disks that do not carry the system hold data of before, and the profile asks for clean ones.",
+		Remedy: "wipe them (blkdiscard -z), or give the node the task node.data_disks with action initialize and destroy, " +
+			"which DESTROYS what is on them; or set data_disks of the profile to leave; then resume",
+		Runbook: "onboarding-parked",
+	})
+	codeDataDisksUnseen = job.DeclareCode(job.Code{
+		Name: "data_disks_not_seen", Class: AgentEnrollmentFailure,
+		Cause:   "The agent could not look at the disks that do not carry the system.",
+		Remedy:  "put right on the machine what it says, then resume",
+		Runbook: "onboarding-parked",
+	})
+	codeHardwareDiffers = job.DeclareCode(job.Code{
+		Name: "hardware_does_not_match", Class: HardwareMismatch,
+		Cause: "The machine has other GPUs, fewer disks or interfaces, or less memory than its SKU says; parts may have failed, " +
+			"or it is another kind of machine.",
+		Remedy: "mend the machine, correct the SKU (gpuaas sku update), or cancel and ask again with the SKU that it is of; " +
+			"then resume: the hardware is looked at again",
+		Runbook: "onboarding-parked",
+	})
+)
