@@ -74,12 +74,24 @@ func (s *session) showFleet(params apiclient.GetFleetSummaryParams) error {
 	if err != nil {
 		return err
 	}
-	places := []place{{"all", summary.Value.Total, summary.Value.ByStatus}}
+	var places []place
+	add := func(name string, total int64, by apiclient.FleetviewStatusCounts) error {
+		counts, err := countsOf(by)
+		places = append(places, place{name, total, counts})
+		return err
+	}
+	if err := add("all", summary.Value.Total, summary.Value.ByStatus); err != nil {
+		return err
+	}
 	for _, r := range summary.Value.Regions {
-		places = append(places, place{"region " + r.RegionCode, r.Total, r.ByStatus})
+		if err := add("region "+r.RegionCode, r.Total, r.ByStatus); err != nil {
+			return err
+		}
 	}
 	for _, site := range summary.Value.Sites {
-		places = append(places, place{"site " + site.Name, site.Total, site.ByStatus})
+		if err := add("site "+site.Name, site.Total, site.ByStatus); err != nil {
+			return err
+		}
 	}
 	return frame.PrintPart(s.Session, placeColumns(), places)
 }
@@ -126,7 +138,21 @@ func (a *app) fleetColumns() []table.Column[apiclient.FleetviewSummary] {
 type place struct {
 	name  string
 	total int64
-	by    apiclient.FleetviewStatusCounts
+	by    map[string]int64 // state to number
+}
+
+// countsOf reads counts by the names of the states, so that a new state needs no
+// line here.
+func countsOf(by apiclient.FleetviewStatusCounts) (map[string]int64, error) {
+	raw, err := json.Marshal(by)
+	if err != nil {
+		return nil, fmt.Errorf("read the counts of nodes by state: %w", err)
+	}
+	var counts map[string]int64
+	if err := json.Unmarshal(raw, &counts); err != nil {
+		return nil, fmt.Errorf("read the counts of nodes by state: %w", err)
+	}
+	return counts, nil
 }
 
 func placeColumns() []table.Column[place] {
@@ -134,22 +160,10 @@ func placeColumns() []table.Column[place] {
 		{Title: "WHERE", Text: func(p place) string { return p.name }},
 		{Title: "NODES", Text: func(p place) string { return strconv.FormatInt(p.total, 10) }},
 	}
-	for _, state := range []struct {
-		title string
-		of    func(apiclient.FleetviewStatusCounts) int64
-	}{
-		{"ACTIVE", func(c apiclient.FleetviewStatusCounts) int64 { return c.Active }},
-		{"OFFLINE", func(c apiclient.FleetviewStatusCounts) int64 { return c.Offline }},
-		{"QUARANTINED", func(c apiclient.FleetviewStatusCounts) int64 { return c.Quarantined }},
-		{"DRAINING", func(c apiclient.FleetviewStatusCounts) int64 { return c.Draining }},
-		{"RETIRED", func(c apiclient.FleetviewStatusCounts) int64 { return c.Retired }},
-		{"REMOVING", func(c apiclient.FleetviewStatusCounts) int64 { return c.Removing }},
-		{"BOOTSTRAP ISSUED", func(c apiclient.FleetviewStatusCounts) int64 { return c.BootstrapIssued }},
-		{"ENROLLING", func(c apiclient.FleetviewStatusCounts) int64 { return c.Enrolling }},
-	} {
+	for _, state := range apiclient.Words("FleetviewSpot.status") {
 		out = append(out, table.Column[place]{
-			Title: state.title,
-			Text:  func(p place) string { return strconv.FormatInt(state.of(p.by), 10) },
+			Title: strings.ToUpper(strings.ReplaceAll(state, "_", " ")),
+			Text:  func(p place) string { return strconv.FormatInt(p.by[state], 10) },
 		})
 	}
 	return out

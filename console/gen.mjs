@@ -1,5 +1,5 @@
-// Writes what is made of the contract: the types of the API, its enums, what roles
-// include, and the words that explain fields, so that a form explains a policy with the
+// Writes what is made of the contract: the types of the API, its enums, the states of
+// nouns, what roles include, and the words that explain fields, so that a form explains a policy with the
 // contract's own.
 // Before a build (the word "build") it also empties dist, of which only .keep is
 // not made.
@@ -46,10 +46,13 @@ for (const [name, schema] of Object.entries(document.components.schemas)) {
 for (const operation of Object.values(document.paths).flatMap((item) => Object.values(item))) {
   for (const parameter of operation.parameters ?? []) note(`${operation.operationId}.${parameter.name}`, parameter.schema)
 }
+// States, from the lifecycle tables: noun, state, and what is known of it.
+const lifecycles = Object.fromEntries(Object.entries(document['x-gpuaas-states']).map(([noun, states]) => [noun, Object.fromEntries(states.map(({ name, ...known }) => [name, known]))]))
+// In which states a node can be turned over (modesFrom), from the table of modes.
 // What roles include, from the table of permissions.
 const grants = document['x-gpuaas-grants']
 const constant = (name, value) => `export const ${name} = ${JSON.stringify(value, null, 1)} as const\n`
-writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants))
+writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants) + constant('lifecycles', lifecycles) + constant('modesFrom', document['x-gpuaas-modes']))
 
 if (process.argv.includes('build')) {
   const dist = new URL('dist/', import.meta.url)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,10 +17,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/base/lifecycle"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/people/identity"
 )
 
@@ -219,6 +222,47 @@ func TestDeniedAttemptsAreAudited(t *testing.T) {
 	})
 	if err != nil || actor != string(auth.ProjectViewer) || target != "create-tenant" {
 		t.Errorf("%s %s %v", actor, target, err)
+	}
+}
+
+var nodeIs = regexp.MustCompile(`node_is\([a-z.]+, '([a-z]+)'\)`)
+
+// The function that queries ask about states of nodes knows what the table says,
+// and queries ask only for what there is.
+func TestNodeTraitsAndDatabaseAgree(t *testing.T) {
+	db := postgrestest.New(t)
+	traits := map[lifecycle.Trait]bool{}
+	for _, s := range node.Lifecycle.States {
+		for _, trait := range s.Traits {
+			traits[trait] = true
+		}
+	}
+	for trait := range traits {
+		for _, s := range node.Lifecycle.States {
+			var is *bool
+			if err := db.QueryRow(t.Context(), "SELECT node_is($1, $2)", string(s.Name), string(trait)).Scan(&is); err != nil {
+				t.Fatal(err)
+			}
+			if is == nil || *is != s.Name.Is(trait) {
+				t.Errorf("node_is(%s, %s) differs from the table, which says %v: replace the function in a migration", s.Name,
+					trait, s.Name.Is(trait))
+			}
+		}
+	}
+	queries, err := filepath.Glob("internal/*/*/queries*.sql")
+	if err != nil || len(queries) == 0 {
+		t.Fatalf("no queries: %v", err)
+	}
+	for _, path := range queries {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range nodeIs.FindAllStringSubmatch(string(text), -1) {
+			if !traits[lifecycle.Trait(asked[1])] {
+				t.Errorf("%s asks for the trait %s, which no state of a node has", path, asked[1])
+			}
+		}
 	}
 }
 

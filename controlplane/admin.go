@@ -17,12 +17,14 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/lifecycle"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/people/identity"
+	"gpuaas/controlplane/internal/work/decommission"
 )
 
 // Migrate brings the schema forward and returns which migrations ran.
@@ -112,7 +114,21 @@ func OpenAPI() ([]byte, error) {
 }
 
 // AsyncAPI returns the contract of the event stream.
-func AsyncAPI() ([]byte, error) { return outbox.AsyncAPI() }
+func AsyncAPI() ([]byte, error) {
+	words := outbox.Words{"decommission_mode": texts(decommission.Modes()), "platform_role": texts(auth.PlatformRoles)}
+	for _, l := range lifecycles() {
+		words[l.Noun] = l.Names()
+	}
+	return outbox.AsyncAPI(words)
+}
+
+func texts[T ~string](words []T) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
+}
 
 // Lifecycles returns the documentation pages of all lifecycles, by file name.
 func Lifecycles() map[string]string {
@@ -152,8 +168,8 @@ func Enums() (string, error) {
 		name := strings.Join(words, "")
 		fmt.Fprintf(&b, "\n// %sStates are the states of a %s.\nvar %sStates = []string{\n", name,
 			strings.ReplaceAll(l.Noun, "_", " "), name)
-		for _, s := range l.States {
-			fmt.Fprintf(&b, "\t%q,\n", s.Name)
+		for _, name := range l.Names() {
+			fmt.Fprintf(&b, "\t%q,\n", name)
 		}
 		b.WriteString("}\n")
 	}

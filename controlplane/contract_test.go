@@ -4,15 +4,15 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/lifecycle"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -72,50 +72,49 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	}
 }
 
-// The packages of the wire know only the standard library, so events list states
-// by hand: what they list is a lifecycle, whole and in its order.
-func TestEventsListTheStatesOfLifecycles(t *testing.T) {
-	tables := map[string]string{}
-	for _, l := range lifecycles() {
-		var names []string
-		for _, s := range l.States {
-			names = append(names, s.Name)
+// A state that the table gets is in everything that is made of it: the contract,
+// the counts of the fleet, what selects nodes, and events.
+func TestEverythingFollowsTheTableOfNodes(t *testing.T) {
+	const madeUp = "resting"
+	was := node.Lifecycle.States
+	t.Cleanup(func() { node.Lifecycle.States = was })
+	node.Lifecycle.States = slices.Insert(slices.Clone(was), len(was)-1, lifecycle.State[node.Status]{
+		Name: madeUp, Meaning: "made up", Tone: lifecycle.Idle, Traits: []lifecycle.Trait{node.Steady, node.Serving},
+	})
+	schemas := newHouse(t).api.OpenAPI().Components.Schemas.Map()
+	for _, schema := range []string{"FleetviewSpot.status", "DecommissionSelectorBody.statuses", "NodeView.status"} {
+		name, field, _ := strings.Cut(schema, ".")
+		s := schemas[name].Properties[field]
+		if s.Items != nil {
+			s = s.Items
 		}
-		tables[strings.Join(names, ",")] = l.Noun
+		if !slices.Contains(s.Enum, any(madeUp)) {
+			t.Errorf("%s lists %v", schema, s.Enum)
+		}
 	}
-	for payload, noun := range map[any]string{
-		eventwire.Node{}: "node", eventwire.NodeTask{}: "node_task", eventwire.Onboarding{}: "job",
-		eventwire.Decommission{}: "job",
-		eventwire.Signer{}:       "signer", eventwire.SelfCheck{}: "self_check", eventwire.Drift{}: "finding",
-	} {
-		field, ok := reflect.TypeOf(payload).FieldByName("Status")
-		if got := tables[field.Tag.Get("enum")]; !ok || got != noun {
-			t.Errorf("%T: its status lists %q, which is not the lifecycle of %s", payload, field.Tag.Get("enum"), noun)
-		}
+	if s := schemas["FleetviewStatusCounts"]; s.Properties[madeUp] == nil || !slices.Contains(s.Required, madeUp) {
+		t.Errorf("the fleet is not counted by it: %v", s.Required)
+	}
+	asyncapi, err := AsyncAPI()
+	if err != nil || !strings.Contains(string(asyncapi), "- "+madeUp) {
+		t.Errorf("events do not know it (%v)", err)
+	}
+	enums, err := Enums()
+	if err != nil || strings.Count(enums, strconv.Quote(madeUp)) < 4 {
+		t.Errorf("the command line does not complete it (%v)", err)
 	}
 }
 
-// What shows only nodes of the fleet lists all states but the last by hand.
-func TestPresentNodesListAllStatesButTheTerminalOnes(t *testing.T) {
-	var want []any
-	for _, s := range node.Lifecycle.States {
-		if !s.Terminal {
-			want = append(want, string(s.Name))
-		}
-	}
-	schemas := newHouse(t).api.OpenAPI().Components.Schemas.Map()
-	for schema, field := range map[string]string{"FleetviewSpot": "status", "DecommissionSelectorBody": "statuses"} {
-		s := schemas[schema]
-		if s == nil || s.Properties[field] == nil {
-			t.Errorf("the contract has no %s.%s", schema, field)
+// Every lifecycle that the console draws has a tone for each state.
+func TestStatesHaveATone(t *testing.T) {
+	for _, l := range lifecycles() {
+		if !slices.Contains([]string{"node", "job", "node_task"}, l.Noun) {
 			continue
 		}
-		got := s.Properties[field].Enum
-		if s.Properties[field].Items != nil {
-			got = s.Properties[field].Items.Enum
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s.%s lists %v, want %v", schema, field, got, want)
+		for _, s := range l.States {
+			if s.Tone == "" {
+				t.Errorf("%s of %s has no tone", s.Name, l.Noun)
+			}
 		}
 	}
 }

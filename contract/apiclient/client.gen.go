@@ -939,6 +939,15 @@ const (
 	JobStateRunning                  JobState = "running"
 )
 
+// Defines values for LifecycleStateDescriptionTone.
+const (
+	LifecycleStateDescriptionToneBad  LifecycleStateDescriptionTone = "bad"
+	LifecycleStateDescriptionToneIdle LifecycleStateDescriptionTone = "idle"
+	LifecycleStateDescriptionToneInfo LifecycleStateDescriptionTone = "info"
+	LifecycleStateDescriptionToneOk   LifecycleStateDescriptionTone = "ok"
+	LifecycleStateDescriptionToneWarn LifecycleStateDescriptionTone = "warn"
+)
+
 // Defines values for NodeAgentViewAgentChannel.
 const (
 	NodeAgentViewAgentChannelCandidate NodeAgentViewAgentChannel = "candidate"
@@ -4898,7 +4907,16 @@ type LifecycleStateDescription struct {
 	// StuckAfterSeconds how long a noun may stay here before an alert; absent means for ever
 	StuckAfterSeconds *int64 `json:"stuck_after_seconds,omitempty"`
 	Terminal          bool   `json:"terminal"`
+
+	// Tone how it looks to somebody who looks at many
+	Tone *LifecycleStateDescriptionTone `json:"tone,omitempty"`
+
+	// Traits what it has in common with other states of the noun
+	Traits *[]string `json:"traits,omitempty"`
 }
+
+// LifecycleStateDescriptionTone how it looks to somebody who looks at many
+type LifecycleStateDescriptionTone string
 
 // NodeAcceptHardwareBody defines model for NodeAcceptHardwareBody.
 type NodeAcceptHardwareBody struct {

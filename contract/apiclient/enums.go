@@ -790,6 +790,13 @@ var enums = map[string][]string{
 		"cancel",
 		"mark_manual_intervention_required",
 	},
+	"LifecycleStateDescription.tone": {
+		"ok",
+		"info",
+		"warn",
+		"bad",
+		"idle",
+	},
 	"NodeAgentView.agent_channel": {
 		"stable",
 		"candidate",

@@ -87,7 +87,7 @@ type Project struct {
 type User struct {
 	UserID       string `json:"user_id" format:"uuid"`
 	Name         string `json:"name"`
-	PlatformRole string `json:"platform_role,omitempty" enum:"platform_admin,auditor" doc:"absent when the user holds no role on the platform"`
+	PlatformRole string `json:"platform_role,omitempty" words:"platform_role" doc:"absent when the user holds no role on the platform"`
 	Disabled     bool   `json:"disabled"`
 	Version      int64  `json:"version" doc:"grows with every change of the user"`
 }
@@ -107,7 +107,7 @@ type ServiceAccount struct {
 	OrgID            string `json:"org_id" format:"uuid"`
 	Name             string `json:"name"`
 	Role             string `json:"role" enum:"project_admin,project_member,project_viewer"`
-	Status           string `json:"status" enum:"active,disabled,deleted"`
+	Status           string `json:"status" words:"service_account"`
 	Version          int64  `json:"version" doc:"grows with every change of the service account"`
 }
 
@@ -126,7 +126,7 @@ type Token struct {
 // SelfCheck is the payload of self-check events.
 type SelfCheck struct {
 	SelfCheckID string `json:"self_check_id" format:"uuid"`
-	Status      string `json:"status" enum:"pending,running,passed,failed,cancelled"`
+	Status      string `json:"status" words:"self_check"`
 	RequestedBy string `json:"requested_by" doc:"id of the principal who asked for it"`
 }
 
@@ -162,7 +162,7 @@ type Node struct {
 	Hostname    string `json:"hostname"`
 	RegionCode  string `json:"region_code"`
 	SKUID       string `json:"sku_id"`
-	Status      string `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted"`
+	Status      string `json:"status" words:"node"`
 	PriorStatus string `json:"prior_status,omitempty" doc:"the state before; absent when the state did not change"`
 	Schedulable bool   `json:"schedulable"`
 	Cause       string `json:"cause" doc:"why it changed, for people"`
@@ -175,7 +175,7 @@ type NodeTask struct {
 	TaskID    string `json:"task_id" format:"uuid"`
 	NodeID    string `json:"node_id" format:"uuid"`
 	TaskType  string `json:"task_type"`
-	Status    string `json:"status" enum:"queued,dispatched,succeeded,failed,expired,cancelled"`
+	Status    string `json:"status" words:"node_task"`
 	ErrorCode string `json:"error_code,omitempty"`
 	Attempt   int    `json:"attempt"`
 }
@@ -187,7 +187,7 @@ type Onboarding struct {
 	SiteID            string `json:"site_id" format:"uuid"`
 	NodeID            string `json:"node_id" format:"uuid" doc:"id that the node has, or will have once it is made"`
 	Hostname          string `json:"hostname"`
-	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Status            string `json:"status" words:"job"`
 	Stage             string `json:"stage" doc:"the stage that the event is about"`
 	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
 	Epoch             int64  `json:"epoch,omitempty" doc:"grows with every action of an operator; absent in events of earlier versions"`
@@ -205,8 +205,8 @@ type Decommission struct {
 	BatchID           string `json:"batch_id,omitempty" format:"uuid" doc:"the batch it was asked for with; absent: it is on its own"`
 	NodeID            string `json:"node_id" format:"uuid"`
 	Hostname          string `json:"hostname"`
-	Mode              string `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove"`
-	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Mode              string `json:"mode" words:"decommission_mode"`
+	Status            string `json:"status" words:"job"`
 	Stage             string `json:"stage" doc:"the stage that the event is about"`
 	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
 	Epoch             int64  `json:"epoch,omitempty" doc:"grows with every action of an operator; absent in events of earlier versions"`
@@ -234,7 +234,7 @@ type Drift struct {
 	FindingID     string `json:"finding_id" format:"uuid"`
 	Finding       string `json:"finding" doc:"what kind of finding it is"`
 	Severity      string `json:"severity" enum:"debug,info,warning,critical"`
-	Status        string `json:"status" enum:"open,confirmed,acted,closed"`
+	Status        string `json:"status" words:"finding"`
 	SiteID        string `json:"site_id" format:"uuid"`
 	NodeID        string `json:"node_id,omitempty" format:"uuid" doc:"absent: it is not about a node"`
 	Hostname      string `json:"hostname,omitempty"`
@@ -264,7 +264,7 @@ type SiteReconciliation struct {
 // Signer is the payload of events about the keys that sign tasks.
 type Signer struct {
 	SignerVersionID string `json:"signer_version_id"`
-	Status          string `json:"status" enum:"staged,active,grace,retired,revoked"`
+	Status          string `json:"status" words:"signer"`
 	VerifierVersion int64  `json:"verifier_version" doc:"version of the set of verifiers that nodes are to use now"`
 }
 

@@ -1,6 +1,6 @@
 import type { components } from '../api/gen/schema'
+import { statesOf } from '../api/states'
 
-// A state that the lifecycle gets and that has no tone here fails the build.
 type States = components['schemas']
 
 /** Tones are what colours mean: nothing else in the console chooses a colour. */
@@ -33,41 +33,18 @@ export const toneFill: Record<Tone, string> = {
   accent: 'bg-accent',
 }
 
-const nodeTones: Record<string, Tone> = {
-  active: 'ok',
-  enrolling: 'info',
-  bootstrap_issued: 'info',
-  draining: 'info',
-  offline: 'bad',
-  quarantined: 'warn',
-  retired: 'idle',
-  removing: 'idle',
-  deleted: 'idle',
-} satisfies Record<States['NodeState'], Tone>
-
-const jobStatusTones = {
-  pending: 'idle',
-  running: 'info',
-  compensating: 'info',
-  completed: 'ok',
-  reconciled: 'ok',
-  failed_retryable: 'warn',
-  failed_manual_intervention: 'bad',
-  cancelled: 'idle',
-} satisfies Record<States['JobState'], Tone>
+const toned = (noun: 'node' | 'job' | 'node_task'): Record<string, Tone> => Object.fromEntries(statesOf(noun).map((s) => [s.name, s.tone]))
 
 // What reached its goal and did less than it was asked for is not green.
-const jobTones: Record<string, Tone> = { ...jobStatusTones, completed_with_gaps: 'warn', reconciled_with_gaps: 'warn' }
+const jobTones: Record<string, Tone> = { ...toned('job'), completed_with_gaps: 'warn', reconciled_with_gaps: 'warn' }
 
 /** outcomeTone is the colour of what was done whole, or with gaps. */
 export const outcomeTone: Record<States['CertificateView']['outcome'], Tone> = { clean: 'ok', with_gaps: 'warn' }
 
 const severityTones: Record<string, Tone> = { critical: 'bad', warning: 'warn', info: 'info', debug: 'idle' }
 
-const taskStatusTones = { queued: 'idle', dispatched: 'info', succeeded: 'ok', failed: 'bad', expired: 'warn', cancelled: 'idle' } satisfies Record<States['NodeTaskState'], Tone>
-
 // A task that had nothing to do is no success.
-const taskTones: Record<string, Tone> = { ...taskStatusTones, not_applicable: 'idle' }
+const taskTones: Record<string, Tone> = { ...toned('node_task'), not_applicable: 'idle' }
 
 const driftTones: Record<string, Tone> = {
   in_sync: 'ok',
@@ -79,7 +56,7 @@ const driftTones: Record<string, Tone> = {
 
 const resultTones: Record<string, Tone> = { success: 'ok', failure: 'bad', denied: 'warn' }
 
-const tones = { node: nodeTones, job: jobTones, severity: severityTones, task: taskTones, drift: driftTones, result: resultTones }
+const tones = { node: toned('node'), job: jobTones, severity: severityTones, task: taskTones, drift: driftTones, result: resultTones }
 
 export type Noun = keyof typeof tones
 

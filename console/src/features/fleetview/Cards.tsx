@@ -1,10 +1,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { Stat } from '../../ui/basics'
-import type { Tone } from '../../ui/tone'
 import { agentCards, capacityCards, countOf, groups, type Summary } from '../node/filters'
-
-const tones: Record<string, Tone> = { active: 'ok', offline: 'bad', quarantined: 'warn', in_progress: 'info' }
 
 const amount = new Intl.NumberFormat()
 
@@ -19,7 +16,7 @@ export function Cards({ summary }: { summary: Summary }) {
         <Stat label="All" value={amount.format(summary.total)} onSelect={nodes({})} />
         {groups.map((g) => {
           const n = countOf(summary, g.states)
-          return <Stat key={g.key} label={g.title} value={amount.format(n)} tone={n > 0 ? tones[g.key] : undefined} onSelect={nodes({ status: g.states.join(',') })} />
+          return <Stat key={g.key} label={g.title} value={amount.format(n)} tone={n > 0 && g.tone !== 'idle' ? g.tone : undefined} onSelect={nodes({ status: g.states.join(',') })} />
         })}
       </Row>
       <Row title="Agents">

@@ -19,7 +19,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
   const map = useFleetMap()
   const live = useConnection().state === 'live' && !map.error
   const all = useMemo(() => halls(map.data?.nodes ?? [], summary?.sites ?? []), [map.data, summary?.sites])
-  const shown = useMemo(() => new Set((address.show ?? '').split(',').filter(Boolean) as Group[]), [address.show])
+  const shown = useMemo(() => new Set((address.show ?? '').split(',').filter(Boolean)), [address.show])
   const asTable = address.view === 'table'
   const toggle = (g: Group) => setAddress({ show: [...(shown.has(g) ? [...shown].filter((s) => s !== g) : [...shown, g])].join(',') })
   const wanted = all.filter((h) => !address.hall || h.key === address.hall)

@@ -1,9 +1,7 @@
 import type { Summary } from '../node/filters'
 import { countOf, groups } from '../node/filters'
-import { toneFill, type Tone } from '../../ui/tone'
+import { toneFill } from '../../ui/tone'
 import type { Group } from './draw'
-
-const tones: Record<Group, Tone> = { active: 'ok', offline: 'bad', quarantined: 'warn', in_progress: 'info', retired: 'idle' }
 
 /** Legend says what the map's colours and shapes mean; a state that is chosen stands out on the map. */
 export function Legend({ summary, shown, onToggle }: { summary?: Summary; shown: ReadonlySet<Group>; onToggle: (g: Group) => void }) {
@@ -11,10 +9,10 @@ export function Legend({ summary, shown, onToggle }: { summary?: Summary; shown:
     <div className="flex flex-wrap items-center gap-x-5 gap-y-2 text-xs">
       <div role="group" aria-label="Show only" className="flex flex-wrap gap-1.5">
         {groups.map((g) => {
-          const key = g.key as Group
+          const key = g.key
           return (
             <button key={key} type="button" aria-pressed={shown.has(key)} onClick={() => onToggle(key)} className={`inline-flex items-center gap-1.5 rounded-md border px-2 py-1 hover:bg-raised ${shown.has(key) ? 'border-accent ring-1 ring-accent' : 'border-line'}`}>
-              <span aria-hidden className={`size-3 ${toneFill[tones[key]]}`} />
+              <span aria-hidden className={`size-3 ${toneFill[g.tone]}`} />
               {g.title}
               {summary && <span className="text-muted tabular-nums">{countOf(summary, g.states).toLocaleString()}</span>}
             </button>

@@ -1,15 +1,18 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Table, type Column } from '../../ui/table'
+import { toneText } from '../../ui/tone'
+import { groups } from '../node/filters'
 import { groupOf, parked, type Group } from './draw'
 import { shared, type Hall, type Rack } from './racks'
 
-type Row = Rack & { counts: Record<Group, number>; critical: number; warning: number; jobs: number; parked: number }
+type Row = Rack & { counts: Map<Group, number>; critical: number; warning: number; jobs: number; parked: number }
 
 function rowOf(rack: Rack): Row {
-  const row: Row = { ...rack, counts: { active: 0, offline: 0, quarantined: 0, in_progress: 0, retired: 0 }, critical: 0, warning: 0, jobs: 0, parked: 0 }
+  const row: Row = { ...rack, counts: new Map(), critical: 0, warning: 0, jobs: 0, parked: 0 }
   for (const spot of rack.spots) {
-    row.counts[groupOf(spot.status)]++
+    const group = groupOf(spot.status)
+    row.counts.set(group, (row.counts.get(group) ?? 0) + 1)
     if (spot.severity === 'critical') row.critical++
     if (spot.severity === 'warning') row.warning++
     if (spot.job) row.jobs++
@@ -29,11 +32,7 @@ const count = (key: string, title: string, of: (row: Row) => number, tone = ''):
 const columns: Column<Row>[] = [
   { key: 'rack', title: 'Rack', width: 'minmax(10rem, 2fr)', cell: (row) => row.label },
   count('nodes', 'Nodes', (r) => r.spots.length),
-  count('active', 'Active', (r) => r.counts.active, 'text-ok'),
-  count('offline', 'Offline', (r) => r.counts.offline, 'text-bad'),
-  count('quarantined', 'Quarantined', (r) => r.counts.quarantined, 'text-warn'),
-  count('in_progress', 'In progress', (r) => r.counts.in_progress, 'text-info'),
-  count('retired', 'Retired', (r) => r.counts.retired),
+  ...groups.map((g) => count(g.key, g.title, (r) => r.counts.get(g.key) ?? 0, g.tone === 'idle' ? '' : toneText[g.tone])),
   count('critical', 'Critical', (r) => r.critical, 'text-bad'),
   count('warning', 'Warnings', (r) => r.warning, 'text-warn'),
   count('jobs', 'Jobs', (r) => r.jobs, 'text-info'),

@@ -1,31 +1,24 @@
+import { toneOf, type Tone } from '../../ui/tone'
+import { groups } from '../node/filters'
 import type { Layout, Tile } from './layout'
 import type { Spot } from './racks'
 
-/** The coarse states of a tile, with the tone that each has everywhere. */
-export type Group = 'active' | 'offline' | 'quarantined' | 'in_progress' | 'retired'
+/** The coarse state of a tile: the key of a group of states. */
+export type Group = string
+
+const byStatus: Record<string, Group> = Object.fromEntries(groups.flatMap((g) => g.states.map((s) => [s, g.key])))
 
 export function groupOf(status: Spot['status']): Group {
-  switch (status) {
-    case 'active':
-    case 'offline':
-    case 'quarantined':
-    case 'retired':
-      return status
-    case 'bootstrap_issued':
-    case 'enrolling':
-    case 'draining':
-    case 'removing':
-      return 'in_progress'
-  }
+  return byStatus[status] ?? status
 }
 
 export function parked(spot: Spot): boolean {
   return spot.job?.status === 'failed_retryable' || spot.job?.status === 'failed_manual_intervention'
 }
 
-type Palette = Record<Group | 'surface' | 'muted', string>
+type Palette = Record<Tone | 'surface' | 'muted', string>
 
-const variables: Palette = { active: '--ok', offline: '--bad', quarantined: '--warn', in_progress: '--info', retired: '--idle', surface: '--surface', muted: '--muted' }
+const variables: Palette = { ok: '--ok', bad: '--bad', warn: '--warn', info: '--info', idle: '--idle', accent: '--accent', surface: '--surface', muted: '--muted' }
 
 /** palette reads the colours of the theme that is shown now. */
 export function palette(of: Element): Palette {
@@ -47,12 +40,13 @@ export function draw(canvas: HTMLCanvasElement, l: Layout, width: number, shown:
   for (const label of l.labels) ctx.fillText(label.text, label.x, label.y, l.room)
   for (const tile of l.tiles) {
     const group = groupOf(tile.spot.status)
+    const tone = toneOf('node', tile.spot.status)
     if (shown.size > 0 && !shown.has(group)) {
       ctx.globalAlpha = 0.14
-      ctx.fillStyle = colours[group]
+      ctx.fillStyle = colours[tone]
       ctx.fillRect(tile.x, tile.y, l.size, l.size)
     } else {
-      paint(ctx, tile, l.size, colours[group], colours.surface, group === 'active')
+      paint(ctx, tile, l.size, colours[tone], colours.surface, tone === 'ok')
     }
     ctx.globalAlpha = 1
   }

@@ -2,13 +2,10 @@ import { useCallback } from 'react'
 import { Button, Stat } from '../../ui/basics'
 import { FilterText } from '../../ui/filtertext'
 import { SelectField } from '../../ui/form'
-import type { Tone } from '../../ui/tone'
 import { agentCards, countOf, filters, groups, narrowed, statusesOf, toggled, type Summary } from './filters'
 
 type Address = Record<string, string | undefined>
 type Change = (patch: Address) => void
-
-const tones: Record<string, Tone> = { active: 'ok', offline: 'bad', quarantined: 'warn', in_progress: 'info' }
 
 /** NodeCards counts the nodes that the other filters find, by state and by agent; a card is a filter too. */
 export function NodeCards({ summary, agents, address, change }: { summary: Summary; agents: Summary['agents']; address: Address; change: Change }) {
@@ -18,7 +15,7 @@ export function NodeCards({ summary, agents, address, change }: { summary: Summa
       <Stat label="All states" value={summary.total.toLocaleString()} selected={now.length === 0} onSelect={() => change({ status: undefined })} />
       {groups.map((g) => {
         const n = countOf(summary, g.states)
-        return <Stat key={g.key} label={g.title} value={n.toLocaleString()} tone={n > 0 ? tones[g.key] : undefined} selected={now.length > 0 && toggled(address, g.states) === undefined} onSelect={() => change({ status: toggled(address, g.states) })} />
+        return <Stat key={g.key} label={g.title} value={n.toLocaleString()} tone={n > 0 && g.tone !== 'idle' ? g.tone : undefined} selected={now.length > 0 && toggled(address, g.states) === undefined} onSelect={() => change({ status: toggled(address, g.states) })} />
       })}
       {agentCards.map((c) => {
         const n = agents[c.agent]

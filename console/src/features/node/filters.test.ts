@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { agentCards, askedFor, capacityCards, countedBy, filters, groups, narrowed, statusesOf, toggled, totalOf, turnoverOf, type Summary } from './filters'
+import { agentCards, askedFor, capacityCards, countedBy, filters, groups, groupsOf, narrowed, statusesOf, toggled, totalOf, turnoverOf, type Summary } from './filters'
 
 const summary = {
   total: 100,
@@ -68,5 +68,28 @@ describe('toggled', () => {
     expect(statusesOf({ status: on })).toEqual(several)
     expect(toggled({ status: on }, several)).toBeUndefined()
     expect(toggled({ status: 'enrolling' }, several)).toBe(on)
+  })
+})
+
+describe('groupsOf', () => {
+  const state = { meaning: '', terminal: false, traits: [], events: [] }
+
+  it('takes a new state into the group of its tone', () => {
+    const made = groupsOf([
+      { ...state, name: 'active', tone: 'ok' },
+      { ...state, name: 'resting', tone: 'info' },
+      { ...state, name: 'lost', tone: 'bad' },
+      { ...state, name: 'gone', tone: 'idle', terminal: true },
+    ])
+    expect(made.map((g) => [g.key, g.title, ...g.states])).toEqual([
+      ['active', 'Active', 'active'],
+      ['lost', 'Lost', 'lost'],
+      ['in_progress', 'In progress', 'resting'],
+    ])
+  })
+
+  it('shows every state but the last once', () => {
+    expect(groups.map((g) => g.key)).toEqual(['active', 'offline', 'quarantined', 'in_progress', 'retired'])
+    expect(groups.flatMap((g) => g.states)).toHaveLength(8)
   })
 })

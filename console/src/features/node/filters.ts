@@ -1,8 +1,9 @@
 import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
+import { statesOf, type State } from '../../api/states'
 import type { paths } from '../../api/gen/schema'
 import type { Sort } from '../../ui/table'
-import type { Tone } from '../../ui/tone'
+import { words, type Tone } from '../../ui/tone'
 import type { Status } from './scheduling'
 
 type Asked = NonNullable<paths['/api/v1/admin/nodes']['get']['parameters']['query']>
@@ -10,17 +11,23 @@ type Counted = NonNullable<paths['/api/v1/admin/fleet']['get']['parameters']['qu
 type Address = Record<string, string | undefined>
 export type Summary = Schemas['FleetviewSummary']
 
-/** The states that are shown as one: something is under way that ends by itself. */
-export const inProgress = ['bootstrap_issued', 'enrolling', 'draining', 'removing'] as const satisfies Status[]
+type Group = { key: string; title: string; tone: Tone; states: Exclude<Status, 'deleted'>[] }
 
-/** The coarse states, as cards and legends have them. */
-export const groups: { key: string; title: string; states: Exclude<Status, 'deleted'>[] }[] = [
-  { key: 'active', title: 'Active', states: ['active'] },
-  { key: 'offline', title: 'Offline', states: ['offline'] },
-  { key: 'quarantined', title: 'Quarantined', states: ['quarantined'] },
-  { key: 'in_progress', title: 'In progress', states: [...inProgress] },
-  { key: 'retired', title: 'Retired', states: ['retired'] },
-]
+const order = ['ok', 'bad', 'warn', 'info', 'idle'] as const
+
+/** groupsOf puts states of one tone together, as cards and legends have them. Something is under way that ends by itself where the tone is info. */
+export function groupsOf(all: State[]): Group[] {
+  return order.flatMap((tone): Group[] => {
+    const states = all.filter((s) => s.tone === tone && !s.terminal).map((s) => s.name as Group['states'][number])
+    const [first] = states
+    if (!first) return []
+    if (tone === 'info') return [{ key: 'in_progress', title: 'In progress', tone, states }]
+    return [{ key: first, title: states.map((s) => words(s).replace(/^./, (c) => c.toUpperCase())).join(', '), tone, states }]
+  })
+}
+
+/** The coarse states of nodes. */
+export const groups = groupsOf(statesOf('node'))
 
 const states: readonly string[] = enums['list-nodes.status']
 const drifts = enums['list-nodes.drift_state']

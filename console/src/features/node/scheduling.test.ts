@@ -11,7 +11,7 @@ describe('hindrances', () => {
 
   it('names the state, the hold and the job, each', () => {
     const node = { ...free, schedulable: false, status: 'offline', hold_reason: 'bad fan', held_by: 'decommission 0af3' } as const
-    expect(hindrances(node).map((h) => h.text)).toEqual(['Its agent does not answer.', 'Held: bad fan', 'Kept by decommission 0af3'])
+    expect(hindrances(node).map((h) => h.text)).toEqual(['It is offline: expected to exist, but its agent does not answer.', 'Held: bad fan', 'Kept by decommission 0af3'])
     expect(hindrances(node)[2]?.job).toEqual({ kind: 'decommission', id: '0af3' })
     expect(inBrief(node)).toBe('held: bad fan')
     expect(inBrief({ ...node, hold_reason: '' })).toBe('in decommission')

@@ -1,4 +1,6 @@
 import type { Schemas } from '../../api/client'
+import { statesOf } from '../../api/states'
+import { words } from '../../ui/tone'
 
 export type Node = Schemas['NodeView']
 export type Status = Node['status']
@@ -6,16 +8,7 @@ export type Status = Node['status']
 /** A reason why nothing new is placed on a node, and the job behind it where there is one. */
 export type Hindrance = { text: string; job?: { kind: 'decommission' | 'onboarding'; id: string } }
 
-const byStatus: Partial<Record<Status, string>> = {
-  bootstrap_issued: 'Its agent has not enrolled yet.',
-  enrolling: 'It is being onboarded.',
-  offline: 'Its agent does not answer.',
-  quarantined: 'It is quarantined: drift, a failed cleanup or an investigation.',
-  draining: 'It is being emptied.',
-  retired: 'It is out of scheduling on purpose.',
-  removing: 'It is being removed.',
-  deleted: 'It is out of the inventory.',
-}
+const states = statesOf('node')
 
 type Judged = Pick<Node, 'status' | 'schedulable' | 'hold_reason' | 'held_by' | 'tainted'>
 
@@ -23,8 +16,8 @@ type Judged = Pick<Node, 'status' | 'schedulable' | 'hold_reason' | 'held_by' | 
 export function hindrances(node: Judged): Hindrance[] {
   if (node.schedulable) return []
   const out: Hindrance[] = []
-  const state = byStatus[node.status]
-  if (state) out.push({ text: state })
+  const state = states.find((s) => s.name === node.status)
+  if (state && state.tone !== 'ok') out.push({ text: `It is ${words(node.status)}: ${state.meaning}.` })
   if (node.hold_reason) out.push({ text: `Held: ${node.hold_reason}` })
   if (node.held_by) out.push({ text: `Kept by ${node.held_by}`, job: jobOf(node.held_by) })
   if (out.length === 0) out.push({ text: 'The control plane has not said why.' })

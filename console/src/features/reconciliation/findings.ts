@@ -1,5 +1,6 @@
 import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
+import { nodeMay } from '../../api/states'
 import type { Tone } from '../../ui/tone'
 import { words } from '../../ui/tone'
 
@@ -74,13 +75,13 @@ export function choicesFor(node: { node_status: string; findings: { type: string
       resolution: 'quarantine',
       title: 'Quarantine',
       does: 'Nothing new is placed on the node. What runs there is not touched.',
-      barred: status === 'quarantined' ? 'the node is quarantined already' : ['active', 'offline', 'enrolling'].includes(status) ? undefined : `a node that is ${words(status)} cannot be quarantined`,
+      barred: status === 'quarantined' ? 'the node is quarantined already' : nodeMay(status, 'quarantine') ? undefined : `a node that is ${words(status)} cannot be quarantined`,
     },
     {
       resolution: 'return_to_service',
       title: 'Return to service',
       does: 'Ends the quarantine, after a look at MAAS and the agent that proves the node healthy. If it is not, nothing is changed and you are told why.',
-      barred: status === 'quarantined' ? undefined : 'the node is not quarantined',
+      barred: nodeMay(status, 'return_to_service') ? undefined : 'the node is not quarantined',
     },
     {
       resolution: 'reimage',

@@ -6,7 +6,7 @@ import { useMay } from '../../app/session'
 import { Card, Code, Facts, Stat, TextLink } from '../../ui/basics'
 import { When } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
-import { inProgress } from '../node/filters'
+import { groups } from '../node/filters'
 import { CredentialsState, ReconciliationState } from './SiteStates'
 import { fleetQuery, reconciliationQuery } from './siteStanding'
 import type { Site } from './siteQueries'
@@ -16,11 +16,7 @@ type Count = [label: string, value: number, tone: Tone | undefined, status: stri
 function counts({ total, by_status: by }: Schemas['FleetviewSiteCount']): Count[] {
   return [
     ['Nodes', total, undefined, ''],
-    ['Active', by.active, 'ok', 'active'],
-    ['Offline', by.offline, 'bad', 'offline'],
-    ['Quarantined', by.quarantined, 'warn', 'quarantined'],
-    ['In progress', inProgress.reduce((sum, s) => sum + by[s], 0), 'info', inProgress.join(',')],
-    ['Retired', by.retired, 'idle', 'retired'],
+    ...groups.map((g): Count => [g.title, g.states.reduce((sum, s) => sum + by[s], 0), g.tone, g.states.join(',')]),
   ]
 }
 

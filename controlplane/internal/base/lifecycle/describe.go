@@ -22,6 +22,8 @@ type StateDescription struct {
 	Initial           bool     `json:"initial"`
 	Terminal          bool     `json:"terminal"`
 	StuckAfterSeconds int64    `json:"stuck_after_seconds,omitempty" doc:"how long a noun may stay here before an alert; absent means for ever"`
+	Tone              Tone     `json:"tone,omitempty" enum:"ok,info,warn,bad,idle" doc:"how it looks to somebody who looks at many"`
+	Traits            []Trait  `json:"traits,omitempty" nullable:"false" doc:"what it has in common with other states of the noun"`
 	Events            []string `json:"events"`
 }
 
@@ -39,7 +41,8 @@ func (t Table[S, E]) Describe() Description {
 	for _, s := range t.States {
 		sd := StateDescription{
 			Name: string(s.Name), Meaning: s.Meaning, Terminal: s.Terminal,
-			StuckAfterSeconds: int64(s.StuckAfter.Seconds()), Events: append([]string{}, t.Events(s.Name)...),
+			StuckAfterSeconds: int64(s.StuckAfter.Seconds()), Tone: s.Tone, Traits: s.Traits,
+			Events: append([]string{}, t.Events(s.Name)...),
 		}
 		for _, i := range t.Initial {
 			sd.Initial = sd.Initial || i == s.Name
@@ -53,6 +56,15 @@ func (t Table[S, E]) Describe() Description {
 		})
 	}
 	return d
+}
+
+// Names lists the names of the states, in the order of the table.
+func (d Description) Names() []string {
+	names := make([]string, len(d.States))
+	for i, s := range d.States {
+		names[i] = s.Name
+	}
+	return names
 }
 
 // Page generates the documentation page: a diagram and two tables.

@@ -21,7 +21,27 @@ type State[S ~string] struct {
 	// StuckAfter is how long a noun may stay in the state before somebody must
 	// be told. Zero means for ever.
 	StuckAfter time.Duration
+	// Tone says how the state looks to people; the console draws it so.
+	Tone Tone
+	// Traits are what code goes by, instead of a list of states: with a new
+	// state, only its line in the table says what it means.
+	Traits []Trait
 }
+
+// Tone is what a state means to somebody who looks at many.
+type Tone string
+
+// The tones.
+const (
+	OK   Tone = "ok"   // as it should be
+	Info Tone = "info" // something is under way that ends by itself
+	Warn Tone = "warn" // somebody should look
+	Bad  Tone = "bad"  // something is broken
+	Idle Tone = "idle" // nothing is expected of it
+)
+
+// Trait is something that several states of a noun have in common.
+type Trait string
 
 // Edge is one allowed change. An event leaves a state by at most one edge.
 type Edge[S, E ~string] struct {
@@ -97,6 +117,34 @@ func (t Table[S, E]) State(name S) (State[S], bool) {
 		return State[S]{}, false
 	}
 	return t.States[i], true
+}
+
+// Is reports whether a state has a trait.
+func (t Table[S, E]) Is(name S, trait Trait) bool {
+	s, _ := t.State(name)
+	return slices.Contains(s.Traits, trait)
+}
+
+// Having lists the states that have a trait, in the order of the table.
+func (t Table[S, E]) Having(trait Trait) []S {
+	var out []S
+	for _, s := range t.States {
+		if slices.Contains(s.Traits, trait) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// Lasting lists the states that are not terminal, in the order of the table.
+func (t Table[S, E]) Lasting() []S {
+	var out []S
+	for _, s := range t.States {
+		if !s.Terminal {
+			out = append(out, s.Name)
+		}
+	}
+	return out
 }
 
 // Validate reports every way in which a table contradicts itself.

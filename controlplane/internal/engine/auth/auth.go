@@ -39,8 +39,12 @@ const (
 	NoRole        Role = "none"
 )
 
-// Roles lists every role that can be granted.
-var Roles = []Role{PlatformAdmin, Operator, Auditor, TenantAdmin, ProjectAdmin, ProjectMember, ProjectViewer}
+// PlatformRoles lists the roles on the platform, Roles every role that can be
+// granted.
+var (
+	PlatformRoles = []Role{PlatformAdmin, Operator, Auditor}
+	Roles         = append(slices.Clone(PlatformRoles), TenantAdmin, ProjectAdmin, ProjectMember, ProjectViewer)
+)
 
 // Principal is the sender of a request, with all its roles.
 type Principal struct {

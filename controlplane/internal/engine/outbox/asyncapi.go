@@ -16,13 +16,18 @@ import (
 // object needs no order of keys: the encoder sorts them.
 type object = map[string]any
 
+// Words are lists of words by name. They come from the tables of the product: the
+// package of the events knows only the standard library, so a field names its
+// list (tag words).
+type Words map[string][]string
+
 // AsyncAPI generates the description of all events from their Go types.
-func AsyncAPI() ([]byte, error) {
+func AsyncAPI(words Words) ([]byte, error) {
 	channels, operations, messages, schemas := object{}, object{}, object{}, object{}
 	for _, d := range eventwire.Events() {
 		name := pascal(string(d.Type))
 		payload := reflect.TypeOf(d.Payload)
-		schemas[payload.Name()] = schemaOf(payload)
+		schemas[payload.Name()] = words.schemaOf(payload)
 		messages[name] = message(d, payload.Name())
 		channels[name] = object{
 			"address":     "{prefix}." + string(d.Type),
@@ -37,7 +42,7 @@ func AsyncAPI() ([]byte, error) {
 			"messages": []any{object{"$ref": "#/channels/" + name + "/messages/" + name}},
 		}
 	}
-	envelope := schemaOf(reflect.TypeFor[eventwire.Envelope]())
+	envelope := words.schemaOf(reflect.TypeFor[eventwire.Envelope]())
 	schemas["Envelope"] = envelope
 	return encode(object{
 		"asyncapi": "3.0.0",
@@ -87,7 +92,7 @@ func message(d eventwire.Definition, payload string) object {
 }
 
 // schemaOf describes a Go type as it is encoded to JSON.
-func schemaOf(t reflect.Type) object {
+func (w Words) schemaOf(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
@@ -104,24 +109,24 @@ func schemaOf(t reflect.Type) object {
 	case reflect.Float64:
 		return object{"type": "number", "format": "double"}
 	case reflect.Slice:
-		return object{"type": "array", "items": schemaOf(t.Elem())}
+		return object{"type": "array", "items": w.schemaOf(t.Elem())}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+		return object{"type": "object", "additionalProperties": w.schemaOf(t.Elem())}
 	case reflect.Pointer:
-		return schemaOf(t.Elem())
+		return w.schemaOf(t.Elem())
 	case reflect.Struct:
-		return structSchema(t)
+		return w.structSchema(t)
 	default:
 		panic(fmt.Sprintf("outbox: a payload cannot hold a %s", t))
 	}
 }
 
-func structSchema(t reflect.Type) object {
+func (w Words) structSchema(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		property := schemaOf(f.Type)
+		property := w.schemaOf(f.Type)
 		if doc := f.Tag.Get("doc"); doc != "" {
 			property["description"] = doc
 		}
@@ -130,6 +135,12 @@ func structSchema(t reflect.Type) object {
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			property["enum"] = strings.Split(enum, ",")
+		}
+		if list := f.Tag.Get("words"); list != "" {
+			if len(w[list]) == 0 {
+				panic(fmt.Sprintf("outbox: %s.%s names the words %q, which nobody lists", t, f.Name, list))
+			}
+			property["enum"] = w[list]
 		}
 		properties[name] = property
 		if !strings.Contains(options, "omitempty") {

@@ -3,7 +3,7 @@
 -- outside the fleet are refused; while a node is being removed, it may only be
 -- uninstalled.
 SELECT generation,
-       (status IN ('retired', 'deleted') OR (status = 'removing' AND sqlc.arg(type)::text <> 'node.uninstall'))::boolean AS fenced,
+       (node_is(status, 'fenced') OR (status = 'removing' AND sqlc.arg(type)::text <> 'node.uninstall'))::boolean AS fenced,
        status::text AS status
 FROM nodes WHERE id = sqlc.arg(node_id);
 
@@ -20,7 +20,7 @@ INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, generation
 SELECT gen_random_uuid(), n.id, sqlc.arg(type), sqlc.arg(params), sqlc.arg(concurrency_class), n.generation,
        sqlc.arg(max_attempts), sqlc.arg(deadline_at), sqlc.arg(idempotency_key), sqlc.arg(requested_by),
        sqlc.arg(reason), sqlc.arg(correlation_id), sqlc.arg(trace_parent)
-FROM nodes n WHERE n.status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining')
+FROM nodes n WHERE node_is(n.status, 'attended')
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING;
 
 -- name: DeployUsers :many
@@ -44,7 +44,7 @@ LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
     UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
     ORDER BY id DESC LIMIT 1) j ON true
-WHERE n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND (sqlc.narg(after)::uuid IS NULL OR n.id > sqlc.narg(after)) AND NOT EXISTS (
+WHERE node_is(n.status, 'steady') AND n.held_by = '' AND (sqlc.narg(after)::uuid IS NULL OR n.id > sqlc.narg(after)) AND NOT EXISTS (
     SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = sqlc.arg(type)::text AND t.generation = n.generation
       AND (t.status IN ('queued', 'dispatched') OR t.created_at > sqlc.arg(since)::timestamptz OR t.status = 'succeeded'
         AND (t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
@@ -83,7 +83,7 @@ WITH next AS (
     SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
     WHERE t.node_id = sqlc.arg(node_id) AND t.generation = sqlc.arg(generation) AND t.status = 'queued'
       AND t.deadline_at > sqlc.arg(now)::timestamptz
-      AND n.status NOT IN ('retired', 'deleted') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
+      AND NOT node_is(n.status, 'fenced') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
       AND (n.held_by = '' OR t.type NOT IN ('allocation.provision_user', 'terminal.open')) -- nobody gets in behind a cleaning
       AND (t.concurrency_class = 'concurrent' OR NOT EXISTS (
           SELECT FROM node_tasks d

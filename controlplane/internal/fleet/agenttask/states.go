@@ -37,12 +37,12 @@ const (
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "node_task", Title: "Node task lifecycle", Initial: []Status{Queued},
 	States: []lifecycle.State[Status]{
-		{Name: Queued, Meaning: "waits for its node to fetch it", StuckAfter: 25 * time.Hour},
-		{Name: Dispatched, Meaning: "its node has it and gives signs of life", StuckAfter: 3 * time.Hour},
-		{Name: Succeeded, Meaning: "the node did it", Terminal: true},
-		{Name: Failed, Meaning: "the node could not do it, or refused to; it says why", Terminal: true},
-		{Name: Expired, Meaning: "the node did not fetch it in time, or fell silent too often", Terminal: true},
-		{Name: Cancelled, Meaning: "stopped on request, or void because the node was taken over", Terminal: true},
+		{Name: Queued, Meaning: "waits for its node to fetch it", Tone: lifecycle.Idle, StuckAfter: 25 * time.Hour},
+		{Name: Dispatched, Meaning: "its node has it and gives signs of life", Tone: lifecycle.Info, StuckAfter: 3 * time.Hour},
+		{Name: Succeeded, Meaning: "the node did it", Tone: lifecycle.OK, Terminal: true},
+		{Name: Failed, Meaning: "the node could not do it, or refused to; it says why", Tone: lifecycle.Bad, Terminal: true},
+		{Name: Expired, Meaning: "the node did not fetch it in time, or fell silent too often", Tone: lifecycle.Warn, Terminal: true},
+		{Name: Cancelled, Meaning: "stopped on request, or void because the node was taken over", Tone: lifecycle.Idle, Terminal: true},
 	},
 	Edges: []lifecycle.Edge[Status, Event]{
 		{From: Queued, Event: Claim, To: Dispatched, Owner: "poll of the node"},

@@ -3,8 +3,11 @@ package fleetview
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
@@ -57,15 +60,15 @@ type Map struct {
 
 // Spot is a node on the map.
 type Spot struct {
-	NodeID      id.Node     `json:"node_id"`
-	Hostname    string      `json:"hostname" example:"c07u31"`
-	Status      node.Status `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing"`
-	Drift       node.Drift  `json:"drift_state" doc:"Whether its agent is what it should be."`
-	Schedulable bool        `json:"schedulable"`
-	RegionCode  string      `json:"region_code" example:"eu-1"`
-	SiteID      id.Site     `json:"site_id,omitzero" doc:"The site that it has a machine of, or is being onboarded at; absent: none."`
-	Severity    string      `json:"severity,omitempty" enum:"debug,info,warning,critical" doc:"Of its worst finding that is not over; absent: it has none."`
-	Job         *SpotJob    `json:"job,omitempty" doc:"The job that works on it; absent: none does."`
+	NodeID      id.Node      `json:"node_id"`
+	Hostname    string       `json:"hostname" example:"c07u31"`
+	Status      node.Present `json:"status"`
+	Drift       node.Drift   `json:"drift_state" doc:"Whether its agent is what it should be."`
+	Schedulable bool         `json:"schedulable"`
+	RegionCode  string       `json:"region_code" example:"eu-1"`
+	SiteID      id.Site      `json:"site_id,omitzero" doc:"The site that it has a machine of, or is being onboarded at; absent: none."`
+	Severity    string       `json:"severity,omitempty" enum:"debug,info,warning,critical" doc:"Of its worst finding that is not over; absent: it has none."`
+	Job         *SpotJob     `json:"job,omitempty" doc:"The job that works on it; absent: none does."`
 }
 
 // SpotJob is the job that works on a node.
@@ -75,9 +78,23 @@ type SpotJob struct {
 	Status string `json:"status" enum:"pending,running,failed_retryable,failed_manual_intervention,compensating"`
 }
 
+// Schema is an object with a number for every state of a node but the terminal
+// ones. It implements huma.SchemaProvider.
+func (StatusCounts) Schema(r huma.Registry) *huma.Schema {
+	const name = "FleetviewStatusCounts"
+	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{}}
+	for _, state := range node.Lifecycle.Lasting() {
+		s.Properties[string(state)] = r.Schema(reflect.TypeFor[int64](), true, "")
+		s.Required = append(s.Required, string(state))
+	}
+	s.PrecomputeMessages()
+	r.Map()[name] = s
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
 func showSpot(n Node) Spot {
 	v := Spot{
-		NodeID: n.ID, Hostname: n.Hostname, Status: n.Status, Drift: n.Drift, Schedulable: n.Schedulable,
+		NodeID: n.ID, Hostname: n.Hostname, Status: node.Present(n.Status), Drift: n.Drift, Schedulable: n.Schedulable,
 		RegionCode: n.RegionCode,
 		SiteID:     n.Site, Severity: n.Severity,
 	}

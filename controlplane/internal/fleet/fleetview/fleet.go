@@ -124,7 +124,7 @@ func mark(nodes []Node, findings []Finding, jobs []Job) {
 
 // summarise counts nodes, findings and jobs.
 func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []Site) Summary {
-	s := Summary{Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
+	s := Summary{ByStatus: noNodes(), Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
 	regions, skus, of := map[string]*Region{}, map[string]int64{}, map[id.Site]*Counted{}
 	known := map[id.Node]bool{}
 	for _, n := range nodes {
@@ -133,12 +133,12 @@ func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []
 		}
 		s.add(n)
 		if regions[n.RegionCode] == nil {
-			regions[n.RegionCode] = &Region{RegionCode: n.RegionCode}
+			regions[n.RegionCode] = &Region{RegionCode: n.RegionCode, Counted: Counted{ByStatus: noNodes()}}
 		}
 		regions[n.RegionCode].add(n.Status, n.Number)
 		skus[n.SKU] += n.Number
 		if of[n.Site] == nil {
-			of[n.Site] = &Counted{}
+			of[n.Site] = &Counted{ByStatus: noNodes()}
 		}
 		of[n.Site].add(n.Status, n.Number)
 	}
@@ -176,7 +176,8 @@ func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
 		case counted != nil:
 			out = append(out, SiteCount{SiteID: site.ID, Name: site.Name, RegionCode: site.RegionCode, Counted: *counted})
 		case wanted:
-			out = append(out, SiteCount{SiteID: site.ID, Name: site.Name, RegionCode: site.RegionCode})
+			none := Counted{ByStatus: noNodes()}
+			out = append(out, SiteCount{SiteID: site.ID, Name: site.Name, RegionCode: site.RegionCode, Counted: none})
 		}
 	}
 	return out
@@ -207,7 +208,7 @@ type Summary struct {
 func (s *Summary) add(n Alike) {
 	s.Total += n.Number
 	s.GPUsTotal += n.Number * int64(n.GPUs)
-	s.ByStatus.add(n.Status, n.Number)
+	s.ByStatus[n.Status] += n.Number
 	if n.Schedulable {
 		s.Schedulable += n.Number
 	}
@@ -228,38 +229,16 @@ func (s *Summary) add(n Alike) {
 	}
 }
 
-// StatusCounts counts nodes by state.
-type StatusCounts struct {
-	BootstrapIssued int64 `json:"bootstrap_issued"`
-	Enrolling       int64 `json:"enrolling"`
-	Active          int64 `json:"active"`
-	Offline         int64 `json:"offline"`
-	Quarantined     int64 `json:"quarantined"`
-	Draining        int64 `json:"draining"`
-	Retired         int64 `json:"retired"`
-	Removing        int64 `json:"removing"`
-}
+// StatusCounts counts nodes by state, zeroes included.
+type StatusCounts map[node.Status]int64
 
-func (c *StatusCounts) add(s node.Status, n int64) {
-	switch s {
-	case node.BootstrapIssued:
-		c.BootstrapIssued += n
-	case node.Enrolling:
-		c.Enrolling += n
-	case node.Active:
-		c.Active += n
-	case node.Offline:
-		c.Offline += n
-	case node.Quarantined:
-		c.Quarantined += n
-	case node.Draining:
-		c.Draining += n
-	case node.Retired:
-		c.Retired += n
-	case node.Removing:
-		c.Removing += n
-	case node.Deleted: // is not looked at
+// noNodes has a number for every state that a node of the fleet can have.
+func noNodes() StatusCounts {
+	c := StatusCounts{}
+	for _, s := range node.Lifecycle.Lasting() {
+		c[s] = 0
 	}
+	return c
 }
 
 // AgentCounts counts nodes in service by the state of their agent.
@@ -319,7 +298,7 @@ type Counted struct {
 
 func (c *Counted) add(s node.Status, n int64) {
 	c.Total += n
-	c.ByStatus.add(s, n)
+	c.ByStatus[s] += n
 }
 
 // Region counts the nodes of a region.

@@ -91,10 +91,10 @@ func TestTheFleetIsCounted(t *testing.T) {
 	got := get[fleetview.Summary](t, f.world, "")
 	want := fleetview.Summary{
 		AsOf: now, Total: 9, GPUsTotal: 68, Schedulable: 1, Held: 2, Tainted: 1,
-		ByStatus: fleetview.StatusCounts{
-			BootstrapIssued: 1, Enrolling: 1, Active: 2, Offline: 1, Quarantined: 1, Draining: 1,
-			Retired: 1, Removing: 1,
-		},
+		ByStatus: counts(fleetview.StatusCounts{
+			node.BootstrapIssued: 1, node.Enrolling: 1, node.Active: 2, node.Offline: 1, node.Quarantined: 1, node.Draining: 1,
+			node.Retired: 1, node.Removing: 1,
+		}),
 		// of all but the retired and the removing node
 		Agents:   fleetview.AgentCounts{Current: 4, Drift: 1, UnknownBuild: 2},
 		Findings: fleetview.FindingCounts{Critical: 1, Warning: 2, Info: 1, Debug: 1},
@@ -105,22 +105,25 @@ func TestTheFleetIsCounted(t *testing.T) {
 		Regions: []fleetview.Region{
 			{RegionCode: "eu-1", Counted: fleetview.Counted{
 				Total:    5,
-				ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Draining: 1},
+				ByStatus: counts(fleetview.StatusCounts{node.BootstrapIssued: 1, node.Enrolling: 1, node.Active: 2, node.Draining: 1}),
 			}},
 			{RegionCode: "eu-2", Counted: fleetview.Counted{
 				Total:    4,
-				ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1, Retired: 1, Removing: 1},
+				ByStatus: counts(fleetview.StatusCounts{node.Offline: 1, node.Quarantined: 1, node.Retired: 1, node.Removing: 1}),
 			}},
 		},
 		Sites: []fleetview.SiteCount{
-			{SiteID: f.empty, Name: "empty", RegionCode: "eu-2"},
+			{
+				SiteID: f.empty, Name: "empty", RegionCode: "eu-2",
+				Counted: fleetview.Counted{ByStatus: counts(fleetview.StatusCounts{})},
+			},
 			{
 				SiteID: f.north, Name: "north", RegionCode: "eu-1",
-				Counted: fleetview.Counted{Total: 4, ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Active: 2, Draining: 1}},
+				Counted: fleetview.Counted{Total: 4, ByStatus: counts(fleetview.StatusCounts{node.BootstrapIssued: 1, node.Active: 2, node.Draining: 1})},
 			},
 			{
 				SiteID: f.south, Name: "south", RegionCode: "eu-2",
-				Counted: fleetview.Counted{Total: 2, ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1}},
+				Counted: fleetview.Counted{Total: 2, ByStatus: counts(fleetview.StatusCounts{node.Offline: 1, node.Quarantined: 1})},
 			},
 		},
 		SKUs: []fleetview.SKUCount{{SKU: someSKU, Total: 8}, {SKU: otherSKU, Total: 1}},
@@ -128,6 +131,14 @@ func TestTheFleetIsCounted(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the fleet is not as it is (- want, + got):\n%s", diff)
 	}
+}
+
+// counts adds the zeroes.
+func counts(c fleetview.StatusCounts) fleetview.StatusCounts {
+	for _, s := range node.Lifecycle.Lasting() {
+		c[s] += 0
+	}
+	return c
 }
 
 // Everything in a summary follows the filter, not only the nodes.
@@ -283,7 +294,7 @@ func TestTheMapShowsEveryNode(t *testing.T) {
 	f := newFleet(t)
 	spot := func(name, region string, status node.Status, drift node.Drift, site id.Site) fleetview.Spot {
 		return fleetview.Spot{
-			NodeID: f.nodes[name], Hostname: name, Status: status, Drift: drift, RegionCode: region,
+			NodeID: f.nodes[name], Hostname: name, Status: node.Present(status), Drift: drift, RegionCode: region,
 			SiteID: site, Job: f.jobs[name],
 		}
 	}

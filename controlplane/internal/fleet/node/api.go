@@ -53,6 +53,13 @@ type Facts map[string]string
 // huma.SchemaProvider.
 func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
 
+// Present is the state of a node that is in the fleet.
+type Present Status
+
+// Schema is the enum of the contract: the states of the lifecycle but the
+// terminal ones. It implements huma.SchemaProvider.
+func (Present) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Lifecycle.Lasting()) }
+
 // Schema implements huma.SchemaProvider.
 func (Drift) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(drifts) }
 

@@ -206,7 +206,7 @@ func claimed(said *agentwire.Hardware) (json.RawMessage, error) {
 
 // joining reports whether the node is on its way into the fleet, so that no
 // machine is established as the node yet.
-func (n Node) joining() bool { return n.Status == BootstrapIssued || n.Status == Enrolling }
+func (n Node) joining() bool { return n.Status.Is(Joining) }
 
 // void revokes everything by which a machine could become a node that is still
 // enrolling: two machines claim to be it, and nobody can tell which one is. It

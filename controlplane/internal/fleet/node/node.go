@@ -188,7 +188,7 @@ const (
 // The query ListNodes implements the same rule in SQL.
 func (b Build) State(s Status, now time.Time) AgentState {
 	switch {
-	case s == Retired, s == Removing, s == Deleted:
+	case s.Is(Out):
 		return NoAgent
 	case b.Unknown():
 		return AgentUnknownBuild
@@ -208,15 +208,15 @@ func (n Node) Drift(now time.Time) Drift {
 }
 
 // fenced reports whether the state of a node keeps its agent out.
-func (s Status) fenced() bool { return s == Retired || s == Deleted }
+func (s Status) fenced() bool { return s.Is(Fenced) }
 
 // takesToken reports whether a node in this state may enrol with a token.
 func (s Status) takesToken(p Purpose) bool {
 	switch p {
 	case Bootstrap:
-		return s == BootstrapIssued || s == Enrolling
+		return s.Is(Joining)
 	case Recovery:
-		return s != Retired && s != Removing && s != Deleted
+		return !s.Is(Out)
 	}
 	return false
 }

@@ -65,7 +65,7 @@ WHERE n.id > sqlc.arg(floor)::uuid
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
   AND (sqlc.narg(drift)::text IS NULL OR sqlc.narg(drift)::text = a.drift)
   AND (sqlc.narg(agent)::text IS NULL OR sqlc.narg(agent)::text = CASE
-    WHEN n.status IN ('retired', 'removing', 'deleted') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
+    WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
   AND (sqlc.narg(held)::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = sqlc.narg(held))
   AND (sqlc.narg(tainted)::boolean IS NULL
     OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = sqlc.narg(tainted))
@@ -164,17 +164,17 @@ UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id 
 
 -- name: VerifiersBehind :many
 SELECT id, count(*) OVER () AS total FROM nodes
-WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND verifier_version < $1
+WHERE node_is(status, 'attended') AND agent_instance <> '' AND verifier_version < $1
 ORDER BY id LIMIT $2;
 
 -- name: BundleBehind :many
 SELECT id, count(*) OVER () AS total FROM nodes
-WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND trust_bundle <> $1
+WHERE node_is(status, 'attended') AND agent_instance <> '' AND trust_bundle <> $1
 ORDER BY id LIMIT $2;
 
 -- name: Enrolled :one
 SELECT count(*) FROM nodes
-WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '';
+WHERE node_is(status, 'attended') AND agent_instance <> '';
 
 -- name: InsertEvent :exec
 INSERT INTO node_events (node_id, kind, event, from_status, to_status, cause, actor_kind, actor_id, correlation_id, snapshot)

@@ -17,7 +17,7 @@ func (n Node) OnHold() bool { return n.HoldReason != "" || n.HeldBy != "" }
 // inService reports whether the node would be schedulable as soon as its agent
 // is in contact.
 func (n Node) inService() bool {
-	return (n.Status == Active || n.Status == Offline) && !n.OnHold()
+	return n.Status.Is(Serving) && !n.OnHold()
 }
 
 // placeable decides whether a node is schedulable. No other code does.
@@ -73,6 +73,8 @@ func (n Node) unowned() error {
 		owner = "the operation that drains it"
 	case n.Status == Removing:
 		owner = "the operation that removes it"
+	case n.Status.Is(Owned):
+		owner = "an operation"
 	default:
 		return nil
 	}

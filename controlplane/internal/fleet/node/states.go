@@ -44,6 +44,31 @@ const (
 	Abandoned       Event = "abandon"
 )
 
+// The traits of the states of a node. Queries ask for them with the function
+// node_is, which migrations keep equal to the table.
+const (
+	// Serving: schedulable as soon as the agent is in contact, unless held.
+	Serving lifecycle.Trait = "serving"
+	// Steady: installed and enrolled, and no operation is under way.
+	Steady lifecycle.Trait = "steady"
+	// Joining: not in the fleet yet.
+	Joining lifecycle.Trait = "joining"
+	// Owned: belongs to an operation that is alive or can be resumed.
+	Owned lifecycle.Trait = "owned"
+	// Attended: its agent is kept up to date, and must be.
+	Attended lifecycle.Trait = "attended"
+	// Out: out of service for good, or until it is brought back; no agent is
+	// expected.
+	Out lifecycle.Trait = "out"
+	// Fenced: its agent is kept out.
+	Fenced lifecycle.Trait = "fenced"
+)
+
+// Is reports whether a state has a trait.
+func (s Status) Is(trait lifecycle.Trait) bool { return Lifecycle.Is(s, trait) }
+
+type traits = []lifecycle.Trait
+
 // Lifecycle is the lifecycle of a node. A draining or removing node always
 // belongs to an operation that is alive or can be resumed.
 var Lifecycle = lifecycle.Table[Status, Event]{
@@ -51,19 +76,40 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 	States: []lifecycle.State[Status]{
 		{
 			Name: BootstrapIssued, Meaning: "bootstrap bundle and token issued, the node has not enrolled",
-			StuckAfter: 24 * time.Hour,
+			StuckAfter: 24 * time.Hour, Tone: lifecycle.Info, Traits: traits{Joining},
 		},
-		{Name: Enrolling, Meaning: "onboarding is in progress, not ready for scheduling", StuckAfter: 2 * time.Hour},
-		{Name: Active, Meaning: "healthy; schedulable unless held"},
-		{Name: Offline, Meaning: "expected to exist, but its agent does not answer", StuckAfter: time.Hour},
+		{
+			Name: Enrolling, Meaning: "onboarding is in progress, not ready for scheduling",
+			StuckAfter: 2 * time.Hour, Tone: lifecycle.Info, Traits: traits{Joining, Attended},
+		},
+		{
+			Name: Active, Meaning: "healthy; schedulable unless held",
+			Tone: lifecycle.OK, Traits: traits{Serving, Steady, Attended},
+		},
+		{
+			Name: Offline, Meaning: "expected to exist, but its agent does not answer",
+			StuckAfter: time.Hour, Tone: lifecycle.Bad, Traits: traits{Serving, Steady, Attended},
+		},
 		{
 			Name: Quarantined, Meaning: "blocked from scheduling: drift, failed cleanup or investigation",
-			StuckAfter: 24 * time.Hour,
+			StuckAfter: 24 * time.Hour, Tone: lifecycle.Warn, Traits: traits{Steady, Attended},
 		},
-		{Name: Draining, Meaning: "being emptied, unschedulable until the drain ends", StuckAfter: time.Hour},
-		{Name: Retired, Meaning: "out of scheduling on purpose, identity kept"},
-		{Name: Removing, Meaning: "being uninstalled and removed", StuckAfter: time.Hour},
-		{Name: Deleted, Meaning: "out of the inventory; the identity is never used again", Terminal: true},
+		{
+			Name: Draining, Meaning: "being emptied, unschedulable until the drain ends",
+			StuckAfter: time.Hour, Tone: lifecycle.Info, Traits: traits{Owned, Attended},
+		},
+		{
+			Name: Retired, Meaning: "out of scheduling on purpose, identity kept",
+			Tone: lifecycle.Idle, Traits: traits{Out, Fenced},
+		},
+		{
+			Name: Removing, Meaning: "being uninstalled and removed",
+			StuckAfter: time.Hour, Tone: lifecycle.Info, Traits: traits{Owned, Out},
+		},
+		{
+			Name: Deleted, Meaning: "out of the inventory; the identity is never used again", Terminal: true,
+			Tone: lifecycle.Idle, Traits: traits{Out, Fenced},
+		},
 	},
 	Edges: []lifecycle.Edge[Status, Event]{
 		{From: BootstrapIssued, Event: StartEnrolment, To: Enrolling, Owner: "admin API, onboarding"},

@@ -15,24 +15,32 @@ import (
 // SelectorBody names the nodes of a batch: those that have everything that is
 // given. Something must be given.
 type SelectorBody struct {
-	NodeIDs        []id.Node     `json:"node_ids,omitempty" nullable:"false" maxItems:"1000" doc:"These nodes; all of them must be there."`
-	SiteID         *id.Site      `json:"site_id,omitempty" doc:"Nodes of this site: they have a machine of it, or are being onboarded there."`
-	RegionCode     string        `json:"region_code,omitempty" maxLength:"63" doc:"Nodes of this region."`
-	SKUID          string        `json:"sku_id,omitempty" maxLength:"63" doc:"Nodes of this kind."`
-	HostnamePrefix string        `json:"hostname_prefix,omitempty" maxLength:"253" doc:"Nodes whose name starts so."`
-	Statuses       []node.Status `json:"statuses,omitempty" nullable:"false" maxItems:"10" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing" doc:"Nodes in one of these states."`
+	NodeIDs        []id.Node      `json:"node_ids,omitempty" nullable:"false" maxItems:"1000" doc:"These nodes; all of them must be there."`
+	SiteID         *id.Site       `json:"site_id,omitempty" doc:"Nodes of this site: they have a machine of it, or are being onboarded there."`
+	RegionCode     string         `json:"region_code,omitempty" maxLength:"63" doc:"Nodes of this region."`
+	SKUID          string         `json:"sku_id,omitempty" maxLength:"63" doc:"Nodes of this kind."`
+	HostnamePrefix string         `json:"hostname_prefix,omitempty" maxLength:"253" doc:"Nodes whose name starts so."`
+	Statuses       []node.Present `json:"statuses,omitempty" nullable:"false" maxItems:"10" doc:"Nodes in one of these states."`
 }
 
 func (b SelectorBody) selector() Selector {
-	sel := Selector{Nodes: b.NodeIDs, RegionCode: b.RegionCode, SKU: b.SKUID, HostnamePrefix: b.HostnamePrefix, Statuses: b.Statuses}
+	sel := Selector{Nodes: b.NodeIDs, RegionCode: b.RegionCode, SKU: b.SKUID, HostnamePrefix: b.HostnamePrefix, Statuses: as[node.Status](b.Statuses)}
 	if b.SiteID != nil {
 		sel.Site = *b.SiteID
 	}
 	return sel
 }
 
+// as gives words another type.
+func as[To, From ~string](words []From) (out []To) {
+	for _, w := range words {
+		out = append(out, To(w))
+	}
+	return out
+}
+
 func showSelector(sel Selector) SelectorBody {
-	b := SelectorBody{NodeIDs: sel.Nodes, RegionCode: sel.RegionCode, SKUID: sel.SKU, HostnamePrefix: sel.HostnamePrefix, Statuses: sel.Statuses}
+	b := SelectorBody{NodeIDs: sel.Nodes, RegionCode: sel.RegionCode, SKUID: sel.SKU, HostnamePrefix: sel.HostnamePrefix, Statuses: as[node.Present](sel.Statuses)}
 	if !sel.Site.IsZero() {
 		b.SiteID = &sel.Site
 	}

@@ -155,8 +155,7 @@ var beforeRelease = []string{StageDrain, StageStorage, StageScrub}
 // whoever goes through all stages again cleans that installation, and installs
 // no other.
 func (d Decommission) installed(w *bringup.Work, n node.Node) bool {
-	serves := n.Status == node.Active || n.Status == node.Offline || n.Status == node.Quarantined
-	return d.Mode == Reimage && released(w) && w.Facts.DeployedAt != nil && serves
+	return d.Mode == Reimage && released(w) && w.Facts.DeployedAt != nil && n.Status.Is(node.Steady)
 }
 
 // released says whether this operation has released the machine.
@@ -338,7 +337,7 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 		return err
 	}
 	n, err := node.Get(ctx, tx, d.Node)
-	if err != nil || n.Status != node.Active && n.Status != node.Offline {
+	if err != nil || !n.Status.Is(node.Serving) {
 		return err
 	}
 	_, err = node.Move(ctx, tx, d.Node, node.Quarantine, foundUnclean+s.Failure.Message)
@@ -414,7 +413,7 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 		if err != nil {
 			return err
 		}
-		switch serves := n.Status == node.Active || n.Status == node.Offline; {
+		switch serves := n.Status.Is(node.Serving); {
 		case !d.Mode.proves(n) && serves:
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" proves nothing about a tainted node"); err != nil {
 				return err

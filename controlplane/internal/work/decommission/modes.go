@@ -13,14 +13,18 @@ import (
 // from says in which states a node may be for a mode. A node that is draining or
 // removing without an owner is taken over.
 var from = map[Mode][]node.Status{
-	SoftReset:        {node.Active, node.Offline, node.Quarantined},
-	StorageCleanup:   {node.Active, node.Offline, node.Quarantined},
-	Reimage:          {node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired},
-	FullDecommission: {node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired},
-	Drain:            {node.Active, node.Offline, node.Quarantined, node.Draining},
-	Retire:           {node.Active, node.Offline, node.Quarantined, node.Draining},
+	SoftReset:        steadyAnd(),
+	StorageCleanup:   steadyAnd(),
+	Reimage:          steadyAnd(node.Draining, node.Retired),
+	FullDecommission: steadyAnd(node.Draining, node.Retired),
+	Drain:            steadyAnd(node.Draining),
+	Retire:           steadyAnd(node.Draining),
 	Reactivate:       {node.Retired},
-	Remove:           {node.Retired, node.Removing, node.BootstrapIssued, node.Enrolling},
+	Remove:           append([]node.Status{node.Retired, node.Removing}, node.Lifecycle.Having(node.Joining)...),
+}
+
+func steadyAnd(more ...node.Status) []node.Status {
+	return append(node.Lifecycle.Having(node.Steady), more...)
 }
 
 // leaves says whether a mode takes the node out of service: it is draining

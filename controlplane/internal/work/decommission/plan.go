@@ -251,7 +251,7 @@ func otherwise(m Mode, s node.Status) string {
 		return "reactivate it first: gpuaas node reactivate NODE --reason REASON"
 	case m == Remove:
 		return "retire it first: gpuaas node retire NODE --reason REASON; a machine of MAAS is fully decommissioned instead"
-	case s == node.Enrolling || s == node.BootstrapIssued:
+	case s.Is(node.Joining):
 		return "wait until it is active, or remove it: gpuaas node remove NODE --reason REASON"
 	}
 	return "look at it: gpuaas node show NODE"

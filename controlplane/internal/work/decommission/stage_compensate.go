@@ -80,7 +80,7 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 		if err != nil {
 			return err
 		}
-		if serves := after.Status == node.Active || after.Status == node.Offline; serves && (after.Tainted() || drained) {
+		if serves := after.Status.Is(node.Serving); serves && (after.Tainted() || drained) {
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
 				return err
 			}

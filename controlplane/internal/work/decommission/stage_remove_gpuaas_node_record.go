@@ -52,7 +52,7 @@ func (s *Service) remove(ctx context.Context, d Decommission, w *bringup.Work) (
 	switch {
 	case n.Status == node.Deleted:
 		return job.Result{Message: d.Hostname + " is out of the inventory"}, nil
-	case n.Status == node.BootstrapIssued || n.Status == node.Enrolling:
+	case n.Status.Is(node.Joining):
 		return gone(d, "it never got into service", nil), nil
 	case released(w):
 		why := "the installation is gone with the release of the machine: there is no agent to uninstall"

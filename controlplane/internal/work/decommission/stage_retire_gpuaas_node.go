@@ -26,7 +26,7 @@ var _ = catalog.Declare(job.Stage{
 // retire ends the drain.
 func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
-		if n.Status == node.Retired || n.Status == node.Removing || n.Status == node.Deleted {
+		if n.Status.Is(node.Out) {
 			return nil
 		}
 		if d.Mode == Retire && n.Tainted() { // a drain leaves it as it is, and says so

@@ -123,7 +123,7 @@ func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, e
 			} else if reseeds > maxReseedsPerRun {
 				why[d.ID] = "enough nodes are given their token in this run; the next one goes on"
 			}
-		case d.Action == Quarantine && (d.node.Status == node.Active || d.node.Status == node.Offline):
+		case d.Action == Quarantine && d.node.Status.Is(node.Serving):
 			quarantines = append(quarantines, d)
 		}
 	}
@@ -205,7 +205,7 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 	cause := fmt.Sprintf("%s: %s", d.Type, d.Message)
 	switch d.Action {
 	case Quarantine:
-		if n.Status != node.Active && n.Status != node.Offline {
+		if !n.Status.Is(node.Serving) {
 			return fmt.Sprintf("the node was %s already", n.Status), nil
 		}
 		_, err = node.Move(ctx, tx, d.Node, node.Quarantine, cause)

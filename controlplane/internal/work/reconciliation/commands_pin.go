@@ -17,7 +17,7 @@ import (
 const pinAgain = 24 * time.Hour
 
 // pinnable are the statuses of nodes that are asked, as for their deploy login.
-var pinnable = []node.Status{node.Active, node.Offline, node.Quarantined}
+var pinnable = node.Lifecycle.Having(node.Steady)
 
 // pinMachines gives nodes whose machines were deployed without it the digest of the
 // program that reports hardware: root on them runs whatever plain HTTP brings.

@@ -65,12 +65,7 @@ func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) 
 // owned says whether an operation works on the node. Then only that operation
 // knows what state the machine should have.
 func owned(s Subject) bool {
-	switch s.Status {
-	case node.BootstrapIssued, node.Enrolling, node.Draining, node.Removing:
-		return true
-	case node.Active, node.Offline, node.Quarantined, node.Retired, node.Deleted:
-	}
-	return s.HeldBy != ""
+	return s.Status.Is(node.Joining) || s.Status.Is(node.Owned) || s.HeldBy != ""
 }
 
 // sightings joins nodes with their machines. It leaves out machines that are no

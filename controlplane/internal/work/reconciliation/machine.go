@@ -85,7 +85,7 @@ type Subject struct {
 }
 
 // InService says whether tenants use the node or may be placed on it.
-func (s Subject) InService() bool { return s.Status == node.Active || s.Status == node.Offline }
+func (s Subject) InService() bool { return s.Status.Is(node.Serving) }
 
 // Silent says whether the agent has not been heard from for at least d.
 func (s Subject) Silent(d time.Duration) bool {

@@ -53,7 +53,7 @@ func Judge(s Subject) []Judged {
 // judgedByMachine says whether the machine of the node must exist and be
 // deployed. That includes quarantined nodes: their findings stay until they
 // heal.
-func (s Subject) judgedByMachine() bool { return s.InService() || s.Status == node.Quarantined }
+func (s Subject) judgedByMachine() bool { return s.Status.Is(node.Steady) }
 
 // shows says whether the machine was seen in one of these states.
 func (s Subject) shows(states ...State) bool {

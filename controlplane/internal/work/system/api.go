@@ -120,12 +120,14 @@ func (s Source) Register(api *httpapi.API) {
 		Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}
 	for _, l := range s.Lifecycles {
-		var names []string
-		for _, state := range l.States {
-			names = append(names, state.Name)
-		}
-		api.Schema(schemaName(l.Noun), names)
+		api.Schema(schemaName(l.Noun), l.Names())
 	}
+	// The console draws states, and offers what may happen in them, by the tables.
+	states := map[string][]lifecycle.StateDescription{}
+	for _, l := range s.Lifecycles {
+		states[l.Noun] = l.States
+	}
+	api.OpenAPI().Extensions["x-gpuaas-states"] = states
 }
 
 // schemaName turns self_check into SelfCheckState.

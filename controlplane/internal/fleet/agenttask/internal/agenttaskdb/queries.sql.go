@@ -32,7 +32,7 @@ WITH next AS (
     SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
     WHERE t.node_id = $3 AND t.generation = $4 AND t.status = 'queued'
       AND t.deadline_at > $1::timestamptz
-      AND n.status NOT IN ('retired', 'deleted') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
+      AND NOT node_is(n.status, 'fenced') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
       AND (n.held_by = '' OR t.type NOT IN ('allocation.provision_user', 'terminal.open')) -- nobody gets in behind a cleaning
       AND (t.concurrency_class = 'concurrent' OR NOT EXISTS (
           SELECT FROM node_tasks d
@@ -372,7 +372,7 @@ INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, generation
 SELECT gen_random_uuid(), n.id, $1, $2, $3, n.generation,
        $4, $5, $6, $7,
        $8, $9, $10
-FROM nodes n WHERE n.status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining')
+FROM nodes n WHERE node_is(n.status, 'attended')
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING
 `
 
@@ -680,7 +680,7 @@ LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
     UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
     ORDER BY id DESC LIMIT 1) j ON true
-WHERE n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND ($1::uuid IS NULL OR n.id > $1) AND NOT EXISTS (
+WHERE node_is(n.status, 'steady') AND n.held_by = '' AND ($1::uuid IS NULL OR n.id > $1) AND NOT EXISTS (
     SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $2::text AND t.generation = n.generation
       AND (t.status IN ('queued', 'dispatched') OR t.created_at > $3::timestamptz OR t.status = 'succeeded'
         AND (t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
@@ -912,7 +912,7 @@ func (q *Queries) Steps(ctx context.Context, taskID id.NodeTask) ([]NodeTaskStep
 
 const target = `-- name: Target :one
 SELECT generation,
-       (status IN ('retired', 'deleted') OR (status = 'removing' AND $1::text <> 'node.uninstall'))::boolean AS fenced,
+       (node_is(status, 'fenced') OR (status = 'removing' AND $1::text <> 'node.uninstall'))::boolean AS fenced,
        status::text AS status
 FROM nodes WHERE id = $2
 `

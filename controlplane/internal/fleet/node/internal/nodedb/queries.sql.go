@@ -173,7 +173,7 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 
 const bundleBehind = `-- name: BundleBehind :many
 SELECT id, count(*) OVER () AS total FROM nodes
-WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND trust_bundle <> $1
+WHERE node_is(status, 'attended') AND agent_instance <> '' AND trust_bundle <> $1
 ORDER BY id LIMIT $2
 `
 
@@ -361,7 +361,7 @@ func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) 
 
 const enrolled = `-- name: Enrolled :one
 SELECT count(*) FROM nodes
-WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> ''
+WHERE node_is(status, 'attended') AND agent_instance <> ''
 `
 
 func (q *Queries) Enrolled(ctx context.Context) (int64, error) {
@@ -955,7 +955,7 @@ WHERE n.id > $3::uuid
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
   AND ($12::text IS NULL OR $12::text = a.drift)
   AND ($13::text IS NULL OR $13::text = CASE
-    WHEN n.status IN ('retired', 'removing', 'deleted') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
+    WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
   AND ($14::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $14)
   AND ($15::boolean IS NULL
     OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $15)
@@ -2904,7 +2904,7 @@ func (q *Queries) TrySweep(ctx context.Context) (bool, error) {
 
 const verifiersBehind = `-- name: VerifiersBehind :many
 SELECT id, count(*) OVER () AS total FROM nodes
-WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND verifier_version < $1
+WHERE node_is(status, 'attended') AND agent_instance <> '' AND verifier_version < $1
 ORDER BY id LIMIT $2
 `
 

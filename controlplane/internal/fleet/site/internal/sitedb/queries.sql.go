@@ -57,7 +57,7 @@ LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
     UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
     ORDER BY id DESC LIMIT 1) j ON true
-WHERE b.site_id = $1 AND n.status IN ('active', 'offline', 'quarantined') AND p.require_hw_sync
+WHERE b.site_id = $1 AND node_is(n.status, 'steady') AND p.require_hw_sync
   AND NOT COALESCE(j.facts @> '{"sync_pinned": true}' OR j.facts->>'sync_url' LIKE 'https://%', false)
   AND NOT EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = 'node.hw_sync_reseed' AND t.generation = n.generation
     AND t.status = 'succeeded' AND t.output @> '{"pinned": true}')

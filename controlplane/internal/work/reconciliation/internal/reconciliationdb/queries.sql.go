@@ -862,7 +862,7 @@ func (q *Queries) NoteCycle(ctx context.Context, arg NoteCycleParams) error {
 
 const openMachines = `-- name: OpenMachines :many
 SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id JOIN nodes n ON n.id = f.node_id
-WHERE f.site_id = $1 AND f.status = 'open' AND n.held_by = '' AND n.status IN ('active', 'offline', 'quarantined', 'retired') GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT $2
+WHERE f.site_id = $1 AND f.status = 'open' AND n.held_by = '' AND (node_is(n.status, 'steady') OR n.status = 'retired') GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT $2
 `
 
 type OpenMachinesParams struct {
@@ -1122,7 +1122,7 @@ func (q *Queries) PruneRuns(ctx context.Context, requestedAt time.Time) (int64, 
 
 const quarantineWanted = `-- name: QuarantineWanted :many
 SELECT DISTINCT f.node_id FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
-WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline') AND n.held_by = ''
+WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND node_is(n.status, 'serving') AND n.held_by = ''
 ORDER BY f.node_id
 `
 
@@ -1404,7 +1404,7 @@ LEFT JOIN LATERAL (
     SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
     UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
     ORDER BY id DESC LIMIT 1) j ON true
-WHERE b.site_id = $1 AND n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND n.hardware_said AND p.require_hw_sync
+WHERE b.site_id = $1 AND node_is(n.status, 'steady') AND n.held_by = '' AND n.hardware_said AND p.require_hw_sync
   AND NOT COALESCE(j.facts @> '{"sync_pinned": true}' OR j.facts->>'sync_url' LIKE 'https://%', false)
   AND (s.api_base_url LIKE 'https://%' OR COALESCE(j.facts->>'sync_url', s.api_base_url) = s.api_base_url)
   AND NOT EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $2::text AND t.generation = n.generation
