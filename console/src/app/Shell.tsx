@@ -6,13 +6,12 @@ import { Button, Loading, Spinner } from '../ui/basics'
 import { ProblemNote } from '../ui/problem'
 import { Toasts } from '../ui/toast'
 import { Elapsed } from '../ui/time'
-import type { Feature } from './features'
+import { groups, type Feature } from './features'
 import { features } from './registry'
 import { signOut, useMay, useMe } from './session'
 import { chooseTheme, useTheme, type Theme } from './theme'
 import { labQuery } from '../features/lab/lab'
 
-const groups = ['Fleet', 'Work', 'Operations', 'Platform'] as const
 
 /** Shell is what surrounds every page: where one can go, who one is, and whether what is shown is fresh. */
 export function Shell() {

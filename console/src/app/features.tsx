@@ -8,8 +8,11 @@ export type Route = {
   page: () => Promise<{ default: ComponentType }>
 }
 
+/** The groups of the navigation, in their order. */
+export const groups = ['Fleet', 'Work', 'Operations', 'Platform'] as const
+
 export type Feature = {
   /** Entry in the navigation; without it the pages are reached from others. */
-  nav?: { group: 'Fleet' | 'Work' | 'Operations' | 'Platform'; title: string; to: string; /** What it takes to see it; without it everybody does who is signed in. */ needs?: Permission; /** Shown only when there is a lab. */ lab?: boolean }
+  nav?: { group: (typeof groups)[number]; /** Where in its group, from the top. */ place: number; title: string; to: string; /** What it takes to see it; without it everybody does who is signed in. */ needs?: Permission; /** Shown only when there is a lab. */ lab?: boolean }
   routes: Route[]
 }

@@ -1,7 +1,7 @@
 import type { Feature } from '../../app/features'
 
 export const feature: Feature = {
-  nav: { group: 'Platform', title: 'Access', to: '/access' },
+  nav: { group: 'Platform', place: 3, title: 'Access', to: '/access' },
   routes: [
     { path: '/access', page: () => import('./Access') },
     { path: '/access/tenants/$orgId', page: () => import('./TenantPage') },

@@ -1,7 +1,7 @@
 import type { Feature } from '../../app/features'
 
 export const feature: Feature = {
-  nav: { group: 'Operations', title: 'Audit log', to: '/audit', needs: 'audit:read' },
+  nav: { group: 'Operations', place: 4, title: 'Audit log', to: '/audit', needs: 'audit:read' },
   routes: [
     { path: '/audit', page: () => import('./AuditLog') },
   ],

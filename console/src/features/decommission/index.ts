@@ -1,7 +1,7 @@
 import type { Feature } from '../../app/features'
 
 export const feature: Feature = {
-  nav: { group: 'Work', title: 'Turnover', to: '/decommissions', needs: 'decommission:read' },
+  nav: { group: 'Work', place: 2, title: 'Turnover', to: '/decommissions', needs: 'decommission:read' },
   routes: [
     { path: '/decommissions', page: () => import('./Decommissions') },
     { path: '/decommissions/$decommissionId', page: () => import('./DecommissionPage') },

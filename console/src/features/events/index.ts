@@ -1,7 +1,7 @@
 import type { Feature } from '../../app/features'
 
 export const feature: Feature = {
-  nav: { group: 'Operations', title: 'Events', to: '/events', needs: 'event:read' },
+  nav: { group: 'Operations', place: 3, title: 'Events', to: '/events', needs: 'event:read' },
   routes: [
     { path: '/events', page: () => import('./Events') },
   ],

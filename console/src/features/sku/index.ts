@@ -1,7 +1,7 @@
 import type { Feature } from '../../app/features'
 
 export const feature: Feature = {
-  nav: { group: 'Fleet', title: 'SKUs', to: '/skus', needs: 'sku:read' },
+  nav: { group: 'Fleet', place: 4, title: 'SKUs', to: '/skus', needs: 'sku:read' },
   routes: [
     { path: '/skus', page: () => import('./Skus') },
   ],

@@ -1,7 +1,7 @@
 import type { Feature } from '../../app/features'
 
 export const feature: Feature = {
-  nav: { group: 'Platform', title: 'System health', to: '/system', needs: 'system:read' },
+  nav: { group: 'Platform', place: 1, title: 'System health', to: '/system', needs: 'system:read' },
   routes: [
     { path: '/system', page: () => import('./SystemHealth') },
   ],

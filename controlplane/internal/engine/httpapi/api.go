@@ -220,12 +220,19 @@ func (a *API) Schema(name string, enum []string) *huma.Schema {
 	doc.Components.Schemas.Map()[name] = s
 	ref := &huma.Schema{Ref: schemaPrefix + name}
 	// The framework leaves out of the contract what nothing refers to.
+	words, _ := doc.Extensions[vocabulary].([]*huma.Schema)
+	a.Extend(vocabulary, append(words, ref))
+	return ref
+}
+
+// Extend puts a table of the product into the contract, for programs that are
+// made from it.
+func (a *API) Extend(name string, value any) {
+	doc := a.OpenAPI()
 	if doc.Extensions == nil {
 		doc.Extensions = map[string]any{}
 	}
-	words, _ := doc.Extensions[vocabulary].([]*huma.Schema)
-	doc.Extensions[vocabulary] = append(words, ref)
-	return ref
+	doc.Extensions[name] = value
 }
 
 // CloseStreams ends every open stream and terminal, so that a server that shuts

@@ -22,7 +22,7 @@ func describeAccess(api *httpapi.API) {
 		}
 	}
 	api.Schema("Permission", permissions)
-	api.OpenAPI().Extensions["x-gpuaas-grants"] = grants
+	api.Extend("x-gpuaas-grants", grants)
 }
 
 // Register adds the operations of the package to an API.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -130,7 +131,7 @@ func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
 			return nil
 		case err != nil:
 			return err
-		case n.Status != node.Enrolling && n.Status != node.BootstrapIssued, w.existing() && w.Reset:
+		case !n.Status.Is(node.Joining), w.existing() && w.Reset:
 			left = fmt.Sprintf("node %s stays in the inventory, as %s", n.ID, n.Status)
 			return nil
 		case w.existing():
@@ -270,10 +271,11 @@ func afterDeployed(w *Work) string {
 	switch {
 	case f.DeployedAt == nil:
 		return WaitForDeployed // which notes what there is to know
-	case !w.Profile.Policy.RequireHWSync, f.SyncHealthy != nil && !f.SyncHealthy.Before(*f.DeployedAt):
-		return WaitForAgentEnrollment // which is over if the agent came late
+	case f.SyncHealthy != nil && !f.SyncHealthy.Before(*f.DeployedAt):
+		proven := slices.Index(AfterDeployment, WaitForHardwareSyncHealthy)
+		return AfterDeployment[proven+1] // what is over already ends at once
 	}
-	return EnsureHardwareSyncConfigured
+	return AfterDeployment[0]
 }
 
 // deployedEvent is the event that MAAS records when an installation succeeds.
@@ -323,7 +325,7 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	w.Facts.Adopted, w.Facts.HostKey, w.Facts.DeployUser = true, "", ""
 	w.Facts.SyncPinned, w.Facts.SyncURL = false, ""
 	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, addresses, m.Image()
-	return EnsureHardwareSyncConfigured, w.Save(ctx)
+	return AfterDeployment[0], w.Save(ctx)
 }
 
 // installedAt returns when the present installation ended, by the clock of MAAS.

@@ -33,6 +33,10 @@ var (
 // such stage.
 func MachineStage(name string) job.Stage { return catalog.Of(name) }
 
+// AfterDeployment is the order of the stages between a proven deployment and a
+// node. Onboardings, reimages and adoptions go through all of them.
+var AfterDeployment = []string{EnsureHardwareSyncConfigured, WaitForHardwareSyncHealthy, WaitForAgentEnrollment}
+
 // Stages returns the functions that perform the stages, by the names of the
 // stages.
 func (b *Bringup) Stages() map[string]Stage {

@@ -27,7 +27,7 @@ const (
 // Register adds the operations of the package to an API. The feed is where
 // live progress comes from.
 func (s *Service) Register(api *httpapi.API, feed job.Feed) {
-	api.OpenAPI().Extensions["x-gpuaas-modes"] = from // the console offers by it what a node can be planned for
+	api.Extend("x-gpuaas-modes", from) // the console offers by it what a node can be planned for
 	s.registerRequests(api)
 	s.registerLifecycle(api)
 	s.registerReads(api)

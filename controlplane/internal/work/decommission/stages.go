@@ -47,14 +47,14 @@ var (
 // plans says which stages a mode goes through, in their order.
 var plans = map[Mode][]string{
 	SoftReset: {StageDisable, StageDrain, StageStorage, StageScrub, StageValidate, StageCertificate, StageEnable},
-	Reimage: {
+	Reimage: slices.Concat([]string{
 		StageDisable, StageDrain, StageStorage, StageScrub, stageLoad, stageRelease,
 		bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit,
 		bringup.DeployViaMAAS,
 		bringup.WaitForDeployed, bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry,
-		bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy, bringup.WaitForAgentEnrollment,
+	}, bringup.AfterDeployment, []string{
 		StageStorageAgain, StageScrubAgain, StageValidate, StageCertificate, StageEnable,
-	},
+	}),
 	FullDecommission: {
 		StageDisable, StageForceRelease, StageDrain, stageLoad, stageRelease, stagePowerOff, StageRetire, StageRemove,
 		StageSecrets, stageRemoveRecord,
@@ -86,7 +86,7 @@ var ownStages = []string{
 
 // machineStages are the stages of bringup that decommissions go through, with
 // what a cancel undoes.
-var machineStages = []job.Stage{
+var machineStages = slices.Concat([]job.Stage{
 	readSite(),
 	bringup.MachineStage(stageRelease).Cancelled(notBack),
 	bringup.MachineStage(stagePowerOff).Cancelled(notBack),
@@ -99,9 +99,14 @@ var machineStages = []job.Stage{
 	bringup.MachineStage(bringup.WaitForDeployed).Cancelled(notBack),
 	bringup.MachineStage(bringup.ClassifyDeployFailure).Cancelled(notBack),
 	bringup.MachineStage(bringup.RecoverForDatasourceRetry).Cancelled(notBack),
-	bringup.MachineStage(bringup.EnsureHardwareSyncConfigured).Cancelled(notBack),
-	bringup.MachineStage(bringup.WaitForHardwareSyncHealthy).Cancelled(notBack),
-	bringup.MachineStage(bringup.WaitForAgentEnrollment).Cancelled(notBack),
+}, deployedStages())
+
+// deployedStages are the stages after the deployment.
+func deployedStages() (out []job.Stage) {
+	for _, name := range bringup.AfterDeployment {
+		out = append(out, bringup.MachineStage(name).Cancelled(notBack))
+	}
+	return out
 }
 
 // readSite is the stage that reads the site, for a job that was begun already: it

@@ -21,7 +21,7 @@ const (
 
 // stages is the order in which onboardings go through their stages. The stages
 // themselves are declared in stage_<name>.go of package bringup.
-var stages = []job.Stage{
+var stages = slices.Concat([]job.Stage{
 	bringup.MachineStage(bringup.LoadSiteConfig).Cancelled(nothingUndone),
 	bringup.MachineStage(bringup.ResolvePowerCredentials).Cancelled(nothingUndone),
 	bringup.MachineStage(bringup.CreateOrFindInMAAS).Cancelled(nothingUndone),
@@ -35,9 +35,14 @@ var stages = []job.Stage{
 	bringup.MachineStage(bringup.WaitForDeployed).Cancelled(releasedReady),
 	bringup.MachineStage(bringup.ClassifyDeployFailure).Cancelled(releasedReady),
 	bringup.MachineStage(bringup.RecoverForDatasourceRetry).Cancelled(releasedReady),
-	bringup.MachineStage(bringup.EnsureHardwareSyncConfigured).Cancelled(leftDeployed),
-	bringup.MachineStage(bringup.WaitForHardwareSyncHealthy).Cancelled(leftDeployed),
-	bringup.MachineStage(bringup.WaitForAgentEnrollment).Cancelled(leftDeployed),
+}, deployedStages())
+
+// deployedStages are the stages after the deployment.
+func deployedStages() (out []job.Stage) {
+	for _, name := range bringup.AfterDeployment {
+		out = append(out, bringup.MachineStage(name).Cancelled(leftDeployed))
+	}
+	return out
 }
 
 var (

@@ -127,7 +127,7 @@ func (s Source) Register(api *httpapi.API) {
 	for _, l := range s.Lifecycles {
 		states[l.Noun] = l.States
 	}
-	api.OpenAPI().Extensions["x-gpuaas-states"] = states
+	api.Extend("x-gpuaas-states", states)
 }
 
 // schemaName turns self_check into SelfCheckState.
