@@ -123,7 +123,10 @@ func TestTheFleetIsCounted(t *testing.T) {
 			},
 			{
 				SiteID: f.south, Name: "south", RegionCode: "eu-2",
-				Counted: fleetview.Counted{Total: 2, ByStatus: counts(fleetview.StatusCounts{node.Offline: 1, node.Quarantined: 1})},
+				Counted: fleetview.Counted{
+					Total:    2,
+					ByStatus: counts(fleetview.StatusCounts{node.Offline: 1, node.Quarantined: 1}),
+				},
 			},
 		},
 		SKUs: []fleetview.SKUCount{{SKU: someSKU, Total: 8}, {SKU: otherSKU, Total: 1}},
