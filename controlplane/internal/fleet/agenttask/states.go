@@ -38,7 +38,10 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "node_task", Title: "Node task lifecycle", Initial: []Status{Queued},
 	States: []lifecycle.State[Status]{
 		{Name: Queued, Meaning: "waits for its node to fetch it", Tone: lifecycle.Idle, StuckAfter: 25 * time.Hour},
-		{Name: Dispatched, Meaning: "its node has it and gives signs of life", Tone: lifecycle.Info, StuckAfter: 3 * time.Hour},
+		{
+			Name: Dispatched, Meaning: "its node has it and gives signs of life",
+			Tone: lifecycle.Info, StuckAfter: 3 * time.Hour,
+		},
 		{Name: Succeeded, Meaning: "the node did it", Tone: lifecycle.OK, Terminal: true},
 		{Name: Failed, Meaning: "the node could not do it, or refused to; it says why", Tone: lifecycle.Bad, Terminal: true},
 		{Name: Expired, Meaning: "the node did not fetch it in time, or fell silent too often", Tone: lifecycle.Warn, Terminal: true},

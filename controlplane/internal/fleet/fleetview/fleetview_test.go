@@ -105,7 +105,9 @@ func TestTheFleetIsCounted(t *testing.T) {
 		Regions: []fleetview.Region{
 			{RegionCode: "eu-1", Counted: fleetview.Counted{
 				Total:    5,
-				ByStatus: counts(fleetview.StatusCounts{node.BootstrapIssued: 1, node.Enrolling: 1, node.Active: 2, node.Draining: 1}),
+				ByStatus: counts(fleetview.StatusCounts{
+					node.BootstrapIssued: 1, node.Enrolling: 1, node.Active: 2, node.Draining: 1,
+				}),
 			}},
 			{RegionCode: "eu-2", Counted: fleetview.Counted{
 				Total:    4,
@@ -119,7 +121,10 @@ func TestTheFleetIsCounted(t *testing.T) {
 			},
 			{
 				SiteID: f.north, Name: "north", RegionCode: "eu-1",
-				Counted: fleetview.Counted{Total: 4, ByStatus: counts(fleetview.StatusCounts{node.BootstrapIssued: 1, node.Active: 2, node.Draining: 1})},
+				Counted: fleetview.Counted{
+					Total:    4,
+					ByStatus: counts(fleetview.StatusCounts{node.BootstrapIssued: 1, node.Active: 2, node.Draining: 1}),
+				},
 			},
 			{
 				SiteID: f.south, Name: "south", RegionCode: "eu-2",
