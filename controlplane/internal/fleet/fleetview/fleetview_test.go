@@ -104,7 +104,7 @@ func TestTheFleetIsCounted(t *testing.T) {
 		},
 		Regions: []fleetview.Region{
 			{RegionCode: "eu-1", Counted: fleetview.Counted{
-				Total:    5,
+				Total: 5,
 				ByStatus: counts(fleetview.StatusCounts{
 					node.BootstrapIssued: 1, node.Enrolling: 1, node.Active: 2, node.Draining: 1,
 				}),
