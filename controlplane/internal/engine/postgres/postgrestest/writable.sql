@@ -13,7 +13,7 @@ CREATE FUNCTION test_defaults() RETURNS jsonb LANGUAGE sql VOLATILE AS $$
         'requested_at', clock_timestamp(), 'updated_at', clock_timestamp(),
         'pxe_mac', '', 'maas_system_id', '', 'ipmi_ip', '', 'initialize_disks', false, 'facts', '{}'::jsonb, 'observed_status', '', 'observed_power', '',
         'observed_ips', '[]'::jsonb, 'erase', 'none', 'storage_cleanup', 'none', 'plan_hash', '', 'origin', '', 'overrides', '[]'::jsonb,
-        'follow_ups', '[]'::jsonb, 'requested_by_name', '')
+        'follow_ups', '[]'::jsonb, 'requested_by_name', '', 'outcome', '')
 $$;
 
 CREATE FUNCTION test_write_job() RETURNS trigger LANGUAGE plpgsql AS $$
