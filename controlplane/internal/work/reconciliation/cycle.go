@@ -30,7 +30,7 @@ type cycle struct {
 	troubles   []error   // questions that MAAS did not answer
 	heard      bool      // MAAS answered at least once
 	trip       bool
-	aside      int // machines that were read directly because a quarantine was withheld
+	aside      int    // machines that were read directly because a quarantine was withheld
 	direct     int    // machines that were asked for one by one
 	noting     bool   // record each read, however recent the last one was
 	working    []at   // jobs at the site; nil: not read yet
