@@ -59,6 +59,8 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
   const [sku, setSku] = useState('')
   const [text, setText] = useDraft()
   const [wipe, setWipe] = useState(false)
+  const [keepOut, setKeepOut] = useState(false)
+  const [match, setMatch] = useState(false)
 
   const fill = useCallback(
     (from: FromLab) => {
@@ -77,7 +79,7 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
   const parsed = useMemo(() => parseMachines(text), [text])
   const well = parsed.rows.length > 0 && parsed.problems.length === 0 && parsed.rows.every((r) => r.problems.length === 0)
   const machines = useMemo(() => parsed.rows.map(({ hostname, ipmi_ip }): Machine => ({ hostname, ipmi_ip })), [parsed])
-  const asked: Asked = { site_id: site, profile_id: chosenProfile || undefined, sku_id: chosenSku, initialize_disks: wipe, nodes: machines }
+  const asked: Asked = { site_id: site, profile_id: chosenProfile || undefined, sku_id: chosenSku, initialize_disks: wipe, keep_out_of_service: keepOut, require_hardware_match: match, nodes: machines }
   const its = sites.find((s) => s.site_id === site)
   const policy = profiles.find((p) => p.profile_id === chosenProfile)
 
@@ -108,6 +110,10 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
             At most {Math.min(its.max_parallel, policy.batch_max_parallel)} at once: the site allows {its.max_parallel} over all batches, the profile {policy.batch_max_parallel} of one. The others wait for a place.
           </p>
         )}
+        <div className="mt-4 grid gap-4">
+          <CheckField label="Keep them out of service" value={keepOut} onChange={setKeepOut} hint="Each is installed, and quarantined when it is ready, until an operator returns it." />
+          <CheckField label="Accept them only if the hardware matches the SKU" value={match} onChange={setMatch} hint="A machine with other GPUs, memory, disks or interfaces is parked, and says in what it differs." />
+        </div>
       </Card>
       <Steps asked={asked} well={well} text={text} setText={setText} parsed={parsed} wipe={wipe} setWipe={setWipe} />
     </Page>
@@ -204,12 +210,12 @@ function Disks({ wipe, setWipe, count, word, typed, setTyped }: { wipe: boolean;
   return (
     <div className="flex flex-col gap-3">
       <p className="text-sm">The root disk of each machine is installed anew in any case. All other disks are left as they are, unless you ask for this:</p>
-      <CheckField label="Initialize the data disks (/share0, /share1, …)" value={wipe} onChange={setWipe} hint="At the first boot every disk but the root disk is partitioned and formatted anew." />
+      <CheckField label="Initialize the data disks (/share1, /share2, …)" value={wipe} onChange={setWipe} hint="At the first boot every disk but the root disk is partitioned and formatted anew." />
       {wipe && (
         <Note tone="bad" title="This destroys all data on every disk but the root disk">
           <div className="flex flex-col gap-3">
             <p>
-              On {count === 1 ? 'this machine' : `each of these ${count} machines`}, at its first boot, every disk but the root disk gets a new partition table and a new file system, and is mounted as /share0, /share1, and so on. What is on those disks now is lost. Nobody can bring it back, and cancelling the onboarding later does not either.
+              On {count === 1 ? 'this machine' : `each of these ${count} machines`}, at its first boot, every disk but the root disk gets a new partition table and a new file system, and is mounted as /share1, /share2, and so on. What is on those disks now is lost. Nobody can bring it back, and cancelling the onboarding later does not either.
             </p>
             {count > 0 && <TextField label={`Type “${word}” to confirm`} required value={typed} onChange={setTyped} />}
           </div>

@@ -28,7 +28,7 @@ it('looks at every machine, part by part, and forgets nothing that an earlier pa
   ]
   const asked: number[] = []
   const told: string[] = []
-  const found = await wholePreflight((from) => Promise.resolve(parts[asked.push(from) - 1]!), (done, of) => told.push(`${done} of ${of}`))
+  const found = await wholePreflight((from) => Promise.resolve(parts[asked.push(from) - 1] ?? Promise.reject(new Error('no such part'))), (done, of) => told.push(`${done} of ${of}`))
   expect(asked).toEqual([0, 100])
   expect(told).toEqual(['100 of 120'])
   expect(found.ok).toBe(false)

@@ -18,7 +18,6 @@ const titles: Record<Check['name'], string> = {
   pxe_network: 'PXE network and DHCP',
   capabilities: 'Required capabilities',
   scripts: 'Required scripts',
-  bundle: 'Bundle of the site',
   hw_sync_interval: 'Hardware sync interval',
   dns_servers: 'DNS servers',
   clock_skew: 'Clocks agree',

@@ -52,6 +52,7 @@ export const policyGroups: PolicyGroup[] = [
     policies: [
       policy('minimum_erase', 'Least erasing at release'),
       policy('minimum_sanitization', 'Least sanitization of data disks'),
+      policy('data_disks', 'Disks that do not carry the system'),
       policy('gpu_scrub', 'GPUs that the SKU has and nobody sees'),
       policy('release_fallback_no_erase', 'Release without erasing as a last resort'),
       policy('remove_maas_record', 'Delete the record in MAAS at the end'),
@@ -60,7 +61,7 @@ export const policyGroups: PolicyGroup[] = [
   {
     title: 'Reconciliation',
     lead: 'What may be put right without asking when MAAS shows something else than is expected.',
-    policies: [policy('release_retired_machines', 'Release machines of retired nodes'), policy('return_healed_nodes', 'Return healed nodes to service')],
+    policies: [policy('retired_machines', 'Machines of retired nodes'), policy('release_retired_machines', 'Release machines of retired nodes (older name)'), policy('return_healed_nodes', 'Return healed nodes to service')],
   },
   { title: 'Pace', lead: 'How much is done at once.', policies: [policy('batch_max_parallel', 'Machines of a batch at once')] },
   {
