@@ -32,6 +32,7 @@ type parameter struct {
 
 type schema struct {
 	Ref        string            `yaml:"$ref"`
+	Text       string            `yaml:"description"`
 	Type       kind              `yaml:"type"`
 	Format     string            `yaml:"format"`
 	Enum       []any             `yaml:"enum"`
@@ -145,7 +146,9 @@ func (s schema) sample() any {
 	case "object":
 		out := map[string]any{}
 		for name, p := range s.Properties {
-			out[name] = p.sample()
+			if !strings.HasPrefix(p.Text, "Only with ") { // the first of a list of modes would not go with it
+				out[name] = p.sample()
+			}
 		}
 		return out
 	case "integer", "number":

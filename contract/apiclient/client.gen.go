@@ -3701,7 +3701,7 @@ type DecommissionPlanBody struct {
 	// Mode What would be done.
 	Mode DecommissionPlanBodyMode `json:"mode"`
 
-	// ProfileId As in the request.
+	// ProfileId Only with reimage, as in the request.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`

@@ -41,7 +41,7 @@ type PlanBody struct {
 	Mode           Mode        `json:"mode" doc:"What would be done."`
 	Erase          Erase       `json:"erase,omitempty" doc:"As in the request."`
 	StorageCleanup Cleanup     `json:"storage_cleanup,omitempty" doc:"As in the request; of a storage_cleanup its scope."`
-	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"As in the request."`
+	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage, as in the request."`
 	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
 }
 
