@@ -16,9 +16,9 @@ import (
 	"gpuaas/testkit"
 )
 
-// TestLateAgentIsReconciled lets an agent enrol after its onboarding has given
-// up: nobody has to do anything for the machine to become a node.
-func TestLateAgentIsReconciled(t *testing.T) {
+// TestLateAgentWakesItsOnboarding lets an agent enrol after its onboarding has
+// given up: it goes on at once, and nobody has to do anything.
+func TestLateAgentWakesItsOnboarding(t *testing.T) {
 	t.Parallel()
 	late := make(chan struct{})
 	l := openAgentsLab(t, lab.Options{BeforeEnroll: func(ctx context.Context, _ lab.Boot) error {
@@ -54,16 +54,13 @@ func TestLateAgentIsReconciled(t *testing.T) {
 	}
 
 	close(late)
-	testkit.Succeeds(t, "the onboarding to be reconciled", 2*time.Minute, func() error {
-		if now := read(); now.Status != "reconciled" {
+	testkit.Succeeds(t, "the onboarding to be completed", 2*time.Minute, func() error {
+		if now := read(); now.Status != "completed" {
 			return fmt.Errorf("it is %s in %s", now.Status, now.Stage)
 		}
 		return nil
 	})
 	w.awaitNode(t, view.Hostname, "active")
-	if shown := succeed(t, w.cli, "onboarding", "explain", view.ID); !strings.Contains(shown, "observed later proved") {
-		t.Errorf("it is explained as:\n%s", shown)
-	}
 	w.awaitRun(t, time.Now(), "informed") // the one before has ended, too
 	settled := 0
 	for _, r := range w.runs(t) {
@@ -73,8 +70,8 @@ func TestLateAgentIsReconciled(t *testing.T) {
 			}
 		}
 	}
-	if settled != 1 {
-		t.Errorf("%d runs say that they reconciled it", settled)
+	if settled != 0 {
+		t.Errorf("%d runs say that they reconciled what went on by itself", settled)
 	}
 	if list := w.findings(t, view.Hostname); len(list) != 0 {
 		t.Errorf("about the new node there is %s", summary(list))

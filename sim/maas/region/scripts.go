@@ -97,7 +97,8 @@ func (r *Region) NodeScripts() []NodeScriptDoc {
 		name   string
 		names  []string
 	}{
-		{0, "Commissioning script", commissioningScripts}, {2, "Testing script", testingScripts},
+		{0, "Commissioning script", commissioningScripts},
+		{2, "Testing script", testingScripts},
 		{3, "Release script", releaseScripts},
 	} {
 		for _, name := range kind.names {

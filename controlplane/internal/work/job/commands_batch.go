@@ -59,7 +59,7 @@ func (s *Batches[R, W]) change(ctx context.Context, batch id.JobBatch, verb, rea
 		if err := lockPlaces(ctx, tx); err != nil {
 			return err
 		}
-		before, err := s.Rows.Batch(ctx, tx, batch)
+		before, err := s.Batch(ctx, tx, batch)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Batches[R, W]) Cancel(ctx context.Context, batch id.JobBatch, reason st
 }
 
 func (s *Batches[R, W]) cancelIn(ctx context.Context, tx pgx.Tx, batch id.JobBatch, reason string) error {
-	if _, err := s.Rows.Batch(ctx, tx, batch); err != nil {
+	if _, err := s.Batch(ctx, tx, batch); err != nil {
 		return err
 	}
 	now := s.runner.now()
@@ -127,7 +127,7 @@ func (s *Batches[R, W]) cancelIn(ctx context.Context, tx pgx.Tx, batch id.JobBat
 	if err := lockPlaces(ctx, tx); err != nil {
 		return err
 	}
-	b, err := s.Rows.Batch(ctx, tx, batch)
+	b, err := s.Batch(ctx, tx, batch)
 	if err != nil || b.CancelledAt != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -134,7 +133,7 @@ func (s *Rows[R, W]) cancelWaiting(ctx context.Context, tx pgx.Tx, batch, reason
 	}
 	jobs, err := jobdb.New(tx).CancelWaiting(ctx, jobdb.CancelWaitingParams{
 		BatchID: &batch, Status: string(status), Action: string(cancel[0]), Message: reason,
-		Details: json.RawMessage(details), Now: now,
+		Details: details, Now: now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cancel waiting jobs: %w", err)

@@ -24,7 +24,7 @@ func (s *Service) requireWorkable(ctx context.Context, n NewOnboarding, at func(
 		return err
 	}
 	if site.RequireEnabled(p.site) != nil || site.RequireProfileEnabled(p.profile) != nil {
-		return nil
+		return nil //nolint:nilerr // the transaction of the request refuses it
 	}
 	var bad []fault.Field
 	if !p.site.APIToken.Present() {

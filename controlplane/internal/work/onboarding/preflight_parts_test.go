@@ -3,6 +3,7 @@ package onboarding_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestPreflightLooksAtEveryMachineOfABatchInParts(t *testing.T) {
 	d := newDesk(t)
 	for i := range 250 {
 		d.region.has = append(d.region.has, site.RegionMachine{
-			SystemID: fmt.Sprint(i), Hostname: fmt.Sprintf("d%04d", i), Status: "Ready",
+			SystemID: strconv.Itoa(i), Hostname: fmt.Sprintf("d%04d", i), Status: "Ready",
 		})
 	}
 	found := d.parts(t, many(250))

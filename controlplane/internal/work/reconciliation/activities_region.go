@@ -238,7 +238,7 @@ func (r *region) Direct(ctx context.Context, systemID string) (Machine, bool, er
 
 // SwitchOff sends the request once. The next look shows how it ended.
 func (r *region) SwitchOff(ctx context.Context, systemID, comment string) error {
-	_, err := r.Client.PowerOff(ctx, systemID, false, comment)
+	_, err := r.PowerOff(ctx, systemID, false, comment)
 	return err
 }
 
