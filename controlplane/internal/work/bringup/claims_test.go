@@ -264,7 +264,7 @@ func TestAServerThatAnotherJobHeldIsRecognisedOnceThatLetsGo(t *testing.T) {
 	claims[systemID] = "the-other"
 	vain()
 	delete(claims, systemID)
-	rerun(t, job, 200*time.Millisecond)
+	rerun(t, job, time.Minute)
 	if w.does(t, bringup.CreateOrFindInMAAS, job); job.SystemID != systemID || len(w.bmc.cycled()) != 2 {
 		t.Errorf("job has %q, want %s; switched %v", job.SystemID, systemID, w.bmc.cycled())
 	}
