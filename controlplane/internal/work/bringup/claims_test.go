@@ -220,7 +220,7 @@ func TestAServerThatAppearsLateIsRecognisedByARerun(t *testing.T) {
 				t.Fatal(err)
 			}
 			blank(w, job.IPMIIP)
-			rerun(t, job, 200*time.Millisecond)
+			rerun(t, job, time.Minute)
 			w.does(t, bringup.CreateOrFindInMAAS, job)
 			if job.Facts.IdentifiedBy != "discovered" || len(w.bmc.cycled()) != c.rounds || job.SystemID != late {
 				t.Errorf("job has %s (want %s), switched %v, facts are %+v", job.SystemID, late, w.bmc.cycled(), job.Facts)
