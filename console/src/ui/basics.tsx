@@ -138,10 +138,10 @@ export function Note({ tone = 'info', title, children, actions }: { tone?: Tone;
 /** Facts is a list of names and values. What is not known is said so. */
 export function Facts({ of }: { of: [name: string, value: ReactNode][] }) {
   return (
-    <dl className="grid grid-cols-[max-content_minmax(0,1fr)] gap-x-6 gap-y-1.5 text-sm">
+    <dl className="grid grid-cols-[fit-content(45%)_minmax(0,1fr)] gap-x-6 gap-y-1.5 text-sm">
       {of.map(([name, value]) => (
         <div key={name} className="contents">
-          <dt className="text-muted">{name}</dt>
+          <dt className="text-muted [overflow-wrap:anywhere]">{name}</dt>
           <dd className="min-w-0 break-words">{value === '' || value === undefined || value === null ? <span className="text-muted">–</span> : value}</dd>
         </div>
       ))}
