@@ -322,7 +322,9 @@ func createFile(path string, write func(io.Writer) error) error {
 	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = os.Link(file.Name(), path) // unlike a rename, it refuses to replace a file
+		if err = os.Link(file.Name(), path); err != nil { // unlike a rename, it refuses to replace a file
+			err = fmt.Errorf("put %s in place: %w", path, err)
+		}
 	}
 	return errors.Join(err, os.Remove(file.Name()))
 }

@@ -50,6 +50,13 @@ func (s *Service) adoptLost(ctx context.Context, p Presented) (adopted bool, err
 		if err != nil {
 			return err
 		}
+		// Another request of the same agent may have been faster.
+		adopted, err = c.CertificateLives(ctx, nodedb.CertificateLivesParams{
+			Serial: strings.ToLower(p.Serial), NodeID: p.Node,
+		})
+		if err != nil || adopted {
+			return err
+		}
 		living, err := c.HasLivingCertificate(ctx, p.Node)
 		if err != nil || !living || n.Status.fenced() || n.AgentInstance != p.Instance {
 			return err

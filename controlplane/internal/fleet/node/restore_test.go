@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/fleet/node"
@@ -47,10 +49,15 @@ func TestAttackARestoreLetsNoStrangerIn(t *testing.T) {
 		change(&p)
 		refused(what, p)
 	}
-	for range 2 {
-		if _, err := w.service.Authorize(t.Context(), renewed(a, "aa")); err != nil {
-			t.Fatalf("the node that renewed: %v", err)
-		}
+	var calls errgroup.Group
+	for range 8 { // an agent has several requests under way
+		calls.Go(func() error {
+			_, err := w.service.Authorize(t.Context(), renewed(a, "aa"))
+			return err
+		})
+	}
+	if err := calls.Wait(); err != nil {
+		t.Fatalf("the node that renewed: %v", err)
 	}
 	if n := w.audited(t, a.node, "node.adopt_certificate"); n != 1 {
 		t.Errorf("audited %d times", n)
