@@ -3,28 +3,15 @@ package archtest
 import (
 	"go/scanner"
 	"go/token"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// unfolded are places whose long lines were left alone because people were at work there. The list
-// only ever gets shorter: fold the lines of what you touch, and take it out. Files of stages are never
-// exempt.
-var unfolded = []string{
-	"controlplane/internal/work/job/",
-	"controlplane/internal/work/onboarding/",
-	"controlplane/internal/work/decommission/",
-	"controlplane/internal/fleet/site/api_profiles.go",
-	"controlplane/internal/fleet/site/profile.go",
-}
-
 func TestLinesAreShort(t *testing.T) {
 	const most = 120
 	for _, s := range sources(t) {
-		exempt := slices.ContainsFunc(unfolded, func(place string) bool { return strings.HasPrefix(s.path, place) })
-		if s.made || exempt && !strings.HasPrefix(s.name(), "stage_") {
+		if s.made {
 			continue
 		}
 		excused := unbreakable(s.text)

@@ -66,7 +66,7 @@ var machinery = map[string]string{
 // unsettled are files that read or write rows beside pure rules, because people
 // were at work there. The list only ever gets shorter.
 var unsettled = []string{
-	"decommission/plan.go", "onboarding/machines.go",
+	"onboarding/machines.go",
 }
 
 // A file of a slice is a room, or a noun with pure rules that touches neither the

@@ -75,7 +75,8 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 		Body NewProfileBody
 	},
 	) (*httpapi.Versioned[ProfileView], error) {
-		made, err := s.CreateProfile(ctx, in.SiteID, ProfileChange{Name: &in.Body.Name, Description: in.Body.Description, Policy: in.Body.PolicyChange})
+		made, err := s.CreateProfile(ctx, in.SiteID,
+			ProfileChange{Name: &in.Body.Name, Description: in.Body.Description, Policy: in.Body.PolicyChange})
 		return httpapi.AtVersion(made.Version, showProfile(made)), err
 	})
 	httpapi.Register(api, httpapi.Operation{

@@ -170,14 +170,16 @@ func (p Policy) checked(bad *problems) Policy {
 	p.checkMachines(bad)
 	bad.between("body.max_deploy_retry_attempts", p.MaxDeployRetryAttempts, 0, 10)
 	bad.between("body.batch_max_parallel", p.BatchMaxParallel, 1, 1000)
-	bad.matches("body.site_bootstrap_bundle_ref", p.SiteBootstrapBundleRef, bundleForm, "must be at most 500 visible ASCII characters")
+	bad.matches("body.site_bootstrap_bundle_ref", p.SiteBootstrapBundleRef, bundleForm,
+		"must be at most 500 visible ASCII characters")
 	bad.between("body.enrollment_token_ttl_seconds", p.EnrollmentTokenTTLSeconds, 300, 604800)
 	for _, t := range p.Timeouts() {
 		most := int32(86400)
 		if t.Stage == StageRelease {
 			most = 604800
 		}
-		bad.between(fmt.Sprintf("body.%s_timeout_seconds", t.Stage), int32(t.Limit/time.Second), 60, most) //nolint:gosec // made of an int32
+		limit := int32(t.Limit / time.Second) //nolint:gosec // made of an int32
+		bad.between(fmt.Sprintf("body.%s_timeout_seconds", t.Stage), limit, 60, most)
 	}
 	return p
 }
@@ -250,14 +252,38 @@ type Timeout struct {
 func (p Policy) Timeouts() []Timeout {
 	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
 	return []Timeout{
-		{StageDiscovery, seconds(p.DiscoveryTimeoutSeconds), "pxe_discovery_failure", "check BMC, cabling and PXE order of the machine, then retry"},
-		{StageCommission, seconds(p.CommissionTimeoutSeconds), "bmc_power_failure", "check the BMC and read the commissioning results in MAAS, then retry"},
-		{StageDeploy, seconds(p.DeployTimeoutSeconds), "deploy_cloud_init_failure", "read the installation log in MAAS, then retry"},
-		{StageHWSyncSeed, seconds(p.HWSyncSeedTimeoutSeconds), "post_deploy_connectivity_failure", "check that the machine can be reached over its deploy interface, then resume"},
-		{StageHWSyncHealth, seconds(p.HWSyncHealthTimeoutSeconds), "hardware_sync_failure", "check the hardware sync timer on the machine, then resume"},
-		{StageEnrollment, seconds(p.EnrollmentTimeoutSeconds), "agent_enrollment_failure", "check that the machine reaches the control plane, then resume"},
-		{StageRelease, seconds(p.ReleaseTimeoutSeconds), "state_ambiguity", "read the machine in MAAS and finish the release by hand"},
-		{StageAgent, seconds(p.AgentTimeoutSeconds), "node_agent_unreachable", "check the agent and its way to the control plane, then retry; go on without a node that is dead"},
+		{
+			StageDiscovery, seconds(p.DiscoveryTimeoutSeconds), "pxe_discovery_failure",
+			"check BMC, cabling and PXE order of the machine, then retry",
+		},
+		{
+			StageCommission, seconds(p.CommissionTimeoutSeconds), "bmc_power_failure",
+			"check the BMC and read the commissioning results in MAAS, then retry",
+		},
+		{
+			StageDeploy, seconds(p.DeployTimeoutSeconds), "deploy_cloud_init_failure",
+			"read the installation log in MAAS, then retry",
+		},
+		{
+			StageHWSyncSeed, seconds(p.HWSyncSeedTimeoutSeconds), "post_deploy_connectivity_failure",
+			"check that the machine can be reached over its deploy interface, then resume",
+		},
+		{
+			StageHWSyncHealth, seconds(p.HWSyncHealthTimeoutSeconds), "hardware_sync_failure",
+			"check the hardware sync timer on the machine, then resume",
+		},
+		{
+			StageEnrollment, seconds(p.EnrollmentTimeoutSeconds), "agent_enrollment_failure",
+			"check that the machine reaches the control plane, then resume",
+		},
+		{
+			StageRelease, seconds(p.ReleaseTimeoutSeconds), "state_ambiguity",
+			"read the machine in MAAS and finish the release by hand",
+		},
+		{
+			StageAgent, seconds(p.AgentTimeoutSeconds), "node_agent_unreachable",
+			"check the agent and its way to the control plane, then retry; go on without a node that is dead",
+		},
 	}
 }
 
@@ -266,5 +292,6 @@ func RequireProfileEnabled(p Profile) error {
 	if p.Status == Active {
 		return nil
 	}
-	return fault.New(fault.Conflict, "profile_disabled", "the profile %s is disabled", p.Name).WithRemedy("choose another profile, or enable it")
+	return fault.New(fault.Conflict, "profile_disabled", "the profile %s is disabled",
+		p.Name).WithRemedy("choose another profile, or enable it")
 }

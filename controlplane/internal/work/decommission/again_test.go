@@ -63,7 +63,8 @@ func TestAttackASecondCleaningIsNotSparedByOneThatCleanedNothing(t *testing.T) {
 			if passes {
 				stuck := clean(agentwire.TypeStorageCleanup).(agentwire.StorageCleanupOutput)
 				stuck.Residue = []string{"/data: busy"}
-				y.agent.on(agentwire.TypeStorageCleanup, succeeds(stuck), succeeds(stuck), succeeds(clean(agentwire.TypeStorageCleanup)))
+				y.agent.on(agentwire.TypeStorageCleanup, succeeds(stuck), succeeds(stuck),
+					succeeds(clean(agentwire.TypeStorageCleanup)))
 				visits = append(visits, y.override(t, d.ID, decommission.StageStorage))
 			} else {
 				y.intrude(n, bringup.ReleaseMAASNode)
@@ -126,7 +127,8 @@ func TestAMachineThatWasGoneBeforeItsReleaseIsWaived(t *testing.T) {
 		t.Fatalf("%s at %s: %s %s", end.Status, end.Stage, end.ErrorCode, end.ErrorMessage)
 	}
 	said := decommission.Explain(end, nil, time.Now()).Summary
-	if !strings.Contains(said, "NOT all of it was done") || !strings.Contains(said, "(risk: data may be readable)") || strings.Contains(said, "released and switched off") {
+	if !strings.Contains(said, "NOT all of it was done") || !strings.Contains(said, "(risk: data may be readable)") ||
+		strings.Contains(said, "released and switched off") {
 		t.Errorf("it ends with %q", said)
 	}
 }

@@ -159,7 +159,10 @@ func obeys(a *agent, e *agentwire.Envelope) error {
 
 func fails(code, message string) answer {
 	return func(a *agent, e *agentwire.Envelope) error {
-		return a.report(e, agentwire.ResultRequest{Status: agentwire.ResultFailed, Error: &agentwire.TaskError{Code: code, Message: message}})
+		return a.report(e, agentwire.ResultRequest{
+			Status: agentwire.ResultFailed,
+			Error:  &agentwire.TaskError{Code: code, Message: message},
+		})
 	}
 }
 
@@ -184,15 +187,21 @@ func keeps(*agent, *agentwire.Envelope) error { return nil }
 func clean(typ string) any {
 	switch typ {
 	case agentwire.TypeDrain:
-		return agentwire.DrainOutput{Draining: true, SessionsClosed: 1, UsersRevoked: []string{"alice"}, UsersLeft: []string{}}
+		return agentwire.DrainOutput{
+			Draining: true, SessionsClosed: 1, UsersRevoked: []string{"alice"},
+			UsersLeft: []string{},
+		}
 	case agentwire.TypeStorageCleanup:
 		return cleaned()
 	case agentwire.TypeGPUScrub:
 		return agentwire.GPUScrubOutput{Outcome: "scrubbed", Vendor: "nvidia", GPUs: scrubbed(yardGPUs)}
 	case agentwire.TypeValidateClean:
-		return agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{
-			{Kind: "users", Result: "clean", Detail: "looked at 3"}, {Kind: "disks", Result: "clean", Detail: "looked at 2"},
-		}}
+		return agentwire.ValidateCleanOutput{
+			Clean: true, Findings: []agentwire.CleanFinding{},
+			Checked: []agentwire.CheckedKind{
+				{Kind: "users", Result: "clean", Detail: "looked at 3"}, {Kind: "disks", Result: "clean", Detail: "looked at 2"},
+			},
+		}
 	case agentwire.TypeUninstall:
 		return agentwire.UninstallOutput{Removed: []string{"/usr/bin/gpuaas-agent"}, Residue: []string{}}
 	}
@@ -202,21 +211,27 @@ func clean(typ string) any {
 // scrubbed are GPUs whose memory was overwritten.
 func scrubbed(number int) (out []agentwire.GPUScrubbed) {
 	for i := range number {
-		out = append(out, agentwire.GPUScrubbed{UUID: fmt.Sprintf("GPU-%d", i+1), Method: "overwrite", BytesTotal: 1000, BytesCovered: 990, Reset: "done"})
+		out = append(out, agentwire.GPUScrubbed{
+			UUID: fmt.Sprintf("GPU-%d", i+1), Method: "overwrite", BytesTotal: 1000,
+			BytesCovered: 990, Reset: "done",
+		})
 	}
 	return out
 }
 
 func cleaned() agentwire.StorageCleanupOutput {
 	return agentwire.StorageCleanupOutput{
-		Scope: "local", EntriesRemoved: 7, BytesFreed: 700, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{},
+		Scope: "local", EntriesRemoved: 7, BytesFreed: 700, Unmounted: []string{}, ConfigRemoved: []string{},
+		Residue: []string{},
 		Folders: []agentwire.FolderCleaned{
 			{Path: "/tmp", EntriesRemoved: 7, BytesFreed: 700, Outcome: agentwire.OutcomeEmptied},
 			{Path: "/scratch", Outcome: agentwire.OutcomeNotThere},
 		},
 		Devices: []agentwire.DeviceSanitized{{
-			Device: "/dev/nvme1n1", MountPoint: "/share0", Serial: "S4X1", Model: "PM1733", Transport: "nvme", SizeBytes: 4096, Method: "nvme_sanitize_crypto",
-			Level: agentwire.LevelPurge, Outcome: agentwire.OutcomeSanitized, BytesCovered: 4096, CanariesPlanted: 8, SamplesRead: 16, SampleBytes: 1024,
+			Device: "/dev/nvme1n1", MountPoint: "/share0", Serial: "S4X1", Model: "PM1733", Transport: "nvme", SizeBytes: 4096,
+			Method: "nvme_sanitize_crypto",
+			Level:  agentwire.LevelPurge, Outcome: agentwire.OutcomeSanitized, BytesCovered: 4096, CanariesPlanted: 8,
+			SamplesRead: 16, SampleBytes: 1024,
 			VerifiedBy: agentwire.VerifiedByZeroes, Verified: true, Tool: "nvme-cli 2.8", FilesystemRestored: true,
 		}},
 	}
@@ -241,7 +256,8 @@ func during(output any, at time.Time) any {
 func kept() agentwire.StorageCleanupOutput {
 	out := cleaned()
 	d := &out.Devices[0]
-	d.Outcome, d.Verified, d.CanariesFound, d.SamplesUnclean, d.Level, d.Reason = agentwire.OutcomeFailed, false, 2, 3, "", "2 of 8 canaries came back"
+	d.Outcome, d.Verified, d.CanariesFound, d.SamplesUnclean, d.Level, d.Reason = agentwire.OutcomeFailed, false, 2, 3, "",
+		"2 of 8 canaries came back"
 	return out
 }
 
@@ -254,7 +270,9 @@ func dirty() agentwire.ValidateCleanOutput {
 }
 
 // Around implements job.Mischief[*bringup.Work]: the agent does its work between two looks.
-func (y *yard) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (job.Result, error) {
+func (y *yard) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (job.Result,
+	error,
+) {
 	if y.before != nil {
 		if err := y.before(call); err != nil {
 			return job.Result{}, err

@@ -115,14 +115,18 @@ type DetailView struct {
 func (s *Service) show(d Decommission) View {
 	number, total := tables[d.Mode].Number(d.Stage)
 	v := View{
-		DecommissionID: d.ID, NodeID: d.Node, Hostname: d.Hostname, Mode: d.Mode, Erase: d.Erase, StorageCleanup: d.StorageCleanup, Reason: d.Reason,
+		DecommissionID: d.ID, NodeID: d.Node, Hostname: d.Hostname, Mode: d.Mode, Erase: d.Erase,
+		StorageCleanup: d.StorageCleanup, Reason: d.Reason,
 		PlanHash: d.PlanHash, NodeStatusBefore: d.Origin, MAASSystemID: d.SystemID, Status: d.Status, CurrentStage: d.Stage,
-		StageNumber: number, StageTotal: total, CurrentAttempt: d.Attempt, Epoch: d.Epoch, PendingAction: d.Action, Adopted: d.Adopted,
+		StageNumber: number, StageTotal: total, CurrentAttempt: d.Attempt, Epoch: d.Epoch, PendingAction: d.Action,
+		Adopted:   d.Adopted,
 		Overrides: append([]Override{}, d.Overrides...), FollowUps: append([]FollowUp{}, d.FollowUps...),
 		Observed: ObservedView(bringup.ShowObserved(d.Machine)), WorkflowID: d.WorkflowID, WorkflowRunID: d.WorkflowRunID,
-		RequestedBy: d.RequestedBy, CorrelationID: d.CorrelationID, RequestedAt: d.RequestedAt.UTC(), AdmittedAt: job.UTC(d.AdmittedAt),
-		StartedAt: job.UTC(d.StartedAt), StageStartedAt: job.UTC(d.StageStartedAt), ParkedAt: job.UTC(d.ParkedAt), CompletedAt: job.UTC(d.CompletedAt),
-		UpdatedAt: d.UpdatedAt.UTC(),
+		RequestedBy: d.RequestedBy, CorrelationID: d.CorrelationID, RequestedAt: d.RequestedAt.UTC(),
+		AdmittedAt: job.UTC(d.AdmittedAt),
+		StartedAt:  job.UTC(d.StartedAt), StageStartedAt: job.UTC(d.StageStartedAt), ParkedAt: job.UTC(d.ParkedAt),
+		CompletedAt: job.UTC(d.CompletedAt),
+		UpdatedAt:   d.UpdatedAt.UTC(),
 	}
 	if !d.Batch.IsZero() {
 		v.BatchID = &d.Batch
@@ -173,7 +177,8 @@ func (in ListInput) filter() (Filter, error) {
 	statuses, unknown := job.Parking.Statuses(in.Status)
 	f.Statuses, bad = statuses, append(bad, unknown...)
 	if len(bad) > 0 {
-		return f, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
+		return f, fault.New(fault.Invalid, "validation_error",
+			"the request has fields that cannot be accepted").WithFields(bad...)
 	}
 	return f, nil
 }
@@ -181,8 +186,9 @@ func (in ListInput) filter() (Filter, error) {
 func (s *Service) registerReads(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-decommissions", Method: http.MethodGet, Path: pathAll, Tag: tag,
-		Summary: "List decommissions, newest first", Description: "All operations that clean nodes, put them aside or remove them.",
-		Access: httpapi.Platform(auth.DecommissionRead),
+		Summary:     "List decommissions, newest first",
+		Description: "All operations that clean nodes, put them aside or remove them.",
+		Access:      httpapi.Platform(auth.DecommissionRead),
 	}, func(ctx context.Context, in *ListInput) (*httpapi.Listed[View], error) {
 		page, err := httpapi.SliceOf[id.Decommission](in.Page)
 		if err != nil {
@@ -203,7 +209,10 @@ func (s *Service) registerReads(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		v := DetailView{View: s.show(d), Facts: bringup.FactsOf(d.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
+		v := DetailView{
+			View: s.show(d), Facts: bringup.FactsOf(d.Facts), Events: make([]EventView, len(events)),
+			Explanation: explanation,
+		}
 		for i, e := range events {
 			v.Events[i] = showEvent(e)
 		}

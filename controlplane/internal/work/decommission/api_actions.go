@@ -34,20 +34,23 @@ var verbs = []job.Verb{
 		Note: "Everything is cleaned and looked at once more.",
 	},
 	{
-		ID: "restart-decommission-clean", Action: job.RestartClean, Summary: "Let go of a node, then begin its decommission again",
-		Note: "Not possible once the machine was released.",
+		ID: "restart-decommission-clean", Action: job.RestartClean,
+		Summary: "Let go of a node, then begin its decommission again",
+		Note:    "Not possible once the machine was released.",
 	},
 	{
 		ID: "cancel-decommission", Action: job.Cancel, Summary: "Stop a decommission and let go of its node",
 		Note: "The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.",
 	},
 	{
-		ID: "adopt-decommission", Action: job.AdoptObserved, Summary: "Accept what MAAS and the inventory show, and go on from there",
-		Note: "For a machine that was released by hand. What nobody can prove is not adopted.",
+		ID: "adopt-decommission", Action: job.AdoptObserved,
+		Summary: "Accept what MAAS and the inventory show, and go on from there",
+		Note:    "For a machine that was released by hand. What nobody can prove is not adopted.",
 	},
 	{
-		ID: "mark-decommission-manual", Action: job.MarkManual, Summary: "Stop automation on a decommission until somebody decides",
-		Note: "What is running has no effect any more.",
+		ID: "mark-decommission-manual", Action: job.MarkManual,
+		Summary: "Stop automation on a decommission until somebody decides",
+		Note:    "What is running has no effect any more.",
 	},
 }
 
@@ -60,10 +63,11 @@ type ActInput struct {
 
 func (s *Service) registerActions(api *httpapi.API) {
 	like := httpapi.Operation{Path: pathOne, Tag: tag, Access: httpapi.Platform(auth.DecommissionManage)}
-	job.RegisterVerbs(api, like, &job.Parking, verbs, func(ctx context.Context, in *ActInput, action job.Trigger) (View, error) {
-		after, err := s.Act(ctx, in.DecommissionID, action, in.Body.Reason)
-		return s.show(after), err
-	})
+	job.RegisterVerbs(api, like, &job.Parking, verbs,
+		func(ctx context.Context, in *ActInput, action job.Trigger) (View, error) {
+			after, err := s.Act(ctx, in.DecommissionID, action, in.Body.Reason)
+			return s.show(after), err
+		})
 	like.ID, like.Path, like.Summary = "act-on-decommissions", pathAll, "Do the same about many decommissions"
 	job.RegisterMany(api, like, s.runner, s.parkedOf)
 	httpapi.Register(api, httpapi.Operation{

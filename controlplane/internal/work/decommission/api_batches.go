@@ -24,7 +24,10 @@ type SelectorBody struct {
 }
 
 func (b SelectorBody) selector() Selector {
-	sel := Selector{Nodes: b.NodeIDs, RegionCode: b.RegionCode, SKU: b.SKUID, HostnamePrefix: b.HostnamePrefix, Statuses: as[node.Status](b.Statuses)}
+	sel := Selector{
+		Nodes: b.NodeIDs, RegionCode: b.RegionCode, SKU: b.SKUID, HostnamePrefix: b.HostnamePrefix,
+		Statuses: as[node.Status](b.Statuses),
+	}
 	if b.SiteID != nil {
 		sel.Site = *b.SiteID
 	}
@@ -40,7 +43,10 @@ func as[To, From ~string](words []From) (out []To) {
 }
 
 func showSelector(sel Selector) SelectorBody {
-	b := SelectorBody{NodeIDs: sel.Nodes, RegionCode: sel.RegionCode, SKUID: sel.SKU, HostnamePrefix: sel.HostnamePrefix, Statuses: as[node.Present](sel.Statuses)}
+	b := SelectorBody{
+		NodeIDs: sel.Nodes, RegionCode: sel.RegionCode, SKUID: sel.SKU, HostnamePrefix: sel.HostnamePrefix,
+		Statuses: as[node.Present](sel.Statuses),
+	}
 	if !sel.Site.IsZero() {
 		b.SiteID = &sel.Site
 	}
@@ -95,8 +101,12 @@ func (s *Service) registerBatches(api *httpapi.API) {
 	}, func(ctx context.Context, in *struct{ Body NewBatchBody }) (*httpapi.Plain[NewBatchView], error) {
 		b := in.Body
 		made, left, err := s.RequestBatch(ctx, NewBatch{
-			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason, ProfileID: b.ProfileID, KeepOut: b.KeepOut, MatchHardware: b.MatchHardware},
-			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures, SkipIneligible: b.SkipIneligible,
+			Request: Request{
+				Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason,
+				ProfileID: b.ProfileID, KeepOut: b.KeepOut, MatchHardware: b.MatchHardware,
+			},
+			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures,
+			SkipIneligible: b.SkipIneligible,
 		})
 		if err != nil {
 			return nil, err

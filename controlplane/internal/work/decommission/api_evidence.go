@@ -23,7 +23,10 @@ type EvidenceView struct {
 }
 
 func showEvidence(e Evidence) (EvidenceView, error) {
-	v := EvidenceView{Seq: e.Seq, Stage: e.Stage, Attempt: e.Attempt, Epoch: e.Epoch, Kind: e.Kind, RecordedAt: e.RecordedAt.UTC()}
+	v := EvidenceView{
+		Seq: e.Seq, Stage: e.Stage, Attempt: e.Attempt, Epoch: e.Epoch, Kind: e.Kind,
+		RecordedAt: e.RecordedAt.UTC(),
+	}
 	if err := json.Unmarshal(e.Value, &v.Value); err != nil {
 		return v, fmt.Errorf("decode evidence %d: %w", e.Seq, err)
 	}

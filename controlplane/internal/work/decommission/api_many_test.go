@@ -31,12 +31,14 @@ func TestManyDecommissionsAreActedOn(t *testing.T) {
 	if v.Done != 1 || len(v.Jobs) != 1 || v.Jobs[0].Hostname != begun[0].Hostname || v.Jobs[0].Status != job.Running {
 		t.Errorf("answer is %+v", v)
 	}
-	ask(object{"jobs": []object{{"job_id": begun[1].ID, "epoch": 1}, {"job_id": pending}}}).Into(t, http.StatusAccepted, &v)
+	ask(object{"jobs": []object{{"job_id": begun[1].ID, "epoch": 1}, {"job_id": pending}}}).Into(t, http.StatusAccepted,
+		&v)
 	if v.Done != 1 || v.Refused != 1 || v.Jobs[1].Refusal == nil || v.Jobs[1].Refusal.Code != "action_not_allowed" {
 		t.Errorf("answer is %+v", v)
 	}
 	if n := d.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'decommission.retry_stage' AND reason = 'agent restarted'`); n != 2 {
 		t.Errorf("%d audit entries", n)
 	}
-	ask(object{"parked": object{"batch_id": id.NewString()}}).Refused(t, http.StatusNotFound, "decommission_batch_not_found")
+	ask(object{"parked": object{"batch_id": id.NewString()}}).Refused(t, http.StatusNotFound,
+		"decommission_batch_not_found")
 }

@@ -69,9 +69,10 @@ func (s *Service) asked(d Decommission, made bool, err error) (*httpapi.Plain[Ne
 func (s *Service) registerRequests(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "decommission-node", Method: http.MethodPost, Path: pathNode + "/decommission", Tag: tag,
-		Summary:     "Turn a node over, install it anew, or take it out for good",
-		Description: "DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason." + refusals,
-		Access:      httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
+		Summary: "Turn a node over, install it anew, or take it out for good",
+		Description: "DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason." +
+			refusals,
+		Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
 	}, func(ctx context.Context, in *struct {
 		NodePath
 		Body NewBody
@@ -105,7 +106,8 @@ func (s *Service) registerRequests(api *httpapi.API) {
 		Body CleanupBody
 	},
 	) (*httpapi.Plain[NewView], error) {
-		return s.asked(s.Request(ctx, in.NodeID, Request{Mode: StorageCleanup, StorageCleanup: in.Body.Scope, Reason: in.Body.Reason, PlanHash: in.Body.PlanHash}))
+		return s.asked(s.Request(ctx, in.NodeID,
+			Request{Mode: StorageCleanup, StorageCleanup: in.Body.Scope, Reason: in.Body.Reason, PlanHash: in.Body.PlanHash}))
 	})
 }
 
@@ -118,14 +120,27 @@ func (s *Service) registerLifecycle(api *httpapi.API) {
 		mode          Mode
 		summary, note string
 	}{
-		{Drain, "Take a node out of service, and clean nothing", "Sessions and accounts of tenants end; the node is retired."},
-		{Retire, "Take a node out of service, cleaned", "DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate."},
-		{Reactivate, "Return a retired node to service", "It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it."},
-		{Remove, "Remove a retired node from the inventory", "The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead."},
+		{
+			Drain, "Take a node out of service, and clean nothing",
+			"Sessions and accounts of tenants end; the node is retired.",
+		},
+		{
+			Retire, "Take a node out of service, cleaned",
+			"DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate.",
+		},
+		{
+			Reactivate, "Return a retired node to service",
+			"It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it.",
+		},
+		{
+			Remove, "Remove a retired node from the inventory",
+			"The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead.",
+		},
 	} {
 		httpapi.Register(api, httpapi.Operation{
 			ID: string(v.mode) + "-node", Method: http.MethodPost, Path: pathNode + "/" + string(v.mode), Tag: tag,
-			Summary: v.summary, Description: v.note + goesOn, Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
+			Summary: v.summary, Description: v.note + goesOn, Access: httpapi.Platform(auth.DecommissionManage),
+			Status: http.StatusAccepted,
 		}, func(ctx context.Context, in *struct {
 			NodePath
 			Body ReasonBody

@@ -22,14 +22,18 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	var plan decommission.Plan
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "reimage", "erase": "secure"}).Into(t, http.StatusOK, &plan)
-	if len(plan.Blocks) > 0 || plan.Hash == "" || plan.Erase != "secure" || plan.StorageCleanup != "local" || len(plan.Stages) == 0 || len(plan.Effects) == 0 {
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan",
+		object{"mode": "reimage", "erase": "secure"}).Into(t, http.StatusOK, &plan)
+	if len(plan.Blocks) > 0 || plan.Hash == "" || plan.Erase != "secure" || plan.StorageCleanup != "local" ||
+		len(plan.Stages) == 0 || len(plan.Effects) == 0 {
 		t.Fatalf("plan is %+v", plan)
 	}
 	body := object{"mode": "reimage", "erase": "secure", "reason": "tenant left", "plan_hash": plan.Hash}
 	made := d.begin(t, n, "decommission", body)
-	if !made.Created || made.Mode != decommission.Reimage || made.Erase != "secure" || made.NodeID != n || made.Status != job.Pending || made.PlanHash != plan.Hash ||
-		made.SiteID == nil || *made.SiteID != d.site.ID || made.NodeStatusBefore != node.Active || made.RequestedBy != httpapitest.IDOf(httpapitest.Root) || made.StageNumber != 1 {
+	if !made.Created || made.Mode != decommission.Reimage || made.Erase != "secure" || made.NodeID != n ||
+		made.Status != job.Pending || made.PlanHash != plan.Hash ||
+		made.SiteID == nil || *made.SiteID != d.site.ID || made.NodeStatusBefore != node.Active ||
+		made.RequestedBy != httpapitest.IDOf(httpapitest.Root) || made.StageNumber != 1 {
 		t.Errorf("answer is %+v", made)
 	}
 	if again := d.begin(t, n, "decommission", body); again.Created || again.DecommissionID != made.DecommissionID {
@@ -39,7 +43,8 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	d.park(t, made.DecommissionID, "drain_node")
 	var v decommission.DetailView
 	d.call(t, http.MethodGet, path, nil).Into(t, http.StatusOK, &v)
-	if v.Failure == nil || v.Failure.Class != bringup.NodeAgentUnreachable || v.RecommendedAction != job.RetryStage || len(v.Events) != 2 || v.Explanation.Summary == "" ||
+	if v.Failure == nil || v.Failure.Class != bringup.NodeAgentUnreachable || v.RecommendedAction != job.RetryStage ||
+		len(v.Events) != 2 || v.Explanation.Summary == "" ||
 		v.Explanation.Override == nil || v.Explanation.Override.Stage != "drain_node" {
 		t.Errorf("it is shown as %+v", v)
 	}
@@ -54,7 +59,8 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 		t.Errorf("events are %+v", events)
 	}
 	for _, part := range []string{"", "/events", "/explain", "/evidence"} {
-		d.call(t, http.MethodGet, "decommissions/"+id.NewString()+part, nil).Refused(t, http.StatusNotFound, "decommission_not_found")
+		d.call(t, http.MethodGet, "decommissions/"+id.NewString()+part, nil).Refused(t, http.StatusNotFound,
+			"decommission_not_found")
 	}
 }
 
@@ -83,7 +89,8 @@ func TestEvidenceOverTheAPI(t *testing.T) {
 
 func TestBadRequestsBeginNothing(t *testing.T) {
 	d := newDesk(t)
-	free, manual, retired, busy := d.node(t, node.Active, true), d.node(t, node.Active, false), d.node(t, node.Retired, true), d.node(t, node.Active, true)
+	free, manual, retired, busy := d.node(t, node.Active, true), d.node(t, node.Active, false),
+		d.node(t, node.Retired, true), d.node(t, node.Active, true)
 	owner := d.request(t, busy, decommission.SoftReset)
 	d.exec(t, `UPDATE maas_site_profiles SET minimum_erase = 'quick' WHERE id = $1`, d.profile)
 	before := d.count(t, `SELECT count(*) FROM node_decommissions`)
@@ -99,35 +106,89 @@ func TestBadRequestsBeginNothing(t *testing.T) {
 		code   string
 		says   []string
 	}{
-		"unknown node":       {id.New[id.Node](), "decommission", why(object{"mode": "soft_reset"}), 404, "node_not_found", nil},
-		"unknown node, plan": {id.New[id.Node](), "decommission/plan", object{"mode": "soft_reset"}, 404, "node_not_found", nil},
+		"unknown node": {
+			id.New[id.Node](), "decommission", why(object{"mode": "soft_reset"}), 404, "node_not_found",
+			nil,
+		},
+		"unknown node, plan": {
+			id.New[id.Node](), "decommission/plan",
+			object{"mode": "soft_reset"},
+			404, "node_not_found",
+			nil,
+		},
 		"unknown node, step": {id.New[id.Node](), "drain", why(object{}), 404, "node_not_found", nil},
-		"no reason":          {free, "decommission", object{"mode": "soft_reset"}, 422, "validation_error", []string{"reason"}},
-		"empty reason":       {free, "drain", object{"reason": ""}, 422, "validation_error", []string{"body.reason"}},
-		"blank reason":       {free, "drain", object{"reason": "  "}, 422, "validation_error", []string{"must say why"}},
-		"unknown mode":       {free, "decommission", why(object{"mode": "explode"}), 422, "validation_error", []string{"body.mode"}},
-		"a step as a mode":   {free, "decommission", why(object{"mode": "drain"}), 422, "validation_error", []string{"body.mode"}},
-		"unknown erase":      {free, "decommission", why(object{"mode": "reimage", "erase": "shred"}), 422, "validation_error", []string{"body.erase"}},
-		"unknown field":      {free, "decommission", why(object{"mode": "reimage", "force": true}), 422, "validation_error", []string{"body.force"}},
-		"erase, no release":  {free, "decommission", why(object{"mode": "soft_reset", "erase": "quick"}), 422, "validation_error", []string{"body.erase", "only a release in MAAS erases disks"}},
+		"no reason": {
+			free, "decommission",
+			object{"mode": "soft_reset"},
+			422, "validation_error",
+			[]string{"reason"},
+		},
+		"empty reason": {free, "drain", object{"reason": ""}, 422, "validation_error", []string{"body.reason"}},
+		"blank reason": {free, "drain", object{"reason": "  "}, 422, "validation_error", []string{"must say why"}},
+		"unknown mode": {
+			free, "decommission", why(object{"mode": "explode"}), 422, "validation_error",
+			[]string{"body.mode"},
+		},
+		"a step as a mode": {
+			free, "decommission", why(object{"mode": "drain"}), 422, "validation_error",
+			[]string{"body.mode"},
+		},
+		"unknown erase": {
+			free, "decommission", why(object{"mode": "reimage", "erase": "shred"}), 422, "validation_error",
+			[]string{"body.erase"},
+		},
+		"unknown field": {
+			free, "decommission", why(object{"mode": "reimage", "force": true}), 422, "validation_error",
+			[]string{"body.force"},
+		},
+		"erase, no release": {
+			free, "decommission", why(object{"mode": "soft_reset", "erase": "quick"}), 422,
+			"validation_error",
+			[]string{"body.erase", "only a release in MAAS erases disks"},
+		},
 		"cleanup, released": {
 			free, "decommission", why(object{"mode": "full_decommission", "storage_cleanup": "local"}), 422, "validation_error",
 			[]string{"body.storage_cleanup", "cleans no storage through the agent"},
 		},
-		"cleans nothing":    {free, "storage-cleanup", why(object{"scope": "none"}), 422, "validation_error", []string{"body.scope"}},
-		"plan that clashes": {free, "decommission/plan", object{"mode": "drain", "erase": "quick"}, 422, "validation_error", []string{"body.erase"}},
-		"busy": {
-			busy, "decommission", why(object{"mode": "reimage"}), 409, "node_busy", []string{owner.ID.String(), "soft_reset", "gpuaas decommission explain"},
+		"cleans nothing": {
+			free, "storage-cleanup", why(object{"scope": "none"}), 422, "validation_error",
+			[]string{"body.scope"},
 		},
-		"busy, step":        {busy, "drain", why(object{}), 409, "node_busy", []string{owner.ID.String()}},
-		"busy, other terms": {busy, "decommission", why(object{"mode": "soft_reset", "storage_cleanup": "none"}), 409, "node_busy", []string{owner.ID.String()}},
-		"retired":           {retired, "decommission", why(object{"mode": "soft_reset"}), 409, "node_state_conflict", []string{"is retired", "gpuaas node reactivate"}},
-		"not retired":       {free, "remove", why(object{}), 409, "node_state_conflict", []string{"is active", "gpuaas node retire"}},
-		"active":            {free, "reactivate", why(object{}), 409, "node_state_conflict", []string{"is active"}},
-		"not in MAAS":       {manual, "decommission", why(object{"mode": "reimage"}), 409, "node_not_in_maas", nil},
-		"below policy":      {free, "decommission", why(object{"mode": "reimage", "erase": "none"}), 409, "erase_below_policy", []string{"at least quick", "minimum_erase"}},
-		"stale plan":        {free, "decommission", why(object{"mode": "soft_reset", "plan_hash": "abc"}), 409, "plan_stale", []string{"plan again"}},
-		"stale cleanup":     {free, "storage-cleanup", why(object{"scope": "local", "plan_hash": "abc"}), 409, "plan_stale", nil},
+		"plan that clashes": {
+			free, "decommission/plan",
+			object{"mode": "drain", "erase": "quick"},
+			422, "validation_error",
+			[]string{"body.erase"},
+		},
+		"busy": {
+			busy, "decommission", why(object{"mode": "reimage"}), 409, "node_busy",
+			[]string{owner.ID.String(), "soft_reset", "gpuaas decommission explain"},
+		},
+		"busy, step": {busy, "drain", why(object{}), 409, "node_busy", []string{owner.ID.String()}},
+		"busy, other terms": {
+			busy, "decommission", why(object{"mode": "soft_reset", "storage_cleanup": "none"}), 409,
+			"node_busy",
+			[]string{owner.ID.String()},
+		},
+		"retired": {
+			retired, "decommission", why(object{"mode": "soft_reset"}), 409, "node_state_conflict",
+			[]string{"is retired", "gpuaas node reactivate"},
+		},
+		"not retired": {
+			free, "remove", why(object{}), 409, "node_state_conflict",
+			[]string{"is active", "gpuaas node retire"},
+		},
+		"active":      {free, "reactivate", why(object{}), 409, "node_state_conflict", []string{"is active"}},
+		"not in MAAS": {manual, "decommission", why(object{"mode": "reimage"}), 409, "node_not_in_maas", nil},
+		"below policy": {
+			free, "decommission", why(object{"mode": "reimage", "erase": "none"}), 409, "erase_below_policy",
+			[]string{"at least quick", "minimum_erase"},
+		},
+		"stale plan": {
+			free, "decommission", why(object{"mode": "soft_reset", "plan_hash": "abc"}), 409, "plan_stale",
+			[]string{"plan again"},
+		},
+		"stale cleanup": {free, "storage-cleanup", why(object{"scope": "local", "plan_hash": "abc"}), 409, "plan_stale", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d.call(t, http.MethodPost, "nodes/"+c.node.String()+"/"+c.path, c.body).Refused(t, c.status, c.code, c.says...)
@@ -143,11 +204,13 @@ func TestAPlanGoesStale(t *testing.T) {
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	var plan decommission.Plan
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).Into(t, http.StatusOK, &plan)
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).Into(t,
+		http.StatusOK, &plan)
 	d.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, n)
 	body := object{"mode": "soft_reset", "reason": "r", "plan_hash": plan.Hash}
 	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission", body).Refused(t, http.StatusConflict, "plan_stale")
-	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).Into(t, http.StatusOK, &plan)
+	d.call(t, http.MethodPost, "nodes/"+n.String()+"/decommission/plan", object{"mode": "soft_reset"}).Into(t,
+		http.StatusOK, &plan)
 	body["plan_hash"] = plan.Hash
 	d.begin(t, n, "decommission", body)
 }
@@ -162,10 +225,14 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 		body          object
 		continuesOnly bool
 	}{
-		"drain":           {node.Active, "drain_node", "disable_node", object{"reason": "r"}, false},
-		"retire":          {node.Active, "validate_clean_node", "drain_node", object{"reason": "r"}, false},
-		"reactivate":      {node.Retired, "reactivate_node", "reactivate_node", object{"reason": "r"}, false},
-		"remove":          {node.Retired, "remove_gpuaas_node_record", "remove_gpuaas_node_record", object{"reason": "r"}, false},
+		"drain":      {node.Active, "drain_node", "disable_node", object{"reason": "r"}, false},
+		"retire":     {node.Active, "validate_clean_node", "drain_node", object{"reason": "r"}, false},
+		"reactivate": {node.Retired, "reactivate_node", "reactivate_node", object{"reason": "r"}, false},
+		"remove": {
+			node.Retired, "remove_gpuaas_node_record", "remove_gpuaas_node_record",
+			object{"reason": "r"},
+			false,
+		},
 		"storage-cleanup": {node.Active, "cleanup_storage", "", object{"scope": "local", "reason": "r"}, true},
 	} {
 		t.Run(step, func(t *testing.T) {
@@ -176,7 +243,8 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 			if !one.Created || two.Created || one.DecommissionID != two.DecommissionID || two.Status != job.Pending {
 				t.Errorf("one is %+v, two is %+v", one, two)
 			}
-			if after := d.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1`, one.WorkflowID); after <= signals {
+			if after := d.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1`,
+				one.WorkflowID); after <= signals {
 				t.Errorf("its workflow was not told: %d, then %d messages", signals, after)
 			}
 			d.park(t, one.DecommissionID, c.parked)
@@ -184,7 +252,8 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 			switch {
 			case c.continuesOnly && three.Status != job.FailedManualIntervention: // destructive ones are resumed on purpose
 				t.Errorf("it went on by itself: %+v", three)
-			case !c.continuesOnly && (three.Status != job.Running || three.CurrentStage != c.onTo || three.Created || three.PendingAction != job.Resume):
+			case !c.continuesOnly && (three.Status != job.Running || three.CurrentStage != c.onTo || three.Created ||
+				three.PendingAction != job.Resume):
 				t.Errorf("it goes on as %+v", three)
 			}
 			if rows := d.count(t, `SELECT count(*) FROM node_decommissions WHERE node_id = $1`, n); rows != 1 {
@@ -208,7 +277,8 @@ func TestActionsOverTheAPI(t *testing.T) {
 			job := d.request(t, d.node(t, node.Active, true), decommission.FullDecommission).ID
 			path := "decommissions/" + job.String() + "/" + word
 			if word != "cancel" {
-				d.call(t, http.MethodPost, path, object{"reason": "r"}).Refused(t, http.StatusConflict, "action_not_allowed", "possible now: cancel")
+				d.call(t, http.MethodPost, path, object{"reason": "r"}).Refused(t, http.StatusConflict, "action_not_allowed",
+					"possible now: cancel")
 			}
 			if word != "mark-manual-intervention" {
 				d.park(t, job, "drain_node")
@@ -237,20 +307,27 @@ func TestOverrideOverTheAPI(t *testing.T) {
 	}
 	d.call(t, http.MethodPost, path, ask("disable_node")).Refused(t, http.StatusConflict, "action_not_allowed")
 	d.park(t, job, "drain_node")
-	d.call(t, http.MethodPost, path, ask("release_maas_node")).Refused(t, http.StatusConflict, "override_of_other_stage", "drain_node")
-	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r"}).Refused(t, http.StatusUnprocessableEntity, "validation_error", "residual_risk")
-	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r", "residual_risk": " "}).Refused(t, http.StatusUnprocessableEntity, "residual_risk_missing")
+	d.call(t, http.MethodPost, path, ask("release_maas_node")).Refused(t, http.StatusConflict, "override_of_other_stage",
+		"drain_node")
+	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r"}).Refused(t,
+		http.StatusUnprocessableEntity, "validation_error", "residual_risk")
+	d.call(t, http.MethodPost, path, object{"stage": "drain_node", "reason": "r", "residual_risk": " "}).Refused(t,
+		http.StatusUnprocessableEntity, "residual_risk_missing")
 	d.call(t, http.MethodPost, path, ask("drain_node")).Into(t, http.StatusAccepted, &decommission.View{})
 	var v decommission.DetailView
 	d.call(t, http.MethodGet, "decommissions/"+job.String(), nil).Into(t, http.StatusOK, &v)
-	if v.Status != "running" || len(v.Overrides) != 1 || v.Overrides[0].Stage != "drain_node" || v.Overrides[0].ResidualRisk != "data on disks" || !strings.Contains(v.Overrides[0].Actor, httpapitest.IDOf(httpapitest.Root)) {
+	if v.Status != "running" || len(v.Overrides) != 1 || v.Overrides[0].Stage != "drain_node" ||
+		v.Overrides[0].ResidualRisk != "data on disks" ||
+		!strings.Contains(v.Overrides[0].Actor, httpapitest.IDOf(httpapitest.Root)) {
 		t.Errorf("it is %s with %+v", v.Status, v.Overrides)
 	}
 	d.park(t, job, "force_release_allocations")
-	d.call(t, http.MethodPost, path, ask("force_release_allocations")).Refused(t, http.StatusConflict, "stage_not_overridable")
+	d.call(t, http.MethodPost, path, ask("force_release_allocations")).Refused(t, http.StatusConflict,
+		"stage_not_overridable")
 	back := d.request(t, d.node(t, node.Active, true), decommission.Reimage).ID
 	d.park(t, back, "release_maas_node")
-	d.call(t, http.MethodPost, "decommissions/"+back.String()+"/override", ask("release_maas_node")).Refused(t, http.StatusConflict, "stage_not_overridable")
+	d.call(t, http.MethodPost, "decommissions/"+back.String()+"/override", ask("release_maas_node")).Refused(t,
+		http.StatusConflict, "stage_not_overridable")
 	var e decommission.Explanation
 	d.call(t, http.MethodGet, "decommissions/"+back.String()+"/explain", nil).Into(t, http.StatusOK, &e)
 	if e.Override != nil {
@@ -288,8 +365,10 @@ func TestListingsAreNarrowed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	d.call(t, http.MethodGet, "decommissions?status=lost", nil).Refused(t, http.StatusUnprocessableEntity, "validation_error", "query.status", "failed for both")
-	d.call(t, http.MethodGet, "decommissions?mode=explode", nil).Refused(t, http.StatusUnprocessableEntity, "validation_error", "query.mode")
+	d.call(t, http.MethodGet, "decommissions?status=lost", nil).Refused(t, http.StatusUnprocessableEntity,
+		"validation_error", "query.status", "failed for both")
+	d.call(t, http.MethodGet, "decommissions?mode=explode", nil).Refused(t, http.StatusUnprocessableEntity,
+		"validation_error", "query.mode")
 }
 
 func TestBatchesOverTheAPI(t *testing.T) {
@@ -305,26 +384,38 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		return body
 	}
 	everything := object{"site_id": d.site.ID}
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{}, nil)).Refused(t, http.StatusUnprocessableEntity, "validation_error", "body.selector")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, nil)).Refused(t, http.StatusConflict, "batch_not_eligible", "is retired", "skip_ineligible")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"statuses": []string{"lost"}}, nil)).Refused(t, http.StatusUnprocessableEntity, "validation_error")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"region_code": "none"}, nil)).Refused(t, http.StatusConflict, "batch_empty")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"node_ids": []string{id.NewString()}}, nil)).Refused(t, http.StatusNotFound, "node_not_found")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"expected_node_ids": []string{id.NewString()}})).Refused(t, http.StatusConflict, "selection_changed", "1 went")
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"max_parallel": 1001})).Refused(t, http.StatusUnprocessableEntity, "validation_error", "max_parallel")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{}, nil)).Refused(t, http.StatusUnprocessableEntity,
+		"validation_error", "body.selector")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, nil)).Refused(t, http.StatusConflict,
+		"batch_not_eligible", "is retired", "skip_ineligible")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"statuses": []string{"lost"}}, nil)).Refused(t,
+		http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"region_code": "none"}, nil)).Refused(t,
+		http.StatusConflict, "batch_empty")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"node_ids": []string{id.NewString()}}, nil)).Refused(t,
+		http.StatusNotFound, "node_not_found")
+	d.call(t, http.MethodPost, "decommissions/batch",
+		ask(everything, object{"expected_node_ids": []string{id.NewString()}})).Refused(t, http.StatusConflict,
+		"selection_changed", "1 went")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"max_parallel": 1001})).Refused(t,
+		http.StatusUnprocessableEntity, "validation_error", "max_parallel")
 	var made decommission.NewBatchView
-	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"skip_ineligible": true, "max_parallel": 1})).Into(t, http.StatusAccepted, &made)
-	if made.Batch.Total != 2 || made.Batch.State != job.BatchRunning || len(made.LeftOut) != 1 || made.LeftOut[0].NodeID != three || made.LeftOut[0].Code != "node_state_conflict" {
+	d.call(t, http.MethodPost, "decommissions/batch",
+		ask(everything, object{"skip_ineligible": true, "max_parallel": 1})).Into(t, http.StatusAccepted, &made)
+	if made.Batch.Total != 2 || made.Batch.State != job.BatchRunning || len(made.LeftOut) != 1 ||
+		made.LeftOut[0].NodeID != three || made.LeftOut[0].Code != "node_state_conflict" {
 		t.Fatalf("made %+v", made)
 	}
 	path := "decommission-batches/" + made.Batch.BatchID.String()
 	first := id.Decommission{}
-	if err := d.db.QueryRow(d.ctx, `SELECT id FROM node_decommissions WHERE batch_id = $1 AND admitted_at IS NOT NULL`, made.Batch.BatchID).Scan(&first); err != nil {
+	if err := d.db.QueryRow(d.ctx, `SELECT id FROM node_decommissions WHERE batch_id = $1 AND admitted_at IS NOT NULL`,
+		made.Batch.BatchID).Scan(&first); err != nil {
 		t.Fatal(err)
 	}
 	var halted decommission.BatchView
 	d.call(t, http.MethodPost, path+"/pause", object{"reason": "lunch"}).Into(t, http.StatusAccepted, &halted)
-	if halted.State != job.BatchPaused || halted.PausedAt == nil || halted.PausedBy == "" || halted.PauseReason != "lunch" {
+	if halted.State != job.BatchPaused || halted.PausedAt == nil || halted.PausedBy == "" ||
+		halted.PauseReason != "lunch" {
 		t.Errorf("paused as %+v", halted)
 	}
 	halted = decommission.BatchView{}
@@ -337,11 +428,13 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.call(t, http.MethodGet, path, nil).Into(t, http.StatusOK, &halted)
-	if halted.State != job.BatchHalted || halted.Failed != 1 || halted.Counts.Pending != 1 || halted.Selector.SiteID == nil {
+	if halted.State != job.BatchHalted || halted.Failed != 1 || halted.Counts.Pending != 1 ||
+		halted.Selector.SiteID == nil {
 		t.Errorf("it is %+v", halted)
 	}
 	waiting := id.Decommission{}
-	if err := d.db.QueryRow(d.ctx, `SELECT id FROM node_decommissions WHERE batch_id = $1 AND admitted_at IS NULL`, made.Batch.BatchID).Scan(&waiting); err != nil {
+	if err := d.db.QueryRow(d.ctx, `SELECT id FROM node_decommissions WHERE batch_id = $1 AND admitted_at IS NULL`,
+		made.Batch.BatchID).Scan(&waiting); err != nil {
 		t.Fatal(err)
 	}
 	var e decommission.Explanation
@@ -357,7 +450,8 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodPost, path+"/resume", object{}).Refused(t, http.StatusUnprocessableEntity, "validation_error")
 	d.call(t, http.MethodPost, path+"/resume", object{"reason": "look again"}).Into(t, http.StatusAccepted, &halted)
 	d.call(t, http.MethodPost, path+"/cancel", object{"reason": "wrong nodes"}).Into(t, http.StatusAccepted, &halted)
-	if halted.State != job.BatchCancelled || halted.CancelledAt == nil || halted.Counts.Cancelled != 1 || halted.Counts.Compensating != 1 {
+	if halted.State != job.BatchCancelled || halted.CancelledAt == nil || halted.Counts.Cancelled != 1 ||
+		halted.Counts.Compensating != 1 {
 		t.Errorf("cancelled as %+v", halted)
 	}
 	if n := d.count(t, `SELECT count(*) FROM audit_logs WHERE target_kind = 'decommission_batch' AND reason <> ''`); n != 5 {
@@ -368,7 +462,8 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		if part == "" {
 			method, body = http.MethodGet, nil
 		}
-		d.call(t, method, "decommission-batches/"+id.NewString()+part, body).Refused(t, http.StatusNotFound, "decommission_batch_not_found")
+		d.call(t, method, "decommission-batches/"+id.NewString()+part, body).Refused(t, http.StatusNotFound,
+			"decommission_batch_not_found")
 	}
 }
 
@@ -377,15 +472,22 @@ func TestWhoMayDecommission(t *testing.T) {
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	job := "decommissions/" + d.request(t, n, decommission.SoftReset).ID.String()
-	for _, read := range []string{"decommissions", job, job + "/explain", job + "/events", job + "/evidence", "decommission-batches", "decommission-stages"} {
+	for _, read := range []string{
+		"decommissions", job, job + "/explain", job + "/events", job + "/evidence",
+		"decommission-batches", "decommission-stages",
+	} {
 		if a := d.callAs(t, "auditor", http.MethodGet, read, "", nil); a.Status != http.StatusOK {
 			t.Errorf("an auditor reads %s: %d %s", read, a.Status, a.Body)
 		}
 		d.callAs(t, "guest", http.MethodGet, read, "", nil).Refused(t, http.StatusForbidden, "insufficient_permissions")
 	}
 	of := "nodes/" + n.String() + "/"
-	for _, change := range []string{of + "decommission", of + "storage-cleanup", of + "drain", of + "retire", of + "reactivate", of + "remove", "decommissions/batch", job + "/cancel", job + "/override"} {
-		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), object{"reason": "r"}).Refused(t, http.StatusForbidden, "insufficient_permissions")
+	for _, change := range []string{
+		of + "decommission", of + "storage-cleanup", of + "drain", of + "retire",
+		of + "reactivate", of + "remove", "decommissions/batch", job + "/cancel", job + "/override",
+	} {
+		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), object{"reason": "r"}).Refused(t,
+			http.StatusForbidden, "insufficient_permissions")
 	}
 }
 
@@ -400,7 +502,8 @@ func TestModesAreListed(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		for at, s := range m.Stages {
-			if s.Number != at+1 || len(s.Fails) == 0 || s.Fails[0].RecommendedAction == "" || s.Fails[0].Status == "" || s.Expects == "" {
+			if s.Number != at+1 || len(s.Fails) == 0 || s.Fails[0].RecommendedAction == "" || s.Fails[0].Status == "" ||
+				s.Expects == "" {
 				t.Errorf("%s: %+v", m.Mode, s)
 			}
 			if s.Name == "validate_clean_node" && s.Overridable {
@@ -414,7 +517,10 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 	d := newDesk(t)
 	batch, job, of := id.NewString(), id.NewString(), id.NewString()
 	about := func(batch, job, of string) *eventwire.Envelope {
-		return &eventwire.Envelope{EventType: eventwire.NodeDecommissionStage, Payload: []byte(fmt.Sprintf(`{"batch_id":%q,"decommission_id":%q,"node_id":%q}`, batch, job, of))}
+		return &eventwire.Envelope{
+			EventType: eventwire.NodeDecommissionStage,
+			Payload:   []byte(fmt.Sprintf(`{"batch_id":%q,"decommission_id":%q,"node_id":%q}`, batch, job, of)),
+		}
 	}
 	d.feed.items = []outbox.FeedItem{
 		{Position: 1, Mark: &outbox.Mark{Position: 1}},

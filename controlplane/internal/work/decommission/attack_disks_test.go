@@ -63,7 +63,8 @@ func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
 				}
 				n = y.node(t, node.Active, true)
 				y.hadRootBefore(t, n)
-				if _, _, err := y.service.Request(y.ctx, n, r); fault.CodeOf(err) != "node_root_tainted" || !strings.Contains(err.Error(), "data disks") {
+				if _, _, err := y.service.Request(y.ctx, n, r); fault.CodeOf(err) != "node_root_tainted" ||
+					!strings.Contains(err.Error(), "data disks") {
 					t.Errorf("it is taken: %v", err)
 				}
 				r.StorageCleanup = decommission.CleanupLocal
@@ -87,7 +88,8 @@ func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
 		y.hadRootBefore(t, n)
 		y.agent.asked = nil
 		wants(t, ends(t, n, asked(decommission.Reactivate)), job.Completed, decommission.StageEnable, "")
-		same(t, "tasks", y.agent.asked, listed("node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
+		same(t, "tasks", y.agent.asked, listed(
+			"node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
 		if now := y.see(t, n); now.Root.Stands() || !now.Schedulable {
 			t.Errorf("the node is %+v", now)
 		}

@@ -58,7 +58,10 @@ func (y *yard) roots(of id.Node, stage string) {
 // goes by the word of that installation begins, and the plan offers what helps.
 func TestAttackAUserWithSudoIsNotClearedByASoftReset(t *testing.T) {
 	y := newYard(t)
-	for _, mode := range []decommission.Mode{decommission.SoftReset, decommission.StorageCleanup, decommission.Retire, decommission.Reactivate} {
+	for _, mode := range []decommission.Mode{
+		decommission.SoftReset, decommission.StorageCleanup, decommission.Retire,
+		decommission.Reactivate,
+	} {
 		t.Run(string(mode), func(t *testing.T) {
 			n := y.node(t, node.Active, true)
 			y.provision(t, n, false)
@@ -75,11 +78,13 @@ func TestAttackAUserWithSudoIsNotClearedByASoftReset(t *testing.T) {
 			}
 			_, _, err := y.service.Request(y.ctx, n, asked(mode))
 			f, _ := fault.As(err)
-			if f == nil || f.Code != "node_root_tainted" || !strings.Contains(f.Message, "sudo") || !strings.Contains(f.Remedy, "gpuaas node reimage") {
+			if f == nil || f.Code != "node_root_tainted" || !strings.Contains(f.Message, "sudo") ||
+				!strings.Contains(f.Remedy, "gpuaas node reimage") {
 				t.Errorf("the request ends with %v", err)
 			}
 			plan, err := y.service.Plan(y.ctx, n, asked(mode))
-			if err != nil || len(plan.Blocks) != 1 || plan.Blocks[0].Code != "node_root_tainted" || !strings.Contains(plan.Blocks[0].Remedy, "gpuaas node reimage") {
+			if err != nil || len(plan.Blocks) != 1 || plan.Blocks[0].Code != "node_root_tainted" ||
+				!strings.Contains(plan.Blocks[0].Remedy, "gpuaas node reimage") {
 				t.Errorf("the plan has %+v, %v", plan.Blocks, err)
 			}
 			reimage, err := y.service.Plan(y.ctx, n, asked(decommission.Reimage))
@@ -93,7 +98,10 @@ func TestAttackAUserWithSudoIsNotClearedByASoftReset(t *testing.T) {
 // An operation that began when nobody had root ends with an agent that says
 // "all clean" after somebody had: that is kept, and proves nothing.
 func TestAttackAForgedAllCleanOfTheOldInstallationClearsNothing(t *testing.T) {
-	for stage, at := range map[string]string{decommission.StageScrub: decommission.StageValidate, decommission.StageCertificate: decommission.StageCertificate} {
+	for stage, at := range map[string]string{
+		decommission.StageScrub:       decommission.StageValidate,
+		decommission.StageCertificate: decommission.StageCertificate,
+	} {
 		t.Run("root before "+stage, func(t *testing.T) {
 			y := newYard(t)
 			n := y.node(t, node.Active, true)
@@ -105,7 +113,8 @@ func TestAttackAForgedAllCleanOfTheOldInstallationClearsNothing(t *testing.T) {
 				t.Errorf("it was not parked at %s: %q", at, parked)
 			}
 			now := y.see(t, n)
-			if y.paper(t, d.ID) != nil || !now.Compromised() || now.Schedulable || !contains(y.kinds(t, d.ID), decommission.EvidenceValidation) {
+			if y.paper(t, d.ID) != nil || !now.Compromised() || now.Schedulable ||
+				!contains(y.kinds(t, d.ID), decommission.EvidenceValidation) {
 				t.Errorf("paper %v, compromised %t, evidence %q", y.paper(t, d.ID), now.Compromised(), y.kinds(t, d.ID))
 			}
 			if decommission.Recommended(end) != job.Cancel || !strings.Contains(end.ErrorRemedy, "gpuaas node reimage") {
@@ -131,7 +140,8 @@ func TestAttackOnlyAnInstallationMadeAfterTheTaintTestifies(t *testing.T) {
 	y.agent.asked = nil
 	d := y.run(t, y.request(t, n, decommission.Reimage).ID)
 	wants(t, d, job.Completed, decommission.StageEnable, "")
-	same(t, "tasks", y.agent.asked, listed("node.drain, node.storage_cleanup, node.gpu_scrub, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
+	same(t, "tasks", y.agent.asked, listed(
+		"node.drain, node.storage_cleanup, node.gpu_scrub, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
 	now := y.see(t, n)
 	if now.Tainted() || now.Root.Stands() || !now.Schedulable || now.Access() != node.NoAccess {
 		t.Errorf("the node is %+v", now)
@@ -141,7 +151,8 @@ func TestAttackOnlyAnInstallationMadeAfterTheTaintTestifies(t *testing.T) {
 		t.Errorf("it says of the tenant %+v", a)
 	}
 	i := doc.Installation
-	if i == nil || !i.Independent || i.MadeBy != "decommission "+d.ID.String() || i.MadeAt == nil || !i.MadeAt.After(*doc.Access.At) || !doc.Validation.At.After(*i.MadeAt) {
+	if i == nil || !i.Independent || i.MadeBy != "decommission "+d.ID.String() || i.MadeAt == nil ||
+		!i.MadeAt.After(*doc.Access.At) || !doc.Validation.At.After(*i.MadeAt) {
 		t.Fatalf("it says of the installation %+v", i)
 	}
 	for kind, want := range map[string][2]int{"disk": {1, 1}, "gpu": {yardGPUs, yardGPUs}, "accounts": {1, 0}} {
@@ -169,7 +180,8 @@ func TestAttackOnlyAnInstallationMadeAfterTheTaintTestifies(t *testing.T) {
 // new installation testifies; after it has enrolled, it does not.
 func TestAttackRootWhileAReimageRuns(t *testing.T) {
 	for stage, clears := range map[string]bool{
-		"release_maas_node": true, decommission.StageStorageAgain: false, decommission.StageValidate: false, decommission.StageCertificate: false, decommission.StageEnable: false,
+		"release_maas_node": true, decommission.StageStorageAgain: false, decommission.StageValidate: false,
+		decommission.StageCertificate: false, decommission.StageEnable: false,
 	} {
 		t.Run(stage, func(t *testing.T) {
 			y := newYard(t)
@@ -230,7 +242,8 @@ func TestAReimageThatLeavesTheDisksProvesNothingAboutRoot(t *testing.T) {
 	y.provision(t, n, true)
 	r := asked(decommission.Reimage)
 	r.StorageCleanup = decommission.CleanupNone
-	if _, _, err := y.service.Request(y.ctx, n, r); fault.CodeOf(err) != "node_root_tainted" || !strings.Contains(err.Error(), "data disks") {
+	if _, _, err := y.service.Request(y.ctx, n, r); fault.CodeOf(err) != "node_root_tainted" ||
+		!strings.Contains(err.Error(), "data disks") {
 		t.Errorf("it is taken: %v", err)
 	}
 }
@@ -243,7 +256,8 @@ func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
 	y.provision(t, n, true)
 	_, _, err := y.service.Request(y.ctx, n, asked(decommission.SoftReset))
 	f, _ := fault.As(err)
-	if f == nil || f.Code != "node_root_tainted" || !strings.Contains(f.Remedy, "--residual-risk") || !strings.Contains(f.Remedy, "gpuaas node remove") {
+	if f == nil || f.Code != "node_root_tainted" || !strings.Contains(f.Remedy, "--residual-risk") ||
+		!strings.Contains(f.Remedy, "gpuaas node remove") {
 		t.Fatalf("the request ends with %v", err)
 	}
 	r := asked(decommission.SoftReset)
@@ -259,7 +273,8 @@ func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
 	}
 	says := func(of id.Decommission) certificate.Document {
 		doc := y.paper(t, of).Document
-		if doc.Installation.Independent || doc.Access.Had != certificate.RootAccess || doc.Validation.NotIndependent == "" || !lacks(doc, "somebody with root", r.ResidualRisk) {
+		if doc.Installation.Independent || doc.Access.Had != certificate.RootAccess || doc.Validation.NotIndependent == "" ||
+			!lacks(doc, "somebody with root", r.ResidualRisk) {
 			t.Errorf("%+v, %+v, %q, %+v", doc.Installation, doc.Access, doc.Validation.NotIndependent, doc.NotCovered)
 		}
 		for _, s := range doc.Subjects {
@@ -269,13 +284,15 @@ func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
 		}
 		return doc
 	}
-	if o := says(d.ID).Overrides; len(o) != 1 || o[0].Stage != decommission.RootTaint || o[0].ResidualRisk != r.ResidualRisk || !strings.Contains(o[0].By, "operator") {
+	if o := says(d.ID).Overrides; len(o) != 1 || o[0].Stage != decommission.RootTaint ||
+		o[0].ResidualRisk != r.ResidualRisk || !strings.Contains(o[0].By, "operator") {
 		t.Errorf("overrides are %+v", o)
 	}
 	y.provision(t, n, false)
 	next := y.request(t, n, decommission.SoftReset)
 	wants(t, y.run(t, next.ID), job.Completed, decommission.StageEnable, "")
-	if o := says(next.ID).Overrides; len(o) != 1 || o[0].Stage != decommission.RootTaint || o[0].ResidualRisk != r.ResidualRisk ||
+	if o := says(next.ID).Overrides; len(o) != 1 || o[0].Stage != decommission.RootTaint ||
+		o[0].ResidualRisk != r.ResidualRisk ||
 		!strings.Contains(o[0].By, "operator") || !strings.Contains(o[0].Why, "earlier operation") {
 		t.Errorf("the next paper does not name the risk of the one before: %+v", o)
 	}
@@ -347,10 +364,15 @@ func TestAttackWhatOnlyRootLeavesTaintsAsRoot(t *testing.T) {
 			n := y.node(t, node.Active, true)
 			d := y.request(t, n, decommission.SoftReset)
 			found := dirty()
-			found.Findings = append(found.Findings, agentwire.CleanFinding{Kind: c.kind, Subject: c.subject, Detail: "not in the baseline of the installation: " + c.value})
+			found.Findings = append(found.Findings,
+				agentwire.CleanFinding{
+					Kind: c.kind, Subject: c.subject,
+					Detail: "not in the baseline of the installation: " + c.value,
+				})
 			y.agent.on(agentwire.TypeValidateClean, succeeds(found), succeeds(clean(agentwire.TypeValidateClean)))
 			end := y.run(t, d.ID, y.act(t, d.ID, job.Resume, func() {
-				if now := y.see(t, n); now.Access() != c.had || now.Status != node.Quarantined || now.Root.Stands() && now.Root.Cause != node.RootFound {
+				if now := y.see(t, n); now.Access() != c.had || now.Status != node.Quarantined || now.Root.Stands() &&
+					now.Root.Cause != node.RootFound {
 					t.Errorf("the node is %s, somebody had %q: %+v", now.Status, now.Access(), now.Root)
 				}
 			}))

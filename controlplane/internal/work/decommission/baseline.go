@@ -16,7 +16,9 @@ import (
 // baseline. An installation whose baseline never came leaves a gap that is named.
 // One that has a baseline, and whose agent does not let it be compared, is not
 // clean: whoever had root may have switched the comparison off.
-func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.ValidateCleanOutput, allowed []string) (agentwire.ValidateCleanOutput, error) {
+func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.ValidateCleanOutput,
+	allowed []string,
+) (agentwire.ValidateCleanOutput, error) {
 	now := out.Inventory
 	out.Inventory, out.Baseline, out.NotCompared = nil, agentwire.BaselineMissing, nil
 	look := agentwire.CheckedKind{Kind: node.KindBaseline, Result: "not_applicable"}
@@ -33,7 +35,8 @@ func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.Va
 	default:
 		found := b.Compare(*now, node.Comparison{Allowed: allowed, Delivered: s.delivered})
 		out.Findings, out.Baseline = append(out.Findings, found...), agentwire.ComparedWithBaseline
-		look.Result, look.Detail = "clean", fmt.Sprintf("%d entries compared with the baseline of %s, %s", len(now.Entries), stamp(b.TakenAt), b.Digest)
+		look.Result, look.Detail = "clean", fmt.Sprintf("%d entries compared with the baseline of %s, %s", len(now.Entries),
+			stamp(b.TakenAt), b.Digest)
 		if out.NotCompared = b.Uncovered(); len(out.NotCompared) > 0 {
 			look.Detail += "; taken by an agent that did not look at " + strings.Join(out.NotCompared, ", ")
 		}
@@ -53,7 +56,9 @@ type incomparable struct {
 }
 
 // baselineFor is what an installation is compared with, or why it is not.
-func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwire.Inventory) (node.Baseline, incomparable, error) {
+func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwire.Inventory) (node.Baseline,
+	incomparable, error,
+) {
 	withheld := func(why string) (node.Baseline, incomparable, error) {
 		f := node.Withheld(why)
 		return node.Baseline{}, incomparable{finding: &f}, nil
@@ -68,7 +73,10 @@ func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwir
 		return node.Baseline{}, incomparable{gap: "its agent does not say what the installation is like"}, nil
 	}
 	if unusable := now.Validate(); unusable != nil {
-		f := agentwire.CleanFinding{Kind: node.KindBaseline, Subject: "inventory", Detail: "what its agent says of the installation cannot be used: " + unusable.Error()}
+		f := agentwire.CleanFinding{
+			Kind: node.KindBaseline, Subject: "inventory",
+			Detail: "what its agent says of the installation cannot be used: " + unusable.Error(),
+		}
 		return node.Baseline{}, incomparable{finding: &f}, nil //nolint:nilerr // it is a finding, which is worse
 	}
 	if has && now.Installation != present {
@@ -97,7 +105,8 @@ func witnessedAs(kind string, t agenttask.Task, out any) ([]job.Evidence, error)
 func (b *builder) withoutBaseline(out agentwire.ValidateCleanOutput) {
 	if out.Baseline == agentwire.ComparedWithBaseline {
 		if len(out.NotCompared) > 0 {
-			b.gap("what was added to "+strings.Join(out.NotCompared, ", "), "the agent that took the baseline did not look there; the next installation gets another one")
+			b.gap("what was added to "+strings.Join(out.NotCompared, ", "),
+				"the agent that took the baseline did not look there; the next installation gets another one")
 		}
 		return
 	}
@@ -107,5 +116,6 @@ func (b *builder) withoutBaseline(out agentwire.ValidateCleanOutput) {
 			why = c.Detail
 		}
 	}
-	b.gap("accounts, set-id files, units, jobs, keys, modules and sockets that were added to the installation", why+"; the next installation gets a baseline")
+	b.gap("accounts, set-id files, units, jobs, keys, modules and sockets that were added to the installation",
+		why+"; the next installation gets a baseline")
 }

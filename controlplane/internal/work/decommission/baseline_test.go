@@ -46,7 +46,8 @@ func TestAReimageForgetsTheInstallationBeforeIt(t *testing.T) {
 	}
 	wants(t, y.run(t, y.request(t, n, decommission.Reimage).ID), job.Completed, decommission.StageEnable, "")
 	for stage, want := range map[string]int{
-		bringup.ReleaseMAASNode: 77, bringup.ConfigureStorage: 0, bringup.WaitForAgentEnrollment: 0, decommission.StageValidate: 0, decommission.StageEnable: 78,
+		bringup.ReleaseMAASNode: 77, bringup.ConfigureStorage: 0, bringup.WaitForAgentEnrollment: 0,
+		decommission.StageValidate: 0, decommission.StageEnable: 78,
 	} {
 		if got := at[stage]; got != want {
 			t.Errorf("before %s it is known to run %d, not %d", stage, got, want)
@@ -73,12 +74,15 @@ func TestAnOperationThatEndsEarlyCarriesNoInstallationThatIsGone(t *testing.T) {
 		does  scripted // nil: it fails and does nothing
 		want  int
 	}{
-		"a reimage, before the release":                 {decommission.Reimage, bringup.ReleaseMAASNode, nil, 77},
-		"a reimage, in the release":                     {decommission.Reimage, bringup.ReleaseMAASNode, begunOnly, 0},
-		"a reimage, after the release":                  {decommission.Reimage, bringup.ConfigureStorage, nil, 0},
-		"a reimage, after the deployment":               {decommission.Reimage, bringup.WaitForAgentEnrollment, nil, 0},
-		"a full decommission, before the release":       {decommission.FullDecommission, bringup.ReleaseMAASNode, nil, 77},
-		"a full decommission, in the release":           {decommission.FullDecommission, bringup.ReleaseMAASNode, begunOnly, 0},
+		"a reimage, before the release":           {decommission.Reimage, bringup.ReleaseMAASNode, nil, 77},
+		"a reimage, in the release":               {decommission.Reimage, bringup.ReleaseMAASNode, begunOnly, 0},
+		"a reimage, after the release":            {decommission.Reimage, bringup.ConfigureStorage, nil, 0},
+		"a reimage, after the deployment":         {decommission.Reimage, bringup.WaitForAgentEnrollment, nil, 0},
+		"a full decommission, before the release": {decommission.FullDecommission, bringup.ReleaseMAASNode, nil, 77},
+		"a full decommission, in the release": {
+			decommission.FullDecommission, bringup.ReleaseMAASNode, begunOnly,
+			0,
+		},
 		"a full decommission, after the release":        {decommission.FullDecommission, bringup.PowerOffMAASNode, nil, 0},
 		"a soft reset, for which nothing was installed": {decommission.SoftReset, "", nil, 77},
 	} {
@@ -102,7 +106,8 @@ func TestAnOperationThatEndsEarlyCarriesNoInstallationThatIsGone(t *testing.T) {
 			cancel := y.act(t, d.ID, job.Cancel, func() { parked = y.knownToRun(t, n) })
 			end := y.run(t, d.ID, cancel)
 			if got := y.knownToRun(t, n); end.Status != job.Cancelled || parked != c.want || got != c.want {
-				t.Errorf("it is %s at %s; known to run %d while parked and %d now, not %d", end.Status, end.Stage, parked, got, c.want)
+				t.Errorf("it is %s at %s; known to run %d while parked and %d now, not %d", end.Status, end.Stage, parked, got,
+					c.want)
 			}
 		})
 	}

@@ -24,7 +24,10 @@ func (y *yard) fleet(tb testing.TB, count int) []id.Node {
 }
 
 func batchOf(nodes ...id.Node) decommission.NewBatch {
-	return decommission.NewBatch{Request: asked(decommission.SoftReset), Selector: decommission.Selector{Nodes: nodes}, MaxParallel: 2}
+	return decommission.NewBatch{
+		Request: asked(decommission.SoftReset), Selector: decommission.Selector{Nodes: nodes},
+		MaxParallel: 2,
+	}
 }
 
 // members are the operations of a batch, those that were begun and have not
@@ -67,7 +70,8 @@ func TestABatchHaltsAndGoesOn(t *testing.T) {
 	}
 	now := y.begins(t, b.ID, 2, 5)
 	_, waiting := y.members(t, b.ID)
-	if d, made, err := y.service.Request(y.ctx, waiting[0].Node, asked(decommission.SoftReset)); err != nil || made || d.ID != waiting[0].ID {
+	if d, made, err := y.service.Request(y.ctx, waiting[0].Node, asked(decommission.SoftReset)); err != nil || made ||
+		d.ID != waiting[0].ID {
 		t.Errorf("one that waits: made %t, %v", made, err)
 	}
 	if started := y.count(t, `SELECT count(*) FROM outbox_events WHERE destination = 'temporal'`); started != 2 {
@@ -144,10 +148,13 @@ func TestABatchIsAboutTheNodesThatWereExpected(t *testing.T) {
 		expected []id.Node
 		says     string
 	}{
-		"one came":       {seen, "1 came (" + name(retired) + ")"},
-		"one went":       {append(slices.Clone(all), unknown), "1 went (" + unknown.String() + ")"},
-		"as many others": {append(slices.Clone(seen), unknown), "1 came (" + name(retired) + "), 1 went (" + unknown.String() + ")"},
-		"none":           {[]id.Node{}, "3 came"},
+		"one came": {seen, "1 came (" + name(retired) + ")"},
+		"one went": {append(slices.Clone(all), unknown), "1 went (" + unknown.String() + ")"},
+		"as many others": {
+			append(slices.Clone(seen), unknown),
+			"1 came (" + name(retired) + "), 1 went (" + unknown.String() + ")",
+		},
+		"none": {[]id.Node{}, "3 came"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			n.Expected = c.expected
@@ -178,15 +185,31 @@ func TestBatchesThatMakeNoSense(t *testing.T) {
 		code   string
 		field  string
 	}{
-		"everything":       {func(n *decommission.NewBatch) { n.Selector = decommission.Selector{} }, fault.Invalid, "validation_error", "body.selector"},
-		"a hash":           {func(n *decommission.NewBatch) { n.PlanHash = "x" }, fault.Invalid, "validation_error", "body.plan_hash"},
-		"none at once":     {func(n *decommission.NewBatch) { n.MaxParallel = -1 }, fault.Invalid, "validation_error", "body.max_parallel"},
-		"too many at once": {func(n *decommission.NewBatch) { n.MaxParallel = 1001 }, fault.Invalid, "validation_error", "body.max_parallel"},
-		"less than none":   {func(n *decommission.NewBatch) { n.MaxFailures = -1 }, fault.Invalid, "validation_error", "body.max_failures"},
-		"no reason":        {func(n *decommission.NewBatch) { n.Reason = "" }, fault.Invalid, "validation_error", "body.reason"},
-		"conflicting":      {func(n *decommission.NewBatch) { n.Erase = decommission.EraseSecure }, fault.Invalid, "validation_error", "body.erase"},
-		"unknown node":     {func(n *decommission.NewBatch) { n.Selector.Nodes = []id.Node{id.New[id.Node]()} }, fault.NotFound, "node_not_found", ""},
-		"nobody":           {func(n *decommission.NewBatch) { n.Selector = decommission.Selector{HostnamePrefix: "zz"} }, fault.Conflict, "batch_empty", ""},
+		"everything": {func(n *decommission.NewBatch) {
+			n.Selector = decommission.Selector{}
+		}, fault.Invalid, "validation_error", "body.selector"},
+		"a hash": {func(n *decommission.NewBatch) {
+			n.PlanHash = "x"
+		}, fault.Invalid, "validation_error", "body.plan_hash"},
+		"none at once": {func(n *decommission.NewBatch) {
+			n.MaxParallel = -1
+		}, fault.Invalid, "validation_error", "body.max_parallel"},
+		"too many at once": {func(n *decommission.NewBatch) {
+			n.MaxParallel = 1001
+		}, fault.Invalid, "validation_error", "body.max_parallel"},
+		"less than none": {func(n *decommission.NewBatch) {
+			n.MaxFailures = -1
+		}, fault.Invalid, "validation_error", "body.max_failures"},
+		"no reason": {func(n *decommission.NewBatch) { n.Reason = "" }, fault.Invalid, "validation_error", "body.reason"},
+		"conflicting": {func(n *decommission.NewBatch) {
+			n.Erase = decommission.EraseSecure
+		}, fault.Invalid, "validation_error", "body.erase"},
+		"unknown node": {func(n *decommission.NewBatch) {
+			n.Selector.Nodes = []id.Node{id.New[id.Node]()}
+		}, fault.NotFound, "node_not_found", ""},
+		"nobody": {func(n *decommission.NewBatch) {
+			n.Selector = decommission.Selector{HostnamePrefix: "zz"}
+		}, fault.Conflict, "batch_empty", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := batchOf(one...)
@@ -203,7 +226,8 @@ func TestBatchesThatMakeNoSense(t *testing.T) {
 
 func TestSelectors(t *testing.T) {
 	y := newYard(t)
-	managed, manual, quarantined := y.node(t, node.Active, true), y.node(t, node.Active, false), y.node(t, node.Quarantined, false)
+	managed, manual, quarantined := y.node(t, node.Active, true), y.node(t, node.Active, false),
+		y.node(t, node.Quarantined, false)
 	for name, c := range map[string]struct {
 		selector decommission.Selector
 		want     []id.Node
@@ -211,7 +235,10 @@ func TestSelectors(t *testing.T) {
 		"site":     {decommission.Selector{Site: y.site.ID}, []id.Node{managed}},
 		"statuses": {decommission.Selector{Statuses: []node.Status{node.Quarantined}}, []id.Node{quarantined}},
 		"prefix":   {decommission.Selector{HostnamePrefix: "n-" + manual.String()[:35]}, []id.Node{manual}},
-		"all of":   {decommission.Selector{SKU: yardSKU, RegionCode: "eu-1", Statuses: []node.Status{node.Active}}, []id.Node{managed, manual}},
+		"all of": {
+			decommission.Selector{SKU: yardSKU, RegionCode: "eu-1", Statuses: []node.Status{node.Active}},
+			[]id.Node{managed, manual},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := batchOf()

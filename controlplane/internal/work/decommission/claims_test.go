@@ -28,7 +28,9 @@ func (y *yard) intrude(of id.Node, stage string) {
 			return nil
 		}
 		once = true
-		return y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error { return node.Taint(ctx, tx, of, "a tenant got in") })
+		return y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return node.Taint(ctx, tx, of, "a tenant got in")
+		})
 	}
 }
 
@@ -43,7 +45,9 @@ func subjectsOf(doc certificate.Document, kind string) (out []certificate.Subjec
 
 // lacks says whether a document names something as not covered, and why.
 func lacks(doc certificate.Document, what, why string) bool {
-	return slices.ContainsFunc(doc.NotCovered, func(g certificate.Gap) bool { return strings.Contains(g.What, what) && strings.Contains(g.Why, why) })
+	return slices.ContainsFunc(doc.NotCovered, func(g certificate.Gap) bool {
+		return strings.Contains(g.What, what) && strings.Contains(g.Why, why)
+	})
 }
 
 // An operation that goes through its stages again after it was certified states
@@ -60,14 +64,16 @@ func TestARerunAfterTheReceiptGetsAReceiptOfItsOwn(t *testing.T) {
 	}), y.override(t, d.ID, decommission.StageStorage))
 	wants(t, end, job.Completed, decommission.StageEnable, "")
 	second := y.paper(t, d.ID)
-	if first == nil || first.Document.Seq != 1 || second.Document.Seq != 2 || second.Document.Previous.Digest != first.Digest() {
+	if first == nil || first.Document.Seq != 1 || second.Document.Seq != 2 ||
+		second.Document.Previous.Digest != first.Digest() {
 		t.Fatalf("%+v, then %+v", first, second)
 	}
 	doc := second.Document
 	if doc.Validation.At.Before(*y.see(t, n).TaintedAt) {
 		t.Errorf("validated at %s, before the tenant got in", doc.Validation.At)
 	}
-	if disks := subjectsOf(doc, "disk"); len(disks) != 1 || disks[0].Outcome != certificate.Failed || len(doc.Overrides) != 1 {
+	if disks := subjectsOf(doc, "disk"); len(disks) != 1 || disks[0].Outcome != certificate.Failed ||
+		len(doc.Overrides) != 1 {
 		t.Errorf("disks %+v, overrides %+v", disks, doc.Overrides)
 	}
 }
@@ -83,7 +89,8 @@ func TestAnOverrideLeavesNothingOfTheStage(t *testing.T) {
 	end := y.run(t, d.ID, y.act(t, d.ID, job.Resume), y.override(t, d.ID, decommission.StageStorage))
 	wants(t, end, job.Completed, decommission.StageEnable, "")
 	doc := y.paper(t, d.ID).Document
-	if got := append(subjectsOf(doc, "disk"), subjectsOf(doc, "folder")...); len(got) != 0 || len(doc.Overrides) != 1 || !lacks(doc, "folders and data disks", "not cleaned") {
+	if got := append(subjectsOf(doc, "disk"), subjectsOf(doc, "folder")...); len(got) != 0 || len(doc.Overrides) != 1 ||
+		!lacks(doc, "folders and data disks", "not cleaned") {
 		t.Errorf("it claims %+v beside %+v", got, doc.Overrides)
 	}
 	if len(subjectsOf(doc, "gpu")) == 0 || len(subjectsOf(doc, "accounts")) != 1 {
@@ -95,7 +102,8 @@ func TestAnOverrideLeavesNothingOfTheStage(t *testing.T) {
 // cleaning worthless, although the validation finds nothing.
 func TestCleaningBeforeTheLastTaintIsNoClaim(t *testing.T) {
 	for stage, mode := range map[string]decommission.Mode{
-		decommission.StageValidate: decommission.SoftReset, decommission.StageScrub: decommission.SoftReset, decommission.StageCertificate: decommission.Retire,
+		decommission.StageValidate: decommission.SoftReset, decommission.StageScrub: decommission.SoftReset,
+		decommission.StageCertificate: decommission.Retire,
 	} {
 		t.Run(stage, func(t *testing.T) {
 			y := newYard(t)
@@ -166,7 +174,8 @@ func TestWhatAValidationRefutedIsNoClaim(t *testing.T) {
 func TestAStageWithNothingToDoKeepsItsClaims(t *testing.T) {
 	f := fileOf(t, decommission.Reimage, decommission.EraseNone, "abc123")
 	f.cleaned(t)
-	f.add(t, decommission.StageStorage, decommission.EvidenceNotApplicable, map[string]any{"why": "the installation is gone"})
+	f.add(t, decommission.StageStorage, decommission.EvidenceNotApplicable,
+		map[string]any{"why": "the installation is gone"})
 	f.validated(t)
 	if got := subjectsOf(f.document(t), "disk"); len(got) != 1 || got[0].Outcome != certificate.Sanitized {
 		t.Errorf("disks %+v", got)
@@ -184,7 +193,9 @@ func TestAPartitionIsNotItsDisk(t *testing.T) {
 		"one partition": {func(o *agentwire.StorageCleanupOutput) {
 			o.Devices[0].Device, o.Devices[0].WholeBytes = "/dev/nvme1n1p1", 10000
 		}, "S4X1 partition nvme1n1p1", "5904 of 10000 bytes of disk S4X1 outside of nvme1n1p1"},
-		"of unknown rest": {func(o *agentwire.StorageCleanupOutput) { o.Devices[0].Device = "/dev/sdb2" }, "S4X1 partition sdb2", "disk S4X1 outside of sdb2"},
+		"of unknown rest": {func(o *agentwire.StorageCleanupOutput) {
+			o.Devices[0].Device = "/dev/sdb2"
+		}, "S4X1 partition sdb2", "disk S4X1 outside of sdb2"},
 		"without serial": {func(o *agentwire.StorageCleanupOutput) {
 			o.Devices[0].Device, o.Devices[0].Serial, o.Devices[0].WholeBytes = "/dev/sdb2", "", 5000
 		}, "/dev/sdb2", "904 of 5000 bytes of disk sdb outside of sdb2"},
@@ -205,7 +216,8 @@ func TestAPartitionIsNotItsDisk(t *testing.T) {
 			if err := valid(doc); err != nil {
 				t.Error(err)
 			}
-			if got := subjectsOf(doc, "disk"); len(got) != len(out.Devices) || got[0].Identifier != c.identifier || got[0].Outcome != certificate.Sanitized {
+			if got := subjectsOf(doc, "disk"); len(got) != len(out.Devices) || got[0].Identifier != c.identifier ||
+				got[0].Outcome != certificate.Sanitized {
 				t.Errorf("disks %+v", got)
 			}
 			if found := lacks(doc, or(c.gap, "outside of"), ""); found != (c.gap != "") {
@@ -232,7 +244,10 @@ func TestDisksWithoutEvidenceAreGaps(t *testing.T) {
 	f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup, out)
 	f.validated(t)
 	found, err := json.Marshal(agentwire.Capabilities{Disks: []agentwire.Disk{
-		{Name: "nvme0n1", SizeBytes: 1000, Model: "BOSS"}, {Name: "nvme1n1", SizeBytes: 4096}, {Name: "nvme1n10", SizeBytes: 2000}, {Name: "sdc", SizeBytes: 5000},
+		{Name: "nvme0n1", SizeBytes: 1000, Model: "BOSS"},
+		{Name: "nvme1n1", SizeBytes: 4096},
+		{Name: "nvme1n10", SizeBytes: 2000},
+		{Name: "sdc", SizeBytes: 5000},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +267,10 @@ func TestDisksWithoutEvidenceAreGaps(t *testing.T) {
 
 // The installation stays after a reset, and so does what root did to it.
 func TestWhatRootDidIsAGapUntilAReimage(t *testing.T) {
-	for mode, want := range map[decommission.Mode]bool{decommission.SoftReset: true, decommission.Retire: true, decommission.Reimage: false} {
+	for mode, want := range map[decommission.Mode]bool{
+		decommission.SoftReset: true, decommission.Retire: true,
+		decommission.Reimage: false,
+	} {
 		f := fileOf(t, mode, decommission.EraseNone, "abc123")
 		f.cleaned(t)
 		f.validated(t)
@@ -281,7 +299,8 @@ func TestADeviceIsDoneWithinItsTask(t *testing.T) {
 			out.Devices[0].StartedAt, out.Devices[0].EndedAt = c.began, c.ended
 			f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup, out)
 			f.validated(t)
-			if got := subjectsOf(f.document(t), "disk")[0]; got.Outcome != c.want || (got.Detail != "") != (c.want == certificate.Failed) {
+			if got := subjectsOf(f.document(t), "disk")[0]; got.Outcome != c.want ||
+				(got.Detail != "") != (c.want == certificate.Failed) {
 				t.Errorf("it is %s: %s", got.Outcome, got.Detail)
 			}
 		})
@@ -297,7 +316,8 @@ func TestAnOldEraseParksTheCleanup(t *testing.T) {
 	out.Devices[0].EndedAt = out.Devices[0].StartedAt.Add(time.Minute)
 	y.agent.on(agentwire.TypeStorageCleanup, succeeds(out))
 	end := y.run(t, d.ID)
-	if end.Stage != decommission.StageStorage || end.ErrorCode != "device_not_sanitized" || !strings.Contains(end.ErrorMessage, "said to have been done") {
+	if end.Stage != decommission.StageStorage || end.ErrorCode != "device_not_sanitized" ||
+		!strings.Contains(end.ErrorMessage, "said to have been done") {
 		t.Errorf("it is %s at %s: %s %s", end.Status, end.Stage, end.ErrorCode, end.ErrorMessage)
 	}
 }
@@ -315,7 +335,8 @@ func TestABlankDiskIsNoSanitizedOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := fileOf(t, decommission.SoftReset, decommission.EraseNone, "")
 			out := cleaned()
-			out.Devices[0].Outcome, out.Devices[0].Level, out.Devices[0].BytesCovered, out.Devices[0].Method = agentwire.OutcomeBlank, "", 0, ""
+			out.Devices[0].Outcome, out.Devices[0].Level, out.Devices[0].BytesCovered,
+				out.Devices[0].Method = agentwire.OutcomeBlank, "", 0, ""
 			c.change(&out.Devices[0])
 			f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup, out)
 			f.validated(t)
@@ -338,10 +359,16 @@ func TestADowngradeNamesWhoDecided(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return job.Event{Status: job.OperatorAction, Stage: bringup.ReleaseMAASNode, Details: details, Message: "because of the test"}
+		return job.Event{
+			Status: job.OperatorAction, Stage: bringup.ReleaseMAASNode, Details: details,
+			Message: "because of the test",
+		}
 	}
 	ledger := []job.Event{act("operator-2", job.RetryStage), act("operator-3", job.AdoptObserved)}
-	for by, want := range map[string]string{bringup.DecidedByPolicy: bringup.DecidedByPolicy, bringup.DecidedByAdopting: bringup.DecidedByAdopting + ": operator-3"} {
+	for by, want := range map[string]string{
+		bringup.DecidedByPolicy:   bringup.DecidedByPolicy,
+		bringup.DecidedByAdopting: bringup.DecidedByAdopting + ": operator-3",
+	} {
 		f := fileOf(t, decommission.FullDecommission, decommission.EraseQuick, "abc123")
 		r := releaseOf("quick", "unknown")
 		r.FellBack, r.FallbackReason, r.DecidedBy = true, "it is so", by
@@ -359,7 +386,8 @@ func TestFollowUpsAreThoseOfTheLastPass(t *testing.T) {
 	f := fileOf(t, decommission.FullDecommission, decommission.EraseQuick, "abc123")
 	left := func(whats ...string) {
 		for _, what := range whats {
-			f.add(t, decommission.StageSecrets, decommission.EvidenceFollowUp, bringup.FollowUp{What: what, Why: "the engine was away"})
+			f.add(t, decommission.StageSecrets, decommission.EvidenceFollowUp,
+				bringup.FollowUp{What: what, Why: "the engine was away"})
 		}
 	}
 	left("delete a", "delete b")
@@ -382,7 +410,10 @@ func TestFollowUpsAreThoseOfTheLastPass(t *testing.T) {
 // A stage that is carried out again says anew what it left to be done.
 func TestAFollowUpIsOnTheRecordOnce(t *testing.T) {
 	open := bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"}
-	for name, again := range map[string][]job.Evidence{"left again": {{Kind: bringup.EvidenceFollowUp, Value: open}}, "done": nil} {
+	for name, again := range map[string][]job.Evidence{
+		"left again": {{Kind: bringup.EvidenceFollowUp, Value: open}},
+		"done":       nil,
+	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
 			y.script.on(bringup.RemoveMAASRecord, func(_ context.Context, _ *bringup.Work, n int) (job.Result, error) {

@@ -19,7 +19,9 @@ import (
 )
 
 // Act does what an operator decided.
-func (s *Service) Act(ctx context.Context, of id.Decommission, action job.Trigger, reason string) (Decommission, error) {
+func (s *Service) Act(ctx context.Context, of id.Decommission, action job.Trigger, reason string) (Decommission,
+	error,
+) {
 	return s.runner.Act(ctx, of.String(), action, reason)
 }
 

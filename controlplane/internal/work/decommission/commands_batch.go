@@ -22,11 +22,12 @@ const MaxBatch = 1000
 // NewBatch asks for the same operation on many nodes.
 type NewBatch struct {
 	Request
-	Selector       Selector
-	Expected       []id.Node // what the selector was seen to name, those that are left out included; nil: whatever it names now
-	MaxParallel    int       // zero: 10
-	MaxFailures    int       // more than so many, and no further one is begun
-	SkipIneligible bool      // leave nodes out that cannot be operated on, instead of refusing all
+	Selector Selector
+	// what the selector was seen to name, those that are left out included; nil: whatever it names now
+	Expected       []id.Node
+	MaxParallel    int  // zero: 10
+	MaxFailures    int  // more than so many, and no further one is begun
+	SkipIneligible bool // leave nodes out that cannot be operated on, instead of refusing all
 }
 
 // LeftOut is a node that a batch does not concern, and why.
@@ -57,7 +58,8 @@ func (s *Service) RequestBatch(ctx context.Context, n NewBatch) (Batch, []LeftOu
 		return err
 	})
 	if postgres.Violates(err, job.ClaimTaken) {
-		return b, nil, fault.New(fault.Conflict, "node_busy", "another operation on one of the nodes was begun meanwhile").WithRemedy("ask again")
+		return b, nil, fault.New(fault.Conflict, "node_busy",
+			"another operation on one of the nodes was begun meanwhile").WithRemedy("ask again")
 	}
 	return b, left, err
 }
@@ -78,11 +80,16 @@ func (n NewBatch) bounded() (NewBatch, error) {
 	}
 	n.Selector.Nodes = once(n.Selector.Nodes)
 	sel := n.Selector
-	if len(sel.Nodes) == 0 && sel.Site.IsZero() && sel.RegionCode == "" && sel.SKU == "" && sel.HostnamePrefix == "" && len(sel.Statuses) == 0 {
-		bad = append(bad, fault.Field{Path: "body.selector", Message: "must name something: all nodes at once are never meant"})
+	if len(sel.Nodes) == 0 && sel.Site.IsZero() && sel.RegionCode == "" && sel.SKU == "" && sel.HostnamePrefix == "" &&
+		len(sel.Statuses) == 0 {
+		bad = append(bad, fault.Field{
+			Path:    "body.selector",
+			Message: "must name something: all nodes at once are never meant",
+		})
 	}
 	if len(bad) > 0 {
-		return n, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
+		return n, fault.New(fault.Invalid, "validation_error",
+			"the request has fields that cannot be accepted").WithFields(bad...)
 	}
 	return n, nil
 }
@@ -100,7 +107,10 @@ func once(nodes []id.Node) []id.Node {
 // selected are the nodes that the selector of a batch names now.
 func (s *Service) selected(ctx context.Context, n NewBatch) ([]id.Node, error) {
 	sel := n.Selector
-	p := decommissiondb.SelectedParams{Ids: []string{}, SiteID: optional(sel.Site), HostnamePrefix: sel.HostnamePrefix, Statuses: []string{}, Most: MaxBatch + 1}
+	p := decommissiondb.SelectedParams{
+		Ids: []string{}, SiteID: optional(sel.Site), HostnamePrefix: sel.HostnamePrefix,
+		Statuses: []string{}, Most: MaxBatch + 1,
+	}
 	for _, of := range sel.Nodes {
 		p.Ids = append(p.Ids, of.String())
 	}
@@ -113,13 +123,15 @@ func (s *Service) selected(ctx context.Context, n NewBatch) ([]id.Node, error) {
 		return nil, fmt.Errorf("select nodes: %w", err)
 	}
 	if len(nodes) > MaxBatch {
-		return nil, fault.New(fault.Invalid, "batch_too_large", "the selector names more than %d nodes", MaxBatch).WithRemedy("narrow it")
+		return nil, fault.New(fault.Invalid, "batch_too_large", "the selector names more than %d nodes",
+			MaxBatch).WithRemedy("narrow it")
 	}
 	if err := s.asExpected(ctx, n, nodes); err != nil {
 		return nil, err
 	}
 	if len(sel.Nodes) > 0 && len(nodes) < len(sel.Nodes) {
-		return nil, fault.New(fault.NotFound, "node_not_found", "%d of the %d nodes are not there, or not what the selector says", len(sel.Nodes)-len(nodes), len(sel.Nodes))
+		return nil, fault.New(fault.NotFound, "node_not_found",
+			"%d of the %d nodes are not there, or not what the selector says", len(sel.Nodes)-len(nodes), len(sel.Nodes))
 	}
 	return nodes, nil
 }
@@ -134,7 +146,8 @@ func (s *Service) asExpected(ctx context.Context, n NewBatch, nodes []id.Node) e
 	if err != nil || changed == "" {
 		return err
 	}
-	return fault.New(fault.Conflict, "selection_changed", "the selector names other nodes than were expected: %s; nothing was begun", changed).
+	return fault.New(fault.Conflict, "selection_changed",
+		"the selector names other nodes than were expected: %s; nothing was begun", changed).
 		WithRemedy("look which nodes it names and decide again: gpuaas node list")
 }
 
@@ -173,11 +186,13 @@ func (n NewBatch) acceptable(fit []situation, left []LeftOut) error {
 		for i, l := range left {
 			fields[i] = fault.Field{Path: "node " + l.Hostname, Message: l.Message}
 		}
-		return fault.New(fault.Conflict, "batch_not_eligible", "%d of %d nodes cannot be operated on", len(left), len(left)+len(fit)).
+		return fault.New(fault.Conflict, "batch_not_eligible", "%d of %d nodes cannot be operated on", len(left),
+			len(left)+len(fit)).
 			WithFields(fields...).WithRemedy("put that right, narrow the selector, or leave them out with skip_ineligible (--skip-ineligible)")
 	}
 	if len(fit) == 0 {
-		return fault.New(fault.Conflict, "batch_empty", "no node is left to operate on").WithRemedy("look at the selector: gpuaas node list")
+		return fault.New(fault.Conflict, "batch_empty",
+			"no node is left to operate on").WithRemedy("look at the selector: gpuaas node list")
 	}
 	return nil
 }

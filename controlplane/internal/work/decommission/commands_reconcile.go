@@ -22,7 +22,8 @@ func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, err
 	for i, r := range list {
 		out[i] = bringup.Working{
 			Kind: s.family.Noun, ID: r.ID.String(), Node: r.NodeID, SystemID: r.MaasSystemID, Hostname: r.Hostname,
-			Parked: job.Parking.PhaseOf(job.Status(r.Status)) == job.Parked, Goal: fmt.Sprintf("%s is %s", r.Hostname, ends[Mode(r.Mode)]),
+			Parked: job.Parking.PhaseOf(job.Status(r.Status)) == job.Parked,
+			Goal:   fmt.Sprintf("%s is %s", r.Hostname, ends[Mode(r.Mode)]),
 		}
 	}
 	return out, nil
@@ -51,15 +52,17 @@ func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, de
 // nothing that MAAS or the inventory shows proves it.
 func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
-	reached, err = s.runner.LeadOn(ctx, w.ID, func(ctx context.Context, d Decommission, work *bringup.Work) (*job.Proof, error) {
-		done = work
-		proof, missing, err := s.prove(ctx, d, work)
-		if err != nil || missing != "" {
-			s.logger.DebugContext(ctx, "decommission is not proven to have come further", "decommission_id", d.ID, "missing", missing, "error", err)
-			return nil, err
-		}
-		return proof, nil
-	})
+	reached, err = s.runner.LeadOn(ctx, w.ID,
+		func(ctx context.Context, d Decommission, work *bringup.Work) (*job.Proof, error) {
+			done = work
+			proof, missing, err := s.prove(ctx, d, work)
+			if err != nil || missing != "" {
+				s.logger.DebugContext(ctx, "decommission is not proven to have come further", "decommission_id", d.ID, "missing",
+					missing, "error", err)
+				return nil, err
+			}
+			return proof, nil
+		})
 	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
 		if err := s.bringup.Forget(ctx, done); err != nil { // its token was used; a full decommission looks for it once more
 			s.logger.WarnContext(ctx, "first boot could not be removed", "decommission_id", w.ID, "error", err)
@@ -68,7 +71,9 @@ func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached boo
 	return reached, err
 }
 
-func (s *Service) prove(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string, err error) {
+func (s *Service) prove(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string,
+	err error,
+) {
 	switch {
 	case !d.managed():
 		return nil, "it is no machine of MAAS", nil
@@ -82,7 +87,9 @@ func (s *Service) prove(ctx context.Context, d Decommission, w *bringup.Work) (p
 
 // proveReimaged is for the stages that install the machine anew: what was found
 // on it afterwards is not mended by what MAAS shows.
-func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string, err error) {
+func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string,
+	err error,
+) {
 	at, _ := tables[d.Mode].Number(d.Stage)
 	first, _ := tables[d.Mode].Number(bringup.DeployViaMAAS)
 	last, _ := tables[d.Mode].Number(bringup.WaitForAgentEnrollment)
@@ -94,7 +101,8 @@ func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.
 		return nil, missing, err
 	}
 	p = &job.Proof{
-		Said: fmt.Sprintf("%s runs %s as this operation asked for it, and its agent, version %s, was heard of at %s", d.Hostname, seen.Image, seen.AgentVersion, seen.LastContactAt.UTC().Format(time.RFC3339)),
+		Said: fmt.Sprintf("%s runs %s as this operation asked for it, and its agent, version %s, was heard of at %s",
+			d.Hostname, seen.Image, seen.AgentVersion, seen.LastContactAt.UTC().Format(time.RFC3339)),
 		Details: map[string]any{
 			"system_id": w.SystemID, "image": seen.Image, "agent_version": seen.AgentVersion,
 			"first_poll_at": seen.FirstPollAt.UTC(), "last_contact_at": seen.LastContactAt.UTC(),
@@ -108,7 +116,9 @@ func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.
 
 // proveRemoved is for what follows the release: the node is out of service for
 // good, and nothing of it is left on a machine that runs.
-func (s *Service) proveRemoved(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string, err error) {
+func (s *Service) proveRemoved(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string,
+	err error,
+) {
 	at, _ := tables[d.Mode].Number(d.Stage)
 	retiring, _ := tables[d.Mode].Number(StageRetire)
 	if at < retiring || !released(w) || d.ErrorCode == "evidence_missing" {
@@ -132,7 +142,10 @@ func (s *Service) proveRemoved(ctx context.Context, d Decommission, w *bringup.W
 		return nil, missing, err
 	}
 	return &job.Proof{
-		Said:    fmt.Sprintf("%s is %s, and MAAS shows its machine as %s", d.Hostname, n.Status, w.Observed.Status),
-		Details: map[string]any{"system_id": w.SystemID, "node_status": n.Status, "maas_status": w.Observed.Status, "maas_power": w.Observed.Power},
+		Said: fmt.Sprintf("%s is %s, and MAAS shows its machine as %s", d.Hostname, n.Status, w.Observed.Status),
+		Details: map[string]any{
+			"system_id": w.SystemID, "node_status": n.Status, "maas_status": w.Observed.Status,
+			"maas_power": w.Observed.Power,
+		},
 	}, "", nil
 }

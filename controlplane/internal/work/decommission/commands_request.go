@@ -81,7 +81,8 @@ func (d Decommission) same(r Request) bool {
 	if a := d.accepts(); a != nil {
 		accepted = a.ResidualRisk
 	}
-	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup && (r.ResidualRisk == "" || r.ResidualRisk == accepted) &&
+	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup &&
+		(r.ResidualRisk == "" || r.ResidualRisk == accepted) &&
 		d.Facts.KeepsOut() == r.KeepOut && (d.Facts.Asked != nil && d.Facts.Asked.MatchHardware) == r.MatchHardware
 }
 
@@ -102,7 +103,9 @@ func stale() error {
 }
 
 // insert adds the row of an operation that nothing stands in the way of.
-func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request, batch id.DecommissionBatch) (Decommission, error) {
+func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request,
+	batch id.DecommissionBatch,
+) (Decommission, error) {
 	now, err := now.again(ctx, tx)
 	if err != nil {
 		return Decommission{}, err
@@ -117,19 +120,22 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 	}
 	p := decommissiondb.InsertParams{
 		Facts: facts,
-		JobID: of, Erase: string(r.Erase), StorageCleanup: string(r.StorageCleanup), Reason: r.Reason, PlanHash: or(r.PlanHash, now.hash(r)),
-		Origin: string(now.node.Status), RequestedByName: auth.From(ctx).Name,
+		JobID: of, Erase: string(r.Erase), StorageCleanup: string(r.StorageCleanup), Reason: r.Reason,
+		PlanHash: or(r.PlanHash, now.hash(r)),
+		Origin:   string(now.node.Status), RequestedByName: auth.From(ctx).Name,
 	}
 	n := job.NewJob{
-		ID: of.String(), Kind: string(r.Mode), Node: now.node.ID, Subject: now.node.Hostname, Stage: tables[r.Mode].First(), WorkflowID: WorkflowID(of),
-		Claims: []job.Claim{{Kind: claimNode, Key: now.node.ID.String()}},
+		ID: of.String(), Kind: string(r.Mode), Node: now.node.ID, Subject: now.node.Hostname, Stage: tables[r.Mode].First(),
+		WorkflowID: WorkflowID(of),
+		Claims:     []job.Claim{{Kind: claimNode, Key: now.node.ID.String()}},
 	}
 	if now.managed() {
 		b := now.binding
 		n.SitePlace = r.Mode.releases()
 		n.Site, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, now.profile.ID, b.IPMIIP, b.PXEMAC, b.SystemID
 	}
-	made, err := s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, []job.NewJob{n}, job.Prepared(decommissiondb.Insert, p))
+	made, err := s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, []job.NewJob{n},
+		job.Prepared(decommissiondb.Insert, p))
 	if err != nil {
 		return Decommission{}, err
 	}
@@ -140,10 +146,13 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		}
 	}
 	return d, audit.Record(ctx, tx, audit.Entry{
-		Action: "decommission.request", TargetKind: "decommission", TargetID: of.String(), Result: audit.Success, Reason: r.Reason,
+		Action: "decommission.request", TargetKind: "decommission", TargetID: of.String(), Result: audit.Success,
+		Reason: r.Reason,
 		Metadata: map[string]any{
-			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID, "hostname": now.node.Hostname,
-			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
+			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID,
+			"hostname":    now.node.Hostname,
+			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash,
+			"workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
 			"profile_id":          p.ProfileID,
 			"keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware,
 		},
@@ -154,13 +163,15 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 // have left, as far as is known now.
 func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node, r Request) (Decommission, error) {
 	decided := Override{
-		Stage: RootTaint, Reason: r.Reason, ResidualRisk: r.ResidualRisk, Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch, RootAt: n.Root.At,
+		Stage: RootTaint, Reason: r.Reason, ResidualRisk: r.ResidualRisk,
+		Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch, RootAt: n.Root.At,
 	}
 	raw, err := json.Marshal([]Override{decided})
 	if err != nil {
 		return d, fmt.Errorf("encode override: %w", err)
 	}
-	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{JobID: d.ID, Override: raw}); err != nil {
+	if err := decommissiondb.New(tx).AddOverride(ctx,
+		decommissiondb.AddOverrideParams{JobID: d.ID, Override: raw}); err != nil {
 		return d, fmt.Errorf("keep override: %w", err)
 	}
 	d.Overrides = append(d.Overrides, decided)

@@ -61,9 +61,10 @@ type Request struct {
 	Reason         string
 	PlanHash       string      // empty: whatever the plan is
 	ProfileID      *id.Profile // nil: the one that the node belongs to
-	ResidualRisk   string      // of an installation that somebody had root on and nothing can make anew; empty: nobody accepts it
-	KeepOut        bool        // only with Reimage: the node stays out of service
-	MatchHardware  bool        // only with Reimage: the machine must be what its SKU says
+	// of an installation that somebody had root on and nothing can make anew; empty: nobody accepts it
+	ResidualRisk  string
+	KeepOut       bool // only with Reimage: the node stays out of service
+	MatchHardware bool // only with Reimage: the machine must be what its SKU says
 }
 
 // Decommission is one operation on a node.

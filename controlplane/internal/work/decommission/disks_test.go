@@ -67,7 +67,8 @@ func TestADiskThatNobodyMounts(t *testing.T) {
 	y := newYard(t)
 	loose := func(v agentwire.DeviceSanitized) agentwire.StorageCleanupOutput {
 		out := cleaned()
-		v.Device, v.Serial, v.Transport, v.SizeBytes, v.StartedAt, v.EndedAt = "/dev/nvme7n1", "S7", "nvme-pcie", 1<<40, out.Devices[0].StartedAt, out.Devices[0].EndedAt
+		v.Device, v.Serial, v.Transport, v.SizeBytes, v.StartedAt, v.EndedAt = "/dev/nvme7n1", "S7", "nvme-pcie", 1<<40,
+			out.Devices[0].StartedAt, out.Devices[0].EndedAt
 		out.Devices = append(out.Devices, v)
 		return out
 	}
@@ -75,10 +76,22 @@ func TestADiskThatNobodyMounts(t *testing.T) {
 		device agentwire.DeviceSanitized
 		passes bool
 	}{
-		"blank":            {agentwire.DeviceSanitized{Outcome: agentwire.OutcomeBlank, Verified: true, VerifiedBy: agentwire.VerifiedByZeroes, SamplesRead: 1026, SampleBytes: 1 << 30, Reason: "not mounted"}, true},
-		"blank, not read":  {agentwire.DeviceSanitized{Outcome: agentwire.OutcomeBlank, Verified: true, Reason: "not mounted"}, false},
-		"blank, disproven": {agentwire.DeviceSanitized{Outcome: agentwire.OutcomeBlank, Verified: true, SamplesRead: 1026, SampleBytes: 1 << 30, SamplesUnclean: 1, Reason: "not mounted"}, false},
-		"not blank":        {agentwire.DeviceSanitized{Outcome: agentwire.OutcomeRefused, SamplesRead: 1026, SampleBytes: 1 << 30, SamplesUnclean: 1026, Reason: "not mounted: not erased, and it is not blank"}, false},
+		"blank": {agentwire.DeviceSanitized{
+			Outcome: agentwire.OutcomeBlank, Verified: true,
+			VerifiedBy: agentwire.VerifiedByZeroes, SamplesRead: 1026, SampleBytes: 1 << 30, Reason: "not mounted",
+		}, true},
+		"blank, not read": {agentwire.DeviceSanitized{
+			Outcome: agentwire.OutcomeBlank, Verified: true,
+			Reason: "not mounted",
+		}, false},
+		"blank, disproven": {agentwire.DeviceSanitized{
+			Outcome: agentwire.OutcomeBlank, Verified: true, SamplesRead: 1026,
+			SampleBytes: 1 << 30, SamplesUnclean: 1, Reason: "not mounted",
+		}, false},
+		"not blank": {agentwire.DeviceSanitized{
+			Outcome: agentwire.OutcomeRefused, SamplesRead: 1026, SampleBytes: 1 << 30,
+			SamplesUnclean: 1026, Reason: "not mounted: not erased, and it is not blank",
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wellAgain(y)
@@ -86,14 +99,16 @@ func TestADiskThatNobodyMounts(t *testing.T) {
 			d := y.run(t, y.request(t, y.node(t, node.Active, false), decommission.SoftReset).ID)
 			if !c.passes {
 				wants(t, d, job.FailedManualIntervention, decommission.StageStorage, "device_not_sanitized")
-				if !strings.Contains(d.ErrorMessage, "/dev/nvme7n1") || !strings.Contains(d.ErrorMessage, "(not mounted as a data disk)") {
+				if !strings.Contains(d.ErrorMessage, "/dev/nvme7n1") ||
+					!strings.Contains(d.ErrorMessage, "(not mounted as a data disk)") {
 					t.Errorf("it is told as %s", d.ErrorMessage)
 				}
 				return
 			}
 			wants(t, d, job.Completed, decommission.StageEnable, "")
 			for _, s := range y.paper(t, d.ID).Document.Subjects {
-				if s.Identifier == "S7" && (s.Outcome == certificate.Sanitized || s.Level != "" && s.Level != certificate.None || s.CoveredBytes != 0) {
+				if s.Identifier == "S7" && (s.Outcome == certificate.Sanitized || s.Level != "" && s.Level != certificate.None ||
+					s.CoveredBytes != 0) {
 					t.Errorf("the paper claims %+v", s)
 				}
 			}
@@ -117,8 +132,10 @@ func TestGPUsThatAreOnlyResetNeedAnOverride(t *testing.T) {
 		y.override(t, asked.ID, decommission.StageScrub)(env)
 	})
 	wants(t, parked, job.FailedManualIntervention, decommission.StageScrub, "gpu_scrub_incomplete")
-	if !strings.Contains(parked.ErrorMessage, "reset and not overwritten") || !strings.Contains(parked.ErrorRemedy, "override") || y.tasksOf(t, n, agentwire.TypeGPUScrub) != 1 {
-		t.Errorf("it is told as %s; %s, after %d attempts", parked.ErrorMessage, parked.ErrorRemedy, y.tasksOf(t, n, agentwire.TypeGPUScrub))
+	if !strings.Contains(parked.ErrorMessage, "reset and not overwritten") ||
+		!strings.Contains(parked.ErrorRemedy, "override") || y.tasksOf(t, n, agentwire.TypeGPUScrub) != 1 {
+		t.Errorf("it is told as %s; %s, after %d attempts", parked.ErrorMessage, parked.ErrorRemedy,
+			y.tasksOf(t, n, agentwire.TypeGPUScrub))
 	}
 	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if paper := y.paper(t, asked.ID); len(paper.Document.Overrides) != 1 {

@@ -21,16 +21,20 @@ func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (
 		Node:    certificate.Node{ID: d.Node.String(), Hostname: n.Hostname, SKU: n.SKU, Region: n.RegionCode},
 		Machine: certificate.Machine{SystemID: d.SystemID, Serials: []certificate.Serial{}},
 		Operation: certificate.Operation{
-			DecommissionID: d.ID.String(), Mode: string(d.Mode), Reason: d.Reason, RequestedBy: d.requester(), RequestedAt: d.RequestedAt.UTC(),
-			StartedAt: at(d.StartedAt, d.RequestedAt), EndedAt: now.UTC(), Actors: []certificate.Actor{{Name: d.requester(), Did: "asked for it: " + d.Reason, At: d.RequestedAt.UTC()}},
+			DecommissionID: d.ID.String(), Mode: string(d.Mode), Reason: d.Reason, RequestedBy: d.requester(),
+			RequestedAt: d.RequestedAt.UTC(),
+			StartedAt:   at(d.StartedAt, d.RequestedAt), EndedAt: now.UTC(),
+			Actors: []certificate.Actor{{Name: d.requester(), Did: "asked for it: " + d.Reason, At: d.RequestedAt.UTC()}},
 		},
-		Subjects: []certificate.Subject{}, Reported: []certificate.Report{}, NotCovered: []certificate.Gap{}, Downgrades: []certificate.Downgrade{}, Overrides: []certificate.Override{},
+		Subjects: []certificate.Subject{}, Reported: []certificate.Report{}, NotCovered: []certificate.Gap{},
+		Downgrades: []certificate.Downgrade{}, Overrides: []certificate.Override{},
 	}}
 	if d.Mode == SoftReset {
 		b.doc.Kind = certificate.HandoverReceipt
 	}
 	for _, o := range d.Overrides {
-		b.doc.Overrides = append(b.doc.Overrides, certificate.Override{Stage: o.Stage, By: o.Actor, Why: o.Reason, ResidualRisk: o.ResidualRisk, At: o.At.UTC()})
+		b.doc.Overrides = append(b.doc.Overrides,
+			certificate.Override{Stage: o.Stage, By: o.Actor, Why: o.Reason, ResidualRisk: o.ResidualRisk, At: o.At.UTC()})
 		did := "went on without " + o.Stage
 		if o.Stage == RootTaint {
 			did = "accepted the risk of what somebody with root may have left"
@@ -82,7 +86,8 @@ func acted(doc *certificate.Document, ledger []job.Event) {
 			Action string `json:"action"`
 		}
 		if e.Status == job.OperatorAction && json.Unmarshal(e.Details, &by) == nil && by.Actor != "" {
-			doc.Operation.Actors = append(doc.Operation.Actors, certificate.Actor{Name: by.Actor, Did: by.Action + " at " + e.Stage + ": " + e.Message, At: e.OccurredAt.UTC()})
+			doc.Operation.Actors = append(doc.Operation.Actors,
+				certificate.Actor{Name: by.Actor, Did: by.Action + " at " + e.Stage + ": " + e.Message, At: e.OccurredAt.UTC()})
 			adopting(doc, by.Actor, by.Action)
 		}
 	}
@@ -142,7 +147,9 @@ func (b *builder) take(e Evidence) error {
 			if len(out.UsersLeft) > 0 {
 				outcome = certificate.Failed
 			}
-			b.did(outcome, "accounts", "accounts of tenants", fmt.Sprintf("%d sessions ended, %d accounts removed, %d left", out.SessionsClosed, len(out.UsersRevoked), len(out.UsersLeft)), s, ref)
+			b.did(outcome, "accounts", "accounts of tenants",
+				fmt.Sprintf("%d sessions ended, %d accounts removed, %d left", out.SessionsClosed, len(out.UsersRevoked),
+					len(out.UsersLeft)), s, ref)
 		})
 	case EvidenceStorage:
 		return fromTask(e, func(s seen, out agentwire.StorageCleanupOutput) { b.storage(s, out, ref) })
@@ -156,7 +163,8 @@ func (b *builder) take(e Evidence) error {
 			if len(out.Residue) > 0 {
 				outcome = certificate.Failed
 			}
-			b.did(outcome, "agent", "the agent of gpuaas", fmt.Sprintf("%d parts removed, %d left", len(out.Removed), len(out.Residue)), s, ref)
+			b.did(outcome, "agent", "the agent of gpuaas",
+				fmt.Sprintf("%d parts removed, %d left", len(out.Removed), len(out.Residue)), s, ref)
 		})
 	case EvidenceRelease:
 		return decoded(e, func(f bringup.ReleaseFacts) { b.release(f, e, ref) })
@@ -167,7 +175,8 @@ func (b *builder) take(e Evidence) error {
 				outcome = certificate.Done
 			}
 			b.add(certificate.Subject{
-				Kind: "power", Identifier: "power of " + b.d.SystemID, ObservedBy: certificate.ControlPlane, Outcome: outcome, Detail: "the BMC told MAAS: " + f.State,
+				Kind: "power", Identifier: "power of " + b.d.SystemID, ObservedBy: certificate.ControlPlane, Outcome: outcome,
+				Detail: "the BMC told MAAS: " + f.State,
 				Method: "power off through MAAS", StartedAt: f.ObservedAt, EndedAt: f.ObservedAt, Evidence: ref,
 			})
 		})
@@ -175,7 +184,8 @@ func (b *builder) take(e Evidence) error {
 		return decoded(e, func(f bringup.FollowUp) { b.gap("left to be done: "+f.What, or(f.Why, "it was not done")) })
 	case EvidenceSecrets:
 		b.add(certificate.Subject{
-			Kind: "secrets", Identifier: "secrets of the node", ObservedBy: certificate.ControlPlane, Outcome: certificate.Done, Method: "deleted in the secrets engine",
+			Kind: "secrets", Identifier: "secrets of the node", ObservedBy: certificate.ControlPlane, Outcome: certificate.Done,
+			Method:    "deleted in the secrets engine",
 			StartedAt: e.RecordedAt.UTC(), EndedAt: e.RecordedAt.UTC(), Evidence: ref,
 		})
 	}
@@ -220,9 +230,12 @@ func (b *builder) add(s certificate.Subject) {
 }
 
 // did adds something that an agent did, or did not bring about, without a level.
-func (b *builder) did(outcome certificate.Outcome, kind, identifier, detail string, s seen, ref []certificate.Evidence) {
+func (b *builder) did(outcome certificate.Outcome, kind, identifier, detail string, s seen,
+	ref []certificate.Evidence,
+) {
 	b.add(certificate.Subject{
-		Kind: kind, Identifier: identifier, ObservedBy: certificate.Agent, Outcome: outcome, Detail: detail, Method: s.TaskType, Tool: agentTool, ToolVersion: s.AgentVersion,
+		Kind: kind, Identifier: identifier, ObservedBy: certificate.Agent, Outcome: outcome, Detail: detail,
+		Method: s.TaskType, Tool: agentTool, ToolVersion: s.AgentVersion,
 		StartedAt: at(s.StartedAt, s.AskedAt), EndedAt: at(s.FinishedAt, s.AskedAt), Evidence: ref,
 	})
 }
@@ -242,7 +255,8 @@ func (b *builder) storage(s seen, out agentwire.StorageCleanupOutput, ref []cert
 			outcome, detail = certificate.Refused, or(f.Reason, "not touched")
 		}
 		b.add(certificate.Subject{
-			Kind: "folder", Identifier: f.Path, ObservedBy: certificate.Agent, Outcome: outcome, Detail: detail, Method: "entries removed", Tool: agentTool, ToolVersion: s.AgentVersion,
+			Kind: "folder", Identifier: f.Path, ObservedBy: certificate.Agent, Outcome: outcome, Detail: detail,
+			Method: "entries removed", Tool: agentTool, ToolVersion: s.AgentVersion,
 			StartedAt: at(s.StartedAt, s.AskedAt), EndedAt: at(s.FinishedAt, s.AskedAt), Evidence: ref,
 		})
 	}
@@ -250,7 +264,8 @@ func (b *builder) storage(s seen, out agentwire.StorageCleanupOutput, ref []cert
 		b.device(s, v, ref)
 	}
 	if len(out.Unmounted) > 0 {
-		b.did(certificate.Done, "mounts", strings.Join(out.Unmounted, " "), "unmounted; what lies on them was not touched", s, ref)
+		b.did(certificate.Done, "mounts", strings.Join(out.Unmounted, " "), "unmounted; what lies on them was not touched", s,
+			ref)
 	}
 }
 
@@ -268,27 +283,35 @@ func (b *builder) gpus(s seen, out agentwire.GPUScrubOutput, ref []certificate.E
 		return
 	}
 	for _, g := range out.GPUs {
-		b.doc.Machine.Serials = append(b.doc.Machine.Serials, certificate.Serial{Part: "gpu", Name: g.UUID, Value: g.UUID, Source: "gpuaas-gpu"})
+		b.doc.Machine.Serials = append(b.doc.Machine.Serials,
+			certificate.Serial{Part: "gpu", Name: g.UUID, Value: g.UUID, Source: "gpuaas-gpu"})
 		subject := certificate.Subject{
-			Kind: "gpu", Identifier: g.UUID, Description: "memory of the GPU; reset " + g.Reset, ObservedBy: certificate.Agent, Outcome: certificate.Failed, Detail: g.Error, Method: g.Method,
+			Kind: "gpu", Identifier: g.UUID, Description: "memory of the GPU; reset " + g.Reset, ObservedBy: certificate.Agent,
+			Outcome: certificate.Failed, Detail: g.Error, Method: g.Method,
 			CoveredBytes: g.BytesCovered, TotalBytes: g.BytesTotal, Tool: "gpuaas-gpu", ToolVersion: s.AgentVersion,
 			StartedAt: at(s.StartedAt, s.AskedAt), EndedAt: at(s.FinishedAt, s.AskedAt), Evidence: ref,
-			Verification: certificate.Verification{How: "every word that was overwritten was read back on the GPU", Samples: 1, BytesRead: g.BytesCovered, SamplesUnclean: g.WordsNonzero, Result: certificate.NotPassed},
+			Verification: certificate.Verification{
+				How: "every word that was overwritten was read back on the GPU", Samples: 1,
+				BytesRead: g.BytesCovered, SamplesUnclean: g.WordsNonzero, Result: certificate.NotPassed,
+			},
 		}
 		if out.Outcome == outcomeScrubbed && doubtOfGPU(g) == "" {
-			subject.Outcome, subject.Level, subject.Verification.Result = certificate.Sanitized, certificate.Clear, certificate.Passed
+			subject.Outcome, subject.Level, subject.Verification.Result = certificate.Sanitized, certificate.Clear,
+				certificate.Passed
 		}
 		subject.CoveredBytes = min(max(subject.CoveredBytes, 0), subject.TotalBytes)
 		b.add(subject)
 	}
 	if found := int32(len(out.GPUs)); found < b.node.GPUsTotal { //nolint:gosec // a machine has few
-		b.gap(fmt.Sprintf("memory of %d of the %d GPUs of the inventory", b.node.GPUsTotal-found, b.node.GPUsTotal), "the agent did not find them")
+		b.gap(fmt.Sprintf("memory of %d of the %d GPUs of the inventory", b.node.GPUsTotal-found, b.node.GPUsTotal),
+			"the agent did not find them")
 	}
 }
 
 func (b *builder) validation(s seen, out agentwire.ValidateCleanOutput, ref []certificate.Evidence) {
 	v := &certificate.Validation{
-		At: at(s.FinishedAt, s.AskedAt), ObservedBy: certificate.Agent, Clean: out.Clean, Looked: []certificate.Look{}, Findings: []certificate.Finding{}, Evidence: ref,
+		At: at(s.FinishedAt, s.AskedAt), ObservedBy: certificate.Agent, Clean: out.Clean, Looked: []certificate.Look{},
+		Findings: []certificate.Finding{}, Evidence: ref,
 	}
 	for _, c := range out.Checked {
 		v.Looked = append(v.Looked, certificate.Look{Kind: c.Kind, Result: c.Result, Detail: c.Detail})
@@ -308,16 +331,19 @@ func (b *builder) release(f bringup.ReleaseFacts, e Evidence, ref []certificate.
 		statements = []string{"the machine is released"}
 	}
 	for _, text := range statements {
-		b.doc.Reported = append(b.doc.Reported, certificate.Report{By: "MAAS", Subject: b.d.SystemID, Statement: text, At: when, Evidence: ref})
+		b.doc.Reported = append(b.doc.Reported,
+			certificate.Report{By: "MAAS", Subject: b.d.SystemID, Statement: text, At: when, Evidence: ref})
 	}
-	asked := fmt.Sprintf("MAAS was asked to erase them (%s); what it did to them was not observed", or(f.Requested, "none"))
+	asked := fmt.Sprintf("MAAS was asked to erase them (%s); what it did to them was not observed",
+		or(f.Requested, "none"))
 	if f.RequestedAt == nil {
 		asked = "somebody else released the machine, and this operation asked MAAS for no erasing"
 	}
 	b.gap("disks of the machine", asked)
 	if f.FellBack {
 		b.doc.Downgrades = append(b.doc.Downgrades, certificate.Downgrade{
-			Subject: "erase of " + b.d.SystemID, Requested: f.Requested, Achieved: or(f.Achieved, "none"), Why: or(f.FallbackReason, "erasing failed"),
+			Subject: "erase of " + b.d.SystemID, Requested: f.Requested, Achieved: or(f.Achieved, "none"),
+			Why:       or(f.FallbackReason, "erasing failed"),
 			DecidedBy: or(f.DecidedBy, "not on record"), At: when, ResidualRisk: "data of tenants may be readable on the disks",
 		})
 	}
@@ -330,13 +356,15 @@ func (b *builder) gap(what, why string) {
 // gaps names what was not done, and what an operation of this mode never covers.
 func (b *builder) gaps() {
 	if !b.seen[EvidenceDrain] {
-		b.gap("accounts and sessions of tenants", b.lacking(EvidenceDrain, "this operation did not remove them through the agent"))
+		b.gap("accounts and sessions of tenants",
+			b.lacking(EvidenceDrain, "this operation did not remove them through the agent"))
 	}
 	if !b.seen[EvidenceStorage] {
 		b.gap("folders and data disks", b.lacking(EvidenceStorage, "they were not cleaned through the agent"))
 	}
 	if !b.seen[EvidenceGPU] {
-		b.gap(fmt.Sprintf("memory of GPUs (%d by the inventory)", b.node.GPUsTotal), b.lacking(EvidenceGPU, "it was not scrubbed"))
+		b.gap(fmt.Sprintf("memory of GPUs (%d by the inventory)", b.node.GPUsTotal),
+			b.lacking(EvidenceGPU, "it was not scrubbed"))
 	}
 	if b.d.Mode == FullDecommission && !b.seen[EvidenceSecrets] {
 		b.gap("secrets of the node", "they were not all removed")

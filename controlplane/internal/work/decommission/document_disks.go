@@ -36,7 +36,8 @@ func diskOf(device string) (name string, partition bool) {
 // partition only together with its own name.
 func (b *builder) device(s seen, v agentwire.DeviceSanitized, ref []certificate.Evidence) {
 	identifier := or(v.Serial, or(v.Device, or(v.MountPoint, "a disk without a name")))
-	b.doc.Machine.Serials = append(b.doc.Machine.Serials, certificate.Serial{Part: "disk", Name: v.Device, Value: identifier, Source: agentTool})
+	b.doc.Machine.Serials = append(b.doc.Machine.Serials,
+		certificate.Serial{Part: "disk", Name: v.Device, Value: identifier, Source: agentTool})
 	if name, partition := diskOf(v.Device); v.Device != "" {
 		partition = partition || v.WholeBytes > v.SizeBytes
 		b.names(name, partition, v)
@@ -45,18 +46,23 @@ func (b *builder) device(s seen, v agentwire.DeviceSanitized, ref []certificate.
 		}
 	}
 	subject := certificate.Subject{
-		Kind: "disk", Identifier: identifier, Description: strings.TrimSpace(v.Model + " " + v.MountPoint), ObservedBy: certificate.Agent, Outcome: certificate.Failed, Detail: v.Reason,
-		Method: v.Method, CoveredBytes: v.BytesCovered, TotalBytes: v.SizeBytes, Tool: v.Tool, StartedAt: v.StartedAt, EndedAt: v.EndedAt, Evidence: ref,
+		Kind: "disk", Identifier: identifier, Description: strings.TrimSpace(v.Model + " " + v.MountPoint),
+		ObservedBy: certificate.Agent, Outcome: certificate.Failed, Detail: v.Reason,
+		Method: v.Method, CoveredBytes: v.BytesCovered, TotalBytes: v.SizeBytes, Tool: v.Tool, StartedAt: v.StartedAt,
+		EndedAt: v.EndedAt, Evidence: ref,
 		Verification: certificate.Verification{
-			How: "canaries were looked for, and samples read back: " + v.VerifiedBy, Samples: int64(v.SamplesRead), BytesRead: v.SampleBytes, SamplesUnclean: int64(v.SamplesUnclean),
+			How: "canaries were looked for, and samples read back: " + v.VerifiedBy, Samples: int64(v.SamplesRead),
+			BytesRead: v.SampleBytes, SamplesUnclean: int64(v.SamplesUnclean),
 			CanariesPlanted: int64(v.CanariesPlanted), CanariesFound: int64(v.CanariesFound), Result: certificate.NotPassed,
 		},
 	}
 	switch doubt := s.doubtOf(v); {
 	case doubt == "" && v.Outcome == agentwire.OutcomeBlank:
-		subject.Outcome, subject.Detail, subject.Verification.Result = certificate.Done, or(v.Reason, "nothing was on it, and nothing was done to it"), certificate.Passed
+		subject.Outcome, subject.Detail, subject.Verification.Result = certificate.Done,
+			or(v.Reason, "nothing was on it, and nothing was done to it"), certificate.Passed
 	case doubt == "":
-		subject.Outcome, subject.Level, subject.Verification.Result = certificate.Sanitized, certificate.Level(v.Level), certificate.Passed
+		subject.Outcome, subject.Level, subject.Verification.Result = certificate.Sanitized, certificate.Level(v.Level),
+			certificate.Passed
 	case v.Outcome == agentwire.OutcomeRefused:
 		subject.Outcome, subject.Verification.Result = certificate.Refused, certificate.NotVerifiable
 	case v.Outcome == agentwire.OutcomeSanitized || v.Outcome == agentwire.OutcomeBlank:
@@ -129,7 +135,8 @@ func (b *builder) diskGaps() error {
 	}
 	for _, d := range found.Disks {
 		if !slices.ContainsFunc(b.disks, func(o disk) bool { return o.name == path.Base(d.Name) }) {
-			b.gap(strings.TrimSpace(fmt.Sprintf("disk %s (%d bytes) %s", d.Name, d.SizeBytes, d.Model)), "the machine has it, and no evidence here speaks of it")
+			b.gap(strings.TrimSpace(fmt.Sprintf("disk %s (%d bytes) %s", d.Name, d.SizeBytes, d.Model)),
+				"the machine has it, and no evidence here speaks of it")
 		}
 	}
 	return nil

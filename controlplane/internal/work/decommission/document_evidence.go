@@ -75,7 +75,10 @@ func judge(d Decommission, n node.Node, evidence []Evidence) (judged, error) {
 	if err != nil {
 		return judged{}, err
 	}
-	out := judged{overtaken: map[int64]string{}, dependent: map[int64]string{}, said: map[string]string{}, newest: map[string]int64{}}
+	out := judged{
+		overtaken: map[int64]string{}, dependent: map[int64]string{}, said: map[string]string{},
+		newest: map[string]int64{},
+	}
 	for _, e := range latest(evidence) {
 		if !ofCleaning[e.Kind] {
 			continue
@@ -114,7 +117,8 @@ func (d Decommission) dependent(n node.Node, asked time.Time) string {
 	if !d.hadRoot(n) || !n.Compromised() && !n.Root.Accepted() && made != nil && asked.After(*made) {
 		return ""
 	}
-	return fmt.Sprintf("not independent: it was seen by the installation that somebody had root on at %s (%s)", stamp(*n.Root.At), n.Root.Cause)
+	return fmt.Sprintf("not independent: it was seen by the installation that somebody had root on at %s (%s)",
+		stamp(*n.Root.At), n.Root.Cause)
 }
 
 // notAgain is why an operation did not clean a machine through the installation
@@ -129,7 +133,9 @@ func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) strin
 		stages = map[string]string{EvidenceStorage: StageStorageAgain, EvidenceGPU: StageScrubAgain}
 	}
 	for kind, stage := range stages {
-		waived := slices.ContainsFunc(evidence, func(e Evidence) bool { return e.Stage == stage && e.Kind == EvidenceOverride })
+		waived := slices.ContainsFunc(evidence, func(e Evidence) bool {
+			return e.Stage == stage && e.Kind == EvidenceOverride
+		})
 		spared := kind == EvidenceStorage && d.StorageCleanup.sparesDisks()
 		if !waived && (spared || j.newest[kind] == 0) {
 			return fmt.Sprintf("%s was not carried out after it was installed anew", stage)
@@ -140,7 +146,10 @@ func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) strin
 
 // ofCleaning are the kinds of evidence that say how the node is, and so hold
 // only until somebody changes it.
-var ofCleaning = map[string]bool{EvidenceDrain: true, EvidenceStorage: true, EvidenceGPU: true, EvidenceValidation: true}
+var ofCleaning = map[string]bool{
+	EvidenceDrain: true, EvidenceStorage: true, EvidenceGPU: true,
+	EvidenceValidation: true,
+}
 
 // lastFailed is the number of the last validation that found something; 0: none
 // did.

@@ -21,7 +21,10 @@ func (b *builder) testimony() {
 		at := n.TaintedAt.UTC()
 		b.doc.Access = &certificate.Access{Had: certificate.UserAccess, At: &at}
 	}
-	b.doc.Installation = &certificate.Installation{Generation: n.Generation, MadeBy: n.Installation.By, Independent: !n.Compromised() && !n.Root.Accepted()}
+	b.doc.Installation = &certificate.Installation{
+		Generation: n.Generation, MadeBy: n.Installation.By,
+		Independent: !n.Compromised() && !n.Root.Accepted(),
+	}
 	if made := n.Installation.MadeAt; made != nil {
 		at := made.UTC()
 		b.doc.Installation.MadeAt = &at

@@ -48,7 +48,10 @@ func (f *file) add(t *testing.T, stage, kind string, value any) {
 		t.Fatal(err)
 	}
 	seq := int64(len(f.evidence) + 1)
-	f.evidence = append(f.evidence, decommission.Evidence{Seq: seq, Stage: stage, Attempt: 1, Epoch: f.epoch, Kind: kind, Value: raw, RecordedAt: noon.Add(time.Duration(seq) * time.Minute)})
+	f.evidence = append(f.evidence, decommission.Evidence{
+		Seq: seq, Stage: stage, Attempt: 1, Epoch: f.epoch, Kind: kind,
+		Value: raw, RecordedAt: noon.Add(time.Duration(seq) * time.Minute),
+	})
 }
 
 // task adds what a task brought.
@@ -57,24 +60,30 @@ func (f *file) task(t *testing.T, stage, kind, typ string, output any) {
 	at := noon.Add(time.Duration(len(f.evidence)+1) * time.Minute)
 	f.add(t, stage, kind, map[string]any{
 		"task_id": "0195a000-0000-7000-8000-0000000000aa", "task_type": typ, "agent_version": "1.2.3",
-		"asked_at": at, "started_at": at.Add(time.Second), "finished_at": at.Add(2 * time.Second), "output": during(output, at.Add(time.Second)),
+		"asked_at": at, "started_at": at.Add(time.Second), "finished_at": at.Add(2 * time.Second),
+		"output": during(output, at.Add(time.Second)),
 	})
 }
 
 func (f *file) cleaned(t *testing.T) {
 	t.Helper()
 	f.task(t, decommission.StageDrain, decommission.EvidenceDrain, agentwire.TypeDrain, clean(agentwire.TypeDrain))
-	f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup, clean(agentwire.TypeStorageCleanup))
+	f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup,
+		clean(agentwire.TypeStorageCleanup))
 	f.task(t, decommission.StageScrub, decommission.EvidenceGPU, agentwire.TypeGPUScrub, clean(agentwire.TypeGPUScrub))
 }
 
 func (f *file) validated(t *testing.T) {
 	t.Helper()
-	f.task(t, decommission.StageValidate, decommission.EvidenceValidation, agentwire.TypeValidateClean, clean(agentwire.TypeValidateClean))
+	f.task(t, decommission.StageValidate, decommission.EvidenceValidation, agentwire.TypeValidateClean,
+		clean(agentwire.TypeValidateClean))
 }
 
 func (f *file) overrides(stage, why, risk string) {
-	f.d.Overrides = append(f.d.Overrides, decommission.Override{Stage: stage, Reason: why, ResidualRisk: risk, Actor: "operator-2", At: noon.Add(time.Hour)})
+	f.d.Overrides = append(f.d.Overrides, decommission.Override{
+		Stage: stage, Reason: why, ResidualRisk: risk,
+		Actor: "operator-2", At: noon.Add(time.Hour),
+	})
 }
 
 // document is what the record supports, which must be fit to be signed.
@@ -90,14 +99,16 @@ func (f *file) document(t *testing.T) certificate.Document {
 
 // valid is the document with what issuing adds.
 func valid(doc certificate.Document) error {
-	doc.Format, doc.ID, doc.Seq, doc.Issuer, doc.IssuedAt = certificate.Format, "0195a000-0000-7000-8000-0000000000ff", 1, "test", noon.Add(2*time.Hour)
+	doc.Format, doc.ID, doc.Seq, doc.Issuer, doc.IssuedAt = certificate.Format, "0195a000-0000-7000-8000-0000000000ff", 1,
+		"test", noon.Add(2*time.Hour)
 	return doc.Validate()
 }
 
 func releaseOf(requested, achieved string) bringup.ReleaseFacts {
 	began, ended := noon.Add(20*time.Minute), noon.Add(30*time.Minute)
 	return bringup.ReleaseFacts{
-		Requested: requested, Achieved: achieved, MinimumErase: "none", RequestedAt: &began, EndedAt: &ended, Reported: []string{"Releasing: erasing disks", "Ready"},
+		Requested: requested, Achieved: achieved, MinimumErase: "none", RequestedAt: &began, EndedAt: &ended,
+		Reported: []string{"Releasing: erasing disks", "Ready"},
 	}
 }
 
@@ -126,11 +137,13 @@ func TestDocuments(t *testing.T) {
 			f := fileOf(t, decommission.FullDecommission, decommission.EraseQuick, "abc123")
 			f.overrides(decommission.StageDrain, "the node is dead", "accounts of tenants stay on its disks")
 			f.overrides(bringup.PowerOffMAASNode, "the BMC is dead, too", "it may run on")
-			f.add(t, decommission.StageForceRelease, decommission.EvidenceNotApplicable, map[string]any{"why": "nothing allocates nodes yet"})
+			f.add(t, decommission.StageForceRelease, decommission.EvidenceNotApplicable,
+				map[string]any{"why": "nothing allocates nodes yet"})
 			f.add(t, decommission.StageDrain, decommission.EvidenceOverride, f.d.Overrides[0])
 			f.add(t, bringup.ReleaseMAASNode, decommission.EvidenceRelease, releaseOf("quick", "quick"))
 			f.add(t, bringup.PowerOffMAASNode, decommission.EvidenceOverride, f.d.Overrides[1])
-			f.add(t, decommission.StageSecrets, decommission.EvidenceFollowUp, bringup.FollowUp{What: "delete a secret", Why: "the engine was away"})
+			f.add(t, decommission.StageSecrets, decommission.EvidenceFollowUp,
+				bringup.FollowUp{What: "delete a secret", Why: "the engine was away"})
 			return f
 		},
 	} {
@@ -182,19 +195,25 @@ func TestLevelsNeedProof(t *testing.T) {
 		change func(*agentwire.DeviceSanitized)
 		want   certificate.Outcome
 	}{
-		"verified":             {func(*agentwire.DeviceSanitized) {}, certificate.Sanitized},
-		"not verified":         {func(d *agentwire.DeviceSanitized) { d.Verified = false }, certificate.Failed},
-		"failed but verified":  {func(d *agentwire.DeviceSanitized) { d.Outcome = agentwire.OutcomeFailed }, certificate.Failed},
-		"refused":              {func(d *agentwire.DeviceSanitized) { d.Outcome, d.Verified = agentwire.OutcomeRefused, false }, certificate.Refused},
-		"a canary came back":   {func(d *agentwire.DeviceSanitized) { d.CanariesFound = 1 }, certificate.Failed},
-		"a sample is unclean":  {func(d *agentwire.DeviceSanitized) { d.SamplesUnclean = 1 }, certificate.Failed},
-		"nothing was read":     {func(d *agentwire.DeviceSanitized) { d.SampleBytes = 0 }, certificate.Failed},
-		"nothing was covered":  {func(d *agentwire.DeviceSanitized) { d.BytesCovered = 0 }, certificate.Failed},
-		"no level":             {func(d *agentwire.DeviceSanitized) { d.Level = "" }, certificate.Failed},
-		"a level of its own":   {func(d *agentwire.DeviceSanitized) { d.Level = "destroyed" }, certificate.Failed},
-		"most of it was done":  {func(d *agentwire.DeviceSanitized) { d.BytesCovered = 4000 }, certificate.Sanitized},
-		"without serial":       {func(d *agentwire.DeviceSanitized) { d.Serial = "" }, certificate.Sanitized},
-		"without any name":     {func(d *agentwire.DeviceSanitized) { d.Serial, d.Device, d.Outcome = "", "", agentwire.OutcomeRefused }, certificate.Refused},
+		"verified":     {func(*agentwire.DeviceSanitized) {}, certificate.Sanitized},
+		"not verified": {func(d *agentwire.DeviceSanitized) { d.Verified = false }, certificate.Failed},
+		"failed but verified": {func(d *agentwire.DeviceSanitized) {
+			d.Outcome = agentwire.OutcomeFailed
+		}, certificate.Failed},
+		"refused": {func(d *agentwire.DeviceSanitized) {
+			d.Outcome, d.Verified = agentwire.OutcomeRefused, false
+		}, certificate.Refused},
+		"a canary came back":  {func(d *agentwire.DeviceSanitized) { d.CanariesFound = 1 }, certificate.Failed},
+		"a sample is unclean": {func(d *agentwire.DeviceSanitized) { d.SamplesUnclean = 1 }, certificate.Failed},
+		"nothing was read":    {func(d *agentwire.DeviceSanitized) { d.SampleBytes = 0 }, certificate.Failed},
+		"nothing was covered": {func(d *agentwire.DeviceSanitized) { d.BytesCovered = 0 }, certificate.Failed},
+		"no level":            {func(d *agentwire.DeviceSanitized) { d.Level = "" }, certificate.Failed},
+		"a level of its own":  {func(d *agentwire.DeviceSanitized) { d.Level = "destroyed" }, certificate.Failed},
+		"most of it was done": {func(d *agentwire.DeviceSanitized) { d.BytesCovered = 4000 }, certificate.Sanitized},
+		"without serial":      {func(d *agentwire.DeviceSanitized) { d.Serial = "" }, certificate.Sanitized},
+		"without any name": {func(d *agentwire.DeviceSanitized) {
+			d.Serial, d.Device, d.Outcome = "", "", agentwire.OutcomeRefused
+		}, certificate.Refused},
 		"more than everything": {func(d *agentwire.DeviceSanitized) { d.BytesCovered = 5000 }, certificate.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +242,8 @@ func TestLevelsNeedProof(t *testing.T) {
 // Evidence that cannot be read is a failure, not an omission.
 func TestUnreadableEvidenceStopsACertificate(t *testing.T) {
 	f := fileOf(t, decommission.SoftReset, decommission.EraseNone, "")
-	f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup, map[string]any{"devices": "many"})
+	f.task(t, decommission.StageStorage, decommission.EvidenceStorage, agentwire.TypeStorageCleanup,
+		map[string]any{"devices": "many"})
 	_, err := decommission.DocumentOf(f.d, node.Node{}, f.evidence, noon)
 	if err == nil || !strings.Contains(err.Error(), "evidence 1") {
 		t.Errorf("failure is %v", err)

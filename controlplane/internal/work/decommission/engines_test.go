@@ -40,7 +40,10 @@ func (y *yard) serve(t *testing.T, nodes ...id.Node) client.Client {
 	var group sync.WaitGroup
 	group.Go(func() { _ = c.RunWorker(ctx, time.Second, y.service.RegisterWorker) })
 	group.Go(func() {
-		outbox.NewRelay(outbox.RelayConfig{DB: y.db, Logger: quiet, Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: durable.Intents{Client: c}}}).Run(ctx)
+		outbox.NewRelay(outbox.RelayConfig{
+			DB: y.db, Logger: quiet,
+			Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: durable.Intents{Client: c}},
+		}).Run(ctx)
 	})
 	group.Go(func() { y.agent.queue.Run(ctx) })
 	for _, n := range nodes {
@@ -109,7 +112,8 @@ func TestOperationsOnRealEngines(t *testing.T) {
 	t.Logf("a soft reset took %s", time.Since(began))
 
 	began = time.Now()
-	reimage, full := y.request(t, machines[0], decommission.Reimage), y.request(t, machines[1], decommission.FullDecommission)
+	reimage, full := y.request(t, machines[0], decommission.Reimage),
+		y.request(t, machines[1], decommission.FullDecommission)
 	y.becomes(t, reimage.ID, job.Completed)
 	y.becomes(t, full.ID, job.Completed)
 	t.Logf("a reimage and a full decommission took %s", time.Since(began))
@@ -122,7 +126,11 @@ func TestOperationsOnRealEngines(t *testing.T) {
 	y.sound(t, y.becomes(t, lost.ID, job.Cancelled))
 
 	began = time.Now()
-	b, _, err := y.service.RequestBatch(y.ctx, decommission.NewBatch{Request: asked(decommission.SoftReset), Selector: decommission.Selector{Nodes: fleet[2:]}, MaxParallel: 4})
+	b, _, err := y.service.RequestBatch(y.ctx,
+		decommission.NewBatch{
+			Request: asked(decommission.SoftReset), Selector: decommission.Selector{Nodes: fleet[2:]},
+			MaxParallel: 4,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

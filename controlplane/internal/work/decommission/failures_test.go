@@ -180,10 +180,12 @@ func (h hitch) parked(t *testing.T, y *yard, d decommission.Decommission) {
 	if got := y.stands(t, d.Node); got != h.stands {
 		t.Errorf("the node is %q, want %q", got, h.stands)
 	}
-	if legal, best := decommission.LegalActions(d), decommission.Recommended(d); len(legal) == 0 || !slices.Contains(legal, best) {
+	if legal, best := decommission.LegalActions(d), decommission.Recommended(d); len(legal) == 0 ||
+		!slices.Contains(legal, best) {
 		t.Errorf("recommended is %q of %v", best, legal)
 	}
-	if d.ErrorMessage == "" || d.ErrorRemedy == "" && h.code != "database_unavailable" && !strings.HasPrefix(h.code, "allocation") && h.code != "user_busy" {
+	if d.ErrorMessage == "" || d.ErrorRemedy == "" && h.code != "database_unavailable" &&
+		!strings.HasPrefix(h.code, "allocation") && h.code != "user_busy" {
 		t.Errorf("says %q, remedy %q", d.ErrorMessage, d.ErrorRemedy)
 	}
 }
@@ -207,17 +209,20 @@ func (y *yard) stands(tb testing.TB, of id.Node) string {
 func overridden(stage string) func(*testing.T, *yard, decommission.Decommission) {
 	return func(t *testing.T, y *yard, d decommission.Decommission) {
 		t.Helper()
-		if len(d.Overrides) != 1 || d.Overrides[0].Stage != stage || d.Overrides[0].Actor != "operator (operator-1)" || d.Overrides[0].ResidualRisk == "" {
+		if len(d.Overrides) != 1 || d.Overrides[0].Stage != stage || d.Overrides[0].Actor != "operator (operator-1)" ||
+			d.Overrides[0].ResidualRisk == "" {
 			t.Errorf("overrides are %+v", d.Overrides)
 		}
 		if !slices.Contains(y.kinds(t, d.ID), decommission.EvidenceOverride) {
 			t.Error("there is no evidence of it")
 		}
 		paper := y.paper(t, d.ID)
-		if paper == nil || len(paper.Document.Overrides) != 1 || paper.Document.Overrides[0].ResidualRisk != "data may be readable" {
+		if paper == nil || len(paper.Document.Overrides) != 1 ||
+			paper.Document.Overrides[0].ResidualRisk != "data may be readable" {
 			t.Errorf("the certificate does not say so: %+v", paper)
 		}
-		if n := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'decommission.override' AND target_id = $1`, d.ID.String()); n != 1 {
+		if n := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'decommission.override' AND target_id = $1`,
+			d.ID.String()); n != 1 {
 			t.Errorf("%d entries in the audit log", n)
 		}
 	}
@@ -253,11 +258,18 @@ func TestWhatIsLeftIsAFollowUp(t *testing.T) {
 		what    string
 		tries   int
 	}{
-		"CleanupSecrets_away":      {func(y *yard) { y.vault.failure = fault.New(fault.Unavailable, "secrets_away", "away") }, "in the secrets engine", 3},
-		"CleanupSecrets_forbidden": {func(y *yard) { y.vault.failure = fault.New(fault.Forbidden, "secrets_forbidden", "no") }, "in the secrets engine", 1},
+		"CleanupSecrets_away": {func(y *yard) {
+			y.vault.failure = fault.New(fault.Unavailable, "secrets_away", "away")
+		}, "in the secrets engine", 3},
+		"CleanupSecrets_forbidden": {func(y *yard) {
+			y.vault.failure = fault.New(fault.Forbidden, "secrets_forbidden", "no")
+		}, "in the secrets engine", 1},
 		"RemoveMaasRecord_fails": {func(y *yard) {
 			y.script.on(bringup.RemoveMAASRecord, func(context.Context, *bringup.Work, int) (job.Result, error) {
-				return job.Result{Evidence: []job.Evidence{{Kind: bringup.EvidenceFollowUp, Value: bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"}}}}, nil
+				return job.Result{Evidence: []job.Evidence{{
+					Kind:  bringup.EvidenceFollowUp,
+					Value: bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"},
+				}}}, nil
 			})
 		}, "delete the machine", 1},
 	} {
@@ -298,7 +310,8 @@ func TestAFallbackIsNeverSilent(t *testing.T) {
 	d := y.run(t, y.request(t, y.node(t, node.Active, true), decommission.Reimage).ID)
 	wants(t, d, job.Completed, decommission.StageEnable, "")
 	doc := y.paper(t, d.ID).Document
-	if len(doc.Downgrades) != 1 || doc.Downgrades[0].Requested != "quick" || doc.Downgrades[0].Achieved != "none" || doc.Downgrades[0].Why != "a disk refused" {
+	if len(doc.Downgrades) != 1 || doc.Downgrades[0].Requested != "quick" || doc.Downgrades[0].Achieved != "none" ||
+		doc.Downgrades[0].Why != "a disk refused" {
 		t.Errorf("downgrades are %+v", doc.Downgrades)
 	}
 }

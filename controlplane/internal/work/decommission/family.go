@@ -102,7 +102,8 @@ func reached(d Decommission, took string) string {
 		text += fmt.Sprintf("; but LESS was erased than asked for, by decision of %s: %s instead of %s, because %s",
 			or(r.DecidedBy, "nobody on record"), or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
 	}
-	if d.Outcome == WithGaps && len(d.Overrides) == 0 && len(d.FollowUps) == 0 && (d.Facts.Release == nil || !d.Facts.Release.FellBack) {
+	if d.Outcome == WithGaps && len(d.Overrides) == 0 && len(d.FollowUps) == 0 &&
+		(d.Facts.Release == nil || !d.Facts.Release.FellBack) {
 		text += "; but NO GPU was scrubbed, although its SKU has some: none was seen"
 	}
 	if n := len(d.FollowUps); n > 0 {

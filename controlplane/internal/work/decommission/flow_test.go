@@ -59,7 +59,10 @@ func (y *yard) move(tb testing.TB, of id.Node, event node.Event, cause string) {
 // A GPU whose driver is gone, or that fell off the bus, still has its memory.
 func TestGPUsThatAreNotSeenAreNotScrubbed(t *testing.T) {
 	y := newYard(t)
-	none := agentwire.GPUScrubOutput{Outcome: "not_applicable", Reason: "this machine has no GPU", GPUs: []agentwire.GPUScrubbed{}}
+	none := agentwire.GPUScrubOutput{
+		Outcome: "not_applicable", Reason: "this machine has no GPU",
+		GPUs: []agentwire.GPUScrubbed{},
+	}
 	some := func(number int) agentwire.GPUScrubOutput {
 		return agentwire.GPUScrubOutput{Outcome: "scrubbed", Vendor: "nvidia", GPUs: scrubbed(number)}
 	}
@@ -155,7 +158,8 @@ func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
 						return err
 					}
 					asked++
-					if _, err := y.owner.Exec(ctx, `SELECT 1 FROM node_decommissions WHERE id = $1 FOR NO KEY UPDATE NOWAIT`, d.ID); err == nil {
+					if _, err := y.owner.Exec(ctx, `SELECT 1 FROM node_decommissions WHERE id = $1 FOR NO KEY UPDATE NOWAIT`,
+						d.ID); err == nil {
 						t.Error("somebody else could take it over")
 					}
 					return err
@@ -184,7 +188,8 @@ func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
 			}
 			end := y.run(t, d.ID)
 			wants(t, end, job.FailedManualIntervention, stage, "operator_marked")
-			if held := y.see(t, n).HeldBy != ""; held != (stage == decommission.StageDrain) || y.tasksOf(t, n, agentwire.TypeDrain) > 0 {
+			if held := y.see(t, n).HeldBy != ""; held != (stage == decommission.StageDrain) ||
+				y.tasksOf(t, n, agentwire.TypeDrain) > 0 {
 				t.Errorf("the node is %s and has %d tasks", y.stands(t, n), y.tasksOf(t, n, agentwire.TypeDrain))
 			}
 		})
@@ -196,7 +201,8 @@ func TestAHoldThatAnEndedOperationLeftIsTakenOver(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	first := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	y.exec(t, `UPDATE nodes SET held_by = $2, schedulable = false, tainted_at = clock_timestamp() WHERE id = $1`, n, decommission.HolderOf(first))
+	y.exec(t, `UPDATE nodes SET held_by = $2, schedulable = false, tainted_at = clock_timestamp() WHERE id = $1`, n,
+		decommission.HolderOf(first))
 	end := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if got := y.stands(t, n); got != "active schedulable" {
@@ -237,7 +243,8 @@ func TestACancelReturnsANodeToWhatItWas(t *testing.T) {
 				return
 			}
 			entries, err := y.nodes.History(y.ctx, n, 0, nil, 10)
-			if err != nil || !strings.Contains(entries[0].Cause+entries[1].Cause+entries[2].Cause, "it was quarantined before: a fan fails") {
+			if err != nil || !strings.Contains(entries[0].Cause+entries[1].Cause+entries[2].Cause,
+				"it was quarantined before: a fan fails") {
 				t.Errorf("why it is quarantined is lost: %+v %v", entries, err)
 			}
 		})
@@ -301,7 +308,8 @@ func TestATaskThatOverrunsIsNotLookedAtAllTheTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err = env.ExecuteActivity(y.service.RunOne, durable.StageCall{Job: d.ID.String(), Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
+		value, err = env.ExecuteActivity(y.service.RunOne,
+			durable.StageCall{Job: d.ID.String(), Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
 		if err == nil {
 			err = value.Get(&turn)
 		}
@@ -400,7 +408,9 @@ func TestATaskOfAnEarlierPassIsNotTheEvidenceOfALaterOne(t *testing.T) {
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
 	y.agent.on(agentwire.TypeStorageCleanup, keeps)
-	end := y.run(t, d.ID, wait, y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.Rerun, func() { wellAgain(y) }), wait, wait, wait)
+	end := y.run(t, d.ID, wait, y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.Rerun, func() {
+		wellAgain(y)
+	}), wait, wait, wait)
 	wants(t, end, job.Completed, decommission.StageEnable, "")
 	for status, want := range map[string]int{"cancelled": 1, "succeeded": 1} {
 		if got := y.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1 AND type = 'node.storage_cleanup' AND status::text = $2`, n, status); got != want {
@@ -432,7 +442,8 @@ func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
 		wellAgain(y)
 		y.script.calls = nil
 		d := y.request(t, y.node(t, node.Active, true), decommission.Reimage)
-		y.script.fails(1, bringup.ConfigureStorage, job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("broken"), Message: "it broke", Final: true})
+		y.script.fails(1, bringup.ConfigureStorage,
+			job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("broken"), Message: "it broke", Final: true})
 		end := y.run(t, d.ID, y.act(t, d.ID, job.Rerun))
 		wants(t, end, job.Completed, decommission.StageEnable, "")
 		looked := 0

@@ -105,7 +105,8 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 			return job.Result{}, err
 		}
 		return job.Result{
-			Skipped: true, Message: fmt.Sprintf("gone on without it by decision of %s: %s; residual risk: %s", o.Actor, o.Reason, o.ResidualRisk),
+			Skipped: true, Message: fmt.Sprintf("gone on without it by decision of %s: %s; residual risk: %s", o.Actor, o.Reason,
+				o.ResidualRisk),
 			Evidence: []job.Evidence{{Kind: EvidenceOverride, Value: o}},
 		}, nil
 	}
@@ -193,7 +194,8 @@ func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *jo
 	if err != nil || n.Status != node.Deleted {
 		return err
 	}
-	return fault.New(fault.Conflict, "node_deleted", "%s is out of the inventory: what belongs to that is seen through", before.Hostname).
+	return fault.New(fault.Conflict, "node_deleted", "%s is out of the inventory: what belongs to that is seen through",
+		before.Hostname).
 		WithRemedy("put right what failed, and resume or retry")
 }
 
@@ -272,7 +274,8 @@ func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, 
 		return fmt.Errorf("encode evidence: %w", err)
 	}
 	err = decommissiondb.New(tx).InsertEvidence(ctx, decommissiondb.InsertEvidenceParams{
-		DecommissionID: s.Before.ID, Stage: s.Stage, Attempt: int32(s.Told.Attempt), Epoch: s.Told.Epoch, Kind: e.Kind, Evidence: raw, RecordedAt: h.now(), //nolint:gosec // attempts are few
+		DecommissionID: s.Before.ID, Stage: s.Stage, Epoch: s.Told.Epoch, Kind: e.Kind, Evidence: raw,
+		Attempt: int32(s.Told.Attempt), RecordedAt: h.now(), //nolint:gosec // attempts are few
 	})
 	if err != nil {
 		return fmt.Errorf("keep evidence: %w", err)
@@ -286,7 +289,10 @@ func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, 
 	list := []FollowUp{}
 	for _, e := range s.Result.Evidence {
 		if open, ok := e.Value.(bringup.FollowUp); ok {
-			list = append(list, FollowUp{What: open.What, Why: open.Why, Command: open.Command, Stage: s.Stage, At: h.now().UTC()})
+			list = append(list, FollowUp{
+				What: open.What, Why: open.Why, Command: open.Command, Stage: s.Stage,
+				At: h.now().UTC(),
+			})
 		}
 	}
 	before := slices.ContainsFunc(s.Before.FollowUps, func(f FollowUp) bool { return f.Stage == s.Stage })
@@ -297,7 +303,8 @@ func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, 
 	if err != nil {
 		return fmt.Errorf("encode follow-ups: %w", err)
 	}
-	if err := decommissiondb.New(tx).SetFollowUps(ctx, decommissiondb.SetFollowUpsParams{JobID: s.Before.ID, Stage: s.Stage, FollowUps: raw}); err != nil {
+	if err := decommissiondb.New(tx).SetFollowUps(ctx,
+		decommissiondb.SetFollowUpsParams{JobID: s.Before.ID, Stage: s.Stage, FollowUps: raw}); err != nil {
 		return fmt.Errorf("keep follow-ups: %w", err)
 	}
 	return nil
@@ -445,14 +452,17 @@ var eventTypes = map[job.Announced]eventwire.Type{
 
 // Announce implements job.Hooks.
 func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.Announcement) error {
-	if a.Kind == job.AnnounceCompleted { // what was found about the node before is probably over, and nobody should be told otherwise
+	// what was found about the node before is probably over, and nobody should be told otherwise
+	if a.Kind == job.AnnounceCompleted {
 		if err := h.nodes.Doubt(ctx, tx, d.Node, fmt.Sprintf("its %s has ended", d.Mode)); err != nil {
 			return err
 		}
 	}
 	payload := eventwire.Decommission{
-		DecommissionID: d.ID.String(), NodeID: d.Node.String(), Hostname: d.Hostname, Mode: string(d.Mode), Status: string(d.Status),
-		Stage: a.Event.Stage, Attempt: a.Event.Attempt, Epoch: d.Epoch, StageStatus: string(a.Event.Status), FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,
+		DecommissionID: d.ID.String(), NodeID: d.Node.String(), Hostname: d.Hostname, Mode: string(d.Mode),
+		Status: string(d.Status),
+		Stage:  a.Event.Stage, Attempt: a.Event.Attempt, Epoch: d.Epoch, StageStatus: string(a.Event.Status),
+		FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,
 		Message: a.Event.Message, RecommendedAction: string(h.family.Recommended(d)),
 	}
 	if a.Kind == job.AnnounceCompleted {
@@ -465,5 +475,8 @@ func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.An
 	if !d.Batch.IsZero() {
 		payload.BatchID = d.Batch.String()
 	}
-	return outbox.Append(ctx, tx, outbox.Event{Type: eventTypes[a.Kind], AggregateKind: "decommission", AggregateID: d.ID.String(), Payload: payload})
+	return outbox.Append(ctx, tx, outbox.Event{
+		Type: eventTypes[a.Kind], AggregateKind: "decommission",
+		AggregateID: d.ID.String(), Payload: payload,
+	})
 }

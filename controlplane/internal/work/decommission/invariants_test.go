@@ -49,7 +49,8 @@ func golden(t *testing.T, name string, got []byte) {
 // what is recommended is possible.
 func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 	codes := []string{
-		"", "validation_residue", "validation_root_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt", "evidence_missing", "node_tainted", "agent_unreachable",
+		"", "validation_residue", "validation_root_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt",
+		"evidence_missing", "node_tainted", "agent_unreachable",
 		"release_erase_failed", "uninstall_failed", job.CodeMarked,
 	}
 	then := time.Now()
@@ -98,7 +99,8 @@ func TestExplanations(t *testing.T) {
 				if e.Summary == "" || len(e.Actions) == 0 {
 					t.Errorf("%s at %s by %s: %+v", mode, s.Name, f.Class, e)
 				}
-				fmt.Fprintf(&out, "%s / %s / %s (%s)\n  %s\n  likely: %s\n  do: %s\n", mode, s.Name, f.Class, f.When, e.Summary, e.LikelyCause, decommission.Recommended(d))
+				fmt.Fprintf(&out, "%s / %s / %s (%s)\n  %s\n  likely: %s\n  do: %s\n", mode, s.Name, f.Class, f.When, e.Summary,
+					e.LikelyCause, decommission.Recommended(d))
 			}
 		}
 	}
@@ -113,7 +115,8 @@ func TestTheTablesAreWhole(t *testing.T) {
 	for _, mode := range decommission.Modes() {
 		table := decommission.TableOf(mode)
 		for _, s := range table {
-			if s.Name == "" || s.Title == "" || s.Looks == "" || s.Does == "" || s.Expects == "" || s.Again == "" || len(s.Fails) == 0 || s.Attempts < 1 {
+			if s.Name == "" || s.Title == "" || s.Looks == "" || s.Does == "" || s.Expects == "" || s.Again == "" ||
+				len(s.Fails) == 0 || s.Attempts < 1 {
 				t.Errorf("%s: stage %q says too little: %+v", mode, s.Name, s)
 			}
 			if s.Pseudo {
@@ -131,7 +134,8 @@ func TestTheTablesAreWhole(t *testing.T) {
 
 // A plan with a name that no stage has does not become a table with a hole in it.
 func TestAPlanNamesOnlyStagesThatExist(t *testing.T) {
-	if table := decommission.LayOut(decommission.Drain, decommission.StageDrain); table.First() != decommission.StageDrain {
+	if table := decommission.LayOut(decommission.Drain,
+		decommission.StageDrain); table.First() != decommission.StageDrain {
 		t.Errorf("%+v", table)
 	}
 	defer func() {
@@ -151,13 +155,17 @@ func resumeOf(m decommission.Mode, s job.Stage) string {
 // validation there is none, and without the rest the claim is not in it.
 func TestNoClaimWithoutEvidence(t *testing.T) {
 	y := newYard(t)
-	for kind, gone := range map[string]string{"validate_clean": "", "drain": "accounts", "storage_cleanup": "disk", "gpu_scrub": "gpu"} {
+	for kind, gone := range map[string]string{
+		"validate_clean": "", "drain": "accounts", "storage_cleanup": "disk",
+		"gpu_scrub": "gpu",
+	} {
 		t.Run(kind, func(t *testing.T) {
 			wellAgain(y)
 			d := y.request(t, y.node(t, node.Active, false), decommission.SoftReset)
 			y.before = func(call durable.StageCall) error {
 				if call.Stage == decommission.StageCertificate && call.Epoch == 1 {
-					_, err := y.owner.Exec(y.ctx, `DELETE FROM node_decommission_evidence WHERE decommission_id = $1 AND kind = $2`, d.ID, kind)
+					_, err := y.owner.Exec(y.ctx, `DELETE FROM node_decommission_evidence WHERE decommission_id = $1 AND kind = $2`,
+						d.ID, kind)
 					return err
 				}
 				return nil
@@ -194,7 +202,9 @@ func TestATaintAfterTheValidationKeepsANodeOut(t *testing.T) {
 		if call.Stage != decommission.StageEnable || call.Epoch > 1 {
 			return nil
 		}
-		return y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error { return node.Taint(ctx, tx, n, "a tenant got in") })
+		return y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return node.Taint(ctx, tx, n, "a tenant got in")
+		})
 	}
 	end := y.run(t, d.ID, func(*testsuite.TestWorkflowEnvironment) {
 		wants(t, y.read(t, d.ID), job.FailedManualIntervention, decommission.StageEnable, "node_tainted")
@@ -206,7 +216,8 @@ func TestATaintAfterTheValidationKeepsANodeOut(t *testing.T) {
 	if got := y.stands(t, n); got != "active schedulable" {
 		t.Errorf("the node is %s", got)
 	}
-	if paper, since := y.paper(t, d.ID).Document, *y.see(t, n).TaintedAt; paper.Seq != 2 || !paper.Validation.At.After(since) {
+	if paper, since := y.paper(t, d.ID).Document, *y.see(t, n).TaintedAt; paper.Seq != 2 ||
+		!paper.Validation.At.After(since) {
 		t.Errorf("receipt %d is of a validation at %s, and the tenant got in at %s", paper.Seq, paper.Validation.At, since)
 	}
 }

@@ -17,7 +17,10 @@ import (
 
 // installed is what an installation of a node is like.
 func installed(entries ...agentwire.Entry) agentwire.Inventory {
-	return agentwire.Inventory{Installation: "i1", TakenAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Entries: append([]agentwire.Entry{}, entries...), Unseen: []string{}}
+	return agentwire.Inventory{
+		Installation: "i1", TakenAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Entries: append([]agentwire.Entry{}, entries...), Unseen: []string{},
+	}
 }
 
 // firstBoot gives a node the baseline of an installation.
@@ -30,7 +33,8 @@ func (y *yard) firstBoot(tb testing.TB, of id.Node, covers ...string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	out, err := y.nodes.KeepBaseline(y.ctx, of, node.SignedBaseline{Inventory: taken, Raw: raw, Signature: []byte("s"), Serial: "ab"})
+	out, err := y.nodes.KeepBaseline(y.ctx, of,
+		node.SignedBaseline{Inventory: taken, Raw: raw, Signature: []byte("s"), Serial: "ab"})
 	if err != nil || out.Outcome != agentwire.BaselineKept {
 		tb.Fatalf("baseline: %+v, %v", out, err)
 	}
@@ -45,7 +49,9 @@ func says(i agentwire.Inventory) answer {
 }
 
 func gapOf(s *certificate.Signed) *certificate.Gap {
-	at := slices.IndexFunc(s.Document.NotCovered, func(g certificate.Gap) bool { return strings.HasPrefix(g.What, "accounts, set-id files") })
+	at := slices.IndexFunc(s.Document.NotCovered, func(g certificate.Gap) bool {
+		return strings.HasPrefix(g.What, "accounts, set-id files")
+	})
 	if at < 0 {
 		return nil
 	}
@@ -61,7 +67,8 @@ func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
 	planted := agentwire.Entry{Kind: agentwire.EntrySetID, Name: "/var/tmp/sh", Value: "mode 4755 uid 0 gid 0 sha256:1"}
 	y.agent.does[agentwire.TypeValidateClean] = []answer{says(installed(planted))}
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	if d.Stage != decommission.StageValidate || d.ErrorCode != "validation_root_residue" || !strings.Contains(d.ErrorMessage, "/var/tmp/sh") {
+	if d.Stage != decommission.StageValidate || d.ErrorCode != "validation_root_residue" ||
+		!strings.Contains(d.ErrorMessage, "/var/tmp/sh") {
 		t.Errorf("it is %s at %s: %s %s", d.Status, d.Stage, d.ErrorCode, d.ErrorMessage)
 	}
 	if now := y.see(t, n); now.Schedulable || now.Status != node.Quarantined {
@@ -75,7 +82,10 @@ func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
 func TestAttackAComparisonThatSomebodySwitchedOff(t *testing.T) {
 	other, former := installed(), installed()
 	other.Installation, former.Installation = "i2", "i0"
-	unfounded := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{}}
+	unfounded := agentwire.ValidateCleanOutput{
+		Clean: true, Findings: []agentwire.CleanFinding{},
+		Checked: []agentwire.CheckedKind{},
+	}
 	for name, says := range map[string]answer{
 		"no inventory":               succeeds(clean(agentwire.TypeValidateClean)),
 		"another machine id":         says(other),
@@ -106,10 +116,14 @@ func TestCertificatesNameAMissingBaseline(t *testing.T) {
 		answers answer
 		gap     string
 	}{
-		"compared":            {true, says(installed()), ""},
-		"no baseline":         {false, says(installed()), "no baseline of this installation"},
-		"an agent before":     {false, succeeds(clean(agentwire.TypeValidateClean)), "does not say"},
-		"an agent that lies?": {false, succeeds(agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{{Kind: "users", Result: "clean"}}, Baseline: "present"}), "does not say"},
+		"compared":        {true, says(installed()), ""},
+		"no baseline":     {false, says(installed()), "no baseline of this installation"},
+		"an agent before": {false, succeeds(clean(agentwire.TypeValidateClean)), "does not say"},
+		"an agent that lies?": {false, succeeds(
+			agentwire.ValidateCleanOutput{
+				Clean: true, Findings: []agentwire.CleanFinding{},
+				Checked: []agentwire.CheckedKind{{Kind: "users", Result: "clean"}}, Baseline: "present",
+			}), "does not say"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)

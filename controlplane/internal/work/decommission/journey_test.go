@@ -42,56 +42,77 @@ var journeys = []journey{
 		mode: decommission.Reimage, from: node.Active, managed: true, history: "draining, enrolling, active",
 		watched:  "active schedulable, draining held, enrolling held, active held, active schedulable",
 		skipped:  []string{decommission.StageStorageAgain, decommission.StageScrubAgain},
-		evidence: "drain, storage_cleanup, gpu_scrub, release, not_applicable, not_applicable, validate_clean", kind: certificate.Certificate,
-		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
+		evidence: "drain, storage_cleanup, gpu_scrub, release, not_applicable, not_applicable, validate_clean",
+		kind:     certificate.Certificate,
+		tasks:    "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
 		mode: decommission.Reimage, from: node.Retired, managed: true, history: "active, draining, enrolling, active",
 		watched:  "retired, draining held, enrolling held, active held, active schedulable",
 		skipped:  []string{decommission.StageStorageAgain, decommission.StageScrubAgain},
-		evidence: "drain, storage_cleanup, gpu_scrub, release, not_applicable, not_applicable, validate_clean", kind: certificate.Certificate,
-		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
+		evidence: "drain, storage_cleanup, gpu_scrub, release, not_applicable, not_applicable, validate_clean",
+		kind:     certificate.Certificate,
+		tasks:    "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
-		mode: decommission.FullDecommission, from: node.Active, managed: true, history: "draining, retired, removing, deleted",
-		watched: "active schedulable, draining held, retired held, deleted held", skipped: []string{decommission.StageForceRelease},
-		evidence: "not_applicable, drain, release, power_off, not_applicable, secrets", kind: certificate.Certificate, tasks: "node.drain",
+		mode: decommission.FullDecommission, from: node.Active, managed: true,
+		history:  "draining, retired, removing, deleted",
+		watched:  "active schedulable, draining held, retired held, deleted held",
+		skipped:  []string{decommission.StageForceRelease},
+		evidence: "not_applicable, drain, release, power_off, not_applicable, secrets", kind: certificate.Certificate,
+		tasks: "node.drain",
 	},
 	{
 		mode: decommission.FullDecommission, from: node.Offline, history: "draining, retired, removing, deleted",
-		watched:  "offline, draining held, retired held, removing held, deleted held",
-		skipped:  []string{decommission.StageForceRelease, bringup.LoadSiteConfig, bringup.ReleaseMAASNode, bringup.PowerOffMAASNode, bringup.RemoveMAASRecord},
-		evidence: "not_applicable, drain, not_applicable, not_applicable, not_applicable, uninstall, secrets, not_applicable", kind: certificate.Certificate,
-		tasks: "node.drain, node.uninstall",
+		watched: "offline, draining held, retired held, removing held, deleted held",
+		skipped: []string{
+			decommission.StageForceRelease, bringup.LoadSiteConfig, bringup.ReleaseMAASNode,
+			bringup.PowerOffMAASNode, bringup.RemoveMAASRecord,
+		},
+		evidence: "not_applicable, drain, not_applicable, not_applicable, not_applicable, uninstall, secrets, not_applicable",
+		kind:     certificate.Certificate,
+		tasks:    "node.drain, node.uninstall",
 	},
 	{
-		mode: decommission.FullDecommission, from: node.Retired, managed: true, history: "removing, deleted", watched: "retired, retired held, deleted held",
+		mode: decommission.FullDecommission, from: node.Retired, managed: true, history: "removing, deleted",
+		watched:  "retired, retired held, deleted held",
 		skipped:  []string{decommission.StageForceRelease, decommission.StageDrain},
-		evidence: "not_applicable, not_applicable, release, power_off, not_applicable, secrets", kind: certificate.Certificate,
+		evidence: "not_applicable, not_applicable, release, power_off, not_applicable, secrets",
+		kind:     certificate.Certificate,
 	},
 	{
-		mode: decommission.StorageCleanup, from: node.Active, watched: "active schedulable, active held, active", // tainted, and not proven otherwise
-		evidence: "storage_cleanup, validate_clean, follow_up", tasks: "node.storage_cleanup, node.validate_clean, node.drain",
+		// tainted, and not proven otherwise
+		mode: decommission.StorageCleanup, from: node.Active, watched: "active schedulable, active held, active",
+		evidence: "storage_cleanup, validate_clean, follow_up",
+		tasks:    "node.storage_cleanup, node.validate_clean, node.drain",
 	},
 	{
-		mode: decommission.Drain, from: node.Active, history: "draining, retired", watched: "active schedulable, draining held, retired",
+		mode: decommission.Drain, from: node.Active, history: "draining, retired",
+		watched: "active schedulable, draining held, retired",
 		skipped: []string{decommission.StageForceRelease}, evidence: "not_applicable, drain", tasks: "node.drain",
 	},
 	{
-		mode: decommission.Retire, from: node.Active, history: "draining, retired", watched: "active schedulable, draining held, retired",
-		skipped: []string{decommission.StageForceRelease}, evidence: "not_applicable, drain, storage_cleanup, gpu_scrub, validate_clean", kind: certificate.Certificate,
+		mode: decommission.Retire, from: node.Active, history: "draining, retired",
+		watched:  "active schedulable, draining held, retired",
+		skipped:  []string{decommission.StageForceRelease},
+		evidence: "not_applicable, drain, storage_cleanup, gpu_scrub, validate_clean", kind: certificate.Certificate,
 		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean",
 	},
 	{
-		mode: decommission.Reactivate, from: node.Retired, history: "active", watched: "retired, active held, active schedulable",
+		mode: decommission.Reactivate, from: node.Retired, history: "active",
+		watched:  "retired, active held, active schedulable",
 		evidence: "drain, storage_cleanup, gpu_scrub, validate_clean",
 		tasks:    "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
-		mode: decommission.Remove, from: node.Retired, history: "removing, deleted", watched: "retired, removing held, deleted held",
+		mode: decommission.Remove, from: node.Retired, history: "removing, deleted",
+		watched:  "retired, removing held, deleted held",
 		evidence: "uninstall, secrets", tasks: "node.uninstall",
 	},
-	{mode: decommission.Remove, from: node.BootstrapIssued, history: "deleted", watched: "bootstrap_issued, deleted", evidence: "secrets"},
+	{
+		mode: decommission.Remove, from: node.BootstrapIssued, history: "deleted", watched: "bootstrap_issued, deleted",
+		evidence: "secrets",
+	},
 }
 
 func TestJourneys(t *testing.T) {
@@ -158,14 +179,16 @@ func (j journey) proves(t *testing.T, y *yard, d decommission.Decommission) {
 		return
 	}
 	doc := paper.Document
-	if doc.Kind != j.kind || doc.Operation.DecommissionID != d.ID.String() || doc.Node.ID != d.Node.String() || doc.Operation.RequestedBy != "operator (operator-1)" {
+	if doc.Kind != j.kind || doc.Operation.DecommissionID != d.ID.String() || doc.Node.ID != d.Node.String() ||
+		doc.Operation.RequestedBy != "operator (operator-1)" {
 		t.Errorf("document is about something else: %+v", doc.Operation)
 	}
 	levels := map[string]certificate.Level{}
 	for _, s := range doc.Subjects {
 		levels[s.Kind] = s.Level
 	}
-	if strings.Contains(j.evidence, "storage_cleanup") && (levels["disk"] != agentwire.LevelPurge || levels["gpu"] != agentwire.LevelClear) {
+	if strings.Contains(j.evidence, "storage_cleanup") &&
+		(levels["disk"] != agentwire.LevelPurge || levels["gpu"] != agentwire.LevelClear) {
 		t.Errorf("levels are %v", levels)
 	}
 	if strings.Contains(j.evidence, "validate_clean") != (doc.Validation != nil && doc.Validation.Clean) {

@@ -55,7 +55,8 @@ var onceMore = map[string]string{StageStorageAgain: StageStorage, StageScrubAgai
 // spares says whether a mode leaves a stage out, because the node needs no
 // cleaning, or no other than it had.
 func (m Mode) spares(stage string, n node.Node) bool {
-	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && onceMore[stage] != ""
+	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage &&
+		!n.Root.Stands() && onceMore[stage] != ""
 }
 
 // believes says whether a mode goes by what the installation says that the node
@@ -98,23 +99,29 @@ func (r Request) checked() (Request, error) {
 	known := slices.Contains(Modes(), r.Mode)
 	reject(known, "mode", "must be of %s", joined(Modes()))
 	reject(r.Erase == "" || slices.Contains(site.Erases(), r.Erase), "erase", "must be of %s", joined(site.Erases()))
-	reject(r.StorageCleanup == "" || slices.Contains(cleanups, r.StorageCleanup), "storage_cleanup", "must be of %s", joined(cleanups))
+	reject(r.StorageCleanup == "" || slices.Contains(cleanups, r.StorageCleanup), "storage_cleanup", "must be of %s",
+		joined(cleanups))
 	if known {
-		reject(r.Mode.releases() || r.Erase == "" || r.Erase == EraseNone, "erase", "only a release in MAAS erases disks: %s has none; choose reimage or full_decommission, or leave it out", r.Mode)
+		reject(r.Mode.releases() || r.Erase == "" ||
+			r.Erase == EraseNone, "erase", "only a release in MAAS erases disks: %s has none; choose reimage or full_decommission, or leave it out", r.Mode)
 		reject(r.Mode != Reactivate || r.StorageCleanup == "" || r.StorageCleanup == CleanupLocal, "storage_cleanup",
 			"a node that is not proven clean is reactivated with its local storage cleaned, and any other without: leave it out")
-		reject(r.Mode == Reactivate || r.Mode.cleans() || r.StorageCleanup == "" || r.StorageCleanup == CleanupNone, "storage_cleanup",
+		reject(r.Mode == Reactivate || r.Mode.cleans() || r.StorageCleanup == "" ||
+			r.StorageCleanup == CleanupNone, "storage_cleanup",
 			"%s cleans no storage through the agent; what it releases is erased by MAAS: use erase, or leave it out", r.Mode)
-		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup", "a storage cleanup that cleans nothing is none: choose local, weka or all")
+		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup",
+			"a storage cleanup that cleans nothing is none: choose local, weka or all")
 	}
-	reject(r.ProfileID == nil || r.Mode == Reimage, "profile_id", "only a reimage installs by another profile; leave it out")
+	reject(r.ProfileID == nil || r.Mode == Reimage, "profile_id",
+		"only a reimage installs by another profile; leave it out")
 	reject(r.Mode == Reimage || !r.KeepOut, "keep_out_of_service", "is for reimage only; leave it out")
 	reject(r.Mode == Reimage || !r.MatchHardware, "require_hardware_match", "is for reimage only; leave it out")
 	r.ResidualRisk = strings.TrimSpace(r.ResidualRisk)
 	reject(r.ResidualRisk == "" || r.Mode == SoftReset && len(r.ResidualRisk) <= maxRisk, "residual_risk",
 		"is accepted with a soft_reset only, in at most %d bytes; leave it out", maxRisk)
 	if len(bad) > 0 {
-		return r, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
+		return r, fault.New(fault.Invalid, "validation_error",
+			"the request has fields that cannot be accepted").WithFields(bad...)
 	}
 	if r.Erase == "" {
 		r.Erase = EraseNone

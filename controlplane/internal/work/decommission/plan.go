@@ -5,18 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
-	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -32,139 +28,6 @@ type situation struct {
 	live        *Decommission // the operation that owns the node
 	onboarding  string        // the onboarding that owns it
 	initializes bool          // a first boot makes its data disks anew
-}
-
-// look reads the situation of a node.
-func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
-	n, err := s.nodes.Node(ctx, of)
-	if err != nil {
-		return situation{}, err
-	}
-	out := situation{node: n}
-	if out.live, out.onboarding, err = owners(ctx, s.reads, of); err != nil {
-		return out, err
-	}
-	b, err := binding.OfNode(ctx, s.db, of)
-	switch {
-	case fault.KindOf(err) == fault.NotFound:
-		return out, nil
-	case err != nil:
-		return out, err
-	}
-	out.binding = &b
-	where, err := s.sites.Site(ctx, b.Site)
-	if err != nil {
-		return out, err
-	}
-	by, err := s.sites.Profile(ctx, b.Site, b.Profile)
-	if err != nil {
-		return out, err
-	}
-	out.site, out.profile = &where, &by
-	prior, err := s.prior(ctx, of)
-	out.initializes = initializes(prior) || by.Policy.DataDisks == site.DisksInitialize
-	return out, err
-}
-
-// lookFor reads the situation of a node for a request, which may name another
-// profile than the one that the node belongs to.
-func (s *Service) lookFor(ctx context.Context, of id.Node, r Request) (situation, error) {
-	now, err := s.look(ctx, of)
-	if err != nil || r.ProfileID == nil || !now.managed() || *r.ProfileID == now.profile.ID {
-		return now, err
-	}
-	by, err := s.sites.Profile(ctx, now.binding.Site, *r.ProfileID)
-	switch {
-	case fault.KindOf(err) == fault.NotFound:
-		now.misfit = fault.New(fault.Conflict, "profile_of_another_site", "the site %s of node %s has no profile %s", now.site.Name,
-			now.node.Hostname, r.ProfileID).
-			WithRemedy("name a profile of that site: gpuaas site profile list %s", now.site.Name)
-		return now, nil
-	case err != nil:
-		return now, err
-	}
-	now.former, now.profile = now.profile, &by
-	if now.misfit = site.RequireProfileEnabled(by); now.misfit == nil {
-		now.misfit = cleansLess(*now.former, by)
-	}
-	return now, nil
-}
-
-// cleansLess refuses a profile that asks for less cleaning than the one that the
-// node belongs to: what tenants left there was promised to go by that one.
-func cleansLess(former, by site.Profile) error {
-	was, is := former.Policy, by.Policy
-	less := is.MinimumErase.Less(was.MinimumErase) ||
-		was.MinimumSanitization == site.LevelPurge && is.MinimumSanitization != site.LevelPurge ||
-		is.ReleaseFallbackNoErase && !was.ReleaseFallbackNoErase ||
-		was.GPUScrub == site.ScrubRequired && is.GPUScrub != site.ScrubRequired
-	if !less {
-		return nil
-	}
-	return fault.New(fault.Conflict, "profile_cleans_less",
-		"the profile %s asks for less cleaning than %s, to which the node belongs", by.Name, former.Name).
-		WithRemedy("give the profile at least the same minimum_erase, minimum_sanitization, gpu_scrub and release_fallback_no_erase")
-}
-
-// again is the situation within the transaction that goes by it. What it rests
-// on stays as it is until that ends; whether another operation was faster, the
-// index says.
-func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
-	seen, err := node.Share(ctx, tx, s.node.ID)
-	if err != nil {
-		return s, err
-	}
-	if seen.Status != s.node.Status || seen.Generation != s.node.Generation {
-		return s, fault.New(fault.Conflict, "plan_stale", "node %s became %s meanwhile", seen.Hostname, seen.Status).WithRemedy("ask again")
-	}
-	s.node = seen
-	q := decommissiondb.New(tx)
-	if _, s.onboarding, err = owners(ctx, q, s.node.ID); err != nil {
-		return s, err
-	}
-	b, err := binding.OfNode(ctx, tx, s.node.ID)
-	switch {
-	case fault.KindOf(err) == fault.NotFound && !s.managed():
-		return s, nil
-	case fault.KindOf(err) == fault.NotFound:
-		return s, stale()
-	case err != nil:
-		return s, err
-	case !s.managed() || b.Site != s.binding.Site || b.Profile != s.binding.Profile || b.SystemID != s.binding.SystemID:
-		return s, stale()
-	}
-	s.binding = &b
-	v, err := q.ShareSite(ctx, decommissiondb.ShareSiteParams{SiteID: b.Site, ProfileID: s.profile.ID})
-	if err != nil {
-		return s, fmt.Errorf("look at site of node: %w", err)
-	}
-	if v.SiteVersion != s.site.Version || v.ProfileVersion != s.profile.Version {
-		return s, stale()
-	}
-	return s, nil
-}
-
-// owners are what works on a node already.
-func owners(ctx context.Context, q *decommissiondb.Queries, of id.Node) (live *Decommission, onboarding string, err error) {
-	r, err := q.LiveOfNode(ctx, of)
-	switch {
-	case err == nil:
-		d, err := fromRow(r)
-		if err != nil {
-			return nil, "", err
-		}
-		live = &d
-	case !errors.Is(err, pgx.ErrNoRows):
-		return nil, "", fmt.Errorf("look for operations of node: %w", err)
-	}
-	o, err := q.OnboardingOfNode(ctx, of)
-	switch {
-	case err == nil:
-		onboarding = o.ID.String()
-	case !errors.Is(err, pgx.ErrNoRows):
-		return nil, "", fmt.Errorf("look for onboardings of node: %w", err)
-	}
-	return live, onboarding, nil
 }
 
 func (s situation) managed() bool { return s.binding != nil }
@@ -183,23 +46,29 @@ func (s situation) blocks(r Request) []error {
 	add := func(err error) { out = append(out, err) }
 	n := s.node
 	if s.live != nil {
-		add(fault.New(fault.Conflict, "node_busy", "node %s is in a %s already: decommission %s, %s at %s", n.Hostname, s.live.Mode, s.live.ID, s.live.Status, s.live.Stage).
+		add(fault.New(fault.Conflict, "node_busy", "node %s is in a %s already: decommission %s, %s at %s", n.Hostname,
+			s.live.Mode, s.live.ID, s.live.Status, s.live.Stage).
 			WithRemedy("look at it: gpuaas decommission explain %s", s.live.ID))
 	}
 	if s.onboarding != "" {
-		add(fault.New(fault.Conflict, "node_busy", "node %s is being onboarded: onboarding %s has not ended", n.Hostname, s.onboarding).
+		add(fault.New(fault.Conflict, "node_busy", "node %s is being onboarded: onboarding %s has not ended", n.Hostname,
+			s.onboarding).
 			WithRemedy("look at it: gpuaas onboarding explain %s; cancel it first if the node is to go", s.onboarding))
 	}
 	if !slices.Contains(from[r.Mode], n.Status) {
-		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is %s: a %s needs one that is %s", n.Hostname, n.Status, r.Mode, joined(from[r.Mode])).
+		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is %s: a %s needs one that is %s", n.Hostname, n.Status,
+			r.Mode, joined(from[r.Mode])).
 			WithRemedy("%s", otherwise(r.Mode, n.Status)))
 	}
 	if r.Mode == Remove && n.Status == node.Enrolling && n.OnboardingMode == node.MAAS {
-		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is enrolling through MAAS", n.Hostname).WithRemedy("decommission it fully once it is active or quarantined"))
+		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is enrolling through MAAS",
+			n.Hostname).WithRemedy("decommission it fully once it is active or quarantined"))
 	}
 	if r.Mode == Reimage && !s.managed() {
-		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew", n.Hostname).
-			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s", or(remedyOf(n.Incredible()), "nobody is known to have had")))
+		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew",
+			n.Hostname).
+			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s",
+				or(remedyOf(n.Incredible()), "nobody is known to have had")))
 	}
 	for _, err := range []error{s.misfit, s.incredible(r), s.needless(r)} {
 		if err != nil {
@@ -208,7 +77,8 @@ func (s situation) blocks(r Request) []error {
 	}
 	if r.Mode.releases() && s.managed() {
 		if least := s.policy().MinimumErase; r.Erase.Less(least) {
-			add(fault.New(fault.Conflict, "erase_below_policy", "the profile %s of site %s asks for at least %s, not %s", s.profile.Name, s.site.Name, least, r.Erase).
+			add(fault.New(fault.Conflict, "erase_below_policy", "the profile %s of site %s asks for at least %s, not %s",
+				s.profile.Name, s.site.Name, least, r.Erase).
 				WithRemedy("ask for %s or more; or change minimum_erase of the profile, which is recorded", least))
 		}
 	}
@@ -236,7 +106,8 @@ func (s situation) incredible(r Request) error {
 	case r.Mode.believes() && n.Compromised():
 		return n.Incredible()
 	case n.Root.Stands() && r.Mode.cleans() && r.Mode.proves(n) && r.StorageCleanup.sparesDisks():
-		return fault.New(fault.Conflict, node.CodeRoot, "somebody had root on node %s: it is not proven clean while its data disks stay as they are", n.Hostname).
+		return fault.New(fault.Conflict, node.CodeRoot,
+			"somebody had root on node %s: it is not proven clean while its data disks stay as they are", n.Hostname).
 			WithRemedy("ask for storage_cleanup local or all; it is done by the new installation")
 	}
 	return nil
@@ -312,7 +183,8 @@ func planned(s situation, r Request) Plan {
 		r.StorageCleanup = CleanupNone // of what is shown: see spares
 	}
 	p := Plan{
-		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode, Erase: r.Erase, StorageCleanup: r.StorageCleanup,
+		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode,
+		Erase: r.Erase, StorageCleanup: r.StorageCleanup,
 		Ends: s.ends(r.Mode), Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
 	}
 	if s.managed() {
@@ -321,7 +193,10 @@ func planned(s situation, r Request) Plan {
 	}
 	for _, stage := range tables[r.Mode] {
 		if !stage.Pseudo && !stage.Detour && !r.Mode.spares(stage.Name, s.node) {
-			p.Stages = append(p.Stages, PlannedStage{Name: stage.Name, Title: stage.Title, Does: stage.Does, Usually: or(stage.Usually, "seconds")})
+			p.Stages = append(p.Stages, PlannedStage{
+				Name: stage.Name, Title: stage.Title, Does: stage.Does,
+				Usually: or(stage.Usually, "seconds"),
+			})
 		}
 	}
 	for _, err := range s.blocks(r) {
@@ -451,7 +326,8 @@ var disksEffect = map[site.DataDisks]string{
 // ends says how the node is when all went well.
 func (s situation) ends(m Mode) string {
 	if !m.proves(s.node) {
-		return "active and validated, but held: it is tainted, and only a reset proves it clean: gpuaas node reset " + s.node.Hostname + " --reason REASON"
+		return "active and validated, but held: it is tainted, and only a reset proves it clean: " +
+			fmt.Sprintf("gpuaas node reset %s --reason REASON", s.node.Hostname)
 	}
 	return ends[m]
 }
@@ -468,8 +344,10 @@ var ends = map[Mode]string{
 }
 
 var lasts = map[Mode]string{
-	SoftReset: "1 to 5 min", Reimage: "20 to 60 min", FullDecommission: "5 to 15 min; hours with a secure erase", StorageCleanup: "a minute; hours when large disks are overwritten",
-	Drain: "a minute or two", Retire: "1 to 5 min", Reactivate: "under a minute; 1 to 5 min when it must be cleaned", Remove: "under a minute",
+	SoftReset: "1 to 5 min", Reimage: "20 to 60 min", FullDecommission: "5 to 15 min; hours with a secure erase",
+	StorageCleanup: "a minute; hours when large disks are overwritten",
+	Drain:          "a minute or two", Retire: "1 to 5 min",
+	Reactivate: "under a minute; 1 to 5 min when it must be cleaned", Remove: "under a minute",
 }
 
 func remedyOf(err error) string {

@@ -50,7 +50,9 @@ func TestAReimageInstallsByAnotherProfileAndTheNodeThenBelongsToIt(t *testing.T)
 	r.ProfileID = &next
 	plan, err := y.service.Plan(y.ctx, of, r)
 	if err != nil || plan.Hash == plain.Hash || plan.Profile != "next" || plain.Profile != site.DefaultProfile ||
-		!slices.ContainsFunc(plan.Effects, func(e string) bool { return strings.Contains(e, "by the profile next instead of default") }) {
+		!slices.ContainsFunc(plan.Effects, func(e string) bool {
+			return strings.Contains(e, "by the profile next instead of default")
+		}) {
 		t.Fatalf("plan is %+v, %v", plan, err)
 	}
 	r.PlanHash = plain.Hash
@@ -103,7 +105,8 @@ func TestAProfileThatAReimageCannotGoByIsRefused(t *testing.T) {
 		if err != nil || len(plan.Blocks) == 0 || plan.Blocks[0].Code != code {
 			t.Errorf("the plan says %+v, %v", plan.Blocks, err)
 		}
-		_, _, err = y.service.RequestBatch(y.ctx, decommission.NewBatch{Request: r, Selector: decommission.Selector{Nodes: []id.Node{of}}})
+		_, _, err = y.service.RequestBatch(y.ctx,
+			decommission.NewBatch{Request: r, Selector: decommission.Selector{Nodes: []id.Node{of}}})
 		wantCode(t, err, fault.Conflict, "batch_not_eligible")
 	}
 	refused(elsewhere, fault.Conflict, "profile_of_another_site")
@@ -124,8 +127,10 @@ func TestABatchOfReimagesCarriesTheProfile(t *testing.T) {
 	nodes := []id.Node{y.node(t, node.Active, true), y.node(t, node.Active, true)}
 	r := asked(decommission.Reimage)
 	r.ProfileID = &next
-	_, left, err := y.service.RequestBatch(y.ctx, decommission.NewBatch{Request: r, Selector: decommission.Selector{Nodes: nodes}})
-	if err != nil || len(left) > 0 || y.count(t, `SELECT count(*) FROM node_decommissions WHERE profile_id = $1`, next) != 2 {
+	_, left, err := y.service.RequestBatch(y.ctx,
+		decommission.NewBatch{Request: r, Selector: decommission.Selector{Nodes: nodes}})
+	if err != nil || len(left) > 0 || y.count(t, `SELECT count(*) FROM node_decommissions WHERE profile_id = $1`,
+		next) != 2 {
 		t.Errorf("left out %v, %v", left, err)
 	}
 }

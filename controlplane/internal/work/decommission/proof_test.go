@@ -54,7 +54,8 @@ func TestADrainedNodeIsCleanedBeforeItServesAgain(t *testing.T) {
 	d := y.run(t, y.request(t, n, decommission.Reactivate).ID)
 	wants(t, d, job.Completed, decommission.StageEnable, "")
 	same(t, "tasks", y.agent.asked, []string{
-		agentwire.TypeDrain, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub, agentwire.TypeValidateClean, agentwire.TypeDrain,
+		agentwire.TypeDrain, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub, agentwire.TypeValidateClean,
+		agentwire.TypeDrain,
 	})
 	if now := y.see(t, n); !now.Schedulable || now.Tainted() {
 		t.Errorf("it is %+v", now)
@@ -89,7 +90,8 @@ func TestAReactivationThatFindsSomethingCleansIt(t *testing.T) {
 	d := y.request(t, n, decommission.Reactivate)
 	d = y.run(t, d.ID, y.act(t, d.ID, job.Resume))
 	wants(t, d, job.Completed, decommission.StageEnable, "")
-	if !slices.Contains(y.agent.asked, agentwire.TypeGPUScrub) || !slices.Contains(y.agent.asked, agentwire.TypeStorageCleanup) {
+	if !slices.Contains(y.agent.asked, agentwire.TypeGPUScrub) ||
+		!slices.Contains(y.agent.asked, agentwire.TypeStorageCleanup) {
 		t.Errorf("asked for %v", y.agent.asked)
 	}
 	for _, s := range decommission.TableOf(decommission.Reactivate) {
@@ -130,7 +132,9 @@ func TestAStorageCleanupProvesNothingAboutATaintedNode(t *testing.T) {
 
 // meanwhile begins something that must wait for a row which is changed in
 // another transaction, and lets that transaction end when it does.
-func (y *yard) meanwhile(t *testing.T, begin func() error, change func(ctx context.Context, tx pgx.Tx) error, then func()) error {
+func (y *yard) meanwhile(t *testing.T, begin func() error, change func(ctx context.Context, tx pgx.Tx) error,
+	then func(),
+) error {
 	t.Helper()
 	done := make(chan error, 1)
 	err := y.owner.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -175,7 +179,8 @@ func TestAProfileThatChangesWhileARequestIsTakenMakesItStale(t *testing.T) {
 						t.Fatal(err)
 					}
 					flip := !now.Policy.RemoveMAASRecord
-					if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile, now.Version, site.ProfileChange{Policy: site.PolicyChange{RemoveMAASRecord: &flip}}); err != nil {
+					if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile, now.Version,
+						site.ProfileChange{Policy: site.PolicyChange{RemoveMAASRecord: &flip}}); err != nil {
 						t.Fatal(err)
 					}
 				})
@@ -199,7 +204,9 @@ func TestAPlaceIsNotLostToOneThatIsCancelled(t *testing.T) {
 	}
 	first := y.begins(t, b.ID, 1, 2)[0]
 	_, waiting := y.members(t, b.ID)
-	slices.SortFunc(waiting, func(a, b decommission.Decommission) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	slices.SortFunc(waiting, func(a, b decommission.Decommission) int {
+		return strings.Compare(a.ID.String(), b.ID.String())
+	})
 	if err := y.owner.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error { // somebody is about to cancel the next one
 		if _, err := tx.Exec(ctx, `SELECT 1 FROM jobs WHERE id = $1 FOR NO KEY UPDATE`, waiting[0].ID); err != nil {
 			return err

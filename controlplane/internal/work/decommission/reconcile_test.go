@@ -33,7 +33,10 @@ func (s *script) ProveInstalled(_ context.Context, w *bringup.Work) (bringup.Pro
 	}
 	now := time.Now().UTC()
 	w.Facts.DeployedAt, w.Facts.SyncHealthy, w.Facts.Addresses = &now, &now, []string{"10.20.0.9"}
-	return bringup.Proof{Image: "ubuntu/noble", AgentVersion: "1.2.3", FirstPollAt: now, LastContactAt: now, LastSync: &now}, "", nil
+	return bringup.Proof{
+		Image: "ubuntu/noble", AgentVersion: "1.2.3", FirstPollAt: now, LastContactAt: now,
+		LastSync: &now,
+	}, "", nil
 }
 
 // ProveVacant implements decommission.Bringup.
@@ -103,9 +106,12 @@ func TestALateReimageIsReconciled(t *testing.T) {
 		stage string
 		class job.FailureClass
 	}{
-		"the node-agent enrols after the workflow marked a failure": {bringup.WaitForAgentEnrollment, bringup.AgentEnrollmentFailure},
-		"the hardware sync comes late":                              {bringup.WaitForHardwareSyncHealthy, bringup.HardwareSyncFailure},
-		"MAAS reports a later state than expected":                  {bringup.WaitForDeployed, bringup.StateAmbiguity},
+		"the node-agent enrols after the workflow marked a failure": {
+			bringup.WaitForAgentEnrollment,
+			bringup.AgentEnrollmentFailure,
+		},
+		"the hardware sync comes late":             {bringup.WaitForHardwareSyncHealthy, bringup.HardwareSyncFailure},
+		"MAAS reports a later state than expected": {bringup.WaitForDeployed, bringup.StateAmbiguity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
@@ -151,7 +157,8 @@ func TestAReimageIsLedOnOnce(t *testing.T) {
 	y.script.fails(2, bringup.WaitForAgentEnrollment, f)
 	y.script.on("adopt", goesOn)
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()))
-	end := y.run(t, d.ID, y.reconcile(t, d.ID, true), y.reconcile(t, d.ID, false), y.act(t, d.ID, job.RetryStage), y.reconcile(t, d.ID, false))
+	end := y.run(t, d.ID, y.reconcile(t, d.ID, true), y.reconcile(t, d.ID, false), y.act(t, d.ID, job.RetryStage),
+		y.reconcile(t, d.ID, false))
 	wants(t, end, job.FailedManualIntervention, decommission.StageValidate, "validation_residue")
 	if got := y.stands(t, n); got != "quarantined held" {
 		t.Errorf("the node is %s", got)
@@ -185,7 +192,10 @@ func TestAReimageThatIsLedOnInVain(t *testing.T) {
 
 // What happens behind the agent of a node is not proven by what MAAS shows.
 func TestModesThatNothingOutsideProves(t *testing.T) {
-	for _, mode := range []decommission.Mode{decommission.SoftReset, decommission.StorageCleanup, decommission.Drain, decommission.Retire, decommission.Reactivate, decommission.Remove} {
+	for _, mode := range []decommission.Mode{
+		decommission.SoftReset, decommission.StorageCleanup, decommission.Drain,
+		decommission.Retire, decommission.Reactivate, decommission.Remove,
+	} {
 		t.Run(string(mode), func(t *testing.T) {
 			y := newYard(t)
 			y.script.installed, y.script.vacant = proven, proven
@@ -245,7 +255,8 @@ func TestASightingIsNotedOnce(t *testing.T) {
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)
 	list, err := y.service.Under(y.ctx, y.site.ID)
-	if err != nil || len(list) != 1 || list[0].ID != d.ID.String() || list[0].Node != n || list[0].SystemID == "" || list[0].Parked || !strings.Contains(list[0].Goal, "deleted") {
+	if err != nil || len(list) != 1 || list[0].ID != d.ID.String() || list[0].Node != n || list[0].SystemID == "" ||
+		list[0].Parked || !strings.Contains(list[0].Goal, "deleted") {
 		t.Fatalf("under way are %+v, %v", list, err)
 	}
 	y.script.on(bringup.ReleaseMAASNode, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
@@ -263,8 +274,13 @@ func TestASightingIsNotedOnce(t *testing.T) {
 	if end.Status != job.Completed {
 		t.Fatalf("it is %s: %s", end.Status, end.ErrorMessage)
 	}
-	noted := slices.DeleteFunc(y.ledger(t, d.ID), func(e string) bool { return !strings.HasPrefix(e, bringup.ReleaseMAASNode) })
-	same(t, "ledger", noted, []string{"release_maas_node/1:observed", "release_maas_node/1:observed", "release_maas_node/1:succeeded"})
+	noted := slices.DeleteFunc(y.ledger(t, d.ID), func(e string) bool {
+		return !strings.HasPrefix(e, bringup.ReleaseMAASNode)
+	})
+	same(t, "ledger", noted, []string{
+		"release_maas_node/1:observed", "release_maas_node/1:observed",
+		"release_maas_node/1:succeeded",
+	})
 	if list, err := y.service.Under(y.ctx, y.site.ID); err != nil || len(list) != 0 {
 		t.Errorf("under way are %+v, %v", list, err)
 	}

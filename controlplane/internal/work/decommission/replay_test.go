@@ -54,7 +54,8 @@ func recordHistories(t *testing.T) {
 	}
 	y.becomes(t, lost.ID, job.Cancelled)
 	for name, workflowID := range map[string]string{
-		"soft_reset_resumed": parked.WorkflowID, "reimage": reimage.WorkflowID, "full_decommission": full.WorkflowID, "cancelled": lost.WorkflowID,
+		"soft_reset_resumed": parked.WorkflowID, "reimage": reimage.WorkflowID, "full_decommission": full.WorkflowID,
+		"cancelled": lost.WorkflowID,
 	} {
 		durabletest.KeepHistory(t, temporal, workflowID, filepath.Join("testdata", "history_"+name+".json"))
 	}

@@ -36,24 +36,66 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 		request decommission.Request
 		field   string
 	}{
-		"no reason":                  {decommission.Request{Mode: decommission.Drain}, "body.reason"},
-		"blank reason":               {decommission.Request{Mode: decommission.Drain, Reason: " \n"}, "body.reason"},
-		"endless reason":             {decommission.Request{Mode: decommission.Drain, Reason: strings.Repeat("x", 501)}, "body.reason"},
-		"no mode":                    {decommission.Request{Reason: "r"}, "body.mode"},
-		"unknown mode":               {decommission.Request{Mode: "burn", Reason: "r"}, "body.mode"},
-		"unknown erase":              {decommission.Request{Mode: decommission.Reimage, Erase: "shred", Reason: "r"}, "body.erase"},
-		"unknown cleanup":            {decommission.Request{Mode: decommission.SoftReset, StorageCleanup: "some", Reason: "r"}, "body.storage_cleanup"},
-		"soft reset with erase":      {decommission.Request{Mode: decommission.SoftReset, Erase: decommission.EraseQuick, Reason: "r"}, "body.erase"},
-		"storage cleanup with erase": {decommission.Request{Mode: decommission.StorageCleanup, Erase: decommission.EraseSecure, Reason: "r"}, "body.erase"},
-		"drain with erase":           {decommission.Request{Mode: decommission.Drain, Erase: decommission.EraseQuick, Reason: "r"}, "body.erase"},
-		"retire with erase":          {decommission.Request{Mode: decommission.Retire, Erase: decommission.EraseQuick, Reason: "r"}, "body.erase"},
-		"reactivate with erase":      {decommission.Request{Mode: decommission.Reactivate, Erase: decommission.EraseQuick, Reason: "r"}, "body.erase"},
-		"remove with erase":          {decommission.Request{Mode: decommission.Remove, Erase: decommission.EraseQuick, Reason: "r"}, "body.erase"},
-		"full with cleanup":          {decommission.Request{Mode: decommission.FullDecommission, StorageCleanup: decommission.CleanupLocal, Reason: "r"}, "body.storage_cleanup"},
-		"drain with cleanup":         {decommission.Request{Mode: decommission.Drain, StorageCleanup: decommission.CleanupAll, Reason: "r"}, "body.storage_cleanup"},
-		"reactivate with cleanup":    {decommission.Request{Mode: decommission.Reactivate, StorageCleanup: decommission.CleanupWeka, Reason: "r"}, "body.storage_cleanup"},
-		"remove with cleanup":        {decommission.Request{Mode: decommission.Remove, StorageCleanup: decommission.CleanupLocal, Reason: "r"}, "body.storage_cleanup"},
-		"cleanup of nothing":         {decommission.Request{Mode: decommission.StorageCleanup, StorageCleanup: decommission.CleanupNone, Reason: "r"}, "body.storage_cleanup"},
+		"no reason":    {decommission.Request{Mode: decommission.Drain}, "body.reason"},
+		"blank reason": {decommission.Request{Mode: decommission.Drain, Reason: " \n"}, "body.reason"},
+		"endless reason": {
+			decommission.Request{Mode: decommission.Drain, Reason: strings.Repeat("x", 501)},
+			"body.reason",
+		},
+		"no mode":      {decommission.Request{Reason: "r"}, "body.mode"},
+		"unknown mode": {decommission.Request{Mode: "burn", Reason: "r"}, "body.mode"},
+		"unknown erase": {
+			decommission.Request{Mode: decommission.Reimage, Erase: "shred", Reason: "r"},
+			"body.erase",
+		},
+		"unknown cleanup": {decommission.Request{
+			Mode: decommission.SoftReset, StorageCleanup: "some",
+			Reason: "r",
+		}, "body.storage_cleanup"},
+		"soft reset with erase": {decommission.Request{
+			Mode: decommission.SoftReset, Erase: decommission.EraseQuick,
+			Reason: "r",
+		}, "body.erase"},
+		"storage cleanup with erase": {decommission.Request{
+			Mode:  decommission.StorageCleanup,
+			Erase: decommission.EraseSecure, Reason: "r",
+		}, "body.erase"},
+		"drain with erase": {decommission.Request{
+			Mode: decommission.Drain, Erase: decommission.EraseQuick,
+			Reason: "r",
+		}, "body.erase"},
+		"retire with erase": {decommission.Request{
+			Mode: decommission.Retire, Erase: decommission.EraseQuick,
+			Reason: "r",
+		}, "body.erase"},
+		"reactivate with erase": {decommission.Request{
+			Mode: decommission.Reactivate, Erase: decommission.EraseQuick,
+			Reason: "r",
+		}, "body.erase"},
+		"remove with erase": {decommission.Request{
+			Mode: decommission.Remove, Erase: decommission.EraseQuick,
+			Reason: "r",
+		}, "body.erase"},
+		"full with cleanup": {decommission.Request{
+			Mode:           decommission.FullDecommission,
+			StorageCleanup: decommission.CleanupLocal, Reason: "r",
+		}, "body.storage_cleanup"},
+		"drain with cleanup": {decommission.Request{
+			Mode: decommission.Drain, StorageCleanup: decommission.CleanupAll,
+			Reason: "r",
+		}, "body.storage_cleanup"},
+		"reactivate with cleanup": {decommission.Request{
+			Mode:           decommission.Reactivate,
+			StorageCleanup: decommission.CleanupWeka, Reason: "r",
+		}, "body.storage_cleanup"},
+		"remove with cleanup": {decommission.Request{
+			Mode: decommission.Remove, StorageCleanup: decommission.CleanupLocal,
+			Reason: "r",
+		}, "body.storage_cleanup"},
+		"cleanup of nothing": {decommission.Request{
+			Mode:           decommission.StorageCleanup,
+			StorageCleanup: decommission.CleanupNone, Reason: "r",
+		}, "body.storage_cleanup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.request.Checked()
@@ -64,8 +106,10 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 
 func TestDefaultsOfRequests(t *testing.T) {
 	for mode, want := range map[decommission.Mode][2]string{
-		decommission.SoftReset: {"none", "local"}, decommission.Reimage: {"quick", "local"}, decommission.FullDecommission: {"quick", "none"},
-		decommission.StorageCleanup: {"none", "local"}, decommission.Drain: {"none", "none"}, decommission.Retire: {"none", "local"},
+		decommission.SoftReset: {"none", "local"}, decommission.Reimage: {"quick", "local"},
+		decommission.FullDecommission: {"quick", "none"},
+		decommission.StorageCleanup:   {"none", "local"}, decommission.Drain: {"none", "none"},
+		decommission.Retire:     {"none", "local"},
 		decommission.Reactivate: {"none", "local"}, decommission.Remove: {"none", "none"},
 	} {
 		r, err := asked(mode).Checked()
@@ -92,7 +136,8 @@ var fits = map[decommission.Mode]string{
 func TestWhichStatesAModeNeeds(t *testing.T) {
 	y := newYard(t)
 	states := []node.Status{
-		node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired, node.Removing, node.Deleted,
+		node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired,
+		node.Removing, node.Deleted,
 	}
 	for mode, row := range fits {
 		for i, want := range strings.Fields(row) {
@@ -192,7 +237,8 @@ func TestAskingTwiceIsOneOperation(t *testing.T) {
 		t.Errorf("%d were made, %d rows", first, rows)
 	}
 	// Different ones at once: one wins, the others are told who.
-	third, modes := y.node(t, node.Active, false), []decommission.Mode{decommission.Retire, decommission.Drain, decommission.SoftReset, decommission.StorageCleanup}
+	third, modes := y.node(t, node.Active, false),
+		[]decommission.Mode{decommission.Retire, decommission.Drain, decommission.SoftReset, decommission.StorageCleanup}
 	results = make([]outcome, len(modes))
 	for i, mode := range modes {
 		group.Go(func() {
@@ -252,7 +298,8 @@ func TestAPlanIsStaleAfterEachChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			flip := !now.Policy.RemoveMAASRecord
-			if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile, now.Version, site.ProfileChange{Policy: site.PolicyChange{RemoveMAASRecord: &flip}}); err != nil {
+			if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile, now.Version,
+				site.ProfileChange{Policy: site.PolicyChange{RemoveMAASRecord: &flip}}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -340,7 +387,10 @@ func TestOverridesAreBounded(t *testing.T) {
 			if may != (err == nil) {
 				t.Errorf("%s of %s: %v", s.Name, mode, err)
 			}
-			proof := slices.Contains([]string{decommission.StageValidate, decommission.StageCertificate, decommission.StageEnable, decommission.StageDisable}, s.Name)
+			proof := slices.Contains([]string{
+				decommission.StageValidate, decommission.StageCertificate,
+				decommission.StageEnable, decommission.StageDisable,
+			}, s.Name)
 			if may && proof {
 				t.Errorf("%s of %s can be passed over", s.Name, mode)
 			}

@@ -57,7 +57,9 @@ func TestResumeNeverGivesATaskTwice(t *testing.T) {
 			}
 			end := y.run(t, d.ID,
 				check("queued", 1), y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.Resume), check("resumed while queued", 1),
-				y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.RetryStage, func() { y.agent.set(false, false) }), check("retried while dispatched", 1),
+				y.act(t, d.ID, job.MarkManual), y.act(t, d.ID, job.RetryStage, func() {
+					y.agent.set(false, false)
+				}), check("retried while dispatched", 1),
 				y.again(t, n, c.mode), check("asked again", 1),
 				y.act(t, d.ID, job.MarkManual),
 				y.act(t, d.ID, job.Resume, func() {
@@ -120,7 +122,9 @@ func TestAStageThatIsGoneBackToIsNotPassedOver(t *testing.T) {
 	d := y.request(t, n, decommission.SoftReset)
 	y.agent.on(agentwire.TypeDrain, fails("broken", "it broke"))
 	y.agent.on(agentwire.TypeValidateClean, succeeds(dirty()), succeeds(clean(agentwire.TypeValidateClean)))
-	end := y.run(t, d.ID, y.override(t, d.ID, decommission.StageDrain), y.act(t, d.ID, job.Resume, func() { y.agent.on(agentwire.TypeDrain) }))
+	end := y.run(t, d.ID, y.override(t, d.ID, decommission.StageDrain), y.act(t, d.ID, job.Resume, func() {
+		y.agent.on(agentwire.TypeDrain)
+	}))
 	wants(t, end, job.Completed, decommission.StageEnable, "")
 	if !slices.Contains(y.kinds(t, d.ID), decommission.EvidenceDrain) {
 		t.Error("the node was never drained")
@@ -147,7 +151,8 @@ func TestCancelAtEveryStage(t *testing.T) {
 				d := y.request(t, n, mode)
 				y.before = func(call durable.StageCall) error {
 					if call.Job == d.ID.String() && call.Stage == s.Name {
-						if _, err := y.service.Act(y.ctx, d.ID, job.Cancel, "because of the test"); err != nil && fault.KindOf(err) != fault.Conflict {
+						if _, err := y.service.Act(y.ctx, d.ID, job.Cancel, "because of the test"); err != nil &&
+							fault.KindOf(err) != fault.Conflict {
 							return err
 						}
 					}
@@ -273,7 +278,8 @@ func (p *player) look() {
 	p.d = p.read(p.t, p.d.ID)
 	p.sound(p.t, p.d)
 	if p.t.Failed() {
-		p.t.Fatalf("%s of a node that was %s, at %s, %s: %v", p.d.Mode, p.d.Origin, p.d.Stage, p.d.Status, p.ledger(p.t, p.d.ID))
+		p.t.Fatalf("%s of a node that was %s, at %s, %s: %v", p.d.Mode, p.d.Origin, p.d.Stage, p.d.Status,
+			p.ledger(p.t, p.d.ID))
 	}
 }
 
@@ -288,7 +294,8 @@ func (p *player) weather() {
 	case 2:
 		p.agent.on(agentwire.TypeValidateClean, succeeds(dirty()))
 	case 3:
-		p.agent.on(pick(p.dice, []string{agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup}), fails("broken", "it broke"))
+		p.agent.on(pick(p.dice, []string{agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup}),
+			fails("broken", "it broke"))
 	case 4:
 		p.agent.on(pick(p.dice, []string{agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeGPUScrub}), keeps)
 	case 5:
@@ -332,7 +339,8 @@ func (p *player) step() {
 	if turn.Do != durable.TurnRun {
 		return
 	}
-	_, err = p.env.ExecuteActivity(p.service.RunOne, durable.StageCall{Job: p.d.ID.String(), Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
+	_, err = p.env.ExecuteActivity(p.service.RunOne,
+		durable.StageCall{Job: p.d.ID.String(), Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
 	if err != nil && fault.CodeOf(durable.FromTemporal(err)) != durable.CodeSuperseded {
 		p.t.Fatal(errors.Join(err, fmt.Errorf("at %s", turn.Stage)))
 	}

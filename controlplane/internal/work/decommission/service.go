@@ -118,8 +118,10 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, reads: decommissiondb.New(cfg.DB), nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup, tasks: cfg.Tasks, terminals: cfg.Terminals,
-		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered, patience: cfg.AgentPatience, now: cfg.Clock,
+		db: cfg.DB, reads: decommissiondb.New(cfg.DB), nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup,
+		tasks: cfg.Tasks, terminals: cfg.Terminals,
+		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered,
+		patience: cfg.AgentPatience, now: cfg.Clock,
 		logger: cfg.Logger, family: family(),
 	}
 	s.rows = job.NewRows(cfg.DB, s.family, columns)

@@ -24,7 +24,10 @@ var _ = catalog.Declare(job.Stage{
 	Again:    sameTask,
 	OnCancel: letGo,
 	Fails: []job.FailureMode{
-		agentSilent, {Class: bringup.SanitizationFailure, When: "the scrub is incomplete, found data after it, or saw no GPU where the SKU has some"},
+		agentSilent, {
+			Class: bringup.SanitizationFailure,
+			When:  "the scrub is incomplete, found data after it, or saw no GPU where the SKU has some",
+		},
 	},
 }, hooks.scrubGPU)
 

@@ -180,7 +180,8 @@ func (s *Service) exceptDisks(ctx context.Context, d Decommission, w *bringup.Wo
 	})
 	if len(left) > 0 {
 		out.Checked = append(out.Checked, agentwire.CheckedKind{
-			Kind: "disks", Result: "left_alone", Detail: "not mounted, and left alone as data_disks of the profile says: " + brief(left),
+			Kind: "disks", Result: "left_alone", Detail: "not mounted, and left alone as data_disks of the profile says: " +
+				brief(left),
 		})
 		out.Clean = len(out.Findings) == 0
 	}

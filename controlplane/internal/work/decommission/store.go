@@ -25,10 +25,12 @@ func fromRow(r decommissiondb.NodeDecommission) (Decommission, error) {
 			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
 			Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
 			Action: job.Trigger(r.Action), Adopted: r.Adopted,
-			FailureClass: job.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
+			FailureClass: job.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
+			ErrorRemedy:  r.ErrorRemedy,
 			ErrorDetails: r.ErrorDetails, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
 			RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
-			StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+			StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt,
+			UpdatedAt: r.UpdatedAt,
 		},
 		Machine: bringup.Machine{
 			Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp, PXEMAC: r.PxeMac, SystemID: r.MaasSystemID,
@@ -73,7 +75,8 @@ var columns = job.Columns[Decommission, *bringup.Work]{
 	},
 	Change: func(d Decommission) ([]job.Statement, error) {
 		facts, err := d.Facts.Encode()
-		return []job.Statement{job.Prepared(decommissiondb.KeepFacts, decommissiondb.KeepFactsParams{JobID: d.ID, Facts: facts})}, err
+		return []job.Statement{job.Prepared(decommissiondb.KeepFacts,
+			decommissiondb.KeepFactsParams{JobID: d.ID, Facts: facts})}, err
 	},
 }
 
@@ -88,7 +91,8 @@ func (s *Service) Get(ctx context.Context, of id.Decommission) (Decommission, er
 // List reads decommissions, newest first.
 func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[id.Decommission]) ([]Decommission, error) {
 	p := decommissiondb.ListParams{
-		After: page.After.String(), BatchID: optional(f.Batch), NodeID: optional(f.Node), SiteID: optional(f.Site), Statuses: []string{},
+		After: page.After.String(), BatchID: optional(f.Batch), NodeID: optional(f.Node), SiteID: optional(f.Site),
+		Statuses:       []string{},
 		HostnamePrefix: f.Hostname, Outcome: string(f.Outcome), PageSize: page.Limit,
 	}
 	if f.Mode != "" {
@@ -129,7 +133,10 @@ func evidenceOf(ctx context.Context, q *decommissiondb.Queries, of id.Decommissi
 	}
 	out := make([]Evidence, len(list))
 	for i, r := range list {
-		out[i] = Evidence{Seq: r.Seq, Stage: r.Stage, Attempt: int(r.Attempt), Epoch: r.Epoch, Kind: r.Kind, Value: r.Evidence, RecordedAt: r.RecordedAt}
+		out[i] = Evidence{
+			Seq: r.Seq, Stage: r.Stage, Attempt: int(r.Attempt), Epoch: r.Epoch, Kind: r.Kind,
+			Value: r.Evidence, RecordedAt: r.RecordedAt,
+		}
 	}
 	return out, nil
 }

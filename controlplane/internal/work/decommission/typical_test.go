@@ -45,11 +45,16 @@ func TestStagesTypicallyTake(t *testing.T) {
 			d.exec(t, `INSERT INTO job_events (job_id, epoch, stage, attempt, status) VALUES ($1, 1, 'disable_node', 1, 'skipped')`, of.ID)
 		}
 	}
-	for query, known := range map[string]bool{"": true, "?site_id=" + d.site.ID.String(): true, "?site_id=" + id.NewString(): false} {
+	for query, known := range map[string]bool{
+		"": true, "?site_id=" + d.site.ID.String(): true,
+		"?site_id=" + id.NewString(): false,
+	} {
 		got := d.typical(t, stage, query)
-		if known && (got[decommission.SoftReset] != 10 || got[decommission.Reimage] != 60 || len(got) != 2) || !known && len(got) > 0 {
+		if known && (got[decommission.SoftReset] != 10 || got[decommission.Reimage] != 60 || len(got) != 2) || !known &&
+			len(got) > 0 {
 			t.Errorf("%q: it takes %v", query, got)
 		}
 	}
-	d.call(t, http.MethodGet, "decommission-stages?site_id=somewhere", nil).Refused(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodGet, "decommission-stages?site_id=somewhere", nil).Refused(t, http.StatusUnprocessableEntity,
+		"validation_error")
 }

@@ -70,11 +70,15 @@ func TestWhatOnlyRootLeavesIsNotCleanedAgain(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	left := dirty()
-	left.Findings = []agentwire.CleanFinding{{Kind: "users", Subject: "mallory", Detail: "another account with the rights of root"}}
+	left.Findings = []agentwire.CleanFinding{{
+		Kind: "users", Subject: "mallory",
+		Detail: "another account with the rights of root",
+	}}
 	y.agent.on(agentwire.TypeValidateClean, succeeds(left))
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 	wants(t, d, job.FailedManualIntervention, decommission.StageValidate, "validation_root_residue")
-	if decommission.Recommended(d) != job.Cancel || !strings.Contains(d.ErrorRemedy, "cancel this operation, then install the node anew") {
+	if decommission.Recommended(d) != job.Cancel ||
+		!strings.Contains(d.ErrorRemedy, "cancel this operation, then install the node anew") {
 		t.Errorf("%s is recommended: %s", decommission.Recommended(d), d.ErrorRemedy)
 	}
 	if now := y.see(t, n); !now.Root.Stands() {

@@ -83,19 +83,24 @@ func newYard(tb testing.TB, change ...func(*decommission.Config)) *yard {
 		tb.Fatal(err)
 	}
 	y.tasks = agenttask.Commands{DB: y.db}
-	y.agent = &agent{owner: y.owner, does: map[string][]answer{}, queue: agenttask.New(agenttask.QueueConfig{DB: y.db, Signer: signer{key}})}
+	y.agent = &agent{
+		owner: y.owner, does: map[string][]answer{},
+		queue: agenttask.New(agenttask.QueueConfig{DB: y.db, Signer: signer{key}}),
+	}
 	y.script = &script{db: y.db, does: map[string]scripted{}}
 	y.papers = certificates.New(certificates.Config{DB: y.db, Engine: &engine{key: key}, Issuer: "test"})
 	cfg := decommission.Config{
-		DB: y.db, Nodes: y.nodes, Sites: y.sites, Bringup: y.script, Tasks: y.tasks, Terminals: y.doors, Secrets: y.vault, Certificates: y.papers,
-		Mischief: y, Backoff: func(int) time.Duration { return time.Second }, Linger: -1,
+		DB: y.db, Nodes: y.nodes, Sites: y.sites, Bringup: y.script, Tasks: y.tasks, Terminals: y.doors, Secrets: y.vault,
+		Certificates: y.papers,
+		Mischief:     y, Backoff: func(int) time.Duration { return time.Second }, Linger: -1,
 	}
 	for _, c := range change {
 		c(&cfg)
 	}
 	y.service = decommission.New(cfg)
 	region, url, pxe, nodePXE := "eu-1", "http://maas.example:5240/MAAS", "ens19", "eno8303"
-	if y.site, err = y.sites.CreateSite(y.ctx, "yard", site.SettingsChange{RegionCode: &region, APIBaseURL: &url, PXEIface: &pxe, NodePXEIface: &nodePXE}); err != nil {
+	if y.site, err = y.sites.CreateSite(y.ctx, "yard",
+		site.SettingsChange{RegionCode: &region, APIBaseURL: &url, PXEIface: &pxe, NodePXEIface: &nodePXE}); err != nil {
 		tb.Fatal(err)
 	}
 	profiles, err := y.sites.Profiles(y.ctx, y.site.ID, postgres.Slice[id.Profile]{Limit: 1})
@@ -170,128 +175,6 @@ func (d *doors) EndAll(context.Context, pgx.Tx, id.Node) error {
 	return nil
 }
 
-// scripted is what a stage does at its nth execution, from 1.
-type scripted func(ctx context.Context, w *bringup.Work, n int) (job.Result, error)
-
-// script plays the stages on machines of MAAS.
-type script struct {
-	db    *postgres.DB
-	mu    sync.Mutex
-	does  map[string]scripted
-	calls []string
-	// What a look shows is missing; nil: everything.
-	installed, vacant func(w *bringup.Work) string
-}
-
-func (s *script) on(stage string, do scripted) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.does[stage] = do
-}
-
-func (s *script) note(stage string) (do scripted, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, stage)
-	for _, c := range s.calls {
-		if c == stage {
-			n++
-		}
-	}
-	return s.does[stage], n
-}
-
-var machineStages = []string{
-	bringup.LoadSiteConfig, bringup.ReleaseMAASNode, bringup.PowerOffMAASNode, bringup.RemoveMAASRecord, bringup.ConfigureStorage, bringup.ApplyRoCEPhase2,
-	bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit, bringup.DeployViaMAAS, bringup.WaitForDeployed, bringup.ClassifyDeployFailure,
-	bringup.RecoverForDatasourceRetry, bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy, bringup.WaitForAgentEnrollment,
-}
-
-func (s *script) Stages() map[string]bringup.Stage {
-	out := map[string]bringup.Stage{}
-	for _, stage := range machineStages {
-		out[stage] = func(ctx context.Context, w *bringup.Work) (job.Result, error) {
-			if do, n := s.note(stage); do != nil {
-				return do(ctx, w, n)
-			}
-			return s.well(ctx, stage, w)
-		}
-	}
-	return out
-}
-
-func (s *script) Adopt(ctx context.Context, w *bringup.Work) (job.Result, error) {
-	if do, n := s.note("adopt"); do != nil {
-		return do(ctx, w, n)
-	}
-	switch ended := w.Facts.Release != nil && w.Facts.Release.EndedAt != nil; {
-	case !ended:
-		return job.Result{Next: bringup.ReleaseMAASNode}, nil
-	case w.Reimage:
-		return job.Result{Next: bringup.ConfigureStorage}, nil
-	}
-	return job.Result{Next: bringup.PowerOffMAASNode}, nil
-}
-
-func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
-	if do, n := s.note("compensate"); do != nil {
-		_, err := do(ctx, w, n)
-		return err
-	}
-	return nil
-}
-
-// released is a release that MAAS reports to have gone well.
-func released(w *bringup.Work) bringup.ReleaseFacts {
-	at := time.Now().UTC()
-	return bringup.ReleaseFacts{Requested: w.Erase, Achieved: w.Erase, MinimumErase: "none", RequestedAt: &at, EndedAt: &at, Reported: []string{"Ready"}}
-}
-
-// well is a stage on a machine that nothing is wrong with.
-func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (job.Result, error) {
-	now := time.Now().UTC()
-	switch stage {
-	case bringup.ReleaseMAASNode:
-		f := released(w)
-		w.Facts.Release, w.Observed = &f, bringup.Observed{Status: "Ready", Power: "off", At: now}
-		return job.Result{Message: "released", Evidence: []job.Evidence{{Kind: bringup.EvidenceRelease, Value: f}}}, nil
-	case bringup.PowerOffMAASNode:
-		f := bringup.PowerFacts{State: "off", ObservedAt: now, Confirmed: true}
-		w.Facts.PowerOff = &f
-		return job.Result{Message: "off", Evidence: []job.Evidence{{Kind: bringup.EvidencePowerOff, Value: f}}}, nil
-	case bringup.RenderCloudInit:
-		return job.Result{Message: "rendered"}, s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "reimage")
-			return err
-		})
-	case bringup.DeployViaMAAS:
-		w.Facts.Deploys++
-	case bringup.WaitForDeployed:
-		w.Facts.DeployedAt, w.Facts.Addresses = &now, []string{"10.20.0.9"}
-		w.Observed = bringup.Observed{Status: "Deployed", Power: "on", IPs: []string{"10.20.0.9"}, At: now}
-	case bringup.WaitForAgentEnrollment:
-		_, err := s.db.Exec(ctx, `UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1`, w.Node)
-		return job.Result{Message: "the agent polled"}, err
-	}
-	return job.Result{}, nil
-}
-
-// fails is a stage that fails the first times.
-func (s *script) fails(times int, stage string, f job.Failure) {
-	s.on(stage, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
-		if n <= times {
-			return job.Result{}, &f
-		}
-		return s.well(ctx, stage, w)
-	})
-}
-
-const always = 1 << 30
-
-func failure(class job.FailureClass, code string) job.Failure {
-	return job.Failure{Class: class, Code: job.CodeNamed(code), Message: "it does not work", Remedy: "mend it"}
-}
-
 // node adds one that is in a state; managed: it is a machine of MAAS.
 func (y *yard) node(tb testing.TB, status node.Status, managed bool) id.Node {
 	tb.Helper()
@@ -311,7 +194,8 @@ func (y *yard) node(tb testing.TB, status node.Status, managed bool) id.Node {
 	}
 	err := y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return binding.Bind(ctx, tx, binding.Binding{
-			Node: n, Site: y.site.ID, Profile: y.profile, SystemID: "m" + hostname[len(hostname)-6:], IPMIIP: "10.1.0." + strconv.Itoa(y.count(tb, `SELECT count(*) FROM nodes`)), Status: "Deployed",
+			Node: n, Site: y.site.ID, Profile: y.profile, SystemID: "m" + hostname[len(hostname)-6:],
+			IPMIIP: "10.1.0." + strconv.Itoa(y.count(tb, `SELECT count(*) FROM nodes`)), Status: "Deployed",
 		})
 	})
 	if err != nil {
@@ -353,7 +237,9 @@ func (y *yard) see(tb testing.TB, of id.Node) node.Node {
 
 // run carries an operation out. Each visit happens when the workflow is parked
 // or waits; after the last one it may still do so.
-func (y *yard) run(tb testing.TB, of id.Decommission, visits ...func(env *testsuite.TestWorkflowEnvironment)) decommission.Decommission {
+func (y *yard) run(tb testing.TB, of id.Decommission,
+	visits ...func(env *testsuite.TestWorkflowEnvironment),
+) decommission.Decommission {
 	tb.Helper()
 	env := durabletest.New(tb, y.service.RegisterWorker)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: y.read(tb, of).WorkflowID})
@@ -373,7 +259,9 @@ func (y *yard) run(tb testing.TB, of id.Decommission, visits ...func(env *testsu
 }
 
 // act is a visit of an operator.
-func (y *yard) act(tb testing.TB, of id.Decommission, action job.Trigger, first ...func()) func(*testsuite.TestWorkflowEnvironment) {
+func (y *yard) act(tb testing.TB, of id.Decommission, action job.Trigger,
+	first ...func(),
+) func(*testsuite.TestWorkflowEnvironment) {
 	return func(env *testsuite.TestWorkflowEnvironment) {
 		for _, f := range first {
 			f()
@@ -490,6 +378,7 @@ func (y *yard) tasksOf(tb testing.TB, of id.Node, typ string) int {
 func wants(tb testing.TB, d decommission.Decommission, status job.Status, stage, code string) {
 	tb.Helper()
 	if d.Status != status || d.Stage != stage || d.ErrorCode != code {
-		tb.Errorf("it is %s at %s with %q (%s: %s), want %s at %s with %q", d.Status, d.Stage, d.ErrorCode, d.FailureClass, d.ErrorMessage, status, stage, code)
+		tb.Errorf("it is %s at %s with %q (%s: %s), want %s at %s with %q", d.Status, d.Stage, d.ErrorCode, d.FailureClass,
+			d.ErrorMessage, status, stage, code)
 	}
 }

@@ -81,7 +81,10 @@ func ShowFailure(j Job) *FailureView {
 	if j.FailureClass == "" {
 		return nil
 	}
-	return &FailureView{Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy, Details: DetailsOf(j.ErrorDetails)}
+	return &FailureView{
+		Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy,
+		Details: DetailsOf(j.ErrorDetails),
+	}
 }
 
 // EventView is one entry of the ledger of a job.
@@ -131,7 +134,9 @@ const legality = " 409 when the present state does not allow it, with the action
 // RegisterVerbs adds the actions of operators to an API: of each operation, as
 // like describes them, id, path and texts are made. The input is that of the
 // family: which job is meant, and an ActionBody.
-func RegisterVerbs[I, V any](api *httpapi.API, like httpapi.Operation, life *Lifecycle, verbs []Verb, act func(ctx context.Context, in *I, action Trigger) (V, error)) {
+func RegisterVerbs[I, V any](api *httpapi.API, like httpapi.Operation, life *Lifecycle, verbs []Verb,
+	act func(ctx context.Context, in *I, action Trigger) (V, error),
+) {
 	for _, v := range verbs {
 		op := like
 		op.ID, op.Method, op.Path, op.Status = v.ID, http.MethodPost, like.Path+"/"+life.WordOf(v.Action), http.StatusAccepted
@@ -159,7 +164,10 @@ type Following interface {
 // RegisterFeed adds the live feed of a family to an API. Types is the beginning
 // of the types of all its events.
 func RegisterFeed[I Following](api *httpapi.API, op httpapi.Operation, feed Feed, types string) {
-	httpapi.RegisterStream(api, op, map[string]any{"event": eventwire.Envelope{}, "gap": outbox.Gap{}, "position": outbox.Mark{}},
+	httpapi.RegisterStream(api, op, map[string]any{
+		"event": eventwire.Envelope{}, "gap": outbox.Gap{},
+		"position": outbox.Mark{},
+	},
 		func(ctx context.Context, in *I, send func(httpapi.Event) error) error {
 			request, err := feedRequest((*in).Last(), types, func() *auth.Principal { return httpapi.Caller(ctx) })
 			if err != nil {
@@ -189,7 +197,8 @@ func feedRequest(last, types string, reader func() *auth.Principal) (outbox.Feed
 	}
 	after, err := strconv.ParseUint(last, 10, 63)
 	if err != nil {
-		return request, fault.Wrap(err, fault.Invalid, "last_event_id_invalid", "Last-Event-ID is not an id that this feed gave out").
+		return request, fault.Wrap(err, fault.Invalid, "last_event_id_invalid",
+			"Last-Event-ID is not an id that this feed gave out").
 			WithRemedy("use the id of the last event as it was given, or leave it out").
 			WithFields(fault.Field{Path: "header.Last-Event-ID", Message: "not a position of the event stream"})
 	}

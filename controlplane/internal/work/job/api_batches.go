@@ -91,7 +91,8 @@ type BatchOperations[R Row, W Extended, V interface{ position() any }] struct {
 // Register adds the operations to an API: list, show, pause, resume, cancel.
 func (o BatchOperations[R, W, V]) Register(api *httpapi.API) {
 	noun, like := o.Batches.noun, o.Read
-	like.ID, like.Method, like.Summary = "list-"+noun+"-batches", http.MethodGet, "List batches of "+o.Jobs+", newest first"
+	like.ID, like.Method, like.Summary = "list-"+noun+"-batches", http.MethodGet,
+		"List batches of "+o.Jobs+", newest first"
 	httpapi.Register(api, like, func(ctx context.Context, in *httpapi.Page) (*httpapi.Listed[V], error) {
 		page, err := httpapi.SliceOf[id.JobBatch](*in)
 		if err != nil {
@@ -104,7 +105,8 @@ func (o BatchOperations[R, W, V]) Register(api *httpapi.API) {
 		views, err := o.Show(ctx, batches)
 		return httpapi.ListOf(*in, views, err, func(v V) V { return v }, func(v V) any { return v.position() })
 	})
-	like.ID, like.Path, like.Summary = "get-"+noun+"-batch", o.Read.Path+"/{batch_id}", "Read how a batch of "+o.Jobs+" stands"
+	like.ID, like.Path, like.Summary = "get-"+noun+"-batch", o.Read.Path+"/{batch_id}",
+		"Read how a batch of "+o.Jobs+" stands"
 	httpapi.Register(api, like, func(ctx context.Context, in *BatchPath) (*httpapi.Plain[V], error) {
 		return o.show(ctx, in.BatchID)
 	})

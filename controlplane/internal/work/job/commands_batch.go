@@ -50,7 +50,9 @@ func (s *Batches[R, W]) Resume(ctx context.Context, batch id.JobBatch, reason st
 }
 
 // change pauses or resumes a batch. If the batch is so already, nothing happens.
-func (s *Batches[R, W]) change(ctx context.Context, batch id.JobBatch, verb, reason string, change func(Batch) Batch) error {
+func (s *Batches[R, W]) change(ctx context.Context, batch id.JobBatch, verb, reason string,
+	change func(Batch) Batch,
+) error {
 	reason, err := stated(reason)
 	if err != nil {
 		return err

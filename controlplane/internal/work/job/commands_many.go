@@ -96,7 +96,8 @@ func (r *Runner[R, W]) asMeant(m Meant, action Trigger) func(context.Context, pg
 		j := r.family.common(before)
 		switch {
 		case m.Epoch != nil && *m.Epoch != j.Epoch:
-			return fault.New(fault.Conflict, "job_changed", "somebody acted on the %s of %s meanwhile", r.family.Noun, j.Subject).
+			return fault.New(fault.Conflict, "job_changed", "somebody acted on the %s of %s meanwhile", r.family.Noun,
+				j.Subject).
 				WithRemedy("look how it stands now, and decide again")
 		case m.Cause != nil && (j.Phase != Parked || !m.Cause.Of(j)):
 			return fault.New(fault.Conflict, "job_changed", "the %s of %s is not parked for this cause any more", r.family.Noun,

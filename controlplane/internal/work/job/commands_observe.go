@@ -40,7 +40,10 @@ func (r *Runner[R, W]) Notice(ctx context.Context, job, seen string, details map
 		if noticed, err := r.store.Noticed(ctx, tx, job, seen); err != nil || noticed {
 			return err
 		}
-		told := Event{Epoch: j.Epoch, Stage: r.family.doingStage(j), Attempt: j.Attempt, Status: Observation, Message: seen, Details: encoded, OccurredAt: r.now()}
+		told := Event{
+			Epoch: j.Epoch, Stage: r.family.doingStage(j), Attempt: j.Attempt, Status: Observation, Message: seen,
+			Details: encoded, OccurredAt: r.now(),
+		}
 		if err := r.store.Note(ctx, tx, j.ID, told); err != nil {
 			return fmt.Errorf("write observation into ledger: %w", err)
 		}
@@ -62,7 +65,10 @@ func (r *Runner[R, W]) nudge(ctx context.Context, tx pgx.Tx, row R) error {
 		return nil
 	}
 	start := r.Start(row)
-	return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: j.WorkflowID, Name: stage.Nudge, Start: &start})
+	return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
+		WorkflowID: j.WorkflowID, Name: stage.Nudge,
+		Start: &start,
+	})
 }
 
 // Prove looks, and only looks, whether the goal of a parked job was reached; nil:
@@ -138,7 +144,9 @@ func ledBefore(events []Event) bool {
 
 // proven changes a parked job in one transaction, if it is proven to have come
 // as far as it should, and is still as it was when that was looked at.
-func (r *Runner[R, W]) proven(ctx context.Context, job string, prove Prove[R, W], change func(ctx context.Context, tx pgx.Tx, before R, w W, p Proof) error) (changed bool, err error) {
+func (r *Runner[R, W]) proven(ctx context.Context, job string, prove Prove[R, W],
+	change func(ctx context.Context, tx pgx.Tx, before R, w W, p Proof) error,
+) (changed bool, err error) {
 	before, err := r.store.Get(ctx, job)
 	if err != nil || !r.provable(before) {
 		return false, err
@@ -214,8 +222,14 @@ func (r *Runner[R, W]) reached(ctx context.Context, tx pgx.Tx, before R, w W, p 
 		return err
 	}
 	countMove(ctx, r.family.Noun, j, after.Common())
-	told := Event{Epoch: after.Common().Epoch, Stage: j.Stage, Attempt: j.Attempt, Status: Observation, Message: bounded("its goal is reached: " + p.Said), Details: details, OccurredAt: at}
-	err = r.hooks.Settle(ctx, tx, Settled[R, W]{Before: before, After: after, Stage: r.family.Table(before).last(), Work: w, Complete: true, Told: told})
+	told := Event{
+		Epoch: after.Common().Epoch, Stage: j.Stage, Attempt: j.Attempt, Status: Observation,
+		Message: bounded("its goal is reached: " + p.Said), Details: details, OccurredAt: at,
+	}
+	err = r.hooks.Settle(ctx, tx, Settled[R, W]{
+		Before: before, After: after, Stage: r.family.Table(before).last(),
+		Work: w, Complete: true, Told: told,
+	})
 	if err != nil {
 		return err
 	}
@@ -224,7 +238,8 @@ func (r *Runner[R, W]) reached(ctx context.Context, tx pgx.Tx, before R, w W, p 
 	}
 	noted := map[string]any{"prior_status": j.Status, "prior_stage": j.Stage, "target_status": status, "proof": p.Said}
 	maps.Copy(noted, p.Details)
-	if err := r.family.Audit(ctx, tx, "reconcile", after, "what was observed proves that its goal was reached", noted); err != nil {
+	if err := r.family.Audit(ctx, tx, "reconcile", after, "what was observed proves that its goal was reached",
+		noted); err != nil {
 		return err
 	}
 	if err := r.hooks.Announce(ctx, tx, after, Announcement{Kind: AnnounceCompleted, Event: told}); err != nil {

@@ -90,7 +90,9 @@ func (r *Runner[R, W]) start(ctx context.Context, j Job, run string) (R, error) 
 }
 
 // begin takes a stage up. A run that the row does not expect is superseded.
-func (r *Runner[R, W]) begin(ctx context.Context, call durable.StageCall, run string, chained bool) (attempt[R, W], error) {
+func (r *Runner[R, W]) begin(ctx context.Context, call durable.StageCall, run string, chained bool) (attempt[R, W],
+	error,
+) {
 	a := attempt[R, W]{call: call}
 	unknown := fault.New(fault.Internal, "stage_unknown", "there is no stage %s", call.Stage)
 	if !slices.Contains(r.stages, call.Stage) {
@@ -273,7 +275,8 @@ func (r *Runner[R, W]) settle(ctx context.Context, tx pgx.Tx, a attempt[R, W], v
 		return nil
 	}
 	return r.hooks.Settle(ctx, tx, Settled[R, W]{
-		Before: a.row, After: after, Stage: a.call.Stage, Work: a.work, Result: a.result, Failure: v.why, Complete: v.complete, Told: v.told,
+		Before: a.row, After: after, Stage: a.call.Stage, Work: a.work, Result: a.result, Failure: v.why,
+		Complete: v.complete, Told: v.told,
 	})
 }
 
@@ -281,7 +284,8 @@ func (r *Runner[R, W]) settle(ctx context.Context, tx pgx.Tx, a attempt[R, W], v
 func (r *Runner[R, W]) ended(a attempt[R, W], v verdict) (Ended[W], error) {
 	now := r.now()
 	e := Ended[W]{
-		Job: a.before.ID, Site: a.before.Site, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Work: a.work, Status: v.status, NextStage: v.stage,
+		Job: a.before.ID, Site: a.before.Site, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Work: a.work,
+		Status: v.status, NextStage: v.stage,
 		NextAttempt: v.attempts, SameStage: v.attempts > 0, Action: v.action, Adopted: v.adopted, Told: v.told,
 	}
 	e.Told.Attempt, e.Told.Message, e.Told.OccurredAt = a.call.Attempt, bounded(v.told.Message), now

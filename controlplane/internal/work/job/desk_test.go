@@ -58,7 +58,8 @@ var short = job.Table{
 	{Name: job.StageAdopt, Title: "Adopt", Attempts: 1, Pseudo: true},
 }
 
-var long = slices.Insert(slices.Clone(short), 1, job.Stage{Name: "linger", Title: "Linger", Attempts: 1, Resume: "begin", Limit: "linger"})
+var long = slices.Insert(slices.Clone(short), 1,
+	job.Stage{Name: "linger", Title: "Linger", Attempts: 1, Resume: "begin", Limit: "linger"})
 
 // desk is chores in a real database, whose hooks note what they are asked.
 type desk struct {
@@ -79,7 +80,10 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	db, owner := postgrestest.NewWithOwner(t)
 	admin := &auth.Principal{Kind: auth.KindUser, ID: "operator-1", Name: "operator", Platform: auth.PlatformAdmin}
-	d := &desk{db: db, ctx: auth.With(telemetry.WithCorrelation(t.Context(), "corr-1"), admin), clock: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	d := &desk{
+		db: db, ctx: auth.With(telemetry.WithCorrelation(t.Context(), "corr-1"), admin),
+		clock: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	}
 	_, err := owner.Exec(d.ctx, `CREATE TABLE chores (id text PRIMARY KEY, row jsonb NOT NULL, events jsonb NOT NULL DEFAULT '[]');
 		GRANT SELECT, INSERT, UPDATE ON chores TO gpuaas_app`)
 	if err != nil {
@@ -100,8 +104,10 @@ func newDesk(t *testing.T) *desk {
 			Undone: func(chore) string { return "nothing is undone" }, AfterEnd: func(chore) string { return "do another one" },
 			Reached: func(c chore, took string) string { return c.Subject + " is done" + took },
 		},
-		Workflow: job.WorkflowNames{Type: "Chore", Next: "next", Lost: "lost", Stage: func(s string) string { return "chore." + s }},
-		Clock:    func() time.Time { return d.clock }, Backoff: func(int) time.Duration { return time.Second },
+		Workflow: job.WorkflowNames{Type: "Chore", Next: "next", Lost: "lost", Stage: func(s string) string {
+			return "chore." + s
+		}},
+		Clock: func() time.Time { return d.clock }, Backoff: func(int) time.Duration { return time.Second },
 	})
 	return d
 }
@@ -224,11 +230,15 @@ func (s shelf) Begin(ctx context.Context, b job.Begun) (out chore, err error) {
 		}
 		undoes := b.Stage == job.StageCompensate && c.Status == job.Compensating
 		again := c.Attempt == b.Attempt && unfinished && !b.Chained
-		if c.Epoch != b.Epoch || !undoes && (c.Status != job.Running || c.Stage != b.Stage) || c.Attempt != b.Attempt-1 && !again {
+		if c.Epoch != b.Epoch || !undoes && (c.Status != job.Running || c.Stage != b.Stage) || c.Attempt != b.Attempt-1 &&
+			!again {
 			return pgx.ErrNoRows
 		}
 		c.Attempt, c.Takes = b.Attempt, c.Takes+1
-		out, err = s.change(ctx, tx, c, job.Event{Epoch: b.Epoch, Stage: b.Stage, Attempt: b.Attempt, Status: job.StageStarted})
+		out, err = s.change(ctx, tx, c, job.Event{
+			Epoch: b.Epoch, Stage: b.Stage, Attempt: b.Attempt,
+			Status: job.StageStarted,
+		})
 		return err
 	})
 	return out, err
@@ -273,8 +283,10 @@ func (s shelf) End(ctx context.Context, tx pgx.Tx, e job.Ended[*toil]) (chore, e
 	if err != nil {
 		return c, err
 	}
-	c.Status, c.Stage, c.Attempt, c.Takes, c.Action, c.Adopted, c.SystemID = e.Status, e.NextStage, e.NextAttempt, 0, e.Action, e.Adopted, e.Work.SystemID
-	c.FailureClass, c.ErrorCode, c.ErrorMessage, c.ErrorRemedy, c.ErrorDetails = e.Trouble.Class, e.Trouble.Code, e.Trouble.Message, e.Trouble.Remedy, e.Trouble.Details
+	c.Status, c.Stage, c.Attempt, c.Takes, c.Action, c.Adopted, c.SystemID = e.Status, e.NextStage, e.NextAttempt, 0,
+		e.Action, e.Adopted, e.Work.SystemID
+	c.FailureClass, c.ErrorCode, c.ErrorMessage, c.ErrorRemedy, c.ErrorDetails = e.Trouble.Class, e.Trouble.Code,
+		e.Trouble.Message, e.Trouble.Remedy, e.Trouble.Details
 	c.ParkedAt, c.CompletedAt, c.Facts = e.Trouble.ParkedAt, e.CompletedAt, e.Work.Facts
 	if e.Told.Status == "" {
 		return s.change(ctx, tx, c)
@@ -289,7 +301,8 @@ func (s shelf) Act(ctx context.Context, tx pgx.Tx, a job.Acted[chore]) (chore, e
 	}
 	c.Epoch++
 	c.Status, c.Stage, c.Attempt, c.Action, c.Facts = a.Status, a.Stage, 0, a.Action, a.Row.Facts
-	c.FailureClass, c.ErrorCode, c.ErrorMessage, c.ErrorRemedy, c.ErrorDetails = a.Trouble.Class, a.Trouble.Code, a.Trouble.Message, a.Trouble.Remedy, a.Trouble.Details
+	c.FailureClass, c.ErrorCode, c.ErrorMessage, c.ErrorRemedy, c.ErrorDetails = a.Trouble.Class, a.Trouble.Code,
+		a.Trouble.Message, a.Trouble.Remedy, a.Trouble.Details
 	c.ParkedAt, c.CompletedAt = a.Trouble.ParkedAt, a.CompletedAt
 	return s.change(ctx, tx, c)
 }
@@ -303,7 +316,9 @@ func (s shelf) Noticed(ctx context.Context, tx pgx.Tx, of, seen string) (bool, e
 	if err := json.Unmarshal(raw, &events); err != nil {
 		return false, fmt.Errorf("decode events: %w", err)
 	}
-	return slices.ContainsFunc(events, func(e job.Event) bool { return e.Status == job.Observation && e.Message == seen }), nil
+	return slices.ContainsFunc(events, func(e job.Event) bool {
+		return e.Status == job.Observation && e.Message == seen
+	}), nil
 }
 
 func (s shelf) Note(ctx context.Context, tx pgx.Tx, of string, e job.Event) error {

@@ -67,10 +67,12 @@ func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
 		f.explainRunning(&e.Standing, r, events, now)
 	case Undoing:
 		e.WaitingSince = UTC(j.since())
-		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", j.Subject, Lasting(j.since(), now), f.onBehalf(j, events))
+		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", j.Subject, Lasting(j.since(), now),
+			f.onBehalf(j, events))
 	case Parked:
 		e.WaitingSince = UTC(j.ParkedAt)
-		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", j.Subject, f.place(r), Lasting(j.ParkedAt, now), brief(f.whyParked(j, events)))
+		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", j.Subject, f.place(r), Lasting(j.ParkedAt, now),
+			brief(f.whyParked(j, events)))
 	case Over:
 		f.explainEnded(&e.Standing, r, events)
 	}
@@ -82,7 +84,8 @@ func (f *Family[R]) explainPending(e *Standing, j Job, now time.Time) {
 	if j.AdmittedAt != nil {
 		e.WaitingSince = UTC(j.AdmittedAt)
 		e.Expected = "a worker takes it up"
-		e.Summary = fmt.Sprintf("%s has had a place%s and starts as soon as a worker takes it up", j.Subject, Lasting(j.AdmittedAt, now))
+		e.Summary = fmt.Sprintf("%s has had a place%s and starts as soon as a worker takes it up", j.Subject,
+			Lasting(j.AdmittedAt, now))
 		return
 	}
 	e.Expected = "a place within the limits of the site and the batch is free"
@@ -158,7 +161,8 @@ func (f *Family[R]) observed(j Job, seen string, events []Event) string {
 		if last := f.newest(j, events, Observation); last != nil {
 			parts = append(parts, "seen since: "+last.Message)
 		}
-	} else if last := f.newest(j, events, StageFailed, StageNote, Observation, StageSucceeded, StageSkipped, StageCompensated); last != nil && last.Message != "" {
+	} else if last := f.newest(j, events, StageFailed, StageNote, Observation, StageSucceeded, StageSkipped,
+		StageCompensated); last != nil && last.Message != "" {
 		parts = append(parts, last.Message)
 	}
 	if len(parts) == 0 {
@@ -244,7 +248,8 @@ type decision struct {
 func newestDecision(events []Event, actions ...Trigger) *decision {
 	for i := len(events) - 1; i >= 0; i-- {
 		var d decision
-		if events[i].Status == OperatorAction && json.Unmarshal(events[i].Details, &d) == nil && slices.Contains(actions, d.Action) {
+		if events[i].Status == OperatorAction && json.Unmarshal(events[i].Details, &d) == nil &&
+			slices.Contains(actions, d.Action) {
 			d.reason = events[i].Message
 			return &d
 		}

@@ -61,7 +61,8 @@ func TestAttackAForeignWorkflowActsForAJob(t *testing.T) {
 			if err := env.GetWorkflowResult(&code); err != nil || code != c.want {
 				t.Errorf("%q %v, want %q", code, err, c.want)
 			}
-			if now, events := d.read(t); performed > 0 || len(events) > 0 || now.Status != row.Status || now.Attempt != row.Attempt {
+			if now, events := d.read(t); performed > 0 || len(events) > 0 || now.Status != row.Status ||
+				now.Attempt != row.Attempt {
 				t.Errorf("it had an effect: %+v %+v", now.Job, events)
 			}
 		})

@@ -146,7 +146,9 @@ func (l *Lifecycle) reach(from Status, triggers ...Trigger) Status {
 
 // endsBy says whether a terminal status is where a trigger leads to.
 func (l *Lifecycle) endsBy(s Status, trigger Trigger) bool {
-	return slices.ContainsFunc(l.Table.Edges, func(e lifecycle.Edge[Status, Trigger]) bool { return e.To == s && e.Event == trigger })
+	return slices.ContainsFunc(l.Table.Edges, func(e lifecycle.Edge[Status, Trigger]) bool {
+		return e.To == s && e.Event == trigger
+	})
 }
 
 // anyFailed is the filter that means all parked statuses.

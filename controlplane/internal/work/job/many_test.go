@@ -46,7 +46,8 @@ func TestManyJobsWhenSomethingBreaks(t *testing.T) {
 	}
 	out, err := d.runner.ActMany(d.ctx, meant, job.RetryStage, "because")
 	if err != nil || len(out) != 3 || out[0].Refused != nil || out[0].Row.Status != job.Running ||
-		out[1].Refused == nil || out[1].Refused.Code != "outcome_unknown" || out[2].Refused == nil || out[2].Refused.Code != "not_tried" {
+		out[1].Refused == nil || out[1].Refused.Code != "outcome_unknown" || out[2].Refused == nil ||
+		out[2].Refused.Code != "not_tried" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if _, err := d.runner.ActMany(d.ctx, meant[1:], job.RetryStage, "because"); fault.KindOf(err) != fault.Internal {

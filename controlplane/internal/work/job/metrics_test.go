@@ -17,13 +17,17 @@ func TestAttemptsAndMovesOfJobsAreMeasured(t *testing.T) {
 	d.perform = func(stage string, _ *toil) (job.Result, error) {
 		d.clock = d.clock.Add(20 * time.Second)
 		if stage == "finish" {
-			return job.Result{}, &job.Failure{Class: job.StateAmbiguity, Code: job.CodeNamed("no_luck"), Message: "no luck", Final: true}
+			return job.Result{}, &job.Failure{
+				Class: job.StateAmbiguity, Code: job.CodeNamed("no_luck"), Message: "no luck",
+				Final: true,
+			}
 		}
 		return job.Result{}, nil
 	}
 	turn, err := execute(t, d.runner.NextTurn, row.ID)
 	for err == nil && turn.Do == durable.TurnRun {
-		turn, err = execute(t, d.runner.RunStage, durable.StageCall{Job: row.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
+		turn, err = execute(t, d.runner.RunStage,
+			durable.StageCall{Job: row.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
 	}
 	if err != nil || turn.Do != durable.TurnPark {
 		t.Fatalf("%+v %v", turn, err)
@@ -37,7 +41,8 @@ func TestAttemptsAndMovesOfJobsAreMeasured(t *testing.T) {
 		`gpuaas_job_stage_duration_seconds_bucket{family="chore",outcome="succeeded",stage="begin",le="30"} 1`,
 		`gpuaas_job_stage_duration_seconds_count{family="chore",outcome="parked",stage="finish"} 1`,
 		`gpuaas_job_moves_total{failure_class="",family="chore",stage="begin",status="running"} 2`,
-		`gpuaas_job_moves_total{failure_class="`+string(now.FailureClass)+`",family="chore",stage="finish",status="`+string(now.Status)+`"} 1`,
+		`gpuaas_job_moves_total{failure_class="`+string(now.FailureClass)+`",family="chore",stage="finish",status="`+
+			string(now.Status)+`"} 1`,
 	)
 }
 
@@ -64,7 +69,8 @@ func TestLiveJobsAreCountedWithTheAgeOfTheOldestParkedOne(t *testing.T) {
 		`gpuaas_jobs_parked_since_seconds{family="chore",site=""} 0`,
 	)
 	got := scraper.Scrape(t)
-	if strings.Contains(got, `status="gone"`) || !strings.Contains(got, `gpuaas_jobs_parked_since_seconds{family="errand",site=""} 72`) {
+	if strings.Contains(got, `status="gone"`) ||
+		!strings.Contains(got, `gpuaas_jobs_parked_since_seconds{family="errand",site=""} 72`) {
 		t.Errorf("jobs that ended are counted, or the oldest parked one is not two hours old:\n%s", got)
 	}
 }

@@ -178,7 +178,10 @@ WHERE b.family = 'decommission' OR k.kind = 'reimage'`); err != nil {
 		t.Errorf("batches are %v", stopped)
 	}
 	counted := whole(t, e.Owner, `SELECT DISTINCT family || ' ' || kind, to_jsonb(site_place) FROM jobs`)
-	if want := map[string]string{"onboarding ": "true", "decommission reimage": "true", "decommission soft_reset": "false"}; !maps.Equal(counted, want) {
+	if want := map[string]string{
+		"onboarding ": "true", "decommission reimage": "true",
+		"decommission soft_reset": "false",
+	}; !maps.Equal(counted, want) {
 		t.Errorf("places of sites: %v", counted)
 	}
 }

@@ -20,7 +20,8 @@ func (d *desk) parkedChore(t *testing.T) chore {
 	t.Helper()
 	at := d.clock
 	return d.put(t, chore{Job: job.Job{
-		Status: job.FailedRetryable, Stage: "begin", Attempt: 2, ParkedAt: &at, FailureClass: job.UpstreamTransient, ErrorCode: "made_up", ErrorMessage: "it does not work",
+		Status: job.FailedRetryable, Stage: "begin", Attempt: 2, ParkedAt: &at, FailureClass: job.UpstreamTransient,
+		ErrorCode: "made_up", ErrorMessage: "it does not work",
 	}})
 }
 
@@ -32,13 +33,16 @@ func TestAChoreThatIsProvenDoneEnds(t *testing.T) {
 		t.Fatalf("reached is %t, %v", reached, err)
 	}
 	c, events := d.read(t)
-	if c.Status != job.Reconciled || c.Epoch != 2 || c.CompletedAt == nil || c.ErrorCode != "" || c.Facts.Image != "ubuntu/noble" {
+	if c.Status != job.Reconciled || c.Epoch != 2 || c.CompletedAt == nil || c.ErrorCode != "" ||
+		c.Facts.Image != "ubuntu/noble" {
 		t.Errorf("it is %+v", c.Job)
 	}
-	if len(events) != 1 || events[0].Status != job.Observation || events[0].Stage != "begin" || events[0].Epoch != 2 || !strings.Contains(events[0].Message, "it is there") {
+	if len(events) != 1 || events[0].Status != job.Observation || events[0].Stage != "begin" || events[0].Epoch != 2 ||
+		!strings.Contains(events[0].Message, "it is there") {
 		t.Errorf("the ledger is %+v", events)
 	}
-	if len(d.settled) != 1 || d.settled[0].Stage != "finish" || !d.settled[0].Complete || d.settled[0].Failure != nil || d.freed != 1 {
+	if len(d.settled) != 1 || d.settled[0].Stage != "finish" || !d.settled[0].Complete || d.settled[0].Failure != nil ||
+		d.freed != 1 {
 		t.Errorf("settled are %+v, %d places were given back", d.settled, d.freed)
 	}
 	if len(d.told) != 1 || d.told[0] != job.AnnounceCompleted {

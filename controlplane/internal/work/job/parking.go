@@ -36,14 +36,26 @@ var Parking = Lifecycle{
 	Table: lifecycle.Table[Status, Trigger]{
 		Noun: "job", Title: "Job lifecycle (onboarding, decommission)", Initial: []Status{Pending},
 		States: []lifecycle.State[Status]{
-			{Name: Pending, Meaning: "accepted, its workflow has not started", Tone: lifecycle.Idle, StuckAfter: 5 * time.Minute},
+			{
+				Name: Pending, Meaning: "accepted, its workflow has not started", Tone: lifecycle.Idle,
+				StuckAfter: 5 * time.Minute,
+			},
 			{Name: Running, Meaning: "its workflow is carrying out stages", Tone: lifecycle.Info},
 			{Name: Completed, Meaning: "reached its goal", Tone: lifecycle.OK, Terminal: true},
 			{Name: FailedRetryable, Meaning: "parked: a safe way to go on exists", Tone: lifecycle.Warn, StuckAfter: time.Hour},
-			{Name: FailedManualIntervention, Meaning: "parked: an operator must decide", Tone: lifecycle.Bad, StuckAfter: time.Hour},
-			{Name: Cancelled, Meaning: "stopped on request, effects undone where possible", Tone: lifecycle.Idle, Terminal: true},
+			{
+				Name: FailedManualIntervention, Meaning: "parked: an operator must decide", Tone: lifecycle.Bad,
+				StuckAfter: time.Hour,
+			},
+			{
+				Name: Cancelled, Meaning: "stopped on request, effects undone where possible", Tone: lifecycle.Idle,
+				Terminal: true,
+			},
 			{Name: Compensating, Meaning: "undoing its effects", Tone: lifecycle.Info, StuckAfter: time.Hour},
-			{Name: Reconciled, Meaning: "was parked, and an adoption or the observed state led it to its goal", Tone: lifecycle.OK, Terminal: true},
+			{
+				Name: Reconciled, Meaning: "was parked, and an adoption or the observed state led it to its goal",
+				Tone: lifecycle.OK, Terminal: true,
+			},
 		},
 		Edges: parkingEdges(),
 	},
@@ -83,9 +95,15 @@ func parkingEdges() []lifecycle.Edge[Status, Trigger] {
 			edges = append(edges, lifecycle.Edge[Status, Trigger]{From: parked, Event: action, To: Running, Owner: operator})
 		}
 		for _, action := range []Trigger{RestartClean, Cancel} {
-			edges = append(edges, lifecycle.Edge[Status, Trigger]{From: parked, Event: action, To: Compensating, Owner: operator})
+			edges = append(edges, lifecycle.Edge[Status, Trigger]{
+				From: parked, Event: action, To: Compensating,
+				Owner: operator,
+			})
 		}
-		edges = append(edges, lifecycle.Edge[Status, Trigger]{From: parked, Event: TriggerReconcile, To: Reconciled, Owner: reconciler})
+		edges = append(edges, lifecycle.Edge[Status, Trigger]{
+			From: parked, Event: TriggerReconcile, To: Reconciled,
+			Owner: reconciler,
+		})
 	}
 	return edges
 }

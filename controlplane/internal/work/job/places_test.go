@@ -24,7 +24,9 @@ func (s *library) branch(noun string) *library {
 	b := &library{db: s.db, ctx: s.ctx, noun: noun, perform: s.perform, rows: job.NewRows(s.db, &f, loanColumns)}
 	b.runner = job.New(job.Config[loan, *reading]{
 		DB: s.db, Family: &f, Stages: []string{"find_book", "hand_over"}, Store: b.rows, Hooks: librarian{b},
-		Workflow: job.WorkflowNames{Type: noun, Next: "next_" + noun, Lost: "lose_" + noun, Stage: func(s string) string { return noun + "." + s }},
+		Workflow: job.WorkflowNames{Type: noun, Next: "next_" + noun, Lost: "lose_" + noun, Stage: func(s string) string {
+			return noun + "." + s
+		}},
 	})
 	b.batches = job.NewBatches(b.rows, b.runner)
 	return b
@@ -79,10 +81,12 @@ func TestFamiliesShareThePlacesOfASite(t *testing.T) {
 		}
 	}
 	if older.AdmittedAt != nil || newer.AdmittedAt != nil || free.AdmittedAt == nil {
-		t.Fatalf("two have the places of the site, and one needs none: %v %v %v", older.AdmittedAt, newer.AdmittedAt, free.AdmittedAt)
+		t.Fatalf("two have the places of the site, and one needs none: %v %v %v", older.AdmittedAt, newer.AdmittedAt,
+			free.AdmittedAt)
 	}
 	_, _, e, err := s.runner.Explain(s.ctx, newer.ID)
-	if want := "for a free place of site dc1: 2 of 2 are in use (1 by errands, 1 by loans)"; err != nil || !strings.Contains(e.Summary, want) {
+	if want := "for a free place of site dc1: 2 of 2 are in use (1 by errands, 1 by loans)"; err != nil ||
+		!strings.Contains(e.Summary, want) {
 		t.Errorf("%q, %v", e.Summary, err)
 	}
 	other.move(t, "waiting", "lending", 1)
@@ -148,7 +152,14 @@ func (w *world) any(r *rand.Rand) (job.Batch, bool) {
 // step does one thing; what is refused because of how a batch stands is no error.
 func (w *world) step(r *rand.Rand) (string, error) {
 	f, at := w.families[r.IntN(len(w.families))], w.sites[r.IntN(len(w.sites))]
-	moves := [][2]string{{"waiting", "lending"}, {"waiting", "lending"}, {"working", "lent"}, {"working", "lent"}, {"working", "stuck"}, {"undoing", "withdrawn"}}
+	moves := [][2]string{
+		{"waiting", "lending"},
+		{"waiting", "lending"},
+		{"working", "lent"},
+		{"working", "lent"},
+		{"working", "stuck"},
+		{"undoing", "withdrawn"},
+	}
 	switch n := r.IntN(20); {
 	case n < 12:
 		m := moves[r.IntN(len(moves))]
@@ -180,7 +191,10 @@ func (w *world) step(r *rand.Rand) (string, error) {
 		of = w.families[1]
 	}
 	names := []string{"pause", "resume", "resume", "cancel"}
-	verbs := []func(context.Context, id.JobBatch, string) error{of.batches.Pause, of.batches.Resume, of.batches.Resume, of.batches.Cancel}
+	verbs := []func(context.Context, id.JobBatch, string) error{
+		of.batches.Pause, of.batches.Resume, of.batches.Resume,
+		of.batches.Cancel,
+	}
 	i := r.IntN(len(verbs))
 	err := verbs[i](w.ctx, b.ID, "because")
 	if fault.CodeOf(err) == "batch_cancelled" {

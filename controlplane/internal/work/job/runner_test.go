@@ -42,10 +42,12 @@ func TestAJobGoesThroughTheStagesOfItsOwnTable(t *testing.T) {
 			row := d.put(t, chore{Job: job.Job{Status: job.Pending, Stage: "begin"}, Long: c.long})
 			turn, err := execute(t, d.runner.NextTurn, row.ID)
 			for err == nil && turn.Do == durable.TurnRun {
-				turn, err = execute(t, d.runner.RunStage, durable.StageCall{Job: row.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
+				turn, err = execute(t, d.runner.RunStage,
+					durable.StageCall{Job: row.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
 			}
 			now, _ := d.read(t)
-			if err != nil || turn.Do != durable.TurnEnd || now.Status != job.Completed || now.CompletedAt == nil || d.freed != 1 {
+			if err != nil || turn.Do != durable.TurnEnd || now.Status != job.Completed || now.CompletedAt == nil ||
+				d.freed != 1 {
 				t.Fatalf("%+v %v %+v", turn, err, now)
 			}
 			if !slices.Equal(d.stages(), c.want) {
@@ -74,13 +76,54 @@ func TestEveryAttemptIsSettled(t *testing.T) {
 		err    error
 		want   []string
 	}{
-		"went well":    {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, nil, []string{"begin:succeeded"}},
-		"was skipped":  {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Skipped: true, Details: proof}, nil, []string{"begin:skipped"}},
-		"fails":        {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, &job.Failure{Class: broken}, []string{"begin:failed"}},
-		"parks":        {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, &job.Failure{Class: broken, Final: true}, []string{"begin:failed"}},
-		"was undone":   {job.Job{Status: job.Compensating, Stage: "begin", Action: job.Cancel}, job.StageCompensate, job.Result{Details: proof}, nil, []string{job.StageCompensate + ":compensated"}},
-		"is not over":  {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Message: "wait", Await: &job.Await{Most: 1}}, nil, nil},
-		"met a defect": {job.Job{Status: job.Running, Stage: "begin"}, "begin", job.Result{Details: proof}, errors.New("boom"), []string{"begin:failed"}},
+		"went well": {
+			job.Job{Status: job.Running, Stage: "begin"},
+			"begin",
+			job.Result{Details: proof},
+			nil,
+			[]string{"begin:succeeded"},
+		},
+		"was skipped": {
+			job.Job{Status: job.Running, Stage: "begin"},
+			"begin",
+			job.Result{Skipped: true, Details: proof},
+			nil,
+			[]string{"begin:skipped"},
+		},
+		"fails": {
+			job.Job{Status: job.Running, Stage: "begin"},
+			"begin",
+			job.Result{Details: proof},
+			&job.Failure{Class: broken},
+			[]string{"begin:failed"},
+		},
+		"parks": {
+			job.Job{Status: job.Running, Stage: "begin"},
+			"begin",
+			job.Result{Details: proof},
+			&job.Failure{Class: broken, Final: true},
+			[]string{"begin:failed"},
+		},
+		"was undone": {
+			job.Job{Status: job.Compensating, Stage: "begin", Action: job.Cancel},
+			job.StageCompensate,
+			job.Result{Details: proof},
+			nil,
+			[]string{job.StageCompensate + ":compensated"},
+		},
+		"is not over": {
+			job.Job{Status: job.Running, Stage: "begin"},
+			"begin",
+			job.Result{Message: "wait", Await: &job.Await{Most: 1}},
+			nil, nil,
+		},
+		"met a defect": {
+			job.Job{Status: job.Running, Stage: "begin"},
+			"begin",
+			job.Result{Details: proof},
+			errors.New("boom"),
+			[]string{"begin:failed"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -93,7 +136,8 @@ func TestEveryAttemptIsSettled(t *testing.T) {
 				t.Fatalf("%q", d.stages())
 			}
 			for _, s := range d.settled {
-				if (s.Failure != nil) != (c.err != nil) || s.Result.Details["seen"] != "residue" || s.Before.Epoch != 1 || s.Work == nil || s.Told.Attempt != 1 {
+				if (s.Failure != nil) != (c.err != nil) || s.Result.Details["seen"] != "residue" || s.Before.Epoch != 1 ||
+					s.Work == nil || s.Told.Attempt != 1 {
 					t.Errorf("%+v", s)
 				}
 			}
@@ -107,16 +151,21 @@ func TestAFamilyCanRefuseWhatAStageAchieved(t *testing.T) {
 	row := d.put(t, chore{Job: job.Job{Status: job.Running, Stage: "finish"}})
 	d.refuse = func(s job.Settled[chore, *toil]) error {
 		if s.Complete {
-			return &job.Failure{Class: job.StateAmbiguity, Code: job.CodeNamed("not_proven"), Message: "nobody proved it", Final: true}
+			return &job.Failure{
+				Class: job.StateAmbiguity, Code: job.CodeNamed("not_proven"), Message: "nobody proved it",
+				Final: true,
+			}
 		}
 		return nil
 	}
 	turn, err := execute(t, d.runner.RunOne, callOf(row, "finish"))
 	now, events := d.read(t)
-	if err != nil || turn.Do != durable.TurnPark || now.Status != job.FailedManualIntervention || now.ErrorCode != "not_proven" || now.CompletedAt != nil {
+	if err != nil || turn.Do != durable.TurnPark || now.Status != job.FailedManualIntervention ||
+		now.ErrorCode != "not_proven" || now.CompletedAt != nil {
 		t.Fatalf("%+v %v %+v", turn, err, now)
 	}
-	if len(events) != 2 || events[1].Status != job.StageFailed || !slices.Equal(d.stages(), []string{"finish:failed"}) || !slices.Equal(d.told, []job.Announced{job.AnnounceManual}) {
+	if len(events) != 2 || events[1].Status != job.StageFailed || !slices.Equal(d.stages(), []string{"finish:failed"}) ||
+		!slices.Equal(d.told, []job.Announced{job.AnnounceManual}) {
 		t.Errorf("%+v %q %q", events, d.stages(), d.told)
 	}
 }
@@ -143,7 +192,8 @@ func TestWhatStartsAnewKeepsWhatTheFamilyKeeps(t *testing.T) {
 	}, SystemID: "4y3h7n", Facts: facts{NodeCreated: true, Left: []string{"a disk"}}})
 	turn, err := execute(t, d.runner.RunOne, callOf(row, job.StageCompensate))
 	now, _ := d.read(t)
-	if err != nil || turn.Stage != "begin" || now.SystemID != "4y3h7n-kept" || now.Facts.NodeCreated || len(now.Facts.Left) != 1 {
+	if err != nil || turn.Stage != "begin" || now.SystemID != "4y3h7n-kept" || now.Facts.NodeCreated ||
+		len(now.Facts.Left) != 1 {
 		t.Errorf("%+v %v %+v", turn, err, now)
 	}
 }
@@ -175,7 +225,10 @@ func TestTheFenceWithinATransactionRefusesWhoeverWasSuperseded(t *testing.T) {
 func (d *desk) parked(t *testing.T) chore {
 	t.Helper()
 	at := d.clock
-	return d.put(t, chore{Job: job.Job{Status: job.FailedManualIntervention, Stage: "begin", FailureClass: job.StateAmbiguity, ErrorCode: "odd", ParkedAt: &at}})
+	return d.put(t, chore{Job: job.Job{
+		Status: job.FailedManualIntervention, Stage: "begin",
+		FailureClass: job.StateAmbiguity, ErrorCode: "odd", ParkedAt: &at,
+	}})
 }
 
 // What a family does besides an action happens with it or not at all, and is
@@ -198,14 +251,17 @@ func TestAnActionWithSomethingBesides(t *testing.T) {
 		t.Fatalf("%+v %v", after, err)
 	}
 	var metadata string
-	if err := d.db.QueryRow(d.ctx, `SELECT metadata::text FROM audit_logs WHERE action = 'chore.override'`).Scan(&metadata); err != nil || !strings.Contains(metadata, `a disk`) {
+	if err := d.db.QueryRow(d.ctx, `SELECT metadata::text FROM audit_logs WHERE action = 'chore.override'`).Scan(
+		&metadata); err != nil || !strings.Contains(metadata, `a disk`) {
 		t.Errorf("%s %v", metadata, err)
 	}
 	_, events := d.read(t)
-	if len(events) != 1 || events[0].Status != job.OperatorAction || events[0].Stage != "finish" || !strings.Contains(string(events[0].Details), "residual_risk") {
+	if len(events) != 1 || events[0].Status != job.OperatorAction || events[0].Stage != "finish" ||
+		!strings.Contains(string(events[0].Details), "residual_risk") {
 		t.Errorf("%+v", events)
 	}
-	if again, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "the disk is gone", besides); err != nil || again.Epoch != 2 || runs != 1 {
+	if again, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "the disk is gone", besides); err != nil ||
+		again.Epoch != 2 || runs != 1 {
 		t.Errorf("again: %+v %v, %d times", again, err, runs)
 	}
 }
@@ -218,7 +274,9 @@ func TestSomethingBesidesIsNotLostBecauseTheActionIsBeingDone(t *testing.T) {
 	if _, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "once more"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "without it", job.Besides[chore]{Done: func(chore) bool { return false }})
+	_, err := d.runner.Act(d.ctx, row.ID, job.RetryStage, "without it", job.Besides[chore]{Done: func(chore) bool {
+		return false
+	}})
 	if fault.CodeOf(err) != "action_not_allowed" {
 		t.Error(err)
 	}
@@ -264,11 +322,15 @@ func TestStatusesOfAFilter(t *testing.T) {
 		want  []job.Status
 		bad   int
 	}{
-		"none":            {nil, nil, 0},
-		"repeated":        {[]string{"running", "pending"}, []job.Status{"running", "pending"}, 0},
-		"with commas":     {[]string{"running, pending"}, []job.Status{"running", "pending"}, 0},
-		"both failed":     {[]string{"failed"}, []job.Status{job.FailedRetryable, job.FailedManualIntervention}, 0},
-		"said often":      {[]string{"failed,running,failed", "running"}, []job.Status{job.FailedRetryable, job.FailedManualIntervention, "running"}, 0},
+		"none":        {nil, nil, 0},
+		"repeated":    {[]string{"running", "pending"}, []job.Status{"running", "pending"}, 0},
+		"with commas": {[]string{"running, pending"}, []job.Status{"running", "pending"}, 0},
+		"both failed": {[]string{"failed"}, []job.Status{job.FailedRetryable, job.FailedManualIntervention}, 0},
+		"said often": {
+			[]string{"failed,running,failed", "running"},
+			[]job.Status{job.FailedRetryable, job.FailedManualIntervention, "running"},
+			0,
+		},
 		"one that is not": {[]string{"broken", ""}, nil, 1},
 		"many are not":    {[]string{"running" + strings.Repeat(",", 1000)}, nil, 1},
 	} {

@@ -11,7 +11,8 @@ import (
 
 var (
 	liveJobs = telemetry.NewRows(telemetry.Metric{
-		Name: "gpuaas.jobs", Labels: []string{"family", "status", "stage", "failure_class"}, Help: "Jobs that have not ended.",
+		Name: "gpuaas.jobs", Labels: []string{"family", "status", "stage", "failure_class"},
+		Help: "Jobs that have not ended.",
 	})
 	parkedSince = telemetry.NewRows(telemetry.Metric{
 		Name: "gpuaas.jobs.parked_since", Seconds: true, Labels: []string{"family", "site"},

@@ -148,7 +148,8 @@ func begin(ctx context.Context, tx pgx.Tx, known map[string]carried, rows []jobd
 
 func jobOf(r jobdb.AdmitRow) Job {
 	j := Job{
-		ID: r.ID, Site: r.SiteID, Subject: r.Subject, Status: Status(r.Status), Stage: r.CurrentStage, WorkflowID: r.WorkflowID,
+		ID: r.ID, Site: r.SiteID, Subject: r.Subject, Status: Status(r.Status), Stage: r.CurrentStage,
+		WorkflowID: r.WorkflowID,
 	}
 	if r.BatchID != nil {
 		j.Batch = *r.BatchID

@@ -197,7 +197,8 @@ type Asked struct {
 	At    time.Time
 }
 
-// Insert adds jobs, which wait until Admit gives them places, with the statements that add what the family keeps of them,
+// Insert adds jobs, which wait until Admit gives them places, with the statements that add what
+// the family keeps of them,
 // and gives their rows in the order of the request. The error violates ClaimTaken
 // if another job has what one of them claims.
 func (s *Rows[R, W]) Insert(ctx context.Context, tx pgx.Tx, r Asked, jobs []NewJob, own ...Statement) ([]R, error) {

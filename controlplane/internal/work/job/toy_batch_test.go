@@ -89,7 +89,8 @@ func (s *library) stands(t *testing.T, of job.Batch, want string) job.Batch {
 	if err := s.db.QueryRow(s.ctx, `SELECT count(*) FROM job_places WHERE batch_id = $1`, of.ID).Scan(&held); err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprintf("%s: %d asked, %d hold places, %d failed, %d succeeded", b.State(), b.Counts["asked"], held, b.Failures(),
+	got := fmt.Sprintf("%s: %d asked, %d hold places, %d failed, %d succeeded", b.State(), b.Counts["asked"], held,
+		b.Failures(),
 		b.Succeeded())
 	if got != want {
 		t.Errorf("%s, want %s", got, want)

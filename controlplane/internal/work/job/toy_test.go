@@ -47,7 +47,12 @@ var lending = job.Lifecycle{
 	Table: lifecycle.Table[job.Status, job.Trigger]{
 		Noun: "loan", Title: "Loan", Initial: []job.Status{"asked"},
 		States: []lifecycle.State[job.Status]{
-			{Name: "asked"}, {Name: "lending"}, {Name: "stuck"}, {Name: "fetching_back"}, {Name: "lent", Terminal: true}, {Name: "withdrawn", Terminal: true},
+			{Name: "asked"},
+			{Name: "lending"},
+			{Name: "stuck"},
+			{Name: "fetching_back"},
+			{Name: "lent", Terminal: true},
+			{Name: "withdrawn", Terminal: true},
 		},
 		Edges: []lifecycle.Edge[job.Status, job.Trigger]{
 			{From: "asked", Event: job.TriggerStart, To: "lending"},
@@ -60,7 +65,10 @@ var lending = job.Lifecycle{
 			{From: "fetching_back", Event: job.TriggerCompensated, To: "withdrawn"},
 		},
 	},
-	Phases:  map[job.Status]job.Phase{"asked": job.Waiting, "lending": job.Working, "stuck": job.Parked, "fetching_back": job.Undoing},
+	Phases: map[job.Status]job.Phase{
+		"asked": job.Waiting, "lending": job.Working, "stuck": job.Parked,
+		"fetching_back": job.Undoing,
+	},
 	Actions: []job.Action{{Name: again, Effect: job.RunsStageAgain}, {Name: withdraw, Effect: job.UndoesAndEnds}},
 }
 
@@ -88,7 +96,8 @@ var loanColumns = job.Columns[loan, *reading]{
 		j.updated_at, l.page
 		FROM jobs j JOIN loans l ON l.job_id = j.id WHERE j.id = ANY($1::uuid[]) ORDER BY j.id`,
 	Scan: func(row pgx.CollectableRow) (l loan, err error) {
-		err = row.Scan(&l.ID, &l.Batch, &l.Site, &l.Subject, &l.Status, &l.Stage, &l.Attempt, &l.Epoch, &l.Action, &l.FailureClass,
+		err = row.Scan(&l.ID, &l.Batch, &l.Site, &l.Subject, &l.Status, &l.Stage, &l.Attempt, &l.Epoch, &l.Action,
+			&l.FailureClass,
 			&l.ErrorCode, &l.ErrorMessage, &l.ErrorRemedy, &l.ErrorDetails, &l.WorkflowID, &l.RequestedAt, &l.AdmittedAt,
 			&l.StageStartedAt, &l.ParkedAt, &l.CompletedAt, &l.UpdatedAt, &l.Page)
 		l.Book = l.Subject
@@ -130,7 +139,9 @@ func newLibraryWithOwner(t *testing.T) (*library, *postgres.DB) {
 	s.perform = func(context.Context, string, *reading) (job.Result, error) { return job.Result{}, nil }
 	s.runner = job.New(job.Config[loan, *reading]{
 		DB: db, Family: &loans, Stages: []string{"find_book", "hand_over"}, Store: s.rows, Hooks: librarian{s},
-		Workflow: job.WorkflowNames{Type: "Loan", Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string { return "loan." + s }},
+		Workflow: job.WorkflowNames{Type: "Loan", Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string {
+			return "loan." + s
+		}},
 	})
 	s.batches = job.NewBatches(s.rows, s.runner)
 	return s, owner
@@ -141,7 +152,8 @@ func (s *library) ask(book string) (made loan, err error) {
 	of := id.NewString()
 	err = s.db.InTx(s.ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := s.rows.Insert(ctx, tx, job.Asked{At: time.Now()}, []job.NewJob{{
-			ID: of, Subject: book, Stage: "find_book", WorkflowID: "loan-" + of, Claims: []job.Claim{{Kind: "loan.book", Key: book}},
+			ID: of, Subject: book, Stage: "find_book", WorkflowID: "loan-" + of,
+			Claims: []job.Claim{{Kind: "loan.book", Key: book}},
 		}}, job.Statement{SQL: `INSERT INTO loans (job_id) VALUES ($1)`, Args: []any{of}})
 		if err == nil {
 			made = rows[0]
@@ -154,8 +166,10 @@ func (s *library) ask(book string) (made loan, err error) {
 // librarian is what loans do in their own way: next to nothing.
 type librarian struct{ *library }
 
-func (librarian) Limits(context.Context, loan) (job.Limits, error)             { return nil, nil }
-func (librarian) Work(l loan, w job.Work) *reading                             { return &reading{Work: w, Page: l.Page} }
+func (librarian) Limits(context.Context, loan) (job.Limits, error) { return nil, nil }
+func (librarian) Work(l loan, w job.Work) *reading {
+	return &reading{Work: w, Page: l.Page}
+}
 func (librarian) Equip(context.Context, loan, *reading) (job.Limits, error)    { return nil, nil }
 func (librarian) Learn(l loan, _ *reading) loan                                { return l }
 func (librarian) Acting(context.Context, pgx.Tx, loan, *job.Acted[loan]) error { return nil }
@@ -179,7 +193,9 @@ func (s *library) carryOut(t *testing.T, l loan, then func()) loan {
 	t.Helper()
 	env := durabletest.New(t, func(w worker.Registry) {
 		s.runner.RegisterWorker(w, func(ctx workflow.Context, in job.Input) error {
-			return job.WorkflowNames{Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string { return "loan." + s }}.Run(ctx, in.ID)
+			return job.WorkflowNames{Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string {
+				return "loan." + s
+			}}.Run(ctx, in.ID)
 		})
 	})
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: l.WorkflowID})
@@ -224,7 +240,8 @@ func TestAFamilyBringsItsOwnLifeAndColumnsAndNothingElse(t *testing.T) {
 			}
 			after := s.carryOut(t, l, func() {
 				row, events, e, err := s.runner.Explain(s.ctx, l.ID)
-				if err != nil || row.Status != "stuck" || row.Page != 2 || len(events) != 4 || e.Remedy != "ask who it is" || e.Actions[0].Action != again ||
+				if err != nil || row.Status != "stuck" || row.Page != 2 || len(events) != 4 || e.Remedy != "ask who it is" ||
+					e.Actions[0].Action != again ||
 					!strings.Contains(e.Summary, "Hand the book over") || !strings.Contains(e.Summary, "nobody knows the reader") {
 					t.Errorf("%+v %+v %+v %v", row, events, e, err)
 				}
@@ -277,7 +294,8 @@ func TestAStaleWorkerOfAnyFamilyWritesNothing(t *testing.T) {
 	if err != nil || now.Page != 7 || now.Status != "fetching_back" || now.Epoch != 2 {
 		t.Errorf("%+v %v", now, err)
 	}
-	if _, err := s.rows.Get(s.ctx, id.NewString()); fault.CodeOf(err) != "loan_not_found" || errors.Is(err, pgx.ErrNoRows) {
+	if _, err := s.rows.Get(s.ctx, id.NewString()); fault.CodeOf(err) != "loan_not_found" ||
+		errors.Is(err, pgx.ErrNoRows) {
 		t.Errorf("%v", err)
 	}
 }

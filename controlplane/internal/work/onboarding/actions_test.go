@@ -46,7 +46,8 @@ var legal = map[job.Status]map[job.Trigger]struct {
 }{
 	job.Pending: {job.Cancel: {job.Cancelled, bringup.WaitForDeployed}},
 	job.Running: {
-		job.Cancel: {job.Compensating, job.StageCompensate}, job.MarkManual: {job.FailedManualIntervention, bringup.WaitForDeployed},
+		job.Cancel:     {job.Compensating, job.StageCompensate},
+		job.MarkManual: {job.FailedManualIntervention, bringup.WaitForDeployed},
 	},
 	job.FailedRetryable: {
 		job.RetryStage: {job.Running, bringup.WaitForDeployed}, job.Resume: {job.Running, bringup.RenderCloudInit},
@@ -94,9 +95,12 @@ func TestEveryActionInEveryStatus(t *testing.T) {
 }
 
 // acted holds an action against what it must have done.
-func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboarding, err error, action job.Trigger, status job.Status, stage string) {
+func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboarding, err error, action job.Trigger,
+	status job.Status, stage string,
+) {
 	t.Helper()
-	if err != nil || after.Status != status || after.Epoch != before.Epoch+1 || after.Attempt != 0 || after.StageStartedAt != nil {
+	if err != nil || after.Status != status || after.Epoch != before.Epoch+1 || after.Attempt != 0 ||
+		after.StageStartedAt != nil {
 		t.Errorf("%s: %+v, %v", name, after, err)
 	}
 	if s, known := onboarding.StageOf(stage); !known || !s.Pseudo && after.Stage != stage {
@@ -115,8 +119,9 @@ func (y *yard) acted(t *testing.T, name string, before, after onboarding.Onboard
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"prior_status": string(before.Status), "prior_stage": before.Stage, "target_status": string(status), "target_stage": stage,
-		"action": string(action), "workflow_id": before.WorkflowID,
+		"prior_status": string(before.Status), "prior_stage": before.Stage, "target_status": string(status),
+		"target_stage": stage,
+		"action":       string(action), "workflow_id": before.WorkflowID,
 	} {
 		if raw[key] != want {
 			t.Errorf("%s: audit says %s=%v, want %s", name, key, raw[key], want)
@@ -140,7 +145,8 @@ func TestAnActionNeedsAReason(t *testing.T) {
 	if _, err := y.service.Act(y.ctx, o.ID, job.Cancel, "  "); fault.CodeOf(err) != "reason_missing" {
 		t.Errorf("%v", err)
 	}
-	if _, err := y.service.Act(y.ctx, id.New[id.Onboarding](), job.Cancel, "because"); fault.KindOf(err) != fault.NotFound {
+	if _, err := y.service.Act(y.ctx, id.New[id.Onboarding](), job.Cancel,
+		"because"); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("%v", err)
 	}
 }
@@ -163,7 +169,10 @@ func TestEveryEndOffersAWayOut(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	deployed := onboarding.Onboarding{Job: job.Job{Status: job.FailedManualIntervention, Stage: bringup.WaitForAgentEnrollment}, Machine: bringup.Machine{Facts: bringup.Facts{DeployedAt: &now}}}
+	deployed := onboarding.Onboarding{Job: job.Job{
+		Status: job.FailedManualIntervention,
+		Stage:  bringup.WaitForAgentEnrollment,
+	}, Machine: bringup.Machine{Facts: bringup.Facts{DeployedAt: &now}}}
 	for _, a := range onboarding.Recommend(deployed) {
 		if (a.Safety == job.DestroysData) != (a.Action == job.RestartClean) {
 			t.Errorf("%+v", a)
@@ -180,14 +189,18 @@ func TestRecommendationsByCode(t *testing.T) {
 		"hw_sync_disabled": job.RestartClean,
 	} {
 		o := onboarding.Onboarding{Job: job.Job{
-			Status: job.FailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: bringup.StateAmbiguity, ErrorCode: code,
+			Status: job.FailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: bringup.StateAmbiguity,
+			ErrorCode: code,
 		}, Machine: bringup.Machine{Observed: bringup.Observed{Status: "Deployed"}}}
 		if got := onboarding.Recommend(o)[0].Action; got != want {
 			t.Errorf("%s: %s, want %s", code, got, want)
 		}
 	}
 	for _, seen := range []string{"", "absent", "New", "Broken"} {
-		o := onboarding.Onboarding{Job: job.Job{Status: job.FailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: bringup.StateAmbiguity}, Machine: bringup.Machine{Observed: bringup.Observed{Status: seen}}}
+		o := onboarding.Onboarding{Job: job.Job{
+			Status: job.FailedManualIntervention, Stage: bringup.DeployViaMAAS,
+			FailureClass: bringup.StateAmbiguity,
+		}, Machine: bringup.Machine{Observed: bringup.Observed{Status: seen}}}
 		if got := onboarding.Recommend(o)[0].Action; got != job.Rerun {
 			t.Errorf("%q: %s", seen, got)
 		}
@@ -208,7 +221,8 @@ func TestRetryResumeAndRerunGoOnWhereTheyShould(t *testing.T) {
 				y.act(t, o.ID, action)(env)
 			})
 			at := slices.Index(mainStages(), from)
-			if got := y.script.called(); done.Status != job.Completed || done.Epoch != 2 || !slices.Equal(got, mainStages()[at:]) {
+			if got := y.script.called(); done.Status != job.Completed || done.Epoch != 2 ||
+				!slices.Equal(got, mainStages()[at:]) {
 				t.Errorf("%s, epoch %d, after %q", done.Status, done.Epoch, got)
 			}
 		})
@@ -227,11 +241,15 @@ func TestCancelUndoesAndEnds(t *testing.T) {
 	})
 	o := y.request(t, 1)
 	done := y.run(t, o.ID, y.act(t, o.ID, job.Cancel))
-	if done.Status != job.Cancelled || done.CompletedAt == nil || !slices.Equal(done.Facts.Left, []string{"the machine stays in MAAS"}) {
+	if done.Status != job.Cancelled || done.CompletedAt == nil ||
+		!slices.Equal(done.Facts.Left, []string{"the machine stays in MAAS"}) {
 		t.Errorf("%+v", done)
 	}
 	l := y.ledger(t, o.ID)
-	if want := []string{"compensate/0:action", "compensate/1:started", "compensate/1:compensated"}; !slices.Equal(l[len(l)-3:], want) {
+	if want := []string{
+		"compensate/0:action", "compensate/1:started",
+		"compensate/1:compensated",
+	}; !slices.Equal(l[len(l)-3:], want) {
 		t.Errorf("ledger %q", l)
 	}
 	if n := y.told(t, o.ID, "node.onboarding.cancelled"); n != 1 {
@@ -258,7 +276,8 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 	for _, action := range []job.Trigger{job.Cancel, job.RestartClean} {
 		t.Run(string(action), func(t *testing.T) {
 			y := newYard(t)
-			y.script.fails(1, bringup.DeployViaMAAS, job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("made_up"), Final: true})
+			y.script.fails(1, bringup.DeployViaMAAS,
+				job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("made_up"), Final: true})
 			y.script.on(job.StageCompensate, func(_ context.Context, w *bringup.Work, n int) (job.Result, error) {
 				if w.Reset != (action == job.RestartClean) {
 					t.Errorf("reset is %v", w.Reset)
@@ -274,8 +293,10 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 				blocked = y.read(t, o.ID)
 				y.act(t, o.ID, onboarding.Recommend(blocked)[0].Action)(env)
 			})
-			if blocked.Status != job.FailedManualIntervention || blocked.ErrorCode != "maas_unavailable" || onboarding.Recommend(blocked)[0].Action != action ||
-				slices.Contains(onboarding.LegalActions(blocked), job.RetryStage) || !slices.Contains(onboarding.LegalActions(blocked), job.Rerun) {
+			if blocked.Status != job.FailedManualIntervention || blocked.ErrorCode != "maas_unavailable" ||
+				onboarding.Recommend(blocked)[0].Action != action ||
+				slices.Contains(onboarding.LegalActions(blocked), job.RetryStage) ||
+				!slices.Contains(onboarding.LegalActions(blocked), job.Rerun) {
 				t.Errorf("%+v; %v", blocked, onboarding.LegalActions(blocked))
 			}
 			want := map[job.Trigger]job.Status{job.Cancel: job.Cancelled, job.RestartClean: job.Completed}[action]
@@ -299,7 +320,8 @@ func TestRestartCleanStartsFromNothing(t *testing.T) {
 	})
 	o := y.request(t, 1)
 	done := y.run(t, o.ID, y.act(t, o.ID, job.RestartClean))
-	if second.SystemID != "" || second.Facts.NodeCreated || second.Facts.DeployedAt != nil || second.Node == o.Node || second.Epoch != 2 {
+	if second.SystemID != "" || second.Facts.NodeCreated || second.Facts.DeployedAt != nil || second.Node == o.Node ||
+		second.Epoch != 2 {
 		t.Errorf("began again with %+v", second)
 	}
 	if done.Status != job.Completed || done.Node == o.Node || done.Epoch != 2 {
@@ -340,8 +362,10 @@ func TestAttackAnAdoptedInstallationIsNotOurs(t *testing.T) {
 		})
 		o := y.request(t, 1)
 		done := y.run(t, o.ID)
-		if n, err := node.Get(y.ctx, y.db, o.Node); err != nil || n.Status != node.Active || (n.Installation.MadeAt == nil) != adopted {
-			t.Errorf("adopted %t: %s at %s (%s: %s), %+v, %v", adopted, done.Status, done.Stage, done.ErrorCode, done.ErrorMessage, n.Installation, err)
+		if n, err := node.Get(y.ctx, y.db, o.Node); err != nil || n.Status != node.Active ||
+			(n.Installation.MadeAt == nil) != adopted {
+			t.Errorf("adopted %t: %s at %s (%s: %s), %+v, %v", adopted, done.Status, done.Stage, done.ErrorCode,
+				done.ErrorMessage, n.Installation, err)
 		}
 	}
 }
@@ -351,7 +375,10 @@ func TestAdoptThatFindsNothing(t *testing.T) {
 	y := newYard(t)
 	y.script.fails(1, bringup.WaitForReady, failure(bringup.StateAmbiguity))
 	y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (job.Result, error) {
-		return job.Result{}, &job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("nothing_to_adopt"), Message: "not ours", Final: true}
+		return job.Result{}, &job.Failure{
+			Class: bringup.StateAmbiguity, Code: job.CodeNamed("nothing_to_adopt"),
+			Message: "not ours", Final: true,
+		}
 	})
 	o := y.request(t, 1)
 	var parked onboarding.Onboarding
@@ -359,7 +386,8 @@ func TestAdoptThatFindsNothing(t *testing.T) {
 		parked = y.read(t, o.ID)
 		y.act(t, o.ID, job.RetryStage)(env)
 	})
-	if parked.Stage != bringup.WaitForReady || parked.ErrorCode != "nothing_to_adopt" || parked.Adopted || onboarding.Recommend(parked)[0].Action != job.Rerun {
+	if parked.Stage != bringup.WaitForReady || parked.ErrorCode != "nothing_to_adopt" || parked.Adopted ||
+		onboarding.Recommend(parked)[0].Action != job.Rerun {
 		t.Errorf("%+v, %v", parked, onboarding.Recommend(parked)[0])
 	}
 	if done.Status != job.Completed {
@@ -391,7 +419,8 @@ func TestAMarkSupersedesWhatRuns(t *testing.T) {
 	if fault.CodeOf(fence) != durable.CodeSuperseded || fault.CodeOf(save) != durable.CodeSuperseded {
 		t.Errorf("fence %v, save %v", fence, save)
 	}
-	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != "operator_marked" || parked.FailureClass != bringup.StateAmbiguity ||
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != "operator_marked" ||
+		parked.FailureClass != bringup.StateAmbiguity ||
 		parked.Stage != bringup.ConfigureStorage || parked.Facts.BootDisk != "" {
 		t.Errorf("%+v", parked)
 	}

@@ -111,13 +111,17 @@ type DetailView struct {
 func show(o Onboarding) View {
 	number, total := table.Number(o.Stage)
 	v := View{
-		OnboardingID: o.ID, SiteID: o.Site, ProfileID: o.Profile, SKUID: o.SKU, Hostname: o.Hostname, IPMIIP: o.IPMIIP, PXEMAC: o.PXEMAC,
+		OnboardingID: o.ID, SiteID: o.Site, ProfileID: o.Profile, SKUID: o.SKU, Hostname: o.Hostname, IPMIIP: o.IPMIIP,
+		PXEMAC:       o.PXEMAC,
 		MAASSystemID: o.SystemID, NodeID: o.Node, InitializeDisks: o.InitializeDisks, Status: o.Status, CurrentStage: o.Stage,
-		StageNumber: number, StageTotal: total, CurrentAttempt: o.Attempt, Epoch: o.Epoch, PendingAction: o.Action, Adopted: o.Adopted,
+		StageNumber: number, StageTotal: total, CurrentAttempt: o.Attempt, Epoch: o.Epoch, PendingAction: o.Action,
+		Adopted:  o.Adopted,
 		Observed: ObservedView(bringup.ShowObserved(o.Machine)), WorkflowID: o.WorkflowID, WorkflowRunID: o.WorkflowRunID,
-		RequestedBy: o.RequestedBy, CorrelationID: o.CorrelationID, RequestedAt: o.RequestedAt.UTC(), AdmittedAt: job.UTC(o.AdmittedAt),
-		StartedAt: job.UTC(o.StartedAt), StageStartedAt: job.UTC(o.StageStartedAt), ParkedAt: job.UTC(o.ParkedAt), CompletedAt: job.UTC(o.CompletedAt),
-		UpdatedAt: o.UpdatedAt.UTC(),
+		RequestedBy: o.RequestedBy, CorrelationID: o.CorrelationID, RequestedAt: o.RequestedAt.UTC(),
+		AdmittedAt: job.UTC(o.AdmittedAt),
+		StartedAt:  job.UTC(o.StartedAt), StageStartedAt: job.UTC(o.StageStartedAt), ParkedAt: job.UTC(o.ParkedAt),
+		CompletedAt: job.UTC(o.CompletedAt),
+		UpdatedAt:   o.UpdatedAt.UTC(),
 	}
 	if !o.Batch.IsZero() {
 		v.BatchID = &o.Batch
@@ -184,7 +188,10 @@ func (s *Service) registerReads(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		v := DetailView{View: show(o), Facts: bringup.FactsOf(o.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
+		v := DetailView{
+			View: show(o), Facts: bringup.FactsOf(o.Facts), Events: make([]EventView, len(events)),
+			Explanation: explanation,
+		}
 		for i, e := range events {
 			v.Events[i] = showEvent(e)
 		}

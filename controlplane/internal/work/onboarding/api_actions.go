@@ -37,8 +37,9 @@ var verbs = []job.Verb{
 		Note: "For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted.",
 	},
 	{
-		ID: "mark-onboarding-manual", Action: job.MarkManual, Summary: "Stop automation on an onboarding until somebody decides",
-		Note: "What is running has no effect any more.",
+		ID: "mark-onboarding-manual", Action: job.MarkManual,
+		Summary: "Stop automation on an onboarding until somebody decides",
+		Note:    "What is running has no effect any more.",
 	},
 }
 
@@ -51,10 +52,11 @@ type ActInput struct {
 
 func (s *Service) registerActions(api *httpapi.API) {
 	like := httpapi.Operation{Path: pathOne, Tag: tag, Access: httpapi.Platform(auth.OnboardingManage)}
-	job.RegisterVerbs(api, like, &job.Parking, verbs, func(ctx context.Context, in *ActInput, action job.Trigger) (View, error) {
-		after, err := s.Act(ctx, in.OnboardingID, action, in.Body.Reason)
-		return show(after), err
-	})
+	job.RegisterVerbs(api, like, &job.Parking, verbs,
+		func(ctx context.Context, in *ActInput, action job.Trigger) (View, error) {
+			after, err := s.Act(ctx, in.OnboardingID, action, in.Body.Reason)
+			return show(after), err
+		})
 	like.ID, like.Path, like.Summary = "act-on-onboardings", pathAll, "Do the same about many onboardings"
 	job.RegisterMany(api, like, s.jobs, s.parkedOf)
 }

@@ -29,7 +29,8 @@ func (in FeedInput) Wants(e eventwire.Envelope) bool {
 	if json.Unmarshal(e.Payload, &about) != nil {
 		return false
 	}
-	return (in.BatchID == "" || in.BatchID == about.BatchID) && (in.OnboardingID == "" || in.OnboardingID == about.OnboardingID)
+	return (in.BatchID == "" || in.BatchID == about.BatchID) &&
+		(in.OnboardingID == "" || in.OnboardingID == about.OnboardingID)
 }
 
 func registerFeed(api *httpapi.API, feed job.Feed) {

@@ -48,7 +48,8 @@ func TestManyJobsAreActedOnByTheirIDs(t *testing.T) {
 	b := d.parkedBatch(t, 3).Onboardings
 	pending := d.requested(t, "early", "10.0.1.1").OnboardingID
 	unknown := id.New[id.Onboarding]()
-	d.call(t, http.MethodPost, "onboardings/"+b[1].OnboardingID.String()+"/mark-manual-intervention", object{"reason": "mine"})
+	d.call(t, http.MethodPost, "onboardings/"+b[1].OnboardingID.String()+"/mark-manual-intervention",
+		object{"reason": "mine"})
 	d.call(t, http.MethodPost, "onboardings/"+b[2].OnboardingID.String()+"/retry", object{"reason": "mine"})
 	d.park(t, b[2].OnboardingID, "failed_retryable")
 	body := object{"action": "retry_stage", "reason": "switch replaced", "jobs": []object{
@@ -76,7 +77,8 @@ func TestManyJobsAreActedOnByTheirIDs(t *testing.T) {
 	want := []string{
 		"n0 done", "n2 refused job_changed", "early refused action_not_allowed", " refused onboarding_not_found", "n1 done",
 	}
-	if !slices.Equal(got, want) || v.Done != 2 || v.Refused != 3 || v.Jobs[0].Status != job.Running || v.Jobs[0].Epoch != 2 {
+	if !slices.Equal(got, want) || v.Done != 2 || v.Refused != 3 || v.Jobs[0].Status != job.Running ||
+		v.Jobs[0].Epoch != 2 {
 		t.Errorf("answer is %s", first.Body)
 	}
 	for of, n := range map[id.Onboarding]int{
@@ -86,7 +88,8 @@ func TestManyJobsAreActedOnByTheirIDs(t *testing.T) {
 			t.Errorf("%s: %d audit entries, want %d", of, got, n)
 		}
 	}
-	if again := d.callAs(t, httpapitest.Root, http.MethodPost, "onboardings/actions", key, body); !bytes.Equal(again.Body, first.Body) {
+	if again := d.callAs(t, httpapitest.Root, http.MethodPost, "onboardings/actions", key, body); !bytes.Equal(again.Body,
+		first.Body) {
 		t.Errorf("repeated with its key: %s", again.Body)
 	}
 	// Without the key it is harmless too: what is being done is not done twice.
@@ -135,7 +138,8 @@ func TestManyMachinesAreNotWipedUnseen(t *testing.T) {
 	d := newDesk(t)
 	b := d.parkedBatch(t, 2)
 	for _, o := range b.Onboardings {
-		d.set(t, `UPDATE node_onboardings SET observed_status = 'Deployed', facts = '{"node_created": true}' WHERE id = $1`, o.OnboardingID)
+		d.set(t, `UPDATE node_onboardings SET observed_status = 'Deployed', facts = '{"node_created": true}' WHERE id = $1`,
+			o.OnboardingID)
 	}
 	ask := func(more object) job.ManyView {
 		more["action"], more["reason"] = "restart_clean", "switch replaced"
@@ -149,7 +153,8 @@ func TestManyMachinesAreNotWipedUnseen(t *testing.T) {
 			t.Errorf("answer is %+v", v)
 		}
 	}
-	if v := ask(object{"jobs": []object{{"job_id": one, "epoch": 1}}}); v.Done != 1 || v.Jobs[0].Status != job.Compensating {
+	if v := ask(object{"jobs": []object{{"job_id": one, "epoch": 1}}}); v.Done != 1 ||
+		v.Jobs[0].Status != job.Compensating {
 		t.Errorf("answer is %+v", v)
 	}
 }
@@ -162,9 +167,12 @@ func TestManyJobsAreNamedOneWay(t *testing.T) {
 		body  object
 		field string
 	}{
-		"no jobs":        {object{"action": "rerun", "reason": "r"}, "body"},
-		"empty list":     {object{"action": "rerun", "reason": "r", "jobs": []object{}}, "body"},
-		"both":           {object{"action": "rerun", "reason": "r", "jobs": named, "parked": object{"batch_id": b.BatchID}}, "body"},
+		"no jobs":    {object{"action": "rerun", "reason": "r"}, "body"},
+		"empty list": {object{"action": "rerun", "reason": "r", "jobs": []object{}}, "body"},
+		"both": {
+			object{"action": "rerun", "reason": "r", "jobs": named, "parked": object{"batch_id": b.BatchID}},
+			"body",
+		},
 		"no reason":      {object{"action": "rerun", "jobs": named}, "body"},
 		"unknown action": {object{"action": "explode", "reason": "r", "jobs": named}, "body.action"},
 		"too many": {

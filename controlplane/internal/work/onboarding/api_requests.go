@@ -76,7 +76,8 @@ func rejected(fields []fault.Field) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+	return fault.New(fault.Invalid, "validation_error",
+		"the request has fields that cannot be accepted").WithFields(fields...)
 }
 
 // SelectorsBody says how machines are to be onboarded.
@@ -114,7 +115,10 @@ type NewBatchBody struct {
 }
 
 func (b SelectorsBody) asked(machines ...MachineBody) NewOnboarding {
-	n := NewOnboarding{Site: b.SiteID, SKU: b.SKUID, InitializeDisks: b.InitializeDisks, Machines: make([]Request, len(machines))}
+	n := NewOnboarding{
+		Site: b.SiteID, SKU: b.SKUID, InitializeDisks: b.InitializeDisks,
+		Machines: make([]Request, len(machines)),
+	}
 	n.Asked = bringup.AskedFacts{KeepOut: b.KeepOutOfService, MatchHardware: b.RequireHardwareMatch}
 	if b.ProfileID != nil {
 		n.Profile = *b.ProfileID
@@ -218,7 +222,10 @@ func (s *Service) registerRequests(api *httpapi.API) {
 			return nil, err
 		}
 		o, err := s.Request(ctx, asked)
-		return &httpapi.Plain[NewView]{Body: NewView{OnboardingID: o.ID, Status: o.Status, NodeID: o.Node, WorkflowID: o.WorkflowID}}, err
+		return &httpapi.Plain[NewView]{Body: NewView{
+			OnboardingID: o.ID, Status: o.Status, NodeID: o.Node,
+			WorkflowID: o.WorkflowID,
+		}}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-onboarding-batch", Method: http.MethodPost, Path: pathAll + "/batch", Tag: tag,

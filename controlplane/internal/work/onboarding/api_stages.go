@@ -38,8 +38,10 @@ type StageView struct {
 
 func showStage(number int, s job.Stage, typical map[string]float64) StageView {
 	v := StageView{
-		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again, Attempts: s.Attempts,
-		Limit: string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: s.Usually, Fails: []FailureModeView{},
+		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again,
+		Attempts: s.Attempts,
+		Limit:    string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: s.Usually,
+		Fails: []FailureModeView{},
 	}
 	if seconds, known := typical[s.Name]; known {
 		v.Typical = &seconds

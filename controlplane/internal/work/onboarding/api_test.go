@@ -23,17 +23,22 @@ func TestOneMachineOverTheAPI(t *testing.T) {
 	}
 	var v onboarding.DetailView
 	d.call(t, http.MethodGet, "onboardings/"+made.OnboardingID.String(), nil).Decode(t, &v)
-	if v.Hostname != "c07u43" || v.SiteID != d.site || v.ProfileID != d.profile || v.SKUID != deskSKU || v.InitializeDisks || v.BatchID != nil ||
-		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != 16 || v.RequestedBy != httpapitest.IDOf(httpapitest.Root) {
+	if v.Hostname != "c07u43" || v.SiteID != d.site || v.ProfileID != d.profile || v.SKUID != deskSKU ||
+		v.InitializeDisks || v.BatchID != nil ||
+		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != 16 ||
+		v.RequestedBy != httpapitest.IDOf(httpapitest.Root) {
 		t.Errorf("it is shown as %+v", v)
 	}
-	if v.Explanation.Status != job.Pending || v.Explanation.Summary == "" || v.Failure != nil || v.RecommendedAction != "" ||
+	if v.Explanation.Status != job.Pending || v.Explanation.Summary == "" || v.Failure != nil ||
+		v.RecommendedAction != "" ||
 		len(v.LegalActions) != 1 || v.LegalActions[0] != job.Cancel {
 		t.Errorf("it is explained as %+v", v)
 	}
 	d.call(t, http.MethodGet, "onboardings/"+id.NewString(), nil).Wants(t, http.StatusNotFound, "onboarding_not_found")
-	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/events", nil).Wants(t, http.StatusNotFound, "onboarding_not_found")
-	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/explain", nil).Wants(t, http.StatusNotFound, "onboarding_not_found")
+	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/events", nil).Wants(t, http.StatusNotFound,
+		"onboarding_not_found")
+	d.call(t, http.MethodGet, "onboardings/"+id.NewString()+"/explain", nil).Wants(t, http.StatusNotFound,
+		"onboarding_not_found")
 }
 
 func TestAnIdempotentRequestStartsOnce(t *testing.T) {
@@ -44,7 +49,8 @@ func TestAnIdempotentRequestStartsOnce(t *testing.T) {
 	if one.Status != http.StatusAccepted || two.Status != http.StatusAccepted || string(one.Body) != string(two.Body) {
 		t.Errorf("%d %s, then %d %s", one.Status, one.Body, two.Status, two.Body)
 	}
-	d.callAs(t, "root", http.MethodPost, "onboardings", key, d.one(object{"hostname": "other"})).Wants(t, http.StatusConflict, "idempotency_key_reused")
+	d.callAs(t, "root", http.MethodPost, "onboardings", key, d.one(object{"hostname": "other"})).Wants(t,
+		http.StatusConflict, "idempotency_key_reused")
 	if n := d.count(t, `SELECT count(*) FROM node_onboardings`); n != 1 {
 		t.Errorf("%d onboardings", n)
 	}
@@ -54,8 +60,9 @@ func TestAnIdempotentRequestStartsOnce(t *testing.T) {
 func TestMisplacedFieldsAreExplained(t *testing.T) {
 	d := newDesk(t)
 	for field, where := range map[string]string{
-		"pxe_mac": "observed", "roce": "roce-assignments", "roce_ips": "roce-assignments", "roce_interfaces": "gpuaas site roce import",
-		"retry_policy": "gpuaas site profile set", "max_deploy_retry_attempts": "profile", "discovery_policy": "profile",
+		"pxe_mac": "observed", "roce": "roce-assignments", "roce_ips": "roce-assignments",
+		"roce_interfaces": "gpuaas site roce import",
+		"retry_policy":    "gpuaas site profile set", "max_deploy_retry_attempts": "profile", "discovery_policy": "profile",
 		"auto_claim_single_new_machine": "profile", "timeouts": "profile", "ipmi_password": "gpuaas site credentials set",
 	} {
 		for name, c := range map[string]struct {
@@ -64,8 +71,14 @@ func TestMisplacedFieldsAreExplained(t *testing.T) {
 		}{
 			"one":       {"onboardings", "body." + field, d.one(object{field: bmcPass})},
 			"preflight": {"onboardings/preflight", "body." + field, d.one(object{field: []string{"x"}})},
-			"batch":     {"onboardings/batch", "body." + field, d.selectors(object{"nodes": []object{{"hostname": "a", "ipmi_ip": "10.0.0.1"}}, field: object{"a": 1}})},
-			"row":       {"onboardings/batch", "body.nodes[0]." + field, d.selectors(object{"nodes": []object{{"hostname": "a", "ipmi_ip": "10.0.0.1", field: 3}}})},
+			"batch": {
+				"onboardings/batch", "body." + field,
+				d.selectors(object{"nodes": []object{{"hostname": "a", "ipmi_ip": "10.0.0.1"}}, field: object{"a": 1}}),
+			},
+			"row": {
+				"onboardings/batch", "body.nodes[0]." + field,
+				d.selectors(object{"nodes": []object{{"hostname": "a", "ipmi_ip": "10.0.0.1", field: 3}}}),
+			},
 		} {
 			a := d.call(t, http.MethodPost, c.path, c.body)
 			p := a.Wants(t, http.StatusUnprocessableEntity, "validation_error", c.field)
@@ -77,11 +90,13 @@ func TestMisplacedFieldsAreExplained(t *testing.T) {
 			}
 		}
 	}
-	p := d.call(t, http.MethodPost, "onboardings", d.one(object{"colour": "blue"})).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.colour")
+	p := d.call(t, http.MethodPost, "onboardings", d.one(object{"colour": "blue"})).Wants(t,
+		http.StatusUnprocessableEntity, "validation_error", "body.colour")
 	if p.Errors[0].Message != "unexpected property" {
 		t.Errorf("%+v", p)
 	}
-	if n := d.count(t, `SELECT count(*) FROM node_onboardings`) + d.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_kind = 'onboarding'`); n != 0 {
+	if n := d.count(t, `SELECT count(*) FROM node_onboardings`) +
+		d.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_kind = 'onboarding'`); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 }
@@ -91,10 +106,14 @@ func TestMisplacedFieldsAreNotInTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, body := range []string{"OnboardingNewBody", "OnboardingBatchMachineBody", "OnboardingNewBatchBody", "OnboardingPreflightBody"} {
+	for _, body := range []string{
+		"OnboardingNewBody", "OnboardingBatchMachineBody", "OnboardingNewBatchBody",
+		"OnboardingPreflightBody",
+	} {
 		_, rest, found := strings.Cut(string(doc), "\n    "+body+":\n")
 		schema, _, _ := strings.Cut(rest, "\n    Onboarding")
-		if !found || strings.Contains(schema, "pxe_mac") || strings.Contains(schema, "retry") || !strings.Contains(schema, "additionalProperties: false") {
+		if !found || strings.Contains(schema, "pxe_mac") || strings.Contains(schema, "retry") ||
+			!strings.Contains(schema, "additionalProperties: false") {
 			t.Errorf("%s is described as\n%s", body, schema)
 		}
 		if strings.Contains(schema, "initialize_disks") && !strings.Contains(schema, "DESTROYS ALL DATA") {
@@ -119,19 +138,42 @@ func TestBadRequestsStartNothing(t *testing.T) {
 		code   string
 		fields []string
 	}{
-		"no BMC":          {"onboardings", d.selectors(object{"hostname": "a"}), 422, "validation_error", []string{"body"}},
-		"loopback":        {"onboardings", d.one(object{"ipmi_ip": "127.0.0.1"}), 422, "validation_error", []string{"body.ipmi_ip"}},
-		"not a name":      {"onboardings", d.one(object{"hostname": "a b"}), 422, "validation_error", []string{"body.hostname"}},
+		"no BMC": {"onboardings", d.selectors(object{"hostname": "a"}), 422, "validation_error", []string{"body"}},
+		"loopback": {
+			"onboardings", d.one(object{"ipmi_ip": "127.0.0.1"}), 422, "validation_error",
+			[]string{"body.ipmi_ip"},
+		},
+		"not a name": {
+			"onboardings", d.one(object{"hostname": "a b"}), 422, "validation_error",
+			[]string{"body.hostname"},
+		},
 		"unknown site":    {"onboardings", d.one(object{"site_id": unknown}), 404, "not_found", nil},
 		"unknown profile": {"onboardings", d.one(object{"profile_id": unknown}), 404, "not_found", nil},
 		"unknown SKU":     {"onboardings", d.one(object{"sku_id": "none"}), 422, "validation_error", []string{"body.sku_id"}},
-		"name in flight":  {"onboardings", d.one(object{"hostname": "TAKEN"}), 409, "onboarding_conflict", []string{"body.hostname"}},
-		"BMC in flight":   {"onboardings", d.one(object{"ipmi_ip": "10.0.0.9"}), 409, "onboarding_conflict", []string{"body.ipmi_ip"}},
-		"empty batch":     {"onboardings/batch", d.selectors(object{"nodes": []object{}}), 422, "batch_empty", nil},
-		"large batch":     {"onboardings/batch", d.selectors(object{"nodes": many}), 422, "batch_too_large", nil},
-		"twice":           {"onboardings/batch", d.selectors(object{"nodes": []object{many[0], many[1], many[0]}}), 409, "onboarding_conflict", []string{"body.nodes[2].hostname", "body.nodes[2].ipmi_ip"}},
-		"bad row":         {"onboardings/batch", d.selectors(object{"nodes": []object{many[0], {"hostname": "b", "ipmi_ip": "224.0.0.1"}}}), 422, "validation_error", []string{"body.nodes[1].ipmi_ip"}},
-		"both forms":      {"onboardings/preflight", d.one(object{"nodes": []object{many[0]}}), 422, "validation_error", []string{"body.nodes"}},
+		"name in flight": {
+			"onboardings", d.one(object{"hostname": "TAKEN"}), 409, "onboarding_conflict",
+			[]string{"body.hostname"},
+		},
+		"BMC in flight": {
+			"onboardings", d.one(object{"ipmi_ip": "10.0.0.9"}), 409, "onboarding_conflict",
+			[]string{"body.ipmi_ip"},
+		},
+		"empty batch": {"onboardings/batch", d.selectors(object{"nodes": []object{}}), 422, "batch_empty", nil},
+		"large batch": {"onboardings/batch", d.selectors(object{"nodes": many}), 422, "batch_too_large", nil},
+		"twice": {
+			"onboardings/batch", d.selectors(object{"nodes": []object{many[0], many[1], many[0]}}), 409,
+			"onboarding_conflict",
+			[]string{"body.nodes[2].hostname", "body.nodes[2].ipmi_ip"},
+		},
+		"bad row": {
+			"onboardings/batch", d.selectors(
+				object{"nodes": []object{many[0], {"hostname": "b", "ipmi_ip": "224.0.0.1"}}}), 422, "validation_error",
+			[]string{"body.nodes[1].ipmi_ip"},
+		},
+		"both forms": {
+			"onboardings/preflight", d.one(object{"nodes": []object{many[0]}}), 422, "validation_error",
+			[]string{"body.nodes"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d.call(t, http.MethodPost, c.path, c.body).Wants(t, c.status, c.code, c.fields...)
@@ -148,11 +190,14 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	d := newDesk(t)
 	d.set(t, `UPDATE maas_sites SET max_parallel = 1`)
 	a := d.call(t, http.MethodPost, "onboardings/batch", d.selectors(object{"initialize_disks": true, "nodes": []object{
-		{"hostname": "b", "ipmi_ip": "10.0.0.2"}, {"hostname": "a", "ipmi_ip": "10.0.0.1"}, {"hostname": "c", "ipmi_ip": "10.0.0.3"},
+		{"hostname": "b", "ipmi_ip": "10.0.0.2"},
+		{"hostname": "a", "ipmi_ip": "10.0.0.1"},
+		{"hostname": "c", "ipmi_ip": "10.0.0.3"},
 	}}))
 	var made onboarding.NewBatchView
 	a.Decode(t, &made)
-	if a.Status != http.StatusAccepted || len(made.Onboardings) != 3 || made.Onboardings[0].Hostname != "b" || made.Onboardings[2].NodeID.IsZero() {
+	if a.Status != http.StatusAccepted || len(made.Onboardings) != 3 || made.Onboardings[0].Hostname != "b" ||
+		made.Onboardings[2].NodeID.IsZero() {
 		t.Fatalf("answer is %d %s", a.Status, a.Body)
 	}
 	d.park(t, made.Onboardings[0].OnboardingID, "failed_manual_intervention")
@@ -164,7 +209,8 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	path := "onboarding-batches/" + made.BatchID.String()
 	var b onboarding.BatchView
 	d.call(t, http.MethodGet, path, nil).Decode(t, &b)
-	if b.State != job.BatchRunning || b.Total != 3 || b.Counts.Pending != 2 || b.Counts.FailedManualIntervention != 1 || b.Failed != 1 || b.Succeeded != 0 {
+	if b.State != job.BatchRunning || b.Total != 3 || b.Counts.Pending != 2 || b.Counts.FailedManualIntervention != 1 ||
+		b.Failed != 1 || b.Succeeded != 0 {
 		t.Errorf("batch is %+v", b)
 	}
 	var all struct{ Items []onboarding.BatchView }
@@ -176,7 +222,8 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		verb string
 		want job.BatchState
 	}{{"pause", job.BatchPaused}, {"resume", job.BatchRunning}, {"cancel", job.BatchCancelled}} {
-		d.call(t, http.MethodPost, path+"/"+c.verb, object{}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
+		d.call(t, http.MethodPost, path+"/"+c.verb, object{}).Wants(t, http.StatusUnprocessableEntity, "validation_error",
+			"body")
 		a := d.call(t, http.MethodPost, path+"/"+c.verb, object{"reason": "test"})
 		a.Decode(t, &b)
 		if a.Status != http.StatusAccepted || b.State != c.want {
@@ -185,12 +232,14 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		var e onboarding.Explanation
 		d.call(t, http.MethodGet, "onboardings/"+made.Onboardings[1].OnboardingID.String()+"/explain", nil).Decode(t, &e)
 		resume := "gpuaas onboarding batch resume " + made.BatchID.String()
-		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") || strings.Contains(e.Observed, " is paused by ") != (c.verb == "pause") ||
+		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") ||
+			strings.Contains(e.Observed, " is paused by ") != (c.verb == "pause") ||
 			strings.Contains(e.Observed, "1 of 1 places of site ") != (c.verb != "cancel") {
 			t.Errorf("after %s it is explained as %+v", c.verb, e)
 		}
 	}
-	d.call(t, http.MethodGet, "onboarding-batches/"+id.NewString(), nil).Wants(t, http.StatusNotFound, "onboarding_batch_not_found")
+	d.call(t, http.MethodGet, "onboarding-batches/"+id.NewString(), nil).Wants(t, http.StatusNotFound,
+		"onboarding_batch_not_found")
 }
 
 func (d *desk) list(tb testing.TB, query string) []onboarding.View {
@@ -202,7 +251,8 @@ func (d *desk) list(tb testing.TB, query string) []onboarding.View {
 
 func TestListIsNarrowed(t *testing.T) {
 	d := newDesk(t)
-	one, two, three := d.requested(t, "c07u1", "10.0.0.1"), d.requested(t, "c07u2", "10.0.0.2"), d.requested(t, "d01u3", "10.0.0.3")
+	one, two, three := d.requested(t, "c07u1", "10.0.0.1"), d.requested(t, "c07u2", "10.0.0.2"),
+		d.requested(t, "d01u3", "10.0.0.3")
 	d.park(t, one.OnboardingID, "failed_manual_intervention")
 	d.park(t, two.OnboardingID, "failed_retryable")
 	for query, want := range map[string]string{
@@ -224,7 +274,8 @@ func TestListIsNarrowed(t *testing.T) {
 			t.Errorf("%s lists %q, want %q", query, got, want)
 		}
 	}
-	d.call(t, http.MethodGet, "onboardings?status=broken", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error", "query.status")
+	d.call(t, http.MethodGet, "onboardings?status=broken", nil).Wants(t, http.StatusUnprocessableEntity,
+		"validation_error", "query.status")
 	d.call(t, http.MethodGet, "onboardings?batch_id=x", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error")
 	var first struct {
 		Items      []onboarding.View
@@ -232,7 +283,8 @@ func TestListIsNarrowed(t *testing.T) {
 	}
 	d.call(t, http.MethodGet, "onboardings?page_size=2", nil).Decode(t, &first)
 	rest := d.list(t, "?page_size=2&cursor="+first.NextCursor)
-	if len(first.Items) != 2 || len(rest) != 1 || rest[0].OnboardingID != one.OnboardingID || first.Items[0].OnboardingID != three.OnboardingID {
+	if len(first.Items) != 2 || len(rest) != 1 || rest[0].OnboardingID != one.OnboardingID ||
+		first.Items[0].OnboardingID != three.OnboardingID {
 		t.Errorf("pages are %+v and %+v", first, rest)
 	}
 }
@@ -244,13 +296,16 @@ func TestParkedIsShownAndExplained(t *testing.T) {
 	path := "onboardings/" + of.String()
 	var v onboarding.DetailView
 	d.call(t, http.MethodGet, path, nil).Decode(t, &v)
-	if v.Failure == nil || v.Failure.Code != "failed_commission" || v.Failure.Details["script"] != "smart" || v.RecommendedAction != job.Rerun ||
-		v.Facts["commissions"] != 1.0 || len(v.Events) != 2 || v.Events[1].Status != job.StageFailed || v.Observed.MAASStatus != "Failed commissioning" {
+	if v.Failure == nil || v.Failure.Code != "failed_commission" || v.Failure.Details["script"] != "smart" ||
+		v.RecommendedAction != job.Rerun ||
+		v.Facts["commissions"] != 1.0 || len(v.Events) != 2 || v.Events[1].Status != job.StageFailed ||
+		v.Observed.MAASStatus != "Failed commissioning" {
 		t.Errorf("it is shown as %+v", v)
 	}
 	var e onboarding.Explanation
 	d.call(t, http.MethodGet, path+"/explain", nil).Decode(t, &e)
-	if e.Stage != "wait_for_ready" || e.FailureClass != bringup.HardwareMismatch || e.ObservedSince == nil || e.WaitingSince == nil ||
+	if e.Stage != "wait_for_ready" || e.FailureClass != bringup.HardwareMismatch || e.ObservedSince == nil ||
+		e.WaitingSince == nil ||
 		!e.Actions[0].Legal || e.Actions[0].Action != job.Rerun || e.Actions[0].Rank != 1 || e.LikelyCause == "" {
 		t.Errorf("it is explained as %+v", e)
 	}
@@ -285,14 +340,16 @@ func TestEachVerbIsAnAction(t *testing.T) {
 			job := d.requested(t, fmt.Sprintf("n%d", i), fmt.Sprintf("10.0.0.%d", i+1)).OnboardingID
 			path := "onboardings/" + job.String() + "/" + c.word
 			if c.action != "cancel" { // a pending one can be cancelled
-				p := d.call(t, http.MethodPost, path, object{"reason": "too early"}).Wants(t, http.StatusConflict, "action_not_allowed")
+				p := d.call(t, http.MethodPost, path, object{"reason": "too early"}).Wants(t, http.StatusConflict,
+					"action_not_allowed")
 				if !strings.Contains(p.Remedy, "cancel") {
 					t.Errorf("the refusal does not say what is legal: %+v", p)
 				}
 			}
 			d.park(t, job, "failed_retryable")
 			d.call(t, http.MethodPost, path, object{}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body")
-			d.call(t, http.MethodPost, path, object{"reason": ""}).Wants(t, http.StatusUnprocessableEntity, "validation_error", "body.reason")
+			d.call(t, http.MethodPost, path, object{"reason": ""}).Wants(t, http.StatusUnprocessableEntity, "validation_error",
+				"body.reason")
 			a := d.call(t, http.MethodPost, path, object{"reason": "cable replaced"})
 			var v onboarding.View
 			a.Decode(t, &v)
@@ -310,21 +367,29 @@ func TestEachVerbIsAnAction(t *testing.T) {
 func TestWhoMayOnboard(t *testing.T) {
 	d := newDesk(t)
 	job := d.requested(t, "a", "10.0.0.1").OnboardingID.String()
-	for _, read := range []string{"onboardings", "onboardings/" + job, "onboardings/" + job + "/explain", "onboardings/" + job + "/events", "onboarding-batches", "onboarding-stages"} {
+	for _, read := range []string{
+		"onboardings", "onboardings/" + job, "onboardings/" + job + "/explain",
+		"onboardings/" + job + "/events", "onboarding-batches", "onboarding-stages",
+	} {
 		if a := d.callAs(t, "auditor", http.MethodGet, read, "", nil); a.Status != http.StatusOK {
 			t.Errorf("an auditor reads %s: %d %s", read, a.Status, a.Body)
 		}
 		d.callAs(t, "guest", http.MethodGet, read, "", nil).Wants(t, http.StatusForbidden, "insufficient_permissions")
 	}
-	for _, change := range []string{"onboardings", "onboardings/batch", "onboardings/preflight", "onboardings/" + job + "/cancel"} {
-		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), d.one(nil)).Wants(t, http.StatusForbidden, "insufficient_permissions")
+	for _, change := range []string{
+		"onboardings", "onboardings/batch", "onboardings/preflight",
+		"onboardings/" + job + "/cancel",
+	} {
+		d.callAs(t, "auditor", http.MethodPost, change, id.NewString(), d.one(nil)).Wants(t, http.StatusForbidden,
+			"insufficient_permissions")
 	}
 }
 
 func TestStagesAreListed(t *testing.T) {
 	var all struct{ Items []onboarding.StageView }
 	newDesk(t).call(t, http.MethodGet, "onboarding-stages", nil).Decode(t, &all)
-	if len(all.Items) != 16 || all.Items[10].Name != "wait_for_deployed" || all.Items[10].Number != 11 || all.Items[10].Limit != "deploy" {
+	if len(all.Items) != 16 || all.Items[10].Name != "wait_for_deployed" || all.Items[10].Number != 11 ||
+		all.Items[10].Limit != "deploy" {
 		t.Fatalf("stages are %+v", all)
 	}
 	for _, s := range all.Items {
@@ -338,7 +403,10 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 	d := newDesk(t)
 	batch, job := id.NewString(), id.NewString()
 	about := func(batch, job string) *eventwire.Envelope {
-		return &eventwire.Envelope{EventType: eventwire.NodeOnboardingStage, Payload: []byte(fmt.Sprintf(`{"batch_id":%q,"onboarding_id":%q}`, batch, job))}
+		return &eventwire.Envelope{
+			EventType: eventwire.NodeOnboardingStage,
+			Payload:   []byte(fmt.Sprintf(`{"batch_id":%q,"onboarding_id":%q}`, batch, job)),
+		}
 	}
 	d.feed.items = []outbox.FeedItem{
 		{Position: 7, Mark: &outbox.Mark{Position: 7}},
@@ -371,5 +439,6 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 	if !d.feed.asked.Resume || d.feed.asked.After != 41 {
 		t.Errorf("asked for %+v", d.feed.asked)
 	}
-	d.call(t, http.MethodGet, "onboardings/feed?last_event_id=x", nil).Wants(t, http.StatusUnprocessableEntity, "last_event_id_invalid")
+	d.call(t, http.MethodGet, "onboardings/feed?last_event_id=x", nil).Wants(t, http.StatusUnprocessableEntity,
+		"last_event_id_invalid")
 }

@@ -69,7 +69,8 @@ func TestABatchIsOneTransaction(t *testing.T) {
 	}
 	nodes := map[id.Node]bool{}
 	for i, o := range rows {
-		if o.Hostname != fmt.Sprintf("c%04d", i+1) || o.Batch != b.ID || o.AdmittedAt != nil || o.WorkflowID != "onboarding-"+o.ID.String() {
+		if o.Hostname != fmt.Sprintf("c%04d", i+1) || o.Batch != b.ID || o.AdmittedAt != nil ||
+			o.WorkflowID != "onboarding-"+o.ID.String() {
 			t.Errorf("%d: %+v", i, o)
 		}
 		nodes[o.Node] = true
@@ -77,13 +78,15 @@ func TestABatchIsOneTransaction(t *testing.T) {
 	if len(nodes) != 25 {
 		t.Errorf("%d ids of nodes", len(nodes))
 	}
-	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, "onboarding-batch-"+b.ID.String()); n != 1 {
+	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`,
+		"onboarding-batch-"+b.ID.String()); n != 1 {
 		t.Errorf("%d starts of its workflow", n)
 	}
 	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'MaasNodeOnboardWorkflow'`); n != 0 {
 		t.Errorf("%d starts of other workflows", n)
 	}
-	if n := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'onboarding_batch.request' AND target_id = $1`, b.ID.String()); n != 1 {
+	if n := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'onboarding_batch.request' AND target_id = $1`,
+		b.ID.String()); n != 1 {
 		t.Errorf("%d audit entries", n)
 	}
 }
@@ -105,7 +108,8 @@ func TestLimitsOfBatchesAndSites(t *testing.T) {
 	y.started(t, first)
 	y.started(t, second)
 	single := y.request(t, 201)
-	if single.AdmittedAt != nil || y.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1`, single.WorkflowID) != 0 {
+	if single.AdmittedAt != nil || y.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1`,
+		single.WorkflowID) != 0 {
 		t.Errorf("there was no place for %+v", single)
 	}
 	if used, limit, err := y.service.Slots(y.ctx, y.site.ID); used != 13 || limit != 13 || err != nil {
@@ -113,18 +117,22 @@ func TestLimitsOfBatchesAndSites(t *testing.T) {
 	}
 
 	// One of the first batch is parked: its place goes to the single one.
-	running, err := y.service.List(y.ctx, onboarding.Filter{Batch: first.ID, Statuses: []job.Status{job.Running}}, postgres.Slice[id.Onboarding]{Limit: 100})
+	running, err := y.service.List(y.ctx, onboarding.Filter{Batch: first.ID, Statuses: []job.Status{job.Running}},
+		postgres.Slice[id.Onboarding]{Limit: 100})
 	if err != nil || len(running) != 10 {
 		t.Fatal(len(running), err)
 	}
 	if _, err := y.service.Act(y.ctx, running[0].ID, job.MarkManual, "because"); err != nil {
 		t.Fatal(err)
 	}
-	if now := y.read(t, single.ID); now.AdmittedAt == nil || y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'MaasNodeOnboardWorkflow' AND aggregate_id = $1`, single.WorkflowID) != 1 {
+	if now := y.read(t, single.ID); now.AdmittedAt == nil ||
+		y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'MaasNodeOnboardWorkflow' AND aggregate_id = $1`,
+			single.WorkflowID) != 1 {
 		t.Errorf("%+v", now)
 	}
 	for _, b := range []onboarding.Batch{first, second} {
-		if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, "onboarding-batch-"+b.ID.String()); n != 1 {
+		if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`,
+			"onboarding-batch-"+b.ID.String()); n != 1 {
 			t.Errorf("batch heard %d times", n)
 		}
 		if start, _ := y.admitted(t, b); start != 0 {
@@ -133,7 +141,8 @@ func TestLimitsOfBatchesAndSites(t *testing.T) {
 	}
 
 	// An operator's action takes a place regardless of the limit.
-	if now, err := y.service.Act(y.ctx, running[0].ID, job.RetryStage, "because"); err != nil || now.Status != job.Running {
+	if now, err := y.service.Act(y.ctx, running[0].ID, job.RetryStage, "because"); err != nil ||
+		now.Status != job.Running {
 		t.Errorf("%+v %v", now, err)
 	}
 	if used, _, _ := y.service.Slots(y.ctx, y.site.ID); used != 14 {
@@ -159,7 +168,8 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	}
 	y.started(t, b)
 	for range 2 {
-		if now, err := y.service.PauseBatch(y.ctx, b.ID, "lunch"); err != nil || now.State() != job.BatchPaused || now.PausedAt == nil {
+		if now, err := y.service.PauseBatch(y.ctx, b.ID, "lunch"); err != nil || now.State() != job.BatchPaused ||
+			now.PausedAt == nil {
 			t.Errorf("%+v %v", now, err)
 		}
 	}
@@ -175,7 +185,8 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 	}
 	for range 2 {
 		now, err := y.service.CancelBatch(y.ctx, b.ID, "wrong rack")
-		if err != nil || now.State() != job.BatchCancelled || now.Counts[job.Cancelled] != 20 || now.Counts[job.Compensating] != 6 || now.Counts[job.Completed] != 4 {
+		if err != nil || now.State() != job.BatchCancelled || now.Counts[job.Cancelled] != 20 ||
+			now.Counts[job.Compensating] != 6 || now.Counts[job.Completed] != 4 {
 			t.Errorf("%+v %v", now, err)
 		}
 	}
@@ -204,7 +215,8 @@ func TestPauseResumeAndCancelOfABatch(t *testing.T) {
 func TestABatchOfAThousand(t *testing.T) {
 	y := newYard(t, parallel(60))
 	most := int32(50)
-	if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile(t).ID, y.profile(t).Version, site.ProfileChange{Policy: site.PolicyChange{BatchMaxParallel: &most}}); err != nil {
+	if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile(t).ID, y.profile(t).Version,
+		site.ProfileChange{Policy: site.PolicyChange{BatchMaxParallel: &most}}); err != nil {
 		t.Fatal(err)
 	}
 	b := y.batch(t, 1, 1000)
@@ -284,7 +296,8 @@ func TestConflictsAreNamedAndNothingIsStarted(t *testing.T) {
 	n := y.asked(3, 1)
 	n.Machines = append(n.Machines,
 		onboarding.Request{Hostname: "c0001", IPMIIP: "10.9.0.1"}, onboarding.Request{Hostname: "other", IPMIIP: "10.1.0.2"},
-		onboarding.Request{Hostname: "C0002", IPMIIP: "10.9.0.3"}, onboarding.Request{Hostname: "another", IPMIIP: "10.1.0.3"},
+		onboarding.Request{Hostname: "C0002", IPMIIP: "10.9.0.3"},
+		onboarding.Request{Hostname: "another", IPMIIP: "10.1.0.3"},
 		onboarding.Request{Hostname: "c0003", IPMIIP: "::ffff:10.1.0.4"}, // twice in the request, under another spelling
 	)
 	_, _, err := y.service.RequestBatch(y.ctx, n)
@@ -296,7 +309,10 @@ func TestConflictsAreNamedAndNothingIsStarted(t *testing.T) {
 	for _, field := range f.Fields {
 		paths = append(paths, field.Path)
 	}
-	want := []string{"body.nodes[1].hostname", "body.nodes[2].ipmi_ip", "body.nodes[3].hostname", "body.nodes[4].ipmi_ip", "body.nodes[5].hostname", "body.nodes[5].ipmi_ip"}
+	want := []string{
+		"body.nodes[1].hostname", "body.nodes[2].ipmi_ip", "body.nodes[3].hostname", "body.nodes[4].ipmi_ip",
+		"body.nodes[5].hostname", "body.nodes[5].ipmi_ip",
+	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("%q", f.Fields)
 	}
@@ -370,7 +386,8 @@ func TestRequestsThatCannotBeAccepted(t *testing.T) {
 		}
 	}
 	for code, count := range map[string]int{"batch_empty": 0, "batch_too_large": 1001} {
-		if _, _, err := y.service.RequestBatch(y.ctx, y.asked(1, count)); fault.KindOf(err) != fault.Invalid || fault.CodeOf(err) != code {
+		if _, _, err := y.service.RequestBatch(y.ctx, y.asked(1, count)); fault.KindOf(err) != fault.Invalid ||
+			fault.CodeOf(err) != code {
 			t.Errorf("%s: %v", code, err)
 		}
 	}

@@ -23,7 +23,10 @@ func TestMachinesOfOnboardingsUnderWayAreClaimed(t *testing.T) {
 		except id.Onboarding
 		want   map[string]string
 	}{
-		"by two others":         {site: y.site.ID, except: blank.ID, want: map[string]string{"aaa111": first.ID.String(), "bbb222": second.ID.String()}},
+		"by two others": {
+			site: y.site.ID, except: blank.ID,
+			want: map[string]string{"aaa111": first.ID.String(), "bbb222": second.ID.String()},
+		},
 		"at a site of the same": {site: twin, except: first.ID, want: map[string]string{"bbb222": second.ID.String()}},
 		"not by oneself":        {site: y.site.ID, except: first.ID, want: map[string]string{"bbb222": second.ID.String()}},
 		"not at another region": {site: id.New[id.Site](), except: first.ID, want: map[string]string{}},

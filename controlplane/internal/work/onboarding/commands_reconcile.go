@@ -37,18 +37,20 @@ func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, de
 // hardware sync, or the deployment. Otherwise it changes nothing.
 func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
-	reached, err = s.jobs.Reconcile(ctx, w.ID, func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
-		done = work
-		if bringup.Unaccepted(o.ErrorCode) {
-			return nil, nil
-		}
-		p, missing, err := s.bringup.ProveInstalled(ctx, work)
-		if err != nil || missing != "" {
-			s.logger.DebugContext(ctx, "onboarding is not proven to have reached its goal", "onboarding_id", o.ID, "missing", missing, "error", err)
-			return nil, err
-		}
-		return proofOf(work, p), nil
-	})
+	reached, err = s.jobs.Reconcile(ctx, w.ID,
+		func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
+			done = work
+			if bringup.Unaccepted(o.ErrorCode) {
+				return nil, nil
+			}
+			p, missing, err := s.bringup.ProveInstalled(ctx, work)
+			if err != nil || missing != "" {
+				s.logger.DebugContext(ctx, "onboarding is not proven to have reached its goal", "onboarding_id", o.ID, "missing",
+					missing, "error", err)
+				return nil, err
+			}
+			return proofOf(work, p), nil
+		})
 	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
 		if err := s.bringup.Forget(ctx, done); err != nil { // its token was used; a full decommission looks for it once more
 			s.logger.WarnContext(ctx, "first boot could not be removed", "onboarding_id", w.ID, "error", err)
@@ -59,9 +61,11 @@ func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached boo
 
 func proofOf(w *bringup.Work, p bringup.Proof) *job.Proof {
 	out := &job.Proof{
-		Said: fmt.Sprintf("%s runs %s as this onboarding asked for it, and its agent, version %s, was heard of at %s", w.Hostname, p.Image, p.AgentVersion, p.LastContactAt.UTC().Format(time.RFC3339)),
+		Said: fmt.Sprintf("%s runs %s as this onboarding asked for it, and its agent, version %s, was heard of at %s",
+			w.Hostname, p.Image, p.AgentVersion, p.LastContactAt.UTC().Format(time.RFC3339)),
 		Details: map[string]any{
-			"system_id": w.SystemID, "image": p.Image, "agent_version": p.AgentVersion, "first_poll_at": p.FirstPollAt.UTC(), "last_contact_at": p.LastContactAt.UTC(),
+			"system_id": w.SystemID, "image": p.Image, "agent_version": p.AgentVersion, "first_poll_at": p.FirstPollAt.UTC(),
+			"last_contact_at": p.LastContactAt.UTC(),
 		},
 	}
 	if p.LastSync != nil && w.Profile.Policy.RequireHWSync {

@@ -23,7 +23,8 @@ const MaxBatch = 1000
 // once, or when another onboarding gives one back.
 func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, error) {
 	if len(n.Machines) != 1 {
-		return Onboarding{}, fault.New(fault.Invalid, "machine_missing", "exactly one machine is onboarded at a time; several are a batch")
+		return Onboarding{}, fault.New(fault.Invalid, "machine_missing",
+			"exactly one machine is onboarded at a time; several are a batch")
 	}
 	machines, err := checked(n.Machines, func(int) string { return "body." })
 	if err != nil {
@@ -31,13 +32,19 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 	}
 	n.Machines = machines
 	var made Onboarding
-	err = s.request(ctx, n, func(int) string { return "body." }, func(ctx context.Context, tx pgx.Tx, by site.Profile) error {
+	err = s.request(ctx, n, func(int) string {
+		return "body."
+	}, func(ctx context.Context, tx pgx.Tx, by site.Profile) error {
 		rows, err := s.insert(ctx, tx, n, by, id.OnboardingBatch{})
 		if err != nil {
 			return err
 		}
 		made = rows[0]
-		if err := family.Audit(ctx, tx, "request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks, "asked": n.Asked}); err != nil {
+		if err := family.Audit(ctx, tx, "request", made, "",
+			map[string]any{
+				"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks,
+				"asked": n.Asked,
+			}); err != nil {
 			return err
 		}
 		if err := s.rows.Admit(ctx, tx, "", s.now(), made.ID.String()); err != nil {
@@ -59,7 +66,8 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 	case len(n.Machines) == 0:
 		return Batch{}, nil, fault.New(fault.Invalid, "batch_empty", "a batch needs at least one machine")
 	case len(n.Machines) > MaxBatch:
-		return Batch{}, nil, fault.New(fault.Invalid, "batch_too_large", "a batch has %d machines at most, not %d", MaxBatch, len(n.Machines)).
+		return Batch{}, nil, fault.New(fault.Invalid, "batch_too_large", "a batch has %d machines at most, not %d", MaxBatch,
+			len(n.Machines)).
 			WithRemedy("divide it; limits of the site hold over all batches")
 	}
 	at := func(i int) string { return fmt.Sprintf("body.nodes[%d].", i) }
@@ -141,7 +149,9 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 	return err
 }
 
-func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by site.Profile, batch id.OnboardingBatch) ([]Onboarding, error) {
+func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by site.Profile,
+	batch id.OnboardingBatch,
+) ([]Onboarding, error) {
 	facts, err := bringup.FactsAsked(n.Asked).Encode()
 	if err != nil {
 		return nil, err
@@ -153,10 +163,12 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by sit
 	for i, m := range n.Machines {
 		of := id.New[id.Onboarding]()
 		jobs[i] = job.NewJob{
-			ID: of.String(), Site: n.Site, SitePlace: true, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(), WorkflowID: WorkflowID(of),
-			Claims: []job.Claim{claim(claimHostname, n.Site, m.Hostname), claim(claimBMC, n.Site, m.IPMIIP)},
+			ID: of.String(), Site: n.Site, SitePlace: true, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(),
+			WorkflowID: WorkflowID(of),
+			Claims:     []job.Claim{claim(claimHostname, n.Site, m.Hostname), claim(claimBMC, n.Site, m.IPMIIP)},
 		}
 		own.Ids, own.IpmiIps = append(own.Ids, of.String()), append(own.IpmiIps, m.IPMIIP)
 	}
-	return s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, jobs, job.Prepared(onboardingdb.InsertOnboardings, own))
+	return s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, jobs,
+		job.Prepared(onboardingdb.InsertOnboardings, own))
 }

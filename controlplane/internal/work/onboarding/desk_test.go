@@ -47,7 +47,10 @@ type desk struct {
 func newDesk(tb testing.TB) *desk {
 	tb.Helper()
 	db, owner := postgrestest.NewWithOwner(tb)
-	d := &desk{db: db, owner: owner, vault: &cupboard{kept: map[string]map[string]redact.Secret{}}, region: &region{admin: true}, feed: &feed{}}
+	d := &desk{
+		db: db, owner: owner, vault: &cupboard{kept: map[string]map[string]redact.Secret{}},
+		region: &region{admin: true}, feed: &feed{},
+	}
 	d.sites = site.New(site.Config{DB: d.db, Secrets: d.vault, FingerprintRounds: 1, Regions: d.region})
 	d.service = onboarding.New(onboarding.Config{DB: d.db, Sites: d.sites})
 	d.api = httpapitest.New(d.db)
@@ -63,14 +66,16 @@ func (d *desk) furnish(tb testing.TB) {
 	value := func(s string) *string { return &s }
 	vlan := int32(46)
 	made, err := d.sites.CreateSite(ctx, "dc1", site.SettingsChange{
-		RegionCode: value("eu-1"), APIBaseURL: value("http://maas.example:5240/MAAS"), PXEIface: value("ens19"), NodePXEIface: value("eno8303"), PXEVLANVID: &vlan,
+		RegionCode: value("eu-1"), APIBaseURL: value("http://maas.example:5240/MAAS"), PXEIface: value("ens19"),
+		NodePXEIface: value("eno8303"), PXEVLANVID: &vlan,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	d.site = made.ID
 	if _, err := d.sites.SetCredentials(ctx, d.site, site.Credentials{
-		APIToken: redact.New("a:b:c"), DeployPassword: redact.New("canary-deploy"), Power: &site.PowerCredentials{User: "root", Pass: redact.New(bmcPass)},
+		APIToken: redact.New("a:b:c"), DeployPassword: redact.New("canary-deploy"),
+		Power: &site.PowerCredentials{User: "root", Pass: redact.New(bmcPass)},
 	}); err != nil {
 		tb.Fatal(err)
 	}
@@ -80,8 +85,9 @@ func (d *desk) furnish(tb testing.TB) {
 	}
 	d.profile = profiles[0].ID
 	if _, err := sku.New(d.db).Create(ctx, deskSKU, sku.Terms{
-		DisplayName: "H200", GPUVendor: "nvidia", GPUModel: "H200", GPUsTotal: 8, CapacityShape: sku.WholeNode, AllowedCounts: []int32{1},
-		PriceMinor: 1, PriceCurrency: "USD",
+		DisplayName: "H200", GPUVendor: "nvidia", GPUModel: "H200", GPUsTotal: 8, CapacityShape: sku.WholeNode,
+		AllowedCounts: []int32{1},
+		PriceMinor:    1, PriceCurrency: "USD",
 	}); err != nil {
 		tb.Fatal(err)
 	}
@@ -156,12 +162,16 @@ func (r *region) Setting(_ context.Context, name string) (string, error) {
 }
 
 func (r *region) Lacks(_ context.Context, images []site.Image) ([]site.Image, error) {
-	return slices.DeleteFunc(slices.Clone(images), func(i site.Image) bool { return !slices.Contains(r.lacking, i) }), r.away
+	return slices.DeleteFunc(slices.Clone(images), func(i site.Image) bool {
+		return !slices.Contains(r.lacking, i)
+	}), r.away
 }
 
 func (r *region) Machines(_ context.Context, hostnames []string) ([]site.RegionMachine, error) {
 	r.most = max(r.most, len(hostnames))
-	return slices.DeleteFunc(slices.Clone(r.has), func(m site.RegionMachine) bool { return !slices.Contains(hostnames, m.Hostname) }), r.away
+	return slices.DeleteFunc(slices.Clone(r.has), func(m site.RegionMachine) bool {
+		return !slices.Contains(hostnames, m.Hostname)
+	}), r.away
 }
 
 func (r *region) Skew() (time.Duration, bool) { return 0, true }

@@ -71,7 +71,8 @@ func documentFailures(say func(string, ...any)) {
 		}
 		best := "`" + string(family.Recommend(o)[0].Action) + "`"
 		if class == bringup.StateAmbiguity {
-			best += fmt.Sprintf("; `%s` when MAAS shows the machine as %s", job.AdoptObserved, strings.Join(slices.Concat(adoptable[:len(adoptable)-1], []string{"or " + adoptable[len(adoptable)-1]}), ", "))
+			best += fmt.Sprintf("; `%s` when MAAS shows the machine as %s", job.AdoptObserved,
+				strings.Join(slices.Concat(adoptable[:len(adoptable)-1], []string{"or " + adoptable[len(adoptable)-1]}), ", "))
 		}
 		say("| `%s` | `%s` | %s | %s |", class, o.Status, best, strings.Join(then, ", "))
 	}

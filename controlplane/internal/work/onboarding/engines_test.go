@@ -45,7 +45,10 @@ func (y *yard) serve(t testing.TB) client.Client {
 	var group sync.WaitGroup
 	group.Go(func() { _ = c.RunWorker(ctx, time.Second, y.service.RegisterWorker) })
 	group.Go(func() {
-		outbox.NewRelay(outbox.RelayConfig{DB: y.db, Logger: quiet, Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: durable.Intents{Client: c}}}).Run(ctx)
+		outbox.NewRelay(outbox.RelayConfig{
+			DB: y.db, Logger: quiet,
+			Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: durable.Intents{Client: c}},
+		}).Run(ctx)
 	})
 	t.Cleanup(func() {
 		stop()
@@ -111,7 +114,8 @@ func TestABatchOnRealEngines(t *testing.T) {
 	}
 	testkit.Eventually(t, "all have ended", func() bool {
 		now, err := y.service.Batch(y.ctx, b.ID)
-		return err == nil && now.Counts[job.Completed] == 19 && now.Counts[job.Cancelled] == 1 && now.State() == job.BatchSettled
+		return err == nil && now.Counts[job.Completed] == 19 && now.Counts[job.Cancelled] == 1 &&
+			now.State() == job.BatchSettled
 	})
 	t.Logf("20 machines took %s", time.Since(began))
 	if peak.Load() > 6 {
@@ -143,7 +147,8 @@ func TestHistoriesReplay(t *testing.T) {
 	for _, name := range []string{"happy", "parked", "batch"} {
 		durabletest.Replay(t, filepath.Join("testdata", name+".json"), func(r worker.WorkflowReplayer) {
 			r.RegisterWorkflowWithOptions(onboarding.Workflow, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
-			r.RegisterWorkflowWithOptions(onboarding.BatchWorkflow, workflow.RegisterOptions{Name: "MaasNodeBatchOnboardWorkflow"})
+			r.RegisterWorkflowWithOptions(onboarding.BatchWorkflow,
+				workflow.RegisterOptions{Name: "MaasNodeBatchOnboardWorkflow"})
 		})
 	}
 }
@@ -159,7 +164,10 @@ func recordHistories(t *testing.T) {
 		}
 		return y.script.well(ctx, bringup.ConfigureStorage, w)
 	})
-	y.service = onboarding.New(onboarding.Config{DB: y.db, Sites: y.sites, Bringup: y.script, Backoff: func(int) time.Duration { return time.Millisecond }})
+	y.service = onboarding.New(onboarding.Config{
+		DB: y.db, Sites: y.sites, Bringup: y.script,
+		Backoff: func(int) time.Duration { return time.Millisecond },
+	})
 	b := y.batch(t, 11, 3)
 	temporal := y.serve(t)
 	y.becomes(t, o.ID, job.Completed)
@@ -169,10 +177,14 @@ func recordHistories(t *testing.T) {
 	}
 	y.becomes(t, parked.ID, job.Cancelled)
 	testkit.Eventually(t, "the batch has ended", func() bool {
-		rows, err := y.service.List(y.ctx, onboarding.Filter{Batch: b.ID, Statuses: []job.Status{job.Completed}}, postgres.Slice[id.Onboarding]{Limit: 10})
+		rows, err := y.service.List(y.ctx, onboarding.Filter{Batch: b.ID, Statuses: []job.Status{job.Completed}},
+			postgres.Slice[id.Onboarding]{Limit: 10})
 		return err == nil && len(rows) == 3
 	})
-	for name, workflowID := range map[string]string{"happy": o.WorkflowID, "parked": parked.WorkflowID, "batch": onboarding.BatchWorkflowID(b.ID.String())} {
+	for name, workflowID := range map[string]string{
+		"happy": o.WorkflowID, "parked": parked.WorkflowID,
+		"batch": onboarding.BatchWorkflowID(b.ID.String()),
+	} {
 		durabletest.KeepHistory(t, temporal, workflowID, filepath.Join("testdata", name+".json"))
 	}
 }

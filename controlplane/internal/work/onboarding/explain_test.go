@@ -71,7 +71,10 @@ func cases() []explained {
 	same := func(*onboarding.Onboarding) {}
 	failedOnce := []job.Event{
 		{Seq: 1, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: job.StageStarted, OccurredAt: at(8)},
-		{Seq: 2, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: job.StageFailed, Message: "MAAS does not answer", OccurredAt: at(9)},
+		{
+			Seq: 2, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: job.StageFailed,
+			Message: "MAAS does not answer", OccurredAt: at(9),
+		},
 	}
 	return []explained{
 		{"pending, waits for a place", underWay(func(o *onboarding.Onboarding) {
@@ -84,7 +87,9 @@ func cases() []explained {
 		}), nil},
 		{"running", underWay(same), nil},
 		{"running, after a failed attempt", underWay(func(o *onboarding.Onboarding) { o.Attempt = 2 }), failedOnce},
-		{"running, after an action", underWay(func(o *onboarding.Onboarding) { o.Action, o.Epoch = job.Rerun, 3 }), failedOnce},
+		{"running, after an action", underWay(func(o *onboarding.Onboarding) {
+			o.Action, o.Epoch = job.Rerun, 3
+		}), failedOnce},
 		{"compensating", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Action = job.Compensating, job.Cancel
 		}), nil},
@@ -96,28 +101,47 @@ func cases() []explained {
 		{"cancelled", ended(job.Cancelled, func(o *onboarding.Onboarding) {
 			o.Stage, o.Facts.Left = bringup.DeployViaMAAS, []string{"the machine stays in MAAS as Ready"}
 		}), nil},
-		{"failed, input", parked(bringup.InputConfigError, bringup.LoadSiteConfig, "site_disabled", "the site dc1 is disabled"), nil},
-		{"failed, capability", parked(bringup.SiteCapabilityMissing, bringup.LoadSiteConfig, "maas_image_missing", "MAAS has no image ubuntu/noble"), nil},
-		{"failed, transient", parked(bringup.UpstreamTransient, bringup.WaitForReady, "some_new_code", "MAAS does not answer"), nil},
-		{"failed, BMC", parked(bringup.BMCPowerFailure, bringup.CommissionNode, "maas_bmc_failure", "the BMC 10.0.0.43 does not answer"), nil},
-		{"failed, discovery", parked(bringup.PXEDiscoveryFailure, bringup.CreateOrFindInMAAS, "discovery_timeout", "no machine appeared in 30 min"), nil},
-		{"failed, hardware", parked(bringup.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk"), nil},
-		{"failed, deployment", parked(bringup.DeployCloudInitFailure, bringup.ClassifyDeployFailure, "deploy_failed", "the installation failed"), nil},
-		{"failed, connectivity", deployed(parked(bringup.PostDeployConnectivityFailure, bringup.EnsureHardwareSyncConfigured, "ssh_unreachable", "10.20.0.43:22 does not answer")), nil},
-		{"failed, hardware sync", deployed(parked(bringup.HardwareSyncFailure, bringup.WaitForHardwareSyncHealthy, "failed_hw_sync_health", "no sync for 60 min")), nil},
-		{"failed, enrolment", deployed(parked(bringup.AgentEnrollmentFailure, bringup.WaitForAgentEnrollment, "failed_enrollment", "the agent has not polled in 30 min")), nil},
-		{"failed, ambiguous, adoptable", deployed(parked(bringup.StateAmbiguity, bringup.WaitForDeployed, "maas_state_conflict", "somebody deployed the machine")), nil},
-		{"failed, ambiguous, gone", absent(parked(bringup.StateAmbiguity, bringup.WaitForReady, "machine_gone", "machine 4y3h7n is no longer in MAAS")), nil},
-		{"failed, marked", parked(bringup.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped automation"), nil},
+		{"failed, input", parked(bringup.InputConfigError, bringup.LoadSiteConfig, "site_disabled",
+			"the site dc1 is disabled"), nil},
+		{"failed, capability", parked(bringup.SiteCapabilityMissing, bringup.LoadSiteConfig, "maas_image_missing",
+			"MAAS has no image ubuntu/noble"), nil},
+		{"failed, transient", parked(bringup.UpstreamTransient, bringup.WaitForReady, "some_new_code",
+			"MAAS does not answer"), nil},
+		{"failed, BMC", parked(bringup.BMCPowerFailure, bringup.CommissionNode, "maas_bmc_failure",
+			"the BMC 10.0.0.43 does not answer"), nil},
+		{"failed, discovery", parked(bringup.PXEDiscoveryFailure, bringup.CreateOrFindInMAAS, "discovery_timeout",
+			"no machine appeared in 30 min"), nil},
+		{"failed, hardware", parked(bringup.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found",
+			"none of 9 disks is a BOSS disk"), nil},
+		{"failed, deployment", parked(bringup.DeployCloudInitFailure, bringup.ClassifyDeployFailure, "deploy_failed",
+			"the installation failed"), nil},
+		{"failed, connectivity", deployed(parked(bringup.PostDeployConnectivityFailure, bringup.EnsureHardwareSyncConfigured,
+			"ssh_unreachable", "10.20.0.43:22 does not answer")), nil},
+		{"failed, hardware sync", deployed(parked(bringup.HardwareSyncFailure, bringup.WaitForHardwareSyncHealthy,
+			"failed_hw_sync_health", "no sync for 60 min")), nil},
+		{"failed, enrolment", deployed(parked(bringup.AgentEnrollmentFailure, bringup.WaitForAgentEnrollment,
+			"failed_enrollment", "the agent has not polled in 30 min")), nil},
+		{
+			"failed, ambiguous, adoptable", deployed(
+				parked(bringup.StateAmbiguity, bringup.WaitForDeployed, "maas_state_conflict", "somebody deployed the machine")),
+			nil,
+		},
+		{"failed, ambiguous, gone", absent(parked(bringup.StateAmbiguity, bringup.WaitForReady, "machine_gone",
+			"machine 4y3h7n is no longer in MAAS")), nil},
+		{"failed, marked", parked(bringup.StateAmbiguity, bringup.WaitForReady, "operator_marked",
+			"an operator stopped automation"), nil},
 		{"failed, marked, told by whom", underWay(func(o *onboarding.Onboarding) {
 			*o = parked(bringup.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped the automation")
 			o.Action = job.MarkManual
 		}), decided(job.MarkManual, "the rack is moved")},
 		{"failed, then marked", underWay(func(o *onboarding.Onboarding) {
-			*o = parked(bringup.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk")
+			*o = parked(bringup.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found",
+				"none of 9 disks is a BOSS disk")
 			o.Action = job.MarkManual
 		}), decided(job.MarkManual, "I look at it")},
-		{"cancelled, told by whom", ended(job.Cancelled, func(o *onboarding.Onboarding) { o.Stage = bringup.WaitForReady }), decided(job.Cancel, "wrong rack")},
+		{"cancelled, told by whom", ended(job.Cancelled, func(o *onboarding.Onboarding) {
+			o.Stage = bringup.WaitForReady
+		}), decided(job.Cancel, "wrong rack")},
 		{"compensating, told by whom", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Action = job.Compensating, job.RestartClean
 		}), decided(job.RestartClean, "suspect")},
@@ -135,10 +159,15 @@ func cases() []explained {
 // decided is the ledger after an operator acted.
 func decided(action job.Trigger, reason string) []job.Event {
 	return []job.Event{
-		{Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: "an older one", Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5)},
+		{
+			Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: "an older one",
+			Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5),
+		},
 		{
 			Seq: 2, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: reason,
-			Details: json.RawMessage(`{"action":"` + string(action) + `","actor":"01a1e019-0af2-78c8-9802-9b5514190f15","actor_name":"ada","actor_role":"platform_admin"}`), OccurredAt: at(19),
+			Details: json.RawMessage(`{"action":"` + string(action) +
+				`","actor":"01a1e019-0af2-78c8-9802-9b5514190f15","actor_name":"ada","actor_role":"platform_admin"}`),
+			OccurredAt: at(19),
 		},
 	}
 }
@@ -192,7 +221,8 @@ func TestEveryClassAndStatusIsExplained(t *testing.T) {
 		e := onboarding.Explain(c.o, c.events, at(45))
 		state, _ := job.Parking.Table.State(c.o.Status)
 		switch {
-		case e.Summary == "" || e.Observed == "" || e.Expected == "" != state.Terminal || e.WaitingSince == nil || e.StageTitle == "":
+		case e.Summary == "" || e.Observed == "" || e.Expected == "" != state.Terminal || e.WaitingSince == nil ||
+			e.StageTitle == "":
 			t.Errorf("%s is not explained: %+v", c.name, e)
 		case (e.LikelyCause == "") != (c.o.FailureClass == ""):
 			t.Errorf("%s has the cause %q", c.name, e.LikelyCause)
@@ -228,7 +258,8 @@ func checkActions(t *testing.T, c explained, e onboarding.Explanation) {
 		if a.Legal != (i < len(legal)) || a.Legal && a.Rank != i+1 || !a.Legal && a.Rank != 0 {
 			t.Errorf("%s: action %d is %+v of %d legal", c.name, i, a, len(legal))
 		}
-		if a.Does == "" || a.Safety == "" || !strings.HasPrefix(a.Command, "gpuaas onboarding ") || strings.Contains(a.Command, "_") {
+		if a.Does == "" || a.Safety == "" || !strings.HasPrefix(a.Command, "gpuaas onboarding ") ||
+			strings.Contains(a.Command, "_") {
 			t.Errorf("%s: %+v", c.name, a)
 		}
 	}

@@ -72,8 +72,10 @@ func TestAStaleRunCanDoNothing(t *testing.T) {
 		if after := y.snapshot(t, o.ID); after != before {
 			t.Errorf("%s changed\n%s to\n%s", name, before, after)
 		}
-		turn, err := execute(t, y.service.LoseStage, call, durable.StageLoss{Kind: fault.Internal, Code: "lost", Message: "lost"})
-		if err != nil || turn.Do != durable.TurnRun || turn.Stage != bringup.WaitForDeployed || turn.Attempt != 1 || turn.Epoch != now.Epoch {
+		turn, err := execute(t, y.service.LoseStage, call,
+			durable.StageLoss{Kind: fault.Internal, Code: "lost", Message: "lost"})
+		if err != nil || turn.Do != durable.TurnRun || turn.Stage != bringup.WaitForDeployed || turn.Attempt != 1 ||
+			turn.Epoch != now.Epoch {
 			t.Errorf("%s lost: %+v %v", name, turn, err)
 		}
 	}
@@ -92,7 +94,8 @@ func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := callOf(o, bringup.ConfigureStorage, 1)
-	if turn, err := execute(t, y.service.RunOne, call); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 || turn.Attempt != 1 {
+	if turn, err := execute(t, y.service.RunOne, call); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 ||
+		turn.Attempt != 1 {
 		t.Fatalf("%+v %v", turn, err)
 	}
 	before := y.snapshot(t, o.ID)
@@ -102,7 +105,8 @@ func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
 	if y.snapshot(t, o.ID) != before || len(y.script.called()) != 1 {
 		t.Errorf("it ran again: %q", y.script.called())
 	}
-	if turn, err := execute(t, y.service.NextTurn, o.ID.String()); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 || turn.Attempt != 1 {
+	if turn, err := execute(t, y.service.NextTurn, o.ID.String()); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 ||
+		turn.Attempt != 1 {
 		t.Errorf("%+v %v", turn, err)
 	}
 }
@@ -141,11 +145,13 @@ func TestTwoWorkersAtOneStage(t *testing.T) {
 		t.Errorf("the second: %+v %v", turn, err)
 	}
 	close(wake)
-	if err := <-first; fault.CodeOf(err) != durable.CodeSuperseded || fault.CodeOf(fence) != durable.CodeSuperseded || fault.CodeOf(save) != durable.CodeSuperseded {
+	if err := <-first; fault.CodeOf(err) != durable.CodeSuperseded || fault.CodeOf(fence) != durable.CodeSuperseded ||
+		fault.CodeOf(save) != durable.CodeSuperseded {
 		t.Errorf("the first: %v, fence %v, save %v", err, fence, save)
 	}
 	l := y.ledger(t, o.ID)
-	if now := y.read(t, o.ID); now.Facts.BootDisk != "of the second" || !slices.Equal(l[1:], []string{"configure_storage/1:started", "configure_storage/1:succeeded"}) {
+	if now := y.read(t, o.ID); now.Facts.BootDisk != "of the second" ||
+		!slices.Equal(l[1:], []string{"configure_storage/1:started", "configure_storage/1:succeeded"}) {
 		t.Errorf("%+v, ledger %q", now, l)
 	}
 }
@@ -196,8 +202,12 @@ func TestMischiefReplacesOutcomes(t *testing.T) {
 	o := y.request(t, 1)
 	done := y.run(t, o.ID)
 	l := y.ledger(t, o.ID)
-	want := []string{"load_site_config/1:started", "load_site_config/1:failed", "load_site_config/2:started", "load_site_config/2:succeeded"}
-	if done.Status != job.Completed || !slices.Equal(l[:4], want) || !slices.Contains(l, "configure_storage/1:failed") || !slices.Contains(l, "configure_storage/2:succeeded") {
+	want := []string{
+		"load_site_config/1:started", "load_site_config/1:failed", "load_site_config/2:started",
+		"load_site_config/2:succeeded",
+	}
+	if done.Status != job.Completed || !slices.Equal(l[:4], want) || !slices.Contains(l, "configure_storage/1:failed") ||
+		!slices.Contains(l, "configure_storage/2:succeeded") {
 		t.Errorf("%s %q", done.Status, l)
 	}
 	if n := len(y.script.called()); n != len(mainStages())+1 {
@@ -214,7 +224,11 @@ func TestALostStageIsRecorded(t *testing.T) {
 		do     durable.TurnKind
 		status job.Status
 	}{
-		{durable.StageLoss{Kind: fault.Internal, Code: "odd", Message: "odd"}, durable.TurnPark, job.FailedManualIntervention},
+		{
+			durable.StageLoss{Kind: fault.Internal, Code: "odd", Message: "odd"},
+			durable.TurnPark,
+			job.FailedManualIntervention,
+		},
 		{durable.StageLoss{Kind: fault.Unavailable, Code: "away", Message: "away"}, durable.TurnLater, job.Running},
 	} {
 		o := y.brought(t, i+1, job.FailedManualIntervention, bringup.ConfigureStorage)
@@ -248,7 +262,8 @@ func TestAnAttemptThatFailedIsNotRunAgain(t *testing.T) {
 			t.Errorf("delivered again: %v", err)
 		}
 	}
-	if turn, err := execute(t, y.service.NextTurn, o.ID.String()); err != nil || turn.Attempt != 2 || len(y.script.called()) != 1 {
+	if turn, err := execute(t, y.service.NextTurn, o.ID.String()); err != nil || turn.Attempt != 2 ||
+		len(y.script.called()) != 1 {
 		t.Errorf("%+v %v after %q", turn, err, y.script.called())
 	}
 }
@@ -273,7 +288,8 @@ func TestAnAttemptIsNotTakenUpForEver(t *testing.T) {
 		}
 	}
 	parked := y.read(t, o.ID)
-	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != "stage_lost" || onboarding.Recommend(parked)[0].Action != job.RetryStage {
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != "stage_lost" ||
+		onboarding.Recommend(parked)[0].Action != job.RetryStage {
 		t.Errorf("after %d deaths: %s %s, %v", deaths, parked.Status, parked.ErrorCode, onboarding.Recommend(parked))
 	}
 }
@@ -286,7 +302,8 @@ func TestAMachineHasOneOnboarding(t *testing.T) {
 		return job.Result{Message: "found"}, w.Save(ctx)
 	}
 	y.script.on(bringup.CreateOrFindInMAAS, find)
-	y.script.fails(100, bringup.CommissionNode, job.Failure{Class: bringup.HardwareMismatch, Code: job.CodeNamed("made_up"), Final: true})
+	y.script.fails(100, bringup.CommissionNode,
+		job.Failure{Class: bringup.HardwareMismatch, Code: job.CodeNamed("made_up"), Final: true})
 	first := y.run(t, y.request(t, 1).ID)
 	for name, stage := range map[string]func(context.Context, *bringup.Work, int) (job.Result, error){
 		"saved": find,
@@ -298,8 +315,10 @@ func TestAMachineHasOneOnboarding(t *testing.T) {
 		y.script.on(bringup.CreateOrFindInMAAS, stage)
 		o := y.request(t, 2)
 		second := y.run(t, o.ID)
-		if first.SystemID != "abc123" || second.Status != job.FailedManualIntervention || second.ErrorCode != "machine_claimed" || second.SystemID != "" {
-			t.Errorf("%s: %s has %q; the second is %s by %s with %q", name, first.Hostname, first.SystemID, second.Status, second.ErrorCode, second.SystemID)
+		if first.SystemID != "abc123" || second.Status != job.FailedManualIntervention ||
+			second.ErrorCode != "machine_claimed" || second.SystemID != "" {
+			t.Errorf("%s: %s has %q; the second is %s by %s with %q", name, first.Hostname, first.SystemID, second.Status,
+				second.ErrorCode, second.SystemID)
 		}
 		y.run(t, o.ID, y.act(t, o.ID, job.Cancel))
 	}

@@ -126,8 +126,10 @@ func (hooks) Announce(ctx context.Context, tx pgx.Tx, o Onboarding, a job.Announ
 
 func happening(kind eventwire.Type, o Onboarding, e job.Event) outbox.Event {
 	payload := eventwire.Onboarding{
-		OnboardingID: o.ID.String(), SiteID: o.Site.String(), NodeID: o.Node.String(), Hostname: o.Hostname, Status: string(o.Status),
-		Stage: e.Stage, Attempt: e.Attempt, Epoch: o.Epoch, StageStatus: string(e.Status), FailureClass: string(o.FailureClass), ErrorCode: o.ErrorCode,
+		OnboardingID: o.ID.String(), SiteID: o.Site.String(), NodeID: o.Node.String(), Hostname: o.Hostname,
+		Status: string(o.Status),
+		Stage:  e.Stage, Attempt: e.Attempt, Epoch: o.Epoch, StageStatus: string(e.Status),
+		FailureClass: string(o.FailureClass), ErrorCode: o.ErrorCode,
 		Message: e.Message, RecommendedAction: string(family.Recommended(o)),
 	}
 	if !o.Batch.IsZero() {
@@ -156,7 +158,8 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	if err != nil {
 		return disagreeing(err)
 	}
-	healthy := w.Facts.SyncHealthy != nil && (w.Facts.DeployedAt == nil || !w.Facts.SyncHealthy.Before(*w.Facts.DeployedAt))
+	healthy := w.Facts.SyncHealthy != nil &&
+		(w.Facts.DeployedAt == nil || !w.Facts.SyncHealthy.Before(*w.Facts.DeployedAt))
 	if void := bringup.IdentityVoid(n); void != nil {
 		return void
 	}
@@ -202,7 +205,8 @@ func disagreeing(err error) error {
 		f := bringup.Classify(err)
 		f.Class, f.Final = bringup.StateAmbiguity, true
 		return f
-	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
+	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden,
+		fault.Unauthenticated:
 	}
 	return err
 }

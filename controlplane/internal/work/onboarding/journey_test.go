@@ -32,11 +32,13 @@ func mainStages() []string {
 func TestAMachineBecomesANode(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
-	if o.Status != job.Pending || o.AdmittedAt == nil || o.Stage != bringup.LoadSiteConfig || o.RequestedBy != "operator-1" || o.CorrelationID != "corr-1" {
+	if o.Status != job.Pending || o.AdmittedAt == nil || o.Stage != bringup.LoadSiteConfig ||
+		o.RequestedBy != "operator-1" || o.CorrelationID != "corr-1" {
 		t.Fatalf("%+v", o)
 	}
 	done := y.run(t, o.ID)
-	if done.Status != job.Completed || done.CompletedAt == nil || done.StartedAt == nil || done.ErrorCode != "" || done.WorkflowRunID == "" {
+	if done.Status != job.Completed || done.CompletedAt == nil || done.StartedAt == nil || done.ErrorCode != "" ||
+		done.WorkflowRunID == "" {
 		t.Fatalf("%+v", done)
 	}
 	if got := y.script.called(); !slices.Equal(got, mainStages()) {
@@ -56,7 +58,10 @@ func TestAMachineBecomesANode(t *testing.T) {
 	if got := y.ledger(t, o.ID); !slices.Equal(got, want) {
 		t.Errorf("ledger %q", got)
 	}
-	for event, times := range map[string]int{"node.onboarding.started": 1, "node.onboarding.stage": 13, "node.onboarding.completed": 1} {
+	for event, times := range map[string]int{
+		"node.onboarding.started": 1, "node.onboarding.stage": 13,
+		"node.onboarding.completed": 1,
+	} {
 		if got := y.told(t, o.ID, event); got != times {
 			t.Errorf("%s told %d times, want %d", event, got, times)
 		}
@@ -81,7 +86,8 @@ func TestARequestIsOneTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(body, &input); err != nil || input.Input.ID != o.ID || input.Marks[durable.MarkHostname] != "c0001" || input.Marks[durable.MarkSite] != y.site.ID.String() {
+	if err := json.Unmarshal(body, &input); err != nil || input.Input.ID != o.ID ||
+		input.Marks[durable.MarkHostname] != "c0001" || input.Marks[durable.MarkSite] != y.site.ID.String() {
 		t.Errorf("%s %v", body, err)
 	}
 }
@@ -118,8 +124,10 @@ func TestEveryClassOfFailure(t *testing.T) {
 				parked = y.read(t, o.ID)
 				y.act(t, o.ID, onboarding.Recommend(parked)[0].Action)(env)
 			})
-			if parked.Status != want.status || parked.FailureClass != class || parked.ErrorCode != "made_up" || parked.ErrorMessage != "it does not work" ||
-				parked.ErrorRemedy != "mend it" || parked.ParkedAt == nil || parked.Stage != bringup.ConfigureStorage || string(parked.ErrorDetails) != `{"disk": "sda"}` {
+			if parked.Status != want.status || parked.FailureClass != class || parked.ErrorCode != "made_up" ||
+				parked.ErrorMessage != "it does not work" ||
+				parked.ErrorRemedy != "mend it" || parked.ParkedAt == nil || parked.Stage != bringup.ConfigureStorage ||
+				string(parked.ErrorDetails) != `{"disk": "sda"}` {
 				t.Errorf("parked %+v", parked)
 			}
 			if first := onboarding.Recommend(parked)[0]; first.Action != want.first || first.Does == "" {
@@ -136,7 +144,8 @@ func TestEveryClassOfFailure(t *testing.T) {
 			if want.first == job.AdoptObserved {
 				goal = job.Reconciled
 			}
-			if done.Status != goal || (done.ErrorCode != "" || done.FailureClass != "" || done.ErrorMessage != "" || done.ParkedAt != nil) {
+			if done.Status != goal || (done.ErrorCode != "" || done.FailureClass != "" || done.ErrorMessage != "" ||
+				done.ParkedAt != nil) {
 				t.Errorf("afterwards %+v", done)
 			}
 		})
@@ -171,7 +180,10 @@ func TestEveryStageHasItsBudget(t *testing.T) {
 				}
 				goal := job.Completed
 				if fails == budget {
-					goal = map[bool]job.Status{true: job.FailedRetryable, false: job.FailedManualIntervention}[class == bringup.UpstreamTransient]
+					goal = map[bool]job.Status{
+						true:  job.FailedRetryable,
+						false: job.FailedManualIntervention,
+					}[class == bringup.UpstreamTransient]
 				}
 				if want := min(fails+1, budget); done.Status != goal || tries != want {
 					t.Errorf("%s, %d × %s: %s after %d tries, want %s after %d", s.Name, fails, class, done.Status, tries, goal, want)
@@ -218,7 +230,10 @@ func TestAFailureMayLeadToAnotherStage(t *testing.T) {
 	y := newYard(t)
 	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n == 1 {
-			return job.Result{}, &job.Failure{Class: bringup.DeployCloudInitFailure, Code: job.CodeNamed("deploy_failed"), Message: "no datasource", Next: bringup.ClassifyDeployFailure}
+			return job.Result{}, &job.Failure{
+				Class: bringup.DeployCloudInitFailure, Code: job.CodeNamed("deploy_failed"),
+				Message: "no datasource", Next: bringup.ClassifyDeployFailure,
+			}
 		}
 		return y.script.well(ctx, bringup.WaitForDeployed, w)
 	})
@@ -230,7 +245,8 @@ func TestAFailureMayLeadToAnotherStage(t *testing.T) {
 	})
 	o := y.request(t, 1)
 	done := y.run(t, o.ID)
-	want := slices.Concat(mainStages()[:11], []string{bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry}, mainStages()[8:])
+	want := slices.Concat(mainStages()[:11], []string{bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry},
+		mainStages()[8:])
 	if got := y.script.called(); done.Status != job.Completed || !slices.Equal(got, want) {
 		t.Errorf("%s after %q", done.Status, got)
 	}
@@ -249,10 +265,12 @@ func TestAStageThatLeadsNowhere(t *testing.T) {
 		}
 		return job.Result{}, nil
 	})
-	if done := y.run(t, y.request(t, 1).ID); done.ErrorCode != "stage_unknown" || done.Status != job.FailedManualIntervention {
+	if done := y.run(t, y.request(t, 1).ID); done.ErrorCode != "stage_unknown" ||
+		done.Status != job.FailedManualIntervention {
 		t.Errorf("%+v", done)
 	}
-	if done := y.run(t, y.request(t, 2).ID); done.ErrorCode != "stage_defect" || done.Status != job.FailedManualIntervention {
+	if done := y.run(t, y.request(t, 2).ID); done.ErrorCode != "stage_defect" ||
+		done.Status != job.FailedManualIntervention {
 		t.Errorf("%+v", done)
 	}
 }
@@ -275,7 +293,10 @@ func TestAStageAwaitsASignal(t *testing.T) {
 	if waiting.Status != job.Running || waiting.Stage != bringup.WaitForAgentEnrollment || waiting.Attempt != 1 {
 		t.Errorf("meanwhile %+v", waiting)
 	}
-	want := []string{"wait_for_agent_enrollment/1:started", "wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:succeeded"}
+	want := []string{
+		"wait_for_agent_enrollment/1:started", "wait_for_agent_enrollment/1:note",
+		"wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:succeeded",
+	}
 	if got := y.ledger(t, o.ID); done.Status != job.Completed || !slices.Equal(got[len(got)-4:], want) {
 		t.Errorf("%s %q", done.Status, got[len(got)-4:])
 	}
@@ -289,10 +310,15 @@ func TestNoNodeIsActiveWithoutProof(t *testing.T) {
 		poll        bool
 		code, stage string
 	}{
-		"no poll":          {func(*bringup.Work) {}, false, "agent_not_seen", bringup.WaitForAgentEnrollment},
-		"no sync":          {func(w *bringup.Work) { w.Facts.SyncHealthy = nil }, true, "hw_sync_unproven", bringup.EnsureHardwareSyncConfigured},
-		"sync before that": {func(w *bringup.Work) { early := w.Facts.DeployedAt.Add(-time.Hour); w.Facts.SyncHealthy = &early }, true, "hw_sync_unproven", bringup.EnsureHardwareSyncConfigured},
-		"no machine":       {func(w *bringup.Work) { w.SystemID = "" }, true, "machine_unknown", bringup.WaitForAgentEnrollment},
+		"no poll": {func(*bringup.Work) {}, false, "agent_not_seen", bringup.WaitForAgentEnrollment},
+		"no sync": {func(w *bringup.Work) {
+			w.Facts.SyncHealthy = nil
+		}, true, "hw_sync_unproven", bringup.EnsureHardwareSyncConfigured},
+		"sync before that": {func(w *bringup.Work) {
+			early := w.Facts.DeployedAt.Add(-time.Hour)
+			w.Facts.SyncHealthy = &early
+		}, true, "hw_sync_unproven", bringup.EnsureHardwareSyncConfigured},
+		"no machine": {func(w *bringup.Work) { w.SystemID = "" }, true, "machine_unknown", bringup.WaitForAgentEnrollment},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
@@ -306,7 +332,8 @@ func TestNoNodeIsActiveWithoutProof(t *testing.T) {
 			o := y.request(t, 1)
 			done := y.run(t, o.ID)
 			n, err := node.Get(y.ctx, y.db, o.Node)
-			if done.ErrorCode != c.code || done.Status != job.FailedManualIntervention || done.Stage != c.stage || err != nil || n.Status != node.Enrolling {
+			if done.ErrorCode != c.code || done.Status != job.FailedManualIntervention || done.Stage != c.stage || err != nil ||
+				n.Status != node.Enrolling {
 				t.Errorf("%+v; node %s, %v", done, n.Status, err)
 			}
 		})
@@ -341,7 +368,8 @@ func TestAMachineOfAnotherNodeStaysThere(t *testing.T) {
 	})
 	second := y.request(t, 2)
 	done := y.run(t, second.ID)
-	if done.Status != job.FailedManualIntervention || done.ErrorCode != "machine_bound" || done.FailureClass != bringup.StateAmbiguity {
+	if done.Status != job.FailedManualIntervention || done.ErrorCode != "machine_bound" ||
+		done.FailureClass != bringup.StateAmbiguity {
 		t.Errorf("%+v", done)
 	}
 	if n, err := node.Get(y.ctx, y.db, second.Node); err != nil || n.Status != node.Enrolling {
@@ -364,7 +392,8 @@ func TestWhatIsSeenIsKept(t *testing.T) {
 	})
 	y.script.fails(always, bringup.ConfigureStorage, failure(bringup.HardwareMismatch))
 	done := y.run(t, o.ID)
-	if saved.Observed.Status != "Commissioning" || saved.ObservedSince == nil || !saved.ObservedSince.Equal(early) || saved.SystemID != "sys-c0001" {
+	if saved.Observed.Status != "Commissioning" || saved.ObservedSince == nil || !saved.ObservedSince.Equal(early) ||
+		saved.SystemID != "sys-c0001" {
 		t.Errorf("saved %+v", saved)
 	}
 	if !done.ObservedSince.Equal(early) || !done.Observed.At.Equal(late) {
@@ -376,7 +405,8 @@ func TestASiteThatIsGoneParksTheJob(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
 	y.exec(t, `UPDATE maas_sites SET deleted_at = clock_timestamp()`)
-	if done := y.run(t, o.ID); done.Status != job.FailedManualIntervention || done.FailureClass != bringup.InputConfigError {
+	if done := y.run(t, o.ID); done.Status != job.FailedManualIntervention ||
+		done.FailureClass != bringup.InputConfigError {
 		t.Errorf("%+v", done)
 	}
 	if _, err := y.service.Get(y.ctx, [16]byte{1}); fault.CodeOf(err) != "onboarding_not_found" {

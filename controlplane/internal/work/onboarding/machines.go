@@ -57,9 +57,14 @@ func inUse(ctx context.Context, q *onboardingdb.Queries, where site.Site, machin
 	return out, nil
 }
 
-func heldBy(ctx context.Context, q *onboardingdb.Queries, where site.Site, hostnames, addresses []string) (holders, error) {
+func heldBy(ctx context.Context, q *onboardingdb.Queries, where site.Site, hostnames, addresses []string) (holders,
+	error,
+) {
 	held := holders{}
-	nodes, err := q.NodesNamed(ctx, onboardingdb.NodesNamedParams{RegionCode: where.Settings.RegionCode, Hostnames: hostnames})
+	nodes, err := q.NodesNamed(ctx, onboardingdb.NodesNamedParams{
+		RegionCode: where.Settings.RegionCode,
+		Hostnames:  hostnames,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("look for nodes of the same name: %w", err)
 	}
@@ -71,15 +76,18 @@ func heldBy(ctx context.Context, q *onboardingdb.Queries, where site.Site, hostn
 		return nil, fmt.Errorf("look for nodes with the same BMC: %w", err)
 	}
 	for _, b := range bound {
-		held[[2]string{"ipmi_ip", b.IpmiIp}] = fmt.Sprintf("%s is the BMC of node %s already: %s", b.IpmiIp, b.Hostname, b.NodeID)
+		held[[2]string{"ipmi_ip", b.IpmiIp}] = fmt.Sprintf("%s is the BMC of node %s already: %s", b.IpmiIp, b.Hostname,
+			b.NodeID)
 	}
 	flying, err := q.InFlight(ctx, onboardingdb.InFlightParams{SiteID: where.ID, Hostnames: hostnames, IpmiIps: addresses})
 	if err != nil {
 		return nil, fmt.Errorf("look for onboardings of the same machine: %w", err)
 	}
 	for _, o := range flying {
-		held[[2]string{"hostname", o.Hostname}] = fmt.Sprintf("%s is being onboarded already: %s is %s", o.Hostname, o.ID, o.Status)
-		held[[2]string{"ipmi_ip", o.IpmiIp}] = fmt.Sprintf("%s is being onboarded already, as %s: %s is %s", o.IpmiIp, o.Hostname, o.ID, o.Status)
+		held[[2]string{"hostname", o.Hostname}] = fmt.Sprintf("%s is being onboarded already: %s is %s", o.Hostname, o.ID,
+			o.Status)
+		held[[2]string{"ipmi_ip", o.IpmiIp}] = fmt.Sprintf("%s is being onboarded already, as %s: %s is %s", o.IpmiIp,
+			o.Hostname, o.ID, o.Status)
 	}
 	return held, nil
 }
@@ -112,7 +120,8 @@ func checked(machines []Request, at func(int) string) ([]Request, error) {
 		out[i] = Request{Hostname: hostname, IPMIIP: address}
 	}
 	if len(fields) > 0 {
-		return nil, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+		return nil, fault.New(fault.Invalid, "validation_error",
+			"the request has fields that cannot be accepted").WithFields(fields...)
 	}
 	return out, nil
 }
@@ -138,7 +147,8 @@ func normalAddress(text string) (address, problem string) {
 	}
 	addr = addr.Unmap()
 	switch {
-	case addr.IsUnspecified(), addr.IsLoopback(), addr.IsMulticast(), addr.IsLinkLocalUnicast(), addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case addr.IsUnspecified(), addr.IsLoopback(), addr.IsMulticast(), addr.IsLinkLocalUnicast(),
+		addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return "", "must be the address of one BMC that can be reached over the network: not loopback, link-local, multicast, broadcast or unspecified"
 	}
 	return addr.String(), ""

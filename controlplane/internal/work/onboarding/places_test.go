@@ -26,7 +26,8 @@ func (y *yard) neighbour(tb testing.TB, name, region string) {
 	tb.Helper()
 	url, pxe, nodePXE := "http://"+name+".example:5240/MAAS", "ens19", "eno8303"
 	var err error
-	y.site, err = y.sites.CreateSite(y.ctx, name, site.SettingsChange{RegionCode: &region, APIBaseURL: &url, PXEIface: &pxe, NodePXEIface: &nodePXE})
+	y.site, err = y.sites.CreateSite(y.ctx, name,
+		site.SettingsChange{RegionCode: &region, APIBaseURL: &url, PXEIface: &pxe, NodePXEIface: &nodePXE})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -108,7 +109,8 @@ func TestAChildThatCannotBeStartedIsTriedAgain(t *testing.T) {
 		w.RegisterActivityWithOptions(y.service.Admission, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
 	})
 	refused := 0
-	env.OnWorkflow("MaasNodeOnboardWorkflow", anything, anything).Return(func(ctx workflow.Context, in onboarding.Input) error {
+	env.OnWorkflow("MaasNodeOnboardWorkflow", anything,
+		anything).Return(func(ctx workflow.Context, in onboarding.Input) error {
 		if in.ID == rows[0].ID && refused < 3 {
 			refused++
 			return testsuite.ErrMockStartChildWorkflowFailed
@@ -142,7 +144,8 @@ func TestABatchWithPlacesThatNobodyUsesIsToldAgain(t *testing.T) {
 			if err := job.Tend(y.ctx, y.db, time.Now().Add(after)); err != nil {
 				t.Fatal(err)
 			}
-			if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID.String())); n != want {
+			if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`,
+				onboarding.BatchWorkflowID(b.ID.String())); n != want {
 				t.Errorf("paused %v, after %s: it was told %d times", paused, after, n)
 			}
 		}
@@ -160,7 +163,8 @@ func TestAChildThatWasEndedBeforeItBeganIsStartedAnew(t *testing.T) {
 	y.exec(t, `DELETE FROM outbox_events`) // what told its batch is lost
 	temporal := y.serve(t)
 	child := rows[0].WorkflowID
-	if _, err := temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: child, TaskQueue: "nobody"}, "MaasNodeOnboardWorkflow", onboarding.Input{ID: rows[0].ID}); err != nil {
+	if _, err := temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: child, TaskQueue: "nobody"},
+		"MaasNodeOnboardWorkflow", onboarding.Input{ID: rows[0].ID}); err != nil {
 		t.Fatal(err)
 	}
 	if err := temporal.TerminateWorkflow(t.Context(), child, "", "somebody tidied up"); err != nil {
@@ -209,7 +213,9 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 	paused := func() bool {
 		return y.count(t, `SELECT count(*) FROM node_onboarding_batches WHERE paused_at IS NOT NULL`) == 1
 	}
-	testkit.Eventually(t, "the pause is through, or waits for the places", func() bool { return paused() || y.count(t, waiting) == 2 })
+	testkit.Eventually(t, "the pause is through, or waits for the places", func() bool {
+		return paused() || y.count(t, waiting) == 2
+	})
 	answered := paused()
 	release()
 	others.Wait()
@@ -233,13 +239,15 @@ func TestARaisedLimitIsUsedSoon(t *testing.T) {
 	most := int32(4)
 	now, err := y.sites.Site(y.ctx, y.site.ID)
 	if err == nil {
-		_, err = y.sites.UpdateSite(y.ctx, y.site.ID, now.Version, site.Change{Settings: site.SettingsChange{MaxParallel: &most}})
+		_, err = y.sites.UpdateSite(y.ctx, y.site.ID, now.Version,
+			site.Change{Settings: site.SettingsChange{MaxParallel: &most}})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	told := func() int {
-		return y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID.String()))
+		return y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`,
+			onboarding.BatchWorkflowID(b.ID.String()))
 	}
 	before := told()
 	if err := job.Tend(y.ctx, y.db, time.Now()); err != nil || y.read(t, single.ID).AdmittedAt == nil {

@@ -111,7 +111,8 @@ func (p *preflight) well(name, format string, args ...any) {
 }
 
 func (p *preflight) bad(name, code, remedy, format string, args ...any) {
-	p.found.Checks = append(p.found.Checks, Check{Name: name, Code: code, Remedy: remedy, Detail: fmt.Sprintf(format, args...)})
+	p.found.Checks = append(p.found.Checks,
+		Check{Name: name, Code: code, Remedy: remedy, Detail: fmt.Sprintf(format, args...)})
 }
 
 // note adds a check that an error decides; the text is for when there is none.
@@ -167,7 +168,8 @@ func (p *preflight) policy(ctx context.Context) error {
 	if err == nil {
 		err = site.RequireProfileEnabled(profile)
 	}
-	p.note("profile", err, "profile %s: image %s for %s", profile.Name, profile.Policy.DistroSeries, profile.Policy.Architecture)
+	p.note("profile", err, "profile %s: image %s for %s", profile.Name, profile.Policy.DistroSeries,
+		profile.Policy.Architecture)
 	return nil
 }
 
@@ -184,7 +186,8 @@ func (p *preflight) chosen(ctx context.Context) (site.Profile, error) {
 			return profile, nil
 		}
 	}
-	return site.Profile{}, fault.New(fault.NotFound, "not_found", "the site has no profile %s", site.DefaultProfile).WithRemedy("name a profile_id")
+	return site.Profile{}, fault.New(fault.NotFound, "not_found", "the site has no profile %s",
+		site.DefaultProfile).WithRemedy("name a profile_id")
 }
 
 // maas asks the region whether it is ready for this profile.
@@ -247,7 +250,9 @@ func (p *preflight) power(ctx context.Context) {
 // powerOf looks for the BMC credentials of one machine, and says of which
 // override they are; zero: of the site. Machines that share
 // them share the look at the secrets engine, too.
-func (p *preflight) powerOf(ctx context.Context, overrides []site.PowerOverride, m Request, readable map[id.PowerOverride]error) (id.PowerOverride, error) {
+func (p *preflight) powerOf(ctx context.Context, overrides []site.PowerOverride, m Request,
+	readable map[id.PowerOverride]error,
+) (id.PowerOverride, error) {
 	machine := site.Machine{Hostname: m.Hostname, IPMIIP: m.IPMIIP}
 	choice, err := site.ChoosePower(p.site, overrides, machine)
 	if err != nil {
@@ -354,6 +359,7 @@ func (p *preflight) capacity(ctx context.Context) error {
 		free = min(free, int(p.profile.Policy.BatchMaxParallel))
 	}
 	begin := min(free, len(p.asked.Machines))
-	p.well("capacity", "%d of %d places of the site are in use: %d would begin at once, %d would wait", used, limit, begin, len(p.asked.Machines)-begin)
+	p.well("capacity", "%d of %d places of the site are in use: %d would begin at once, %d would wait", used, limit, begin,
+		len(p.asked.Machines)-begin)
 	return nil
 }

@@ -29,8 +29,9 @@ func (s *Service) requireWorkable(ctx context.Context, n NewOnboarding, at func(
 	var bad []fault.Field
 	if !p.site.APIToken.Present() {
 		bad = append(bad, fault.Field{
-			Path:    "body.site_id",
-			Message: "the site " + p.site.Name + " has no MAAS token: gpuaas site credentials set " + p.site.Name + " --maas-token-file FILE",
+			Path: "body.site_id",
+			Message: "the site " + p.site.Name + " has no MAAS token: gpuaas site credentials set " + p.site.Name +
+				" --maas-token-file FILE",
 		})
 	}
 	machines, err := p.unworkable(ctx, at)
@@ -40,7 +41,8 @@ func (s *Service) requireWorkable(ctx context.Context, n NewOnboarding, at func(
 	if bad = append(bad, machines...); len(bad) == 0 {
 		return nil
 	}
-	return fault.New(fault.Invalid, "onboarding_unworkable", "nothing was started: what was asked for cannot work as things stand").
+	return fault.New(fault.Invalid, "onboarding_unworkable",
+		"nothing was started: what was asked for cannot work as things stand").
 		WithRemedy("put right what the fields name, then ask again; gpuaas onboard --dry-run shows everything that is in the way").
 		WithFields(bad...)
 }

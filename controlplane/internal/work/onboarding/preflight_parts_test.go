@@ -52,7 +52,10 @@ func TestPreflightLooksAtEveryMachineOfABatchInParts(t *testing.T) {
 	if len(found) != 3 || found[2].LookedAt != 250 || found[2].Machines != 250 || !found[2].OK {
 		t.Fatalf("%d parts, the last %+v", len(found), found[len(found)-1])
 	}
-	for i, text := range []string{"machines 1 to 100 of 250: MAAS has all 100", "machines 101 to 200 of 250: MAAS has all 100", "machines 201 to 250 of 250: MAAS has all 50"} {
+	for i, text := range []string{
+		"machines 1 to 100 of 250: MAAS has all 100",
+		"machines 101 to 200 of 250: MAAS has all 100", "machines 201 to 250 of 250: MAAS has all 50",
+	} {
 		if !strings.Contains(checkOf(t, found[i], "machines_in_maas").Detail, text) {
 			t.Errorf("part %d: %+v", i, found[i].Checks)
 		}
@@ -62,7 +65,8 @@ func TestPreflightLooksAtEveryMachineOfABatchInParts(t *testing.T) {
 	}
 	d.region.has[249].Taken, d.region.has[249].Status = true, "Deployed" // beyond the first hundred
 	found = d.parts(t, many(250))
-	if last := checkOf(t, found[2], "machines_in_maas"); last.OK || !strings.Contains(last.Detail, "d0249 is Deployed") || found[2].OK {
+	if last := checkOf(t, found[2], "machines_in_maas"); last.OK || !strings.Contains(last.Detail, "d0249 is Deployed") ||
+		found[2].OK {
 		t.Errorf("the last part says %+v", last)
 	}
 }
@@ -85,7 +89,8 @@ func TestPreflightNeverAdvisesToReleaseTheMachineOfANode(t *testing.T) {
 	node := id.New[id.Node]()
 	d.set(t, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
 		VALUES ($1, 'active', 'c07u43', '10.0.0.9', $2, 8, 'eu-1', 'maas')`, node, deskSKU)
-	d.set(t, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, 'abc123')`, node, d.site, d.profile)
+	d.set(t, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, 'abc123')`,
+		node, d.site, d.profile)
 	d.region.has = []site.RegionMachine{
 		{SystemID: "abc123", Hostname: "renamed", Status: "Deployed", Taken: true},
 		{SystemID: "def456", Hostname: "stranger", Status: "Allocated", Taken: true},
@@ -97,11 +102,13 @@ func TestPreflightNeverAdvisesToReleaseTheMachineOfANode(t *testing.T) {
 		}
 		return checkOf(t, d.parts(t, nodes)[0], "machines_in_maas")
 	}
-	if c := ask("renamed"); c.OK || strings.Contains(c.Remedy, "release") || !strings.Contains(c.Detail, "the machine of node c07u43, which is active") ||
+	if c := ask("renamed"); c.OK || strings.Contains(c.Remedy, "release") ||
+		!strings.Contains(c.Detail, "the machine of node c07u43, which is active") ||
 		!strings.Contains(c.Remedy, "gpuaas node reimage") {
 		t.Errorf("the machine of a node: %+v", c)
 	}
-	if c := ask("renamed", "stranger"); !strings.Contains(c.Remedy, "take stranger out of the request, or release them in MAAS") {
+	if c := ask("renamed", "stranger"); !strings.Contains(c.Remedy,
+		"take stranger out of the request, or release them in MAAS") {
 		t.Errorf("a node's and a stranger's: %+v", c)
 	}
 	d.region.has = []site.RegionMachine{{SystemID: "zzz", Hostname: "c07u43", Status: "Deployed", Taken: true}}
@@ -122,7 +129,8 @@ func TestARequestThatCannotWorkIsRefusedWithReasons(t *testing.T) {
 			Errors       []struct{ Location, Message string }
 		}
 		a.Decode(t, &problem)
-		if a.Status != http.StatusUnprocessableEntity || problem.Code != "onboarding_unworkable" || problem.Remedy == "" || rows() != 0 {
+		if a.Status != http.StatusUnprocessableEntity || problem.Code != "onboarding_unworkable" || problem.Remedy == "" ||
+			rows() != 0 {
 			t.Errorf("%s answers %d %s with %d rows", path, a.Status, a.Body, rows())
 		}
 		for path, message := range fields {
@@ -131,13 +139,19 @@ func TestARequestThatCannotWorkIsRefusedWithReasons(t *testing.T) {
 			}
 		}
 	}
-	two := d.selectors(object{"nodes": []object{{"hostname": "c07u43", "ipmi_ip": "10.176.16.128"}, {"hostname": "c07u44", "ipmi_ip": "10.176.16.129"}}})
+	two := d.selectors(object{"nodes": []object{
+		{"hostname": "c07u43", "ipmi_ip": "10.176.16.128"},
+		{"hostname": "c07u44", "ipmi_ip": "10.176.16.129"},
+	}})
 	d.set(t, `INSERT INTO maas_roce_assignments (id, site_id, hostname, interface, ipv4_cidr, mtu) VALUES
 		(gen_random_uuid(), $1, 'c07u44', 'enp1', '172.30.9.61/31', 9000), (gen_random_uuid(), $1, 'c07u44', 'enp2', '172.30.9.60/31', 9000)`, d.site)
 	refused("onboardings/batch", two, map[string]string{"body.nodes[1].hostname": "is on the link of enp1"})
 	d.set(t, `UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`)
 	refused("onboardings", d.one(nil), map[string]string{"body.ipmi_ip": "no default BMC credentials"})
-	refused("onboardings/batch", two, map[string]string{"body.nodes[0].ipmi_ip": "c07u43: no override", "body.nodes[1].ipmi_ip": "c07u44: no override"})
+	refused("onboardings/batch", two, map[string]string{
+		"body.nodes[0].ipmi_ip": "c07u43: no override",
+		"body.nodes[1].ipmi_ip": "c07u44: no override",
+	})
 	d.set(t, `UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL`)
 	refused("onboardings", d.one(nil), map[string]string{"body.site_id": "has no MAAS token"})
 }

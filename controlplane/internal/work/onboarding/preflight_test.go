@@ -14,7 +14,8 @@ import (
 )
 
 var allChecks = []string{
-	"site_active", "profile", "reachable", "version", "token_valid", "token_admin", "rack_controllers", "pxe_network", "capabilities", "images", "scripts", "hw_sync_interval", "dns_servers",
+	"site_active", "profile", "reachable", "version", "token_valid", "token_admin", "rack_controllers", "pxe_network",
+	"capabilities", "images", "scripts", "hw_sync_interval", "dns_servers",
 	"clock_skew", "hw_sync_source", "deploy_password", "sku", "machines", "power_credentials", "roce_rows", "not_in_use",
 	"machines_in_maas", "capacity",
 }
@@ -62,7 +63,8 @@ func TestPreflightChangesNothing(t *testing.T) {
 	if bad != "" {
 		t.Errorf("not well: %s: %+v", bad, found)
 	}
-	if !strings.Contains(found["capacity"].Detail, "0 of 20 places") || !strings.Contains(found["roce_rows"].Detail, "none for c07u43") {
+	if !strings.Contains(found["capacity"].Detail, "0 of 20 places") ||
+		!strings.Contains(found["roce_rows"].Detail, "none for c07u43") {
 		t.Errorf("found %+v", found)
 	}
 	if after := rows(); after != before {
@@ -79,8 +81,14 @@ func TestPreflightFindsWhatIsInTheWay(t *testing.T) {
 		check   string
 		says    string
 	}{
-		"disabled site":    {arrange: set(`UPDATE maas_sites SET status = 'disabled'`), bad: "site_active", check: "site_active", says: "dc1 is disabled"},
-		"disabled profile": {arrange: set(`UPDATE maas_site_profiles SET status = 'disabled'`), bad: "profile", check: "profile", says: "disabled"},
+		"disabled site": {
+			arrange: set(`UPDATE maas_sites SET status = 'disabled'`), bad: "site_active",
+			check: "site_active", says: "dc1 is disabled",
+		},
+		"disabled profile": {
+			arrange: set(`UPDATE maas_site_profiles SET status = 'disabled'`), bad: "profile",
+			check: "profile", says: "disabled",
+		},
 		"MAAS is away": {
 			arrange: func(_ *testing.T, d *desk) {
 				d.region.away = fault.New(fault.Unavailable, "maas_unreachable", "MAAS does not answer").WithRemedy("start it")
@@ -88,34 +96,75 @@ func TestPreflightFindsWhatIsInTheWay(t *testing.T) {
 			bad:   "reachable version token_valid token_admin rack_controllers pxe_network capabilities images scripts hw_sync_interval dns_servers clock_skew machines_in_maas",
 			check: "reachable", says: "does not answer",
 		},
-		"not an administrator": {arrange: func(_ *testing.T, d *desk) { d.region.admin = false }, bad: "token_admin", check: "token_admin", says: "admin"},
+		"not an administrator": {arrange: func(_ *testing.T, d *desk) {
+			d.region.admin = false
+		}, bad: "token_admin", check: "token_admin", says: "admin"},
 		"image missing": {
 			arrange: func(_ *testing.T, d *desk) {
 				d.region.lacking = []site.Image{{Name: "ubuntu/noble", Architecture: "amd64/generic"}}
 			},
 			bad: "images", check: "images", says: "ubuntu/noble",
 		},
-		"no DHCP": {arrange: func(_ *testing.T, d *desk) { d.region.dhcpOff = true }, bad: "pxe_network", check: "pxe_network", says: "no DHCP on VLAN 46"},
+		"no DHCP": {arrange: func(_ *testing.T, d *desk) {
+			d.region.dhcpOff = true
+		}, bad: "pxe_network", check: "pxe_network", says: "no DHCP on VLAN 46"},
 		"DHCP let pass": {arrange: func(t *testing.T, d *desk) {
 			d.region.dhcpOff = true
 			d.set(t, `UPDATE maas_site_profiles SET strict_pxe_preflight = false`)
 		}, check: "pxe_network", says: "WARNING"},
-		"other interface": {arrange: set(`UPDATE maas_site_profiles SET pxe_iface = 'ens7'`), bad: "pxe_network", check: "pxe_network", says: "no rack controller has the interface ens7"},
-		"capability":      {arrange: set(`UPDATE maas_sites SET required_capabilities = '{redundant_racks}'`), bad: "capabilities", check: "capabilities", says: "redundant_racks"},
-		"script":          {arrange: set(`UPDATE maas_sites SET required_scripts = '{smartctl-validate@v2,burn-in}'`), bad: "scripts", check: "scripts", says: "burn-in is missing"},
-		"script version":  {arrange: set(`UPDATE maas_sites SET required_scripts = '{smartctl-validate@v1}'`), bad: "scripts", check: "scripts", says: "of version 7, v2, not v1"},
-		"unknown SKU":     {body: object{"sku_id": "none"}, bad: "sku", check: "sku", says: "no such SKU"},
-		"disabled SKU":    {arrange: set(`UPDATE skus SET status = 'disabled'`), bad: "sku", check: "sku", says: "disabled"},
-		"lost secrets":    {arrange: func(_ *testing.T, d *desk) { d.vault.lose() }, bad: "token_valid token_admin rack_controllers pxe_network capabilities images scripts hw_sync_interval dns_servers power_credentials machines_in_maas", check: "power_credentials", says: "c07u43"},
-		"no BMC login":    {arrange: set(`UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`), bad: "power_credentials", check: "power_credentials", says: "no default BMC credentials"},
-		"malformed":       {body: object{"nodes": []object{{"hostname": "a b", "ipmi_ip": "127.0.0.1"}}, "hostname": nil, "ipmi_ip": nil}, bad: "machines power_credentials roce_rows not_in_use machines_in_maas", check: "machines", says: "a b hostname"},
-		"in flight":       {arrange: func(t *testing.T, d *desk) { d.requested(t, "c07u43", "10.0.0.1") }, bad: "not_in_use", check: "not_in_use", says: "c07u43 is being onboarded"},
-		"twice":           {body: object{"nodes": []object{two[0], two[0]}, "hostname": nil, "ipmi_ip": nil}, bad: "not_in_use", check: "not_in_use", says: "more than once"},
-		"two are well":    {body: object{"nodes": two, "hostname": nil, "ipmi_ip": nil}, check: "power_credentials", says: "all 2"},
-		"new to MAAS":     {check: "machines_in_maas", says: "0 of 1; NEW to it, and added when the work begins: c07u43"},
-		"known to MAAS":   {arrange: has("Ready", false), check: "machines_in_maas", says: "all 1"},
-		"taken in MAAS":   {arrange: has("Deployed", true), bad: "machines_in_maas", check: "machines_in_maas", says: "c07u43 is Deployed"},
-		"no place free":   {arrange: full, check: "capacity", says: "1 of 1 places of the site are in use: 0 would begin at once, 1 would wait"},
+		"other interface": {
+			arrange: set(`UPDATE maas_site_profiles SET pxe_iface = 'ens7'`), bad: "pxe_network",
+			check: "pxe_network", says: "no rack controller has the interface ens7",
+		},
+		"capability": {
+			arrange: set(`UPDATE maas_sites SET required_capabilities = '{redundant_racks}'`),
+			bad:     "capabilities", check: "capabilities", says: "redundant_racks",
+		},
+		"script": {
+			arrange: set(`UPDATE maas_sites SET required_scripts = '{smartctl-validate@v2,burn-in}'`),
+			bad:     "scripts", check: "scripts", says: "burn-in is missing",
+		},
+		"script version": {
+			arrange: set(`UPDATE maas_sites SET required_scripts = '{smartctl-validate@v1}'`), bad: "scripts",
+			check: "scripts", says: "of version 7, v2, not v1",
+		},
+		"unknown SKU":  {body: object{"sku_id": "none"}, bad: "sku", check: "sku", says: "no such SKU"},
+		"disabled SKU": {arrange: set(`UPDATE skus SET status = 'disabled'`), bad: "sku", check: "sku", says: "disabled"},
+		"lost secrets": {arrange: func(_ *testing.T, d *desk) {
+			d.vault.lose()
+		}, bad: "token_valid token_admin rack_controllers pxe_network capabilities images scripts hw_sync_interval dns_servers power_credentials machines_in_maas", check: "power_credentials", says: "c07u43"},
+		"no BMC login": {
+			arrange: set(`UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`),
+			bad:     "power_credentials", check: "power_credentials", says: "no default BMC credentials",
+		},
+		"malformed": {
+			body: object{
+				"nodes": []object{{"hostname": "a b", "ipmi_ip": "127.0.0.1"}}, "hostname": nil,
+				"ipmi_ip": nil,
+			}, bad: "machines power_credentials roce_rows not_in_use machines_in_maas", check: "machines",
+			says: "a b hostname",
+		},
+		"in flight": {arrange: func(t *testing.T, d *desk) {
+			d.requested(t, "c07u43", "10.0.0.1")
+		}, bad: "not_in_use", check: "not_in_use", says: "c07u43 is being onboarded"},
+		"twice": {
+			body: object{"nodes": []object{two[0], two[0]}, "hostname": nil, "ipmi_ip": nil}, bad: "not_in_use",
+			check: "not_in_use", says: "more than once",
+		},
+		"two are well": {
+			body: object{"nodes": two, "hostname": nil, "ipmi_ip": nil}, check: "power_credentials",
+			says: "all 2",
+		},
+		"new to MAAS":   {check: "machines_in_maas", says: "0 of 1; NEW to it, and added when the work begins: c07u43"},
+		"known to MAAS": {arrange: has("Ready", false), check: "machines_in_maas", says: "all 1"},
+		"taken in MAAS": {
+			arrange: has("Deployed", true), bad: "machines_in_maas", check: "machines_in_maas",
+			says: "c07u43 is Deployed",
+		},
+		"no place free": {
+			arrange: full, check: "capacity",
+			says: "1 of 1 places of the site are in use: 0 would begin at once, 1 would wait",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -162,21 +211,26 @@ func TestPreflightGoesByOverridesAndRoCERows(t *testing.T) {
 	d := newDesk(t)
 	ctx := auth.With(telemetry.WithCorrelation(t.Context(), "test"), auth.System("test"))
 	if _, err := d.sites.CreatePowerOverride(ctx, d.site, site.NewPowerOverride{
-		Selector: site.Selector{Type: site.ByHostname, Value: "c07u43"}, Credentials: site.PowerCredentials{User: "x", Pass: redact.New(bmcPass)},
+		Selector:    site.Selector{Type: site.ByHostname, Value: "c07u43"},
+		Credentials: site.PowerCredentials{User: "x", Pass: redact.New(bmcPass)},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.sites.UpsertAssignments(ctx, d.site, []site.AssignmentRow{{Hostname: "c07u43", Interface: "enp1", IPv4CIDR: "172.30.9.61/31"}}); err != nil {
+	if _, err := d.sites.UpsertAssignments(ctx, d.site,
+		[]site.AssignmentRow{{Hostname: "c07u43", Interface: "enp1", IPv4CIDR: "172.30.9.61/31"}}); err != nil {
 		t.Fatal(err)
 	}
 	found, bad := d.preflight(t, d.one(nil))
-	if bad != "" || !strings.Contains(found["power_credentials"].Detail, "1 of them by an override") || !strings.Contains(found["roce_rows"].Detail, "well-formed, for all 1") {
+	if bad != "" || !strings.Contains(found["power_credentials"].Detail, "1 of them by an override") ||
+		!strings.Contains(found["roce_rows"].Detail, "well-formed, for all 1") {
 		t.Errorf("found %+v", found)
 	}
-	if _, err := d.sites.UpsertAssignments(ctx, d.site, []site.AssignmentRow{{Hostname: "c07u43", Interface: "enp2", IPv4CIDR: "172.30.9.60/31"}}); err != nil {
+	if _, err := d.sites.UpsertAssignments(ctx, d.site,
+		[]site.AssignmentRow{{Hostname: "c07u43", Interface: "enp2", IPv4CIDR: "172.30.9.60/31"}}); err != nil {
 		t.Fatal(err)
 	}
-	if found, bad := d.preflight(t, d.one(nil)); bad != "roce_rows" || !strings.Contains(found["roce_rows"].Detail, "enp2: 172.30.9.60/31 is on the link of enp1") {
+	if found, bad := d.preflight(t, d.one(nil)); bad != "roce_rows" ||
+		!strings.Contains(found["roce_rows"].Detail, "enp2: 172.30.9.60/31 is on the link of enp1") {
 		t.Errorf("not well: %s: %+v", bad, found["roce_rows"])
 	}
 }

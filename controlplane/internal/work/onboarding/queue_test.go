@@ -24,7 +24,9 @@ func TestAStageThatWaitsItsTurnIsNeitherFailedNorLost(t *testing.T) {
 		return y.script.well(ctx, bringup.CreateOrFindInMAAS, w)
 	})
 	done := y.run(t, o.ID)
-	got := slices.DeleteFunc(y.ledger(t, o.ID), func(e string) bool { return !strings.HasPrefix(e, bringup.CreateOrFindInMAAS) })
+	got := slices.DeleteFunc(y.ledger(t, o.ID), func(e string) bool {
+		return !strings.HasPrefix(e, bringup.CreateOrFindInMAAS)
+	})
 	want := []string{bringup.CreateOrFindInMAAS + "/1:started", bringup.CreateOrFindInMAAS + "/1:succeeded"}
 	if done.Status != job.Completed || !slices.Equal(got, want) {
 		t.Errorf("%s %s %q", done.Status, done.ErrorCode, got)

@@ -20,7 +20,10 @@ import (
 
 // working is an onboarding as reconciliation sees it.
 func working(o onboarding.Onboarding) bringup.Working {
-	return bringup.Working{Kind: "onboarding", ID: o.ID.String(), Node: o.Node, SystemID: o.SystemID, Hostname: o.Hostname, Parked: o.Parked()}
+	return bringup.Working{
+		Kind: "onboarding", ID: o.ID.String(), Node: o.Node, SystemID: o.SystemID, Hostname: o.Hostname,
+		Parked: o.Parked(),
+	}
 }
 
 // parks is an onboarding that failed at a stage, for good.
@@ -44,7 +47,10 @@ func (y *yard) shows(ctx context.Context, w *bringup.Work) (bringup.Proof, strin
 		w.Facts.DeployedAt = &now
 	}
 	w.Facts.SyncHealthy, w.Facts.Addresses = &now, []string{"10.20.0.7"}
-	return bringup.Proof{Image: "ubuntu/noble", AgentVersion: "1.2.3", FirstPollAt: now, LastContactAt: now, LastSync: &now, InstalledAt: now}, "", y.script.poll(ctx, w.Node)
+	return bringup.Proof{
+		Image: "ubuntu/noble", AgentVersion: "1.2.3", FirstPollAt: now, LastContactAt: now,
+		LastSync: &now, InstalledAt: now,
+	}, "", y.script.poll(ctx, w.Node)
 }
 
 func (y *yard) reconcile(tb testing.TB, o onboarding.Onboarding) bool {
@@ -87,10 +93,16 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 		stage   string
 		failure job.Failure
 	}{
-		"the node-agent enrols after the workflow marked a failure": {bringup.WaitForAgentEnrollment, failure(bringup.AgentEnrollmentFailure)},
-		"the hardware sync comes late":                              {bringup.WaitForHardwareSyncHealthy, failure(bringup.HardwareSyncFailure)},
-		"MAAS reports a later state than expected":                  {bringup.WaitForDeployed, failure(bringup.StateAmbiguity)},
-		"what was needed was away for a while":                      {bringup.WaitForAgentEnrollment, failure(bringup.UpstreamTransient)},
+		"the node-agent enrols after the workflow marked a failure": {
+			bringup.WaitForAgentEnrollment,
+			failure(bringup.AgentEnrollmentFailure),
+		},
+		"the hardware sync comes late": {
+			bringup.WaitForHardwareSyncHealthy,
+			failure(bringup.HardwareSyncFailure),
+		},
+		"MAAS reports a later state than expected": {bringup.WaitForDeployed, failure(bringup.StateAmbiguity)},
+		"what was needed was away for a while":     {bringup.WaitForAgentEnrollment, failure(bringup.UpstreamTransient)},
 	}
 	number := 0
 	for name, c := range cases {
@@ -107,7 +119,8 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 				t.Fatal("it is not reconciled")
 			}
 			now := y.read(t, o.ID)
-			if now.Status != job.Reconciled || now.CompletedAt == nil || now.ParkedAt != nil || now.Epoch != o.Epoch+1 || now.ErrorCode != "" || now.Action != "" {
+			if now.Status != job.Reconciled || now.CompletedAt == nil || now.ParkedAt != nil || now.Epoch != o.Epoch+1 ||
+				now.ErrorCode != "" || now.Action != "" {
 				t.Errorf("it is %+v", now.Job)
 			}
 			n, err := node.Get(y.ctx, y.db, o.Node)
@@ -298,7 +311,10 @@ func TestUnderIsWhatHasNotEnded(t *testing.T) {
 // on as if nothing had happened.
 func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 	y := newYard(t)
-	sightings := []string{"it is Ready in MAAS, and not Deploying", "its machine is not in MAAS any more", "its machine was re-created as x8y7z6"}
+	sightings := []string{
+		"it is Ready in MAAS, and not Deploying", "its machine is not in MAAS any more",
+		"its machine was re-created as x8y7z6",
+	}
 	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		o := bringup.Working{ID: w.Job}
 		for _, seen := range sightings {
@@ -317,8 +333,13 @@ func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 	if o.Status != job.Completed {
 		t.Fatalf("it is %s: %s", o.Status, o.ErrorMessage)
 	}
-	noted := slices.DeleteFunc(y.ledger(t, o.ID), func(e string) bool { return !strings.HasPrefix(e, bringup.WaitForDeployed) })
-	want := []string{"wait_for_deployed/1:started", "wait_for_deployed/1:observed", "wait_for_deployed/1:observed", "wait_for_deployed/1:observed", "wait_for_deployed/1:succeeded"}
+	noted := slices.DeleteFunc(y.ledger(t, o.ID), func(e string) bool {
+		return !strings.HasPrefix(e, bringup.WaitForDeployed)
+	})
+	want := []string{
+		"wait_for_deployed/1:started", "wait_for_deployed/1:observed", "wait_for_deployed/1:observed",
+		"wait_for_deployed/1:observed", "wait_for_deployed/1:succeeded",
+	}
 	if !slices.Equal(noted, want) {
 		t.Errorf("the ledger is %q", noted)
 	}
@@ -328,7 +349,8 @@ func TestAnOperatorWhoChangesMAASIsNoticed(t *testing.T) {
 	if n := y.count(t, `SELECT count(*) FROM outbox_events WHERE aggregate_id = $1 AND envelope::text LIKE '%"stage_status": "observed"%'`, o.ID.String()); n != len(sightings) {
 		t.Errorf("%d sightings were told", n)
 	}
-	if err := y.service.Notice(y.ctx, working(o), "too late", nil); err != nil || len(y.ledger(t, o.ID)) == 0 || strings.HasSuffix(y.ledger(t, o.ID)[len(y.ledger(t, o.ID))-1], "observed") {
+	if err := y.service.Notice(y.ctx, working(o), "too late", nil); err != nil || len(y.ledger(t, o.ID)) == 0 ||
+		strings.HasSuffix(y.ledger(t, o.ID)[len(y.ledger(t, o.ID))-1], "observed") {
 		t.Errorf("what has ended is told something, %v", err)
 	}
 }
@@ -365,7 +387,10 @@ func TestALateAgentWakesItsParkedOnboarding(t *testing.T) {
 func TestAWaitingStageLooksAgain(t *testing.T) {
 	y := newYard(t)
 	looks := 0
-	gone := job.Failure{Class: bringup.StateAmbiguity, Code: job.CodeNamed("machine_not_deployed"), Message: "it is Ready in MAAS now", Final: true}
+	gone := job.Failure{
+		Class: bringup.StateAmbiguity, Code: job.CodeNamed("machine_not_deployed"),
+		Message: "it is Ready in MAAS now", Final: true,
+	}
 	y.script.on(bringup.WaitForAgentEnrollment, func(context.Context, *bringup.Work, int) (job.Result, error) {
 		if looks++; looks == 1 {
 			return job.Result{Await: &job.Await{Signal: node.EnrolledSignal, Most: 1000 * time.Hour}}, nil

@@ -34,16 +34,19 @@ func TestACancelStopsARestart(t *testing.T) {
 		t.Errorf("legal: %v", legal)
 	}
 	cancelled, err := y.service.Act(y.ctx, restarted.ID, job.Cancel, "stop this")
-	if err != nil || cancelled.Status != job.Compensating || cancelled.Action != job.Cancel || cancelled.Epoch != restarted.Epoch+1 {
+	if err != nil || cancelled.Status != job.Compensating || cancelled.Action != job.Cancel ||
+		cancelled.Epoch != restarted.Epoch+1 {
 		t.Fatalf("%+v %v", cancelled, err)
 	}
 	if legal := onboarding.LegalActions(cancelled); len(legal) != 0 {
 		t.Errorf("legal after it: %v", legal)
 	}
-	if _, err := y.service.Act(y.ctx, restarted.ID, job.RestartClean, "after all"); fault.CodeOf(err) != "action_not_allowed" {
+	if _, err := y.service.Act(y.ctx, restarted.ID, job.RestartClean,
+		"after all"); fault.CodeOf(err) != "action_not_allowed" {
 		t.Errorf("a restart of a cancelled job: %v", err)
 	}
-	if _, err := execute(t, y.service.RunOne, callOf(restarted, job.StageCompensate, 1)); fault.CodeOf(err) != durable.CodeSuperseded {
+	if _, err := execute(t, y.service.RunOne,
+		callOf(restarted, job.StageCompensate, 1)); fault.CodeOf(err) != durable.CodeSuperseded {
 		t.Errorf("the restart goes on: %v", err)
 	}
 	y.ends(t, cancelled)
@@ -59,7 +62,8 @@ func (y *yard) ends(t *testing.T, o onboarding.Onboarding) {
 		return job.Result{}, nil
 	})
 	turn, err := execute(t, y.service.RunOne, callOf(o, job.StageCompensate, 1))
-	if now := y.read(t, o.ID); err != nil || turn.Do != durable.TurnEnd || now.Status != job.Cancelled || now.CompletedAt == nil {
+	if now := y.read(t, o.ID); err != nil || turn.Do != durable.TurnEnd || now.Status != job.Cancelled ||
+		now.CompletedAt == nil {
 		t.Errorf("%+v %v: %s at %s", turn, err, now.Status, now.Stage)
 	}
 }
@@ -100,7 +104,8 @@ func TestRepeatingAnActionStartsAWorkflowThatIsGone(t *testing.T) {
 			}
 			y.exec(t, `DELETE FROM outbox_events`) // Temporal has forgotten all that it was told
 			before := y.snapshot(t, o.ID)
-			if again, err := y.service.Act(y.ctx, o.ID, action, "nothing happens"); err != nil || again.Epoch != o.Epoch || y.snapshot(t, o.ID) != before {
+			if again, err := y.service.Act(y.ctx, o.ID, action, "nothing happens"); err != nil || again.Epoch != o.Epoch ||
+				y.snapshot(t, o.ID) != before {
 				t.Errorf("%+v %v", again, err)
 			}
 			y.serve(t)
@@ -110,7 +115,8 @@ func TestRepeatingAnActionStartsAWorkflowThatIsGone(t *testing.T) {
 	y := newYard(t)
 	o := y.brought(t, 1, job.Cancelled, bringup.WaitForReady)
 	y.exec(t, `DELETE FROM outbox_events`)
-	if _, err := y.service.Act(y.ctx, o.ID, job.Cancel, "again"); err != nil || y.count(t, `SELECT count(*) FROM outbox_events`) != 0 {
+	if _, err := y.service.Act(y.ctx, o.ID, job.Cancel, "again"); err != nil ||
+		y.count(t, `SELECT count(*) FROM outbox_events`) != 0 {
 		t.Errorf("a workflow was started for a job that has ended: %v", err)
 	}
 }

@@ -18,7 +18,8 @@ import (
 func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.T) {
 	y := newYard(t)
 	y.script.fails(1, bringup.WaitForAgentEnrollment, job.Failure{
-		Class: bringup.AgentEnrollmentFailure, Code: bringup.CodeIdentityVoid, Message: "nobody is it", Remedy: "resume", Final: true,
+		Class: bringup.AgentEnrollmentFailure, Code: bringup.CodeIdentityVoid, Message: "nobody is it", Remedy: "resume",
+		Final: true,
 	})
 	o := y.request(t, 1)
 	var parked onboarding.Onboarding
@@ -27,7 +28,8 @@ func TestAttackAStolenTokenParksTheJobUntilTheMachineIsInstalledAnew(t *testing.
 		y.act(t, o.ID, onboarding.Recommend(parked)[0].Action)(env)
 	})
 	first := onboarding.Recommend(parked)[0]
-	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != bringup.CodeIdentityVoid.Name || parked.Stage != bringup.RenderCloudInit ||
+	if parked.Status != job.FailedManualIntervention || parked.ErrorCode != bringup.CodeIdentityVoid.Name ||
+		parked.Stage != bringup.RenderCloudInit ||
 		first.Action != job.Resume || !strings.Contains(first.Does, "DESTROYS") {
 		t.Errorf("parked %+v, recommended %+v", parked, first)
 	}

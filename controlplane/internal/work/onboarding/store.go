@@ -22,10 +22,12 @@ func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
 			Status: job.Status(r.Status), Phase: job.Parking.PhaseOf(job.Status(r.Status)),
 			Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
 			Action: job.Trigger(r.Action), Adopted: r.Adopted,
-			FailureClass: job.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
+			FailureClass: job.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
+			ErrorRemedy:  r.ErrorRemedy,
 			ErrorDetails: r.ErrorDetails, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
 			RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
-			StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+			StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt,
+			UpdatedAt: r.UpdatedAt,
 		},
 		Machine: bringup.Machine{
 			Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp, PXEMAC: r.PxeMac, SystemID: r.MaasSystemID,
@@ -65,7 +67,8 @@ var columns = job.Columns[Onboarding, *bringup.Work]{
 	},
 	Change: func(o Onboarding) ([]job.Statement, error) {
 		facts, err := o.Facts.Encode()
-		return []job.Statement{job.Prepared(onboardingdb.KeepFacts, onboardingdb.KeepFactsParams{JobID: o.ID, Facts: facts})}, err
+		return []job.Statement{job.Prepared(onboardingdb.KeepFacts, onboardingdb.KeepFactsParams{JobID: o.ID, Facts: facts})},
+			err
 	},
 	Node: func(w *bringup.Work) id.Node { return w.Node },
 	Claims: func(at id.Site, w *bringup.Work) []job.Claim {

@@ -32,7 +32,8 @@ func (d *desk) told(tb testing.TB, of id.Onboarding, stage, status string, attem
 
 func TestStagesTypicallyTake(t *testing.T) {
 	d := newDesk(t)
-	slow, retried, twice := d.requested(t, "a", "10.0.0.1").OnboardingID, d.requested(t, "b", "10.0.0.2").OnboardingID, d.requested(t, "c", "10.0.0.3").OnboardingID
+	slow, retried, twice := d.requested(t, "a", "10.0.0.1").OnboardingID, d.requested(t, "b", "10.0.0.2").OnboardingID,
+		d.requested(t, "c", "10.0.0.3").OnboardingID
 	d.set(t, `UPDATE node_onboardings SET status = 'running', started_at = now()`)
 	if got := d.typical(t, ""); len(got) > 0 {
 		t.Errorf("before anybody went through them, stages take %v", got)
@@ -55,15 +56,21 @@ func TestStagesTypicallyTake(t *testing.T) {
 	d.told(t, twice, "commission_node", "skipped", 1, 1)
 	d.told(t, twice, "deploy_node", "started", 1, 0)
 
-	for query, want := range map[string]float64{"": 40, "?site_id=" + d.site.String(): 40, "?site_id=" + id.NewString(): 0} { // of 20, 40, 40 and 600
+	// of 20, 40, 40 and 600
+	for query, want := range map[string]float64{
+		"": 40, "?site_id=" + d.site.String(): 40,
+		"?site_id=" + id.NewString(): 0,
+	} {
 		got := d.typical(t, query)
 		if got[stage] != want || want == 0 && len(got) > 0 || want > 0 && len(got) != 1 {
 			t.Errorf("%q: stages take %v, want %v of %s alone", query, got, want, stage)
 		}
 	}
-	d.call(t, http.MethodGet, "onboarding-stages?site_id=somewhere", nil).Wants(t, http.StatusUnprocessableEntity, "validation_error")
+	d.call(t, http.MethodGet, "onboarding-stages?site_id=somewhere", nil).Wants(t, http.StatusUnprocessableEntity,
+		"validation_error")
 
-	d.set(t, `UPDATE node_onboardings SET status = 'pending', started_at = NULL WHERE id = $1`, twice) // only those that were started count
+	// only those that were started count
+	d.set(t, `UPDATE node_onboardings SET status = 'pending', started_at = NULL WHERE id = $1`, twice)
 	if got := d.typical(t, ""); got[stage] != 310 {
 		t.Errorf("stages take %v", got)
 	}
@@ -84,7 +91,11 @@ func BenchmarkTypical(b *testing.B) {
 	}
 	d.set(b, `ANALYZE node_onboardings`)
 	d.set(b, `ANALYZE job_events`)
-	for _, at := range []struct{ name, query string }{{"all", ""}, {"site", "?site_id=" + d.site.String()}, {"elsewhere", "?site_id=" + id.NewString()}} {
+	for _, at := range []struct{ name, query string }{
+		{"all", ""},
+		{"site", "?site_id=" + d.site.String()},
+		{"elsewhere", "?site_id=" + id.NewString()},
+	} {
 		b.Run(at.name, func(b *testing.B) {
 			for b.Loop() {
 				d.typical(b, at.query)

@@ -187,7 +187,8 @@ func (s *script) makeNode(ctx context.Context, w *bringup.Work) error {
 	}
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := node.CreateInTx(ctx, tx, node.NewNode{
-			ID: w.Node, Hostname: w.Hostname, SKU: w.SKU, RegionCode: w.Site.Settings.RegionCode, Mode: node.MAAS, AwaitedBy: w.WorkflowID,
+			ID: w.Node, Hostname: w.Hostname, SKU: w.SKU, RegionCode: w.Site.Settings.RegionCode, Mode: node.MAAS,
+			AwaitedBy: w.WorkflowID,
 		})
 		return err
 	})
@@ -206,7 +207,9 @@ type mischief struct {
 }
 
 // Around implements job.Mischief[*bringup.Work].
-func (m *mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (job.Result, error) {
+func (m *mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work,
+	stage bringup.Stage,
+) (job.Result, error) {
 	if m.before != nil {
 		if err := m.before(call); err != nil {
 			return job.Result{}, err
@@ -225,7 +228,10 @@ func (m *mischief) Around(ctx context.Context, call durable.StageCall, w *bringu
 func (y *yard) asked(from, count int) onboarding.NewOnboarding {
 	n := onboarding.NewOnboarding{Site: y.site.ID, SKU: yardSKU}
 	for i := from; i < from+count; i++ {
-		n.Machines = append(n.Machines, onboarding.Request{Hostname: fmt.Sprintf("c%04d", i), IPMIIP: fmt.Sprintf("10.1.%d.%d", i/250, i%250+1)})
+		n.Machines = append(n.Machines, onboarding.Request{
+			Hostname: fmt.Sprintf("c%04d", i),
+			IPMIIP:   fmt.Sprintf("10.1.%d.%d", i/250, i%250+1),
+		})
 	}
 	return n
 }
@@ -250,7 +256,9 @@ func (y *yard) read(tb testing.TB, o id.Onboarding) onboarding.Onboarding {
 
 // run carries an onboarding out. Each visit happens when nothing else does,
 // with the workflow parked or waiting; after the last one it may still wait.
-func (y *yard) run(tb testing.TB, o id.Onboarding, visits ...func(env *testsuite.TestWorkflowEnvironment)) onboarding.Onboarding {
+func (y *yard) run(tb testing.TB, o id.Onboarding,
+	visits ...func(env *testsuite.TestWorkflowEnvironment),
+) onboarding.Onboarding {
 	tb.Helper()
 	env := durabletest.New(tb, y.service.RegisterWorker)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: y.read(tb, o).WorkflowID})
@@ -320,7 +328,10 @@ func (s *script) fails(times int, stage string, f job.Failure) {
 const always = 1 << 30
 
 func failure(class job.FailureClass) job.Failure {
-	return job.Failure{Class: class, Code: job.CodeNamed("made_up"), Message: "it does not work", Remedy: "mend it", Details: map[string]any{"disk": "sda"}}
+	return job.Failure{
+		Class: class, Code: job.CodeNamed("made_up"), Message: "it does not work", Remedy: "mend it",
+		Details: map[string]any{"disk": "sda"},
+	}
 }
 
 // abandon is what undoing does to the node.
