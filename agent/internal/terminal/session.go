@@ -208,10 +208,7 @@ func (x *session) touch() { x.active.Store(int64(time.Since(x.begun))) }
 // limit ends the session when it was idle for too long, or open for too long.
 func (x *session) limit() {
 	for {
-		wait, reason := x.idle-(time.Since(x.begun)-time.Duration(x.active.Load())), agentwire.ClosedIdle
-		if rest := x.total - time.Since(x.begun); rest < wait {
-			wait, reason = rest, agentwire.ClosedTotal
-		}
+		wait, reason := x.left(time.Since(x.begun))
 		if wait <= 0 {
 			x.end(reason)
 			return
@@ -222,4 +219,14 @@ func (x *session) limit() {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// left says how long the session may go on if nothing happens, and what ends it
+// then.
+func (x *session) left(age time.Duration) (time.Duration, string) {
+	idle, total := x.idle-(age-time.Duration(x.active.Load())), x.total-age
+	if total < idle {
+		return total, agentwire.ClosedTotal
+	}
+	return idle, agentwire.ClosedIdle
 }
