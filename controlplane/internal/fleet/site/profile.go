@@ -261,7 +261,7 @@ func (p Policy) Timeouts() []Timeout {
 			"check the BMC and read the commissioning results in MAAS, then retry",
 		},
 		{
-			StageDeploy, seconds(p.DeployTimeoutSeconds), "deploy_cloud_init_failure",
+			StageDeploy, seconds(p.DeployTimeoutSeconds), "deploy_installer_failure",
 			"read the installation log in MAAS, then retry",
 		},
 		{

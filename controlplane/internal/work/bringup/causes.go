@@ -11,6 +11,7 @@ var ClassCauses = map[job.FailureClass]string{
 	BMCPowerFailure:               "The BMC does not answer or does not obey: address, credentials, IPMI over LAN, or the machine has no power.",
 	PXEDiscoveryFailure:           "The machine does not boot from the network: boot order, cabling, the PXE VLAN or DHCP.",
 	HardwareMismatch:              "The machine is not built as the profile expects, or a part of it is broken.",
+	DeployInstallerFailure:        "The operating system could not be installed.",
 	DeployCloudInitFailure:        "The operating system could not be installed, or its first boot failed.",
 	PostDeployConnectivityFailure: "The machine is installed but cannot be reached over its deploy interface.",
 	HardwareSyncFailure:           "The machine is installed but does not report its hardware to MAAS.",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/work/bringup"
+	jobs "gpuaas/controlplane/internal/work/job"
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/region"
 )
@@ -17,7 +18,7 @@ func (w *world) round(t *testing.T, job *bringup.Work, code string) {
 	w.does(t, bringup.RenderCloudInit, job)
 	w.does(t, bringup.DeployViaMAAS, job)
 	job.Deadline = time.Now().Add(500 * time.Millisecond)
-	f := w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, code)
+	f := w.fails(t, bringup.WaitForDeployed, job, bringup.DeployInstallerFailure, code)
 	if f.Next != bringup.ClassifyDeployFailure {
 		t.Errorf("what follows is %q", f.Next)
 	}
@@ -84,6 +85,15 @@ func TestAFirstBootThatDoesNotGetThroughIsDeployedOnceMore(t *testing.T) {
 	}
 }
 
+// classOf is what a failed deployment is called: that curtin failed is not the
+// fault of cloud-init.
+func classOf(code string) jobs.FailureClass {
+	if code == "deploy_failed_datasource" {
+		return bringup.DeployCloudInitFailure
+	}
+	return bringup.DeployInstallerFailure
+}
+
 func TestOtherFailuresAreNotTriedAgain(t *testing.T) {
 	cases := map[string]struct {
 		rule   simfault.Rule
@@ -135,7 +145,7 @@ func TestOtherFailuresAreNotTriedAgain(t *testing.T) {
 				w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "events.query", Status: 500})
 				w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "*results*", Status: 500})
 			}
-			f := w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, c.code)
+			f := w.fails(t, bringup.ClassifyDeployFailure, job, classOf(c.code), c.code)
 			if !f.Final || f.Details["evidence"] == "" {
 				t.Errorf("failure is %+v", f)
 			}

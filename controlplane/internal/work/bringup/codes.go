@@ -80,14 +80,15 @@ var (
 		Runbook: "onboarding-parked",
 	})
 	codeDeployFailed = job.DeclareCode(job.Code{
-		Name: "deploy_failed", Class: DeployCloudInitFailure,
+		Name: "deploy_failed", Class: DeployInstallerFailure,
 		Cause:   "The installer failed; its log in MAAS says where.",
 		Remedy:  "read the events and the installation log of the machine in MAAS, remove the cause, then rerun",
 		Runbook: "onboarding-parked",
 	})
 	codeDeployTimeout = job.DeclareCode(job.Code{
-		Name: "deploy_timeout", Class: DeployCloudInitFailure,
-		Cause:   "The installation takes longer than the profile allows, or the machine hangs at its first boot.",
+		Name: "deploy_timeout", Class: DeployInstallerFailure,
+		Cause: "The installation takes longer than the profile allows: MAAS did not see the installed system " +
+			"start.",
 		Remedy:  "read the events and the installation log of the machine in MAAS, remove the cause, then rerun",
 		Runbook: "onboarding-parked",
 	})

@@ -244,9 +244,10 @@ var (
 		Name: "ssh_host_key_changed", Fault: true,
 		Cause: "The machine shows another SSH key than it was given: it was installed anew, or another " +
 			"one answers in its place.",
-		Remedy:  "find out who answers at the address of the machine; restart clean installs it anew",
+		Remedy: "find out who answers at the address of the machine; once the machine itself does, retry the " +
+			"stage; if somebody installed it anew, restart clean installs it once more",
 		Runbook: "onboarding-parked",
-		Mends:   job.Mends{Onboarding: job.RestartClean},
+		Mends:   job.Mends{Onboarding: job.RetryStage},
 	})
 	_ = job.DeclareCode(job.Code{
 		Name: "maas_machine_token_unset", Fault: true,

@@ -78,7 +78,7 @@ func TestCompensation(t *testing.T) {
 		"deployment failed": {
 			before: func(t *testing.T, w *world, job *bringup.Work) {
 				w.begin(t, job, simfault.PhaseFails, "install")
-				w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
+				w.fails(t, bringup.WaitForDeployed, job, bringup.DeployInstallerFailure, "deploy_failed")
 			},
 			maas: region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
 		},

@@ -16,7 +16,8 @@ const (
 	BMCPowerFailure               job.FailureClass = "bmc_power_failure"
 	PXEDiscoveryFailure           job.FailureClass = "pxe_discovery_failure"
 	HardwareMismatch              job.FailureClass = "hardware_mismatch"
-	DeployCloudInitFailure        job.FailureClass = "deploy_cloud_init_failure"
+	DeployInstallerFailure        job.FailureClass = "deploy_installer_failure"  // the installer (curtin) did not get through
+	DeployCloudInitFailure        job.FailureClass = "deploy_cloud_init_failure" // the installed system's first boot did not
 	PostDeployConnectivityFailure job.FailureClass = "post_deploy_connectivity_failure"
 	HardwareSyncFailure           job.FailureClass = "hardware_sync_failure"
 	AgentEnrollmentFailure        job.FailureClass = "agent_enrollment_failure"
@@ -28,8 +29,8 @@ const (
 // FailureClasses lists them, as the database knows them.
 var FailureClasses = []job.FailureClass{
 	InputConfigError, SiteCapabilityMissing, UpstreamTransient, BMCPowerFailure, PXEDiscoveryFailure, HardwareMismatch,
-	DeployCloudInitFailure, PostDeployConnectivityFailure, HardwareSyncFailure, AgentEnrollmentFailure,
-	NodeAgentUnreachable, SanitizationFailure, StateAmbiguity,
+	DeployInstallerFailure, DeployCloudInitFailure, PostDeployConnectivityFailure, HardwareSyncFailure,
+	AgentEnrollmentFailure, NodeAgentUnreachable, SanitizationFailure, StateAmbiguity,
 }
 
 // Classify gives an error of a stage its class. It judges by the kind of the

@@ -17,8 +17,8 @@ func TestWhatSomebodyElseInstalledAfterOurReleaseIsLeftAlone(t *testing.T) {
 	job := w.work(1)
 	w.upTo(t, bringup.RenderCloudInit, job)
 	w.begin(t, job, simfault.PhaseFails, region.PhaseInstall)
-	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
-	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed")
+	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployInstallerFailure, "deploy_failed")
+	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployInstallerFailure, "deploy_failed")
 	w.happens(t, job.SystemID, "redeploy")
 	for _, stage := range []string{
 		bringup.CommissionNode, bringup.WaitForReady, bringup.ConfigureStorage,

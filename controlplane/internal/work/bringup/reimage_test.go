@@ -297,8 +297,8 @@ func TestAReimageWhoseDeploymentFails(t *testing.T) {
 	}
 	w.fault(t, simfault.Rule{Fault: simfault.FailDeploy, Machine: job.SystemID, Count: 1})
 	w.does(t, bringup.DeployViaMAAS, job)
-	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployCloudInitFailure, "deploy_failed")
-	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployCloudInitFailure, "deploy_failed")
+	w.fails(t, bringup.WaitForDeployed, job, bringup.DeployInstallerFailure, "deploy_failed")
+	w.fails(t, bringup.ClassifyDeployFailure, job, bringup.DeployInstallerFailure, "deploy_failed")
 	for _, stage := range anew {
 		w.does(t, stage, job)
 	}

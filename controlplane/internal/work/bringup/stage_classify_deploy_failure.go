@@ -21,7 +21,7 @@ var _ = catalog.Declare(job.Stage{
 	Does:    "releases the machine to Ready unless it is to be deployed again",
 	Expects: "the failure is told apart: no datasource, or anything else",
 	Again:   "releasing looks first",
-	Fails:   []job.FailureMode{MAASAway, OutOfBand, deployNotDone},
+	Fails:   []job.FailureMode{MAASAway, OutOfBand, notInstalled, notBooted},
 }, (*Bringup).ClassifyDeployFailure)
 
 // The code of failures that only this stage has.

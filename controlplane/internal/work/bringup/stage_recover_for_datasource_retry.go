@@ -20,7 +20,7 @@ var _ = catalog.Declare(job.Stage{
 	Does:    "aborts and releases; the deployment begins anew with a fresh token",
 	Expects: "MAAS shows the machine as Ready",
 	Again:   "a machine that is Ready is left alone",
-	Fails:   []job.FailureMode{MAASAway, OutOfBand, deployNotDone},
+	Fails:   []job.FailureMode{MAASAway, OutOfBand, notInstalled, notBooted},
 }, (*Bringup).RecoverForDatasourceRetry)
 
 // RecoverForDatasourceRetry gives the machine back to MAAS, for one more

@@ -21,7 +21,7 @@ var _ = catalog.Declare(job.Stage{
 	Does:    "nothing",
 	Expects: "MAAS shows the machine as Deployed with the image",
 	Again:   "it only reads",
-	Fails:   []job.FailureMode{MAASAway, OutOfBand, deployNotDone},
+	Fails:   []job.FailureMode{MAASAway, OutOfBand, notInstalled, notBooted},
 }, (*Bringup).WaitForDeployed)
 
 // The code of failures that only this stage has.

@@ -20,12 +20,13 @@ const (
 
 // The ways to fail that several stages have in common.
 var (
-	MAASAway      = job.FailsWith(UpstreamTransient, "MAAS or the secrets engine cannot be reached")
-	OutOfBand     = job.FailsWith(StateAmbiguity, "the machine was changed, removed or taken by somebody else")
-	NotCapable    = job.FailsWith(SiteCapabilityMissing, "MAAS refuses the token or lacks what the profile needs")
-	BMCSilent     = job.FailsWith(BMCPowerFailure, "the BMC cannot be reached or refuses the credentials")
-	noWayToReach  = job.FailsWith(PostDeployConnectivityFailure, "the machine cannot be reached over SSH")
-	deployNotDone = job.FailsWith(DeployCloudInitFailure, "the deployment failed or took too long")
+	MAASAway     = job.FailsWith(UpstreamTransient, "MAAS or the secrets engine cannot be reached")
+	OutOfBand    = job.FailsWith(StateAmbiguity, "the machine was changed, removed or taken by somebody else")
+	NotCapable   = job.FailsWith(SiteCapabilityMissing, "MAAS refuses the token or lacks what the profile needs")
+	BMCSilent    = job.FailsWith(BMCPowerFailure, "the BMC cannot be reached or refuses the credentials")
+	noWayToReach = job.FailsWith(PostDeployConnectivityFailure, "the machine cannot be reached over SSH")
+	notInstalled = job.FailsWith(DeployInstallerFailure, "the installer failed or took too long")
+	notBooted    = job.FailsWith(DeployCloudInitFailure, "the first boot of the installed system did not reach MAAS")
 )
 
 // MachineStage finds a stage of this package by its name, for a family whose jobs

@@ -27,14 +27,17 @@ func family() *job.Family[Decommission] {
 	}
 }
 
+// first says which actions mend a failure of a class; of equally safe ones, the
+// best first.
 var first = map[job.FailureClass][]job.Trigger{
-	bringup.InputConfigError:              {job.RetryStage, job.Cancel},
+	bringup.InputConfigError:              {job.RetryStage},
 	bringup.SiteCapabilityMissing:         {job.Resume, job.Rerun},
 	bringup.UpstreamTransient:             {job.Resume, job.RetryStage},
 	bringup.BMCPowerFailure:               {job.RetryStage, job.Resume},
 	bringup.PXEDiscoveryFailure:           {job.RetryStage, job.Resume},
 	bringup.HardwareMismatch:              {job.RetryStage, job.Resume},
-	bringup.DeployCloudInitFailure:        {job.Resume, job.RetryStage},
+	bringup.DeployInstallerFailure:        {job.Resume, job.Rerun},
+	bringup.DeployCloudInitFailure:        {job.Resume, job.Rerun},
 	bringup.PostDeployConnectivityFailure: {job.RetryStage, job.Resume},
 	bringup.HardwareSyncFailure:           {job.RetryStage, job.Resume},
 	bringup.AgentEnrollmentFailure:        {job.Resume, job.RetryStage},

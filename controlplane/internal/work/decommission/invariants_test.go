@@ -83,6 +83,21 @@ func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 	}
 }
 
+// Nothing that needs care is recommended while something safe mends the class.
+func TestRecommendedActionsAreOrderedSafestFirst(t *testing.T) {
+	for _, mode := range decommission.Modes() {
+		for _, s := range decommission.TableOf(mode) {
+			for _, class := range bringup.FailureClasses {
+				d := decommission.Parked(mode, s.Name, class, "")
+				e := decommission.Explain(d, nil, time.Now())
+				if !s.Pseudo && e.Actions[0].Safety != job.Safe {
+					t.Errorf("%s at %s by %s: %+v", mode, s.Name, class, e.Actions[0])
+				}
+			}
+		}
+	}
+}
+
 // What people are told about every way in which a stage fails.
 func TestExplanations(t *testing.T) {
 	var out strings.Builder

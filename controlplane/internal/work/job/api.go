@@ -69,7 +69,7 @@ const TypicalOver = 300
 
 // FailureView is why a job is parked, or was last set back.
 type FailureView struct {
-	Class   FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,node_agent_unreachable,sanitization_failure,state_ambiguity" doc:"What sort of failure it is."`
+	Class   FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_installer_failure,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,node_agent_unreachable,sanitization_failure,state_ambiguity" doc:"What sort of failure it is."`
 	Code    string       `json:"error_code" doc:"What went wrong, for programs."`
 	Message string       `json:"error_message" doc:"What went wrong, for people."`
 	Remedy  string       `json:"error_remedy,omitempty" doc:"What to do about it."`

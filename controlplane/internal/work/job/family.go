@@ -18,7 +18,8 @@ type Family[R Row] struct {
 	// Sample is a row of which only what all rows have is known.
 	Sample func(Job) R
 
-	// First says which actions mend a failure of a class, best first.
+	// First says which actions mend a failure of a class; of equally safe ones, the
+	// best first.
 	First map[FailureClass][]Trigger
 	// Prefers returns the best action where the code of the failure does not
 	// suffice to tell it. If it is nil or returns nothing, the code tells it

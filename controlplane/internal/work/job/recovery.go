@@ -18,6 +18,14 @@ const (
 	DestroysData Safety = "destroys_data"
 )
 
+// safestFirst are the safety classes in the order in which actions are offered.
+var safestFirst = []Safety{Safe, NeedsCare, DestroysData}
+
+// compareSafety orders advice by what it may cost.
+func compareSafety(a, b Advice) int {
+	return slices.Index(safestFirst, a.Safety) - slices.Index(safestFirst, b.Safety)
+}
+
 // Advice is a legal action and what it would do.
 type Advice struct {
 	Action Trigger
@@ -80,17 +88,20 @@ func (f *Family[R]) TargetOf(r R, action Trigger) (Status, string) {
 	return status, j.Stage
 }
 
-// Recommend ranks the legal actions, best first.
+// Recommend ranks the legal actions, best first: what mends this very failure,
+// then what mends its class, then the rest. Among equals the safest is first.
 func (f *Family[R]) Recommend(r R) []Advice {
 	j, legal := f.common(r), f.LegalActions(r)
 	var out []Advice
 	take := func(actions ...Trigger) {
+		from := len(out)
 		for _, action := range actions {
 			known := slices.ContainsFunc(out, func(a Advice) bool { return a.Action == action })
 			if slices.Contains(legal, action) && !known {
 				out = append(out, f.advise(r, action))
 			}
 		}
+		slices.SortStableFunc(out[from:], compareSafety)
 	}
 	if j.Phase == Parked {
 		switch {

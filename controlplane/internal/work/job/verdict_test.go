@@ -309,6 +309,22 @@ func TestAFamilyMayForbidActions(t *testing.T) {
 	}
 }
 
+// What mends comes first, and among what mends the safest: also where a family
+// names the dangerous one first.
+func TestRecommendedActionsAreOrderedSafestFirst(t *testing.T) {
+	f := plainFamily()
+	f.First = map[FailureClass][]Trigger{broken: {RestartClean, Cancel, Resume}}
+	f.HoldsData = func(plain) bool { return true }
+	var got []Trigger
+	for _, a := range f.Recommend(f.ParkedBy("deploy", broken)) {
+		got = append(got, a.Action)
+	}
+	want := []Trigger{Resume, Cancel, RestartClean, RetryStage, Rerun, AdoptObserved}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 var (
 	_ = DeclareCode(Code{Name: "odd", Mends: Mends{AnyFamily: RestartClean}})
 	_ = DeclareCode(Code{Name: "odd_chore", Mends: Mends{AnyFamily: RestartClean, "chore": AdoptObserved}})

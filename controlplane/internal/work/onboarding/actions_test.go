@@ -180,6 +180,24 @@ func TestEveryEndOffersAWayOut(t *testing.T) {
 	}
 }
 
+// Nothing that destroys data is offered before something safer, unless only that
+// mends this very failure.
+func TestRecommendedActionsAreOrderedSafestFirst(t *testing.T) {
+	now := time.Now()
+	for _, class := range bringup.FailureClasses {
+		for _, s := range onboarding.Stages() {
+			o := onboarding.Onboarding{
+				Job:     job.Job{Status: job.FailedManualIntervention, Stage: s.Name, FailureClass: class},
+				Machine: bringup.Machine{Facts: bringup.Facts{DeployedAt: &now}},
+			}
+			advice := onboarding.Recommend(o)
+			if advice[0].Safety != job.Safe || advice[len(advice)-1].Safety != job.DestroysData {
+				t.Errorf("%s in %s: %+v", class, s.Name, advice)
+			}
+		}
+	}
+}
+
 // Where the code of a failure says more than its class, the recommendation
 // follows the code.
 func TestRecommendationsByCode(t *testing.T) {

@@ -30,19 +30,21 @@ var family = job.Family[Onboarding]{
 	},
 }
 
-// first says which action mends a failure of a class, best first.
+// first says which actions mend a failure of a class; of equally safe ones, the
+// best first.
 var first = map[job.FailureClass][]job.Trigger{
-	bringup.InputConfigError:              {job.Rerun, job.Cancel},
+	bringup.InputConfigError:              {job.Rerun},
 	bringup.SiteCapabilityMissing:         {job.Resume, job.Rerun},
 	bringup.UpstreamTransient:             {job.Resume, job.RetryStage, job.Rerun},
 	bringup.BMCPowerFailure:               {job.RetryStage, job.Rerun},
 	bringup.PXEDiscoveryFailure:           {job.Rerun, job.RetryStage},
 	bringup.HardwareMismatch:              {job.Rerun, job.RetryStage},
-	bringup.DeployCloudInitFailure:        {job.Rerun, job.RestartClean},
+	bringup.DeployInstallerFailure:        {job.Rerun, job.Resume},
+	bringup.DeployCloudInitFailure:        {job.Rerun, job.Resume},
 	bringup.PostDeployConnectivityFailure: {job.RetryStage, job.Resume},
 	bringup.HardwareSyncFailure:           {job.RetryStage, job.Resume},
 	bringup.AgentEnrollmentFailure:        {job.Resume, job.RetryStage},
-	bringup.StateAmbiguity:                {job.Rerun, job.AdoptObserved, job.RestartClean},
+	bringup.StateAmbiguity:                {job.Rerun, job.AdoptObserved},
 }
 
 // adoptable are the states of MAAS that a job can go on from.

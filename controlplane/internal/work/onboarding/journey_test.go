@@ -106,6 +106,7 @@ func TestEveryClassOfFailure(t *testing.T) {
 		bringup.BMCPowerFailure:               {job.FailedManualIntervention, job.RetryStage, 1},
 		bringup.PXEDiscoveryFailure:           {job.FailedManualIntervention, job.Rerun, 1},
 		bringup.HardwareMismatch:              {job.FailedManualIntervention, job.Rerun, 1},
+		bringup.DeployInstallerFailure:        {job.FailedManualIntervention, job.Rerun, 1},
 		bringup.DeployCloudInitFailure:        {job.FailedManualIntervention, job.Rerun, 1},
 		bringup.PostDeployConnectivityFailure: {job.FailedManualIntervention, job.RetryStage, 1},
 		bringup.HardwareSyncFailure:           {job.FailedManualIntervention, job.RetryStage, 1},
@@ -231,7 +232,7 @@ func TestAFailureMayLeadToAnotherStage(t *testing.T) {
 	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, n int) (job.Result, error) {
 		if n == 1 {
 			return job.Result{}, &job.Failure{
-				Class: bringup.DeployCloudInitFailure, Code: job.CodeNamed("deploy_failed"),
+				Class: bringup.DeployInstallerFailure, Code: job.CodeNamed("deploy_failed"),
 				Message: "no datasource", Next: bringup.ClassifyDeployFailure,
 			}
 		}

@@ -160,4 +160,5 @@ type Site struct {
 	DeployPasswordSharedUntil *time.Time
 	RequiredScripts           []string
 	RequiredCapabilities      []string
+	BmcNetworks               []string
 }

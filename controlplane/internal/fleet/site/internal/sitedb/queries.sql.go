@@ -127,7 +127,7 @@ func (q *Queries) DeleteProfile(ctx context.Context, argID id.Profile) error {
 
 const deleteSite = `-- name: DeleteSite :one
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
 `
 
 func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -164,12 +164,13 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const disableSite = `-- name: DisableSite :one
-UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
 `
 
 func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -206,12 +207,13 @@ func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) 
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const forgetAPIToken = `-- name: ForgetAPIToken :one
-UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
 `
 
 func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, error) {
@@ -248,6 +250,7 @@ func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, erro
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -312,7 +315,7 @@ const insertSite = `-- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
     node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
     required_scripts, required_capabilities)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
 `
 
 type InsertSiteParams struct {
@@ -387,6 +390,7 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -607,7 +611,7 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 }
 
 const listSites = `-- name: ListSites :many
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites
 WHERE deleted_at IS NULL AND id > $1::uuid AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -658,6 +662,7 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 			&i.DeployPasswordSharedUntil,
 			&i.RequiredScripts,
 			&i.RequiredCapabilities,
+			&i.BmcNetworks,
 		); err != nil {
 			return nil, err
 		}
@@ -756,7 +761,7 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 }
 
 const lockSite = `-- name: LockSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -793,6 +798,7 @@ func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1114,7 +1120,7 @@ const setCredentials = `-- name: SetCredentials :one
 UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
     deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
 `
 
 type SetCredentialsParams struct {
@@ -1169,6 +1175,7 @@ func (q *Queries) SetCredentials(ctx context.Context, arg SetCredentialsParams) 
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1319,7 +1326,7 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 }
 
 const shareSite = `-- name: ShareSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1356,6 +1363,7 @@ func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1407,7 +1415,7 @@ func (q *Queries) SharedAddresses(ctx context.Context, arg SharedAddressesParams
 }
 
 const site = `-- name: Site :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
@@ -1444,6 +1452,7 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1504,7 +1513,7 @@ UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certifi
     upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
     required_scripts = $16, required_capabilities = $17,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
 `
 
 type UpdateSiteParams struct {
@@ -1579,6 +1588,7 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
