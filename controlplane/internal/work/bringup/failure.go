@@ -16,8 +16,8 @@ const (
 	BMCPowerFailure               job.FailureClass = "bmc_power_failure"
 	PXEDiscoveryFailure           job.FailureClass = "pxe_discovery_failure"
 	HardwareMismatch              job.FailureClass = "hardware_mismatch"
-	DeployInstallerFailure        job.FailureClass = "deploy_installer_failure"  // the installer (curtin) did not get through
-	DeployCloudInitFailure        job.FailureClass = "deploy_cloud_init_failure" // the installed system's first boot did not
+	DeployInstallerFailure        job.FailureClass = "deploy_installer_failure"  // curtin did not get through
+	DeployCloudInitFailure        job.FailureClass = "deploy_cloud_init_failure" // the first boot did not
 	PostDeployConnectivityFailure job.FailureClass = "post_deploy_connectivity_failure"
 	HardwareSyncFailure           job.FailureClass = "hardware_sync_failure"
 	AgentEnrollmentFailure        job.FailureClass = "agent_enrollment_failure"
