@@ -101,8 +101,7 @@ func (a *app) fleetColumns() []table.Column[apiclient.FleetviewSummary] {
 	number := func(of func(view) int64) func(view) string {
 		return func(v view) string { return strconv.FormatInt(of(v), 10) }
 	}
-	jobs := func(running, parked int64) string { return fmt.Sprintf("%d running, %d parked", running, parked) }
-	return []table.Column[view]{
+	columns := []table.Column[view]{
 		{Title: "NODES", Text: number(func(v view) int64 { return v.Total })},
 		{Title: "GPUS", Text: number(func(v view) int64 { return v.GpusTotal })},
 		{Title: "SCHEDULABLE", Text: number(func(v view) int64 { return v.Schedulable })},
@@ -115,14 +114,17 @@ func (a *app) fleetColumns() []table.Column[apiclient.FleetviewSummary] {
 			return countsText(
 				apiclient.ReconciliationFindingCounts(v.Findings))
 		}},
-		{Title: "ONBOARDINGS", Text: func(v view) string {
-			return jobs(v.Jobs.OnboardingsRunning,
-				v.Jobs.OnboardingsParked)
-		}},
-		{Title: "DECOMMISSIONS", Text: func(v view) string {
-			return jobs(v.Jobs.DecommissionsRunning,
-				v.Jobs.DecommissionsParked)
-		}},
+	}
+	for _, kind := range apiclient.Words("FleetviewSpotJob.kind") {
+		columns = append(columns, table.Column[view]{Title: strings.ToUpper(kind) + "S", Text: func(v view) string {
+			counts, err := countsOf(v.Jobs)
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprintf("%d running, %d parked", counts[kind+"s_running"], counts[kind+"s_parked"])
+		}})
+	}
+	return append(columns, []table.Column[view]{
 		{Title: "KINDS", Text: func(v view) string {
 			kinds := make([]string, len(v.Skus))
 			for i, k := range v.Skus {
@@ -131,7 +133,7 @@ func (a *app) fleetColumns() []table.Column[apiclient.FleetviewSummary] {
 			return strings.Join(kinds, ", ")
 		}},
 		{Title: "AS OF", Text: func(v view) string { return a.When(v.AsOf) }},
-	}
+	}...)
 }
 
 // place is a part of the fleet.
@@ -141,16 +143,16 @@ type place struct {
 	by    map[string]int64 // state to number
 }
 
-// countsOf reads counts by the names of the states, so that a new state needs no
+// countsOf reads counts by their names, so that a new state or kind of job needs no
 // line here.
-func countsOf(by apiclient.FleetviewStatusCounts) (map[string]int64, error) {
+func countsOf(by any) (map[string]int64, error) {
 	raw, err := json.Marshal(by)
 	if err != nil {
-		return nil, fmt.Errorf("read the counts of nodes by state: %w", err)
+		return nil, fmt.Errorf("read counts: %w", err)
 	}
 	var counts map[string]int64
 	if err := json.Unmarshal(raw, &counts); err != nil {
-		return nil, fmt.Errorf("read the counts of nodes by state: %w", err)
+		return nil, fmt.Errorf("read counts: %w", err)
 	}
 	return counts, nil
 }

@@ -1,5 +1,5 @@
 // Writes what is made of the contract: the types of the API, its enums, the states of
-// nouns, what roles include, and the words that explain fields, so that a form explains a policy with the
+// nouns, the kinds of jobs, what roles include, and the words that explain fields, so that a form explains a policy with the
 // contract's own.
 // Before a build (the word "build") it also empties dist, of which only .keep is
 // not made.
@@ -52,7 +52,7 @@ const lifecycles = Object.fromEntries(Object.entries(document['x-gpuaas-states']
 // What roles include, from the table of permissions.
 const grants = document['x-gpuaas-grants']
 const constant = (name, value) => `export const ${name} = ${JSON.stringify(value, null, 1)} as const\n`
-writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants) + constant('lifecycles', lifecycles) + constant('modesFrom', document['x-gpuaas-modes']))
+writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants) + constant('lifecycles', lifecycles) + constant('modesFrom', document['x-gpuaas-modes']) + constant('jobFamilies', document['x-gpuaas-jobs']))
 
 if (process.argv.includes('build')) {
   const dist = new URL('dist/', import.meta.url)

@@ -267,11 +267,11 @@ func TestNodeTraitsAndDatabaseAgree(t *testing.T) {
 }
 
 func TestLifecycleTablesAndDatabaseAgree(t *testing.T) {
-	db := postgrestest.New(t)
-	for _, l := range lifecycles() {
+	h := newHouse(t)
+	for _, l := range h.lifecycles() {
 		domain := l.Noun + "_status"
 		var check string
-		err := db.QueryRow(t.Context(), `SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_type t ON t.oid = c.contypid
+		err := h.db.QueryRow(t.Context(), `SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_type t ON t.oid = c.contypid
 			WHERE t.typname = $1`, domain).Scan(&check)
 		if err != nil {
 			t.Fatalf("domain %s: %v", domain, err)

@@ -18,7 +18,6 @@ import (
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
-	"gpuaas/controlplane/internal/work/onboarding"
 	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
@@ -42,14 +41,16 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	generated := map[string]string{
 		"contract/apiclient/enums.go": enums,
 		"contract/openapi.yaml":       string(openapi), "contract/asyncapi.yaml": string(asyncapi),
-		"docs/onboarding-stages.md":   onboarding.Document(),
-		"docs/decommission-stages.md": decommission.Page(),
-		"docs/drift-findings.md":      reconciliation.Page(),
-		"docs/failure-codes.md":       job.CodesPage(),
-		"docs/metrics.md":             Metrics(),
+		"docs/drift-findings.md": reconciliation.Page(),
+		"docs/failure-codes.md":  job.CodesPage(),
+		"docs/metrics.md":        Metrics(),
 	}
-	for name, page := range Lifecycles() {
-		generated["docs/lifecycles/"+name] = page
+	pages, err := Pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, page := range pages {
+		generated["docs/"+name] = page
 	}
 	for name, want := range generated {
 		path := filepath.Join("..", name)
@@ -107,7 +108,7 @@ func TestEverythingFollowsTheTableOfNodes(t *testing.T) {
 
 // Every lifecycle that the console draws has a tone for each state.
 func TestStatesHaveATone(t *testing.T) {
-	for _, l := range lifecycles() {
+	for _, l := range newHouse(t).lifecycles() {
 		if !slices.Contains([]string{"node", "job", "node_task"}, l.Noun) {
 			continue
 		}
@@ -129,7 +130,7 @@ func TestNoTagRepeatsATable(t *testing.T) {
 		slices.Sort(words)
 		tables[strings.Join(words, ",")] = what
 	}
-	for _, l := range lifecycles() {
+	for _, l := range newHouse(t).lifecycles() {
 		var words []string
 		for _, s := range l.States {
 			words = append(words, s.Name)

@@ -311,12 +311,11 @@ func (p *parts) markWorkflows(ctx context.Context) {
 }
 
 func (p *parts) workflows() []durable.Registration {
-	return []durable.Registration{
-		selfcheck.Register(p.selfCheckActivities()),
-		p.onboardings.RegisterWorker,
-		p.decommissions.RegisterWorker,
-		p.reconciliations.RegisterWorker,
+	out := []durable.Registration{selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker}
+	for _, k := range p.jobs {
+		out = append(out, k.RegisterWorker)
 	}
+	return out
 }
 
 // keepFleet makes the first key that signs tasks, then tends the fleet while

@@ -5,7 +5,7 @@ import (
 )
 
 // newDecommission puts together what cleans nodes and takes them out.
-func (p *parts) newDecommission() {
+func (p *parts) newDecommission() (kind, error) {
 	cfg := decommission.Config{
 		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks,
 		Terminals: p.fleet.terminals, Secrets: p.secrets,
@@ -14,5 +14,6 @@ func (p *parts) newDecommission() {
 	if p.opts.HurryRetries {
 		cfg.Backoff, cfg.AgentPatience = hurried, hurriedPatience
 	}
-	p.decommissions = decommission.New(cfg)
+	p.decommissions = decommission.New(cfg) // drift asks it for reimages
+	return p.decommissions, nil
 }

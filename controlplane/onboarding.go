@@ -17,11 +17,11 @@ import (
 	"gpuaas/controlplane/internal/work/onboarding"
 )
 
-// newOnboarding puts together what brings machines up.
-func (p *parts) newOnboarding() error {
+// newBringup puts together what brings machines up.
+func (p *parts) newBringup() (*bringup.Bringup, error) {
 	dialer, err := p.cfg.Nodes.sshDialer()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	machines := bringup.Config{
 		DB: p.db, Sites: p.sites, Regions: p.regions, Secrets: p.secrets, Nodes: p.fleet.nodes, Bootstrap: p.fleet.renderer,
@@ -32,13 +32,16 @@ func (p *parts) newOnboarding() error {
 	if p.opts.HurryRetries {
 		machines.PowerOffWithin = hurriedPatience
 	}
-	p.bringup = bringup.New(machines)
+	return bringup.New(machines), nil
+}
+
+// newOnboarding puts together what makes nodes of machines.
+func (p *parts) newOnboarding() (kind, error) {
 	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Mischief: p.mischief(), Logger: p.logger}
 	if p.opts.HurryRetries {
 		cfg.Backoff = hurried
 	}
-	p.onboardings = onboarding.New(cfg)
-	return nil
+	return onboarding.New(cfg), nil
 }
 
 // sshDialer reaches freshly deployed machines.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,6 @@ import (
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
-	"gpuaas/controlplane/internal/work/onboarding"
 	"gpuaas/controlplane/internal/work/reconciliation"
 	"gpuaas/controlplane/internal/work/selfcheck"
 	"gpuaas/controlplane/internal/work/system"
@@ -55,8 +55,8 @@ type parts struct {
 	sites           *site.Service
 	fleet           *fleet
 	bringup         *bringup.Bringup
-	onboardings     *onboarding.Service
 	certificates    *certificate.Service
+	jobs            []kind
 	decommissions   *decommission.Service
 	reconciliations *reconciliation.Service
 	monitor         *health.Monitor
@@ -93,10 +93,13 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 		DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName,
 		Logger: p.logger,
 	})
-	if err := p.newOnboarding(); err != nil {
+	p.bringup, err = p.newBringup()
+	if err != nil {
 		return nil, err
 	}
-	p.newDecommission()
+	if err := p.newJobs(); err != nil {
+		return nil, err
+	}
 	p.newReconciliation()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	p.monitor.Insecure = cfg.insecure()
@@ -160,14 +163,12 @@ func (p *parts) dependencies() []health.Dependency {
 }
 
 // lifecycles are the tables of all nouns.
-func lifecycles() []lifecycle.Description {
-	return []lifecycle.Description{
-		node.Lifecycle.Describe(), job.Parking.Table.Describe(), selfcheck.Lifecycle.Describe(),
-		outbox.Lifecycle.Describe(),
-		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(),
-		terminal.Lifecycle.Describe(),
+func (p *parts) lifecycles() []lifecycle.Description {
+	return slices.Concat([]lifecycle.Description{node.Lifecycle.Describe()}, p.jobLifecycles(), []lifecycle.Description{
+		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
+		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(),
-	}
+	})
 }
 
 func (p *parts) newAPI(proxies []netip.Prefix) *httpapi.API {
@@ -206,7 +207,7 @@ func (p *parts) registerSystem(api *httpapi.API) {
 	}
 	system.Source{
 		Version: p.opts.Version, Roles: roles, Monitor: p.monitor, Metrics: p.telemetry.WriteMetrics,
-		Lifecycles: lifecycles(),
+		Lifecycles: p.lifecycles(),
 		Outbox:     func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
 		Workers:    p.temporal.Queues, TemporalUI: p.cfg.Console.TemporalUIURL, Notices: p.notices,
 	}.Register(api)
@@ -235,12 +236,11 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.sites.Register(api)
 	p.fleet.skus.Register(api)
 	p.fleet.nodes.Register(api)
-	fleetview.New(p.db, nil).Register(api)
+	fleetview.New(p.db, p.jobFamilies(), nil).Register(api)
 	p.fleet.signers.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
-	p.onboardings.Register(api, feed)
-	p.decommissions.Register(api, feed)
+	p.registerJobs(api, feed)
 	p.certificates.Register(api)
 	p.reconciliations.Register(api)
 }

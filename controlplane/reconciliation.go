@@ -51,7 +51,7 @@ func (p *parts) newReconciliation() {
 	p.reconciliations = reconciliation.New(reconciliation.Config{
 		DB: p.db, Sites: p.sites, Nodes: p.fleet.nodes,
 		Regions: &reconciliation.RegionsOf{Sites: p.sites, Clients: p.regions},
-		Tasks:   p.fleet.tasks, Jobs: []reconciliation.Jobs{p.onboardings, p.decommissions}, Schedules: p.temporal,
+		Tasks:   p.fleet.tasks, Jobs: p.onMachines(), Schedules: p.temporal,
 		Reimage: p.reimage, Logger: p.logger,
 		Settings: reconciliation.Settings{
 			Every: c.Every, SweepWithin: c.SweepWithin, LookAgainAfter: c.LookAgainAfter,

@@ -83,7 +83,7 @@ func TestMetricsAreForOperatorsOnly(t *testing.T) {
 func TestTheContractNamesTheStatesOfEveryLifecycle(t *testing.T) {
 	h := newHouse(t)
 	schemas := h.api.OpenAPI().Components.Schemas.Map()
-	for _, l := range lifecycles() {
+	for _, l := range h.lifecycles() {
 		schema := schemas[pascal(l.Noun)+"State"]
 		if schema == nil {
 			t.Errorf("no schema for the states of %s", l.Noun)
@@ -100,7 +100,7 @@ func TestTheContractNamesTheStatesOfEveryLifecycle(t *testing.T) {
 	}
 	var listed struct{ Items []lifecycle.Description }
 	_, body := h.get(t, auth.ProjectViewer, "/api/v1/lifecycles")
-	if err := json.Unmarshal([]byte(body), &listed); err != nil || len(listed.Items) != len(lifecycles()) {
+	if err := json.Unmarshal([]byte(body), &listed); err != nil || len(listed.Items) != len(h.lifecycles()) {
 		t.Errorf("%v %s", err, body)
 	}
 }

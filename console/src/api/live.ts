@@ -1,6 +1,7 @@
 import type { Query, QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { asRefusal, problemOf, Refusal, signedOut, type Schemas } from './client'
+import { jobFamilies } from './jobs'
 import { readStream, type Message } from './sse'
 
 /** An event of the control plane, with its place in the stream. */
@@ -11,8 +12,7 @@ export type Connection = { state: 'connecting' | 'live' | 'lost' | 'off'; since:
 
 // What an event says has changed: the queries whose key begins so are read anew.
 const concerns: [prefix: string, keys: string[]][] = [
-  ['node.onboarding.', ['onboardings', 'onboarding-batches', 'fleet', 'nodes']],
-  ['node.decommission.', ['decommissions', 'decommission-batches', 'fleet', 'nodes']],
+  ...jobFamilies.map((f): [string, string[]] => [`node.${f}.`, [`${f}s`, `${f}-batches`, 'fleet', 'nodes']]),
   ['node.drift.', ['drift', 'fleet', 'nodes']],
   ['node.certificate.', ['certificates']],
   ['node_task.', ['tasks']],

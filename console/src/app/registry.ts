@@ -8,3 +8,6 @@ const rank = ({ nav }: Feature) => (nav ? groups.indexOf(nav.group) * 100 + nav.
 export const features: Feature[] = Object.values(folders)
   .map((f) => f.feature)
   .sort((a, b) => rank(a) - rank(b))
+
+/** titleAt is what the navigation calls the page at an address. */
+export const titleAt = (to: string) => features.find((f) => f.nav?.to === to)?.nav?.title ?? to

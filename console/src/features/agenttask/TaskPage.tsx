@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState, type ReactNode } from 'react'
 import { api, got } from '../../api/client'
+import { jobPath } from '../../api/jobs'
 import { useParam } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Card, Code, Facts, Loading, Note, Page, State, TextLink } from '../../ui/basics'
@@ -119,7 +120,7 @@ function Shown({ task: t }: { task: Task }) {
 
 function AskedBy({ who }: { who: string }) {
   const by = askedBy(who)
-  if (by.kind === 'job') return <TextLink to={`/${by.job}s/${by.id}`}>{by.job}</TextLink>
+  if (by.kind === 'job') return <TextLink to={jobPath(by.job)}>{by.job.kind}</TextLink>
   if (by.kind === 'system') return <>{by.name}</>
   return (
     <TextLink to="/audit" search={{ actor_id: by.id }}>

@@ -44,7 +44,7 @@ describe('waitsFor', () => {
 
 describe('askedBy', () => {
   it('tells jobs, parts of the control plane and people apart', () => {
-    expect(askedBy('system:workflow:decommission-01a1e0b0-01d1-7323-95ec-0727a9c016e8')).toEqual({ kind: 'job', job: 'decommission', id: '01a1e0b0-01d1-7323-95ec-0727a9c016e8' })
+    expect(askedBy('system:workflow:decommission-01a1e0b0-01d1-7323-95ec-0727a9c016e8')).toEqual({ kind: 'job', job: { kind: 'decommission', id: '01a1e0b0-01d1-7323-95ec-0727a9c016e8' } })
     expect(askedBy('system:reconciliation')).toEqual({ kind: 'system', name: 'reconciliation' })
     expect(askedBy('01a1e09a-a7f0-762b-9902-336976eefcfa')).toEqual({ kind: 'actor', id: '01a1e09a-a7f0-762b-9902-336976eefcfa' })
   })

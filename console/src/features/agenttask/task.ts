@@ -1,4 +1,5 @@
 import type { Schemas } from '../../api/client'
+import { jobNamed, type NamedJob } from '../../api/jobs'
 
 export type Task = Schemas['AgenttaskView']
 export type Step = Schemas['AgenttaskStepView']
@@ -13,10 +14,12 @@ export function lasts(task: Pick<Task, 'status'>): boolean {
   return task.status === 'queued' || task.status === 'dispatched'
 }
 
+const workflow = 'system:workflow:'
+
 /** askedBy takes apart who asked for a task: a workflow of a job, another part of the control plane, or somebody by id. */
-export function askedBy(text: string): { kind: 'job'; job: 'onboarding' | 'decommission'; id: string } | { kind: 'system'; name: string } | { kind: 'actor'; id: string } {
-  const job = /^system:workflow:(onboarding|decommission)-([0-9a-f-]{36})$/.exec(text)
-  if (job?.[2]) return { kind: 'job', job: job[1] === 'onboarding' ? 'onboarding' : 'decommission', id: job[2] }
+export function askedBy(text: string): { kind: 'job'; job: NamedJob } | { kind: 'system'; name: string } | { kind: 'actor'; id: string } {
+  const job = text.startsWith(workflow) ? jobNamed(text.slice(workflow.length), '-') : undefined
+  if (job) return { kind: 'job', job }
   if (text.startsWith('system:')) return { kind: 'system', name: text.slice('system:'.length) }
   return { kind: 'actor', id: text }
 }

@@ -1,3 +1,5 @@
+import { jobFamilies, jobPath } from '../../api/jobs'
+
 /** Facts that say best what an event is about, the best first. */
 const naming = ['hostname', 'name', 'slug', 'sku_id', 'batch_id', 'signer_id', 'user_id', 'node_id', 'site_id', 'org_id']
 
@@ -34,8 +36,7 @@ export function leadsTo(payload: unknown): { title: string; to: string }[] {
   const facts = factsOf(payload)
   const pages: [key: string, title: string, path: string][] = [
     ['node_id', 'Node', '/nodes/'],
-    ['onboarding_id', 'Onboarding', '/onboardings/'],
-    ['decommission_id', 'Decommission', '/decommissions/'],
+    ...jobFamilies.map((f): [string, string, string] => [`${f}_id`, f.charAt(0).toUpperCase() + f.slice(1), jobPath({ kind: f, id: '' })]),
     ['task_id', 'Task', '/tasks/'],
     ['certificate_id', 'Certificate', '/certificates/'],
     ['site_id', 'Site', '/sites/'],

@@ -1,5 +1,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { jobFamilies } from '../../api/jobs'
+import { titleAt } from '../../app/registry'
 import { Stat } from '../../ui/basics'
 import { agentCards, capacityCards, countOf, groups, type Summary } from '../node/filters'
 
@@ -32,8 +34,9 @@ export function Cards({ summary }: { summary: Summary }) {
         ))}
       </Row>
       <Row title="Jobs under way">
-        <Stat label="Onboarding" value={amount.format(jobs.onboardings_running)} onSelect={() => void navigate({ to: '/onboardings' })} />
-        <Stat label="Turnover" value={amount.format(jobs.decommissions_running)} onSelect={() => void navigate({ to: '/decommissions' })} />
+        {jobFamilies.map((f) => (
+          <Stat key={f} label={titleAt(`/${f}s`)} value={amount.format(jobs[`${f}s_running`])} onSelect={() => void navigate({ to: `/${f}s` })} />
+        ))}
       </Row>
     </div>
   )

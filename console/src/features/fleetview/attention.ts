@@ -1,4 +1,5 @@
 import type { Schemas } from '../../api/client'
+import { jobFamilies, type JobFamily } from '../../api/jobs'
 import { span } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
 
@@ -65,16 +66,17 @@ function ofSites(reconciliation: Known['reconciliation']): Matter[] {
   return out
 }
 
+/** What a parked job keeps meanwhile, where there is such a thing. */
+const keeps: Partial<Record<JobFamily, string>> = { decommission: 'The node stays held until an operator acts.' }
+
 function ofFleet(summary: Known['summary']): Matter[] {
   if (!summary) return []
   const out: Matter[] = []
   const { jobs, findings, by_status: by } = summary
   const parked = { status: 'failed' }
-  if (jobs.onboardings_parked > 0) {
-    out.push({ key: 'onboardings', tone: 'bad', title: `${many(jobs.onboardings_parked, 'onboarding is', 'onboardings are')} parked`, detail: 'Each waits for an operator to act.', to: '/onboardings', search: parked })
-  }
-  if (jobs.decommissions_parked > 0) {
-    out.push({ key: 'decommissions', tone: 'bad', title: `${many(jobs.decommissions_parked, 'decommission is', 'decommissions are')} parked`, detail: 'The node stays held until an operator acts.', to: '/decommissions', search: parked })
+  for (const f of jobFamilies) {
+    const n = jobs[`${f}s_parked`]
+    if (n > 0) out.push({ key: `${f}s`, tone: 'bad', title: `${many(n, `${f} is`, `${f}s are`)} parked`, detail: keeps[f] ?? 'Each waits for an operator to act.', to: `/${f}s`, search: parked })
   }
   if (findings.critical > 0) {
     out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'critical' } })

@@ -1,5 +1,6 @@
 import { enums } from '../../api/gen/enums'
 import type { Schemas } from '../../api/client'
+import { jobFamilies, jobPath, type JobFamily, type JobIds } from '../../api/jobs'
 
 /**
  * Onboardings and turnovers are jobs: they go through stages, park when they
@@ -30,17 +31,17 @@ export type Job = Pick<
   | 'adopted'
   | 'correlation_id'
   | 'workflow_id'
-> & { failure?: Failure; outcome?: Schemas['DecommissionView']['outcome']; site_id?: string; onboarding_id?: string; decommission_id?: string }
+> & { failure?: Failure; outcome?: Schemas['DecommissionView']['outcome']; site_id?: string } & JobIds
 
 /** What tells one kind of jobs from the other: the noun of its addresses, and what its pages call it and what it is done to. */
-export type Kind = { noun: 'onboarding' | 'decommission'; title: string; job: string; unit: string }
+export type Kind = { noun: JobFamily; title: string; job: string; unit: string }
 
-export const pathOf = (kind: Kind, id: string) => `/${kind.noun}s/${id}`
+export const pathOf = (kind: Kind, id: string) => jobPath({ kind: kind.noun, id })
 
 export const batchPathOf = (kind: Kind, id: string) => `/${kind.noun}-batches/${id}`
 
 /** idOf is the id of a job, or of the job that an event is about. */
-export const idOf = (job: { onboarding_id?: string; decommission_id?: string }) => job.onboarding_id ?? job.decommission_id ?? ''
+export const idOf = (job: JobIds) => jobFamilies.map((f) => job[`${f}_id` as const]).find(Boolean) ?? ''
 
 /** named is a job as a request about many names it: one that somebody acted on since it was read is refused. */
 export const named = (job: Job): Schemas['JobNamedJob'] => ({ job_id: idOf(job), epoch: job.epoch })
@@ -73,9 +74,7 @@ export type JobDetail = Job & {
 }
 
 /** What an event of the stream says about a job. */
-export type JobHappening = {
-  onboarding_id?: string
-  decommission_id?: string
+export type JobHappening = JobIds & {
   batch_id?: string
   status: JobStatus
   stage: string

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useCallback, useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
+import { jobPath } from '../../api/jobs'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Empty, State, TextLink } from '../../ui/basics'
@@ -110,16 +111,7 @@ function NodeOf({ spot }: { spot?: Spot }) {
         {spot.hostname}
       </TextLink>
       <State of="node" is={spot.status} />
-      {spot.job?.kind === 'onboarding' && (
-        <TextLink to="/onboardings/$onboardingId" params={{ onboardingId: spot.job.job_id }}>
-          {words(spot.job.status)}
-        </TextLink>
-      )}
-      {spot.job?.kind === 'decommission' && (
-        <TextLink to="/decommissions/$decommissionId" params={{ decommissionId: spot.job.job_id }}>
-          {words(spot.job.status)}
-        </TextLink>
-      )}
+      {spot.job && <TextLink to={jobPath({ kind: spot.job.kind, id: spot.job.job_id })}>{words(spot.job.status)}</TextLink>}
     </span>
   )
 }

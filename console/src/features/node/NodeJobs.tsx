@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got } from '../../api/client'
+import { jobPath, type JobFamily } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Card, State, TextLink } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
@@ -8,7 +9,7 @@ import { words } from '../../ui/tone'
 import { standingOf } from '../job/job'
 import type { Known } from './queries'
 
-type Job = { key: string; kind: 'onboarding' | 'decommission'; what: string; status: string; standing: string; stage: string; at: string }
+type Job = { key: string; kind: JobFamily; what: string; status: string; standing: string; stage: string; at: string }
 
 function useJobs(node: Known) {
   const may = useMay()
@@ -41,11 +42,7 @@ export function NodeJobs({ node }: { node: Known }) {
         {jobs.map((job) => (
           <li key={job.key} className="flex flex-wrap items-center gap-x-3 gap-y-1">
             <State of="job" is={job.standing} />
-            {job.kind === 'onboarding' ? (
-              <TextLink to="/onboardings/$onboardingId" params={{ onboardingId: job.key }}>{job.what}</TextLink>
-            ) : (
-              <TextLink to="/decommissions/$decommissionId" params={{ decommissionId: job.key }}>{job.what}</TextLink>
-            )}
+            <TextLink to={jobPath({ kind: job.kind, id: job.key })}>{job.what}</TextLink>
             <span className="text-muted">
               {['completed', 'cancelled', 'reconciled'].includes(job.status) ? '' : `${words(job.stage)} · `}asked for <When at={job.at} />
             </span>

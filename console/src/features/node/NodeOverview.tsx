@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got } from '../../api/client'
+import { jobPath } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Badge, Card, Code, Facts, State, TextLink } from '../../ui/basics'
 import { exact, useNow, When } from '../../ui/time'
@@ -62,14 +63,9 @@ function Scheduling({ node }: { node: Known }) {
           <ul className="list-disc pl-5 text-sm">
             {why.map((h) => (
               <li key={h.text}>
-                {h.job?.kind === 'decommission' && (
+                {h.job && (
                   <>
-                    Kept by a <TextLink to="/decommissions/$decommissionId" params={{ decommissionId: h.job.id }}>decommission</TextLink>
-                  </>
-                )}
-                {h.job?.kind === 'onboarding' && (
-                  <>
-                    Kept by an <TextLink to="/onboardings/$onboardingId" params={{ onboardingId: h.job.id }}>onboarding</TextLink>
+                    Kept by {/^[aeiou]/.test(h.job.kind) ? 'an' : 'a'} <TextLink to={jobPath(h.job)}>{h.job.kind}</TextLink>
                   </>
                 )}
                 {!h.job && h.text}

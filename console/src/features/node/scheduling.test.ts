@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hindrances, inBrief, jobOf } from './scheduling'
+import { hindrances, inBrief } from './scheduling'
 
 const free = { status: 'active', schedulable: true, hold_reason: '', held_by: '', tainted: false } as const
 
@@ -20,13 +20,5 @@ describe('hindrances', () => {
   it('never leaves a node that is not schedulable without a word', () => {
     expect(hindrances({ ...free, schedulable: false })).toHaveLength(1)
     expect(inBrief({ ...free, schedulable: false })).toBe('not schedulable')
-  })
-})
-
-describe('jobOf', () => {
-  it('knows jobs, and takes nothing else for one', () => {
-    expect(jobOf('onboarding 7')).toEqual({ kind: 'onboarding', id: '7' })
-    expect(jobOf('')).toBeUndefined()
-    expect(jobOf('an operator')).toBeUndefined()
   })
 })

@@ -1,4 +1,5 @@
 import type { Schemas } from '../../api/client'
+import { jobNamed, type NamedJob } from '../../api/jobs'
 import { statesOf } from '../../api/states'
 import { words } from '../../ui/tone'
 
@@ -6,7 +7,7 @@ export type Node = Schemas['NodeView']
 export type Status = Node['status']
 
 /** A reason why nothing new is placed on a node, and the job behind it where there is one. */
-export type Hindrance = { text: string; job?: { kind: 'decommission' | 'onboarding'; id: string } }
+export type Hindrance = { text: string; job?: NamedJob }
 
 const states = statesOf('node')
 
@@ -19,7 +20,7 @@ export function hindrances(node: Judged): Hindrance[] {
   const state = states.find((s) => s.name === node.status)
   if (state && state.tone !== 'ok') out.push({ text: `It is ${words(node.status)}: ${state.meaning}.` })
   if (node.hold_reason) out.push({ text: `Held: ${node.hold_reason}` })
-  if (node.held_by) out.push({ text: `Kept by ${node.held_by}`, job: jobOf(node.held_by) })
+  if (node.held_by) out.push({ text: `Kept by ${node.held_by}`, job: jobNamed(node.held_by, ' ') })
   if (out.length === 0) out.push({ text: 'The control plane has not said why.' })
   return out
 }
@@ -29,13 +30,7 @@ export function inBrief(node: Judged): string {
   if (node.schedulable) return 'schedulable'
   if (node.status === 'deleted') return 'out of the inventory'
   if (node.hold_reason) return `held: ${node.hold_reason}`
-  const job = jobOf(node.held_by)
+  const job = jobNamed(node.held_by, ' ')
   if (node.held_by) return job ? `in ${job.kind}` : `held by ${node.held_by}`
   return 'not schedulable'
-}
-
-/** jobOf reads which job holds a node, as the control plane writes it: the kind and the id. */
-export function jobOf(heldBy: string): Hindrance['job'] {
-  const [kind, id] = heldBy.split(' ')
-  return id && (kind === 'decommission' || kind === 'onboarding') ? { kind, id } : undefined
 }

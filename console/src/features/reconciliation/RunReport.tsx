@@ -1,7 +1,8 @@
+import { jobNamed, jobPath } from '../../api/jobs'
 import { Badge, Facts, Note, TextLink } from '../../ui/basics'
 import { between, When } from '../../ui/time'
 import { words } from '../../ui/tone'
-import { jobOf, outcomeOf, type Run } from './findings'
+import { outcomeOf, type Run } from './findings'
 
 /** RunReport is what a run asked, found and did. */
 export function RunReport({ run }: { run: Run }) {
@@ -92,15 +93,6 @@ function LeftToJobs({ title, rows }: { title: string; rows: Run['report']['left_
 
 /** JobLink leads to a job that is named as runs and nodes name it. */
 export function JobLink({ job }: { job: string }) {
-  const known = jobOf(job)
-  if (!known) return <>{job}</>
-  return known.kind === 'onboarding' ? (
-    <TextLink to={`/onboardings/${known.id}`}>
-      onboarding
-    </TextLink>
-  ) : (
-    <TextLink to={`/decommissions/${known.id}`}>
-      decommission
-    </TextLink>
-  )
+  const known = jobNamed(job.trim(), ' ')
+  return known ? <TextLink to={jobPath(known)}>{known.kind}</TextLink> : <>{job}</>
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { actionOf, choicesFor, jobOf, ordinal, outcomeOf, resolutionIn, subjectOf } from './findings'
+import { actionOf, choicesFor, ordinal, outcomeOf, resolutionIn, subjectOf } from './findings'
 
 describe('actionOf', () => {
   it.each([
@@ -85,13 +85,5 @@ describe('outcomeOf', () => {
     expect(outcomeOf({}).text).toBe('waiting to begin')
     expect(outcomeOf({ began_at: '2026-01-01T00:00:00Z' }).text).toBe('looking')
     expect(outcomeOf({ outcome: 'refused', ended_at: '2026-01-01T00:00:00Z' })).toEqual({ tone: 'warn', text: 'refused' })
-  })
-})
-
-describe('jobOf', () => {
-  it('reads the name of a job, and nothing else', () => {
-    expect(jobOf('decommission 0190b2f4-7c1e-7d3a-8f5b-00000000000c')).toEqual({ kind: 'decommission', id: '0190b2f4-7c1e-7d3a-8f5b-00000000000c' })
-    expect(jobOf('decommission')).toBeUndefined()
-    expect(jobOf('reboot 0190b2f4-7c1e-7d3a-8f5b-00000000000c')).toBeUndefined()
   })
 })

@@ -137,10 +137,3 @@ export function outcomeOf(run: Pick<Run, 'outcome' | 'ended_at' | 'began_at'>): 
   if (run.outcome) return outcomes[run.outcome] ?? { tone: 'idle', text: words(run.outcome) }
   return run.ended_at ? { tone: 'idle', text: 'ended' } : { tone: 'info', text: run.began_at ? 'looking' : 'waiting to begin' }
 }
-
-/** jobOf takes apart how a run names a job, such as "decommission <id>", to lead there. */
-export function jobOf(text: string): { kind: 'onboarding' | 'decommission'; id: string } | undefined {
-  const match = /^(onboarding|decommission) ([0-9a-f-]{36})$/.exec(text.trim())
-  if (!match?.[2]) return undefined
-  return { kind: match[1] === 'onboarding' ? 'onboarding' : 'decommission', id: match[2] }
-}

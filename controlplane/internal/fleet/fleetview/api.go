@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,9 +74,9 @@ type Spot struct {
 
 // SpotJob is the job that works on a node.
 type SpotJob struct {
-	Kind   Kind   `json:"kind" enum:"onboarding,decommission"`
+	Kind   Kind   `json:"kind"`
 	JobID  string `json:"job_id" format:"uuid" doc:"Id of the onboarding or decommission."`
-	Status string `json:"status" enum:"pending,running,failed_retryable,failed_manual_intervention,compensating"`
+	Status string `json:"status"`
 }
 
 // Schema is an object with a number for every state of a node but the terminal
@@ -90,6 +91,41 @@ func (StatusCounts) Schema(r huma.Registry) *huma.Schema {
 	s.PrecomputeMessages()
 	r.Map()[name] = s
 	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
+// countsOfJobs is the name of the schema of JobCounts.
+const countsOfJobs = "FleetviewJobCounts"
+
+// Schema is an object to which list adds the fields. It implements
+// huma.SchemaProvider.
+func (JobCounts) Schema(r huma.Registry) *huma.Schema {
+	r.Map()[countsOfJobs] = &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{},
+	}
+	return &huma.Schema{Ref: "#/components/schemas/" + countsOfJobs}
+}
+
+// list adds what the contract says of the kinds of jobs that the service shows:
+// their names, the statuses that their jobs have, and the fields that count them.
+func (s *Service) list(r huma.Registry) {
+	of, counts := r.Map()["FleetviewSpotJob"], r.Map()[countsOfJobs]
+	kind, status := of.Properties["kind"], of.Properties["status"]
+	count := func(field, doc string) {
+		number := *r.Schema(reflect.TypeFor[int64](), true, "")
+		number.Description = doc
+		counts.Properties[field], counts.Required = &number, append(counts.Required, field)
+	}
+	for _, f := range s.families {
+		kind.Enum = append(kind.Enum, string(f.Noun))
+		for _, word := range f.Statuses {
+			if !slices.Contains(status.Enum, any(word)) {
+				status.Enum = append(status.Enum, word)
+			}
+		}
+		count(f.Noun.running(), "Those that wait for nobody but their turn.")
+		count(f.Noun.parked(), "Those that wait for an operator.")
+	}
+	counts.PrecomputeMessages()
 }
 
 func showSpot(n Node) Spot {
@@ -139,4 +175,5 @@ func (s *Service) Register(api *httpapi.API) {
 		}
 		return &httpapi.Plain[Map]{Body: m}, nil
 	})
+	s.list(api.OpenAPI().Components.Schemas)
 }

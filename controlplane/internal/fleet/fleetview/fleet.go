@@ -36,20 +36,24 @@ func (f Filter) wants(n Alike) bool {
 		(f.Held == nil || n.Held == *f.Held) && (f.Tainted == nil || n.Tainted == *f.Tainted)
 }
 
-// Kind is the kind of job that works on a node.
+// Kind is the kind of job that works on a node, such as onboarding.
 type Kind string
 
-// The kinds.
-const (
-	Onboarding   Kind = "onboarding"
-	Decommission Kind = "decommission"
-)
+// Family is a kind of jobs that the view counts and shows.
+type Family struct {
+	Noun     Kind
+	Statuses []string // of its jobs that are not over
+}
+
+// running and parked name the fields that count jobs of a kind.
+func (k Kind) running() string { return string(k) + "s_running" }
+func (k Kind) parked() string  { return string(k) + "s_parked" }
 
 // Job is a job that is not over.
 type Job struct {
 	Kind   Kind
 	ID     string
-	Node   id.Node // for an onboarding: the node that exists or will exist
+	Node   id.Node // that exists or will exist; zero: it is about none
 	Status string
 	Parked bool // it waits for somebody
 }
@@ -103,8 +107,8 @@ var severities = []string{"debug", "info", "warning", "critical"}
 
 func worse(a, b string) bool { return slices.Index(severities, a) > slices.Index(severities, b) }
 
-// mark adds findings and jobs to nodes. If an onboarding and a decommission
-// both belong to a node, it shows the decommission.
+// mark adds findings and jobs to nodes. If several jobs work on a node, it shows
+// the one that was asked for last, which is the last of the list.
 func mark(nodes []Node, findings []Finding, jobs []Job) {
 	at := make(map[id.Node]*Node, len(nodes))
 	for i := range nodes {
@@ -116,15 +120,15 @@ func mark(nodes []Node, findings []Finding, jobs []Job) {
 		}
 	}
 	for i := range jobs {
-		if n := at[jobs[i].Node]; n != nil && (n.Job == nil || n.Job.Kind == Onboarding) {
+		if n := at[jobs[i].Node]; n != nil {
 			n.Job = &jobs[i]
 		}
 	}
 }
 
 // summarise counts nodes, findings and jobs.
-func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []Site) Summary {
-	s := Summary{ByStatus: noNodes(), Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
+func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []Site, none JobCounts) Summary {
+	s := Summary{ByStatus: noNodes(), Jobs: none, Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
 	regions, skus, of := map[string]*Region{}, map[string]int64{}, map[id.Site]*Counted{}
 	known := map[id.Node]bool{}
 	for _, n := range nodes {
@@ -269,25 +273,25 @@ func (c *FindingCounts) add(severity string, n int64) {
 	}
 }
 
-// JobCounts counts jobs that are not over. A job that is not parked counts as
-// running, even while it waits for its turn.
-type JobCounts struct {
-	OnboardingsRunning   int64 `json:"onboardings_running" doc:"Those that wait for nobody but their turn."`
-	OnboardingsParked    int64 `json:"onboardings_parked" doc:"Those that wait for an operator."`
-	DecommissionsRunning int64 `json:"decommissions_running" doc:"Those that wait for nobody but their turn."`
-	DecommissionsParked  int64 `json:"decommissions_parked" doc:"Those that wait for an operator."`
+// JobCounts counts jobs that are not over, zeroes included. A job that is not
+// parked counts as running, even while it waits for its turn.
+type JobCounts map[string]int64
+
+// noJobs has both numbers for every kind of jobs.
+func noJobs(families []Family) JobCounts {
+	c := JobCounts{}
+	for _, f := range families {
+		c[f.Noun.running()], c[f.Noun.parked()] = 0, 0
+	}
+	return c
 }
 
-func (c *JobCounts) add(j Job) {
-	running, parked := &c.OnboardingsRunning, &c.OnboardingsParked
-	if j.Kind == Decommission {
-		running, parked = &c.DecommissionsRunning, &c.DecommissionsParked
-	}
+func (c JobCounts) add(j Job) {
 	if j.Parked {
-		*parked++
+		c[j.Kind.parked()]++
 		return
 	}
-	*running++
+	c[j.Kind.running()]++
 }
 
 // Counted counts nodes.

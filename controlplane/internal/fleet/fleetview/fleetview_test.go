@@ -3,6 +3,7 @@ package fleetview_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,16 +64,17 @@ func newFleet(tb testing.TB) fleet {
 	w.find(tb, f.north, f.nodes["deleted"], "critical", "confirmed") // nobody can settle it any more
 	onboard := func(site id.Site, n id.Node, hostname, status string) *fleetview.SpotJob {
 		return &fleetview.SpotJob{
-			Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(),
+			Kind: "onboarding", JobID: w.onboard(tb, site, n, hostname, status).String(),
 			Status: status,
 		}
 	}
 	decommission := func(site id.Site, name, status string) *fleetview.SpotJob {
 		return &fleetview.SpotJob{
-			Kind:  fleetview.Decommission,
+			Kind:  "decommission",
 			JobID: w.decommission(tb, site, f.nodes[name], status).String(), Status: status,
 		}
 	}
+	onboard(f.north, f.nodes["draining"], "draining", "compensating") // the decommission was asked for later
 	f.jobs = map[string]*fleetview.SpotJob{
 		"arriving": onboard(f.north, f.nodes["arriving"], "arriving", "failed_retryable"),
 		"healthy":  onboard(f.south, f.nodes["healthy"], "elsewhere", "running"), // it has a machine of north
@@ -81,7 +83,6 @@ func newFleet(tb testing.TB) fleet {
 	}
 	onboard(f.north, f.nodes["healthy"], "healthy", "completed")
 	onboard(f.south, id.New[id.Node](), "expected", "pending")
-	onboard(f.north, f.nodes["draining"], "draining", "compensating") // the decommission counts
 	decommission(f.south, "behind", "cancelled")
 	return f
 }
@@ -99,8 +100,8 @@ func TestTheFleetIsCounted(t *testing.T) {
 		Agents:   fleetview.AgentCounts{Current: 4, Drift: 1, UnknownBuild: 2},
 		Findings: fleetview.FindingCounts{Critical: 1, Warning: 2, Info: 1, Debug: 1},
 		Jobs: fleetview.JobCounts{
-			OnboardingsRunning: 3, OnboardingsParked: 1, DecommissionsRunning: 1,
-			DecommissionsParked: 1,
+			"onboardings_running": 3, "onboardings_parked": 1, "decommissions_running": 1, "decommissions_parked": 1,
+			"loans_running": 0, "loans_parked": 0,
 		},
 		Regions: []fleetview.Region{
 			{RegionCode: "eu-1", Counted: fleetview.Counted{
@@ -149,37 +150,70 @@ func counts(c fleetview.StatusCounts) fleetview.StatusCounts {
 	return c
 }
 
+// machineJobs are the counts of onboardings and decommissions.
+func machineJobs(s fleetview.Summary) [4]int64 {
+	return [4]int64{
+		s.Jobs["onboardings_running"], s.Jobs["onboardings_parked"], s.Jobs["decommissions_running"],
+		s.Jobs["decommissions_parked"],
+	}
+}
+
+// A kind of jobs that the view knows nothing of but its name and statuses is
+// counted, shown and in the contract like every other one.
+func TestAnyKindOfJobIsShown(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t, "reader", "eu-1", "active", "")
+	w.onboard(t, w.site(t, "dc1", "eu-1"), n, "reader", "running")
+	lent := w.lend(t, n, "asked")
+	w.lend(t, id.Node{}, "stuck")
+	if s := get[fleetview.Summary](t, w, ""); s.Jobs["loans_running"] != 1 || s.Jobs["loans_parked"] != 1 {
+		t.Errorf("%v", s.Jobs)
+	}
+	m := get[fleetview.Map](t, w, "/map")
+	want := fleetview.SpotJob{Kind: "loan", JobID: lent, Status: "asked"}
+	if len(m.Nodes) != 1 || *m.Nodes[0].Job != want {
+		t.Errorf("%+v, want the job that was asked for last", m.Nodes)
+	}
+	schemas := w.api.OpenAPI().Components.Schemas.Map()
+	spot, counts := schemas["FleetviewSpotJob"].Properties, schemas["FleetviewJobCounts"]
+	if !slices.Contains(spot["kind"].Enum, any("loan")) || !slices.Contains(spot["status"].Enum, any("stuck")) ||
+		!slices.Contains(counts.Required, "loans_parked") || counts.Properties["loans_running"] == nil {
+		t.Errorf("the contract says %v, %v, %v", spot["kind"].Enum, spot["status"].Enum, counts.Required)
+	}
+}
+
 // Everything in a summary follows the filter, not only the nodes.
 func TestTheSummaryIsNarrowed(t *testing.T) {
 	f := newFleet(t)
 	for query, want := range map[string]string{
-		"?region_code=eu-1":              "5 nodes, findings {1 1 1 0}, jobs {2 1 1 0}, sites [north]",
-		"?region_code=eu-2":              "4 nodes, findings {0 1 0 1}, jobs {1 0 0 1}, sites [empty south]",
-		"?site_id=" + f.north.String():   "4 nodes, findings {1 1 1 0}, jobs {1 1 1 0}, sites [north]",
-		"?site_id=" + f.empty.String():   "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty]",
-		"?sku=" + otherSKU:               "1 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
-		"?q=HELD":                        "1 nodes, findings {1 1 1 0}, jobs {0 0 0 0}, sites [empty north south]",
-		"?q=host-of-dev":                 "1 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
-		"?q=expected":                    "0 nodes, findings {0 0 0 0}, jobs {1 0 0 0}, sites [empty north south]",
-		"?q=" + f.nodes["dev"].String():  "1 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
-		"?drift_state=in_sync":           "4 nodes, findings {1 1 1 0}, jobs {2 0 1 0}, sites [empty north south]",
-		"?drift_state=version_drift":     "2 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
-		"?drift_state=unknown":           "1 nodes, findings {0 0 0 0}, jobs {0 1 0 0}, sites [empty north south]",
-		"?drift_state=unknown&q=healthy": "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
-		"?agent=current":                 "4 nodes, findings {1 1 1 0}, jobs {2 0 1 0}, sites [empty north south]",
-		"?agent=drift":                   "1 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
-		"?agent=unknown_build":           "2 nodes, findings {0 1 0 0}, jobs {0 1 0 1}, sites [empty north south]",
-		"?held=true":                     "2 nodes, findings {1 1 1 0}, jobs {1 0 1 0}, sites [empty north south]",
-		"?held=false":                    "7 nodes, findings {0 1 0 0}, jobs {1 1 0 1}, sites [empty north south]",
-		"?tainted=true":                  "1 nodes, findings {1 1 1 0}, jobs {0 0 0 0}, sites [empty north south]",
-		"?tainted=false&held=true":       "1 nodes, findings {0 0 0 0}, jobs {1 0 1 0}, sites [empty north south]",
+		"?region_code=eu-1":              "5 nodes, findings {1 1 1 0}, jobs [2 1 1 0], sites [north]",
+		"?region_code=eu-2":              "4 nodes, findings {0 1 0 1}, jobs [1 0 0 1], sites [empty south]",
+		"?site_id=" + f.north.String():   "4 nodes, findings {1 1 1 0}, jobs [1 1 1 0], sites [north]",
+		"?site_id=" + f.empty.String():   "0 nodes, findings {0 0 0 0}, jobs [0 0 0 0], sites [empty]",
+		"?sku=" + otherSKU:               "1 nodes, findings {0 0 0 0}, jobs [0 0 0 0], sites [empty north south]",
+		"?q=HELD":                        "1 nodes, findings {1 1 1 0}, jobs [0 0 0 0], sites [empty north south]",
+		"?q=host-of-dev":                 "1 nodes, findings {0 1 0 0}, jobs [0 0 0 1], sites [empty north south]",
+		"?q=expected":                    "0 nodes, findings {0 0 0 0}, jobs [1 0 0 0], sites [empty north south]",
+		"?q=" + f.nodes["dev"].String():  "1 nodes, findings {0 1 0 0}, jobs [0 0 0 1], sites [empty north south]",
+		"?drift_state=in_sync":           "4 nodes, findings {1 1 1 0}, jobs [2 0 1 0], sites [empty north south]",
+		"?drift_state=version_drift":     "2 nodes, findings {0 1 0 0}, jobs [0 0 0 1], sites [empty north south]",
+		"?drift_state=unknown":           "1 nodes, findings {0 0 0 0}, jobs [0 1 0 0], sites [empty north south]",
+		"?drift_state=unknown&q=healthy": "0 nodes, findings {0 0 0 0}, jobs [0 0 0 0], sites [empty north south]",
+		"?agent=current":                 "4 nodes, findings {1 1 1 0}, jobs [2 0 1 0], sites [empty north south]",
+		"?agent=drift":                   "1 nodes, findings {0 0 0 0}, jobs [0 0 0 0], sites [empty north south]",
+		"?agent=unknown_build":           "2 nodes, findings {0 1 0 0}, jobs [0 1 0 1], sites [empty north south]",
+		"?held=true":                     "2 nodes, findings {1 1 1 0}, jobs [1 0 1 0], sites [empty north south]",
+		"?held=false":                    "7 nodes, findings {0 1 0 0}, jobs [1 1 0 1], sites [empty north south]",
+		"?tainted=true":                  "1 nodes, findings {1 1 1 0}, jobs [0 0 0 0], sites [empty north south]",
+		"?tainted=false&held=true":       "1 nodes, findings {0 0 0 0}, jobs [1 0 1 0], sites [empty north south]",
 	} {
 		s := get[fleetview.Summary](t, f.world, query)
 		var sites []string
 		for _, site := range s.Sites {
 			sites = append(sites, site.Name)
 		}
-		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v, sites %v", s.Total, s.Findings, s.Jobs, sites); got != want {
+		got := fmt.Sprintf("%d nodes, findings %v, jobs %v, sites %v", s.Total, s.Findings, machineJobs(s), sites)
+		if got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
@@ -195,11 +229,11 @@ func TestARegionHasWhatIsAboutItsNodes(t *testing.T) {
 	w.onboard(t, f.north, id.New[id.Node](), "awaited", "pending")
 	w.exec(t, `UPDATE maas_sites SET region_code = 'moved' WHERE id = $1`, f.north)
 	for region, want := range map[string]string{
-		"eu-1":  "5 nodes, findings {1 1 1 0}, jobs {2 1 1 0}",
-		"moved": "0 nodes, findings {0 0 0 1}, jobs {1 0 0 0}",
+		"eu-1":  "5 nodes, findings {1 1 1 0}, jobs [2 1 1 0]",
+		"moved": "0 nodes, findings {0 0 0 1}, jobs [1 0 0 0]",
 	} {
 		s := get[fleetview.Summary](t, w, "?region_code="+region)
-		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v", s.Total, s.Findings, s.Jobs); got != want {
+		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v", s.Total, s.Findings, machineJobs(s)); got != want {
 			t.Errorf("%s: %s, want %s", region, got, want)
 		}
 	}
@@ -275,15 +309,15 @@ func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
 		w.node(t, fmt.Sprintf("used%d", i), "eu-1", "active", "tainted_at = '2026-03-04T11:00:00Z', clean_at = "+clean)
 	}
 	for query, want := range map[string]string{
-		"":                      "11 nodes, 88 GPUs, 3 tainted, agents {8 3 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
-		"?agent=current":        "8 nodes, 64 GPUs, 3 tainted, agents {8 0 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
-		"?agent=drift":          "3 nodes, 24 GPUs, 0 tainted, agents {0 3 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
-		"?tainted=true":         "3 nodes, 24 GPUs, 3 tainted, agents {3 0 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
-		"?q=n1":                 "1 nodes, 8 GPUs, 0 tainted, agents {1 0 0}, findings {0 1 0 0}, jobs {1 0 0 0}, sites 1",
-		"?tainted=false&q=n":    "4 nodes, 32 GPUs, 0 tainted, agents {4 0 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
-		"?q=n&agent=drift":      "0 nodes, 0 GPUs, 0 tainted, agents {0 0 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
-		"?drift_state=in_sync":  "8 nodes, 64 GPUs, 3 tainted, agents {8 0 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
-		"?region_code=eu-2&q=n": "0 nodes, 0 GPUs, 0 tainted, agents {0 0 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
+		"":                      "11 nodes, 88 GPUs, 3 tainted, agents {8 3 0}, findings {0 2 0 0}, jobs [2 0 0 0], sites 4",
+		"?agent=current":        "8 nodes, 64 GPUs, 3 tainted, agents {8 0 0}, findings {0 2 0 0}, jobs [2 0 0 0], sites 4",
+		"?agent=drift":          "3 nodes, 24 GPUs, 0 tainted, agents {0 3 0}, findings {0 0 0 0}, jobs [0 0 0 0], sites 0",
+		"?tainted=true":         "3 nodes, 24 GPUs, 3 tainted, agents {3 0 0}, findings {0 0 0 0}, jobs [0 0 0 0], sites 0",
+		"?q=n1":                 "1 nodes, 8 GPUs, 0 tainted, agents {1 0 0}, findings {0 1 0 0}, jobs [1 0 0 0], sites 1",
+		"?tainted=false&q=n":    "4 nodes, 32 GPUs, 0 tainted, agents {4 0 0}, findings {0 2 0 0}, jobs [2 0 0 0], sites 4",
+		"?q=n&agent=drift":      "0 nodes, 0 GPUs, 0 tainted, agents {0 0 0}, findings {0 0 0 0}, jobs [0 0 0 0], sites 0",
+		"?drift_state=in_sync":  "8 nodes, 64 GPUs, 3 tainted, agents {8 0 0}, findings {0 2 0 0}, jobs [2 0 0 0], sites 4",
+		"?region_code=eu-2&q=n": "0 nodes, 0 GPUs, 0 tainted, agents {0 0 0}, findings {0 0 0 0}, jobs [0 0 0 0], sites 0",
 	} {
 		s := get[fleetview.Summary](t, w, query)
 		var sited int64
@@ -291,7 +325,7 @@ func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
 			sited += site.Total
 		}
 		got := fmt.Sprintf("%d nodes, %d GPUs, %d tainted, agents %v, findings %v, jobs %v, sites %d", s.Total, s.GPUsTotal,
-			s.Tainted, s.Agents, s.Findings, s.Jobs, sited)
+			s.Tainted, s.Agents, s.Findings, machineJobs(s), sited)
 		if got != want {
 			t.Errorf("%q: %s, want %s", query, got, want)
 		}

@@ -23,10 +23,17 @@ type world struct {
 // now is the time of the world; what is seeded lies around it.
 var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
+// families are the kinds of jobs of the world.
+var families = []fleetview.Family{
+	{Noun: "onboarding", Statuses: []string{"pending", "running", "failed_retryable"}},
+	{Noun: "decommission", Statuses: []string{"pending", "running", "compensating"}},
+	{Noun: "loan", Statuses: []string{"asked", "stuck"}},
+}
+
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	db, owner := postgrestest.NewWithOwner(tb)
-	w := &world{owner: owner, service: fleetview.New(db, func() time.Time { return now })}
+	w := &world{owner: owner, service: fleetview.New(db, families, func() time.Time { return now })}
 	w.api = httpapitest.New(db)
 	w.service.Register(w.api)
 	return w
@@ -103,6 +110,16 @@ func (w *world) onboard(tb testing.TB, s id.Site, n id.Node, hostname, status st
 	w.exec(tb, `INSERT INTO node_onboardings (id, site_id, profile_id, hostname, ipmi_ip, sku_id, node_id, status, parked_at, completed_at, current_stage, workflow_id, requested_by, correlation_id)
 		SELECT $1, $2, id, $3, $3, $6, $4, $5::text, `+ends+`, 'x', 'w', 'o', 'c' FROM maas_site_profiles WHERE site_id = $2`, o, s, hostname, n, status, someSKU)
 	return o
+}
+
+// lend adds a job of a kind that is about anything; no node: it is about none.
+func (w *world) lend(tb testing.TB, n id.Node, status string) string {
+	tb.Helper()
+	of, phase := id.NewString(), map[string]string{"asked": "waiting", "stuck": "parked"}[status]
+	w.exec(tb, `INSERT INTO jobs (id, family, node_id, subject, status, phase, parked_at, current_stage, workflow_id, requested_by, correlation_id)
+		VALUES ($1, 'loan', $2, 'Dune', $3, $4::text, CASE WHEN $4::text = 'parked' THEN now() END, 'x', 'w', 'o', 'c')`,
+		of, n, status, phase)
+	return of
 }
 
 func (w *world) decommission(tb testing.TB, s id.Site, n id.Node, status string) id.Decommission {

@@ -25,8 +25,7 @@ FROM nodes n
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 LEFT JOIN (SELECT node_id FROM reconciliation_findings WHERE status <> 'closed'
-    UNION SELECT node_id FROM node_onboardings WHERE completed_at IS NULL
-    UNION SELECT node_id FROM node_decommissions WHERE completed_at IS NULL) b ON b.node_id = n.id AND sqlc.arg(by_node)::boolean
+    UNION SELECT node_id FROM jobs WHERE completed_at IS NULL) b ON b.node_id = n.id AND sqlc.arg(by_node)::boolean
 CROSS JOIN LATERAL (SELECT (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held,
     (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at))::boolean AS tainted,
     n.certificate_not_after > sqlc.arg(now)::timestamptz AS certified) k
@@ -52,24 +51,18 @@ WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND n.status IS DISTINCT FRO
 GROUP BY f.node_id, f.severity;
 
 -- name: Jobs :many
--- Jobs that are not over. Their region is found as for findings. The node of an
--- onboarding may not exist yet.
-SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status, (o.parked_at IS NOT NULL)::boolean AS parked
-FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
-WHERE o.completed_at IS NULL
-  AND (sqlc.narg(sku_id)::text IS NULL OR o.sku_id = sqlc.narg(sku_id))
+-- Jobs that are not over, in the order in which they were asked for. Their region
+-- is found as for findings. The node of an onboarding may not exist yet; then only
+-- its own columns say of which kind the machine is.
+SELECT j.family AS kind, j.id::text AS job_id, j.node_id, j.status, (j.parked_at IS NOT NULL)::boolean AS parked
+FROM jobs j LEFT JOIN nodes n ON n.id = j.node_id LEFT JOIN maas_sites s ON s.id = j.site_id LEFT JOIN onboarding_jobs o ON o.job_id = j.id
+WHERE j.completed_at IS NULL AND j.family = ANY(sqlc.arg(families)::text[])
+  AND (sqlc.narg(sku_id)::text IS NULL OR COALESCE(o.sku_id, n.sku_id) = sqlc.narg(sku_id))
   AND (sqlc.narg(region_code)::text IS NULL OR COALESCE(n.region_code, s.region_code) = sqlc.narg(region_code))
-  AND (sqlc.narg(site_id)::uuid IS NULL OR o.site_id = sqlc.narg(site_id)::uuid)
-  AND (sqlc.narg(search)::text IS NULL OR strpos(o.hostname, sqlc.narg(search)) > 0 OR starts_with(o.node_id::text, sqlc.narg(search)))
-UNION ALL
-SELECT 'decommission'::text, d.id::text, d.node_id, d.status::text, (d.parked_at IS NOT NULL)::boolean
-FROM node_decommissions d JOIN nodes n ON n.id = d.node_id
-WHERE d.completed_at IS NULL
-  AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
-  AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
-  AND (sqlc.narg(site_id)::uuid IS NULL OR d.site_id = sqlc.narg(site_id)::uuid)
-  AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
-    OR starts_with(n.id::text, sqlc.narg(search)));
+  AND (sqlc.narg(site_id)::uuid IS NULL OR j.site_id = sqlc.narg(site_id)::uuid)
+  AND (sqlc.narg(search)::text IS NULL OR strpos(j.subject, sqlc.narg(search)) > 0 OR strpos(n.hostname, sqlc.narg(search)) > 0
+    OR strpos(lower(n.host), sqlc.narg(search)) > 0 OR starts_with(j.node_id::text, sqlc.narg(search)))
+ORDER BY j.requested_at, j.id;
 
 -- name: Sites :many
 SELECT id, name, region_code, deleted_at FROM maas_sites ORDER BY name, id;

@@ -12,17 +12,18 @@ import (
 
 // Service reads the fleet. It is safe for concurrent use.
 type Service struct {
-	reads *fleetviewdb.Queries
-	now   func() time.Time
+	reads    *fleetviewdb.Queries
+	families []Family
+	now      func() time.Time
 }
 
-// New makes the service. It connects to nothing. A nil clock means the clock of
-// this machine.
-func New(db *postgres.DB, clock func() time.Time) *Service {
+// New makes the service, which shows jobs of these families. It connects to
+// nothing. A nil clock means the clock of this machine.
+func New(db *postgres.DB, families []Family, clock func() time.Time) *Service {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Service{reads: fleetviewdb.New(db), now: clock}
+	return &Service{reads: fleetviewdb.New(db), families: families, now: clock}
 }
 
 // Summary counts the nodes that match a filter, with their findings and jobs.
@@ -48,7 +49,7 @@ func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	for i, r := range rows {
 		sites[i] = Site{ID: r.ID, Name: r.Name, RegionCode: r.RegionCode, Deleted: r.DeletedAt != nil}
 	}
-	out := summarise(f, f.keep(nodes), findings, jobs, sites)
+	out := summarise(f, f.keep(nodes), findings, jobs, sites, noJobs(s.families))
 	out.AsOf = now.UTC()
 	return out, nil
 }
@@ -145,8 +146,13 @@ func (s *Service) findings(ctx context.Context, f Filter) ([]Finding, error) {
 }
 
 func (s *Service) jobs(ctx context.Context, f Filter) ([]Job, error) {
+	nouns := make([]string, len(s.families))
+	for i, of := range s.families {
+		nouns[i] = string(of.Noun)
+	}
 	rows, err := s.reads.Jobs(ctx, fleetviewdb.JobsParams{
-		SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
+		Families: nouns,
+		SkuID:    optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read unfinished jobs: %w", err)

@@ -8,9 +8,9 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Page is the page about the modes and their stages, made of the table that
+// Page is the page about the modes and their stages. It is made of the table that
 // drives them.
-func Page() string {
+func (s *Service) Page() string {
 	var page strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&page, format+"\n", args...) }
 	say("# The stages of decommissions\n")

@@ -115,6 +115,9 @@ type Service struct {
 	family       *job.Family[Decommission]
 }
 
+// Described says what decommissions are called and how they live.
+func (s *Service) Described() job.Described { return s.family.Described() }
+
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{

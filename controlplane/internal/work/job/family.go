@@ -59,6 +59,17 @@ type Family[R Row] struct {
 	Reached func(r R, took string) string
 }
 
+// Described is a family as the rest of the control plane knows it.
+type Described struct {
+	// Noun is what one of its jobs is called. Addresses, fields of the API, counts
+	// and documents are named after it.
+	Noun string
+	Life *Lifecycle
+}
+
+// Described describes the family.
+func (f *Family[R]) Described() Described { return Described{Noun: f.Noun, Life: f.Life} }
+
 // stageOf finds a stage, or a pseudo stage, of a job by its name.
 func (f *Family[R]) stageOf(r R, name string) (Stage, bool) { return f.Table(r).Of(name) }
 

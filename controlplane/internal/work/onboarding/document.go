@@ -9,8 +9,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Document is the page about the stages, made of the table that drives them.
-func Document() string {
+// Page is the page about the stages. It is made of the table that drives them.
+func (s *Service) Page() string {
 	var page strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&page, format+"\n", args...) }
 	say("# The stages of an onboarding\n")

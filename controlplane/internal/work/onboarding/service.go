@@ -51,6 +51,9 @@ type Service struct {
 	logger  *slog.Logger
 }
 
+// Described says what onboardings are called and how they live.
+func (s *Service) Described() job.Described { return family.Described() }
+
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{

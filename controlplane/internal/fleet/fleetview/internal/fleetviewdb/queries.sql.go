@@ -21,8 +21,7 @@ FROM nodes n
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 LEFT JOIN (SELECT node_id FROM reconciliation_findings WHERE status <> 'closed'
-    UNION SELECT node_id FROM node_onboardings WHERE completed_at IS NULL
-    UNION SELECT node_id FROM node_decommissions WHERE completed_at IS NULL) b ON b.node_id = n.id AND $1::boolean
+    UNION SELECT node_id FROM jobs WHERE completed_at IS NULL) b ON b.node_id = n.id AND $1::boolean
 CROSS JOIN LATERAL (SELECT (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held,
     (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at))::boolean AS tainted,
     n.certificate_not_after > $2::timestamptz AS certified) k
@@ -159,25 +158,19 @@ func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsR
 }
 
 const jobs = `-- name: Jobs :many
-SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status, (o.parked_at IS NOT NULL)::boolean AS parked
-FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
-WHERE o.completed_at IS NULL
-  AND ($1::text IS NULL OR o.sku_id = $1)
-  AND ($2::text IS NULL OR COALESCE(n.region_code, s.region_code) = $2)
-  AND ($3::uuid IS NULL OR o.site_id = $3::uuid)
-  AND ($4::text IS NULL OR strpos(o.hostname, $4) > 0 OR starts_with(o.node_id::text, $4))
-UNION ALL
-SELECT 'decommission'::text, d.id::text, d.node_id, d.status::text, (d.parked_at IS NOT NULL)::boolean
-FROM node_decommissions d JOIN nodes n ON n.id = d.node_id
-WHERE d.completed_at IS NULL
-  AND ($1::text IS NULL OR n.sku_id = $1)
-  AND ($2::text IS NULL OR n.region_code = $2)
-  AND ($3::uuid IS NULL OR d.site_id = $3::uuid)
-  AND ($4::text IS NULL OR strpos(n.hostname, $4) > 0 OR strpos(lower(n.host), $4) > 0
-    OR starts_with(n.id::text, $4))
+SELECT j.family AS kind, j.id::text AS job_id, j.node_id, j.status, (j.parked_at IS NOT NULL)::boolean AS parked
+FROM jobs j LEFT JOIN nodes n ON n.id = j.node_id LEFT JOIN maas_sites s ON s.id = j.site_id LEFT JOIN onboarding_jobs o ON o.job_id = j.id
+WHERE j.completed_at IS NULL AND j.family = ANY($1::text[])
+  AND ($2::text IS NULL OR COALESCE(o.sku_id, n.sku_id) = $2)
+  AND ($3::text IS NULL OR COALESCE(n.region_code, s.region_code) = $3)
+  AND ($4::uuid IS NULL OR j.site_id = $4::uuid)
+  AND ($5::text IS NULL OR strpos(j.subject, $5) > 0 OR strpos(n.hostname, $5) > 0
+    OR strpos(lower(n.host), $5) > 0 OR starts_with(j.node_id::text, $5))
+ORDER BY j.requested_at, j.id
 `
 
 type JobsParams struct {
+	Families   []string
 	SkuID      *string
 	RegionCode *string
 	SiteID     *string
@@ -192,10 +185,12 @@ type JobsRow struct {
 	Parked bool
 }
 
-// Jobs that are not over. Their region is found as for findings. The node of an
-// onboarding may not exist yet.
+// Jobs that are not over, in the order in which they were asked for. Their region
+// is found as for findings. The node of an onboarding may not exist yet; then only
+// its own columns say of which kind the machine is.
 func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 	rows, err := q.db.Query(ctx, jobs,
+		arg.Families,
 		arg.SkuID,
 		arg.RegionCode,
 		arg.SiteID,
