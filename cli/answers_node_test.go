@@ -14,7 +14,7 @@ const (
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
 	nodePart = `"node_id":"` + nodeID +
 		`","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
-		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","held_by":"","tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
+		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","rack":"c07","pool":"training","labels":{"fabric":"ib0"},"onboarding_mode":"manual","schedulable":true,"hold_reason":"","held_by":"","tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
 		`"agent":` + agentJSON + `,"capabilities":{"fabric.type":"roce","gpu.vendor":"nvidia"},` + times
 	inspectionJSON = `{"facts":{},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
 		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"}`

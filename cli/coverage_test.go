@@ -231,6 +231,7 @@ var errands = []struct {
 	{"node-show-at", "node show c07u31 --at 2h"},
 	{"node-history", "node history " + nodeID},
 	{"node-update", "node update c07u31 --agent-version 1.3.0"},
+	{"node-label", "node label c07u31 burn-in=done fabric-"},
 	{"node-hold", "node hold c07u31 --reason broken-fan"},
 	{"node-unhold", "node unhold c07u31"},
 	{"node-quarantine", "node quarantine c07u31 --reason flaky"},

@@ -45,6 +45,9 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		detail("PROVEN CLEAN", a.provenClean),
 		detail("RISK ACCEPTED", a.riskAccepted),
 		detail("IN THIS STATE SINCE", func(v node) string { return a.When(v.StatusChangedAt) }),
+		detail("RACK", func(v node) string { return v.Rack }),
+		detail("POOL", func(v node) string { return v.Pool }),
+		detail("LABELS", func(v node) string { return facts(v.Labels) }),
 		detail("HOST", func(v node) string { return v.Host }),
 		detail("SSH PORT", func(v node) string { return strconv.Itoa(int(v.Port)) }),
 		detail("SSH USER", func(v node) string { return v.SshUsername }),
@@ -158,6 +161,7 @@ func changed(v apiclient.NodeHistoryView) string {
 func (a *app) nodeCommand() *cobra.Command {
 	commands := append(a.nodeLifeCommands(),
 		a.nodeAddCommand(), a.nodeListCommand(), a.nodeShowCommand(), a.nodeHistoryCommand(), a.nodeUpdateCommand(),
+		a.nodeLabelCommand(),
 		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(),
 		a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
 		a.nodeHardwareCommand(), a.nodeAcceptHardwareCommand(),
@@ -245,6 +249,9 @@ func (a *app) nodeListCommand() *cobra.Command {
 			sku := f.String("sku", "", "only nodes of this kind")
 			region := f.String("region", "", "only nodes of this region")
 			site := f.String("site", "", "only nodes of this site, by name or id")
+			rack := f.String("rack", "", "only nodes of this rack")
+			pool := f.String("pool", "", "only nodes of this pool")
+			label := f.StringSlice("label", nil, "only nodes with this label, as `KEY=VALUE`; repeated: with all of them")
 			hostname := f.String("hostname", "", "only nodes whose hostname starts so")
 			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts so")
 			schedulable := f.String("schedulable", "", "only nodes that are schedulable (true), or are not (false)")
@@ -269,8 +276,9 @@ func (a *app) nodeListCommand() *cobra.Command {
 			return func(s *session, _ []string) error {
 				params := apiclient.ListNodesParams{
 					Statuses: frame.Given(s.Session, "status", status), Sku: frame.Given(s.Session, "sku", sku),
-					RegionCode: frame.Given(s.Session, "region", region),
-					Hostname:   frame.Given(s.Session, "hostname", hostname), Q: frame.Given(s.Session, "search", search),
+					RegionCode: frame.Given(s.Session, "region", region), Rack: frame.Given(s.Session, "rack", rack),
+					Pool: frame.Given(s.Session, "pool", pool), Label: frame.Given(s.Session, "label", label),
+					Hostname: frame.Given(s.Session, "hostname", hostname), Q: frame.Given(s.Session, "search", search),
 					Schedulable:    frame.GivenAs[apiclient.ListNodesParamsSchedulable](s.Session, "schedulable", schedulable),
 					OnboardingMode: frame.GivenAs[apiclient.ListNodesParamsOnboardingMode](s.Session, "onboarded", mode),
 					DriftState:     frame.GivenAs[apiclient.ListNodesParamsDriftState](s.Session, "drift", drift),

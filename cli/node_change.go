@@ -28,6 +28,7 @@ func (a *app) nodeAddCommand() *cobra.Command {
 			user := f.String("ssh-username", "", "account for people who reach it by SSH")
 			gpus := f.Int32("gpus", 0, "number of its GPUs (default that of the SKU)")
 			cloudInit := f.Bool("cloud-init", false, "print user data for the first boot instead of a command")
+			group := addGroupingFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("sku", "region"); err != nil {
 					return err
@@ -37,6 +38,7 @@ func (a *app) nodeAddCommand() *cobra.Command {
 					Port:        frame.Given(s.Session, "port", port),
 					SshUsername: frame.Given(s.Session, "ssh-username", user), GpusTotal: frame.Given(s.Session, "gpus", gpus),
 				}
+				body.Rack, body.Pool, body.Labels = s.grouping(group)
 				if *cloudInit {
 					body.BootstrapMode = frame.Ptr(apiclient.NodeNewBodyBootstrapModeCloudInit)
 				}
@@ -120,19 +122,22 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 			port := f.Int32("port", 0, "port of its SSH server")
 			user := f.String("ssh-username", "", "account for people who reach it by SSH")
 			gpus := f.Int32("gpus", 0, "number of its GPUs")
+			rack := f.String("rack", "", "the rack that it stands in; empty for unknown")
+			pool := f.String("pool", "", "what it is kept for; empty for the general pool")
 			channel := f.String("agent-channel", "", "which releases of the agent it takes: stable, candidate or pinned")
 			version := f.String("agent-version", "", "which agent it should run; empty for any")
 			delivery := f.String("agent-delivery", "", "how another agent comes to it: reimage, manual_install or rebootstrap")
 			frame.Complete(cmd, "agent-channel", apiclient.Words("NodeChangeBody.agent_channel")...)
 			frame.Complete(cmd, "agent-delivery", apiclient.Words("NodeChangeBody.desired_delivery_mode")...)
 			return func(s *session, args []string) error {
-				if err := s.Anything("host", "port", "ssh-username", "gpus", "agent-channel", "agent-version",
+				if err := s.Anything("host", "port", "ssh-username", "gpus", "rack", "pool", "agent-channel", "agent-version",
 					"agent-delivery"); err != nil {
 					return err
 				}
 				return a.updateNode(s, args[0], apiclient.NodeChangeBody{
 					Host: frame.Given(s.Session, "host", host), Port: frame.Given(s.Session, "port", port),
 					SshUsername: frame.Given(s.Session, "ssh-username", user), GpusTotal: frame.Given(s.Session, "gpus", gpus),
+					Rack: frame.Given(s.Session, "rack", rack), Pool: frame.Given(s.Session, "pool", pool),
 					AgentChannel:        frame.GivenAs[apiclient.NodeChangeBodyAgentChannel](s.Session, "agent-channel", channel),
 					DesiredAgentVersion: frame.Given(s.Session, "agent-version", version),
 					DesiredDeliveryMode: frame.GivenAs[apiclient.NodeChangeBodyDesiredDeliveryMode](s.Session, "agent-delivery",

@@ -22,6 +22,7 @@ type onboardFlags struct {
 	disks, keepOut, match, dryRun   bool
 	yes                             *bool
 	failures                        int64
+	group                           *groupingFlags
 	watching                        *watching
 }
 
@@ -34,9 +35,9 @@ func (a *app) onboardCommand() *cobra.Command {
 			"stream-onboardings", "list-onboarding-stages",
 		},
 		long: "Onboards one server, or all of a CSV file, through the MAAS of a site: from a machine that MAAS may\n" +
-			"not even know to a node that can be scheduled. The file has the columns hostname and ipmi_ip, in any\n" +
-			"order, named in its first line; lines that begin with # are left out. All rows are checked before\n" +
-			"anything is sent. FILE - is standard input.\n\n" +
+			"not even know to a node that can be scheduled. The file has the columns hostname and ipmi_ip, and may\n" +
+			"have rack, pool and labels (as key=value;key=value), in any order, named in its first line; lines that\n" +
+			"begin with # are left out. All rows are checked before anything is sent. FILE - is standard input.\n\n" +
 			"With --dry-run every prerequisite is looked at and nothing is changed; exit code 8 when something is in\n" +
 			"the way. With --watch it shows how each machine is getting on and returns when all have ended or need\n" +
 			"an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended with Ctrl-C before,\n" +
@@ -63,6 +64,7 @@ func (a *app) onboardCommand() *cobra.Command {
 			f.Int64Var(&v.failures, "max-failures", 0,
 				"with --csv: how many servers may fail before no further one is begun (default any number)")
 			_ = cmd.MarkFlagFilename("csv") // it was defined above
+			v.group = addGroupingFlags(cmd)
 			v.yes = frame.AddYesFlag(cmd)
 			v.watching = addWatchingFlags(cmd)
 			return func(s *session, args []string) error { return s.onboard(v, args) }
@@ -94,6 +96,7 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 			body.Nodes = &machines
 		} else {
 			body.Hostname, body.IpmiIp = &args[0], &v.ipmiIP
+			body.Rack, body.Pool, body.Labels = s.grouping(v.group)
 		}
 		return s.preflight(body)
 	}
@@ -109,10 +112,12 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 			KeepOutOfService: keepOut, RequireHardwareMatch: match,
 		})
 	}
-	return s.onboardOne(v, apiclient.OnboardingNewBody{
+	one := apiclient.OnboardingNewBody{
 		SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Hostname: args[0], IpmiIp: v.ipmiIP,
 		KeepOutOfService: keepOut, RequireHardwareMatch: match,
-	})
+	}
+	one.Rack, one.Pool, one.Labels = s.grouping(v.group)
+	return s.onboardOne(v, one)
 }
 
 // confirmDisks asks whether the data of all disks but the root disk is meant to go.
@@ -133,6 +138,8 @@ func (s *session) checkOnboard(v *onboardFlags, args []string) error {
 		return failure.Misuse(s.Cmd, "with --csv the servers are in the file: give neither HOSTNAME nor --ipmi-ip")
 	case v.csv == "" && v.ipmiIP == "":
 		return failure.Misuse(s.Cmd, "--ipmi-ip is required")
+	case v.csv != "" && (v.group.rack != "" || v.group.pool != "" || v.group.labels != nil):
+		return failure.Misuse(s.Cmd, "with --csv, rack, pool and labels are columns of the file")
 	case v.csv == "" && s.Cmd.Flags().Changed("max-failures"):
 		return failure.Misuse(s.Cmd, "--max-failures is of the servers of a file: use it with --csv")
 	case v.dryRun && v.watching.any():

@@ -32,6 +32,9 @@ var elsewhere = map[string]string{
 	"ipmi_pass": "BMC credentials belong to the site: gpuaas site credentials set, gpuaas site power-override set",
 }
 
+// The columns of a file of machines: those that it must have, and others that it may have.
+var neededColumns, otherColumns = []string{"hostname", "ipmi_ip"}, []string{"rack", "pool", "labels"}
+
 // machinesOf reads the machines of a CSV file; - is standard input.
 func (s *session) machinesOf(file string) ([]apiclient.OnboardingBatchMachineBody, error) {
 	in := s.Program.In
@@ -87,6 +90,9 @@ func readMachines(in io.Reader) ([]apiclient.OnboardingBatchMachineBody, error) 
 			Hostname: strings.ToLower(strings.TrimSpace(record[at["hostname"]])),
 			IpmiIp:   strings.TrimSpace(record[at["ipmi_ip"]]),
 		}
+		if problem := groupRow(&row, at, record); problem != "" {
+			bad = append(bad, fmt.Errorf("line %d: %s", line, problem))
+		}
 		for _, problem := range machineProblems(&row, line, seen) {
 			bad = append(bad, fmt.Errorf("line %d: %s", line, problem))
 		}
@@ -103,7 +109,34 @@ func readMachines(in io.Reader) ([]apiclient.OnboardingBatchMachineBody, error) 
 	return rows, nil
 }
 
-// machineColumns finds the two columns, in any order, and refuses others by name.
+// groupRow reads rack, pool and labels of a row. Labels are written key=value;key=value.
+func groupRow(row *apiclient.OnboardingBatchMachineBody, at map[string]int, record []string) (problem string) {
+	cell := func(name string) *string {
+		i, there := at[name]
+		if !there || strings.TrimSpace(record[i]) == "" {
+			return nil
+		}
+		text := strings.TrimSpace(record[i])
+		return &text
+	}
+	row.Rack, row.Pool = cell("rack"), cell("pool")
+	written := cell("labels")
+	if written == nil {
+		return ""
+	}
+	labels := map[string]string{}
+	for word := range strings.SplitSeq(*written, ";") {
+		key, value, found := strings.Cut(strings.TrimSpace(word), "=")
+		if !found {
+			return fmt.Sprintf("the label %q must be key=value; several are divided by ;", word)
+		}
+		labels[key] = value
+	}
+	row.Labels = &labels
+	return ""
+}
+
+// machineColumns finds the columns, in any order, and refuses others by name.
 func machineColumns(header []string) (map[string]int, error) {
 	at := map[string]int{}
 	var bad []error
@@ -111,7 +144,7 @@ func machineColumns(header []string) (map[string]int, error) {
 		name = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
 		_, twice := at[name]
 		switch {
-		case !slices.Contains([]string{"hostname", "ipmi_ip"}, name):
+		case !slices.Contains(append(otherColumns, neededColumns...), name):
 			hint := elsewhere[name]
 			if strings.HasPrefix(name, "roce") {
 				hint = elsewhere["ipv4_cidr"]
@@ -122,7 +155,7 @@ func machineColumns(header []string) (map[string]int, error) {
 		}
 		at[name] = i
 	}
-	for _, name := range []string{"hostname", "ipmi_ip"} {
+	for _, name := range neededColumns {
 		if _, there := at[name]; !there {
 			bad = append(bad, fmt.Errorf("line 1: the column %s is missing", name))
 		}

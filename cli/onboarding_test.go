@@ -19,11 +19,13 @@ const onboardFlagsText = " --site dc1 --sku h200-sxm-baremetal-8g"
 func TestOnboardSends(t *testing.T) {
 	selectors := `"site_id":"` + siteID + `","sku_id":"h200-sxm-baremetal-8g"`
 	for args, want := range map[string]string{
-		"onboard c07u43 --ipmi-ip 10.176.16.128":                                            `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
-		"onboard c07u43 --ipmi-ip 10.176.16.128 --profile default --initialize-disks --yes": `{"hostname":"c07u43","initialize_disks":true,"ipmi_ip":"10.176.16.128","profile_id":"` + profileID + `",` + selectors + `}`,
-		"onboard --csv testdata/onboard/machines.csv":                                       `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
-		"onboard --csv testdata/onboard/machines.csv --dry-run":                             `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
-		"onboard c07u43 --ipmi-ip 10.176.16.128 --dry-run":                                  `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128":                                                      `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --profile default --initialize-disks --yes":           `{"hostname":"c07u43","initialize_disks":true,"ipmi_ip":"10.176.16.128","profile_id":"` + profileID + `",` + selectors + `}`,
+		"onboard --csv testdata/onboard/machines.csv":                                                 `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
+		"onboard --csv testdata/onboard/machines.csv --dry-run":                                       `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --rack c07 --pool training --label fabric=ib0,psu=2n": `{"hostname":"c07u43","ipmi_ip":"10.176.16.128","labels":{"fabric":"ib0","psu":"2n"},"pool":"training","rack":"c07",` + selectors + `}`,
+		"onboard --csv testdata/onboard/grouped.csv":                                                  `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128","labels":{"fabric":"ib0","psu":"2n"},"rack":"c07"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129","pool":"training","rack":"c08"}],` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --dry-run":                                            `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args + onboardFlagsText)...)

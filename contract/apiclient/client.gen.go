@@ -4126,6 +4126,11 @@ type FleetviewSpot struct {
 	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	NodeId openapi_types.UUID `json:"node_id"`
 
+	// Rack The rack that it stands in; absent: nobody said.
+	//
+	// Examples: c07
+	Rack *string `json:"rack,omitempty"`
+
 	// RegionCode Examples: eu-1
 	RegionCode  string `json:"region_code"`
 	Schedulable bool   `json:"schedulable"`
@@ -5041,8 +5046,17 @@ type NodeChangeBody struct {
 	// Host Where it is reached.
 	Host *string `json:"host,omitempty"`
 
+	// Labels All its labels: those that are left out go.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Pool What it is kept for; empty: the general pool.
+	Pool *string `json:"pool,omitempty"`
+
 	// Port Port of its SSH server.
 	Port *int32 `json:"port,omitempty"`
+
+	// Rack The rack that it stands in; empty: unknown.
+	Rack *string `json:"rack,omitempty"`
 
 	// Schedulable false needs a hold_reason, true takes it away.
 	Schedulable *bool `json:"schedulable,omitempty"`
@@ -5105,6 +5119,9 @@ type NodeDetailView struct {
 	// InstalledAt When the installation that it runs on began to be made; absent: no operation of ours made it.
 	InstalledAt *time.Time `json:"installed_at,omitempty"`
 
+	// Labels Words of the operators that nodes are selected by.
+	Labels map[string]string `json:"labels"`
+
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
 
@@ -5117,10 +5134,20 @@ type NodeDetailView struct {
 	Observed       *NodeObserved                `json:"observed,omitempty"`
 	OnboardingMode NodeDetailViewOnboardingMode `json:"onboarding_mode"`
 
+	// Pool What it is kept for; empty: the general pool.
+	//
+	// Examples: training
+	Pool string `json:"pool"`
+
 	// Port Port of its SSH server.
 	//
 	// Examples: 22
 	Port int32 `json:"port"`
+
+	// Rack The rack that it stands in; empty: nobody said.
+	//
+	// Examples: c07
+	Rack string `json:"rack"`
 
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
@@ -5320,6 +5347,9 @@ type NodeKnownView struct {
 	// InstalledAt When the installation that it runs on began to be made; absent: no operation of ours made it.
 	InstalledAt *time.Time `json:"installed_at,omitempty"`
 
+	// Labels Words of the operators that nodes are selected by.
+	Labels map[string]string `json:"labels"`
+
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
 
@@ -5332,10 +5362,20 @@ type NodeKnownView struct {
 	Observed       *NodeObserved               `json:"observed,omitempty"`
 	OnboardingMode NodeKnownViewOnboardingMode `json:"onboarding_mode"`
 
+	// Pool What it is kept for; empty: the general pool.
+	//
+	// Examples: training
+	Pool string `json:"pool"`
+
 	// Port Port of its SSH server.
 	//
 	// Examples: 22
 	Port int32 `json:"port"`
+
+	// Rack The rack that it stands in; empty: nobody said.
+	//
+	// Examples: c07
+	Rack string `json:"rack"`
 
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
@@ -5400,11 +5440,24 @@ type NodeNewBody struct {
 	// Examples: c07u31
 	Hostname *string `json:"hostname,omitempty"`
 
+	// Labels Words of your own that nodes are selected by.
+	Labels *map[string]string `json:"labels,omitempty"`
+
 	// OnboardingMode Nodes that MAAS deploys are made by onboarding.
 	OnboardingMode *NodeNewBodyOnboardingMode `json:"onboarding_mode,omitempty"`
 
+	// Pool What it is kept for; left out: the general pool.
+	//
+	// Examples: training
+	Pool *string `json:"pool,omitempty"`
+
 	// Port Port of its SSH server.
 	Port *int32 `json:"port,omitempty"`
+
+	// Rack The rack that it stands in.
+	//
+	// Examples: c07
+	Rack *string `json:"rack,omitempty"`
 
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
@@ -5553,6 +5606,9 @@ type NodeView struct {
 	// InstalledAt When the installation that it runs on began to be made; absent: no operation of ours made it.
 	InstalledAt *time.Time `json:"installed_at,omitempty"`
 
+	// Labels Words of the operators that nodes are selected by.
+	Labels map[string]string `json:"labels"`
+
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
 
@@ -5562,10 +5618,20 @@ type NodeView struct {
 	NodeId         openapi_types.UUID     `json:"node_id"`
 	OnboardingMode NodeViewOnboardingMode `json:"onboarding_mode"`
 
+	// Pool What it is kept for; empty: the general pool.
+	//
+	// Examples: training
+	Pool string `json:"pool"`
+
 	// Port Port of its SSH server.
 	//
 	// Examples: 22
 	Port int32 `json:"port"`
+
+	// Rack The rack that it stands in; empty: nobody said.
+	//
+	// Examples: c07
+	Rack string `json:"rack"`
 
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
@@ -5640,6 +5706,19 @@ type OnboardingBatchMachineBody struct {
 	//
 	// Examples: 10.176.16.128
 	IpmiIp string `json:"ipmi_ip"`
+
+	// Labels Words of your own that nodes are selected by.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Pool What it is kept for; left out: the general pool.
+	//
+	// Examples: training
+	Pool *string `json:"pool,omitempty"`
+
+	// Rack The rack that it stands in.
+	//
+	// Examples: c07
+	Rack *string `json:"rack,omitempty"`
 }
 
 // OnboardingBatchView defines model for OnboardingBatchView.
@@ -6095,10 +6174,23 @@ type OnboardingNewBody struct {
 	// KeepOutOfService Install the machine, but keep the node out of service: it is quarantined when it is ready, until an operator returns it.
 	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
 
+	// Labels Words of your own that nodes are selected by.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Pool What it is kept for; left out: the general pool.
+	//
+	// Examples: training
+	Pool *string `json:"pool,omitempty"`
+
 	// ProfileId A profile of the site; the one called default when left out.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// Rack The rack that it stands in.
+	//
+	// Examples: c07
+	Rack *string `json:"rack,omitempty"`
 
 	// RequireHardwareMatch Accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the onboarding is parked and says in what it differs.
 	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
@@ -6177,13 +6269,26 @@ type OnboardingPreflightBody struct {
 	// KeepOutOfService Install the machine, but keep the node out of service: it is quarantined when it is ready, until an operator returns it.
 	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
 
+	// Labels Words of your own that nodes are selected by.
+	Labels *map[string]string `json:"labels,omitempty"`
+
 	// Nodes For a batch: the machines, 1 to 1000.
 	Nodes *[]OnboardingBatchMachineBody `json:"nodes,omitempty"`
+
+	// Pool What it is kept for; left out: the general pool.
+	//
+	// Examples: training
+	Pool *string `json:"pool,omitempty"`
 
 	// ProfileId A profile of the site; the one called default when left out.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// Rack The rack that it stands in.
+	//
+	// Examples: c07
+	Rack *string `json:"rack,omitempty"`
 
 	// RequireHardwareMatch Accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the onboarding is parked and says in what it differs.
 	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
@@ -8886,6 +8991,15 @@ type ListNodesParams struct {
 	// Hostname Only nodes whose hostname starts so.
 	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
 
+	// Rack Only nodes of this rack.
+	Rack *string `form:"rack,omitempty" json:"rack,omitempty"`
+
+	// Pool Only nodes of this pool.
+	Pool *string `form:"pool,omitempty" json:"pool,omitempty"`
+
+	// Label Only nodes with this label, as key=value; repeated: with all of them.
+	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
+
 	// Schedulable Only nodes that are schedulable, or are not.
 	Schedulable *ListNodesParamsSchedulable `form:"schedulable,omitempty" json:"schedulable,omitempty"`
 
@@ -10210,6 +10324,9 @@ func (c *Client) ListNodesWithResponse(ctx context.Context, params *ListNodesPar
 		r.query("region_code", params.RegionCode, false)
 		r.query("site_id", params.SiteId, false)
 		r.query("hostname", params.Hostname, false)
+		r.query("rack", params.Rack, false)
+		r.query("pool", params.Pool, false)
+		r.query("label", params.Label, true)
 		r.query("schedulable", params.Schedulable, false)
 		r.query("onboarding_mode", params.OnboardingMode, false)
 		r.query("drift_state", params.DriftState, false)

@@ -47,7 +47,7 @@ export function halls(spots: Spot[], sites: (Site & { region_code: string })[]):
   for (const site of sites) hallOf(site.region_code, site.site_id)
   for (const spot of spots) {
     const { hall, racks } = hallOf(spot.region_code, spot.site_id)
-    const place = placeOf(spot.hostname)
+    const place = spot.rack ? { ...placeOf(spot.hostname), rack: spot.rack, label: spot.rack, order: Number(/(\d+)$/.exec(spot.rack)?.[1] ?? 0) } : placeOf(spot.hostname)
     let rack = racks.get(place.rack)
     if (!rack) {
       rack = { key: place.rack, label: place.label, spots: [], stem: place.rack.replace(/[#\d]+$/, ''), order: place.order, slots: new Map() }

@@ -13,7 +13,7 @@ import { sameAddress } from '../lab/lab'
 import { useProfiles, useSites, useSkus } from '../job/lookups'
 import { useTypedFor } from '../job/typed'
 import { MachineRows } from './MachineRows'
-import { asText, parseMachines, type Machine } from './machines'
+import { asText, machinesOf, parseMachines, type Machine } from './machines'
 import { blocked, wholePreflight } from './preflight'
 import { PreflightResult } from './PreflightResult'
 import { useLabMachines, type FromLab } from './useLabMachines'
@@ -78,7 +78,7 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
   const chosenProfile = profile || (profiles.find((p) => p.name === 'default') ?? profiles[0])?.profile_id || ''
   const parsed = useMemo(() => parseMachines(text), [text])
   const well = parsed.rows.length > 0 && parsed.problems.length === 0 && parsed.rows.every((r) => r.problems.length === 0)
-  const machines = useMemo(() => parsed.rows.map(({ hostname, ipmi_ip }): Machine => ({ hostname, ipmi_ip })), [parsed])
+  const machines = useMemo(() => machinesOf(parsed.rows), [parsed])
   const asked: Asked = { site_id: site, profile_id: chosenProfile || undefined, sku_id: chosenSku, initialize_disks: wipe, keep_out_of_service: keepOut, require_hardware_match: match, nodes: machines }
   const its = sites.find((s) => s.site_id === site)
   const policy = profiles.find((p) => p.profile_id === chosenProfile)

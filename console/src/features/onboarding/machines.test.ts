@@ -6,6 +6,22 @@ const problemsOf = (text: string) => {
   return [...problems.map((p) => `${p.line}: ${p.text}`), ...rows.flatMap((r) => r.problems.map((p) => `${r.line}: ${p}`))]
 }
 
+describe('rack, pool and labels', () => {
+  const text = 'hostname,ipmi_ip,rack,labels\nc07u43,10.176.16.128,c07,fabric=ib0;psu=2n\nc07u44,10.176.16.129,,'
+
+  it('are read from columns of their own, and written back', () => {
+    const { rows, problems } = parseMachines(text)
+    expect(problems).toEqual([])
+    expect(rows[0]).toMatchObject({ hostname: 'c07u43', rack: 'c07', labels: { fabric: 'ib0', psu: '2n' }, problems: [] })
+    expect(rows[1]).not.toHaveProperty('rack')
+    expect(asText(rows)).toBe(text)
+  })
+
+  it('are refused when a label has no value', () => {
+    expect(parseMachines('hostname,ipmi_ip,labels\nc07u43,10.176.16.128,fabric').rows[0]?.problems).toEqual(['the label fabric must be key=value'])
+  })
+})
+
 describe('parseMachines', () => {
   it.each([
     ['a CSV file with names of columns in any order', 'ipmi_ip,hostname\n10.0.0.1,C07U43\n'],

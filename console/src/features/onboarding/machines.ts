@@ -15,6 +15,7 @@ export type Parsed = {
 }
 
 const columns = ['hostname', 'ipmi_ip']
+const others = ['rack', 'pool', 'labels']
 
 // People have such columns in their files: it is said where they belong.
 const elsewhere: Record<string, string> = {
@@ -45,8 +46,8 @@ export function parseMachines(text: string): Parsed {
   if (!first) return { rows: [], problems: [] }
   const split = splitter(first.content)
   const names = split(first.content).map((n) => n.toLowerCase())
-  const named = names.some((n) => columns.includes(n) || n in elsewhere || n.startsWith('roce'))
-  const header = named ? readHeader(names, first.line) : { at: { hostname: 0, ipmi_ip: 1 }, width: 2, problems: [] }
+  const named = names.some((n) => columns.includes(n) || others.includes(n) || n in elsewhere || n.startsWith('roce'))
+  const header = named ? readHeader(names, first.line) : { names: columns, problems: [] }
   if (header.problems.length > 0) return { rows: [], problems: header.problems }
   const seen = new Map<string, number>()
   const rows = lines.slice(named ? 1 : 0).map(({ line, content }) => readRow(split(content), line, header, seen))
@@ -69,26 +70,28 @@ function unquoted(field: string): string {
   return field.length > 1 && field.startsWith('"') && field.endsWith('"') ? field.slice(1, -1).replaceAll('""', '"').trim() : field
 }
 
-type Header = { at: { hostname: number; ipmi_ip: number }; width: number; problems: Parsed['problems'] }
+type Header = { names: string[]; problems: Parsed['problems'] }
 
 function readHeader(names: string[], line: number): Header {
   const problems: Parsed['problems'] = []
   for (const [i, name] of names.entries()) {
-    if (!columns.includes(name)) {
-      const hint = elsewhere[name.startsWith('roce') ? 'ipv4_cidr' : name] ?? 'only hostname and ipmi_ip are'
+    if (!columns.includes(name) && !others.includes(name)) {
+      const hint = elsewhere[name.startsWith('roce') ? 'ipv4_cidr' : name] ?? 'only hostname, ipmi_ip, rack, pool and labels are'
       problems.push({ line, text: `the column ${name || `number ${i + 1}, which has no name,`} cannot be used: ${hint}` })
     } else if (names.indexOf(name) !== i) {
       problems.push({ line, text: `the column ${name} is there twice: take one out` })
     }
   }
   for (const name of columns) if (!names.includes(name)) problems.push({ line, text: `the column ${name} is missing: add it` })
-  return { at: { hostname: names.indexOf('hostname'), ipmi_ip: names.indexOf('ipmi_ip') }, width: names.length, problems }
+  return { names, problems }
 }
 
-function readRow(fields: string[], line: number, { at, width }: Header, seen: Map<string, number>): MachineRow {
-  const hostname = (fields[at.hostname] ?? '').toLowerCase()
-  const given = fields[at.ipmi_ip] ?? ''
+function readRow(fields: string[], line: number, { names }: Header, seen: Map<string, number>): MachineRow {
+  const cell = (name: string) => fields[names.indexOf(name)] ?? ''
+  const hostname = cell('hostname').toLowerCase()
+  const given = cell('ipmi_ip')
   const problems: string[] = []
+  const width = names.length
   if (fields.length !== width) problems.push(`has ${fields.length} ${fields.length === 1 ? 'column' : 'columns'}, not ${width}`)
   if (!isHostname(hostname)) problems.push(hostname === '' ? 'the host name is missing' : `${hostname} is not a host name: use letters, digits and hyphens`)
   const address = normalAddress(given)
@@ -101,7 +104,19 @@ function readRow(fields: string[], line: number, { at, width }: Header, seen: Ma
     if (before !== undefined) problems.push(`${value} is in line ${before} already`)
     else seen.set(value, line)
   }
-  return { hostname, ipmi_ip, line, problems }
+  return { hostname, ipmi_ip, ...grouping(cell, problems), line, problems }
+}
+
+// Labels are written key=value, several of them divided by spaces or semicolons.
+function grouping(cell: (name: string) => string, problems: string[]): Pick<Machine, 'rack' | 'pool' | 'labels'> {
+  const [rack, pool, written] = others.map(cell)
+  const labels: Record<string, string> = {}
+  for (const word of (written ?? '').split(/[;\s]+/).filter(Boolean)) {
+    const at = word.indexOf('=')
+    if (at < 1) problems.push(`the label ${word} must be key=value`)
+    else labels[word.slice(0, at)] = word.slice(at + 1)
+  }
+  return { ...(rack && { rack }), ...(pool && { pool }), ...(Object.keys(labels).length > 0 && { labels }) }
 }
 
 const hostnameForm = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/
@@ -136,9 +151,17 @@ function isReachable(address: string): boolean {
   return address !== '0.0.0.0' && address !== '255.255.255.255' && a !== 127 && !(a === 169 && b === 254) && (a < 224 || a > 239)
 }
 
+/** machinesOf are the machines of rows, as they are sent. */
+export function machinesOf(rows: MachineRow[]): Machine[] {
+  return rows.map(({ hostname, ipmi_ip, rack, pool, labels }) => ({ hostname, ipmi_ip, ...(rack && { rack }), ...(pool && { pool }), ...(labels && { labels }) }))
+}
+
 /** asText writes machines as they are pasted. */
 export function asText(machines: Machine[]): string {
-  return ['hostname,ipmi_ip', ...machines.map((m) => `${m.hostname},${m.ipmi_ip}`)].join('\n')
+  const given = others.filter((name) => machines.some((m) => m[name as keyof Machine]))
+  const labels = (m: Machine) => Object.entries(m.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(';')
+  const row = (m: Machine) => [m.hostname, m.ipmi_ip, ...given.map((name) => (name === 'labels' ? labels(m) : (m[name as 'rack' | 'pool'] ?? '')))]
+  return [[...columns, ...given], ...machines.map(row)].map((cells) => cells.join(',')).join('\n')
 }
 
 /** plainLines is text with one kind of line end, which is how the browser counts characters of what it shows. */

@@ -67,6 +67,7 @@ type Spot struct {
 	Drift       node.Drift   `json:"drift_state" doc:"Whether its agent is what it should be."`
 	Schedulable bool         `json:"schedulable"`
 	RegionCode  string       `json:"region_code" example:"eu-1"`
+	Rack        string       `json:"rack,omitempty" doc:"The rack that it stands in; absent: nobody said." example:"c07"`
 	SiteID      id.Site      `json:"site_id,omitzero" doc:"The site that it has a machine of, or is being onboarded at; absent: none."`
 	Severity    string       `json:"severity,omitempty" enum:"debug,info,warning,critical" doc:"Of its worst finding that is not over; absent: it has none."`
 	Job         *SpotJob     `json:"job,omitempty" doc:"The job that works on it; absent: none does."`
@@ -131,8 +132,8 @@ func (s *Service) list(r huma.Registry) {
 func showSpot(n Node) Spot {
 	v := Spot{
 		NodeID: n.ID, Hostname: n.Hostname, Status: node.Present(n.Status), Drift: n.Drift, Schedulable: n.Schedulable,
-		RegionCode: n.RegionCode,
-		SiteID:     n.Site, Severity: n.Severity,
+		RegionCode: n.RegionCode, Rack: n.Rack,
+		SiteID: n.Site, Severity: n.Severity,
 	}
 	if n.Job != nil {
 		v.Job = &SpotJob{Kind: n.Job.Kind, JobID: n.Job.ID, Status: n.Job.Status}

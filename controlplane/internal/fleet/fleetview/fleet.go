@@ -65,6 +65,7 @@ type Node struct {
 	Status      node.Status
 	Schedulable bool
 	RegionCode  string
+	Rack        string  // empty: nobody said
 	Site        id.Site // zero: of no site
 	Drift       node.Drift
 	Severity    string // of its worst finding; empty: it has none

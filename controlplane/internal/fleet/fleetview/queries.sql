@@ -2,7 +2,7 @@
 -- All nodes that are not deleted, with the few facts that the map shows. A node
 -- belongs to the site of its machine, or to the one at which it is being
 -- onboarded.
-SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.rack, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n
 LEFT JOIN node_maas_state m ON m.node_id = n.id

@@ -93,7 +93,7 @@ func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32
 		}
 		n := Node{
 			ID: r.ID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable,
-			RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now),
+			RegionCode: r.RegionCode, Rack: r.Rack, Site: r.SiteID, Drift: agent.Drift(now),
 		}
 		if n.Site.IsZero() {
 			n.Site = r.ArrivingAt

@@ -65,34 +65,37 @@ func (Drift) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(drifts) 
 
 // View is a node as the API shows it.
 type View struct {
-	NodeID          id.Node       `json:"node_id" doc:"Id of the node."`
-	Status          Status        `json:"status" doc:"Its coarse state."`
-	StatusChangedAt time.Time     `json:"status_changed_at"`
-	Hostname        string        `json:"hostname" doc:"Its name, once in a region." example:"c07u31"`
-	Host            string        `json:"host" doc:"Where it is reached." example:"10.20.0.31"`
-	Port            int32         `json:"port" doc:"Port of its SSH server." example:"22"`
-	SSHUsername     string        `json:"ssh_username"`
-	AccessMethod    string        `json:"access_method" enum:"agent,ssh" doc:"How the control plane acts on it."`
-	SKU             string        `json:"sku" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
-	GPUsTotal       int32         `json:"gpus_total" example:"8"`
-	RegionCode      string        `json:"region_code" example:"eu-1"`
-	OnboardingMode  Mode          `json:"onboarding_mode" enum:"manual,maas"`
-	Schedulable     bool          `json:"schedulable" doc:"Whether new work may be placed on it: it is active and nothing holds it."`
-	HoldReason      string        `json:"hold_reason" doc:"Why it must not be scheduled although it may be active; empty: there is no reason."`
-	HeldBy          string        `json:"held_by" doc:"The operation that keeps it out of scheduling; empty: none does." example:"decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa"`
-	Tainted         bool          `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
-	TaintedAt       *time.Time    `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
-	CleanAt         *time.Time    `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted."`
-	Access          Access        `json:"taint_kind,omitempty" enum:"user,root" doc:"The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing."`
-	Root            *RootView     `json:"root,omitempty" doc:"Who had root on it, as long as that is not proven away; absent: nobody is known to."`
-	InstalledAt     *time.Time    `json:"installed_at,omitempty" doc:"When the installation that it runs on began to be made; absent: no operation of ours made it."`
-	Generation      int64         `json:"generation" doc:"Grows when the node is taken over; tasks of an older generation are void."`
-	LastContactAt   *time.Time    `json:"last_agent_contact_at,omitempty" doc:"When its agent was last heard of, to a few seconds; absent when never."`
-	Agent           AgentView     `json:"agent" doc:"Its agent."`
-	Capabilities    stored[Facts] `json:"capabilities" doc:"What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled."`
-	Version         int64         `json:"version" doc:"Grows with every change."`
-	CreatedAt       time.Time     `json:"created_at"`
-	UpdatedAt       time.Time     `json:"updated_at"`
+	NodeID          id.Node           `json:"node_id" doc:"Id of the node."`
+	Status          Status            `json:"status" doc:"Its coarse state."`
+	StatusChangedAt time.Time         `json:"status_changed_at"`
+	Hostname        string            `json:"hostname" doc:"Its name, once in a region." example:"c07u31"`
+	Host            string            `json:"host" doc:"Where it is reached." example:"10.20.0.31"`
+	Port            int32             `json:"port" doc:"Port of its SSH server." example:"22"`
+	SSHUsername     string            `json:"ssh_username"`
+	AccessMethod    string            `json:"access_method" enum:"agent,ssh" doc:"How the control plane acts on it."`
+	SKU             string            `json:"sku" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
+	GPUsTotal       int32             `json:"gpus_total" example:"8"`
+	RegionCode      string            `json:"region_code" example:"eu-1"`
+	Rack            string            `json:"rack" doc:"The rack that it stands in; empty: nobody said." example:"c07"`
+	Pool            string            `json:"pool" doc:"What it is kept for; empty: the general pool." example:"training"`
+	Labels          map[string]string `json:"labels" nullable:"false" doc:"Words of the operators that nodes are selected by."`
+	OnboardingMode  Mode              `json:"onboarding_mode" enum:"manual,maas"`
+	Schedulable     bool              `json:"schedulable" doc:"Whether new work may be placed on it: it is active and nothing holds it."`
+	HoldReason      string            `json:"hold_reason" doc:"Why it must not be scheduled although it may be active; empty: there is no reason."`
+	HeldBy          string            `json:"held_by" doc:"The operation that keeps it out of scheduling; empty: none does." example:"decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa"`
+	Tainted         bool              `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
+	TaintedAt       *time.Time        `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
+	CleanAt         *time.Time        `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted."`
+	Access          Access            `json:"taint_kind,omitempty" enum:"user,root" doc:"The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing."`
+	Root            *RootView         `json:"root,omitempty" doc:"Who had root on it, as long as that is not proven away; absent: nobody is known to."`
+	InstalledAt     *time.Time        `json:"installed_at,omitempty" doc:"When the installation that it runs on began to be made; absent: no operation of ours made it."`
+	Generation      int64             `json:"generation" doc:"Grows when the node is taken over; tasks of an older generation are void."`
+	LastContactAt   *time.Time        `json:"last_agent_contact_at,omitempty" doc:"When its agent was last heard of, to a few seconds; absent when never."`
+	Agent           AgentView         `json:"agent" doc:"Its agent."`
+	Capabilities    stored[Facts]     `json:"capabilities" doc:"What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled."`
+	Version         int64             `json:"version" doc:"Grows with every change."`
+	CreatedAt       time.Time         `json:"created_at"`
+	UpdatedAt       time.Time         `json:"updated_at"`
 }
 
 // RootView says who had root on a node.
@@ -139,7 +142,7 @@ func (s *Service) show(n Node) View {
 		NodeID: n.ID, Status: n.Status, StatusChangedAt: n.StatusChangedAt.UTC(), Hostname: n.Hostname, Host: n.Host,
 		Port:        n.Port,
 		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal,
-		RegionCode:     n.RegionCode,
+		RegionCode: n.RegionCode, Rack: n.Rack, Pool: n.Pool, Labels: showLabels(n.Labels),
 		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason,
 		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt),
 		Generation: n.Generation,
@@ -147,6 +150,13 @@ func (s *Service) show(n Node) View {
 		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,
 		Capabilities: stored[Facts]{n.Capabilities}, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 	}
+}
+
+func showLabels(labels map[string]string) map[string]string {
+	if labels == nil {
+		return map[string]string{}
+	}
+	return labels
 }
 
 func (s *Service) showAgent(n Node) AgentView {

@@ -16,16 +16,27 @@ import (
 
 // NewBody describes a node to add.
 type NewBody struct {
-	Hostname       string        `json:"hostname,omitempty" maxLength:"253" doc:"Its name, once in a region; may be left out when host is a name." example:"c07u31"`
-	Host           string        `json:"host,omitempty" maxLength:"253" doc:"Where it is reached; its hostname by default." example:"10.20.0.31"`
-	Port           int32         `json:"port,omitempty" minimum:"1" maximum:"65535" default:"22" doc:"Port of its SSH server."`
-	SSHUsername    string        `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH; the control plane does not use it."`
-	SKU            string        `json:"sku" maxLength:"63" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
-	GPUsTotal      *int32        `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"As many as the SKU says by default."`
-	RegionCode     string        `json:"region_code" maxLength:"63" example:"eu-1"`
+	Hostname    string `json:"hostname,omitempty" maxLength:"253" doc:"Its name, once in a region; may be left out when host is a name." example:"c07u31"`
+	Host        string `json:"host,omitempty" maxLength:"253" doc:"Where it is reached; its hostname by default." example:"10.20.0.31"`
+	Port        int32  `json:"port,omitempty" minimum:"1" maximum:"65535" default:"22" doc:"Port of its SSH server."`
+	SSHUsername string `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH; the control plane does not use it."`
+	SKU         string `json:"sku" maxLength:"63" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
+	GPUsTotal   *int32 `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"As many as the SKU says by default."`
+	RegionCode  string `json:"region_code" maxLength:"63" example:"eu-1"`
+	GroupingBody
 	OnboardingMode Mode          `json:"onboarding_mode,omitempty" enum:"manual" default:"manual" doc:"Nodes that MAAS deploys are made by onboarding."`
 	BootstrapMode  BootstrapMode `json:"bootstrap_mode,omitempty" enum:"shell,cloud_init" default:"shell" doc:"How the bootstrap is written down: as a command, or as user data for the first boot."`
 }
+
+// GroupingBody says which groups a node belongs to.
+type GroupingBody struct {
+	Rack   string            `json:"rack,omitempty" maxLength:"63" doc:"The rack that it stands in." example:"c07"`
+	Pool   string            `json:"pool,omitempty" maxLength:"63" doc:"What it is kept for; left out: the general pool." example:"training"`
+	Labels map[string]string `json:"labels,omitempty" maxProperties:"32" doc:"Words of your own that nodes are selected by."`
+}
+
+// Grouping is what the body says.
+func (b GroupingBody) Grouping() Grouping { return Grouping(b) }
 
 // NewView is a node that was just added, with its bootstrap.
 type NewView struct {
@@ -42,15 +53,18 @@ type Created struct {
 // ChangeBody is the change of a node. Fields that are left out stay as they
 // are.
 type ChangeBody struct {
-	Host                *string   `json:"host,omitempty" maxLength:"253" doc:"Where it is reached."`
-	Port                *int32    `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"Port of its SSH server."`
-	SSHUsername         *string   `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH."`
-	GPUsTotal           *int32    `json:"gpus_total,omitempty" minimum:"0" maximum:"64"`
-	Schedulable         *bool     `json:"schedulable,omitempty" doc:"false needs a hold_reason, true takes it away."`
-	HoldReason          *string   `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled; empty takes the hold away."`
-	AgentChannel        *Channel  `json:"agent_channel,omitempty" enum:"stable,candidate,pinned" doc:"Which releases of the agent it takes."`
-	DesiredAgentVersion *string   `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
-	DesiredDeliveryMode *Delivery `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
+	Host                *string            `json:"host,omitempty" maxLength:"253" doc:"Where it is reached."`
+	Port                *int32             `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"Port of its SSH server."`
+	SSHUsername         *string            `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH."`
+	GPUsTotal           *int32             `json:"gpus_total,omitempty" minimum:"0" maximum:"64"`
+	Rack                *string            `json:"rack,omitempty" maxLength:"63" doc:"The rack that it stands in; empty: unknown."`
+	Pool                *string            `json:"pool,omitempty" maxLength:"63" doc:"What it is kept for; empty: the general pool."`
+	Labels              *map[string]string `json:"labels,omitempty" maxProperties:"32" doc:"All its labels: those that are left out go."`
+	Schedulable         *bool              `json:"schedulable,omitempty" doc:"false needs a hold_reason, true takes it away."`
+	HoldReason          *string            `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled; empty takes the hold away."`
+	AgentChannel        *Channel           `json:"agent_channel,omitempty" enum:"stable,candidate,pinned" doc:"Which releases of the agent it takes."`
+	DesiredAgentVersion *string            `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
+	DesiredDeliveryMode *Delivery          `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
 }
 
 // KnownView is one node with what its agent found on the machine and what was
@@ -91,6 +105,9 @@ type ListInput struct {
 	RegionCode     string   `query:"region_code" maxLength:"63" doc:"Only nodes of this region."`
 	SiteID         string   `query:"site_id" format:"uuid" doc:"Only nodes of this site: they have a machine of it, or are being onboarded there."`
 	Hostname       string   `query:"hostname" maxLength:"253" doc:"Only nodes whose hostname starts so."`
+	Rack           string   `query:"rack" maxLength:"63" doc:"Only nodes of this rack."`
+	Pool           string   `query:"pool" maxLength:"63" doc:"Only nodes of this pool."`
+	Label          []string `query:"label,explode" maxItems:"32" doc:"Only nodes with this label, as key=value; repeated: with all of them."`
 	Schedulable    string   `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
 	OnboardingMode Mode     `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
 	Drift          Drift    `query:"drift_state" doc:"Only nodes whose agent is so."`
@@ -118,8 +135,12 @@ func Wanted(answer string) *bool {
 func (in ListInput) filter() (Filter, error) {
 	f := Filter{
 		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q),
-		Mode: in.OnboardingMode, Drift: in.Drift,
+		Rack: optional(in.Rack), Pool: optional(in.Pool), Mode: in.OnboardingMode, Drift: in.Drift,
 		Schedulable: Wanted(in.Schedulable), Agent: in.Agent, Held: Wanted(in.Held), Tainted: Wanted(in.Tainted),
+	}
+	var err error
+	if f.Labels, err = Selected(in.Label); err != nil {
+		return f, err
 	}
 	var bad []fault.Field
 	if in.SiteID != "" {
@@ -235,7 +256,7 @@ func (s *Service) createBootstrapped(ctx context.Context, b NewBody) (*Created, 
 	}
 	made, err := s.create(ctx, NewNode{
 		Hostname: b.Hostname, Host: b.Host, Port: b.Port, SSHUsername: b.SSHUsername, SKU: b.SKU, GPUsTotal: b.GPUsTotal,
-		RegionCode: b.RegionCode, Mode: Manual,
+		RegionCode: b.RegionCode, Mode: Manual, Grouping: b.Grouping(),
 	}, token)
 	if err != nil {
 		return nil, err

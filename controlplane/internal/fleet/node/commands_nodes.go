@@ -30,6 +30,7 @@ type NewNode struct {
 	RegionCode  string
 	Mode        Mode   // empty: manual
 	AwaitedBy   string // workflow to signal at the first poll; empty: none
+	Grouping
 }
 
 var (
@@ -71,7 +72,7 @@ func (n NewNode) checked() (NewNode, error) {
 		"must be 1 to 63 of a-z, 0-9 and -, with a letter or digit at both ends")
 	reject(n.GPUsTotal == nil || *n.GPUsTotal >= 0 && *n.GPUsTotal <= 64, "gpus_total", "must be 0 to 64")
 	reject(n.Mode == Manual || n.Mode == MAAS, "onboarding_mode", "must be manual or maas")
-	return n, rejected(fields)
+	return n, rejected(append(fields, n.Rejected("body.")...))
 }
 
 // Create adds a node that is onboarded by hand, and returns the token for its
@@ -122,10 +123,15 @@ func CreateInTx(ctx context.Context, tx pgx.Tx, n NewNode) (Node, error) {
 	if n.ID.IsZero() {
 		n.ID = id.New[id.Node]()
 	}
+	labels, err := labelsOf(n.Labels)
+	if err != nil {
+		return Node{}, err
+	}
 	c := changeIn(tx)
 	row, err := c.InsertNode(ctx, nodedb.InsertNodeParams{
 		ID: n.ID, Status: string(status), Hostname: n.Hostname, Host: n.Host, Port: n.Port, SkuID: n.SKU, GpusTotal: gpus,
 		RegionCode: n.RegionCode, OnboardingMode: string(n.Mode), SshUsername: n.SSHUsername, AwaitedBy: n.AwaitedBy,
+		Rack: n.Rack, Pool: n.Pool, Labels: labels,
 	})
 	if postgres.Violates(err, "nodes_hostname") {
 		return Node{}, fault.New(fault.Conflict, "node_hostname_taken", "there is already a node %s in region %s", n.Hostname,
@@ -179,6 +185,9 @@ type Change struct {
 	Port                *int32
 	SSHUsername         *string
 	GPUsTotal           *int32
+	Rack                *string
+	Pool                *string
+	Labels              *map[string]string // all of them: others go
 	Schedulable         *bool
 	HoldReason          *string
 	AgentChannel        *Channel
@@ -201,6 +210,9 @@ func (ch Change) applied(n Node) (Node, error) {
 	set(&n.Port, ch.Port)
 	set(&n.SSHUsername, ch.SSHUsername)
 	set(&n.GPUsTotal, ch.GPUsTotal)
+	set(&n.Rack, ch.Rack)
+	set(&n.Pool, ch.Pool)
+	set(&n.Labels, ch.Labels)
 	set(&n.AgentChannel, ch.AgentChannel)
 	set(&n.DesiredAgentVersion, ch.DesiredAgentVersion)
 	set(&n.DesiredDeliveryMode, ch.DesiredDeliveryMode)
@@ -220,7 +232,7 @@ func (ch Change) applied(n Node) (Node, error) {
 		reject(!*ch.Schedulable || n.HoldReason == "", "schedulable", "a node that a reason holds is not schedulable")
 		reject(*ch.Schedulable || n.HoldReason != "", "hold_reason", "say why the node must not be scheduled")
 	}
-	if err := rejected(fields); err != nil {
+	if err := rejected(append(fields, n.Rejected("body.")...)); err != nil {
 		return n, err
 	}
 	if ch.Schedulable != nil && *ch.Schedulable && n.Status != Active {
@@ -265,10 +277,14 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 				return fmt.Errorf("forget identity conflict: %w", err)
 			}
 		}
+		labels, err := labelsOf(after.Labels)
+		if err != nil {
+			return err
+		}
 		row, err := c.SetFacts(ctx, nodedb.SetFactsParams{
 			ID: node, Host: after.Host, Port: after.Port, SshUsername: after.SSHUsername, GpusTotal: after.GPUsTotal,
 			Schedulable: after.Schedulable, HoldReason: after.HoldReason, HeldUnclean: after.HeldUnclean,
-			AgentChannel:        string(after.AgentChannel),
+			AgentChannel: string(after.AgentChannel), Rack: after.Rack, Pool: after.Pool, Labels: labels,
 			DesiredAgentVersion: after.DesiredAgentVersion, DesiredDeliveryMode: string(after.DesiredDeliveryMode),
 		})
 		if err != nil {
@@ -279,7 +295,7 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 			kind: KindUpdated, cause: "changed by an operator", action: "node.update", tell: eventwire.NodeUpdated,
 			metadata: map[string]any{
 				"schedulable": after.Schedulable, "hold_reason": after.HoldReason,
-				"version": after.Version,
+				"version": after.Version, "grouping": after.Grouping,
 			},
 		})
 	})

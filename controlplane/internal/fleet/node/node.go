@@ -57,19 +57,20 @@ var drifts = []Drift{InSync, VersionDrift, ConfigDrift, CertificateRepairOnly, U
 // Node is one machine of the inventory. The history stores its JSON form, so
 // fields may be added but not renamed.
 type Node struct {
-	ID             id.Node `json:"node_id"`
-	Status         Status  `json:"status"`
-	Hostname       string  `json:"hostname"`
-	Host           string  `json:"host"`
-	Port           int32   `json:"port"`
-	SKU            string  `json:"sku"`
-	GPUsTotal      int32   `json:"gpus_total"`
-	RegionCode     string  `json:"region_code"`
-	OnboardingMode Mode    `json:"onboarding_mode"`
-	SSHUsername    string  `json:"ssh_username"`
-	AccessMethod   string  `json:"access_method"`
-	Schedulable    bool    `json:"schedulable"`
-	HoldReason     string  `json:"hold_reason"`
+	ID         id.Node `json:"node_id"`
+	Status     Status  `json:"status"`
+	Hostname   string  `json:"hostname"`
+	Host       string  `json:"host"`
+	Port       int32   `json:"port"`
+	SKU        string  `json:"sku"`
+	GPUsTotal  int32   `json:"gpus_total"`
+	RegionCode string  `json:"region_code"`
+	Grouping
+	OnboardingMode Mode   `json:"onboarding_mode"`
+	SSHUsername    string `json:"ssh_username"`
+	AccessMethod   string `json:"access_method"`
+	Schedulable    bool   `json:"schedulable"`
+	HoldReason     string `json:"hold_reason"`
 	// not proven clean: the control plane set HoldReason
 	HeldUnclean bool   `json:"held_unclean,omitempty"`
 	HeldBy      string `json:"held_by,omitempty"` // operation that keeps it out of scheduling

@@ -1,6 +1,6 @@
 -- name: InsertNode :one
-INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING *;
+INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by, rack, pool, labels)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
 
 -- name: Node :one
 SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
@@ -55,6 +55,9 @@ WHERE n.id > sqlc.arg(floor)::uuid
   AND (cardinality(sqlc.arg(statuses)::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY(sqlc.arg(statuses)::text[]))
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
+  AND (sqlc.narg(rack)::text IS NULL OR n.rack = sqlc.narg(rack))
+  AND (sqlc.narg(pool)::text IS NULL OR n.pool = sqlc.narg(pool))
+  AND (sqlc.narg(labels)::jsonb IS NULL OR n.labels @> sqlc.narg(labels)::jsonb)
   AND (sqlc.narg(hostname_prefix)::text IS NULL OR starts_with(n.hostname, sqlc.narg(hostname_prefix)))
   AND (sqlc.narg(schedulable)::boolean IS NULL OR n.schedulable = sqlc.narg(schedulable))
   AND (sqlc.narg(onboarding_mode)::text IS NULL OR n.onboarding_mode = sqlc.narg(onboarding_mode))
@@ -86,7 +89,7 @@ WHERE id = $1 RETURNING *;
 
 -- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
-    agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
+    agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10, rack = $12, pool = $13, labels = $14,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 

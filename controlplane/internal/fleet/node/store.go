@@ -21,6 +21,7 @@ func nodeFrom(r nodedb.Node) Node {
 	return Node{
 		ID: r.ID, Status: Status(r.Status), Hostname: r.Hostname, Host: r.Host, Port: r.Port, SKU: r.SkuID,
 		GPUsTotal:  r.GpusTotal,
+		Grouping:   Grouping{Rack: r.Rack, Pool: r.Pool, Labels: labelsFrom(r.Labels)},
 		RegionCode: r.RegionCode, OnboardingMode: Mode(r.OnboardingMode), SSHUsername: r.SshUsername,
 		AccessMethod: r.AccessMethod,
 		Schedulable:  r.Schedulable, HoldReason: r.HoldReason, HeldUnclean: r.HeldUnclean, HeldBy: r.HeldBy,
@@ -40,6 +41,26 @@ func nodeFrom(r nodedb.Node) Node {
 		IdentityVoid: r.IdentityVoid, HardwareSaid: r.HardwareSaid, Capabilities: r.Capabilities,
 		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, StatusChangedAt: r.StatusChangedAt,
 	}
+}
+
+// labelsFrom reads the labels of a row. The database holds an object of words.
+func labelsFrom(stored json.RawMessage) map[string]string {
+	labels := map[string]string{}
+	if err := json.Unmarshal(stored, &labels); err != nil || len(labels) == 0 {
+		return nil
+	}
+	return labels
+}
+
+func labelsOf(labels map[string]string) (json.RawMessage, error) {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	stored, err := json.Marshal(labels)
+	if err != nil {
+		return nil, fmt.Errorf("encode labels: %w", err)
+	}
+	return stored, nil
 }
 
 // read turns a missing row into the fault that callers expect.

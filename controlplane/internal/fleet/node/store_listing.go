@@ -20,6 +20,8 @@ type Filter struct {
 	Statuses       []Status
 	SKU            string
 	RegionCode     string
+	Rack, Pool     *string           // nil filters nothing; empty: those without one
+	Labels         map[string]string // that a node must have
 	HostnamePrefix string
 	Search         string // part of hostname or host, or beginning of the id; lower case
 	Site           id.Site
@@ -146,10 +148,17 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		Sort: string(after.Order.By), Descending: after.Order.Descending, Continued: !after.Node.IsZero(),
 		Floor: id.Node{}.String(), AfterWords: after.Words, AfterMoment: after.Moment, AfterID: after.Node.String(),
 		Statuses: make([]string, len(f.Statuses)), SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode),
-		HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search), Schedulable: f.Schedulable,
+		Rack: f.Rack, Pool: f.Pool, HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search), Schedulable: f.Schedulable,
 		OnboardingMode: optional(f.Mode),
 		Drift:          optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(),
 		PageSize: page.Limit,
+	}
+	if len(f.Labels) > 0 {
+		labels, err := labelsOf(f.Labels)
+		if err != nil {
+			return nil, err
+		}
+		params.Labels = labels
 	}
 	for i, status := range f.Statuses {
 		params.Statuses[i] = string(status)

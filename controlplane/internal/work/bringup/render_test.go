@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,12 @@ func TestLayersOfAFirstBoot(t *testing.T) {
 
 	// Neither disks nor RoCE without having been asked for.
 	plain := w.ready(t, 2)
+	asked := node.Grouping{Rack: "c07", Pool: "training", Labels: map[string]string{"fabric": "ib0"}}
+	plain.Facts.Asked = &bringup.AskedFacts{Grouping: &asked}
 	w.does(t, bringup.RenderCloudInit, plain)
+	if n, err := w.nodes.Node(t.Context(), plain.Node); err != nil || !reflect.DeepEqual(n.Grouping, asked) {
+		t.Errorf("the node is grouped as %+v, %v", n.Grouping, err)
+	}
 	if got, want := layerNames(plain), []string{
 		"site-bundle", "deploy-user", "hardware-sync",
 		"agent-bootstrap",

@@ -386,7 +386,7 @@ func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 	_, err = node.CreateInTx(ctx, tx, node.NewNode{
 		ID: w.Node, Hostname: w.Hostname, Host: w.Hostname, SKU: w.SKU, GPUsTotal: &kind.GPUsTotal,
 		RegionCode: w.Site.Settings.RegionCode,
-		Mode:       node.MAAS, AwaitedBy: w.WorkflowID,
+		Mode:       node.MAAS, AwaitedBy: w.WorkflowID, Grouping: w.Facts.GroupedAs(),
 	})
 	if fault.CodeOf(err) == "node_hostname_taken" {
 		return codeNodeConflict.Failed("region %s has another node %s already", w.Site.Settings.RegionCode, w.Hostname).

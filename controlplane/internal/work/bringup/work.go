@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"gpuaas/controlplane/internal/fleet/node"
+
 	"gpuaas/controlplane/internal/adapter/firstboot"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/site"
@@ -147,14 +149,24 @@ type Facts struct {
 type AskedFacts struct {
 	KeepOut       bool `json:"keep_out,omitempty"`       // install, but keep the node out of service
 	MatchHardware bool `json:"match_hardware,omitempty"` // accept only hardware that matches the SKU
+	// Grouping is what a new node gets.
+	Grouping *node.Grouping `json:"grouping,omitempty"`
 }
 
 // FactsAsked are the facts that a job begins with.
 func FactsAsked(a AskedFacts) Facts {
-	if a == (AskedFacts{}) {
+	if !a.KeepOut && !a.MatchHardware && a.Grouping == nil {
 		return Facts{}
 	}
 	return Facts{Asked: &a}
+}
+
+// GroupedAs says which groups a new node is to belong to.
+func (f Facts) GroupedAs() node.Grouping {
+	if f.Asked == nil || f.Asked.Grouping == nil {
+		return node.Grouping{}
+	}
+	return *f.Asked.Grouping
 }
 
 // KeepsOut says whether the request asked to keep the node out of service.

@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -94,6 +95,7 @@ type SelectorsBody struct {
 type MachineBody struct {
 	Hostname string `json:"hostname" minLength:"1" maxLength:"253" doc:"Its name in MAAS and in the inventory." example:"c07u43"`
 	IPMIIP   string `json:"ipmi_ip" minLength:"1" maxLength:"45" doc:"Address of its BMC." example:"10.176.16.128"`
+	node.GroupingBody
 	Misplaced
 }
 
@@ -124,7 +126,7 @@ func (b SelectorsBody) asked(machines ...MachineBody) NewOnboarding {
 		n.Profile = *b.ProfileID
 	}
 	for i, m := range machines {
-		n.Machines[i] = Request{Hostname: m.Hostname, IPMIIP: m.IPMIIP}
+		n.Machines[i] = Request{Hostname: m.Hostname, IPMIIP: m.IPMIIP, Grouping: m.Grouping()}
 	}
 	return n
 }
@@ -170,9 +172,10 @@ type NewBatchView struct {
 // for one machine, or for a batch.
 type PreflightBody struct {
 	SelectorsBody
-	Hostname string             `json:"hostname,omitempty" maxLength:"253" doc:"For one machine: its name." example:"c07u43"`
-	IPMIIP   string             `json:"ipmi_ip,omitempty" maxLength:"45" doc:"For one machine: the address of its BMC." example:"10.176.16.128"`
-	Nodes    []BatchMachineBody `json:"nodes,omitempty" nullable:"false" doc:"For a batch: the machines, 1 to 1000."`
+	Hostname string `json:"hostname,omitempty" maxLength:"253" doc:"For one machine: its name." example:"c07u43"`
+	IPMIIP   string `json:"ipmi_ip,omitempty" maxLength:"45" doc:"For one machine: the address of its BMC." example:"10.176.16.128"`
+	node.GroupingBody
+	Nodes []BatchMachineBody `json:"nodes,omitempty" nullable:"false" doc:"For a batch: the machines, 1 to 1000."`
 	// FromMachine is the next_machine of the part before.
 	FromMachine int `json:"from_machine,omitempty" minimum:"0" doc:"Go on with this machine, counted from 0: the next_machine of the answer before. Left out: the first part, which also looks at all that does not depend on single machines in MAAS."`
 	Misplaced
@@ -181,7 +184,7 @@ type PreflightBody struct {
 func (b PreflightBody) asked() (NewOnboarding, error) {
 	switch {
 	case b.Nodes == nil:
-		return NewBody{SelectorsBody: b.SelectorsBody, MachineBody: MachineBody{b.Hostname, b.IPMIIP, b.Misplaced}}.asked()
+		return NewBody{SelectorsBody: b.SelectorsBody, MachineBody: MachineBody{b.Hostname, b.IPMIIP, b.GroupingBody, b.Misplaced}}.asked()
 	case b.Hostname != "" || b.IPMIIP != "":
 		return NewOnboarding{}, rejectedAs("body.nodes", "give either nodes, or hostname and ipmi_ip")
 	}

@@ -11,7 +11,6 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
-	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
@@ -152,15 +151,13 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by site.Profile,
 	batch id.OnboardingBatch,
 ) ([]Onboarding, error) {
-	facts, err := bringup.FactsAsked(n.Asked).Encode()
-	if err != nil {
-		return nil, err
-	}
-	own := onboardingdb.InsertOnboardingsParams{
-		ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks, Facts: facts,
-	}
+	own := onboardingdb.InsertOnboardingsParams{ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks}
 	jobs := make([]job.NewJob, len(n.Machines))
 	for i, m := range n.Machines {
+		facts, err := n.factsOf(m).Encode()
+		if err != nil {
+			return nil, err
+		}
 		of := id.New[id.Onboarding]()
 		jobs[i] = job.NewJob{
 			ID: of.String(), Site: n.Site, SitePlace: true, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(),
@@ -168,6 +165,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by sit
 			Claims:     []job.Claim{claim(claimHostname, n.Site, m.Hostname), claim(claimBMC, n.Site, m.IPMIIP)},
 		}
 		own.Ids, own.IpmiIps = append(own.Ids, of.String()), append(own.IpmiIps, m.IPMIIP)
+		own.Facts = append(own.Facts, string(facts))
 	}
 	return s.rows.Insert(ctx, tx, job.Asked{At: s.now(), Batch: textOf(batch)}, jobs,
 		job.Prepared(onboardingdb.InsertOnboardings, own))

@@ -345,9 +345,13 @@ func TestANodeIsInstalledAndKeptOutOfService(t *testing.T) {
 	y := newYard(t)
 	n := y.asked(1, 1)
 	n.Asked = bringup.AskedFacts{KeepOut: true}
+	n.Machines[0].Rack = "c07"
 	o, err := y.service.Request(y.ctx, n)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if asked := o.Facts; asked.GroupedAs().Rack != "c07" || !asked.KeepsOut() {
+		t.Errorf("the onboarding remembers %+v", asked)
 	}
 	done := y.run(t, o.ID)
 	made, err := node.Get(y.ctx, y.db, o.Node)

@@ -117,7 +117,8 @@ func checked(machines []Request, at func(int) string) ([]Request, error) {
 		if problem != "" {
 			fields = append(fields, fault.Field{Path: at(i) + "ipmi_ip", Message: problem})
 		}
-		out[i] = Request{Hostname: hostname, IPMIIP: address}
+		fields = append(fields, m.Rejected(at(i))...)
+		out[i] = Request{Hostname: hostname, IPMIIP: address, Grouping: m.Grouping}
 	}
 	if len(fields) > 0 {
 		return nil, fault.New(fault.Invalid, "validation_error",

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -9,6 +10,7 @@ import (
 // Request is one machine that somebody wants onboarded.
 type Request struct {
 	Hostname, IPMIIP string
+	node.Grouping
 }
 
 // NewOnboarding is what is asked for: one machine, or a batch of them.
@@ -20,6 +22,15 @@ type NewOnboarding struct {
 	Asked           bringup.AskedFacts
 	Machines        []Request
 	MaxFailures     *int // of a batch: if more fail, it is halted; nil: it never is
+}
+
+// factsOf are the facts that the onboarding of one machine begins with.
+func (n NewOnboarding) factsOf(m Request) bringup.Facts {
+	asked := n.Asked
+	if m.Rack != "" || m.Pool != "" || len(m.Labels) > 0 {
+		asked.Grouping = &m.Grouping
+	}
+	return bringup.FactsAsked(asked)
 }
 
 // Onboarding is one machine on its way to becoming a node.

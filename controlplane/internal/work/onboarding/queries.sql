@@ -3,7 +3,8 @@ INSERT INTO onboarding_batches (batch_id, site_id, profile_id, sku_id) VALUES ($
 
 -- name: InsertOnboardings :exec
 INSERT INTO onboarding_jobs (job_id, ipmi_ip, profile_id, sku_id, initialize_disks, facts)
-SELECT unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(ipmi_ips)::text[]), sqlc.arg(profile_id), sqlc.arg(sku_id)::text, sqlc.arg(initialize_disks)::boolean, sqlc.arg(facts)::jsonb;
+SELECT unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(ipmi_ips)::text[]), sqlc.arg(profile_id), sqlc.arg(sku_id)::text, sqlc.arg(initialize_disks)::boolean,
+    unnest(sqlc.arg(facts)::text[])::jsonb;
 
 -- name: OfIDs :many
 SELECT * FROM node_onboardings WHERE id = ANY(sqlc.arg(ids)::uuid[]) ORDER BY id;

@@ -221,7 +221,7 @@ func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 }
 
 const nodes = `-- name: Nodes :many
-SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.rack, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n
 LEFT JOIN node_maas_state m ON m.node_id = n.id
@@ -244,6 +244,7 @@ type NodesRow struct {
 	Status               string
 	Schedulable          bool
 	RegionCode           string
+	Rack                 string
 	ReportedAgentVersion string
 	ReportedAgentCommit  string
 	DesiredAgentVersion  string
@@ -272,6 +273,7 @@ func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error
 			&i.Status,
 			&i.Schedulable,
 			&i.RegionCode,
+			&i.Rack,
 			&i.ReportedAgentVersion,
 			&i.ReportedAgentCommit,
 			&i.DesiredAgentVersion,

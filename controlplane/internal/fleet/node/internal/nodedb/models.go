@@ -80,6 +80,12 @@ type Node struct {
 	// The generation that this installation enrolled with; a node of another one was recovered by hand since.
 	InstalledGeneration int64
 	RootAcceptedBy      string
+	// The rack that the machine stands in; empty: nobody said. Placement spreads over racks.
+	Rack string
+	// What the node is kept for; empty: the general pool.
+	Pool string
+	// Words of the operators, as key and value, that nodes are selected by.
+	Labels json.RawMessage
 }
 
 type NodeBaseline struct {

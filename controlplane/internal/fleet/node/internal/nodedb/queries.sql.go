@@ -94,7 +94,7 @@ UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = 
     capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
     hardware_said = $7,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type BindAgentParams struct {
@@ -167,6 +167,9 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -294,7 +297,7 @@ func (q *Queries) EarlierBaseline(ctx context.Context, arg EarlierBaselineParams
 }
 
 const endRoot = `-- name: EndRoot :one
-UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2, root_accepted_by = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2, root_accepted_by = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type EndRootParams struct {
@@ -355,6 +358,9 @@ func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) 
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -457,7 +463,7 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 
 const forgetAgent = `-- name: ForgetAgent :one
 UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type ForgetAgentParams struct {
@@ -517,6 +523,9 @@ func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node,
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -718,8 +727,8 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 }
 
 const insertNode = `-- name: InsertNode :one
-INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by, rack, pool, labels)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type InsertNodeParams struct {
@@ -734,6 +743,9 @@ type InsertNodeParams struct {
 	OnboardingMode string
 	SshUsername    string
 	AwaitedBy      string
+	Rack           string
+	Pool           string
+	Labels         json.RawMessage
 }
 
 func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, error) {
@@ -749,6 +761,9 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		arg.OnboardingMode,
 		arg.SshUsername,
 		arg.AwaitedBy,
+		arg.Rack,
+		arg.Pool,
+		arg.Labels,
 	)
 	var i Node
 	err := row.Scan(
@@ -800,6 +815,9 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -926,7 +944,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
@@ -945,28 +963,31 @@ WHERE n.id > $3::uuid
   AND (cardinality($4::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY($4::text[]))
   AND ($5::text IS NULL OR n.sku_id = $5)
   AND ($6::text IS NULL OR n.region_code = $6)
-  AND ($7::text IS NULL OR starts_with(n.hostname, $7))
-  AND ($8::boolean IS NULL OR n.schedulable = $8)
-  AND ($9::text IS NULL OR n.onboarding_mode = $9)
-  AND ($10::text IS NULL OR strpos(n.hostname, $10) > 0 OR strpos(lower(n.host), $10) > 0
-    OR starts_with(n.id::text, $10))
-  AND ($11::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $11::uuid)
-    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $11::uuid AND o.completed_at IS NULL
+  AND ($7::text IS NULL OR n.rack = $7)
+  AND ($8::text IS NULL OR n.pool = $8)
+  AND ($9::jsonb IS NULL OR n.labels @> $9::jsonb)
+  AND ($10::text IS NULL OR starts_with(n.hostname, $10))
+  AND ($11::boolean IS NULL OR n.schedulable = $11)
+  AND ($12::text IS NULL OR n.onboarding_mode = $12)
+  AND ($13::text IS NULL OR strpos(n.hostname, $13) > 0 OR strpos(lower(n.host), $13) > 0
+    OR starts_with(n.id::text, $13))
+  AND ($14::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $14::uuid)
+    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $14::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
-  AND ($12::text IS NULL OR $12::text = a.drift)
-  AND ($13::text IS NULL OR $13::text = CASE
+  AND ($15::text IS NULL OR $15::text = a.drift)
+  AND ($16::text IS NULL OR $16::text = CASE
     WHEN node_is(n.status, 'out') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
-  AND ($14::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $14)
-  AND ($15::boolean IS NULL
-    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $15)
-  AND (NOT $16::boolean OR CASE WHEN $17::boolean
-    THEN (k.words, k.moment, n.id) < ($18::text, $19::timestamptz, $20::uuid)
-    ELSE (k.words, k.moment, n.id) > ($18::text, $19::timestamptz, $20::uuid) END)
-ORDER BY CASE WHEN NOT $17::boolean THEN k.words END, CASE WHEN NOT $17::boolean THEN k.moment END,
-    CASE WHEN NOT $17::boolean THEN n.id END,
-    CASE WHEN $17::boolean THEN k.words END DESC, CASE WHEN $17::boolean THEN k.moment END DESC,
-    CASE WHEN $17::boolean THEN n.id END DESC
-LIMIT $21
+  AND ($17::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $17)
+  AND ($18::boolean IS NULL
+    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $18)
+  AND (NOT $19::boolean OR CASE WHEN $20::boolean
+    THEN (k.words, k.moment, n.id) < ($21::text, $22::timestamptz, $23::uuid)
+    ELSE (k.words, k.moment, n.id) > ($21::text, $22::timestamptz, $23::uuid) END)
+ORDER BY CASE WHEN NOT $20::boolean THEN k.words END, CASE WHEN NOT $20::boolean THEN k.moment END,
+    CASE WHEN NOT $20::boolean THEN n.id END,
+    CASE WHEN $20::boolean THEN k.words END DESC, CASE WHEN $20::boolean THEN k.moment END DESC,
+    CASE WHEN $20::boolean THEN n.id END DESC
+LIMIT $24
 `
 
 type ListNodesParams struct {
@@ -976,6 +997,9 @@ type ListNodesParams struct {
 	Statuses       []string
 	SkuID          *string
 	RegionCode     *string
+	Rack           *string
+	Pool           *string
+	Labels         []byte
 	HostnamePrefix *string
 	Schedulable    *bool
 	OnboardingMode *string
@@ -1011,6 +1035,9 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 		arg.Statuses,
 		arg.SkuID,
 		arg.RegionCode,
+		arg.Rack,
+		arg.Pool,
+		arg.Labels,
 		arg.HostnamePrefix,
 		arg.Schedulable,
 		arg.OnboardingMode,
@@ -1083,6 +1110,9 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.InstalledBy,
 			&i.Node.InstalledGeneration,
 			&i.Node.RootAcceptedBy,
+			&i.Node.Rack,
+			&i.Node.Pool,
+			&i.Node.Labels,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -1127,7 +1157,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1182,6 +1212,9 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -1263,7 +1296,7 @@ func (q *Queries) LostInRestore(ctx context.Context, issuedAt time.Time) (bool, 
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
@@ -1332,6 +1365,9 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.InstalledBy,
 			&i.Node.InstalledGeneration,
 			&i.Node.RootAcceptedBy,
+			&i.Node.Rack,
+			&i.Node.Pool,
+			&i.Node.Labels,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -1368,7 +1404,7 @@ func (q *Queries) NewestBaseline(ctx context.Context, nodeID id.Node) (NodeBasel
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -1431,6 +1467,9 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.InstalledBy,
 		&i.Node.InstalledGeneration,
 		&i.Node.RootAcceptedBy,
+		&i.Node.Rack,
+		&i.Node.Pool,
+		&i.Node.Labels,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
 	)
@@ -1693,7 +1732,7 @@ func (q *Queries) SetAddresses(ctx context.Context, arg SetAddressesParams) erro
 }
 
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetAwaitedParams struct {
@@ -1753,6 +1792,9 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -1788,7 +1830,7 @@ func (q *Queries) SetBaseline(ctx context.Context, arg SetBaselineParams) error 
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetCertificateEndParams struct {
@@ -1849,6 +1891,9 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -1856,7 +1901,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 const setClean = `-- name: SetClean :one
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetCleanParams struct {
@@ -1918,13 +1963,16 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3, identity_void = ''
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetDeliveryParams struct {
@@ -1985,15 +2033,18 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
-    agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
+    agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10, rack = $12, pool = $13, labels = $14,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetFactsParams struct {
@@ -2008,6 +2059,9 @@ type SetFactsParams struct {
 	DesiredAgentVersion string
 	DesiredDeliveryMode string
 	HeldUnclean         bool
+	Rack                string
+	Pool                string
+	Labels              json.RawMessage
 }
 
 func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error) {
@@ -2023,6 +2077,9 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		arg.DesiredAgentVersion,
 		arg.DesiredDeliveryMode,
 		arg.HeldUnclean,
+		arg.Rack,
+		arg.Pool,
+		arg.Labels,
 	)
 	var i Node
 	err := row.Scan(
@@ -2074,12 +2131,15 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -2134,6 +2194,9 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -2156,7 +2219,7 @@ func (q *Queries) SetHardware(ctx context.Context, arg SetHardwareParams) error 
 
 const setHolds = `-- name: SetHolds :one
 UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetHoldsParams struct {
@@ -2225,12 +2288,15 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetHostParams struct {
@@ -2290,6 +2356,9 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -2311,7 +2380,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 
 const setInstalled = `-- name: SetInstalled :one
 UPDATE nodes SET installed_at = status_changed_at, installed_by = $2, installed_generation = generation
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetInstalledParams struct {
@@ -2371,6 +2440,9 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -2378,7 +2450,7 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5, hardware_said = $6,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetReportParams struct {
@@ -2449,13 +2521,16 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setRoot = `-- name: SetRoot :one
 UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE($2::timestamptz, tainted_at), tainted_at)), root_cause = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetRootParams struct {
@@ -2517,6 +2592,9 @@ func (q *Queries) SetRoot(ctx context.Context, arg SetRootParams) (Node, error) 
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -2546,7 +2624,7 @@ const setStatus = `-- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetStatusParams struct {
@@ -2617,13 +2695,16 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setTainted = `-- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
@@ -2678,12 +2759,15 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
 
 const setTrust = `-- name: SetTrust :one
-UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type SetTrustParams struct {
@@ -2744,6 +2828,9 @@ func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) (Node, error
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -2763,7 +2850,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -2818,6 +2905,9 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }
@@ -2939,7 +3029,7 @@ func (q *Queries) VerifiersBehind(ctx context.Context, arg VerifiersBehindParams
 }
 
 const voidIdentity = `-- name: VoidIdentity :one
-UPDATE nodes SET identity_void = $2, first_poll_at = NULL, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by
+UPDATE nodes SET identity_void = $2, first_poll_at = NULL, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
 `
 
 type VoidIdentityParams struct {
@@ -2999,6 +3089,9 @@ func (q *Queries) VoidIdentity(ctx context.Context, arg VoidIdentityParams) (Nod
 		&i.InstalledBy,
 		&i.InstalledGeneration,
 		&i.RootAcceptedBy,
+		&i.Rack,
+		&i.Pool,
+		&i.Labels,
 	)
 	return i, err
 }

@@ -118,7 +118,8 @@ func (q *Queries) InsertBatch(ctx context.Context, arg InsertBatchParams) error 
 
 const InsertOnboardings = `-- name: InsertOnboardings :exec
 INSERT INTO onboarding_jobs (job_id, ipmi_ip, profile_id, sku_id, initialize_disks, facts)
-SELECT unnest($1::uuid[]), unnest($2::text[]), $3, $4::text, $5::boolean, $6::jsonb
+SELECT unnest($1::uuid[]), unnest($2::text[]), $3, $4::text, $5::boolean,
+    unnest($6::text[])::jsonb
 `
 
 type InsertOnboardingsParams struct {
@@ -127,7 +128,7 @@ type InsertOnboardingsParams struct {
 	ProfileID       id.Profile
 	SkuID           string
 	InitializeDisks bool
-	Facts           json.RawMessage
+	Facts           []string
 }
 
 func (q *Queries) InsertOnboardings(ctx context.Context, arg InsertOnboardingsParams) error {
