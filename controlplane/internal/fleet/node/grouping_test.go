@@ -94,7 +94,10 @@ func TestGroupingsThatCanNeverBeRight(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if bad := (node.Grouping{Rack: "c07", Pool: "training", Labels: map[string]string{"nvidia.com/gpu": "8:9+x"}}).Rejected(
+	if bad := (node.Grouping{
+		Rack: "c07", Pool: "training",
+		Labels: map[string]string{"nvidia.com/gpu": "8:9+x"},
+	}).Rejected(
 		""); len(bad) > 0 {
 		t.Errorf("sound words are refused: %+v", bad)
 	}

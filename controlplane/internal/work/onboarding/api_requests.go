@@ -184,7 +184,10 @@ type PreflightBody struct {
 func (b PreflightBody) asked() (NewOnboarding, error) {
 	switch {
 	case b.Nodes == nil:
-		return NewBody{SelectorsBody: b.SelectorsBody, MachineBody: MachineBody{b.Hostname, b.IPMIIP, b.GroupingBody, b.Misplaced}}.asked()
+		return NewBody{
+			SelectorsBody: b.SelectorsBody,
+			MachineBody:   MachineBody{b.Hostname, b.IPMIIP, b.GroupingBody, b.Misplaced},
+		}.asked()
 	case b.Hostname != "" || b.IPMIIP != "":
 		return NewOnboarding{}, rejectedAs("body.nodes", "give either nodes, or hostname and ipmi_ip")
 	}
