@@ -27,6 +27,26 @@ func (s Section) Title() string {
 	return s.Mode + "/" + s.Stage
 }
 
+// The stages of onboardings, most of which decommissions have, too.
+const (
+	loadSite     = "load_site_config"
+	resolvePower = "resolve_power_credentials"
+	findMachine  = "create_or_find_in_maas"
+	commission   = "commission_node"
+	waitReady    = "wait_for_ready"
+	storage      = "configure_storage"
+	roce         = "apply_roce_phase2"
+	pxeLink      = "ensure_pxe_interface_auto"
+	render       = "render_cloud_init"
+	deploy       = "deploy_via_maas"
+	waitDeployed = "wait_for_deployed"
+	classify     = "classify_deploy_failure"
+	recoverRetry = "recover_for_datasource_retry"
+	seedSync     = "ensure_hardware_sync_configured"
+	waitSync     = "wait_for_hardware_sync_healthy"
+	waitAgent    = "wait_for_agent_enrollment"
+)
+
 // The stages of decommissions that onboardings do not have.
 const (
 	disable      = "disable_node"

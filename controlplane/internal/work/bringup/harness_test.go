@@ -233,14 +233,11 @@ func (w *world) fails(tb testing.TB, stage string, job *bringup.Work, class job.
 }
 
 // order is the way of a machine on which nothing goes wrong.
-var order = []string{
+var order = slices.Concat([]string{
 	bringup.LoadSiteConfig, bringup.ResolvePowerCredentials, bringup.CreateOrFindInMAAS, bringup.CommissionNode,
-	bringup.WaitForReady,
-	bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit,
-	bringup.DeployViaMAAS,
-	bringup.WaitForDeployed, bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy,
-	bringup.WaitForAgentEnrollment,
-}
+	bringup.WaitForReady, bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto,
+	bringup.RenderCloudInit, bringup.DeployViaMAAS, bringup.WaitForDeployed,
+}, bringup.AfterDeployment)
 
 // upTo runs the stages before one of them.
 func (w *world) upTo(tb testing.TB, stage string, job *bringup.Work) {

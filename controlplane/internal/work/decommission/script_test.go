@@ -2,6 +2,8 @@ package decommission_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,14 +46,8 @@ func (s *script) note(stage string) (do scripted, n int) {
 	return s.does[stage], n
 }
 
-var machineStages = []string{
-	bringup.LoadSiteConfig, bringup.ReleaseMAASNode, bringup.PowerOffMAASNode, bringup.RemoveMAASRecord,
-	bringup.ConfigureStorage, bringup.ApplyRoCEPhase2,
-	bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit, bringup.DeployViaMAAS, bringup.WaitForDeployed,
-	bringup.ClassifyDeployFailure,
-	bringup.RecoverForDatasourceRetry, bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy,
-	bringup.WaitForAgentEnrollment,
-}
+// machineStages are the stages that package bringup carries out.
+var machineStages = slices.Sorted(maps.Keys(bringup.New(bringup.Config{}).Stages()))
 
 func (s *script) Stages() map[string]bringup.Stage {
 	out := map[string]bringup.Stage{}

@@ -25,7 +25,7 @@ func TestOneMachineOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodGet, "onboardings/"+made.OnboardingID.String(), nil).Decode(t, &v)
 	if v.Hostname != "c07u43" || v.SiteID != d.site || v.ProfileID != d.profile || v.SKUID != deskSKU ||
 		v.InitializeDisks || v.BatchID != nil ||
-		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != 16 ||
+		v.CurrentStage != "load_site_config" || v.StageNumber != 1 || v.StageTotal != len(onboarding.Stages()) ||
 		v.RequestedBy != httpapitest.IDOf(httpapitest.Root) {
 		t.Errorf("it is shown as %+v", v)
 	}
@@ -388,7 +388,7 @@ func TestWhoMayOnboard(t *testing.T) {
 func TestStagesAreListed(t *testing.T) {
 	var all struct{ Items []onboarding.StageView }
 	newDesk(t).call(t, http.MethodGet, "onboarding-stages", nil).Decode(t, &all)
-	if len(all.Items) != 16 || all.Items[10].Name != "wait_for_deployed" || all.Items[10].Number != 11 ||
+	if len(all.Items) != len(onboarding.Stages()) || all.Items[10].Name != "wait_for_deployed" || all.Items[10].Number != 11 ||
 		all.Items[10].Limit != "deploy" {
 		t.Fatalf("stages are %+v", all)
 	}

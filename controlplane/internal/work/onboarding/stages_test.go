@@ -14,9 +14,6 @@ func TestTheTableOfStagesIsSound(t *testing.T) {
 	for _, s := range onboarding.Stages() {
 		names = append(names, s.Name)
 	}
-	if len(names) != 16 {
-		t.Fatalf("%d stages", len(names))
-	}
 	for i, s := range onboarding.Stages() {
 		resume := slices.Index(names, s.Resume)
 		if resume < 0 || resume > i {
