@@ -63,6 +63,12 @@ func (Present) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Lifecy
 // Schema implements huma.SchemaProvider.
 func (Drift) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(drifts) }
 
+// Schema implements huma.SchemaProvider.
+func (Channel) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(channels) }
+
+// Schema implements huma.SchemaProvider.
+func (Delivery) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(deliveries) }
+
 // View is a node as the API shows it.
 type View struct {
 	NodeID          id.Node           `json:"node_id" doc:"Id of the node."`
@@ -122,9 +128,9 @@ func (n Node) showRoot() *RootView {
 // AgentView is the agent that a node runs and the one it should run.
 type AgentView struct {
 	Drift                     Drift      `json:"drift_state" doc:"Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks."`
-	Channel                   Channel    `json:"agent_channel" enum:"stable,candidate,pinned"`
+	Channel                   Channel    `json:"agent_channel"`
 	DesiredVersion            string     `json:"desired_agent_version" doc:"Empty: any."`
-	DesiredDeliveryMode       Delivery   `json:"desired_delivery_mode" enum:"reimage,manual_install,rebootstrap"`
+	DesiredDeliveryMode       Delivery   `json:"desired_delivery_mode"`
 	ReportedVersion           string     `json:"reported_agent_version" doc:"Empty until it has enrolled."`
 	ReportedCommit            string     `json:"reported_agent_commit"`
 	Instance                  string     `json:"agent_instance" doc:"Fingerprint of the machine that enrolled."`

@@ -62,9 +62,9 @@ type ChangeBody struct {
 	Labels              *map[string]string `json:"labels,omitempty" maxProperties:"32" doc:"All its labels: those that are left out go."`
 	Schedulable         *bool              `json:"schedulable,omitempty" doc:"false needs a hold_reason, true takes it away."`
 	HoldReason          *string            `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled; empty takes the hold away."`
-	AgentChannel        *Channel           `json:"agent_channel,omitempty" enum:"stable,candidate,pinned" doc:"Which releases of the agent it takes."`
+	AgentChannel        *Channel           `json:"agent_channel,omitempty" doc:"Which releases of the agent it takes."`
 	DesiredAgentVersion *string            `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
-	DesiredDeliveryMode *Delivery          `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
+	DesiredDeliveryMode *Delivery          `json:"desired_delivery_mode,omitempty" doc:"How another agent comes to it."`
 }
 
 // KnownView is one node with what its agent found on the machine and what was

@@ -30,6 +30,8 @@ const (
 	Pinned    Channel = "pinned"
 )
 
+var channels = []Channel{Stable, Candidate, Pinned}
+
 // Delivery is how a new version of the agent reaches a node.
 type Delivery string
 
@@ -39,6 +41,8 @@ const (
 	ByManualInstall Delivery = "manual_install"
 	ByRebootstrap   Delivery = "rebootstrap"
 )
+
+var deliveries = []Delivery{ByReimage, ByManualInstall, ByRebootstrap}
 
 // Drift says whether the agent of a node is the one it should be.
 type Drift string

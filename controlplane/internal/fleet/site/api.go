@@ -45,7 +45,7 @@ func showCredential(c Credential) CredentialView {
 type View struct {
 	SiteID id.Site `json:"site_id" doc:"Id of the site."`
 	Name   string  `json:"name" example:"dc1-maas"`
-	Status Status  `json:"status" enum:"active,disabled" doc:"A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on."`
+	Status Status  `json:"status" doc:"A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on."`
 	Settings
 	APIToken       CredentialView `json:"api_token" doc:"The MAAS token."`
 	Power          CredentialView `json:"power" doc:"The default BMC credentials."`
@@ -95,7 +95,7 @@ func (b NewBody) settings() SettingsChange {
 // ChangeBody is the change of a site; what is left out stays.
 type ChangeBody struct {
 	Name   *string `json:"name,omitempty" maxLength:"63" doc:"Its new name."`
-	Status *Status `json:"status,omitempty" enum:"active,disabled" doc:"A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on."`
+	Status *Status `json:"status,omitempty" doc:"A disabled site refuses new machines; running work, the operations of its nodes and their reconciliation go on."`
 	SettingsChange
 }
 
@@ -119,14 +119,14 @@ func (s *Service) registerSites(api *httpapi.API) {
 		Summary: "List the MAAS sites", Access: httpapi.Platform(auth.SiteRead),
 	}, func(ctx context.Context, in *struct {
 		httpapi.Page
-		Status string `query:"status" enum:"active,disabled" doc:"Only sites of this status."`
+		Status Status `query:"status" doc:"Only sites of this status."`
 	},
 	) (*httpapi.Listed[View], error) {
 		page, err := httpapi.SliceOf[id.Site](in.Page)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.Sites(ctx, optional(Status(in.Status)), page)
+		rows, err := s.Sites(ctx, optional(in.Status), page)
 		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return v.SiteID })
 	})
 	httpapi.Register(api, httpapi.Operation{

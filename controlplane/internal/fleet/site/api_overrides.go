@@ -19,7 +19,7 @@ type PowerOverrideView struct {
 	SiteID          id.Site          `json:"site_id" doc:"Id of its site."`
 	SelectorType    SelectorType     `json:"selector_type" enum:"hostname,ipmi_ip,pxe_mac" doc:"By what it finds its machine."`
 	SelectorValue   string           `json:"selector_value" example:"c07u31"`
-	Status          Status           `json:"status" enum:"active,disabled" doc:"A disabled override is passed over."`
+	Status          Status           `json:"status" doc:"A disabled override is passed over."`
 	Credentials     CredentialView   `json:"credentials" doc:"Its BMC credentials."`
 	Version         int64            `json:"version" doc:"Grows with every change."`
 	CreatedAt       time.Time        `json:"created_at"`
@@ -45,7 +45,7 @@ type NewPowerOverrideBody struct {
 
 // PowerOverrideChangeBody is the change of an override; what is left out stays.
 type PowerOverrideChangeBody struct {
-	Status      *Status    `json:"status,omitempty" enum:"active,disabled" doc:"A disabled override is passed over."`
+	Status      *Status    `json:"status,omitempty" doc:"A disabled override is passed over."`
 	Credentials *PowerBody `json:"credentials,omitempty" doc:"Its new BMC credentials; the next use takes them."`
 }
 

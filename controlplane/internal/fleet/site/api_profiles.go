@@ -18,6 +18,9 @@ const tagProfiles = "MAAS site profiles"
 func (Erase) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Erases()) }
 
 // Schema implements huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(statuses) }
+
+// Schema implements huma.SchemaProvider.
 func (Scrub) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Scrubs()) }
 
 // Schema implements huma.SchemaProvider.
@@ -29,7 +32,7 @@ type ProfileView struct {
 	SiteID      id.Site    `json:"site_id" doc:"Id of its site."`
 	Name        string     `json:"name" doc:"Its name, once in the site." example:"default"`
 	Description string     `json:"description"`
-	Status      Status     `json:"status" enum:"active,disabled" doc:"A disabled profile is not used for new work."`
+	Status      Status     `json:"status" doc:"A disabled profile is not used for new work."`
 	Policy
 	Version   int64     `json:"version" doc:"Grows with every change."`
 	CreatedAt time.Time `json:"created_at"`
@@ -54,7 +57,7 @@ type NewProfileBody struct {
 type ProfileChangeBody struct {
 	Name        *string `json:"name,omitempty" maxLength:"63" doc:"Its new name."`
 	Description *string `json:"description,omitempty" maxLength:"500"`
-	Status      *Status `json:"status,omitempty" enum:"active,disabled" doc:"A disabled profile is not used for new work."`
+	Status      *Status `json:"status,omitempty" doc:"A disabled profile is not used for new work."`
 	PolicyChange
 }
 

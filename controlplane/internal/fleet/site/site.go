@@ -18,6 +18,8 @@ const (
 	Disabled Status = "disabled"
 )
 
+var statuses = []Status{Active, Disabled}
+
 // Site is one MAAS region.
 type Site struct {
 	ID                      id.Site

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
@@ -15,11 +17,14 @@ const (
 	tag      = "SKUs"
 )
 
+// Schema implements huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(statuses) }
+
 // View is a SKU as the API shows it.
 type View struct {
 	SKUID string `json:"sku_id" example:"h200-sxm-baremetal-8g"`
 	Terms
-	Status    Status    `json:"status" enum:"active,disabled" doc:"A disabled SKU keeps its nodes and gets no new ones."`
+	Status    Status    `json:"status" doc:"A disabled SKU keeps its nodes and gets no new ones."`
 	Version   int64     `json:"version" doc:"Grows with every change."`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -86,7 +91,7 @@ func (s *Service) registerReads(api *httpapi.API) {
 		Summary: "List the SKUs", Access: httpapi.Anywhere(auth.SKURead),
 	}, func(ctx context.Context, in *struct {
 		httpapi.Page
-		Status Status `query:"status" enum:"active,disabled" doc:"Only SKUs of this status."`
+		Status Status `query:"status" doc:"Only SKUs of this status."`
 	},
 	) (*httpapi.Listed[View], error) {
 		page, err := httpapi.SliceOf[position](in.Page)

@@ -39,6 +39,8 @@ const (
 	Disabled Status = "disabled"
 )
 
+var statuses = []Status{Active, Disabled}
+
 // SKU is one kind of machine.
 type SKU struct {
 	ID string
@@ -80,7 +82,7 @@ type Change struct {
 	PriceMinor    *int64    `json:"price_minor,omitempty" minimum:"0" maximum:"1000000000000"`
 	PriceCurrency *string   `json:"price_currency,omitempty" pattern:"^[A-Z]{3}$" example:"USD"`
 	Hardware      *Hardware `json:"hardware,omitempty" doc:"What a machine of this kind has at least besides its GPUs."`
-	Status        *Status   `json:"status,omitempty" enum:"active,disabled" doc:"A disabled SKU keeps its nodes and gets no new ones."`
+	Status        *Status   `json:"status,omitempty" doc:"A disabled SKU keeps its nodes and gets no new ones."`
 }
 
 func set[T any](to, from *T) {

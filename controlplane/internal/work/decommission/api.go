@@ -47,7 +47,13 @@ type Path struct {
 type ObservedView bringup.ObservedView
 
 // FailureView is why a decommission is parked, or was last set back.
-type FailureView job.FailureView
+type FailureView job.FailureView[Class]
+
+// Class is a class of failures that decommissions have.
+type Class job.FailureClass
+
+// Schema implements huma.SchemaProvider.
+func (Class) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(bringup.FailureClasses) }
 
 // EventView is one entry of the ledger of a decommission.
 type EventView job.EventView
@@ -134,7 +140,7 @@ func (s *Service) show(d Decommission) View {
 	if !d.Site.IsZero() {
 		v.SiteID, v.ProfileID = &d.Site, &d.Profile
 	}
-	if f := job.ShowFailure(d.Common()); f != nil {
+	if f := job.ShowFailure[Class](d.Common()); f != nil {
 		failure := FailureView(*f)
 		v.Failure = &failure
 	}

@@ -67,22 +67,23 @@ func (in StagesInput) Site() (id.Site, error) {
 // hardware shows soon.
 const TypicalOver = 300
 
-// FailureView is why a job is parked, or was last set back.
-type FailureView struct {
-	Class   FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_installer_failure,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,node_agent_unreachable,sanitization_failure,state_ambiguity" doc:"What sort of failure it is."`
-	Code    string       `json:"error_code" doc:"What went wrong, for programs."`
-	Message string       `json:"error_message" doc:"What went wrong, for people."`
-	Remedy  string       `json:"error_remedy,omitempty" doc:"What to do about it."`
-	Details Details      `json:"error_details,omitempty" doc:"What was found, by its name."`
+// FailureView is why a job is parked, or was last set back. C is a type of the
+// family: it lists the classes that its failures have in the contract.
+type FailureView[C ~string] struct {
+	Class   C       `json:"failure_class" doc:"What sort of failure it is."`
+	Code    string  `json:"error_code" doc:"What went wrong, for programs."`
+	Message string  `json:"error_message" doc:"What went wrong, for people."`
+	Remedy  string  `json:"error_remedy,omitempty" doc:"What to do about it."`
+	Details Details `json:"error_details,omitempty" doc:"What was found, by its name."`
 }
 
 // ShowFailure is why a job is parked; nil: it is not.
-func ShowFailure(j Job) *FailureView {
+func ShowFailure[C ~string](j Job) *FailureView[C] {
 	if j.FailureClass == "" {
 		return nil
 	}
-	return &FailureView{
-		Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy,
+	return &FailureView[C]{
+		Class: C(j.FailureClass), Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy,
 		Details: DetailsOf(j.ErrorDetails),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
@@ -42,13 +44,13 @@ type Path struct {
 type ObservedView bringup.ObservedView
 
 // FailureView is why an onboarding is parked, or was last set back.
-type FailureView struct {
-	Class   job.FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_installer_failure,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,state_ambiguity" doc:"What sort of failure it is."`
-	Code    string           `json:"error_code" doc:"What went wrong, for programs."`
-	Message string           `json:"error_message" doc:"What went wrong, for people."`
-	Remedy  string           `json:"error_remedy,omitempty" doc:"What to do about it."`
-	Details job.Details      `json:"error_details,omitempty" doc:"What was found, by its name."`
-}
+type FailureView job.FailureView[Class]
+
+// Class is a class of failures that onboardings have.
+type Class job.FailureClass
+
+// Schema implements huma.SchemaProvider.
+func (Class) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(classes()) }
 
 // View is an onboarding as the API shows it.
 type View struct {
@@ -126,7 +128,7 @@ func show(o Onboarding) View {
 	if !o.Batch.IsZero() {
 		v.BatchID = &o.Batch
 	}
-	if f := job.ShowFailure(o.Common()); f != nil {
+	if f := job.ShowFailure[Class](o.Common()); f != nil {
 		failure := FailureView(*f)
 		v.Failure = &failure
 	}

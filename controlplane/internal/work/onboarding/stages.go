@@ -57,5 +57,14 @@ func init() { // all files have declared their stages by now
 	table = slices.Concat(job.Table(stages), pseudoStages)
 }
 
-// Stages lists the sixteen stages in their order.
+// classes are the classes of the failures that its stages have, in their order.
+func classes() []job.FailureClass {
+	return slices.DeleteFunc(slices.Clone(bringup.FailureClasses), func(c job.FailureClass) bool {
+		return !slices.ContainsFunc(table, func(s job.Stage) bool {
+			return slices.ContainsFunc(s.Fails, func(f job.FailureMode) bool { return f.Class == c })
+		})
+	})
+}
+
+// Stages lists the stages in their order.
 func Stages() []job.Stage { return slices.Clone(stages) }

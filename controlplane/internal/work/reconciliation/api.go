@@ -35,6 +35,15 @@ func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifec
 // Schema implements huma.SchemaProvider.
 func (Severity) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(severities) }
 
+// Schema implements huma.SchemaProvider.
+func (Trigger) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(triggers) }
+
+// Schema implements huma.SchemaProvider.
+func (Outcome) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(outcomes) }
+
+// Schema implements huma.SchemaProvider.
+func (Resolution) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(Resolutions) }
+
 // FindingView is a finding as the API shows it.
 type FindingView struct {
 	FindingID       id.Finding  `json:"finding_id"`

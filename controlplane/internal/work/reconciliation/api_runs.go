@@ -15,16 +15,16 @@ type RunView struct {
 	RunID         id.ReconciliationRun `json:"run_id"`
 	SiteID        id.Site              `json:"site_id"`
 	SiteName      string               `json:"site_name" example:"dc1"`
-	Trigger       Trigger              `json:"trigger" enum:"schedule,operator,suspicion,resolution" doc:"Why it happens."`
+	Trigger       Trigger              `json:"trigger" doc:"Why it happens."`
 	Full          bool                 `json:"full" doc:"Whether all machines are read."`
 	DryRun        bool                 `json:"dry_run" doc:"Whether nothing is done, only said."`
 	NodeID        *id.Node             `json:"node_id,omitempty" doc:"The node that is settled; absent: it is a look at the site."`
 	Hostname      string               `json:"hostname,omitempty" doc:"Of that node."`
-	Resolution    Resolution           `json:"resolution,omitempty" enum:"acknowledge,adopt_observed,quarantine,return_to_service,reimage" doc:"How that node is settled."`
+	Resolution    Resolution           `json:"resolution,omitempty" doc:"How that node is settled."`
 	Reason        string               `json:"reason,omitempty"`
 	RequestedBy   string               `json:"requested_by,omitempty" doc:"Id of the principal who asked for it."`
 	CorrelationID string               `json:"correlation_id,omitempty" doc:"Ties it to log lines, events and audit entries."`
-	Outcome       Outcome              `json:"outcome,omitempty" enum:"informed,partly,no_information,breaker_open,refused,skipped" doc:"How it ended; absent: it has not. Only informed means that MAAS answered all that was asked."`
+	Outcome       Outcome              `json:"outcome,omitempty" doc:"How it ended; absent: it has not. Only informed means that MAAS answered all that was asked."`
 	Error         *RunError            `json:"error,omitempty" doc:"What was in the way; absent: nothing was."`
 	Report        Report               `json:"report" doc:"What was asked of MAAS, what was found, and what was done or would have been."`
 	RequestedAt   time.Time            `json:"requested_at"`
@@ -80,7 +80,7 @@ type NewRunInput struct{ Body NewRunBody }
 type ListRunsInput struct {
 	httpapi.Page
 	SiteID  string  `query:"site_id" format:"uuid" doc:"Only those of this site."`
-	Trigger Trigger `query:"trigger" enum:"schedule,operator,suspicion,resolution" doc:"Only those that happened for this reason."`
+	Trigger Trigger `query:"trigger" doc:"Only those that happened for this reason."`
 }
 
 // RunPath names a run in the path.

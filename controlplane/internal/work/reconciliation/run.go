@@ -17,6 +17,8 @@ const (
 	ByResolution Trigger = "resolution" // an operator settles a drift, which needs a look
 )
 
+var triggers = []Trigger{BySchedule, ByOperator, BySuspicion, ByResolution}
+
 // Outcome is how a run ended.
 type Outcome string
 
@@ -29,6 +31,8 @@ const (
 	Refused  Outcome = "refused"        // the resolution was not possible; the error says why
 	Skipped  Outcome = "skipped"        // the site is disabled or gone
 )
+
+var outcomes = []Outcome{Informed, Partly, Unheard, Tripped, Refused, Skipped}
 
 // Run is one look at a site.
 type Run struct {
