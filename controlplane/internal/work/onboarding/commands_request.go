@@ -1,8 +1,10 @@
 package onboarding
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -153,12 +155,17 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by sit
 ) ([]Onboarding, error) {
 	own := onboardingdb.InsertOnboardingsParams{ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks}
 	jobs := make([]job.NewJob, len(n.Machines))
+	ids := make([]id.Onboarding, len(n.Machines)) // in their order, in which places are given
+	for i := range ids {
+		ids[i] = id.New[id.Onboarding]()
+	}
+	slices.SortFunc(ids, func(a, b id.Onboarding) int { return bytes.Compare(a[:], b[:]) })
 	for i, m := range n.Machines {
 		facts, err := n.factsOf(m).Encode()
 		if err != nil {
 			return nil, err
 		}
-		of := id.New[id.Onboarding]()
+		of := ids[i]
 		jobs[i] = job.NewJob{
 			ID: of.String(), Site: n.Site, SitePlace: true, Node: id.New[id.Node](), Subject: m.Hostname, Stage: table.First(),
 			WorkflowID: WorkflowID(of),
