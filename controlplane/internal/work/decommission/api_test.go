@@ -43,7 +43,8 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 	d.park(t, made.DecommissionID, "drain_node")
 	var v decommission.DetailView
 	d.call(t, http.MethodGet, path, nil).Into(t, http.StatusOK, &v)
-	if v.Failure == nil || v.Failure.Class != decommission.Class(bringup.NodeAgentUnreachable) || v.RecommendedAction != job.RetryStage ||
+	if v.Failure == nil || v.Failure.Class != decommission.Class(bringup.NodeAgentUnreachable) ||
+		v.RecommendedAction != job.RetryStage ||
 		len(v.Events) != 2 || v.Explanation.Summary == "" ||
 		v.Explanation.Override == nil || v.Explanation.Override.Stage != "drain_node" {
 		t.Errorf("it is shown as %+v", v)

@@ -388,7 +388,8 @@ func TestWhoMayOnboard(t *testing.T) {
 func TestStagesAreListed(t *testing.T) {
 	var all struct{ Items []onboarding.StageView }
 	newDesk(t).call(t, http.MethodGet, "onboarding-stages", nil).Decode(t, &all)
-	if len(all.Items) != len(onboarding.Stages()) || all.Items[10].Name != "wait_for_deployed" || all.Items[10].Number != 11 ||
+	if len(all.Items) != len(onboarding.Stages()) || all.Items[10].Name != "wait_for_deployed" ||
+		all.Items[10].Number != 11 ||
 		all.Items[10].Limit != "deploy" {
 		t.Fatalf("stages are %+v", all)
 	}
