@@ -96,7 +96,7 @@ func (h host) inspectAMD(r *report) {
 	for _, g := range gpus {
 		out := gpu{
 			Index: g.Index, UUID: g.ID, Name: g.Name, Architecture: g.Architecture, PCI: g.PCI,
-			MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, Processes: []process{},
+			MemoryTotal: g.MemoryTotal, MemoryUsed: g.MemoryUsed, MIG: g.Partitioned, Processes: []process{},
 		}
 		for _, p := range g.Processes {
 			out.Processes = append(out.Processes, process{PID: p.PID, Used: &p.Used, Kind: "compute"})
@@ -106,6 +106,31 @@ func (h host) inspectAMD(r *report) {
 		}
 		r.GPUs = append(r.GPUs, out)
 	}
+}
+
+// users lists the processes on a GPU, as its driver shows them now.
+func (h host) users(vendor string, g gpu) ([]int, error) {
+	var out []int
+	if vendor == vendorNVIDIA {
+		processes, err := h.nvidia.Processes(g.Index)
+		for _, p := range processes {
+			out = append(out, p.PID)
+		}
+		return out, err
+	}
+	for _, now := range sysfs.GPUs(h.sys) {
+		if now.PCI != g.PCI {
+			continue
+		}
+		if now.Architecture == "" {
+			return nil, errors.New("the compute driver does not show this GPU")
+		}
+		for _, p := range now.Processes {
+			out = append(out, p.PID)
+		}
+		return out, nil
+	}
+	return nil, errors.New("the GPU is gone")
 }
 
 // findUnreachable compares with the PCI bus: a GPU without a working driver

@@ -47,14 +47,23 @@ func pci(devices ...string) fstest.MapFS {
 
 var errNoLibrary = fmt.Errorf("open libnvidia-ml.so.1: %w", dl.ErrNoLibrary)
 
-func TestInspect(t *testing.T) {
-	amd := fstest.MapFS{
+// amd is a host with one MI300X, as its kernel shows it.
+func amd() fstest.MapFS {
+	return fstest.MapFS{
 		"module/amdgpu/version":                      {Data: []byte("6.12.12")},
 		"class/drm/card1/device/vendor":              {Data: []byte("0x1002")},
 		"class/drm/card1/device/unique_id":           {Data: []byte("a1b2")},
+		"class/drm/card1/device/product_name":        {Data: []byte("AMD Instinct MI300X")},
 		"class/drm/card1/device/mem_info_vram_total": {Data: []byte("206141652992")},
 		"class/drm/card1/device/uevent":              {Data: []byte("PCI_SLOT_NAME=0000:85:00.0")},
+		"class/kfd/kfd/topology/nodes/1/gpu_id":      {Data: []byte("51140")},
+		"class/kfd/kfd/topology/nodes/1/properties": {
+			Data: []byte("gfx_target_version 90402\nlocation_id 34048\ndomain 0\n"),
+		},
 	}
+}
+
+func TestInspect(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		host              host
@@ -64,7 +73,7 @@ func TestInspect(t *testing.T) {
 	}{
 		{"no GPU", host{sys: pci(), nvidiaErr: errNoLibrary}, "none", "", 0, 0, "no management library"},
 		{"NVIDIA", host{sys: pci("0000:10:00.0"), nvidia: driver{gpus: []nvml.GPU{h200(0)}}}, "nvidia", "580.159", 1, 0, ""},
-		{"AMD", host{sys: amd, nvidiaErr: errNoLibrary}, "amd", "6.12", 1, 0, ""},
+		{"AMD", host{sys: amd(), nvidiaErr: errNoLibrary}, "amd", "6.12", 1, 0, ""},
 		{
 			"GPU without a driver",
 			host{sys: pci("0000:10:00.0"), nvidiaErr: errNoLibrary},

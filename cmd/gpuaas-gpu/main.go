@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gpuaas/cmd/gpuaas-gpu/internal/cuda"
+	"gpuaas/cmd/gpuaas-gpu/internal/hip"
 	"gpuaas/cmd/gpuaas-gpu/internal/nvml"
 )
 
@@ -137,21 +138,30 @@ func setEnvironment() {
 		name, _, _ := strings.Cut(entry, "=")
 		_ = os.Unsetenv(name) // one by one: os.Clearenv does not reach the C library's copy
 	}
-	for name, value := range map[string]string{"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"} {
+	for name, value := range map[string]string{
+		"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1", "AMD_COMGR_CACHE": "0",
+	} {
 		_ = os.Setenv(name, value) // fails for malformed names alone
 	}
 }
 
 func scrubHost(ctx context.Context, h host, uuids []string, emit func(any)) scrubReport {
-	library := sync.OnceValues(cuda.Open)
+	nvidiaLibrary, amdLibrary := sync.OnceValues(cuda.Open), sync.OnceValues(hip.Open)
 	s := scrubber{
 		host: h, self: os.Getpid(), now: time.Now, emit: emit, grace: interruptGrace,
-		open: func(uuid string) (session, error) {
-			lib, err := library()
+		open: func(vendor string, g gpu) (session, error) {
+			if vendor == vendorAMD {
+				lib, err := amdLibrary()
+				if err != nil {
+					return nil, err
+				}
+				return lib.Session(g.PCI, g.Architecture)
+			}
+			lib, err := nvidiaLibrary()
 			if err != nil {
 				return nil, err
 			}
-			return lib.Session(uuid)
+			return lib.Session(g.UUID)
 		},
 	}
 	return s.scrub(ctx, uuids)

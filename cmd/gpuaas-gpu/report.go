@@ -48,7 +48,7 @@ type gpu struct {
 	MemoryUsed   uint64    `json:"memory_used_bytes"`
 	Processes    []process `json:"processes"`
 	ECC          *ecc      `json:"ecc_errors,omitempty"`
-	MIG          bool      `json:"mig,omitempty"`
+	MIG          bool      `json:"mig,omitempty"` // divided into instances, by whichever name the vendor has for that
 
 	usedIsExact bool
 }

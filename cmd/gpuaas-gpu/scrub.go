@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gpuaas/cmd/gpuaas-gpu/internal/dl"
 	"gpuaas/cmd/gpuaas-gpu/internal/wipe"
 )
 
@@ -26,7 +27,7 @@ type session interface {
 // scrubber overwrites the memory of the GPUs of a host, all at the same time.
 type scrubber struct {
 	host host
-	open func(uuid string) (session, error)
+	open func(vendor string, g gpu) (session, error)
 	self int // the process id of this program
 	now  func() time.Time
 	emit func(line any)
@@ -111,16 +112,19 @@ func started(g gpu) scrubbedGPU {
 	return scrubbedGPU{UUID: g.UUID, Name: g.Name, BytesTotal: g.MemoryTotal, Passes: []pass{}}
 }
 
+// undivide says how a GPU becomes whole again.
+var undivide = map[string]string{
+	vendorNVIDIA: "the GPU is divided into instances: disable MIG first",
+	vendorAMD:    "the GPU is divided into instances: set its compute partition to SPX first",
+}
+
 // one scrubs one GPU.
 func (s scrubber) one(ctx context.Context, vendor string, g gpu) scrubbedGPU {
 	out, begun := started(g), s.now()
-	if vendor != vendorNVIDIA {
-		return failed(out, codeUnsupported, "memory of "+vendor+" GPUs is not overwritten by this program: reset the GPU")
-	}
 	if g.MIG {
-		return failed(out, codeMIG, "the GPU is divided into instances: disable MIG first")
+		return failed(out, codeMIG, undivide[vendor])
 	}
-	result, err := s.wipe(ctx, g)
+	result, err := s.wipe(ctx, vendor, g)
 	out.Method, out.WordBytes = methodOverwrite, wipe.WordBytes
 	if result.Total != 0 {
 		out.BytesTotal = result.Total
@@ -139,14 +143,14 @@ func (s scrubber) one(ctx context.Context, vendor string, g gpu) scrubbedGPU {
 	return out
 }
 
-func (s scrubber) wipe(ctx context.Context, g gpu) (result wipe.Result, err error) {
-	if err := s.idle(g); err != nil {
+func (s scrubber) wipe(ctx context.Context, vendor string, g gpu) (result wipe.Result, err error) {
+	if err := s.idle(vendor, g); err != nil {
 		return wipe.Result{}, err
 	}
 	if g.usedIsExact && g.MemoryUsed > idleMemory {
 		return wipe.Result{}, &inUseError{used: g.MemoryUsed}
 	}
-	device, err := s.open(g.UUID)
+	device, err := s.open(vendor, g)
 	if err != nil {
 		return wipe.Result{}, fmt.Errorf("open GPU: %w", err)
 	}
@@ -156,7 +160,7 @@ func (s scrubber) wipe(ctx context.Context, g gpu) (result wipe.Result, err erro
 		}
 	}()
 	run := wipe.Run{
-		Device: device, Pattern: randomPattern(), Idle: func() error { return s.idle(g) },
+		Device: device, Pattern: randomPattern(), Idle: func() error { return s.idle(vendor, g) },
 		Progress: func(p wipe.Pass) {
 			s.emit(phase{
 				Type: "phase", UUID: g.UUID, Phase: string(p.Step), Bytes: p.Bytes, DeviceMS: milliseconds(p.Took),
@@ -181,15 +185,15 @@ func (e *inUseError) Error() string {
 }
 
 // idle fails when a process other than this one uses the GPU.
-func (s scrubber) idle(g gpu) error {
-	processes, err := s.host.nvidia.Processes(g.Index)
+func (s scrubber) idle(vendor string, g gpu) error {
+	users, err := s.host.users(vendor, g)
 	if err != nil {
 		return fmt.Errorf("list processes: %w", err)
 	}
 	var others []int
-	for _, p := range processes {
-		if p.PID != s.self && !slices.Contains(others, p.PID) {
-			others = append(others, p.PID)
+	for _, pid := range users {
+		if pid != s.self && !slices.Contains(others, pid) {
+			others = append(others, pid)
 		}
 	}
 	if len(others) > 0 {
@@ -226,6 +230,8 @@ func classify(err error) *failure {
 		f.Code = codeFaulty
 	case errors.As(err, &broken):
 		f.Code = codeCheck
+	case errors.Is(err, dl.ErrNoLibrary):
+		f.Code = codeUnsupported
 	case errors.Is(err, context.Canceled):
 		f.Code = codeInterrupted
 	}

@@ -65,8 +65,8 @@ func (c *card) Count(chunks []wipe.Chunk, p wipe.Pattern) (uint64, time.Duration
 func bench(d driver, cards map[string]*card) scrubber {
 	return scrubber{
 		host: host{sys: pci(), nvidia: d}, self: self, now: time.Now, emit: func(any) {}, grace: 0,
-		open: func(uuid string) (session, error) {
-			if c := cards[uuid]; c != nil {
+		open: func(_ string, g gpu) (session, error) {
+			if c := cards[g.UUID]; c != nil {
 				return c, nil
 			}
 			return nil, errors.New("context: code 999")

@@ -22,6 +22,8 @@ var folders = []string{
 	"/usr/lib64/nvidia",
 	"/usr/local/nvidia/lib64",
 	"/usr/local/nvidia/lib",
+	"/opt/rocm/lib",
+	"/opt/rocm/lib64",
 }
 
 // ErrNoLibrary says that the library is on none of the known places.
@@ -34,24 +36,26 @@ type Library struct {
 	lookup func(symbol string) (uintptr, error)
 }
 
-// Open loads the library of that file name. ErrNoLibrary says that no folder
-// has it; a library that is there and cannot be loaded is another error.
-func Open(name string) (*Library, error) {
+// Open loads the library by the first of these file names that there is.
+// ErrNoLibrary says that no folder has it; a library that is there and cannot
+// be loaded is another error.
+func Open(names ...string) (*Library, error) {
 	// What went wrong is kept by the thread that asked.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	failed := fmt.Errorf("open %s: %w", name, ErrNoLibrary)
-	for _, folder := range folders {
-		path := filepath.Join(folder, name)
-		handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
-		if err == nil {
-			return &Library{name: name, lookup: func(symbol string) (uintptr, error) { return purego.Dlsym(handle, symbol) }},
-				nil
-		}
-		// The loader tells the two apart in words alone.
-		if errors.Is(failed, ErrNoLibrary) && !strings.Contains(err.Error(), path+
-			": cannot open shared object file: No such file") {
-			failed = fmt.Errorf("open %s: %w", name, err)
+	failed := fmt.Errorf("open %s: %w", names[0], ErrNoLibrary)
+	for _, name := range names {
+		for _, folder := range folders {
+			path := filepath.Join(folder, name)
+			handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+			if err == nil {
+				return New(name, func(symbol string) (uintptr, error) { return purego.Dlsym(handle, symbol) }), nil
+			}
+			// The loader tells the two apart in words alone.
+			if errors.Is(failed, ErrNoLibrary) && !strings.Contains(err.Error(), path+
+				": cannot open shared object file: No such file") {
+				failed = fmt.Errorf("open %s: %w", name, err)
+			}
 		}
 	}
 	return nil, failed

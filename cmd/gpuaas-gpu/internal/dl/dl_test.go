@@ -19,6 +19,17 @@ func TestAMissingLibraryIsToldApart(t *testing.T) {
 	}
 }
 
+func TestTheFirstNameThatThereIsIsOpened(t *testing.T) {
+	lib, err := dl.Open("libgpuaas-no-such-thing.so.1", "libc.so.6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var abs func(int32) int32
+	if err := lib.Bind(&abs, "abs"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMissingLibrariesAreToldApartByManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 64 {

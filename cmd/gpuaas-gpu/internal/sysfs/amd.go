@@ -18,6 +18,9 @@ type GPU struct {
 	MemoryUsed   uint64
 	Processes    []Process
 	Errors       *Errors
+	// Partitioned says that the GPU shows as several smaller ones, each with a
+	// part of the memory.
+	Partitioned bool
 }
 
 // Process is one process with a compute queue on a GPU.
@@ -26,7 +29,8 @@ type Process struct {
 	Used uint64
 }
 
-// Errors is the number of memory errors since the driver was loaded.
+// Errors is the number of errors of all parts of a GPU since the driver was
+// loaded; those of its memory are among them.
 type Errors struct{ Corrected, Uncorrected uint64 }
 
 // node is a GPU as the compute driver counts it.
@@ -66,9 +70,9 @@ func GPUs(root fs.FS) []GPU {
 		if g.Name == "" {
 			g.Name = "AMD " + text(root, path.Join(device, "device"))
 		}
-		if counts := fields(root, path.Join(device, "ras/umc_err_count")); len(counts) > 0 {
-			g.Errors = &Errors{Corrected: parse(counts["ce"]), Uncorrected: parse(counts["ue"])}
-		}
+		g.Errors = countErrors(root, path.Join(device, "ras"))
+		mode := text(root, path.Join(device, "current_compute_partition"))
+		g.Partitioned = mode != "" && mode != "SPX"
 		if n, ok := nodes[g.PCI]; ok {
 			g.Architecture = n.architecture
 			g.Processes = processes(root, n.gpuID)
@@ -76,6 +80,27 @@ func GPUs(root fs.FS) []GPU {
 		gpus = append(gpus, g)
 	}
 	return gpus
+}
+
+// countErrors adds up what the parts of a GPU count: memory, compute, links.
+func countErrors(root fs.FS, folder string) *Errors {
+	files, err := fs.Glob(root, path.Join(folder, "*_err_count"))
+	if err != nil {
+		return nil // a malformed pattern: there is none
+	}
+	var sum *Errors
+	for _, file := range files {
+		counts := fields(root, file)
+		if len(counts) == 0 {
+			continue
+		}
+		if sum == nil {
+			sum = &Errors{}
+		}
+		sum.Corrected += parse(counts["ce"])
+		sum.Uncorrected += parse(counts["ue"])
+	}
+	return sum
 }
 
 // computeNodes maps PCI addresses to what the compute driver says.
