@@ -345,8 +345,11 @@ func FuzzInspect(f *testing.F) {
 			t.Errorf("exit %d, capabilities %v", exit, c)
 		}
 		for _, g := range r.GPUs {
-			if argv, err := gpu.ResetArgv(r.Vendor, g); err == nil && strings.HasPrefix(argv[3], "-") {
-				t.Errorf("argv %v", argv)
+			commands, _ := gpu.ResetCommands(r.Vendor, g)
+			for _, argv := range commands {
+				if strings.HasPrefix(argv[len(argv)-1], "-") {
+					t.Errorf("argv %v", argv)
+				}
 			}
 		}
 	})

@@ -18,13 +18,17 @@ const (
 	ResetFailed       ResetOutcome = "failed"
 )
 
-// ResetArgv returns the command of the vendor's tool that resets the GPU.
-func ResetArgv(vendor Vendor, g GPU) ([]string, error) {
+// ResetCommands returns the commands that reset the GPU, that of the vendor's
+// newest tool first. One that is not installed is passed over for the next.
+func ResetCommands(vendor Vendor, g GPU) ([][]string, error) {
 	switch {
 	case vendor == NVIDIA && identifier.MatchString(g.UUID):
-		return []string{"nvidia-smi", "--gpu-reset", "-i", g.UUID}, nil
-	case vendor == AMD && g.Index >= 0:
-		return []string{"rocm-smi", "--gpureset", "-d", strconv.Itoa(g.Index)}, nil
+		return [][]string{{"nvidia-smi", "--gpu-reset", "-i", g.UUID}}, nil
+	case vendor == AMD && g.Index >= 0 && identifier.MatchString(g.PCI):
+		return [][]string{
+			{"amd-smi", "reset", "--gpureset", "--gpu", g.PCI},
+			{"rocm-smi", "--gpureset", "-d", strconv.Itoa(g.Index)},
+		}, nil
 	default:
 		return nil, fmt.Errorf("reset GPU %q of vendor %q: no such GPU", g.UUID, string(vendor))
 	}
@@ -43,11 +47,12 @@ func ParseReset(vendor Vendor, exit int, output string) ResetOutcome {
 		return false
 	}
 	switch {
-	case has("insufficient permissions", "permission denied", "requires root", "must be run as root"):
+	case has("insufficient permissions", "permission denied", "requires root", "must be run as root",
+		"requires elevation"):
 		return ResetNotPermitted
 	case has("in use by", "being used by"):
 		return ResetInUse
-	case has("not supported", "not available on this"):
+	case has("not supported", "not_supported", "not available on this"):
 		return ResetNotSupported
 	case exit == 0 && vendor == NVIDIA && has("was successfully reset"),
 		exit == 0 && vendor == AMD && has("successfully reset gpu"):

@@ -11,23 +11,27 @@ func TestResetCommands(t *testing.T) {
 	for _, c := range []struct {
 		vendor gpu.Vendor
 		gpu    gpu.GPU
-		want   []string
+		want   [][]string
 	}{
-		{gpu.NVIDIA, gpu.GPU{UUID: h200}, []string{"nvidia-smi", "--gpu-reset", "-i", h200}},
-		{gpu.AMD, gpu.GPU{UUID: "a1b2", Index: 3}, []string{"rocm-smi", "--gpureset", "-d", "3"}},
+		{gpu.NVIDIA, gpu.GPU{UUID: h200}, [][]string{{"nvidia-smi", "--gpu-reset", "-i", h200}}},
+		{gpu.AMD, gpu.GPU{UUID: "a1b2", Index: 3, PCI: "0000:85:00.0"}, [][]string{
+			{"amd-smi", "reset", "--gpureset", "--gpu", "0000:85:00.0"}, {"rocm-smi", "--gpureset", "-d", "3"},
+		}},
 		{gpu.NVIDIA, gpu.GPU{UUID: "--help"}, nil},
 		{gpu.NVIDIA, gpu.GPU{}, nil},
-		{gpu.AMD, gpu.GPU{Index: -1}, nil},
+		{gpu.AMD, gpu.GPU{Index: -1, PCI: "0000:85:00.0"}, nil},
+		{gpu.AMD, gpu.GPU{PCI: "--all"}, nil},
 		{gpu.None, gpu.GPU{UUID: h200}, nil},
 	} {
-		got, err := gpu.ResetArgv(c.vendor, c.gpu)
-		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
+		got, err := gpu.ResetCommands(c.vendor, c.gpu)
+		if !slices.EqualFunc(got, c.want, slices.Equal) || (err == nil) != (c.want != nil) {
 			t.Errorf("%s %+v: %v, %v", c.vendor, c.gpu, got, err)
 		}
 	}
 }
 
-// The texts of nvidia-smi are those of an H200 with driver 580.159.04.
+// The texts of nvidia-smi are those of an H200 with driver 580.159.04. Those of
+// amd-smi and rocm-smi are of their published sources; no tool of AMD was run.
 func TestWhatAResetSays(t *testing.T) {
 	for _, c := range []struct {
 		vendor gpu.Vendor
@@ -53,6 +57,11 @@ func TestWhatAResetSays(t *testing.T) {
 		{gpu.AMD, 0, "GPU[0]\t\t: Successfully reset clocks\n", gpu.ResetFailed},
 		{gpu.AMD, 0, "ERROR: GPU[0]\t\t: Unable to reset GPU 0\n", gpu.ResetFailed},
 		{gpu.AMD, 0, "GPU[0]\t\t: reset_gpu, Not supported on the given system\n", gpu.ResetNotSupported},
+		{gpu.AMD, 0, "GPU: 0\n    GPU_RESET: Successfully reset GPU\n", gpu.ResetDone},
+		{gpu.AMD, 0, "GPU: 0\n    GPU_RESET: Failed to reset GPU\n", gpu.ResetFailed},
+		{gpu.AMD, 0, "GPU: 0\n    GPU_RESET: Unable to reset non-amd GPU\n", gpu.ResetFailed},
+		{gpu.AMD, 255, "PermissionError: Command requires elevation\n", gpu.ResetNotPermitted},
+		{gpu.AMD, 0, "GPU: 0\n    GPU_RESET: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported\n", gpu.ResetNotSupported},
 		{gpu.None, 0, "was successfully reset", gpu.ResetFailed},
 	} {
 		if got := gpu.ParseReset(c.vendor, c.exit, c.output); got != c.want {

@@ -20,6 +20,7 @@ const (
 const (
 	CodeInUse       = "gpu_in_use"
 	CodeUnsupported = "method_unavailable"
+	CodeDriver      = "driver_error"
 	CodeCoverage    = "coverage_low"
 )
 

@@ -55,6 +55,7 @@ var programs = map[string][]string{
 	"mkfs.ext4":  {"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"},
 	"mkfs.xfs":   {"/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"},
 	"nvidia-smi": {"/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi"},
+	"amd-smi":    {"/opt/rocm/bin/amd-smi", "/usr/bin/amd-smi"},
 	"rocm-smi":   {"/opt/rocm/bin/rocm-smi", "/usr/bin/rocm-smi"},
 	"gpuaas-gpu": {agentFolder + "current/gpuaas-gpu"},
 }

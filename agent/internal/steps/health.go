@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"gpuaas/agent/internal/gpu"
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
@@ -185,10 +186,42 @@ func (h healthProbe) gpus(ctx context.Context) []agentwire.HealthCheck {
 			checks = append(checks, check("gpu "+g.UUID, ok, "%s; %d corrected memory errors", g.Name, g.ECC.Corrected)...)
 		}
 	}
+	if report.Vendor == gpu.AMD {
+		checks = append(checks, h.amdSMI(ctx, len(report.GPUs))...)
+	}
 	if len(checks) == 0 {
 		return check("gpu", notApplicable, "this machine has no GPU")
 	}
 	return checks
+}
+
+// amdSMI asks AMD's own tool, which counts the errors of all parts of a GPU and
+// knows those that the compute driver has lost. seen is how many GPUs the kernel
+// shows.
+func (h healthProbe) amdSMI(ctx context.Context, seen int) []agentwire.HealthCheck {
+	const name = "amd-smi"
+	out, err := h.Host.Do(ctx, hostexec.Command{
+		Program: name, Args: []string{"metric", "--ecc", "--json"}, Timeout: 30 * time.Second,
+	})
+	if errors.Is(err, hostexec.ErrNoProgram) {
+		return check(name, notApplicable, "it is not installed")
+	}
+	if err != nil {
+		return check(name, warning, "it does not answer: %v", err)
+	}
+	counts, err := gpu.ParseAMDErrors(out.Stdout)
+	switch {
+	case err != nil:
+		return check(name, warning, "its answer cannot be read: %v", err)
+	case len(counts) != seen:
+		return check(name, failed, "it shows %d GPUs, and the kernel %d", len(counts), seen)
+	}
+	for i, n := range counts {
+		if n.Uncorrected > 0 {
+			return check(name, failed, "GPU %d: %d uncorrected errors", i, n.Uncorrected)
+		}
+	}
+	return check(name, ok, "%d GPUs without uncorrected errors", seen)
 }
 
 // maxKernelLog limits what is read of the kernel's log.

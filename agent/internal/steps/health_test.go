@@ -30,6 +30,16 @@ func TestHealth(t *testing.T) {
 			b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", ECC: &gpu.ECC{Uncorrected: n}}}}
 		}
 	}
+	mi300x := func(says string) func(*bench) {
+		return func(b *bench) {
+			b.gpu.report = gpu.Report{Vendor: gpu.AMD, GPUs: []gpu.GPU{{UUID: "a1b2", Name: "AMD Instinct MI300X"}}}
+			if says != "" {
+				b.Install("/usr/bin/amd-smi")
+				b.Say("amd-smi", says)
+			}
+		}
+	}
+	counted := func(n string) string { return `[{"gpu":0,"ecc":{"total_uncorrectable_count":` + n + `}}]` }
 	for name, c := range map[string]struct {
 		prepare func(b *bench)
 		check   string
@@ -69,9 +79,14 @@ func TestHealth(t *testing.T) {
 			func(b *bench) { b.gpu.report = gpu.Report{Vendor: gpu.AMD, Unreachable: []string{"x"}} }, "gpu x",
 			"failed", false,
 		},
-		"helper broken": {func(b *bench) { b.gpu.inspectErr = errors.New("crashed") }, "gpu", "failed", false},
-		"no kernel log": {func(*bench) {}, "gpu_xid", "not_applicable", true},
-		"kernel log":    {func(b *bench) { b.Write("/dev/kmsg", "6,1,0,-;all is well\n") }, "gpu_xid", "ok", true},
+		"MI300X":            {mi300x(counted("0")), "amd-smi", "ok", true},
+		"MI300X errors":     {mi300x(counted("2")), "amd-smi", "failed", false},
+		"MI300X lost":       {mi300x("[]"), "amd-smi", "failed", false},
+		"amd-smi says else": {mi300x("no driver"), "amd-smi", "warning", true},
+		"amd-smi not there": {mi300x(""), "amd-smi", "not_applicable", true},
+		"helper broken":     {func(b *bench) { b.gpu.inspectErr = errors.New("crashed") }, "gpu", "failed", false},
+		"no kernel log":     {func(*bench) {}, "gpu_xid", "not_applicable", true},
+		"kernel log":        {func(b *bench) { b.Write("/dev/kmsg", "6,1,0,-;all is well\n") }, "gpu_xid", "ok", true},
 		"Xid": {func(b *bench) {
 			b.Write("/dev/kmsg", "6,1,0,-;NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.\n")
 		}, "gpu_xid", "warning", true},

@@ -60,15 +60,19 @@ func (h gpuScrub) Apply(ctx context.Context, t *task.Task) (any, error) {
 			strings.Join(append([]string{"this machine has no GPU"}, report.Notes...), "; ")
 		return out, remember(t, out)
 	}
+	var weaker []string
 	for _, g := range report.GPUs {
 		one := h.evidence(ctx, report.Vendor, g, found, p.Reset)
 		t.Reporter.Step("scrub "+g.UUID, map[bool]string{true: "succeeded", false: "failed"}[one.Error == ""], one.Error)
 		out.GPUs = append(out.GPUs, one)
+		if one.Method == agentwire.ScrubByReset {
+			weaker = append(weaker, fmt.Sprintf("%s was not overwritten: %s: %s", g.UUID, g.Error.Code, g.Error.Message))
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("scrub GPUs: %w", err)
 	}
-	out.Outcome, out.Reason = verdict(report.Vendor, out.GPUs)
+	out.Outcome, out.Reason = verdict(out.GPUs, weaker)
 	return out, remember(t, out)
 }
 
@@ -79,7 +83,7 @@ func helperFailed(err error) error {
 		code = string(broken.Kind)
 	}
 	return task.Fail(code, "the GPU helper did not do its work, so that nothing is known of the GPUs",
-		"look at the driver: nvidia-smi, dmesg; then try again", err)
+		"look at the driver: nvidia-smi or amd-smi, dmesg; then try again", err)
 }
 
 func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.ScrubbedGPU, found gpu.Report,
@@ -93,8 +97,8 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 		one.DeviceMicros += int64(math.Round(pass.DeviceMS * 1000))
 	}
 	switch {
-	case g.Error != nil && vendor == gpu.AMD && g.Error.Code == gpu.CodeUnsupported:
-		one.Method = agentwire.ScrubByReset // these cannot be overwritten; the reset decides
+	case cannotBeOverwritten(g.Error): // the reset decides, and what was overwritten before does not count
+		one.Method, one.BytesCovered = agentwire.ScrubByReset, 0
 	case g.Error != nil:
 		one.Error = g.Error.Code + ": " + g.Error.Message
 	case g.Coverage() < minCoverage:
@@ -111,6 +115,14 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 	return one
 }
 
+// cannotBeOverwritten says whether a GPU failed because there is no way to
+// overwrite it: no library on this machine, or one that does not do it. Then a
+// reset is all that is left, which is the weaker method. A GPU that is in use or
+// whose memory is faulty is not mended by a reset.
+func cannotBeOverwritten(f *gpu.Failure) bool {
+	return f != nil && (f.Code == gpu.CodeUnsupported || f.Code == gpu.CodeDriver)
+}
+
 func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 // reset runs the vendor's tool. If a reset is not allowed, as in a virtual
@@ -120,26 +132,34 @@ func (h gpuScrub) reset(ctx context.Context, vendor gpu.Vendor, uuid string, fou
 	if i < 0 {
 		return "failed: the GPU is not among those that the driver shows"
 	}
-	argv, err := gpu.ResetArgv(vendor, found.GPUs[i])
+	commands, err := gpu.ResetCommands(vendor, found.GPUs[i])
 	if err != nil {
 		return "failed: " + err.Error()
 	}
-	out, err := h.Host.Do(ctx, hostexec.Command{Program: argv[0], Args: argv[1:], Timeout: 5 * time.Minute})
-	var exit *hostexec.ExitError
-	if errors.Is(err, hostexec.ErrNoProgram) {
-		return "skipped: " + argv[0] + " is not installed"
+	var missing []string
+	for _, argv := range commands {
+		out, err := h.Host.Do(ctx, hostexec.Command{Program: argv[0], Args: argv[1:], Timeout: 5 * time.Minute})
+		var exit *hostexec.ExitError
+		switch {
+		case errors.Is(err, hostexec.ErrNoProgram):
+			missing = append(missing, argv[0])
+			continue
+		case err != nil && !errors.As(err, &exit):
+			return "failed: " + err.Error()
+		}
+		outcome := gpu.ParseReset(vendor, out.Exit, string(out.Stdout)+string(out.Stderr))
+		if outcome == gpu.ResetDone {
+			return string(gpu.ResetDone)
+		}
+		return "failed: " + string(outcome)
 	}
-	if err != nil && !errors.As(err, &exit) {
-		return "failed: " + err.Error()
-	}
-	outcome := gpu.ParseReset(vendor, out.Exit, string(out.Stdout)+string(out.Stderr))
-	if outcome == gpu.ResetDone {
-		return string(gpu.ResetDone)
-	}
-	return "failed: " + string(outcome)
+	return "skipped: " + strings.Join(missing, " and ") + map[bool]string{true: " is", false: " are"}[len(missing) == 1] +
+		" not installed"
 }
 
-func verdict(vendor gpu.Vendor, gpus []agentwire.GPUScrubbed) (outcome, reason string) {
+// verdict says whether the scrub is complete. weaker says which GPUs were reset
+// instead of overwritten, and why.
+func verdict(gpus []agentwire.GPUScrubbed, weaker []string) (outcome, reason string) {
 	var against []string
 	for _, g := range gpus {
 		if g.Error != "" {
@@ -150,10 +170,7 @@ func verdict(vendor gpu.Vendor, gpus []agentwire.GPUScrubbed) (outcome, reason s
 		against = append(against, "the helper named no GPU")
 	}
 	if len(against) > 0 {
-		return incomplete, strings.Join(against, "; ")
+		return incomplete, strings.Join(append(against, weaker...), "; ")
 	}
-	if vendor == gpu.AMD {
-		return scrubbed, "GPUs of AMD are reset; their memory is not overwritten"
-	}
-	return scrubbed, ""
+	return scrubbed, strings.Join(weaker, "; ")
 }

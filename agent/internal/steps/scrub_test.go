@@ -12,7 +12,9 @@ func scrubOf(vendor gpu.Vendor, gpus ...gpu.ScrubbedGPU) (gpu.Report, gpu.ScrubR
 	report := gpu.Report{Type: "report", Vendor: vendor}
 	result := gpu.ScrubReport{Vendor: vendor, Outcome: gpu.Scrubbed, GPUs: gpus}
 	for i, g := range gpus {
-		report.GPUs = append(report.GPUs, gpu.GPU{Index: i, UUID: g.UUID, MemoryTotal: g.BytesTotal})
+		report.GPUs = append(report.GPUs, gpu.GPU{
+			Index: i, UUID: g.UUID, MemoryTotal: g.BytesTotal, PCI: "0000:85:00.0",
+		})
 		if g.Error != nil {
 			result.Outcome = gpu.Failed
 		}
@@ -34,6 +36,8 @@ func TestScrub(t *testing.T) {
 	used.Error = &gpu.Failure{Code: gpu.CodeInUse, Message: "by process 7", PIDs: []int{7}}
 	amd.BytesCovered, amd.Method, amd.Passes, amd.Error = 0, "", nil,
 		&gpu.Failure{Code: gpu.CodeUnsupported, Message: "no driver library"}
+	broken := amd
+	broken.BytesCovered, broken.Error = 7, &gpu.Failure{Code: gpu.CodeDriver, Message: "hipMalloc: code 1"}
 	done := "GPU 00000000:18:00.0 was successfully reset.\nAll done."
 	for name, c := range map[string]struct {
 		vendor  gpu.Vendor
@@ -41,6 +45,7 @@ func TestScrub(t *testing.T) {
 		says    string
 		fails   bool
 		noTool  bool
+		tool    string // empty: nvidia-smi or rocm-smi
 		noReset bool
 		outcome string
 		reason  string
@@ -82,6 +87,28 @@ func TestScrub(t *testing.T) {
 			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, says: "GPU[0] : Successfully reset GPU 0",
 			outcome: "scrubbed", reason: "not overwritten", reset: "done",
 		},
+		"amd overwritten": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{good("0x1234")}, tool: "amd-smi",
+			says: "GPU: 0\n    GPU_RESET: Successfully reset GPU\n", outcome: "scrubbed", reset: "done",
+		},
+		"amd by amd-smi": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, tool: "amd-smi",
+			says: "GPU: 0\n    GPU_RESET: Successfully reset GPU\n", outcome: "scrubbed",
+			reason: "0x1234 was not overwritten: method_unavailable: no driver library", reset: "done",
+		},
+		"amd, HIP fails on the way": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{broken}, tool: "amd-smi",
+			says: "GPU: 0\n    GPU_RESET: Successfully reset GPU\n", outcome: "scrubbed",
+			reason: "driver_error: hipMalloc: code 1", reset: "done",
+		},
+		"amd refuses to reset": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, tool: "amd-smi", says: "GPU: 0\n    GPU_RESET: Failed to reset GPU\n",
+			outcome: "incomplete", reason: "not_reset: failed: failed", reset: "failed: failed",
+		},
+		"amd without a tool": {
+			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, noTool: true, outcome: "incomplete",
+			reason: "not_reset", reset: "skipped: amd-smi and rocm-smi are not installed",
+		},
 		"amd without a reset": {
 			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{amd}, noReset: true, outcome: "incomplete",
 			reason: "not_reset", reset: "skipped: not asked for",
@@ -90,6 +117,9 @@ func TestScrub(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tool := map[gpu.Vendor]string{gpu.NVIDIA: "nvidia-smi", gpu.AMD: "rocm-smi"}[c.vendor]
+			if c.tool != "" {
+				tool = c.tool
+			}
 			if !c.noTool {
 				b.Install("/usr/bin/" + tool)
 			}
@@ -102,7 +132,7 @@ func TestScrub(t *testing.T) {
 			j.mustCheck(false)
 			out := j.apply().(agentwire.GPUScrubOutput)
 			if out.Outcome != c.outcome || !strings.Contains(out.Reason, c.reason) || len(out.GPUs) != len(c.gpus) ||
-				out.GPUs[0].Reset != c.reset {
+				out.GPUs[0].Reset != c.reset || out.GPUs[0].Method == agentwire.ScrubByReset && out.GPUs[0].BytesCovered != 0 {
 				t.Errorf("output %+v", out)
 			}
 			j.mustCheck(true)
