@@ -30,7 +30,7 @@ func (p *parts) newBringup() (*bringup.Bringup, error) {
 		Logger: p.logger, Watch: p.watch(),
 	}
 	if p.opts.HurryRetries {
-		machines.PowerOffWithin = hurriedPatience
+		machines.PowerOffWithin, machines.StaysOff = hurriedPatience, time.Second
 	}
 	return bringup.New(machines), nil
 }

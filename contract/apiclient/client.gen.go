@@ -305,6 +305,7 @@ const (
 	DecommissionEvidenceViewKindDrain          DecommissionEvidenceViewKind = "drain"
 	DecommissionEvidenceViewKindFollowUp       DecommissionEvidenceViewKind = "follow_up"
 	DecommissionEvidenceViewKindGpuScrub       DecommissionEvidenceViewKind = "gpu_scrub"
+	DecommissionEvidenceViewKindGpuScrubWeaker DecommissionEvidenceViewKind = "gpu_scrub_weaker"
 	DecommissionEvidenceViewKindNotApplicable  DecommissionEvidenceViewKind = "not_applicable"
 	DecommissionEvidenceViewKindOverride       DecommissionEvidenceViewKind = "override"
 	DecommissionEvidenceViewKindPowerOff       DecommissionEvidenceViewKind = "power_off"
@@ -1696,6 +1697,20 @@ const (
 	SiteNewProfileBodyGpuScrubRequired  SiteNewProfileBodyGpuScrub = "required"
 )
 
+// Defines values for SiteNewProfileBodyGpuScrubAmd.
+const (
+	SiteNewProfileBodyGpuScrubAmdOverwrite  SiteNewProfileBodyGpuScrubAmd = "overwrite"
+	SiteNewProfileBodyGpuScrubAmdPowerCycle SiteNewProfileBodyGpuScrubAmd = "power_cycle"
+	SiteNewProfileBodyGpuScrubAmdReset      SiteNewProfileBodyGpuScrubAmd = "reset"
+)
+
+// Defines values for SiteNewProfileBodyGpuScrubNvidia.
+const (
+	SiteNewProfileBodyGpuScrubNvidiaOverwrite  SiteNewProfileBodyGpuScrubNvidia = "overwrite"
+	SiteNewProfileBodyGpuScrubNvidiaPowerCycle SiteNewProfileBodyGpuScrubNvidia = "power_cycle"
+	SiteNewProfileBodyGpuScrubNvidiaReset      SiteNewProfileBodyGpuScrubNvidia = "reset"
+)
+
 // Defines values for SiteNewProfileBodyMinimumErase.
 const (
 	SiteNewProfileBodyMinimumEraseNone   SiteNewProfileBodyMinimumErase = "none"
@@ -1754,6 +1769,20 @@ const (
 	SiteProfileChangeBodyGpuScrubRequired  SiteProfileChangeBodyGpuScrub = "required"
 )
 
+// Defines values for SiteProfileChangeBodyGpuScrubAmd.
+const (
+	SiteProfileChangeBodyGpuScrubAmdOverwrite  SiteProfileChangeBodyGpuScrubAmd = "overwrite"
+	SiteProfileChangeBodyGpuScrubAmdPowerCycle SiteProfileChangeBodyGpuScrubAmd = "power_cycle"
+	SiteProfileChangeBodyGpuScrubAmdReset      SiteProfileChangeBodyGpuScrubAmd = "reset"
+)
+
+// Defines values for SiteProfileChangeBodyGpuScrubNvidia.
+const (
+	SiteProfileChangeBodyGpuScrubNvidiaOverwrite  SiteProfileChangeBodyGpuScrubNvidia = "overwrite"
+	SiteProfileChangeBodyGpuScrubNvidiaPowerCycle SiteProfileChangeBodyGpuScrubNvidia = "power_cycle"
+	SiteProfileChangeBodyGpuScrubNvidiaReset      SiteProfileChangeBodyGpuScrubNvidia = "reset"
+)
+
 // Defines values for SiteProfileChangeBodyMinimumErase.
 const (
 	SiteProfileChangeBodyMinimumEraseNone   SiteProfileChangeBodyMinimumErase = "none"
@@ -1791,6 +1820,20 @@ const (
 const (
 	SiteProfileViewGpuScrubIfPresent SiteProfileViewGpuScrub = "if_present"
 	SiteProfileViewGpuScrubRequired  SiteProfileViewGpuScrub = "required"
+)
+
+// Defines values for SiteProfileViewGpuScrubAmd.
+const (
+	SiteProfileViewGpuScrubAmdOverwrite  SiteProfileViewGpuScrubAmd = "overwrite"
+	SiteProfileViewGpuScrubAmdPowerCycle SiteProfileViewGpuScrubAmd = "power_cycle"
+	SiteProfileViewGpuScrubAmdReset      SiteProfileViewGpuScrubAmd = "reset"
+)
+
+// Defines values for SiteProfileViewGpuScrubNvidia.
+const (
+	SiteProfileViewGpuScrubNvidiaOverwrite  SiteProfileViewGpuScrubNvidia = "overwrite"
+	SiteProfileViewGpuScrubNvidiaPowerCycle SiteProfileViewGpuScrubNvidia = "power_cycle"
+	SiteProfileViewGpuScrubNvidiaReset      SiteProfileViewGpuScrubNvidia = "reset"
 )
 
 // Defines values for SiteProfileViewMinimumErase.
@@ -7648,6 +7691,12 @@ type SiteNewProfileBody struct {
 	// GpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 	GpuScrub *SiteNewProfileBodyGpuScrub `json:"gpu_scrub,omitempty"`
 
+	// GpuScrubAmd The weakest method by which the memory of GPUs of AMD may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+	GpuScrubAmd *SiteNewProfileBodyGpuScrubAmd `json:"gpu_scrub_amd,omitempty"`
+
+	// GpuScrubNvidia The weakest method by which the memory of GPUs of NVIDIA may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+	GpuScrubNvidia *SiteNewProfileBodyGpuScrubNvidia `json:"gpu_scrub_nvidia,omitempty"`
+
 	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
 	HardwareSyncInterval *string `json:"hardware_sync_interval,omitempty"`
 
@@ -7716,6 +7765,12 @@ type SiteNewProfileBodyDataDisks string
 
 // SiteNewProfileBodyGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 type SiteNewProfileBodyGpuScrub string
+
+// SiteNewProfileBodyGpuScrubAmd The weakest method by which the memory of GPUs of AMD may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+type SiteNewProfileBodyGpuScrubAmd string
+
+// SiteNewProfileBodyGpuScrubNvidia The weakest method by which the memory of GPUs of NVIDIA may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+type SiteNewProfileBodyGpuScrubNvidia string
 
 // SiteNewProfileBodyMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
 type SiteNewProfileBodyMinimumErase string
@@ -7871,6 +7926,12 @@ type SiteProfileChangeBody struct {
 	// GpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 	GpuScrub *SiteProfileChangeBodyGpuScrub `json:"gpu_scrub,omitempty"`
 
+	// GpuScrubAmd The weakest method by which the memory of GPUs of AMD may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+	GpuScrubAmd *SiteProfileChangeBodyGpuScrubAmd `json:"gpu_scrub_amd,omitempty"`
+
+	// GpuScrubNvidia The weakest method by which the memory of GPUs of NVIDIA may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+	GpuScrubNvidia *SiteProfileChangeBodyGpuScrubNvidia `json:"gpu_scrub_nvidia,omitempty"`
+
 	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
 	HardwareSyncInterval *string `json:"hardware_sync_interval,omitempty"`
 
@@ -7941,6 +8002,12 @@ type SiteProfileChangeBodyDataDisks string
 // SiteProfileChangeBodyGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 type SiteProfileChangeBodyGpuScrub string
 
+// SiteProfileChangeBodyGpuScrubAmd The weakest method by which the memory of GPUs of AMD may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+type SiteProfileChangeBodyGpuScrubAmd string
+
+// SiteProfileChangeBodyGpuScrubNvidia The weakest method by which the memory of GPUs of NVIDIA may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+type SiteProfileChangeBodyGpuScrubNvidia string
+
 // SiteProfileChangeBodyMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
 type SiteProfileChangeBodyMinimumErase string
 
@@ -7998,6 +8065,12 @@ type SiteProfileView struct {
 
 	// GpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 	GpuScrub SiteProfileViewGpuScrub `json:"gpu_scrub"`
+
+	// GpuScrubAmd The weakest method by which the memory of GPUs of AMD may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+	GpuScrubAmd SiteProfileViewGpuScrubAmd `json:"gpu_scrub_amd"`
+
+	// GpuScrubNvidia The weakest method by which the memory of GPUs of NVIDIA may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+	GpuScrubNvidia SiteProfileViewGpuScrubNvidia `json:"gpu_scrub_nvidia"`
 
 	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
 	HardwareSyncInterval string `json:"hardware_sync_interval"`
@@ -8084,6 +8157,12 @@ type SiteProfileViewDataDisks string
 
 // SiteProfileViewGpuScrub required: a node whose SKU has GPUs is not cleaned until the memory of all of them is proven empty; if_present: a node on which no GPU is seen goes on, which its outcome says (with_gaps).
 type SiteProfileViewGpuScrub string
+
+// SiteProfileViewGpuScrubAmd The weakest method by which the memory of GPUs of AMD may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+type SiteProfileViewGpuScrubAmd string
+
+// SiteProfileViewGpuScrubNvidia The weakest method by which the memory of GPUs of NVIDIA may be cleaned. overwrite: it is overwritten and read back, or the job is parked; reset: GPUs that cannot be overwritten may be reset by the tool of the vendor; power_cycle: what neither works for, the machine is switched off and on for by MAAS. With the last two nothing is read back, which the outcome says (with_gaps).
+type SiteProfileViewGpuScrubNvidia string
 
 // SiteProfileViewMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
 type SiteProfileViewMinimumErase string

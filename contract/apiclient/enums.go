@@ -311,6 +311,7 @@ var enums = map[string][]string{
 		"drain",
 		"storage_cleanup",
 		"gpu_scrub",
+		"gpu_scrub_weaker",
 		"validate_clean",
 		"release",
 		"power_off",
@@ -1301,6 +1302,16 @@ var enums = map[string][]string{
 		"required",
 		"if_present",
 	},
+	"SiteNewProfileBody.gpu_scrub_amd": {
+		"overwrite",
+		"reset",
+		"power_cycle",
+	},
+	"SiteNewProfileBody.gpu_scrub_nvidia": {
+		"overwrite",
+		"reset",
+		"power_cycle",
+	},
 	"SiteNewProfileBody.minimum_erase": {
 		"none",
 		"quick",
@@ -1341,6 +1352,16 @@ var enums = map[string][]string{
 		"required",
 		"if_present",
 	},
+	"SiteProfileChangeBody.gpu_scrub_amd": {
+		"overwrite",
+		"reset",
+		"power_cycle",
+	},
+	"SiteProfileChangeBody.gpu_scrub_nvidia": {
+		"overwrite",
+		"reset",
+		"power_cycle",
+	},
 	"SiteProfileChangeBody.minimum_erase": {
 		"none",
 		"quick",
@@ -1367,6 +1388,16 @@ var enums = map[string][]string{
 	"SiteProfileView.gpu_scrub": {
 		"required",
 		"if_present",
+	},
+	"SiteProfileView.gpu_scrub_amd": {
+		"overwrite",
+		"reset",
+		"power_cycle",
+	},
+	"SiteProfileView.gpu_scrub_nvidia": {
+		"overwrite",
+		"reset",
+		"power_cycle",
 	},
 	"SiteProfileView.minimum_erase": {
 		"none",

@@ -54,6 +54,8 @@ export const policyGroups: PolicyGroup[] = [
       policy('minimum_sanitization', 'Least sanitization of data disks'),
       policy('data_disks', 'Disks that do not carry the system'),
       policy('gpu_scrub', 'GPUs that the SKU has and nobody sees'),
+      policy('gpu_scrub_nvidia', 'Weakest scrub of NVIDIA GPUs'),
+      policy('gpu_scrub_amd', 'Weakest scrub of AMD GPUs'),
       policy('release_fallback_no_erase', 'Release without erasing as a last resort'),
       policy('remove_maas_record', 'Delete the record in MAAS at the end'),
     ],

@@ -103,6 +103,7 @@ func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Pr
 func mayLower(ctx context.Context, before, after Policy) error {
 	same := before.MinimumErase == after.MinimumErase && before.MinimumSanitization == after.MinimumSanitization &&
 		before.ReleaseFallbackNoErase == after.ReleaseFallbackNoErase && before.GPUScrub == after.GPUScrub &&
+		before.GPUScrubNVIDIA == after.GPUScrubNVIDIA && before.GPUScrubAMD == after.GPUScrubAMD &&
 		before.RequireEnrollmentAddress == after.RequireEnrollmentAddress &&
 		before.AutoClaimSingleNewMachine == after.AutoClaimSingleNewMachine &&
 		before.DataDisks == after.DataDisks
@@ -110,8 +111,8 @@ func mayLower(ctx context.Context, before, after Policy) error {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "insufficient_permissions",
-		"minimum_erase, minimum_sanitization, release_fallback_no_erase, gpu_scrub, require_enrollment_address, "+
-			"auto_claim_single_new_machine and data_disks need the permission %s", auth.SiteManage).
+		"minimum_erase, minimum_sanitization, release_fallback_no_erase, gpu_scrub, gpu_scrub_nvidia, gpu_scrub_amd, "+
+			"require_enrollment_address, auto_claim_single_new_machine and data_disks need the permission %s", auth.SiteManage).
 		WithRemedy("ask an administrator of the platform to change them")
 }
 

@@ -23,8 +23,47 @@ const (
 	RetiredRelease  RetiredMachines = "release" // DESTROYS what is on it
 )
 
+// ScrubMethod is a way to clean the memory of GPUs.
+type ScrubMethod string
+
+// The methods, each proving less than the one before.
+const (
+	MethodOverwrite  ScrubMethod = "overwrite"   // and read back on the GPU
+	MethodReset      ScrubMethod = "reset"       // by the tool of the vendor; nothing is read back
+	MethodPowerCycle ScrubMethod = "power_cycle" // of the machine, by its BMC; nothing is read back
+)
+
+// ScrubMethods lists them in this order.
+func ScrubMethods() []ScrubMethod {
+	return []ScrubMethod{MethodOverwrite, MethodReset, MethodPowerCycle}
+}
+
+// Allows says whether a method will do where this is the weakest that may be used.
+func (m ScrubMethod) Allows(method ScrubMethod) bool {
+	return slices.Index(ScrubMethods(), method) <= slices.Index(ScrubMethods(), m)
+}
+
+// ScrubMethod is the weakest method for GPUs of a vendor, as agents name them, and
+// the setting that says so. There is no setting for others.
+func (p Policy) ScrubMethod(vendor string) (weakest ScrubMethod, setting string) {
+	switch vendor {
+	case "nvidia":
+		return p.GPUScrubNVIDIA, "gpu_scrub_nvidia"
+	case "amd":
+		return p.GPUScrubAMD, "gpu_scrub_amd"
+	}
+	return MethodOverwrite, ""
+}
+
 // checkMachines notes what is wrong with what a policy says of machines.
 func (p Policy) checkMachines(bad *problems) {
+	for field, method := range map[string]ScrubMethod{
+		"body.gpu_scrub_nvidia": p.GPUScrubNVIDIA, "body.gpu_scrub_amd": p.GPUScrubAMD,
+	} {
+		if !slices.Contains(ScrubMethods(), method) {
+			bad.add(field, "must be overwrite, reset or power_cycle")
+		}
+	}
 	if !slices.Contains([]DataDisks{DisksLeave, DisksInitialize, DisksRequireClean}, p.DataDisks) {
 		bad.add("body.data_disks", "must be leave, initialize or require_clean")
 	}

@@ -84,6 +84,7 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
     release_retired_machines = $32, return_healed_nodes = $33, require_enrollment_address = $34,
     gpu_scrub = $35, agent_timeout_seconds = $36, data_disks = $37, retired_machines = $38,
+    gpu_scrub_nvidia = $39, gpu_scrub_amd = $40,
     updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 

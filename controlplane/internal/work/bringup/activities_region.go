@@ -86,8 +86,11 @@ type Config struct {
 	Retry func(attempts int) time.Duration
 	// PowerOffWithin is how long a machine may take to be seen off; zero: 3 min.
 	PowerOffWithin time.Duration
-	Clock          func() time.Time // nil: the clock of the machine
-	Logger         *slog.Logger     // nil: nothing is logged
+	// StaysOff is how long a machine stays off when it is switched off and on to
+	// clear the memory of its GPUs; zero: 30 s.
+	StaysOff time.Duration
+	Clock    func() time.Time // nil: the clock of the machine
+	Logger   *slog.Logger     // nil: nothing is logged
 }
 
 // Bringup runs stages. It is safe for concurrent use.
@@ -110,6 +113,9 @@ func New(cfg Config) *Bringup {
 	}
 	if b.cfg.PowerOffWithin == 0 {
 		b.cfg.PowerOffWithin = mostForPowerOff
+	}
+	if b.cfg.StaysOff == 0 {
+		b.cfg.StaysOff = usuallyStaysOff
 	}
 	if b.cfg.Logger == nil {
 		b.cfg.Logger = slog.New(slog.DiscardHandler)

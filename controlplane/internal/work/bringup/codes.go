@@ -157,3 +157,10 @@ var (
 		Runbook: "onboarding-parked",
 	})
 )
+
+var codePowerCycle = job.DeclareCode(job.Code{
+	Name: "power_cycle_failed", Class: BMCPowerFailure,
+	Cause:   "The machine was to be switched off and on through MAAS, and its BMC did not say that it was.",
+	Remedy:  "check the BMC and how MAAS reaches it, switch the machine on if it is off, then retry",
+	Runbook: "decommission-parked",
+})

@@ -142,6 +142,8 @@ type Facts struct {
 	PowerOff      *PowerFacts   `json:"power_off,omitempty"`
 	RecordRemoved *RecordFacts  `json:"record_removed,omitempty"`
 
+	PowerCycle *PowerCycleFacts `json:"power_cycle,omitempty"` // the last one of this job
+
 	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
 }
 

@@ -20,6 +20,11 @@ import (
 type errand struct {
 	kind   string // of the task
 	params any
+	// again tells a second task of one attempt from the first.
+	again string
+	// patience is how long the task may wait for its node to fetch it; zero: as
+	// the profile says.
+	patience time.Duration
 	// before runs in the transaction in which the task is given; nil: nothing.
 	before func(ctx context.Context, tx pgx.Tx) error
 }
@@ -50,7 +55,7 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 		}
 		t, err = s.tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: d.Node, Type: e.kind, Params: e.params, Reason: d.Reason,
-			IdempotencyKey: fmt.Sprintf("%s/%s/%d.%d", d.WorkflowID, stage, w.Epoch, w.Attempt),
+			IdempotencyKey: fmt.Sprintf("%s/%s/%d.%d%s", d.WorkflowID, stage, w.Epoch, w.Attempt, e.again),
 		})
 		return err
 	})
@@ -65,7 +70,7 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 		return t, nil, err
 	}
 	if !t.Status.Ended() {
-		await, err := s.until(ctx, d, t, s.patienceOf(w))
+		await, err := s.until(ctx, d, t, s.patienceOf(w, e))
 		return t, await, err
 	}
 	return t, nil, ended(d, t)
@@ -166,9 +171,12 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task, p
 }
 
 // patienceOf is how long a task may wait for its node to fetch it.
-func (s *Service) patienceOf(w *bringup.Work) time.Duration {
-	if s.patience > 0 {
+func (s *Service) patienceOf(w *bringup.Work, e errand) time.Duration {
+	switch {
+	case s.patience > 0:
 		return s.patience
+	case e.patience > 0:
+		return e.patience
 	}
 	return time.Duration(w.Profile.Policy.AgentTimeoutSeconds) * time.Second
 }

@@ -17,7 +17,7 @@ type EvidenceView struct {
 	Stage      string    `json:"stage"`
 	Attempt    int       `json:"attempt"`
 	Epoch      int64     `json:"epoch"`
-	Kind       string    `json:"kind" enum:"drain,storage_cleanup,gpu_scrub,validate_clean,release,power_off,uninstall,secrets,override,not_applicable,follow_up" doc:"What it is about, and so which fields it has."`
+	Kind       string    `json:"kind" enum:"drain,storage_cleanup,gpu_scrub,gpu_scrub_weaker,validate_clean,release,power_off,uninstall,secrets,override,not_applicable,follow_up" doc:"What it is about, and so which fields it has."`
 	Value      any       `json:"value" doc:"What was seen."`
 	RecordedAt time.Time `json:"recorded_at"`
 }

@@ -166,18 +166,35 @@ type Evidence struct {
 
 // The kinds of evidence, which tell how to read it.
 const (
-	EvidenceDrain         = "drain"           // agentwire.DrainOutput
-	EvidenceStorage       = "storage_cleanup" // agentwire.StorageCleanupOutput
-	EvidenceGPU           = "gpu_scrub"       // agentwire.GPUScrubOutput
-	EvidenceValidation    = "validate_clean"  // agentwire.ValidateCleanOutput
-	EvidenceRelease       = "release"         // bringup.ReleaseFacts
-	EvidencePower         = "power_off"       // bringup.PowerFacts
-	EvidenceUninstall     = "uninstall"       // agentwire.UninstallOutput
+	EvidenceDrain         = "drain"            // agentwire.DrainOutput
+	EvidenceStorage       = "storage_cleanup"  // agentwire.StorageCleanupOutput
+	EvidenceGPU           = "gpu_scrub"        // agentwire.GPUScrubOutput
+	EvidenceWeaker        = "gpu_scrub_weaker" // WeakerScrub
+	EvidenceValidation    = "validate_clean"   // agentwire.ValidateCleanOutput
+	EvidenceRelease       = "release"          // bringup.ReleaseFacts
+	EvidencePower         = "power_off"        // bringup.PowerFacts
+	EvidenceUninstall     = "uninstall"        // agentwire.UninstallOutput
 	EvidenceSecrets       = "secrets"
 	EvidenceOverride      = "override"       // Override
 	EvidenceNotApplicable = "not_applicable" // why
 	EvidenceFollowUp      = "follow_up"      // FollowUp
 )
+
+// WeakerScrub is the decision of a profile that the memory of GPUs counts as
+// cleaned although nothing that was read proves it empty.
+type WeakerScrub struct {
+	Method     site.ScrubMethod `json:"method"`
+	Vendor     string           `json:"vendor"`
+	GPUs       []string         `json:"gpus"`
+	Why        string           `json:"why"` // they were not overwritten
+	Did        string           `json:"did"`
+	Proves     string           `json:"proves"`
+	ProvesNot  string           `json:"does_not_prove"`
+	Setting    string           `json:"setting"` // of the profile that allows it
+	OffAt      *time.Time       `json:"off_at,omitempty"`
+	OnAt       *time.Time       `json:"on_at,omitempty"`
+	RecordedAt time.Time        `json:"recorded_at"`
+}
 
 // Filter narrows a listing; a zero field does not narrow.
 type Filter struct {

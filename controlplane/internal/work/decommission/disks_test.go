@@ -119,7 +119,9 @@ func TestADiskThatNobodyMounts(t *testing.T) {
 // GPUs that are only reset are not proven clean, and trying again does not help.
 func TestGPUsThatAreOnlyResetNeedAnOverride(t *testing.T) {
 	y := newYard(t)
-	n := y.node(t, node.Active, false)
+	n := y.node(t, node.Active, true)
+	y.exec(t, `UPDATE maas_site_profiles SET gpu_scrub_amd = 'overwrite'`)
+	y.exec(t, `UPDATE nodes SET gpus_total = 1`)
 	y.shows(t, n, 1)
 	y.agent.on(agentwire.TypeGPUScrub, succeeds(agentwire.GPUScrubOutput{
 		Outcome: "scrubbed", Vendor: "amd", Reason: "GPUs of AMD are reset; their memory is not overwritten",

@@ -155,6 +155,8 @@ func (b *builder) take(e Evidence) error {
 		return fromTask(e, func(s seen, out agentwire.StorageCleanupOutput) { b.storage(s, out, ref) })
 	case EvidenceGPU:
 		return fromTask(e, func(s seen, out agentwire.GPUScrubOutput) { b.gpus(s, out, ref) })
+	case EvidenceWeaker:
+		return decoded(e, func(w WeakerScrub) { b.weaker(w, e.Stage, ref) })
 	case EvidenceValidation:
 		return fromTask(e, func(s seen, out agentwire.ValidateCleanOutput) { b.validation(s, out, ref) })
 	case EvidenceUninstall:
@@ -266,45 +268,6 @@ func (b *builder) storage(s seen, out agentwire.StorageCleanupOutput, ref []cert
 	if len(out.Unmounted) > 0 {
 		b.did(certificate.Done, "mounts", strings.Join(out.Unmounted, " "), "unmounted; what lies on them was not touched", s,
 			ref)
-	}
-}
-
-func (b *builder) gpus(s seen, out agentwire.GPUScrubOutput, ref []certificate.Evidence) {
-	if out.Outcome == outcomeNoGPU {
-		why := or(out.Reason, "the agent found no GPU")
-		b.gap("memory of GPUs", why)
-		if b.node.GPUsTotal > 0 {
-			b.doc.Downgrades = append(b.doc.Downgrades, certificate.Downgrade{
-				Subject: fmt.Sprintf("memory of %d GPUs", b.node.GPUsTotal), Requested: "overwrite", Achieved: "none", Why: why,
-				DecidedBy: "policy gpu_scrub", At: at(s.FinishedAt, s.AskedAt),
-				ResidualRisk: "data of tenants may be left in the memory of GPUs that were not seen",
-			})
-		}
-		return
-	}
-	for _, g := range out.GPUs {
-		b.doc.Machine.Serials = append(b.doc.Machine.Serials,
-			certificate.Serial{Part: "gpu", Name: g.UUID, Value: g.UUID, Source: "gpuaas-gpu"})
-		subject := certificate.Subject{
-			Kind: "gpu", Identifier: g.UUID, Description: "memory of the GPU; reset " + g.Reset, ObservedBy: certificate.Agent,
-			Outcome: certificate.Failed, Detail: g.Error, Method: g.Method,
-			CoveredBytes: g.BytesCovered, TotalBytes: g.BytesTotal, Tool: "gpuaas-gpu", ToolVersion: s.AgentVersion,
-			StartedAt: at(s.StartedAt, s.AskedAt), EndedAt: at(s.FinishedAt, s.AskedAt), Evidence: ref,
-			Verification: certificate.Verification{
-				How: "every word that was overwritten was read back on the GPU", Samples: 1,
-				BytesRead: g.BytesCovered, SamplesUnclean: g.WordsNonzero, Result: certificate.NotPassed,
-			},
-		}
-		if out.Outcome == outcomeScrubbed && doubtOfGPU(g) == "" {
-			subject.Outcome, subject.Level, subject.Verification.Result = certificate.Sanitized, certificate.Clear,
-				certificate.Passed
-		}
-		subject.CoveredBytes = min(max(subject.CoveredBytes, 0), subject.TotalBytes)
-		b.add(subject)
-	}
-	if found := int32(len(out.GPUs)); found < b.node.GPUsTotal { //nolint:gosec // a machine has few
-		b.gap(fmt.Sprintf("memory of %d of the %d GPUs of the inventory", b.node.GPUsTotal-found, b.node.GPUsTotal),
-			"the agent did not find them")
 	}
 }
 

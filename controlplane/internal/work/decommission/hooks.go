@@ -64,7 +64,8 @@ func (h hooks) equip(ctx context.Context, d Decommission, w *bringup.Work) error
 	if w.Profile, err = h.sites.Profile(ctx, d.Site, d.Profile); err != nil {
 		return err
 	}
-	if _, ofMachine := h.bringup.Stages()[d.Stage]; !ofMachine {
+	_, ofMachine := h.bringup.Stages()[d.Stage]
+	if !ofMachine && d.Stage != StageScrub && d.Stage != StageScrubAgain { // which may switch the machine off and on
 		return nil
 	}
 	n, err := h.nodes.Node(ctx, d.Node)

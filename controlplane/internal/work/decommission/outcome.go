@@ -20,14 +20,17 @@ func Outcomes() []Outcome { return []Outcome{Clean, WithGaps} }
 
 // outcomeOf is the outcome of an operation: clean unless an operator decided to
 // go on without a stage, the machine was released without the erasing that was
-// asked for, no GPU was scrubbed although the node has some, or something is left
-// to be done.
+// asked for, no GPU was scrubbed although the node has some, GPUs were cleaned by
+// a weaker method than overwriting, or something is left to be done.
 func outcomeOf(d Decommission, n node.Node, evidence []Evidence) (Outcome, error) {
 	if len(d.Overrides) > 0 || len(d.FollowUps) > 0 || d.Facts.Release != nil && d.Facts.Release.FellBack {
 		return WithGaps, nil
 	}
 	out := Clean
 	for _, e := range latest(evidence) {
+		if e.Kind == EvidenceWeaker {
+			out = WithGaps
+		}
 		if e.Kind != EvidenceGPU || n.GPUsTotal == 0 {
 			continue
 		}

@@ -28,6 +28,7 @@ type situation struct {
 	live        *Decommission // the operation that owns the node
 	onboarding  string        // the onboarding that owns it
 	initializes bool          // a first boot makes its data disks anew
+	vendor      string        // of its GPUs; empty: not known
 }
 
 func (s situation) managed() bool { return s.binding != nil }
@@ -255,6 +256,7 @@ func (s situation) effects(r Request) []string {
 	if r.StorageCleanup == CleanupWeka || r.StorageCleanup == CleanupAll {
 		out = append(out, "file systems of Weka are unmounted, and their configuration is removed; what lies on them is not touched")
 	}
+	out = append(out, s.scrubEffect(r)...)
 	if r.Mode.releases() && s.managed() {
 		text := "DESTROYS the installation: MAAS releases the machine"
 		switch r.Erase {
@@ -312,6 +314,24 @@ func (s situation) effects(r Request) []string {
 		out = append(out, kept)
 	}
 	return out
+}
+
+// scrubEffect says what becomes of GPUs that cannot be overwritten, where the
+// profile accepts less.
+func (s situation) scrubEffect(r Request) []string {
+	weakest, setting := s.policy().ScrubMethod(s.vendor)
+	if !slices.Contains(plans[r.Mode], StageScrub) || r.Mode.spares(StageScrub, s.node) {
+		return nil
+	}
+	switch weakest {
+	case site.MethodReset:
+		return []string{"GPUs that cannot be overwritten are only reset (" + setting + "), which its outcome says"}
+	case site.MethodPowerCycle:
+		return []string{"GPUs that cannot be overwritten are reset, or the machine is switched off and on for them (" +
+			setting + "), which its outcome says"}
+	case site.MethodOverwrite:
+	}
+	return nil
 }
 
 // disksEffect says what a cleanup does with disks that nothing mounts.

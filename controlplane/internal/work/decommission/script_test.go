@@ -75,6 +75,23 @@ func (s *script) Adopt(ctx context.Context, w *bringup.Work) (job.Result, error)
 	return job.Result{Next: bringup.PowerOffMAASNode}, nil
 }
 
+// powerCycle names what the script does when a machine is switched off and on.
+const powerCycle = "power_cycle"
+
+func (s *script) PowerCycle(ctx context.Context, w *bringup.Work, stage string) error {
+	if w.Facts.PowerCycle.Of(stage, w.Epoch) && w.Facts.PowerCycle.OnAt != nil {
+		return nil
+	}
+	if do, n := s.note(powerCycle); do != nil {
+		_, err := do(ctx, w, n)
+		return err
+	}
+	off := time.Now().UTC()
+	on := off.Add(time.Minute)
+	w.Facts.PowerCycle = &bringup.PowerCycleFacts{Stage: stage, Epoch: w.Epoch, OffAt: &off, OnAt: &on}
+	return w.Save(ctx)
+}
+
 func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
 	if do, n := s.note("compensate"); do != nil {
 		_, err := do(ctx, w, n)

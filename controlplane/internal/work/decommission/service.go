@@ -29,6 +29,8 @@ type Bringup interface {
 	// ProveVacant looks, and only looks, whether the machine is free and off, or
 	// not known any more.
 	ProveVacant(ctx context.Context, w *bringup.Work) (missing string, err error)
+	// PowerCycle switches the machine off and on again for a stage.
+	PowerCycle(ctx context.Context, w *bringup.Work, stage string) error
 	// Forget removes the rendered first boot of a job that needs it no more.
 	Forget(ctx context.Context, w *bringup.Work) error
 }

@@ -24,7 +24,7 @@ var _ = catalog.Declare(job.Stage{
 		agentSilent, {
 			Class: bringup.SanitizationFailure,
 			When:  "the scrub is incomplete, found data after it, or saw no GPU where the SKU has some",
-		},
+		}, {Class: bringup.BMCPowerFailure, When: "the machine is to be switched off and on, and its BMC does not do it"},
 	},
 }, hooks.scrubGPUAgain)
 

@@ -22,6 +22,9 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 		return situation{}, err
 	}
 	out := situation{node: n}
+	if out.vendor, err = s.vendorOf(ctx, of); err != nil {
+		return out, err
+	}
 	if out.live, out.onboarding, err = owners(ctx, s.reads, of); err != nil {
 		return out, err
 	}
@@ -67,25 +70,28 @@ func (s *Service) lookFor(ctx context.Context, of id.Node, r Request) (situation
 	}
 	now.former, now.profile = now.profile, &by
 	if now.misfit = site.RequireProfileEnabled(by); now.misfit == nil {
-		now.misfit = cleansLess(*now.former, by)
+		now.misfit = cleansLess(*now.former, by, now.vendor)
 	}
 	return now, nil
 }
 
 // cleansLess refuses a profile that asks for less cleaning than the one that the
 // node belongs to: what tenants left there was promised to go by that one.
-func cleansLess(former, by site.Profile) error {
+func cleansLess(former, by site.Profile, vendor string) error {
 	was, is := former.Policy, by.Policy
+	weakest, setting := was.ScrubMethod(vendor)
+	weaker, _ := is.ScrubMethod(vendor)
 	less := is.MinimumErase.Less(was.MinimumErase) ||
 		was.MinimumSanitization == site.LevelPurge && is.MinimumSanitization != site.LevelPurge ||
 		is.ReleaseFallbackNoErase && !was.ReleaseFallbackNoErase ||
-		was.GPUScrub == site.ScrubRequired && is.GPUScrub != site.ScrubRequired
+		was.GPUScrub == site.ScrubRequired && is.GPUScrub != site.ScrubRequired || !weakest.Allows(weaker)
 	if !less {
 		return nil
 	}
 	return fault.New(fault.Conflict, "profile_cleans_less",
 		"the profile %s asks for less cleaning than %s, to which the node belongs", by.Name, former.Name).
-		WithRemedy("give the profile at least the same minimum_erase, minimum_sanitization, gpu_scrub and release_fallback_no_erase")
+		WithRemedy("give the profile at least the same minimum_erase, minimum_sanitization, gpu_scrub%s and release_fallback_no_erase",
+			map[bool]string{true: ", " + setting}[setting != ""])
 }
 
 // again is the situation within the transaction that goes by it. What it rests

@@ -111,6 +111,10 @@ type Profile struct {
 	DataDisks string
 	// What reconciliation does with the deployed machine of a retired node.
 	RetiredMachines string
+	// The weakest method by which the memory of GPUs of NVIDIA may be cleaned.
+	GpuScrubNvidia string
+	// The weakest method by which the memory of GPUs of AMD may be cleaned.
+	GpuScrubAmd string
 }
 
 type Site struct {

@@ -536,7 +536,7 @@ func (q *Queries) ListOverrides(ctx context.Context, arg ListOverridesParams) ([
 }
 
 const listProfiles = `-- name: ListProfiles :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles
 WHERE site_id = $1 AND deleted_at IS NULL AND id > $2::uuid
 ORDER BY id LIMIT $3
 `
@@ -599,6 +599,8 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 			&i.AgentTimeoutSeconds,
 			&i.DataDisks,
 			&i.RetiredMachines,
+			&i.GpuScrubNvidia,
+			&i.GpuScrubAmd,
 		); err != nil {
 			return nil, err
 		}
@@ -702,7 +704,7 @@ func (q *Queries) LockOverride(ctx context.Context, arg LockOverrideParams) (Ove
 }
 
 const lockProfile = `-- name: LockProfile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 type LockProfileParams struct {
@@ -756,6 +758,8 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.GpuScrubNvidia,
+		&i.GpuScrubAmd,
 	)
 	return i, err
 }
@@ -881,7 +885,7 @@ func (q *Queries) Override(ctx context.Context, arg OverrideParams) (Override, e
 }
 
 const profile = `-- name: Profile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type ProfileParams struct {
@@ -935,12 +939,14 @@ func (q *Queries) Profile(ctx context.Context, arg ProfileParams) (Profile, erro
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.GpuScrubNvidia,
+		&i.GpuScrubAmd,
 	)
 	return i, err
 }
 
 const profileNamed = `-- name: ProfileNamed :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
 `
 
 type ProfileNamedParams struct {
@@ -994,6 +1000,8 @@ func (q *Queries) ProfileNamed(ctx context.Context, arg ProfileNamedParams) (Pro
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.GpuScrubNvidia,
+		&i.GpuScrubAmd,
 	)
 	return i, err
 }
@@ -1033,7 +1041,7 @@ func (q *Queries) ProfileUsers(ctx context.Context, profile string) ([]ProfileUs
 }
 
 const profilesEver = `-- name: ProfilesEver :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines FROM maas_site_profiles WHERE site_id = $1
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1
 `
 
 func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, error) {
@@ -1088,6 +1096,8 @@ func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, 
 			&i.AgentTimeoutSeconds,
 			&i.DataDisks,
 			&i.RetiredMachines,
+			&i.GpuScrubNvidia,
+			&i.GpuScrubAmd,
 		); err != nil {
 			return nil, err
 		}
@@ -1191,8 +1201,9 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
     release_retired_machines = $32, return_healed_nodes = $33, require_enrollment_address = $34,
     gpu_scrub = $35, agent_timeout_seconds = $36, data_disks = $37, retired_machines = $38,
+    gpu_scrub_nvidia = $39, gpu_scrub_amd = $40,
     updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines
+WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd
 `
 
 type SetProfileParams struct {
@@ -1234,6 +1245,8 @@ type SetProfileParams struct {
 	AgentTimeoutSeconds                  int32
 	DataDisks                            string
 	RetiredMachines                      string
+	GpuScrubNvidia                       string
+	GpuScrubAmd                          string
 }
 
 func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile, error) {
@@ -1276,6 +1289,8 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		arg.AgentTimeoutSeconds,
 		arg.DataDisks,
 		arg.RetiredMachines,
+		arg.GpuScrubNvidia,
+		arg.GpuScrubAmd,
 	)
 	var i Profile
 	err := row.Scan(
@@ -1321,6 +1336,8 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.GpuScrubNvidia,
+		&i.GpuScrubAmd,
 	)
 	return i, err
 }
