@@ -141,7 +141,7 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 		args:       frame.Exactly("NODE"),
 		operations: watchingDecommissions("clean-node-storage"),
 		long: "local DESTROYS what is in temporary and scratch folders and on the data disks, weka unmounts file systems of\n" +
-			"Weka, all does both. The node is held meanwhile, and validated afterwards.",
+			"Weka and removes its client's containers with their state and cache, all does both. The node is held meanwhile, and validated afterwards.",
 		flags: func(cmd *cobra.Command) action {
 			scope := cmd.Flags().String("scope", "", "local, weka or all")
 			frame.Complete(cmd, "scope", apiclient.Words("DecommissionCleanupBody.scope")...)

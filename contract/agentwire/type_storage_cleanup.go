@@ -24,7 +24,8 @@ var _ = declare[StorageCleanupParams, StorageCleanupOutput](Spec{
 })
 
 // StorageCleanupParams says what to clean: local (/tmp, /var/tmp, scratch),
-// weka (mounts and configuration) or all.
+// weka (mounts, configuration, and the containers of the client with their state
+// and cache) or all.
 type StorageCleanupParams struct {
 	Scope string `json:"scope"`
 	// Scratch adds folders that tenants may write to; their content is removed.

@@ -57,6 +57,7 @@ var programs = map[string][]string{
 	"nvidia-smi": {"/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi"},
 	"amd-smi":    {"/opt/rocm/bin/amd-smi", "/usr/bin/amd-smi"},
 	"rocm-smi":   {"/opt/rocm/bin/rocm-smi", "/usr/bin/rocm-smi"},
+	"weka":       {"/usr/bin/weka", "/usr/local/bin/weka"},
 	"gpuaas-gpu": {agentFolder + "current/gpuaas-gpu"},
 }
 

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"gpuaas/agent/internal/atomicfile"
-	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/inspect"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
@@ -24,11 +20,6 @@ type storageCleanup struct{ host }
 
 // localFolders are always emptied. Parameters add others.
 var localFolders = []string{"/tmp", "/var/tmp", "/scratch"}
-
-// wekaConfig is where the Weka client keeps the rights of a tenant.
-var wekaConfig = []string{filepath.Join("/root", ".weka"), "/etc/weka/auth-token.json"}
-
-const wekaType = "wekafs"
 
 // Check implements task.Handler. Empty folders before the task mean nothing:
 // only the task's own work counts as done.
@@ -146,69 +137,4 @@ var systemEntries = []string{"systemd-private-", "snap-private-tmp", "lost+found
 func keepInTemp(name string, info fs.FileInfo) bool {
 	return info.IsDir() && stat(info).Uid == 0 &&
 		slices.ContainsFunc(systemEntries, func(p string) bool { return strings.HasPrefix(name, p) })
-}
-
-func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (
-	string, error,
-) {
-	// Unmount the last one first: it may lie on an earlier one.
-	for _, m := range slices.Backward(mounts) {
-		if m.Type != wekaType {
-			continue
-		}
-		_, err := h.Host.Do(ctx, hostexec.Command{Program: "umount", Args: []string{"--", m.Point}})
-		switch {
-		case ctx.Err() != nil:
-			return "", fmt.Errorf("unmount %s: %w", m.Point, err)
-		case err != nil:
-			out.Residue = append(out.Residue, fmt.Sprintf("%s: %v", printable(m.Point), err))
-		default:
-			out.Unmounted = append(out.Unmounted, m.Point)
-		}
-	}
-	for _, path := range wekaConfig {
-		if _, err := os.Lstat(h.Host.Path(path)); err != nil {
-			continue
-		}
-		residue, err := removeTree(h.Host, path, ctx.Err)
-		if err != nil {
-			return "", fmt.Errorf("remove %s: %w", path, err)
-		}
-		out.Residue = append(out.Residue, residue...)
-		if len(residue) == 0 {
-			out.ConfigRemoved = append(out.ConfigRemoved, path)
-		}
-	}
-	if err := h.forgetMounts(out); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d unmounted", len(out.Unmounted)), nil
-}
-
-// forgetMounts removes Weka file systems from /etc/fstab, so that they do not
-// come back at the next boot.
-func (h storageCleanup) forgetMounts(out *agentwire.StorageCleanupOutput) error {
-	const table = "/etc/fstab"
-	raw, err := os.ReadFile(h.Host.Path(table))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", table, err)
-	}
-	var kept strings.Builder
-	for line := range strings.Lines(string(raw)) {
-		if fields := strings.Fields(line); len(fields) >= 3 && !strings.HasPrefix(fields[0], "#") && fields[2] == wekaType {
-			out.ConfigRemoved = append(out.ConfigRemoved, table+" "+fields[1])
-			continue
-		}
-		kept.WriteString(line)
-	}
-	if kept.Len() == len(raw) {
-		return nil
-	}
-	if err := atomicfile.Write(h.Host.Path(table), []byte(kept.String()), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", table, err)
-	}
-	return nil
 }

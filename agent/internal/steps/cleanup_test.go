@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -264,33 +263,6 @@ func TestCleanupOfSharedMemory(t *testing.T) {
 	b.job(agentwire.TypeStorageCleanup, local()).apply()
 	if b.Exists("/dev/shm/of-tenant") || !b.Exists("/dev/shm/of-system") {
 		t.Error("the wrong one was removed")
-	}
-}
-
-func TestCleanupOfWeka(t *testing.T) {
-	b := newBench(t)
-	b.Install("/usr/bin/umount")
-	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 0:40 / /mnt/w rw - wekafs a/b rw\n31 "+
-		"30 0:41 / /mnt/w/sub rw - wekafs a/c rw\n32 21 0:42 / /mnt/n rw - nfs s:/x rw\n")
-	b.Write("/etc/fstab", "# table\n/dev/vda / ext4 defaults 0 1\na/b /mnt/w wekafs defaults 0 0\n")
-	b.Write(filepath.Join(wekaConfig[0], "auth-token.json"), "secret")
-	b.Write("/tmp/stays", "x")
-	j := b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "weka"})
-	b.Fail("umount")
-	out := j.apply().(agentwire.StorageCleanupOutput)
-	if len(out.Residue) != 2 || len(out.Unmounted) > 0 {
-		t.Errorf("with a busy file system: %+v", out)
-	}
-	b.Heal("umount")
-	b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "weka"}).cancelIn("umount")
-	out = b.job(agentwire.TypeStorageCleanup,
-		agentwire.StorageCleanupParams{Scope: "all"}).apply().(agentwire.StorageCleanupOutput)
-	if !slices.Equal(out.Unmounted, []string{"/mnt/w/sub", "/mnt/w"}) || b.Exists(wekaConfig[0]) ||
-		b.Exists("/tmp/stays") {
-		t.Errorf("output %+v", out)
-	}
-	if got := b.Read("/etc/fstab"); got != "# table\n/dev/vda / ext4 defaults 0 1\n" {
-		t.Errorf("table\n%s", got)
 	}
 }
 

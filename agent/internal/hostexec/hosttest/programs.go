@@ -126,6 +126,32 @@ func (p program) act() error {
 			return err
 		}
 		return p.lock(last)
+	case "weka":
+		return p.weka(last)
+	}
+	return nil
+}
+
+// weka acts as the program of Weka: its containers are folders of their names in
+// /stub/weka. One that is called stubborn cannot be removed.
+func (p program) weka(last string) error {
+	folder := filepath.Join(p.root, "stub/weka")
+	entries, err := os.ReadDir(folder)
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	switch strings.Join(p.args[:min(2, len(p.args))], " ") {
+	case "local ps":
+		var names []string
+		for _, e := range entries {
+			names = append(names, fmt.Sprintf(`{"name":%q,"type":"weka"}`, e.Name()))
+		}
+		fmt.Println("[" + strings.Join(names, ",") + "]")
+	case "local rm":
+		if strings.Contains(last, "stubborn") {
+			return fmt.Errorf("container %s is busy", last)
+		}
+		return os.Remove(filepath.Join(folder, last))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ export const eraseWords: Record<Choices['erase'], string> = {
 export const cleanupWords: Record<Choices['cleanup'], string> = {
   none: 'Nothing is removed.',
   local: 'Destroys temporary and scratch folders and what is on data disks.',
-  weka: 'File systems of Weka are unmounted; what lies on them is not touched.',
+  weka: 'File systems of Weka are unmounted, and the state and cache of its client are removed; what lies on them is not touched.',
   all: 'Both: destroys local folders and data disks, and unmounts Weka.',
 }
 

@@ -31,7 +31,7 @@ type NewBody struct {
 
 // CleanupBody asks for the storage of a node to be cleaned.
 type CleanupBody struct {
-	Scope    Cleanup `json:"scope" enum:"local,weka,all" doc:"local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka; all does both."`
+	Scope    Cleanup `json:"scope" enum:"local,weka,all" doc:"local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both."`
 	Reason   string  `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"scratch is full of old data"`
 	PlanHash string  `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out."`
 }

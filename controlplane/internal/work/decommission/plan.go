@@ -254,7 +254,8 @@ func (s situation) effects(r Request) []string {
 	case CleanupNone, CleanupWeka:
 	}
 	if r.StorageCleanup == CleanupWeka || r.StorageCleanup == CleanupAll {
-		out = append(out, "file systems of Weka are unmounted, and their configuration is removed; what lies on them is not touched")
+		out = append(out, "file systems of Weka are unmounted, and their configuration and the containers of the client are removed with their state and "+
+			"cache; what lies on the file systems is not touched, and a client that the agent does not know stops the operation")
 	}
 	out = append(out, s.scrubEffect(r)...)
 	if r.Mode.releases() && s.managed() {
