@@ -2942,11 +2942,11 @@ type DecommissionCleanupBody struct {
 	// Examples: scratch is full of old data
 	Reason string `json:"reason"`
 
-	// Scope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka; all does both.
+	// Scope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both.
 	Scope DecommissionCleanupBodyScope `json:"scope"`
 }
 
-// DecommissionCleanupBodyScope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka; all does both.
+// DecommissionCleanupBodyScope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both.
 type DecommissionCleanupBodyScope string
 
 // DecommissionDetailView defines model for DecommissionDetailView.
