@@ -66,10 +66,12 @@ func TestWekaClientStateAndCacheAreRemoved(t *testing.T) {
 		b.Write(path, "what a tenant read")
 	}
 	out := weka(b)
-	if len(out.Residue) > 0 || !slices.Equal(out.ConfigRemoved, []string{"weka container client", "weka container client-b"}) {
+	removed := []string{"weka container client", "weka container client-b"}
+	if len(out.Residue) > 0 || !slices.Equal(out.ConfigRemoved, removed) {
 		t.Errorf("output %+v", out)
 	}
-	if f := folderOf(out, "/opt/weka/data"); f.Outcome != agentwire.OutcomeEmptied || f.EntriesRemoved != 4 || f.BytesFreed == 0 {
+	if f := folderOf(out, "/opt/weka/data"); f.Outcome != agentwire.OutcomeEmptied || f.EntriesRemoved != 4 ||
+		f.BytesFreed == 0 {
 		t.Errorf("evidence %+v", f)
 	}
 	if f := folderOf(out, "/opt/weka/traces"); f.Outcome != agentwire.OutcomeNotThere {
@@ -83,7 +85,8 @@ func TestWekaClientStateAndCacheAreRemoved(t *testing.T) {
 			t.Errorf("%s: stays %v", path, !stays)
 		}
 	}
-	if calls := strings.Join(b.Calls(), "\n"); !strings.Contains(calls, "weka local stop --force client\nweka local rm --force client\n") {
+	const inOrder = "weka local stop --force client\nweka local rm --force client\n"
+	if calls := strings.Join(b.Calls(), "\n"); !strings.Contains(calls, inOrder) {
 		t.Errorf("calls\n%s", calls)
 	}
 }
@@ -94,9 +97,11 @@ func TestAWekaClientThatIsUnknownIsRefused(t *testing.T) {
 		prepare func(b *bench)
 		says    string
 	}{
-		"no program":         {func(b *bench) { b.Mkdir("/opt/weka/data") }, "no program at /usr/bin/weka"},
-		"only its module":    {func(b *bench) { b.Mkdir("/sys/module/wekafsio") }, "/sys/module/wekafsio"},
-		"it does not answer": {func(b *bench) { b.Install("/usr/bin/weka"); b.Fail("weka") }, "does not say which containers"},
+		"no program":      {func(b *bench) { b.Mkdir("/opt/weka/data") }, "no program at /usr/bin/weka"},
+		"only its module": {func(b *bench) { b.Mkdir("/sys/module/wekafsio") }, "/sys/module/wekafsio"},
+		"it does not answer": {
+			func(b *bench) { b.Install("/usr/bin/weka"); b.Fail("weka") }, "does not say which containers",
+		},
 		"it says something else": {func(b *bench) {
 			b.Install("/usr/bin/weka")
 			b.Say("weka", "CONTAINER STATE\n")
