@@ -80,6 +80,11 @@ const (
 		"revoked\"}\n\n"
 )
 
+const sshKeyJSON = `{"ssh_key_id":"0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e1","name":"laptop","algorithm":"ssh-ed25519",` +
+	`"public_key":"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",` +
+	`"fingerprint":"SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU",` +
+	`"added_by":"` + "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e2" + `","created_at":"2026-03-04T05:00:00Z"}`
+
 func pageOf(items ...string) http.HandlerFunc {
 	return answer(http.StatusOK, `{"items":[`+strings.Join(items, ",")+`]}`)
 }
@@ -110,6 +115,9 @@ func cannedAnswers() map[string]http.HandlerFunc {
 			"get-service-account":    answer(200, accountJSON),
 			"update-service-account": answer(200, accountJSON), "delete-service-account": nothing,
 			"create-my-token": shown, "list-my-tokens": pageOf(`{` + tokenPart + `}`), "revoke-my-token": nothing,
+			"add-my-ssh-key": answer(201, sshKeyJSON), "list-my-ssh-keys": pageOf(sshKeyJSON), "remove-my-ssh-key": nothing,
+			"add-project-ssh-key": answer(201, sshKeyJSON), "list-project-ssh-keys": pageOf(sshKeyJSON),
+			"remove-project-ssh-key":       nothing,
 			"create-service-account-token": shown, "list-service-account-tokens": pageOf(`{` + tokenPart + `}`),
 			"revoke-service-account-token": nothing,
 			"list-audit-logs":              pageOf(auditJSON), "stream-events": text("text/event-stream", eventsText),

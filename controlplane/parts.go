@@ -31,6 +31,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/people/identity"
+	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
@@ -230,6 +231,7 @@ func (p *parts) notices(ctx context.Context) ([]system.Notice, error) {
 func (p *parts) registerSlices(api *httpapi.API) {
 	feed := outbox.NewFeed(p.nats)
 	p.identity.Register(api)
+	sshkey.New(p.db).Register(api)
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)

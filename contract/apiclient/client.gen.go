@@ -1448,6 +1448,8 @@ const (
 	SiteRead             Permission = "site:read"
 	SkuManage            Permission = "sku:manage"
 	SkuRead              Permission = "sku:read"
+	SshKeyManage         Permission = "ssh_key:manage"
+	SshKeyRead           Permission = "ssh_key:read"
 	SystemRead           Permission = "system:read"
 	TenantCreate         Permission = "tenant:create"
 	TenantRead           Permission = "tenant:read"
@@ -8448,6 +8450,54 @@ type SkuViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// SshkeyNewBody defines model for SshkeyNewBody.
+type SshkeyNewBody struct {
+	// Name What people call it; the comment of the key when left out.
+	//
+	// Examples: laptop
+	Name *string `json:"name,omitempty"`
+
+	// PublicKey One line, as ssh-keygen writes it into the file that ends with .pub.
+	//
+	// Examples: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl laptop
+	PublicKey string `json:"public_key"`
+}
+
+// SshkeyView defines model for SshkeyView.
+type SshkeyView struct {
+	// AddedBy Id of who added it.
+	AddedBy string `json:"added_by"`
+
+	// Algorithm Examples: ssh-ed25519
+	Algorithm string    `json:"algorithm"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Fingerprint As ssh-keygen -l shows it.
+	//
+	// Examples: SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDYAfCjxX0Ps3mXVR0
+	Fingerprint string `json:"fingerprint"`
+
+	// Name Examples: laptop
+	Name string `json:"name"`
+
+	// PublicKey The key in the form of OpenSSH, without a comment.
+	PublicKey string `json:"public_key"`
+
+	// SshKeyId Id of the key.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SshKeyId openapi_types.UUID `json:"ssh_key_id"`
+}
+
+// SshkeyViewList defines model for SshkeyViewList.
+type SshkeyViewList struct {
+	// Items The items of this page.
+	Items []SshkeyView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // SystemBacklog defines model for SystemBacklog.
 type SystemBacklog struct {
 	Destination SystemBacklogDestination `json:"destination"`
@@ -9722,6 +9772,27 @@ type StreamEventsParams struct {
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
+// ListMySshKeysParams defines parameters for ListMySshKeys.
+type ListMySshKeysParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// AddMySshKeyParams defines parameters for AddMySshKey.
+type AddMySshKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RemoveMySshKeyParams defines parameters for RemoveMySshKey.
+type RemoveMySshKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListMyTokensParams defines parameters for ListMyTokens.
 type ListMyTokensParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -9820,6 +9891,27 @@ type CreateServiceAccountTokenParams struct {
 
 // RevokeServiceAccountTokenParams defines parameters for RevokeServiceAccountToken.
 type RevokeServiceAccountTokenParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListProjectSshKeysParams defines parameters for ListProjectSshKeys.
+type ListProjectSshKeysParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// AddProjectSshKeyParams defines parameters for AddProjectSshKey.
+type AddProjectSshKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RemoveProjectSshKeyParams defines parameters for RemoveProjectSshKey.
+type RemoveProjectSshKeyParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -11272,6 +11364,35 @@ func (c *Client) GetMeWithResponse(ctx context.Context, edit ...RequestEditorFn)
 	return call[IdentityMeView](ctx, c, r, edit)
 }
 
+// ListMySshKeysWithResponse is GET /api/v1/me/ssh-keys: List your SSH keys
+func (c *Client) ListMySshKeysWithResponse(ctx context.Context, params *ListMySshKeysParams, edit ...RequestEditorFn) (*Response[SshkeyViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/me/ssh-keys")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[SshkeyViewList](ctx, c, r, edit)
+}
+
+// AddMySshKeyWithResponse is POST /api/v1/me/ssh-keys: Add an SSH key of your own
+func (c *Client) AddMySshKeyWithResponse(ctx context.Context, params *AddMySshKeyParams, body SshkeyNewBody, edit ...RequestEditorFn) (*Response[SshkeyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/me/ssh-keys")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[SshkeyView](ctx, c, r, edit)
+}
+
+// RemoveMySshKeyWithResponse is DELETE /api/v1/me/ssh-keys/{ssh_key_id}: Remove one of your SSH keys
+func (c *Client) RemoveMySshKeyWithResponse(ctx context.Context, sshKeyId openapi_types.UUID, params *RemoveMySshKeyParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/me/ssh-keys/%s", sshKeyId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
 // ListMyTokensWithResponse is GET /api/v1/me/tokens: List your tokens that still work
 func (c *Client) ListMyTokensWithResponse(ctx context.Context, params *ListMyTokensParams, edit ...RequestEditorFn) (*Response[IdentityTokenViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/me/tokens")
@@ -11416,6 +11537,35 @@ func (c *Client) CreateServiceAccountTokenWithResponse(ctx context.Context, proj
 // RevokeServiceAccountTokenWithResponse is DELETE /api/v1/projects/{project_id}/service-accounts/{service_account_id}/tokens/{token_id}: Revoke a token of a service account
 func (c *Client) RevokeServiceAccountTokenWithResponse(ctx context.Context, projectId openapi_types.UUID, serviceAccountId openapi_types.UUID, tokenId openapi_types.UUID, params *RevokeServiceAccountTokenParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
 	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/service-accounts/%s/tokens/%s", projectId, serviceAccountId, tokenId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// ListProjectSshKeysWithResponse is GET /api/v1/projects/{project_id}/ssh-keys: List the SSH keys that a project shares
+func (c *Client) ListProjectSshKeysWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListProjectSshKeysParams, edit ...RequestEditorFn) (*Response[SshkeyViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/ssh-keys", projectId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[SshkeyViewList](ctx, c, r, edit)
+}
+
+// AddProjectSshKeyWithResponse is POST /api/v1/projects/{project_id}/ssh-keys: Add an SSH key that a project shares
+func (c *Client) AddProjectSshKeyWithResponse(ctx context.Context, projectId openapi_types.UUID, params *AddProjectSshKeyParams, body SshkeyNewBody, edit ...RequestEditorFn) (*Response[SshkeyView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/ssh-keys", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[SshkeyView](ctx, c, r, edit)
+}
+
+// RemoveProjectSshKeyWithResponse is DELETE /api/v1/projects/{project_id}/ssh-keys/{ssh_key_id}: Remove an SSH key that a project shares
+func (c *Client) RemoveProjectSshKeyWithResponse(ctx context.Context, projectId openapi_types.UUID, sshKeyId openapi_types.UUID, params *RemoveProjectSshKeyParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/ssh-keys/%s", projectId, sshKeyId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}

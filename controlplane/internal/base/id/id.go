@@ -29,6 +29,8 @@ type (
 	ServiceAccount = Of[serviceAccountNoun]
 	// Token is the identifier of a bearer token.
 	Token = Of[tokenNoun]
+	// SSHKey is the identifier of an SSH key of a person or a project.
+	SSHKey = Of[sshKeyNoun]
 	// Event is the identifier of an event.
 	Event = Of[eventNoun]
 	// SelfCheck is the identifier of a self-check.
@@ -73,6 +75,7 @@ type (
 	userNoun              struct{}
 	serviceAccountNoun    struct{}
 	tokenNoun             struct{}
+	sshKeyNoun            struct{}
 	eventNoun             struct{}
 	selfCheckNoun         struct{}
 	siteNoun              struct{}

@@ -39,6 +39,8 @@ const (
 	SiteProfileManage    Permission = "site_profile:manage" // profiles and RoCE addresses, without credentials
 	SKURead              Permission = "sku:read"
 	SKUManage            Permission = "sku:manage"
+	SSHKeyRead           Permission = "ssh_key:read"
+	SSHKeyManage         Permission = "ssh_key:manage"
 	SystemRead           Permission = "system:read"
 	TenantCreate         Permission = "tenant:create"
 	TenantRead           Permission = "tenant:read"
@@ -49,15 +51,15 @@ const (
 )
 
 var (
-	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead}
+	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead, SSHKeyRead}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead})
-	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage})
+	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
 		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead,
 		OutboxRead, ProjectRead,
-		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead,
-		UserRead,
+		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
+		TenantRead, UserRead,
 	}
 	// operateMay is everything about machines, and nothing about people, signers
 	// and secrets. Whoever may change a site can send its credentials elsewhere.
