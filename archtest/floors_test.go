@@ -15,6 +15,7 @@ var sameFloor = map[string][]string{
 	"lifecycle": {"fault"},
 
 	"audit":   {"auth", "httpapi", "postgres", "telemetry"},
+	"blob":    {"postgres"},
 	"durable": {"auth", "outbox", "telemetry"},
 	"httpapi": {"auth", "postgres", "telemetry"},
 	"outbox":  {"audit", "auth", "httpapi", "postgres", "telemetry"},

@@ -43,6 +43,10 @@ type (
 	PowerOverride = Of[powerOverrideNoun]
 	// RoCEAssignment is the identifier of the address of a RoCE interface.
 	RoCEAssignment = Of[roceAssignmentNoun]
+	// BlobUpload is the identifier of a file that is being uploaded.
+	BlobUpload = Of[blobUploadNoun]
+	// SiteBundle is the identifier of a version of a bundle of a site.
+	SiteBundle = Of[siteBundleNoun]
 	// Node is the identifier of a node.
 	Node = Of[nodeNoun]
 	// NodeTask is the identifier of a task for a node.
@@ -82,6 +86,8 @@ type (
 	profileNoun           struct{}
 	powerOverrideNoun     struct{}
 	roceAssignmentNoun    struct{}
+	blobUploadNoun        struct{}
+	siteBundleNoun        struct{}
 	nodeNoun              struct{}
 	nodeTaskNoun          struct{}
 	terminalSessionNoun   struct{}
