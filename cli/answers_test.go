@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -59,12 +60,16 @@ const (
 	profileJSON = `{"profile_id":"` + profileID + `","site_id":"` + siteID +
 		`","name":"default","description":"","status":"active","distro_series":"ubuntu/noble","architecture":"amd64/generic",` +
 		`"pxe_iface":"","pxe_vlan_vid":-1,"node_pxe_iface":"","strict_pxe_preflight":true,"enable_phase2_roce":true,"require_hw_sync":true,"hardware_sync_interval":"15m","release_fallback_no_erase":true,` +
-		`"enable_deploy_retry_on_datasource_failure":true,"max_deploy_retry_attempts":1,"auto_claim_single_new_machine":false,"batch_max_parallel":10,"site_bootstrap_bundle_ref":"",` +
+		`"enable_deploy_retry_on_datasource_failure":true,"max_deploy_retry_attempts":1,"auto_claim_single_new_machine":false,"batch_max_parallel":10,"site_bootstrap_bundle_ref":"base@2026.11","site_bootstrap_bundle_sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","previous_bundle_ref":"base@2026.10",` +
 		`"enrollment_token_ttl_seconds":7200,"discovery_timeout_seconds":1800,"commission_timeout_seconds":3600,"deploy_timeout_seconds":5400,"hw_sync_seed_timeout_seconds":900,` +
 		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,"release_retired_machines":false,"data_disks":"require_clean","retired_machines":"power_off","return_healed_nodes":false,"require_enrollment_address":false,` + times + `}`
 	overrideJSON = `{"power_override_id":"` + overrideID + `","site_id":"` + siteID +
 		`","selector_type":"hostname","selector_value":"c07u31","status":"active","credentials":` + someSecret + `,` + times +
 		`}`
+	uploadJSON        = `{"upload_id":"` + overrideID + `","size":21,"received":%d,"max_part":524288}`
+	bundleVersionJSON = `{"bundle_id":"` + overrideID + `","site_id":"` + siteID +
+		`","name":"base","version":"2026.11","ref":"base@2026.11","sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","size":21,` +
+		`"added_by":"` + userID + `","used_by":["default"],"created_at":"2026-03-04T05:06:07Z"}`
 	roceJSON = `{"assignment_id":"` + assignmentID + `","site_id":"` + siteID +
 		`","hostname":"c07u31","interface":"enp28s0np0","ipv4_cidr":"172.30.9.61/31","mtu":9000,"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
 	probeJSON = `{"ok":false,"checks":[{"name":"reachable","ok":true,"detail":"http://maas.example:5240/MAAS answers as MAAS"},{"name":"version","ok":true,"detail":"MAAS 3.7.3"},` +
@@ -135,6 +140,11 @@ func cannedAnswers() map[string]http.HandlerFunc {
 			"create-site-profile": answer(201, profileJSON), "list-site-profiles": pageOf(profileJSON),
 			"get-site-profile":    answer(200, profileJSON),
 			"update-site-profile": answer(200, profileJSON), "delete-site-profile": nothing,
+			"begin-site-bundle-upload":    answer(201, fmt.Sprintf(uploadJSON, 0)),
+			"send-site-bundle-part":       answer(200, fmt.Sprintf(uploadJSON, 21)),
+			"complete-site-bundle-upload": answer(201, bundleVersionJSON), "list-site-bundles": pageOf(bundleVersionJSON),
+			"delete-site-bundle": nothing, "use-site-bundle": answer(200, profileJSON),
+			"rollback-site-bundle":  answer(200, profileJSON),
 			"create-power-override": answer(201, overrideJSON), "list-power-overrides": pageOf(overrideJSON),
 			"get-power-override":    answer(200, overrideJSON),
 			"update-power-override": answer(200, overrideJSON), "delete-power-override": nothing,

@@ -108,7 +108,8 @@ func (a *app) siteCommand() *cobra.Command {
 			run:        siteVerb(deleteSite),
 		}),
 		a.siteDoctorCommand(),
-		a.siteCredentialsCommand(), a.siteProfileCommand(), a.siteOverrideCommand(), a.siteRoCECommand(),
+		a.siteCredentialsCommand(), a.siteProfileCommand(), a.siteBundleCommand(), a.siteOverrideCommand(),
+		a.siteRoCECommand(),
 	)
 }
 

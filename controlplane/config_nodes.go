@@ -24,7 +24,7 @@ type NodesConfig struct {
 	AgentVersion    string        `koanf:"agent_version" doc:"agent version that nodes are bootstrapped with; empty: the only one in nodes.agent_folder"`
 	NewcomerRate    int           `koanf:"newcomer_rate" doc:"bootstrap and enrolment requests a second from one address; ten seconds' worth may come at once"`
 	CertificateTTL  time.Duration `koanf:"certificate_ttl" doc:"life of a node certificate, 24h at most"`
-	BundleFolder    string        `koanf:"bundle_folder" doc:"folder with the bootstrap bundles of sites, as NAME/VERSION; empty: there are none"`
+	BundleFolder    string        `koanf:"bundle_folder" doc:"folder of the version before with bootstrap bundles, as NAME/VERSION: the first worker that starts gives them to the sites of then; upload others with gpuaas site bundle upload"`
 	SSHProxy        string        `koanf:"ssh_proxy" doc:"socks5://host:port through which freshly deployed machines are reached over SSH; empty: directly"`
 }
 

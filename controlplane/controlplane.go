@@ -15,6 +15,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/blob"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/engine/outbox"
@@ -202,6 +203,7 @@ func (p *parts) prepare(ctx context.Context) error {
 		if err := p.noteRestore(ctx); err != nil {
 			return err
 		}
+		p.importBundles(ctx)
 		if p.opts.KeepAdminToken == nil {
 			return nil
 		}
@@ -220,6 +222,23 @@ func (p *parts) noteRestore(ctx context.Context) error {
 	}
 	p.logger.WarnContext(ctx, "restored from a backup", "taken_at", r.TakenAt, "restored_at", r.RestoredAt)
 	return p.opts.RestoreNoted()
+}
+
+// importBundles brings bundles of sites that were files of workers into the
+// database. A folder that cannot be read is tried again at the next start.
+func (p *parts) importBundles(ctx context.Context) {
+	if !p.has(RoleWorker) {
+		return
+	}
+	done, err := p.sites.ImportBundles(ctx, p.cfg.Nodes.BundleFolder)
+	for _, refused := range done.Refused {
+		p.logger.WarnContext(ctx, "a file in nodes.bundle_folder is no bundle", "because", refused)
+	}
+	if err != nil {
+		p.logger.ErrorContext(ctx, "bundles of sites could not be imported", "folder", p.cfg.Nodes.BundleFolder, "error", err)
+	} else if done.Sites > 0 {
+		p.logger.InfoContext(ctx, "bundles of sites imported", "sites", done.Sites, "bundles", done.Bundles)
+	}
 }
 
 // announce says that the process is of use, once every service that it depends
@@ -351,6 +370,9 @@ func (p *parts) keepHouse(ctx context.Context) {
 	for {
 		if _, err := p.api.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "old idempotency keys could not be removed", "error", err)
+		}
+		if _, err := (blob.Store{DB: p.db}).Sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "uploads and files that nobody needs could not be removed", "error", err)
 		}
 		if err := p.identity.AnnounceEndOfAccess(telemetry.WithCorrelation(ctx, id.NewString())); err != nil &&
 			ctx.Err() == nil {

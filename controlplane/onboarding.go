@@ -25,7 +25,7 @@ func (p *parts) newBringup() (*bringup.Bringup, error) {
 	}
 	machines := bringup.Config{
 		DB: p.db, Sites: p.sites, Regions: p.regions, Secrets: p.secrets, Nodes: p.fleet.nodes, Bootstrap: p.fleet.renderer,
-		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks,
+		BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks,
 		Claims: onboarding.Claims{DB: p.db}, Dialer: dialer,
 		Logger: p.logger, Watch: p.watch(),
 	}

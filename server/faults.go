@@ -100,6 +100,7 @@ func (f *faultRun) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, world.Lab.Close()) }()
 	world.Forget = engineOf(engines.Endpoints()).forget
+	world.Lose = (&traces{engines: engines}).lose
 	report, err := f.try(cmd, engines, world, cases)
 	if err != nil {
 		return err

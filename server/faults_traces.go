@@ -116,6 +116,24 @@ func (t *traces) column(ctx context.Context, database, query string) ([][]byte, 
 	return out, nil
 }
 
+// lose removes the content of a stored file, past the control plane.
+func (t *traces) lose(ctx context.Context, digest string) error {
+	db, err := pgx.Connect(ctx, t.engines.Endpoints().PostgresURL)
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	defer func() { _ = db.Close(ctx) }() // the statement has committed by itself
+	gone, err := db.Exec(ctx, `DELETE FROM blob_chunks c USING blobs b WHERE b.content_id = c.content_id AND b.digest = $1`,
+		digest)
+	if err == nil && gone.RowsAffected() == 0 {
+		err = errors.New("no such file is stored")
+	}
+	if err != nil {
+		return fmt.Errorf("lose stored file %s: %w", digest, err)
+	}
+	return nil
+}
+
 // secretsEngine is OpenBao, past the control plane.
 type secretsEngine struct{ address, roleFile, secretFile string }
 

@@ -1443,6 +1443,7 @@ const (
 	ServiceAccountRead   Permission = "service_account:read"
 	SignerManage         Permission = "signer:manage"
 	SignerRead           Permission = "signer:read"
+	SiteBundleManage     Permission = "site_bundle:manage"
 	SiteManage           Permission = "site:manage"
 	SiteProfileManage    Permission = "site_profile:manage"
 	SiteRead             Permission = "site:read"
@@ -1650,6 +1651,7 @@ const (
 
 // Defines values for SiteCheckName.
 const (
+	Bundle          SiteCheckName = "bundle"
 	Capabilities    SiteCheckName = "capabilities"
 	ClockSkew       SiteCheckName = "clock_skew"
 	DeployPassword  SiteCheckName = "deploy_password"
@@ -7455,6 +7457,93 @@ type SiteAssignmentsBody struct {
 	Items []SiteAssignmentRow `json:"items"`
 }
 
+// SiteBundleCompleteBody defines model for SiteBundleCompleteBody.
+type SiteBundleCompleteBody struct {
+	// Ref The bundle that was announced.
+	//
+	// Examples: base@2026.11
+	Ref string `json:"ref"`
+}
+
+// SiteBundlePartBody defines model for SiteBundlePartBody.
+type SiteBundlePartBody struct {
+	// Data The bytes, in base64.
+	Data []byte `json:"data"`
+
+	// Offset Where the part begins: what was received so far.
+	Offset int64 `json:"offset"`
+
+	// Ref The bundle that was announced.
+	//
+	// Examples: base@2026.11
+	Ref string `json:"ref"`
+}
+
+// SiteBundleUploadView defines model for SiteBundleUploadView.
+type SiteBundleUploadView struct {
+	// MaxPart The most bytes of one part.
+	MaxPart int64 `json:"max_part"`
+
+	// Received Bytes that are there: the next part begins here.
+	Received int64 `json:"received"`
+
+	// Size Bytes that were announced.
+	Size int64 `json:"size"`
+
+	// UploadId Id of the upload.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	UploadId openapi_types.UUID `json:"upload_id"`
+}
+
+// SiteBundleView defines model for SiteBundleView.
+type SiteBundleView struct {
+	// AddedBy Who uploaded it; bundle-import: it was a file in the folder of workers.
+	AddedBy string `json:"added_by"`
+
+	// BundleId Id of this version.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BundleId  openapi_types.UUID `json:"bundle_id"`
+	CreatedAt time.Time          `json:"created_at"`
+
+	// Name Examples: base
+	Name string `json:"name"`
+
+	// Ref What profiles name it by.
+	//
+	// Examples: base@2026.11
+	Ref string `json:"ref"`
+
+	// Sha256 Digest of the program.
+	Sha256 string `json:"sha256"`
+
+	// SiteId Id of its site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// Size Bytes of the program.
+	Size int64 `json:"size"`
+
+	// UsedBy Names of the profiles that use it.
+	UsedBy []string `json:"used_by"`
+
+	// Version Given once; its content never changes.
+	//
+	// Examples: 2026.11
+	Version string `json:"version"`
+}
+
+// SiteBundleViewList defines model for SiteBundleViewList.
+type SiteBundleViewList struct {
+	// Items The items of this page.
+	Items []SiteBundleView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // SiteChangeBody defines model for SiteChangeBody.
 type SiteChangeBody struct {
 	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback.
@@ -7625,6 +7714,20 @@ type SiteNewBodyHwSyncHttp string
 
 // SiteNewBodyRequiredCapabilities defines model for SiteNewBody.RequiredCapabilities.
 type SiteNewBodyRequiredCapabilities string
+
+// SiteNewBundleBody defines model for SiteNewBundleBody.
+type SiteNewBundleBody struct {
+	// Ref NAME@VERSION; a version is given once.
+	//
+	// Examples: base@2026.11
+	Ref string `json:"ref"`
+
+	// Sha256 Digest of the program, in lower-case hexadecimal digits.
+	Sha256 string `json:"sha256"`
+
+	// Size Bytes of the program; 1 MiB at most.
+	Size int64 `json:"size"`
+}
 
 // SiteNewPowerOverrideBody defines model for SiteNewPowerOverrideBody.
 type SiteNewPowerOverrideBody struct {
@@ -8100,6 +8203,9 @@ type SiteProfileView struct {
 	// NodePxeIface Interface of the nodes on the PXE network; empty: that of the site.
 	NodePxeIface string `json:"node_pxe_iface"`
 
+	// PreviousBundleRef The bundle that was used before, to roll back to; empty: there is none.
+	PreviousBundleRef string `json:"previous_bundle_ref"`
+
 	// ProfileId Id of the profile.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
@@ -8137,6 +8243,9 @@ type SiteProfileView struct {
 
 	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
 	SiteBootstrapBundleRef string `json:"site_bootstrap_bundle_ref"`
+
+	// SiteBootstrapBundleSha256 What the bundle must have; the profile was pinned to it when the bundle was chosen.
+	SiteBootstrapBundleSha256 string `json:"site_bootstrap_bundle_sha256"`
 
 	// SiteId Id of its site.
 	//
@@ -8192,6 +8301,17 @@ type SiteUpsertedView struct {
 	Created   int64 `json:"created"`
 	Unchanged int64 `json:"unchanged"`
 	Updated   int64 `json:"updated"`
+}
+
+// SiteUseBundleBody defines model for SiteUseBundleBody.
+type SiteUseBundleBody struct {
+	// Ref NAME@VERSION of a bundle of the site.
+	//
+	// Examples: base@2026.11
+	Ref string `json:"ref"`
+
+	// Sha256 The digest that it must have; absent: the one it has.
+	Sha256 *string `json:"sha256,omitempty"`
 }
 
 // SiteView defines model for SiteView.
@@ -8950,6 +9070,39 @@ type UpdateMaasSiteParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// BeginSiteBundleUploadParams defines parameters for BeginSiteBundleUpload.
+type BeginSiteBundleUploadParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CompleteSiteBundleUploadParams defines parameters for CompleteSiteBundleUpload.
+type CompleteSiteBundleUploadParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SendSiteBundlePartParams defines parameters for SendSiteBundlePart.
+type SendSiteBundlePartParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSiteBundlesParams defines parameters for ListSiteBundles.
+type ListSiteBundlesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// DeleteSiteBundleParams defines parameters for DeleteSiteBundle.
+type DeleteSiteBundleParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // SetMaasSiteCredentialsParams defines parameters for SetMaasSiteCredentials.
 type SetMaasSiteCredentialsParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -9032,6 +9185,18 @@ type UpdateSiteProfileParams struct {
 
 	// IfMatch The ETag of the version that the change is based on.
 	IfMatch string `json:"If-Match"`
+}
+
+// UseSiteBundleParams defines parameters for UseSiteBundle.
+type UseSiteBundleParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RollbackSiteBundleParams defines parameters for RollbackSiteBundle.
+type RollbackSiteBundleParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListRoceAssignmentsParams defines parameters for ListRoceAssignments.
@@ -10293,6 +10458,55 @@ func (c *Client) UpdateMaasSiteWithResponse(ctx context.Context, siteId openapi_
 	return call[SiteView](ctx, c, r, edit)
 }
 
+// BeginSiteBundleUploadWithResponse is POST /api/v1/admin/maas-sites/{site_id}/bundle-uploads: Announce a bundle of a MAAS site
+func (c *Client) BeginSiteBundleUploadWithResponse(ctx context.Context, siteId openapi_types.UUID, params *BeginSiteBundleUploadParams, body SiteNewBundleBody, edit ...RequestEditorFn) (*Response[SiteBundleUploadView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maas-sites/%s/bundle-uploads", siteId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[SiteBundleUploadView](ctx, c, r, edit)
+}
+
+// CompleteSiteBundleUploadWithResponse is POST /api/v1/admin/maas-sites/{site_id}/bundle-uploads/{upload_id}/complete: Make an upload a version of a bundle
+func (c *Client) CompleteSiteBundleUploadWithResponse(ctx context.Context, siteId openapi_types.UUID, uploadId openapi_types.UUID, params *CompleteSiteBundleUploadParams, body SiteBundleCompleteBody, edit ...RequestEditorFn) (*Response[SiteBundleView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maas-sites/%s/bundle-uploads/%s/complete", siteId, uploadId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[SiteBundleView](ctx, c, r, edit)
+}
+
+// SendSiteBundlePartWithResponse is POST /api/v1/admin/maas-sites/{site_id}/bundle-uploads/{upload_id}/parts: Send a part of a bundle
+func (c *Client) SendSiteBundlePartWithResponse(ctx context.Context, siteId openapi_types.UUID, uploadId openapi_types.UUID, params *SendSiteBundlePartParams, body SiteBundlePartBody, edit ...RequestEditorFn) (*Response[SiteBundleUploadView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maas-sites/%s/bundle-uploads/%s/parts", siteId, uploadId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[SiteBundleUploadView](ctx, c, r, edit)
+}
+
+// ListSiteBundlesWithResponse is GET /api/v1/admin/maas-sites/{site_id}/bundles: List the bundles of a MAAS site
+func (c *Client) ListSiteBundlesWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListSiteBundlesParams, edit ...RequestEditorFn) (*Response[SiteBundleViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/maas-sites/%s/bundles", siteId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[SiteBundleViewList](ctx, c, r, edit)
+}
+
+// DeleteSiteBundleWithResponse is DELETE /api/v1/admin/maas-sites/{site_id}/bundles/{bundle_id}: Delete a version of a bundle that no profile uses
+func (c *Client) DeleteSiteBundleWithResponse(ctx context.Context, siteId openapi_types.UUID, bundleId openapi_types.UUID, params *DeleteSiteBundleParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/admin/maas-sites/%s/bundles/%s", siteId, bundleId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
 // SetMaasSiteCredentialsWithResponse is POST /api/v1/admin/maas-sites/{site_id}/credentials: Write credentials of a MAAS site
 func (c *Client) SetMaasSiteCredentialsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, body SiteCredentialsBody, edit ...RequestEditorFn) (*Response[SiteView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/maas-sites/%s/credentials", siteId)
@@ -10412,6 +10626,25 @@ func (c *Client) UpdateSiteProfileWithResponse(ctx context.Context, siteId opena
 		r.header("If-Match", params.IfMatch)
 	}
 	r.json(body)
+	return call[SiteProfileView](ctx, c, r, edit)
+}
+
+// UseSiteBundleWithResponse is POST /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}/bundle: Let a profile use a bundle
+func (c *Client) UseSiteBundleWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UseSiteBundleParams, body SiteUseBundleBody, edit ...RequestEditorFn) (*Response[SiteProfileView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maas-sites/%s/profiles/%s/bundle", siteId, profileId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[SiteProfileView](ctx, c, r, edit)
+}
+
+// RollbackSiteBundleWithResponse is POST /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}/bundle/rollback: Let a profile use the bundle that it used before
+func (c *Client) RollbackSiteBundleWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *RollbackSiteBundleParams, edit ...RequestEditorFn) (*Response[SiteProfileView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maas-sites/%s/profiles/%s/bundle/rollback", siteId, profileId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
 	return call[SiteProfileView](ctx, c, r, edit)
 }
 

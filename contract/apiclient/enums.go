@@ -1273,6 +1273,7 @@ var enums = map[string][]string{
 		"capabilities",
 		"images",
 		"scripts",
+		"bundle",
 		"hw_sync_interval",
 		"dns_servers",
 		"clock_skew",

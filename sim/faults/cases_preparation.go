@@ -219,9 +219,10 @@ func (r *run) unlink(name string) error {
 
 var renderCases = map[Kind]Case{
 	ErrorKind: {
-		What: "the bundle of the site is not to be had", Mend: "take it out of the profile",
-		wish: func(w *wish) { w.bundle = "nowhere@1" },
+		What: "the database has lost the bundle of the site", Mend: "take it out of the profile",
+		wish: func(w *wish) { w.bundle = "base@1" },
 		set: func(r *run) {
+			r.first(func(ctx context.Context) error { return r.world.Lose(ctx, r.programDigest()) })
 			r.mend = func(ctx context.Context) error {
 				none := ""
 				return r.world.change(ctx, r, apiclient.SiteProfileChangeBody{SiteBootstrapBundleRef: &none})

@@ -92,6 +92,11 @@ func (r *run) alter(ctx context.Context) error {
 	}
 	w := r.wish
 	set(&body.DistroSeries, w.image)
+	if w.bundle != "" {
+		if err := r.world.upload(ctx, r); err != nil {
+			return err
+		}
+	}
 	set(&body.SiteBootstrapBundleRef, w.bundle)
 	set(&body.NodePxeIface, w.pxeIface)
 	if w.removeRecord {

@@ -3,6 +3,8 @@ package faults
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +39,8 @@ type World struct {
 	BMCPassword string
 	// Forget makes the secrets engine lose what it has at a path.
 	Forget func(ctx context.Context, path string) error
+	// Lose makes the database lose the content of a stored file.
+	Lose func(ctx context.Context, digest string) error
 
 	api   *apiclient.Client
 	boots *boots
@@ -202,6 +206,11 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 			*field = &value
 		}
 	}
+	if asked.bundle != "" {
+		if err := w.upload(ctx, r); err != nil {
+			return err
+		}
+	}
 	profile, err := w.api.CreateSiteProfileWithResponse(ctx, r.site, &apiclient.CreateSiteProfileParams{}, body)
 	if _, err := apiclient.Read(profile, err); err != nil {
 		return fmt.Errorf("create profile: %w", err)
@@ -255,6 +264,34 @@ func (w *World) newToken(r *run) (string, error) {
 	r.tokenKey = made["token_key"]
 	w.keep(fmt.Sprintf("API key of MAAS for site %d (%s)", r.number, made["token_key"][:4]), made["token_secret"])
 	return made["consumer_key"] + ":" + made["token_key"] + ":" + made["token_secret"], nil
+}
+
+// program is the bundle of a run. No other run has the same.
+func (r *run) program() []byte { return []byte("#!/bin/sh\n# " + r.hostname + "\n") }
+
+func (r *run) programDigest() string {
+	sum := sha256.Sum256(r.program())
+	return hex.EncodeToString(sum[:])
+}
+
+// upload gives the site of a run the bundle that its case wishes for.
+func (w *World) upload(ctx context.Context, r *run) error {
+	ref := r.wish.bundle
+	begun, err := w.api.BeginSiteBundleUploadWithResponse(ctx, r.site, &apiclient.BeginSiteBundleUploadParams{},
+		apiclient.SiteNewBundleBody{Ref: ref, Sha256: r.programDigest(), Size: int64(len(r.program()))})
+	if _, err := apiclient.Read(begun, err); err != nil {
+		return fmt.Errorf("announce bundle: %w", err)
+	}
+	upload := begun.JSON.UploadId
+	if _, err := apiclient.Read(w.api.SendSiteBundlePartWithResponse(ctx, r.site, upload,
+		&apiclient.SendSiteBundlePartParams{}, apiclient.SiteBundlePartBody{Ref: ref, Data: r.program()})); err != nil {
+		return fmt.Errorf("send bundle: %w", err)
+	}
+	if _, err := apiclient.Read(w.api.CompleteSiteBundleUploadWithResponse(ctx, r.site, upload,
+		&apiclient.CompleteSiteBundleUploadParams{}, apiclient.SiteBundleCompleteBody{Ref: ref})); err != nil {
+		return fmt.Errorf("complete bundle: %w", err)
+	}
+	return nil
 }
 
 // change changes the profile of a run.

@@ -18,6 +18,7 @@ const titles: Record<Check['name'], string> = {
   pxe_network: 'PXE network and DHCP',
   capabilities: 'Required capabilities',
   scripts: 'Required scripts',
+  bundle: 'Bundles of the profiles',
   hw_sync_interval: 'Hardware sync interval',
   dns_servers: 'DNS servers',
   clock_skew: 'Clocks agree',

@@ -10,6 +10,7 @@ import { ProblemNote } from '../../ui/problem'
 import { Tabs } from '../../ui/tabs'
 import { say } from '../../ui/toast'
 import { ConfirmDialog } from '../../ui/confirm'
+import { Bundles } from './Bundles'
 import { Credentials } from './Credentials'
 import { bodyOf, type Draft } from './explained'
 import { PowerOverrides } from './PowerOverrides'
@@ -99,6 +100,7 @@ function OneSite({ site }: { site: Site }) {
           { key: 'overview', title: 'Overview', body: () => <SiteOverview site={site} /> },
           { key: 'credentials', title: 'Credentials and check', body: () => <Credentials site={site} /> },
           { key: 'profiles', title: 'Profiles', body: () => <Profiles site={site} /> },
+          { key: 'bundles', title: 'Bundles', body: () => <Bundles site={site} /> },
           { key: 'roce', title: 'RoCE table', body: () => <RoceTable site={site} /> },
           { key: 'power', title: 'Power overrides', body: () => <PowerOverrides site={site} /> },
         ]}

@@ -35,16 +35,16 @@ const (
 	agentBootstrapVersion = "1"
 )
 
-// maxSiteBundle limits what one machine gets at its first boot.
-const maxSiteBundle = 1 << 20
+// MaxSiteBundle limits what one machine gets at its first boot.
+const MaxSiteBundle = 1 << 20
 
 // SiteBundle runs a program of the owners of the site, as root. They decide
 // what it does. If it fails, the record on the machine says so, with its
 // version.
 func SiteBundle(program []byte, version string) (Layer, error) {
 	switch {
-	case len(program) > maxSiteBundle:
-		return Layer{}, invalid(SiteBundleLayer, "its program has %d bytes, more than %d", len(program), maxSiteBundle)
+	case len(program) > MaxSiteBundle:
+		return Layer{}, invalid(SiteBundleLayer, "its program has %d bytes, more than %d", len(program), MaxSiteBundle)
 	case !bytes.HasPrefix(program, []byte("#!/")) && !bytes.HasPrefix(program, []byte("\x7fELF")):
 		return Layer{}, invalid(SiteBundleLayer,
 			"its program cannot be executed").WithRemedy("begin a script with #!/bin/sh, or give an executable")

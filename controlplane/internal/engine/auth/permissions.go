@@ -36,6 +36,7 @@ const (
 	SignerManage         Permission = "signer:manage"
 	SiteRead             Permission = "site:read"
 	SiteManage           Permission = "site:manage"
+	SiteBundleManage     Permission = "site_bundle:manage"  // what machines run as root at their first boot
 	SiteProfileManage    Permission = "site_profile:manage" // profiles and RoCE addresses, without credentials
 	SKURead              Permission = "sku:read"
 	SKUManage            Permission = "sku:manage"
@@ -71,7 +72,7 @@ var (
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

@@ -23,6 +23,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerProfiles(api)
 	s.registerOverrides(api)
 	s.registerRoCE(api)
+	s.registerBundles(api)
 }
 
 // CredentialView is what may be known of a secret.

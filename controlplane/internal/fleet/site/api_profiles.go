@@ -34,14 +34,17 @@ type ProfileView struct {
 	Description string     `json:"description"`
 	Status      Status     `json:"status" doc:"A disabled profile is not used for new work."`
 	Policy
-	Version   int64     `json:"version" doc:"Grows with every change."`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	BundleSHA256      string    `json:"site_bootstrap_bundle_sha256" doc:"What the bundle must have; the profile was pinned to it when the bundle was chosen."`
+	PreviousBundleRef string    `json:"previous_bundle_ref" doc:"The bundle that was used before, to roll back to; empty: there is none."`
+	Version           int64     `json:"version" doc:"Grows with every change."`
+	CreatedAt         time.Time `json:"created_at"`
+	UpdatedAt         time.Time `json:"updated_at"`
 }
 
 func showProfile(p Profile) ProfileView {
 	return ProfileView{
 		ProfileID: p.ID, SiteID: p.Site, Name: p.Name, Description: p.Description, Status: p.Status, Policy: p.Policy,
+		BundleSHA256: p.BundleDigest, PreviousBundleRef: p.PreviousBundleRef,
 		Version: p.Version, CreatedAt: p.CreatedAt.UTC(), UpdatedAt: p.UpdatedAt.UTC(),
 	}
 }

@@ -31,6 +31,9 @@ func (s *Service) CreateProfile(ctx context.Context, site id.Site, ch ProfileCha
 		if err != nil {
 			return err
 		}
+		if err := c.repin(ctx, owner, Profile{}, &made); err != nil {
+			return err
+		}
 		if made, err = c.insertProfile(ctx, made); err != nil {
 			return err
 		}
@@ -64,6 +67,7 @@ func (c change) setProfile(ctx context.Context, p Profile) (Profile, error) {
 func (c change) recordProfile(ctx context.Context, action string, site Site, p Profile) error {
 	return c.record(ctx, eventwire.SiteUpdated, site, partProfile, siteEntry(action, site, map[string]any{
 		"profile_id": p.ID, "profile": p.Name, "profile_version": p.Version, "policy": p.Policy,
+		"bundle_sha256": p.BundleDigest,
 	}))
 }
 
@@ -88,6 +92,9 @@ func (s *Service) UpdateProfile(ctx context.Context, site id.Site, profile id.Pr
 		}
 		if before.Name == DefaultProfile && (after.Name != DefaultProfile || after.Status != Active) {
 			return defaultStays()
+		}
+		if err := c.repin(ctx, owner, before, &after); err != nil {
+			return err
 		}
 		after.Version++
 		if after, err = c.setProfile(ctx, after); err != nil {

@@ -59,7 +59,7 @@ type Image struct{ Name, Architecture string }
 
 // Check is one answer of a probe.
 type Check struct {
-	Name   string `json:"name" enum:"reachable,version,token_valid,token_admin,rack_controllers,pxe_network,capabilities,images,scripts,hw_sync_interval,dns_servers,clock_skew,hw_sync_source,deploy_password" doc:"What was looked at."`
+	Name   string `json:"name" enum:"reachable,version,token_valid,token_admin,rack_controllers,pxe_network,capabilities,images,scripts,bundle,hw_sync_interval,dns_servers,clock_skew,hw_sync_source,deploy_password" doc:"What was looked at."`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail" doc:"What was found."`
 	Remedy string `json:"remedy,omitempty" doc:"What to do about it; absent when it is well."`
@@ -131,6 +131,9 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 	}
 	p.syncSource(unpinned)
 	p.sharedPassword()
+	if err := s.probeBundles(ctx, p); err != nil {
+		return nil, err
+	}
 	token, tokenErr := s.token(ctx, found)
 	access, err := accessTo(found, token)
 	if err != nil {
@@ -208,7 +211,7 @@ func (p *probing) sharedPassword() {
 // checkNames is the order in which checks are shown.
 var checkNames = []string{
 	"reachable", "version", "token_valid", "token_admin", "rack_controllers", "pxe_network", "capabilities",
-	"images", "scripts", "hw_sync_interval", "dns_servers", "clock_skew", "hw_sync_source", "deploy_password",
+	"images", "scripts", "bundle", "hw_sync_interval", "dns_servers", "clock_skew", "hw_sync_source", "deploy_password",
 }
 
 // probing collects the checks of one probe.

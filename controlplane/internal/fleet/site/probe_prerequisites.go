@@ -45,6 +45,42 @@ func (p *probing) network(racks []Rack) {
 		func(c Capability) string { return string(c) })))
 }
 
+// probeBundles reads the bundle of every profile, which proves that it is there and
+// has the digest that the profile was pinned to.
+func (s *Service) probeBundles(ctx context.Context, p *probing) error {
+	const name = "bundle"
+	var bad, named []string
+	var first *fault.Error
+	for _, profile := range p.profiles {
+		ref := profile.Policy.SiteBootstrapBundleRef
+		if ref == "" {
+			continue
+		}
+		_, _, err := s.BundleProgram(ctx, p.site, profile)
+		f, known := fault.As(err)
+		switch {
+		case err == nil:
+			named = append(named, fmt.Sprintf("%s: %s, SHA-256 %.12s…", profile.Name, ref, profile.BundleDigest))
+		case !known:
+			return err
+		default:
+			bad = append(bad, fmt.Sprintf("profile %s: %s", profile.Name, f.Message))
+			if first == nil {
+				first = f
+			}
+		}
+	}
+	switch {
+	case first != nil:
+		p.bad(name, first.Code, first.Remedy, "%s", strings.Join(bad, "; "))
+	case len(named) > 0:
+		p.well(name, "%s", strings.Join(named, "; "))
+	default:
+		p.well(name, "no profile names one")
+	}
+	return nil
+}
+
 func (p *probing) scripts(ctx context.Context) {
 	const name = "scripts"
 	if len(p.site.Settings.RequiredScripts) == 0 {

@@ -35,7 +35,7 @@ func (w *world) probe(tb testing.TB, path string) map[string]site.Check {
 			tb.Errorf("check %+v is not complete", c)
 		}
 	}
-	if len(out) != 14 || v.OK != all {
+	if len(out) != 15 || v.OK != all {
 		tb.Errorf("probe says %+v", v)
 	}
 	return out
@@ -170,13 +170,13 @@ func TestProbeOfAHungRegionEnds(t *testing.T) {
 		}
 	})
 	checks, err := w.service.Probe(ctx, v.SiteID)
-	if err != nil || len(checks) != 14 {
+	if err != nil || len(checks) != 15 {
 		t.Fatal(checks, err)
 	}
 	for _, c := range checks {
 		if want := map[string]bool{
 			"reachable": true, "version": true, "token_valid": true, "token_admin": true,
-			"scripts": true, "clock_skew": true, "hw_sync_source": true, "deploy_password": true,
+			"scripts": true, "bundle": true, "clock_skew": true, "hw_sync_source": true, "deploy_password": true,
 		}[c.Name]; c.OK != want {
 			t.Errorf("%+v", c)
 		}

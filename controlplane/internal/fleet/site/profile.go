@@ -15,11 +15,15 @@ const DefaultProfile = "default"
 
 // Profile is a bundle of policy that work on machines of a site is done by.
 type Profile struct {
-	ID                   id.Profile
-	Site                 id.Site
-	Name, Description    string
-	Status               Status
-	Policy               Policy
+	ID                id.Profile
+	Site              id.Site
+	Name, Description string
+	Status            Status
+	Policy            Policy
+	// BundleDigest is what the bundle that the policy names must have. The other two
+	// are the bundle that was named before.
+	BundleDigest, PreviousBundleRef, PreviousBundleDigest string
+
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
 }

@@ -85,6 +85,7 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     release_retired_machines = $32, return_healed_nodes = $33, require_enrollment_address = $34,
     gpu_scrub = $35, agent_timeout_seconds = $36, data_disks = $37, retired_machines = $38,
     gpu_scrub_nvidia = $39, gpu_scrub_amd = $40,
+    site_bootstrap_bundle_digest = $41, previous_bundle_ref = $42, previous_bundle_digest = $43,
     updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -177,3 +178,43 @@ WHERE b.site_id = $1 AND node_is(n.status, 'steady') AND p.require_hw_sync
   AND NOT COALESCE(j.facts @> '{"sync_pinned": true}' OR j.facts->>'sync_url' LIKE 'https://%', false)
   AND NOT EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = 'node.hw_sync_reseed' AND t.generation = n.generation
     AND t.status = 'succeeded' AND t.output @> '{"pinned": true}');
+
+-- name: InsertBundle :one
+INSERT INTO maas_site_bundles (id, site_id, name, version, digest, size, added_by) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *;
+
+-- name: BundleEver :one
+-- Also one that was deleted: its version is not given again.
+SELECT * FROM maas_site_bundles WHERE site_id = $1 AND name = $2 AND version = $3;
+
+-- name: Bundle :one
+SELECT * FROM maas_site_bundles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL;
+
+-- name: ListBundles :many
+SELECT sqlc.embed(b), ARRAY(SELECT p.name FROM maas_site_profiles p
+    WHERE p.site_id = b.site_id AND p.deleted_at IS NULL AND p.site_bootstrap_bundle_ref = b.name || '@' || b.version
+    ORDER BY p.name)::text[] AS used_by
+FROM maas_site_bundles b
+WHERE b.site_id = $1 AND b.deleted_at IS NULL AND b.id > sqlc.arg(after)::uuid
+ORDER BY b.id LIMIT sqlc.arg(page_size);
+
+-- name: BundleUsers :many
+SELECT name FROM maas_site_profiles WHERE site_id = $1 AND deleted_at IS NULL AND site_bootstrap_bundle_ref = sqlc.arg(ref) ORDER BY name;
+
+-- name: DeleteBundle :exec
+UPDATE maas_site_bundles SET deleted_at = clock_timestamp() WHERE id = $1;
+
+-- name: ForgetPreviousBundle :exec
+UPDATE maas_site_profiles SET previous_bundle_ref = '', previous_bundle_digest = '' WHERE site_id = $1 AND previous_bundle_ref = sqlc.arg(ref);
+
+-- name: SitesWithoutImport :many
+SELECT id FROM maas_sites WHERE NOT bundles_imported AND deleted_at IS NULL ORDER BY id;
+
+-- name: LockForImport :one
+SELECT * FROM maas_sites WHERE id = $1 AND NOT bundles_imported AND deleted_at IS NULL FOR NO KEY UPDATE;
+
+-- name: BundlesImported :exec
+UPDATE maas_sites SET bundles_imported = true WHERE id = $1;
+
+-- name: PinProfiles :exec
+UPDATE maas_site_profiles SET site_bootstrap_bundle_digest = sqlc.arg(digest)
+WHERE site_id = $1 AND site_bootstrap_bundle_ref = sqlc.arg(ref) AND site_bootstrap_bundle_digest = '';

@@ -97,6 +97,7 @@ const (
 	partProfile  part = "profile"
 	partOverride part = "power_override"
 	partRoCE     part = "roce_assignments"
+	partBundle   part = "bundle"
 )
 
 // record writes what was done and tells the outside of it. The events of all

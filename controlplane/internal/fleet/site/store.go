@@ -76,7 +76,9 @@ func profileFrom(r sitedb.Profile) Profile {
 			ReleaseTimeoutSeconds:                r.ReleaseTimeoutSeconds,
 			AgentTimeoutSeconds:                  r.AgentTimeoutSeconds,
 		},
-		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		BundleDigest: r.SiteBootstrapBundleDigest, PreviousBundleRef: r.PreviousBundleRef,
+		PreviousBundleDigest: r.PreviousBundleDigest,
+		Version:              r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }
 
@@ -119,6 +121,16 @@ func profileColumns(p Profile) sitedb.SetProfileParams {
 		EnrollmentTimeoutSeconds:             n.EnrollmentTimeoutSeconds,
 		ReleaseTimeoutSeconds:                n.ReleaseTimeoutSeconds,
 		AgentTimeoutSeconds:                  n.AgentTimeoutSeconds,
+		SiteBootstrapBundleDigest:            p.BundleDigest,
+		PreviousBundleRef:                    p.PreviousBundleRef,
+		PreviousBundleDigest:                 p.PreviousBundleDigest,
+	}
+}
+
+func bundleFrom(r sitedb.Bundle) Bundle {
+	return Bundle{
+		ID: r.ID, Site: r.SiteID, Name: r.Name, Version: r.Version, Digest: r.Digest, Size: r.Size, AddedBy: r.AddedBy,
+		CreatedAt: r.CreatedAt,
 	}
 }
 

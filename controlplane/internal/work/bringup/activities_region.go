@@ -39,11 +39,6 @@ type Bootstrap interface {
 	CloudInit(ctx context.Context, token redact.Secret) (redact.Secret, error)
 }
 
-// Bundles reads the bootstrap bundles that belong to sites, by reference.
-type Bundles interface {
-	Read(ref string) (program []byte, version string, err error)
-}
-
 // BMC makes a server boot from the network without the help of MAAS.
 type BMC interface {
 	PXECycle(ctx context.Context, address, user string, pass redact.Secret) error
@@ -75,7 +70,6 @@ type Config struct {
 	Secrets   Secrets
 	Nodes     *node.Service
 	Bootstrap Bootstrap
-	Bundles   Bundles
 	BMC       BMC
 	Tasks     Tasks
 	Claims    Claims             // nil: no other job claims any

@@ -55,7 +55,6 @@ type world struct {
 	site      site.Site
 	profile   site.Profile
 	bmc       *bmcPlay
-	bundles   bundlePlay
 	bringup   *bringup.Bringup
 	asked     *requests // of MAAS
 	logs      *locked
@@ -74,7 +73,7 @@ type plan struct {
 func newWorld(tb testing.TB, adjust ...func(*plan)) *world {
 	tb.Helper()
 	w := &world{
-		vault: newVault(), bmc: &bmcPlay{}, bundles: bundlePlay{}, asked: &requests{count: map[string]int{}},
+		vault: newVault(), bmc: &bmcPlay{}, asked: &requests{count: map[string]int{}},
 		logs: &locked{},
 	}
 	p := plan{sim: simulated.Options{
@@ -98,9 +97,6 @@ func newWorld(tb testing.TB, adjust ...func(*plan)) *world {
 	cfg.Logger = slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if cfg.Bootstrap == nil {
 		cfg.Bootstrap = bootstrapPlay{}
-	}
-	if cfg.Bundles == nil {
-		cfg.Bundles = w.bundles
 	}
 	if cfg.BMC == nil {
 		cfg.BMC = w.bmc
@@ -461,18 +457,6 @@ func (bootstrapPlay) CloudInit(_ context.Context, token redact.Secret) (redact.S
 }
 
 func (bootstrapPlay) CAFingerprint() string { return "ab12" }
-
-// bundlePlay is the bundles of sites, by reference.
-type bundlePlay map[string][]byte
-
-func (b bundlePlay) Read(ref string) (program []byte, version string, err error) {
-	name, version, _ := strings.Cut(ref, "@")
-	program, known := b[ref]
-	if !known {
-		return nil, "", fault.New(fault.NotFound, "bundle_not_found", "there is no bundle %s", name)
-	}
-	return program, version, nil
-}
 
 type pkiPlay struct{}
 

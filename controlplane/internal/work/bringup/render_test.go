@@ -2,8 +2,6 @@ package bringup_test
 
 import (
 	"net/url"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/blob"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/sku"
@@ -19,10 +18,32 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
+// bundle uploads a bundle, and lets the profile use it.
+func (w *world) bundle(tb testing.TB, ref, program string) {
+	tb.Helper()
+	ctx := system(tb)
+	name, version, _ := strings.Cut(ref, "@")
+	upload, err := w.sites.BeginBundle(ctx, w.site.ID, site.NewBundle{
+		Name: name, Version: version, Digest: blob.DigestOf([]byte(program)), Size: int64(len(program)),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := w.sites.AddToBundle(ctx, w.site.ID, ref, upload.ID, 0, []byte(program)); err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := w.sites.CompleteBundle(ctx, w.site.ID, ref, upload.ID); err != nil {
+		tb.Fatal(err)
+	}
+	if w.profile, err = w.sites.UseBundle(ctx, w.site.ID, w.profile.ID, ref, ""); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // The order is that of the contract, whatever the profile asks for.
 func TestLayersOfAFirstBoot(t *testing.T) {
-	w := newWorld(t, aFleet(4), func(p *plan) { p.policy.SiteBootstrapBundleRef = set("base@2026.11") })
-	w.bundles["base@2026.11"] = []byte("#!/bin/sh\ntrue\n")
+	w := newWorld(t, aFleet(4))
+	w.bundle(t, "base@2026.11", "#!/bin/sh\ntrue\n")
 	job := w.ready(t, 1)
 	ethernet := w.machine(t, job.SystemID).Interfaces[2].Name
 	if _, err := w.sites.UpsertAssignments(system(t), w.site.ID, []site.AssignmentRow{
@@ -158,12 +179,25 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 }
 
 func TestWhatASiteLacksForAFirstBoot(t *testing.T) {
-	w := newWorld(t, aFleet(3), func(p *plan) { p.policy.SiteBootstrapBundleRef = set("base@1") })
+	w := newWorld(t, aFleet(3))
+	w.bundle(t, "base@1", "#!/bin/sh\n")
 	job := w.ready(t, 1)
-	w.fails(t, bringup.RenderCloudInit, job, bringup.SiteCapabilityMissing, "site_bundle_missing")
-	w.bundles["base@1"] = []byte("no program")
-	w.fails(t, bringup.RenderCloudInit, job, bringup.SiteCapabilityMissing, "site_bundle_unusable")
-	w.bundles["base@1"] = []byte("#!/bin/sh\n")
+	for code, damage := range map[string]func(*site.Profile){
+		"site_bundle_missing":         func(p *site.Profile) { p.Policy.SiteBootstrapBundleRef = "base@2" },
+		"site_bundle_ref_invalid":     func(p *site.Profile) { p.Policy.SiteBootstrapBundleRef = "../base@1" },
+		"site_bundle_digest_mismatch": func(p *site.Profile) { p.BundleDigest = strings.Repeat("0", 64) },
+	} {
+		job.Profile = w.profile
+		damage(&job.Profile)
+		w.fails(t, bringup.RenderCloudInit, job, bringup.SiteCapabilityMissing, code)
+	}
+	job.Profile = w.profile
+	if _, err := w.owner.Exec(t.Context(), `UPDATE blob_chunks SET data = '#!/bin/evil'`); err != nil {
+		t.Fatal(err)
+	}
+	w.fails(t, bringup.RenderCloudInit, job, bringup.SiteCapabilityMissing, "site_bundle_unreadable")
+	w.bundle(t, "base@2", "#!/bin/sh\n# mended\n")
+	job.Profile = w.profile
 	w.does(t, bringup.RenderCloudInit, job)
 
 	broken := w.ready(t, 3)
@@ -188,52 +222,5 @@ func TestAForeignMachineGetsNoFirstBoot(t *testing.T) {
 	}
 	if m := w.machine(t, job.SystemID); m.Status == region.Ready {
 		t.Error("the machine was released")
-	}
-}
-
-func TestBundlesOfAFolder(t *testing.T) {
-	folder := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("base/2026.11-3", "#!/bin/sh\n")
-	write("secret", "secret")
-	if err := os.Symlink("/etc/passwd", filepath.Join(folder, "base", "link")); err != nil {
-		t.Fatal(err)
-	}
-	bundles := bringup.BundleFolder(folder)
-	program, version, err := bundles.Read("base@2026.11-3")
-	if err != nil || string(program) != "#!/bin/sh\n" || version != "2026.11-3" {
-		t.Fatalf("got %q, %q, %v", program, version, err)
-	}
-	for ref, code := range map[string]string{
-		"": "site_bundle_ref_invalid", "base": "site_bundle_ref_invalid", "base@": "site_bundle_ref_invalid",
-		"@1":        "site_bundle_ref_invalid",
-		"../base@1": "site_bundle_ref_invalid", "base@../../secret": "site_bundle_ref_invalid",
-		"base@..":  "site_bundle_ref_invalid",
-		"base/x@1": "site_bundle_ref_invalid", "Base@1": "site_bundle_ref_invalid", "base@1\n": "site_bundle_ref_invalid",
-		"base@1 2": "site_bundle_ref_invalid",
-		"base@2":   "site_bundle_missing", "other@1": "site_bundle_missing", "base@link": "site_bundle_unreadable",
-	} {
-		_, _, err := bundles.Read(ref)
-		if f := bringup.Classify(err); err == nil || f.Code.String() != code || f.Class != bringup.SiteCapabilityMissing ||
-			!f.Final || f.Remedy == "" {
-			t.Errorf("%q: %v", ref, err)
-		}
-	}
-	for name, missing := range map[string]bringup.BundleFolder{
-		"none": "",
-		"gone": bringup.BundleFolder(filepath.Join(folder, "gone")),
-	} {
-		if _, _, err := missing.Read("base@1"); bringup.Classify(err).Code.String() != "site_bundle_missing" {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package bringup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -39,28 +38,35 @@ var _ = catalog.Declare(job.Stage{
 
 // The codes of failures that only this stage has.
 var (
-	codeBundleRefInvalid = job.DeclareCode(job.Code{
-		Name: "site_bundle_ref_invalid", Class: SiteCapabilityMissing,
+	_ = job.DeclareCode(job.Code{
+		Name: "site_bundle_ref_invalid", Class: SiteCapabilityMissing, Fault: true,
 		Cause:   "The profile names a bootstrap bundle in a form that cannot be read.",
 		Remedy:  "give the profile a site_bootstrap_bundle_ref of the form name@version, or none",
 		Runbook: "onboarding-parked",
 	})
-	codeBundleMissing = job.DeclareCode(job.Code{
-		Name: "site_bundle_missing", Class: SiteCapabilityMissing,
-		Cause:   "The profile names a bootstrap bundle that was not put where the control plane reads bundles.",
-		Remedy:  "provide the bundle, or change site_bootstrap_bundle_ref of the profile",
+	_ = job.DeclareCode(job.Code{
+		Name: "site_bundle_missing", Class: SiteCapabilityMissing, Fault: true,
+		Cause:   "The profile names a bootstrap bundle that nobody has uploaded for the site.",
+		Remedy:  "upload the bundle, or let the profile use another one: gpuaas site bundle use; then resume",
 		Runbook: "onboarding-parked",
 	})
-	codeBundleUnreadable = job.DeclareCode(job.Code{
-		Name: "site_bundle_unreadable", Class: SiteCapabilityMissing,
-		Cause:   "The control plane may not read the bootstrap bundle of the profile.",
-		Remedy:  "look at the file of the bundle in the folder of bundles and who may read it",
+	_ = job.DeclareCode(job.Code{
+		Name: "site_bundle_digest_mismatch", Class: SiteCapabilityMissing, Fault: true,
+		Cause: "The profile is pinned to another content than the bundle it names has: a replica of an older version " +
+			"changed the profile, or somebody changed the database.",
+		Remedy:  "look who changed the profile, then decide: gpuaas site bundle use SITE PROFILE NAME@VERSION; then resume",
+		Runbook: "onboarding-parked",
+	})
+	_ = job.DeclareCode(job.Code{
+		Name: "site_bundle_unreadable", Class: SiteCapabilityMissing, Fault: true,
+		Cause:   "The stored program of the bootstrap bundle is damaged or lost.",
+		Remedy:  "upload it as a new version, let the profile use that, then resume",
 		Runbook: "onboarding-parked",
 	})
 	codeBundleUnusable = job.DeclareCode(job.Code{
 		Name: "site_bundle_unusable", Class: SiteCapabilityMissing,
 		Cause:   "The bootstrap bundle of the profile cannot be part of a first boot.",
-		Remedy:  "repair the bundle and publish it as a new version; then resume",
+		Remedy:  "repair the bundle and upload it as a new version; then resume",
 		Runbook: "onboarding-parked",
 	})
 	codeNodeConflict = job.DeclareCode(job.Code{
@@ -169,7 +175,7 @@ func (b *Bringup) layers(ctx context.Context, r *region, w *Work, m maas.Machine
 ) ([]firstboot.Layer, error) {
 	var out []firstboot.Layer
 	for _, layer := range []func() (firstboot.Layer, bool, error){
-		func() (firstboot.Layer, bool, error) { return b.siteBundle(w) },
+		func() (firstboot.Layer, bool, error) { return b.siteBundle(ctx, w) },
 		func() (firstboot.Layer, bool, error) { return b.deployUser(ctx, w) },
 		func() (firstboot.Layer, bool, error) { return b.hardwareSync(ctx, r, w) },
 		func() (firstboot.Layer, bool, error) { return diskInit(w) },
@@ -187,29 +193,17 @@ func (b *Bringup) layers(ctx context.Context, r *region, w *Work, m maas.Machine
 	return out, nil
 }
 
-func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error) {
-	ref := w.Profile.Policy.SiteBootstrapBundleRef
-	if ref == "" {
-		return l, false, nil
-	}
-	if b.cfg.Bundles == nil {
-		return l, false, codeBundleMissing.Failed("the profile %s wants the bundle %s, and this control plane has no bundles",
-			w.Profile.Name, ref).
-			With("give the control plane a folder of bundles, or take site_bootstrap_bundle_ref out of the profile").ForGood()
-	}
-	program, version, err := b.cfg.Bundles.Read(ref)
-	if err != nil {
-		var f *Failure
-		if errors.As(err, &f) {
-			return l, false, err
-		}
-		return l, false, codeBundleMissing.Failed("the bundle %s of the profile %s cannot be had", ref, w.Profile.Name).
-			ForGood().Because(err)
+// siteBundle has exactly the program that the profile was pinned to.
+func (b *Bringup) siteBundle(ctx context.Context, w *Work) (l firstboot.Layer, wanted bool, err error) {
+	program, version, err := b.cfg.Sites.BundleProgram(ctx, w.Site, w.Profile)
+	if err != nil || program == nil {
+		return l, false, err
 	}
 	l, err = firstboot.SiteBundle(program, version)
 	if err != nil {
 		f := Classify(err)
-		return l, false, codeBundleUnusable.Failed("the bundle %s cannot be used: %s", ref, f.Message).ForGood().Because(err)
+		return l, false, codeBundleUnusable.Failed("the bundle %s cannot be used: %s",
+			w.Profile.Policy.SiteBootstrapBundleRef, f.Message).ForGood().Because(err)
 	}
 	return l, true, nil
 }

@@ -34,6 +34,13 @@ func (s *Service) requireWorkable(ctx context.Context, n NewOnboarding, at func(
 				" --maas-token-file FILE",
 		})
 	}
+	if _, err := s.sites.RequireBundle(ctx, p.site, p.profile); err != nil {
+		f, known := fault.As(err)
+		if !known {
+			return err
+		}
+		bad = append(bad, fault.Field{Path: "body.profile_id", Message: f.Code + ": " + f.Message + ": " + f.Remedy})
+	}
 	machines, err := p.unworkable(ctx, at)
 	if err != nil {
 		return err

@@ -146,6 +146,12 @@ func TestARequestThatCannotWorkIsRefusedWithReasons(t *testing.T) {
 	d.set(t, `INSERT INTO maas_roce_assignments (id, site_id, hostname, interface, ipv4_cidr, mtu) VALUES
 		(gen_random_uuid(), $1, 'c07u44', 'enp1', '172.30.9.61/31', 9000), (gen_random_uuid(), $1, 'c07u44', 'enp2', '172.30.9.60/31', 9000)`, d.site)
 	refused("onboardings/batch", two, map[string]string{"body.nodes[1].hostname": "is on the link of enp1"})
+	d.set(t, `UPDATE maas_site_profiles SET site_bootstrap_bundle_ref = 'base@1'`)
+	refused("onboardings", d.one(nil), map[string]string{"body.profile_id": "site_bundle_missing"})
+	d.set(t, `INSERT INTO maas_site_bundles (id, site_id, name, version, digest, size, added_by)
+		VALUES (gen_random_uuid(), $1, 'base', '1', repeat('0', 64), 1, 'test')`, d.site)
+	refused("onboardings", d.one(nil), map[string]string{"body.profile_id": "site_bundle_digest_mismatch"})
+	d.set(t, `UPDATE maas_site_profiles SET site_bootstrap_bundle_ref = ''`)
 	d.set(t, `UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`)
 	refused("onboardings", d.one(nil), map[string]string{"body.ipmi_ip": "no default BMC credentials"})
 	refused("onboardings/batch", two, map[string]string{

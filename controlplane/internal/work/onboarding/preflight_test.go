@@ -15,7 +15,7 @@ import (
 
 var allChecks = []string{
 	"site_active", "profile", "reachable", "version", "token_valid", "token_admin", "rack_controllers", "pxe_network",
-	"capabilities", "images", "scripts", "hw_sync_interval", "dns_servers",
+	"capabilities", "images", "scripts", "bundle", "hw_sync_interval", "dns_servers",
 	"clock_skew", "hw_sync_source", "deploy_password", "sku", "machines", "power_credentials", "roce_rows", "not_in_use",
 	"machines_in_maas", "capacity",
 }

@@ -22,6 +22,18 @@ type Assignment struct {
 	UpdatedAt time.Time
 }
 
+type Bundle struct {
+	ID        id.SiteBundle
+	SiteID    id.Site
+	Name      string
+	Version   string
+	Digest    string
+	Size      int64
+	AddedBy   string
+	CreatedAt time.Time
+	DeletedAt *time.Time
+}
+
 type Override struct {
 	ID            id.PowerOverride
 	SiteID        id.Site
@@ -111,6 +123,12 @@ type Profile struct {
 	DataDisks string
 	// What reconciliation does with the deployed machine of a retired node.
 	RetiredMachines string
+	// SHA-256 that the bundle must have; it was pinned when the bundle was chosen.
+	SiteBootstrapBundleDigest string
+	// The bundle that was used before, to roll back to; empty: none.
+	PreviousBundleRef string
+	// SHA-256 of the bundle that was used before.
+	PreviousBundleDigest string
 	// The weakest method by which the memory of GPUs of NVIDIA may be cleaned.
 	GpuScrubNvidia string
 	// The weakest method by which the memory of GPUs of AMD may be cleaned.
@@ -164,5 +182,6 @@ type Site struct {
 	DeployPasswordSharedUntil *time.Time
 	RequiredScripts           []string
 	RequiredCapabilities      []string
+	BundlesImported           bool
 	BmcNetworks               []string
 }

@@ -50,6 +50,98 @@ func (q *Queries) AssignmentsOf(ctx context.Context, arg AssignmentsOfParams) ([
 	return items, nil
 }
 
+const bundle = `-- name: Bundle :one
+SELECT id, site_id, name, version, digest, size, added_by, created_at, deleted_at FROM maas_site_bundles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
+`
+
+type BundleParams struct {
+	SiteID id.Site
+	ID     id.SiteBundle
+}
+
+func (q *Queries) Bundle(ctx context.Context, arg BundleParams) (Bundle, error) {
+	row := q.db.QueryRow(ctx, bundle, arg.SiteID, arg.ID)
+	var i Bundle
+	err := row.Scan(
+		&i.ID,
+		&i.SiteID,
+		&i.Name,
+		&i.Version,
+		&i.Digest,
+		&i.Size,
+		&i.AddedBy,
+		&i.CreatedAt,
+		&i.DeletedAt,
+	)
+	return i, err
+}
+
+const bundleEver = `-- name: BundleEver :one
+SELECT id, site_id, name, version, digest, size, added_by, created_at, deleted_at FROM maas_site_bundles WHERE site_id = $1 AND name = $2 AND version = $3
+`
+
+type BundleEverParams struct {
+	SiteID  id.Site
+	Name    string
+	Version string
+}
+
+// Also one that was deleted: its version is not given again.
+func (q *Queries) BundleEver(ctx context.Context, arg BundleEverParams) (Bundle, error) {
+	row := q.db.QueryRow(ctx, bundleEver, arg.SiteID, arg.Name, arg.Version)
+	var i Bundle
+	err := row.Scan(
+		&i.ID,
+		&i.SiteID,
+		&i.Name,
+		&i.Version,
+		&i.Digest,
+		&i.Size,
+		&i.AddedBy,
+		&i.CreatedAt,
+		&i.DeletedAt,
+	)
+	return i, err
+}
+
+const bundleUsers = `-- name: BundleUsers :many
+SELECT name FROM maas_site_profiles WHERE site_id = $1 AND deleted_at IS NULL AND site_bootstrap_bundle_ref = $2 ORDER BY name
+`
+
+type BundleUsersParams struct {
+	SiteID id.Site
+	Ref    string
+}
+
+func (q *Queries) BundleUsers(ctx context.Context, arg BundleUsersParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, bundleUsers, arg.SiteID, arg.Ref)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const bundlesImported = `-- name: BundlesImported :exec
+UPDATE maas_sites SET bundles_imported = true WHERE id = $1
+`
+
+func (q *Queries) BundlesImported(ctx context.Context, argID id.Site) error {
+	_, err := q.db.Exec(ctx, bundlesImported, argID)
+	return err
+}
+
 const countUnpinned = `-- name: CountUnpinned :one
 SELECT count(*)
 FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_site_profiles p ON p.id = b.profile_id
@@ -98,6 +190,15 @@ func (q *Queries) DeleteAssignment(ctx context.Context, arg DeleteAssignmentPara
 	return i, err
 }
 
+const deleteBundle = `-- name: DeleteBundle :exec
+UPDATE maas_site_bundles SET deleted_at = clock_timestamp() WHERE id = $1
+`
+
+func (q *Queries) DeleteBundle(ctx context.Context, argID id.SiteBundle) error {
+	_, err := q.db.Exec(ctx, deleteBundle, argID)
+	return err
+}
+
 const deleteOverride = `-- name: DeleteOverride :execrows
 DELETE FROM maas_power_credential_overrides WHERE site_id = $1 AND id = $2
 `
@@ -127,7 +228,7 @@ func (q *Queries) DeleteProfile(ctx context.Context, argID id.Profile) error {
 
 const deleteSite = `-- name: DeleteSite :one
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
 `
 
 func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -164,13 +265,14 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const disableSite = `-- name: DisableSite :one
-UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
 `
 
 func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -207,13 +309,14 @@ func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) 
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const forgetAPIToken = `-- name: ForgetAPIToken :one
-UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
 `
 
 func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, error) {
@@ -250,7 +353,61 @@ func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, erro
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
+	)
+	return i, err
+}
+
+const forgetPreviousBundle = `-- name: ForgetPreviousBundle :exec
+UPDATE maas_site_profiles SET previous_bundle_ref = '', previous_bundle_digest = '' WHERE site_id = $1 AND previous_bundle_ref = $2
+`
+
+type ForgetPreviousBundleParams struct {
+	SiteID id.Site
+	Ref    string
+}
+
+func (q *Queries) ForgetPreviousBundle(ctx context.Context, arg ForgetPreviousBundleParams) error {
+	_, err := q.db.Exec(ctx, forgetPreviousBundle, arg.SiteID, arg.Ref)
+	return err
+}
+
+const insertBundle = `-- name: InsertBundle :one
+INSERT INTO maas_site_bundles (id, site_id, name, version, digest, size, added_by) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id, site_id, name, version, digest, size, added_by, created_at, deleted_at
+`
+
+type InsertBundleParams struct {
+	ID      id.SiteBundle
+	SiteID  id.Site
+	Name    string
+	Version string
+	Digest  string
+	Size    int64
+	AddedBy string
+}
+
+func (q *Queries) InsertBundle(ctx context.Context, arg InsertBundleParams) (Bundle, error) {
+	row := q.db.QueryRow(ctx, insertBundle,
+		arg.ID,
+		arg.SiteID,
+		arg.Name,
+		arg.Version,
+		arg.Digest,
+		arg.Size,
+		arg.AddedBy,
+	)
+	var i Bundle
+	err := row.Scan(
+		&i.ID,
+		&i.SiteID,
+		&i.Name,
+		&i.Version,
+		&i.Digest,
+		&i.Size,
+		&i.AddedBy,
+		&i.CreatedAt,
+		&i.DeletedAt,
 	)
 	return i, err
 }
@@ -315,7 +472,7 @@ const insertSite = `-- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
     node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
     required_scripts, required_capabilities)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
 `
 
 type InsertSiteParams struct {
@@ -390,6 +547,7 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -492,6 +650,57 @@ func (q *Queries) ListAssignments(ctx context.Context, arg ListAssignmentsParams
 	return items, nil
 }
 
+const listBundles = `-- name: ListBundles :many
+SELECT b.id, b.site_id, b.name, b.version, b.digest, b.size, b.added_by, b.created_at, b.deleted_at, ARRAY(SELECT p.name FROM maas_site_profiles p
+    WHERE p.site_id = b.site_id AND p.deleted_at IS NULL AND p.site_bootstrap_bundle_ref = b.name || '@' || b.version
+    ORDER BY p.name)::text[] AS used_by
+FROM maas_site_bundles b
+WHERE b.site_id = $1 AND b.deleted_at IS NULL AND b.id > $2::uuid
+ORDER BY b.id LIMIT $3
+`
+
+type ListBundlesParams struct {
+	SiteID   id.Site
+	After    string
+	PageSize int32
+}
+
+type ListBundlesRow struct {
+	Bundle Bundle
+	UsedBy []string
+}
+
+func (q *Queries) ListBundles(ctx context.Context, arg ListBundlesParams) ([]ListBundlesRow, error) {
+	rows, err := q.db.Query(ctx, listBundles, arg.SiteID, arg.After, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListBundlesRow
+	for rows.Next() {
+		var i ListBundlesRow
+		if err := rows.Scan(
+			&i.Bundle.ID,
+			&i.Bundle.SiteID,
+			&i.Bundle.Name,
+			&i.Bundle.Version,
+			&i.Bundle.Digest,
+			&i.Bundle.Size,
+			&i.Bundle.AddedBy,
+			&i.Bundle.CreatedAt,
+			&i.Bundle.DeletedAt,
+			&i.UsedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listOverrides = `-- name: ListOverrides :many
 SELECT id, site_id, selector_type, selector_value, status, fingerprint, rotated_at, version, created_at, updated_at FROM maas_power_credential_overrides
 WHERE site_id = $1 AND id > $2::uuid
@@ -536,7 +745,7 @@ func (q *Queries) ListOverrides(ctx context.Context, arg ListOverridesParams) ([
 }
 
 const listProfiles = `-- name: ListProfiles :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, site_bootstrap_bundle_digest, previous_bundle_ref, previous_bundle_digest, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles
 WHERE site_id = $1 AND deleted_at IS NULL AND id > $2::uuid
 ORDER BY id LIMIT $3
 `
@@ -599,6 +808,9 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 			&i.AgentTimeoutSeconds,
 			&i.DataDisks,
 			&i.RetiredMachines,
+			&i.SiteBootstrapBundleDigest,
+			&i.PreviousBundleRef,
+			&i.PreviousBundleDigest,
 			&i.GpuScrubNvidia,
 			&i.GpuScrubAmd,
 		); err != nil {
@@ -613,7 +825,7 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 }
 
 const listSites = `-- name: ListSites :many
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites
 WHERE deleted_at IS NULL AND id > $1::uuid AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -664,6 +876,7 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 			&i.DeployPasswordSharedUntil,
 			&i.RequiredScripts,
 			&i.RequiredCapabilities,
+			&i.BundlesImported,
 			&i.BmcNetworks,
 		); err != nil {
 			return nil, err
@@ -674,6 +887,50 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockForImport = `-- name: LockForImport :one
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND NOT bundles_imported AND deleted_at IS NULL FOR NO KEY UPDATE
+`
+
+func (q *Queries) LockForImport(ctx context.Context, argID id.Site) (Site, error) {
+	row := q.db.QueryRow(ctx, lockForImport, argID)
+	var i Site
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.RegionCode,
+		&i.APIBaseURL,
+		&i.CaCertificate,
+		&i.AllowedNetworks,
+		&i.PxeIface,
+		&i.PxeVlanVid,
+		&i.NodePxeIface,
+		&i.DeployUser,
+		&i.DeploySshIface,
+		&i.UpstreamDnsServers,
+		&i.MaxParallel,
+		&i.Status,
+		&i.FingerprintSalt,
+		&i.CredentialsVersion,
+		&i.ApiTokenFingerprint,
+		&i.ApiTokenRotatedAt,
+		&i.PowerFingerprint,
+		&i.PowerRotatedAt,
+		&i.DeployPasswordFingerprint,
+		&i.DeployPasswordRotatedAt,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
+		&i.BundlesImported,
+		&i.BmcNetworks,
+	)
+	return i, err
 }
 
 const lockOverride = `-- name: LockOverride :one
@@ -704,7 +961,7 @@ func (q *Queries) LockOverride(ctx context.Context, arg LockOverrideParams) (Ove
 }
 
 const lockProfile = `-- name: LockProfile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, site_bootstrap_bundle_digest, previous_bundle_ref, previous_bundle_digest, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 type LockProfileParams struct {
@@ -758,6 +1015,9 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.SiteBootstrapBundleDigest,
+		&i.PreviousBundleRef,
+		&i.PreviousBundleDigest,
 		&i.GpuScrubNvidia,
 		&i.GpuScrubAmd,
 	)
@@ -765,7 +1025,7 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 }
 
 const lockSite = `-- name: LockSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -802,6 +1062,7 @@ func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -884,8 +1145,24 @@ func (q *Queries) Override(ctx context.Context, arg OverrideParams) (Override, e
 	return i, err
 }
 
+const pinProfiles = `-- name: PinProfiles :exec
+UPDATE maas_site_profiles SET site_bootstrap_bundle_digest = $2
+WHERE site_id = $1 AND site_bootstrap_bundle_ref = $3 AND site_bootstrap_bundle_digest = ''
+`
+
+type PinProfilesParams struct {
+	SiteID id.Site
+	Digest string
+	Ref    string
+}
+
+func (q *Queries) PinProfiles(ctx context.Context, arg PinProfilesParams) error {
+	_, err := q.db.Exec(ctx, pinProfiles, arg.SiteID, arg.Digest, arg.Ref)
+	return err
+}
+
 const profile = `-- name: Profile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, site_bootstrap_bundle_digest, previous_bundle_ref, previous_bundle_digest, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type ProfileParams struct {
@@ -939,6 +1216,9 @@ func (q *Queries) Profile(ctx context.Context, arg ProfileParams) (Profile, erro
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.SiteBootstrapBundleDigest,
+		&i.PreviousBundleRef,
+		&i.PreviousBundleDigest,
 		&i.GpuScrubNvidia,
 		&i.GpuScrubAmd,
 	)
@@ -946,7 +1226,7 @@ func (q *Queries) Profile(ctx context.Context, arg ProfileParams) (Profile, erro
 }
 
 const profileNamed = `-- name: ProfileNamed :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, site_bootstrap_bundle_digest, previous_bundle_ref, previous_bundle_digest, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
 `
 
 type ProfileNamedParams struct {
@@ -1000,6 +1280,9 @@ func (q *Queries) ProfileNamed(ctx context.Context, arg ProfileNamedParams) (Pro
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.SiteBootstrapBundleDigest,
+		&i.PreviousBundleRef,
+		&i.PreviousBundleDigest,
 		&i.GpuScrubNvidia,
 		&i.GpuScrubAmd,
 	)
@@ -1041,7 +1324,7 @@ func (q *Queries) ProfileUsers(ctx context.Context, profile string) ([]ProfileUs
 }
 
 const profilesEver = `-- name: ProfilesEver :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, site_bootstrap_bundle_digest, previous_bundle_ref, previous_bundle_digest, gpu_scrub_nvidia, gpu_scrub_amd FROM maas_site_profiles WHERE site_id = $1
 `
 
 func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, error) {
@@ -1096,6 +1379,9 @@ func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, 
 			&i.AgentTimeoutSeconds,
 			&i.DataDisks,
 			&i.RetiredMachines,
+			&i.SiteBootstrapBundleDigest,
+			&i.PreviousBundleRef,
+			&i.PreviousBundleDigest,
 			&i.GpuScrubNvidia,
 			&i.GpuScrubAmd,
 		); err != nil {
@@ -1130,7 +1416,7 @@ const setCredentials = `-- name: SetCredentials :one
 UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
     deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
 `
 
 type SetCredentialsParams struct {
@@ -1185,6 +1471,7 @@ func (q *Queries) SetCredentials(ctx context.Context, arg SetCredentialsParams) 
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1202,8 +1489,9 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     release_retired_machines = $32, return_healed_nodes = $33, require_enrollment_address = $34,
     gpu_scrub = $35, agent_timeout_seconds = $36, data_disks = $37, retired_machines = $38,
     gpu_scrub_nvidia = $39, gpu_scrub_amd = $40,
+    site_bootstrap_bundle_digest = $41, previous_bundle_ref = $42, previous_bundle_digest = $43,
     updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, gpu_scrub_nvidia, gpu_scrub_amd
+WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes, require_enrollment_address, gpu_scrub, agent_timeout_seconds, data_disks, retired_machines, site_bootstrap_bundle_digest, previous_bundle_ref, previous_bundle_digest, gpu_scrub_nvidia, gpu_scrub_amd
 `
 
 type SetProfileParams struct {
@@ -1247,6 +1535,9 @@ type SetProfileParams struct {
 	RetiredMachines                      string
 	GpuScrubNvidia                       string
 	GpuScrubAmd                          string
+	SiteBootstrapBundleDigest            string
+	PreviousBundleRef                    string
+	PreviousBundleDigest                 string
 }
 
 func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile, error) {
@@ -1291,6 +1582,9 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		arg.RetiredMachines,
 		arg.GpuScrubNvidia,
 		arg.GpuScrubAmd,
+		arg.SiteBootstrapBundleDigest,
+		arg.PreviousBundleRef,
+		arg.PreviousBundleDigest,
 	)
 	var i Profile
 	err := row.Scan(
@@ -1336,6 +1630,9 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		&i.AgentTimeoutSeconds,
 		&i.DataDisks,
 		&i.RetiredMachines,
+		&i.SiteBootstrapBundleDigest,
+		&i.PreviousBundleRef,
+		&i.PreviousBundleDigest,
 		&i.GpuScrubNvidia,
 		&i.GpuScrubAmd,
 	)
@@ -1343,7 +1640,7 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 }
 
 const shareSite = `-- name: ShareSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1380,6 +1677,7 @@ func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1432,7 +1730,7 @@ func (q *Queries) SharedAddresses(ctx context.Context, arg SharedAddressesParams
 }
 
 const site = `-- name: Site :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
@@ -1469,6 +1767,7 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1486,6 +1785,30 @@ func (q *Queries) SiteInUse(ctx context.Context, site string) (bool, error) {
 	var column_1 bool
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const sitesWithoutImport = `-- name: SitesWithoutImport :many
+SELECT id FROM maas_sites WHERE NOT bundles_imported AND deleted_at IS NULL ORDER BY id
+`
+
+func (q *Queries) SitesWithoutImport(ctx context.Context) ([]id.Site, error) {
+	rows, err := q.db.Query(ctx, sitesWithoutImport)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Site
+	for rows.Next() {
+		var id id.Site
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const updateOverride = `-- name: UpdateOverride :one
@@ -1530,7 +1853,7 @@ UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certifi
     upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
     required_scripts = $16, required_capabilities = $17,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bmc_networks
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
 `
 
 type UpdateSiteParams struct {
@@ -1605,6 +1928,7 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		&i.DeployPasswordSharedUntil,
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
+		&i.BundlesImported,
 		&i.BmcNetworks,
 	)
 	return i, err
