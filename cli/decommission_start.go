@@ -20,7 +20,7 @@ import (
 // nothing.
 type cleaning struct {
 	erase, storage, risk, profile string
-	keepOut, match                bool
+	keepOut, match, withoutAgent  bool
 }
 
 func (c *cleaning) addProfileFlag(cmd *cobra.Command) {
@@ -51,8 +51,14 @@ func (c *cleaning) addAcceptFlags(cmd *cobra.Command) {
 
 func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.risk, "residual-risk", "",
-		"with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted; it "+
-			"stands in the receipt")
+		"the risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with "+
+			"--without-agent, of what the agent could not clean; it stands in the receipt or certificate")
+}
+
+func (c *cleaning) addWithoutAgentFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.withoutAgent, "without-agent", false,
+		"with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent "+
+			"could do; needs --residual-risk")
 }
 
 func addCleaningFlags(cmd *cobra.Command) *cleaning {
@@ -129,6 +135,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			c.addRiskFlag(cmd)
 			c.addProfileFlag(cmd)
 			c.addAcceptFlags(cmd)
+			c.addWithoutAgentFlag(cmd)
 			reason := cmd.Flags().String("reason", "",
 				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
@@ -167,6 +174,7 @@ func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason
 
 			KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &c.keepOut),
 			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &c.match),
+			WithoutAgent:         frame.Given(s.Session, "without-agent", &c.withoutAgent),
 		})
 }
 
@@ -181,6 +189,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
 			c.addProfileFlag(cmd)
+			c.addWithoutAgentFlag(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("mode"); err != nil {
 					return err
@@ -200,17 +209,18 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 						StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup",
 							&c.storage),
 						ResidualRisk: frame.Given(s.Session, "residual-risk", &c.risk), ProfileId: profile,
+						WithoutAgent: frame.Given(s.Session, "without-agent", &c.withoutAgent),
 					}))
 				if err != nil {
 					return err
 				}
-				return s.showPlan(args[0], c.profile, raw)
+				return s.showPlan(args[0], c, raw)
 			}
 		},
 	})
 }
 
-func (s *session) showPlan(name, profile string, raw json.RawMessage) error {
+func (s *session) showPlan(name string, c *cleaning, raw json.RawMessage) error {
 	plan, err := output.Decode[apiclient.DecommissionPlan](raw)
 	if err != nil {
 		return err
@@ -222,7 +232,7 @@ func (s *session) showPlan(name, profile string, raw json.RawMessage) error {
 	if format != output.Table {
 		err = output.Print(s.Program.Out, format, raw)
 	} else {
-		err = output.Write(s.Program.Out, planText(name, profile, plan.Value))
+		err = output.Write(s.Program.Out, planText(name, c, plan.Value))
 	}
 	if err == nil && len(plan.Value.Blocks) > 0 {
 		return failure.New(failure.Unsuccessful, "plan_blocked", "follow the remedies above, then plan again",
@@ -232,7 +242,7 @@ func (s *session) showPlan(name, profile string, raw json.RawMessage) error {
 }
 
 // planText is a plan for people: what cannot be undone comes first.
-func planText(name, profile string, p apiclient.DecommissionPlan) string {
+func planText(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { b.WriteString(output.Harmless(fmt.Sprintf(format, args...)) + "\n") }
 	effects := slices.Clone(p.Effects)
@@ -264,7 +274,12 @@ func planText(name, profile string, p apiclient.DecommissionPlan) string {
 		return b.String()
 	}
 	b.WriteString("\ncarry out this plan, and no other, with:\n")
-	say("  %s", applied(name, profile, p))
+	say("  %s", applied(name, c, p))
+	if short := p.ShortWay; short != nil {
+		b.WriteString("\n")
+		say("%s; the short way %s:", short.Why, short.Does)
+		say("  %s", short.Command)
+	}
 	return b.String()
 }
 
@@ -276,7 +291,7 @@ func destroys(effect string) int {
 }
 
 // applied is the command that carries out a plan.
-func applied(name, profile string, p apiclient.DecommissionPlan) string {
+func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 	switch mode := string(p.Mode); mode {
 	case "storage_cleanup":
 		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup,
@@ -291,8 +306,11 @@ func applied(name, profile string, p apiclient.DecommissionPlan) string {
 	if p.Mode != "full_decommission" {
 		command += " --storage-cleanup " + string(p.StorageCleanup)
 	}
-	if profile != "" {
-		command += " --profile " + profile
+	if c.profile != "" {
+		command += " --profile " + c.profile
+	}
+	if c.withoutAgent {
+		command += " --without-agent --residual-risk TEXT"
 	}
 	return command + " --plan-hash " + p.PlanHash + " --reason REASON"
 }

@@ -66,6 +66,7 @@ type explanation struct {
 	Status        string              `json:"status"`
 	Expected      string              `json:"expected"`
 	Observed      string              `json:"observed"`
+	ObservedAt    *time.Time          `json:"observed_at"`
 	ObservedSince *time.Time          `json:"observed_since"`
 	WaitingSince  *time.Time          `json:"waiting_since"`
 	FailureClass  string              `json:"failure_class"`
@@ -121,6 +122,7 @@ func (a *app) explanationText(e explanation) string {
 	}
 	line("expected", e.Expected)
 	line("observed", e.Observed)
+	line("seen at", a.Whenever(e.ObservedAt))
 	line("seen so since", a.Whenever(e.ObservedSince))
 	if e.Expected == "" { // it waits for nothing any more
 		line("ended", a.Whenever(e.WaitingSince))

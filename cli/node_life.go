@@ -112,9 +112,9 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 				frame.Complete(cmd, "erase", apiclient.Words("DecommissionNewBody.erase")...)
 				c.addProfileFlag(cmd)
 				c.addAcceptFlags(cmd)
-			} else {
-				c.addRiskFlag(cmd)
+				c.addWithoutAgentFlag(cmd)
 			}
+			c.addRiskFlag(cmd)
 			cmd.Flags().StringVar(&c.storage, "storage-cleanup", "",
 				"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
 			frame.Complete(cmd, "storage-cleanup", apiclient.Words("DecommissionNewBody.storage_cleanup")...)

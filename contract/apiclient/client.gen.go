@@ -3224,6 +3224,9 @@ type DecommissionExplanation struct {
 	// Observed What was seen instead, or last.
 	Observed string `json:"observed"`
 
+	// ObservedAt When MAAS was last seen so.
+	ObservedAt *time.Time `json:"observed_at,omitempty"`
+
 	// ObservedSince Since when MAAS has been seen so.
 	ObservedSince *time.Time `json:"observed_since,omitempty"`
 
@@ -3440,13 +3443,16 @@ type DecommissionNewBody struct {
 	// RequireHardwareMatch Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs.
 	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
-	// ResidualRisk Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt.
+	// ResidualRisk The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with without_agent, of what the agent could not clean. It stands in the receipt or certificate.
 	//
 	// Examples: reinstalled by hand from our image; firmware was not checked
 	ResidualRisk *string `json:"residual_risk,omitempty"`
 
 	// StorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
 	StorageCleanup *DecommissionNewBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+
+	// WithoutAgent Only with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent could carry out on the installation that goes. Needs residual_risk, which stands in the certificate.
+	WithoutAgent *bool `json:"without_agent,omitempty"`
 }
 
 // DecommissionNewBodyErase What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out.
@@ -3722,7 +3728,10 @@ type DecommissionPlan struct {
 	// ProfileId The profile that it goes by; absent for a node that is no machine of MAAS.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	ProfileId      *openapi_types.UUID            `json:"profile_id,omitempty"`
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// ShortWay How to go about it in one decision, because the agent is known to be gone; absent: it is not, or the plan does so already.
+	ShortWay       *DecommissionShortWay          `json:"short_way,omitempty"`
 	Stages         []DecommissionPlannedStage     `json:"stages"`
 	StorageCleanup DecommissionPlanStorageCleanup `json:"storage_cleanup"`
 
@@ -3760,6 +3769,9 @@ type DecommissionPlanBody struct {
 
 	// StorageCleanup As in the request; of a storage_cleanup its scope.
 	StorageCleanup *DecommissionPlanBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+
+	// WithoutAgent As in the request.
+	WithoutAgent *bool `json:"without_agent,omitempty"`
 }
 
 // DecommissionPlanBodyErase As in the request.
@@ -3814,6 +3826,25 @@ type DecommissionSelectorBody struct {
 
 // DecommissionSelectorBodyStatuses defines model for DecommissionSelectorBody.Statuses.
 type DecommissionSelectorBodyStatuses string
+
+// DecommissionShortWay defines model for DecommissionShortWay.
+type DecommissionShortWay struct {
+	// Command How to ask for it on the command line.
+	Command string `json:"command"`
+
+	// Does What that means.
+	Does string `json:"does"`
+
+	// Stages The stages that it passes over.
+	//
+	// Examples: ["drain_node"]
+	Stages []string `json:"stages"`
+
+	// Why Why it is offered.
+	//
+	// Examples: its agent has not called for 3 h
+	Why string `json:"why"`
+}
 
 // DecommissionStageView defines model for DecommissionStageView.
 type DecommissionStageView struct {
@@ -6075,6 +6106,9 @@ type OnboardingExplanation struct {
 
 	// Observed What was seen instead, or last.
 	Observed string `json:"observed"`
+
+	// ObservedAt When MAAS was last seen so.
+	ObservedAt *time.Time `json:"observed_at,omitempty"`
 
 	// ObservedSince Since when MAAS has been seen so.
 	ObservedSince *time.Time `json:"observed_since,omitempty"`

@@ -102,8 +102,11 @@ func (r *Region) commissioningPhases(m *Machine) []phase {
 		purpose = "enlist"
 	}
 	list := []phase{r.netboot(purpose), r.ephemeral(), {
-		name:  PhaseScripts,
-		begin: func(m *Machine) { r.say(m, Info, "Gathering information", "") },
+		name: PhaseScripts,
+		begin: func(m *Machine) {
+			r.say(m, Info, "Gathering information", "")
+			r.beginSet(m.CommissioningSet)
+		},
 		done: func(m *Machine) {
 			r.inspect(m)
 			r.takeBMC(m)

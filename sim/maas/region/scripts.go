@@ -167,6 +167,13 @@ func (r *Region) prune(m *Machine, kind int) {
 	}
 }
 
+// beginSet lets a machine begin with the first script of a run.
+func (r *Region) beginSet(id int) {
+	if s := r.sets[id]; s != nil && len(s.Scripts) > 0 {
+		s.Started, s.Scripts[0].Status = r.clock.Now(), ScriptRunning
+	}
+}
+
 // finishSet ends the scripts of a run that have not ended.
 func (r *Region) finishSet(id int, status ScriptStatus) {
 	s := r.sets[id]

@@ -9,7 +9,7 @@ import { isOver, isParked, type Job, type JobDetail } from './job'
 export function Explanation({ of: { explanation: of, failure, observed } }: { of: JobDetail }) {
   const lines: [string, ReactNode][] = []
   if (of.expected) lines.push(['It waits for', of.expected])
-  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={isOver(of.status) ? observed.at : undefined} />])
+  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={observed.at} />])
   if (of.waiting_since) lines.push([isOver(of.status) ? 'Ended' : 'So since', <Moment key="since" at={of.waiting_since} />])
   // What was seen usually ends with what went wrong: that is said once.
   if (failure && !of.observed.includes(failure.error_message)) lines.push(['What went wrong', failure.error_message])
@@ -34,7 +34,7 @@ export function Explanation({ of: { explanation: of, failure, observed } }: { of
   )
 }
 
-// Nobody looks any more once a job is over: what was seen then had lasted until the last look.
+// What was seen is known to have lasted until the last look, not until now.
 function Since({ text, since, until }: { text: string; since?: string; until?: string }) {
   const now = useNow()
   return (

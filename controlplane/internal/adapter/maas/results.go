@@ -36,6 +36,9 @@ type ScriptResult struct {
 	ExitStatus *int   `json:"exit_status"`
 }
 
+// Begun reports whether the machine has begun to run the script.
+func (r ScriptResult) Begun() bool { return r.Status != 0 } // pending
+
 // Failed reports whether the script is a reason for a failure.
 func (r ScriptResult) Failed() bool {
 	switch r.Status {

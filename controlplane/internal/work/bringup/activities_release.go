@@ -3,6 +3,7 @@ package bringup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,16 +11,20 @@ import (
 
 	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
 
 // awaitMachine waits until the machine is as wanted. A wait that ends because
 // the credentials of the site were changed is taken up with the new ones, and
-// before one ends for lack of time the machine is read once more.
+// before one ends for lack of time the machine is read once more. What it sees
+// meanwhile it notes.
 func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time,
 	want func(maas.Machine) maas.Verdict,
 ) (maas.Machine, error) {
+	var refused error
+	noting := b.noting(ctx, w, want, &refused)
 	limited, cancel := ctx, func() {}
 	if !until.IsZero() {
 		limited, cancel = context.WithDeadline(ctx, until)
@@ -30,7 +35,10 @@ func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time,
 		if err != nil {
 			return maas.Machine{}, err
 		}
-		m, err := r.watcher.Wait(limited, w.SystemID, want, w.Heartbeat)
+		m, err := r.watcher.Wait(limited, w.SystemID, noting, w.Heartbeat)
+		if refused != nil {
+			return m, refused
+		}
 		if m.SystemID != "" {
 			b.see(w, m)
 		}
@@ -46,6 +54,31 @@ func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time,
 		case limited.Err() != nil:
 			return b.lastLook(ctx, r, w, want, err)
 		}
+	}
+}
+
+// noting lets a wait keep what it sees in the row of the job: at once when it
+// changed, and every noteEvery otherwise, so that whoever asks is shown the
+// machine of now. The wait is over once the row refuses it.
+func (b *Bringup) noting(ctx context.Context, w *Work, want func(maas.Machine) maas.Verdict,
+	refused *error,
+) func(maas.Machine) maas.Verdict {
+	var noted Observed
+	return func(m maas.Machine) maas.Verdict {
+		b.see(w, m)
+		if now := w.Observed; !now.like(noted) || now.At.Sub(noted.At) >= noteEvery {
+			var f *Failure
+			switch err := w.Save(ctx); {
+			case err == nil:
+				noted = now
+			case fault.CodeOf(err) == durable.CodeSuperseded, errors.As(err, &f):
+				*refused = err
+				return maas.Reached()
+			default: // the wait goes on: the next look is noted instead
+				b.cfg.Logger.WarnContext(ctx, "what MAAS shows cannot be noted", "machine", w.SystemID, "error", err)
+			}
+		}
+		return want(m)
 	}
 }
 

@@ -1,8 +1,12 @@
 package bringup
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 
+	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -35,8 +39,30 @@ var FailureClasses = []job.FailureClass{
 
 // Classify gives an error of a stage its class. It judges by the kind of the
 // fault, as every job does, except for what a site lacks and for the faults whose
-// code says what they mean to a machine.
+// code says what they mean to a machine. Where MAAS refused something, or gave up,
+// the failure says so in the words of MAAS.
 func Classify(err error) *job.Failure {
+	f := classify(err)
+	if words := wordsOfMAAS(f.Cause); words != "" && !strings.Contains(f.Message, words) {
+		f.Message += fmt.Sprintf("; MAAS says %q", words)
+	}
+	return f
+}
+
+// wordsOfMAAS are what MAAS itself answered, or recorded as its reason; empty:
+// nothing, or it was not MAAS that answered.
+func wordsOfMAAS(err error) string {
+	if d, known := maas.DetailOf(err); known && fault.CodeOf(err) != maas.CodeNotMAAS && !strings.HasPrefix(d.Snippet, "<") {
+		return d.Snippet
+	}
+	var m *maas.MachineError
+	if errors.As(err, &m) && m.Event != nil {
+		return maas.Shown(cmp.Or(m.Event.Description, m.Event.Type))
+	}
+	return ""
+}
+
+func classify(err error) *job.Failure {
 	var f *job.Failure
 	if errors.As(err, &f) {
 		return f

@@ -33,14 +33,22 @@ func (m Machine) Work(of id.Node, w job.Work) *Work {
 	}
 }
 
-// Seen is what MAAS last showed of the machine, for people, and since when.
-func (m Machine) Seen() (text string, since *time.Time) {
+// Seen is what MAAS last showed of the machine, for people. What is not of now
+// is told with its age.
+func (m Machine) Seen(now time.Time) job.Sighting {
+	out := job.Sighting{At: m.Observed.SeenAt(), Since: m.ObservedSince}
+	has, shows, age := "has", "shows", ""
+	if at := out.At; at != nil && now.Sub(*at) > 2*noteEvery {
+		has, shows, age = "had", "showed", ", "+job.Ago(*at, now)
+	}
+	text := ""
 	switch m.Observed.Status {
 	case "":
+		return out
 	case Absent:
-		text = "MAAS has no such machine"
+		text = "MAAS " + has + " no such machine"
 	default:
-		text = "MAAS shows it as " + m.Observed.Status
+		text = "MAAS " + shows + " it as " + m.Observed.Status
 		if m.Observed.Power != "" {
 			text += ", power " + m.Observed.Power
 		}
@@ -48,7 +56,8 @@ func (m Machine) Seen() (text string, since *time.Time) {
 			text += ", " + strings.Join(m.Observed.IPs, " ")
 		}
 	}
-	return text, m.ObservedSince
+	out.Text = text + age
+	return out
 }
 
 // Does says what actions do to jobs on machines where the usual sentence does

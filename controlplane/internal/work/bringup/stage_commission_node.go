@@ -43,7 +43,7 @@ var (
 	})
 	codeCommissionUnbooted = job.DeclareCode(job.Code{
 		Name: "commission_unbooted", Class: UpstreamTransient,
-		Cause: "MAAS shows the machine as Commissioning, but its power is off: MAAS or its BMC lost the " +
+		Cause: "MAAS shows the machine as Commissioning, but it is off or does not boot: MAAS or its BMC lost the " +
 			"order to switch it on.",
 		Remedy:  "rerun: it is inspected anew; if it stays off, check its BMC",
 		Runbook: "onboarding-parked",
@@ -84,7 +84,7 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	}
 	switch m.Status {
 	case maas.StatusCommissioning, maas.StatusTesting:
-		if stuck, err := b.unbooted(ctx, r, w, m); stuck || err != nil {
+		if idle, err := b.idle(ctx, r, w, m); idle || err != nil {
 			if err == nil {
 				err = b.beginAnew(ctx, r, w)
 			}
@@ -108,9 +108,12 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	return b.commission(ctx, r, w, m)
 }
 
-// unbooted says whether MAAS waits for a machine that is off, of which this job
-// began the inspection: nobody will boot it.
-func (b *Bringup) unbooted(ctx context.Context, r *region, w *Work, m maas.Machine) (bool, error) {
+// idle says whether MAAS waits for a machine that nobody will boot: it is off
+// and this job began its inspection, or it was waited for in vain.
+func (b *Bringup) idle(ctx context.Context, r *region, w *Work, m maas.Machine) (bool, error) {
+	if w.Facts.Hung && m.Status == maas.StatusCommissioning {
+		return true, nil
+	}
 	if m.Status != maas.StatusCommissioning || m.PowerState != maas.PowerOff || w.Facts.Commissions == 0 {
 		return false, nil
 	}
@@ -127,8 +130,9 @@ func (b *Bringup) beginAnew(ctx context.Context, r *region, w *Work) error {
 	if _, err := r.Abort(ctx, w.SystemID, comment(w)); err != nil && fault.KindOf(err) != fault.Ambiguous {
 		return err
 	}
-	return codeCommissionUnbooted.Failed("MAAS was inspecting %s, but the machine is off and nobody booted it: the "+
-		"inspection was ended", w.Hostname)
+	w.Facts.Hung = false
+	return codeCommissionUnbooted.Failed("MAAS was inspecting %s, but nobody booted it: the inspection was ended",
+		w.Hostname)
 }
 
 // inspected reports what a commissioning that passed leaves behind. A machine
@@ -209,7 +213,7 @@ func (b *Bringup) commission(ctx context.Context, r *region, w *Work, before maa
 			return Result{}, b.notBegun(ctx, r, w, after, err)
 		}
 	}
-	w.Facts.Reinspect = false
+	w.Facts.Reinspect, w.Facts.Hung = false, false
 	b.see(w, after)
 	return Result{
 		Message: fmt.Sprintf("MAAS inspects the machine; it was %s", before.Status.Label()),
@@ -230,26 +234,17 @@ func begun(before, after maas.Machine) bool {
 	}
 }
 
-// inItsWords is what MAAS itself said, to be added to what we make of it.
-func inItsWords(err error) string {
-	d, known := maas.DetailOf(err)
-	if !known || d.Snippet == "" {
-		return ""
-	}
-	return fmt.Sprintf("; it says %q", d.Snippet)
-}
-
 // notBegun is why a commissioning did not begin. MAAS goes back to the status
 // before it when the BMC fails.
 func (b *Bringup) notBegun(ctx context.Context, r *region, w *Work, m maas.Machine, err error) error {
 	said := b.complaints(ctx, r, w)
 	if fault.CodeOf(err) == maas.CodeRackUnavailable { // whatever MAAS then says of the BMC
-		return codeRackUnavailable.Failed("no rack controller of MAAS could switch %s%s", w.Hostname, inItsWords(err)).
-			Because(err).About(said.details(m))
+		return codeRackUnavailable.Failed("no rack controller of MAAS could switch %s", w.Hostname).Because(err).
+			About(said.details(m))
 	}
 	if fault.CodeOf(err) == maas.CodeBMCFailure || said.bmc {
-		return codeBMCFailure.Failed("MAAS cannot control the power of %s by its BMC at %s%s", w.Hostname, w.IPMIIP,
-			inItsWords(err)).Because(err).About(said.details(m))
+		return codeBMCFailure.Failed("MAAS cannot control the power of %s by its BMC at %s", w.Hostname, w.IPMIIP).
+			Because(err).About(said.details(m))
 	}
 	return codeCommissionUnproven.Failed("MAAS did not begin to inspect %s: it is %s", m.SystemID, m.Status.Label()).
 		Because(err).About(said.details(m))

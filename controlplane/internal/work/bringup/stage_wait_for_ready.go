@@ -3,6 +3,7 @@ package bringup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
@@ -21,10 +22,11 @@ var _ = catalog.Declare(job.Stage{
 	Looks:   "the status of the machine, over and over",
 	Does:    "nothing",
 	Expects: "MAAS shows the machine as Ready",
-	Again:   "it only reads",
+	Again: "it only reads; an inspection that gets nowhere (the machine is off, or nothing is heard of it) is begun " +
+		"anew once",
 	Fails: []job.FailureMode{
 		MAASAway, BMCSilent, OutOfBand, job.FailsWith(HardwareMismatch, "commissioning failed"),
-		job.FailsWith(PXEDiscoveryFailure, "commissioning took too long"),
+		job.FailsWith(PXEDiscoveryFailure, "commissioning took too long, or nothing is heard of the machine"),
 	},
 }, (*Bringup).WaitForReady)
 
@@ -42,6 +44,13 @@ var (
 		Cause: "The machine did not boot the commissioning image: boot order, cabling, the PXE VLAN, or " +
 			"it hangs in the firmware.",
 		Remedy:  "check that the server boots from the PXE network, then rerun",
+		Runbook: "onboarding-parked",
+	})
+	codeCommissionSilent = job.DeclareCode(job.Code{
+		Name: "commission_silent", Class: PXEDiscoveryFailure,
+		Cause: "MAAS shows the machine as Commissioning and on, but it never asked for the commissioning image: " +
+			"boot order, cabling, the PXE VLAN, or it hangs in the firmware.",
+		Remedy:  "look at the console of the server: does it boot from the PXE network? Then rerun: it is inspected anew",
 		Runbook: "onboarding-parked",
 	})
 	codeCommissionAborted = job.DeclareCode(job.Code{
@@ -82,17 +91,23 @@ func (b *Bringup) untilReady(ctx context.Context, w *Work) (maas.Machine, error)
 	if err != nil {
 		return maas.Machine{}, err
 	}
-	var off time.Time
+	off, heard := time.Time{}, w.Since
 	want := func(m maas.Machine) maas.Verdict {
-		switch {
-		case advanced(m) && ours(m, w):
+		if advanced(m) && ours(m, w) {
 			return maas.Reached()
-		case m.Status != maas.StatusCommissioning || m.PowerState != maas.PowerOff:
+		}
+		if m.Status != maas.StatusCommissioning || m.PowerState != maas.PowerOff {
 			off = time.Time{}
-		case off.IsZero():
+		} else if off.IsZero() {
 			off = b.now()
-		case b.now().Sub(off) > mostOff:
+		}
+		switch {
+		case !off.IsZero() && b.now().Sub(off) > mostOff:
 			return maas.Failing("the machine is off, and nobody boots it")
+		case m.Status == maas.StatusCommissioning && !heard.IsZero() && b.now().Sub(heard) > mostSilent:
+			if heard = b.lastHeard(ctx, w, m, heard); b.now().Sub(heard) > mostSilent {
+				return maas.Failing("nothing is heard of the machine")
+			}
 		}
 		return maas.UntilCommissioned(m)
 	}
@@ -110,13 +125,70 @@ func (b *Bringup) untilReady(ctx context.Context, w *Work) (maas.Machine, error)
 // within minutes, and MAAS looks at its power every five.
 const mostOff = 15 * time.Minute
 
+// mostSilent is how long nothing may be heard of a machine that MAAS inspects,
+// and that has not begun to run its scripts. Servers with much memory take a
+// quarter of an hour to boot.
+const mostSilent = 20 * time.Minute
+
+// lastHeard is when MAAS last recorded something about a machine that it
+// inspects. A machine that has begun to run scripts is heard of now: scripts
+// may take long, and MAAS watches their time itself. So is one of which MAAS
+// says nothing: no information is no silence.
+func (b *Bringup) lastHeard(ctx context.Context, w *Work, m maas.Machine, before time.Time) time.Time {
+	heard, err := b.heard(ctx, w, m)
+	switch {
+	case err != nil:
+		b.cfg.Logger.WarnContext(ctx, "whether a machine is heard of cannot be read", "machine", m.SystemID, "error", err)
+		return b.now()
+	case heard.Before(before):
+		return before
+	}
+	return heard
+}
+
+func (b *Bringup) heard(ctx context.Context, w *Work, m maas.Machine) (time.Time, error) {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return time.Time{}, err
+	}
+	sets, err := r.Results(ctx, m.SystemID, maas.ResultCommissioning)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if set := slices.IndexFunc(sets, func(s maas.ResultSet) bool { return s.ID == m.CommissioningResultID }); set < 0 ||
+		slices.ContainsFunc(sets[set].Results, maas.ScriptResult.Begun) {
+		return b.now(), nil
+	}
+	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{m.SystemID}, Level: maas.LevelDebug, Limit: 1})
+	if err != nil || len(events) == 0 {
+		return time.Time{}, err
+	}
+	return events[len(events)-1].Created.Time, nil
+}
+
+// hung ends a wait for an inspection that gets nowhere. It is begun anew: at once
+// if this job has not done so before, otherwise when an operator lets it go on.
+func hung(w *Work, f *Failure) *Failure {
+	w.Facts.Hung = true
+	if w.Facts.Commissions < mostCommissions {
+		f.Next = CommissionNode
+	}
+	return f.ForGood()
+}
+
+// mostCommissions is how many inspections a job begins by itself.
+const mostCommissions = 2
+
 // notReady says why a machine did not become Ready.
 func (b *Bringup) notReady(ctx context.Context, w *Work, m maas.Machine, err error) error {
 	said := b.complaintsOf(ctx, w)
 	switch {
+	case m.Status == maas.StatusCommissioning && m.PowerState == maas.PowerOff:
+		return hung(w, codeCommissionUnbooted.FailedAs(BMCPowerFailure, "%s is Commissioning in MAAS, but it has been off "+
+			"for %s: nobody boots it", w.Hostname, mostOff)).Because(err).About(said.details(m))
 	case m.Status == maas.StatusCommissioning:
-		return codeCommissionUnbooted.FailedAs(BMCPowerFailure, "%s is Commissioning in MAAS, but it has been off for %s: "+
-			"nobody boots it", w.Hostname, mostOff).ForGood().Because(err).About(said.details(m))
+		return hung(w, codeCommissionSilent.Failed("%s is Commissioning in MAAS and its power is %s, but nothing has been "+
+			"heard of it for %s", w.Hostname, m.PowerState, mostSilent)).Because(err).About(said.details(m))
 	case said.bmc:
 		return codeCommissionFailed.FailedAs(BMCPowerFailure, "%s was not inspected: MAAS could not control its power",
 			w.Hostname).
@@ -144,6 +216,9 @@ func (b *Bringup) tooLong(ctx context.Context, w *Work, err error) error {
 	m, lookErr := b.machine(ctx, r, w)
 	if lookErr != nil {
 		return lookErr
+	}
+	if heard, err := b.heard(ctx, w, m); err == nil && m.Status == maas.StatusCommissioning {
+		w.Facts.Hung = b.now().Sub(heard) > mostSilent // or a rerun would wait for it once more
 	}
 	said := b.complaints(ctx, r, w)
 	class, hint := PXEDiscoveryFailure,

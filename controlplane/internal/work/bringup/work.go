@@ -2,6 +2,7 @@ package bringup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gpuaas/controlplane/internal/fleet/node"
@@ -81,6 +82,14 @@ type Observed struct {
 	At     time.Time
 }
 
+// like says whether two looks saw the same.
+func (o Observed) like(other Observed) bool {
+	return o.Status == other.Status && o.Power == other.Power && slices.Equal(o.IPs, other.IPs)
+}
+
+// noteEvery is how often a wait notes that a machine is still as it was.
+const noteEvery = time.Minute
+
 // Facts are what stages found out and later ones go by. They are kept as JSON in
 // the row of the job, so fields may be added but not renamed. Never a secret.
 type Facts struct {
@@ -94,6 +103,7 @@ type Facts struct {
 	NetworkBootsAt *time.Time `json:"network_boots_at,omitempty"` // when this job last made its server boot from the network
 	QueuedAt       *time.Time `json:"queued_at,omitempty"`        // since when this job waits for its turn to do so
 	Commissions    int        `json:"commissions,omitempty"`      // how often this job has started commissioning
+	Hung           bool       `json:"hung,omitempty"`             // MAAS shows an inspection that gets nowhere: it is to be begun anew
 	Reinspect      bool       `json:"reinspect,omitempty"`        // what MAAS knows of the hardware did not do: it may have been mended since
 
 	BootDiskID   int64    `json:"boss_disk_id,omitempty"`

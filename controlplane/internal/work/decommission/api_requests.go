@@ -24,9 +24,10 @@ type NewBody struct {
 	Reason         string      `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the history of the node and the certificate." example:"tenant left"`
 	PlanHash       string      `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since."`
 	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile of the node's site, to which the node belongs once it is done. Left out: the profile that it belongs to now."`
-	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt." example:"reinstalled by hand from our image; firmware was not checked"`
+	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with without_agent, of what the agent could not clean. It stands in the receipt or certificate." example:"reinstalled by hand from our image; firmware was not checked"`
 	KeepOut        bool        `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it."`
 	MatchHardware  bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs."`
+	WithoutAgent   bool        `json:"without_agent,omitempty" doc:"Only with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent could carry out on the installation that goes. Needs residual_risk, which stands in the certificate."`
 }
 
 // CleanupBody asks for the storage of a node to be cleaned.
@@ -43,6 +44,7 @@ type PlanBody struct {
 	StorageCleanup Cleanup     `json:"storage_cleanup,omitempty" doc:"As in the request; of a storage_cleanup its scope."`
 	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage, as in the request."`
 	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
+	WithoutAgent   bool        `json:"without_agent,omitempty" doc:"As in the request."`
 }
 
 // ReasonBody is why somebody wants a step of the life of a node.
@@ -92,7 +94,7 @@ func (s *Service) registerRequests(api *httpapi.API) {
 	) (*httpapi.Plain[Plan], error) {
 		plan, err := s.Plan(ctx, in.NodeID, Request{
 			Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup, ProfileID: in.Body.ProfileID,
-			ResidualRisk: in.Body.ResidualRisk,
+			ResidualRisk: in.Body.ResidualRisk, WithoutAgent: in.Body.WithoutAgent,
 		})
 		return &httpapi.Plain[Plan]{Body: plan}, err
 	})

@@ -82,7 +82,8 @@ func (d Decommission) same(r Request) bool {
 		accepted = a.ResidualRisk
 	}
 	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup &&
-		(r.ResidualRisk == "" || r.ResidualRisk == accepted) &&
+		(r.ResidualRisk == "" || r.WithoutAgent || r.ResidualRisk == accepted) &&
+		(!r.WithoutAgent || d.overridden(StageDrain) != nil) &&
 		d.Facts.KeepsOut() == r.KeepOut && (d.Facts.Asked != nil && d.Facts.Asked.MatchHardware) == r.MatchHardware
 }
 
@@ -140,7 +141,11 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		return Decommission{}, err
 	}
 	d := made[0]
-	if r.ResidualRisk != "" && now.node.Compromised() {
+	if r.WithoutAgent {
+		if d, err = s.passOver(ctx, tx, d, r); err != nil {
+			return d, err
+		}
+	} else if r.ResidualRisk != "" && now.node.Compromised() {
 		if d, err = s.accept(ctx, tx, d, now.node, r); err != nil {
 			return d, err
 		}
@@ -154,7 +159,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash,
 			"workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
 			"profile_id":          p.ProfileID,
-			"keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware,
+			"keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware, "without_agent": r.WithoutAgent,
 		},
 	})
 }

@@ -15,7 +15,7 @@ func family() *job.Family[Decommission] {
 	return &job.Family[Decommission]{
 		Noun: bringup.Decommission, Life: &job.Parking,
 		Classify: bringup.Classify, ClassCauses: bringup.ClassCauses,
-		Seen:   func(d Decommission) (string, *time.Time) { return d.Seen() },
+		Seen:   func(d Decommission, now time.Time) job.Sighting { return d.Seen(now) },
 		Left:   func(d Decommission) []string { return d.Facts.Left },
 		Does:   func(_ Decommission, action job.Trigger) string { return bringup.Does(action) },
 		Table:  func(d Decommission) job.Table { return tables[d.Mode] },

@@ -117,8 +117,10 @@ func (r Request) checked() (Request, error) {
 	reject(r.Mode == Reimage || !r.KeepOut, "keep_out_of_service", "is for reimage only; leave it out")
 	reject(r.Mode == Reimage || !r.MatchHardware, "require_hardware_match", "is for reimage only; leave it out")
 	r.ResidualRisk = strings.TrimSpace(r.ResidualRisk)
-	reject(r.ResidualRisk == "" || r.Mode == SoftReset && len(r.ResidualRisk) <= maxRisk, "residual_risk",
-		"is accepted with a soft_reset only, in at most %d bytes; leave it out", maxRisk)
+	reject(r.ResidualRisk == "" || (r.Mode == SoftReset || r.WithoutAgent) && len(r.ResidualRisk) <= maxRisk,
+		"residual_risk", "is accepted with a soft_reset or without_agent only, in at most %d bytes; leave it out", maxRisk)
+	reject(!r.WithoutAgent || r.Mode.releases(), "without_agent", "is for reimage and full_decommission only; leave it out")
+	reject(!r.WithoutAgent || r.ResidualRisk != "", "residual_risk", "must say which risk is left without the agent")
 	if len(bad) > 0 {
 		return r, fault.New(fault.Invalid, "validation_error",
 			"the request has fields that cannot be accepted").WithFields(bad...)

@@ -29,6 +29,7 @@ type situation struct {
 	onboarding  string        // the onboarding that owns it
 	initializes bool          // a first boot makes its data disks anew
 	vendor      string        // of its GPUs; empty: not known
+	silence     string        // for how long its agent has not called, where it is known to be gone; empty: it is not
 }
 
 func (s situation) managed() bool { return s.binding != nil }
@@ -71,7 +72,7 @@ func (s situation) blocks(r Request) []error {
 			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s",
 				or(remedyOf(n.Incredible()), "nobody is known to have had")))
 	}
-	for _, err := range []error{s.misfit, s.incredible(r), s.needless(r)} {
+	for _, err := range []error{s.misfit, s.incredible(r), s.needless(r), s.answering(r)} {
 		if err != nil {
 			add(err)
 		}
@@ -89,7 +90,7 @@ func (s situation) blocks(r Request) []error {
 // needless refuses a risk that is accepted where there is none to accept: it
 // would be recorded nowhere.
 func (s situation) needless(r Request) error {
-	if r.ResidualRisk == "" || s.node.Compromised() {
+	if r.ResidualRisk == "" || r.WithoutAgent || s.node.Compromised() {
 		return nil
 	}
 	return fault.New(fault.Conflict, "residual_risk_not_needed",
@@ -161,6 +162,7 @@ type Plan struct {
 	Effects        []string       `json:"effects" nullable:"false" doc:"What is destroyed or changed for good, and what is not touched."`
 	Stages         []PlannedStage `json:"stages" nullable:"false"`
 	Usually        string         `json:"usually" doc:"How long all of it takes as a rule."`
+	ShortWay       *ShortWay      `json:"short_way,omitempty" doc:"How to go about it in one decision, because the agent is known to be gone; absent: it is not, or the plan does so already."`
 	Blocks         []Block        `json:"blocks" nullable:"false" doc:"What must be put right first; none: it can begin."`
 }
 
@@ -192,8 +194,10 @@ func planned(s situation, r Request) Plan {
 		p.MAASSystemID, p.MAASStatus = s.binding.SystemID, s.binding.Status
 		p.ProfileID, p.Profile = &s.profile.ID, s.profile.Name
 	}
+	p.ShortWay = s.shortWay(r)
 	for _, stage := range tables[r.Mode] {
-		if !stage.Pseudo && !stage.Detour && !r.Mode.spares(stage.Name, s.node) {
+		passed := r.WithoutAgent && slices.Contains(r.Mode.needsAgent(), stage.Name)
+		if !stage.Pseudo && !stage.Detour && !passed && !r.Mode.spares(stage.Name, s.node) {
 			p.Stages = append(p.Stages, PlannedStage{
 				Name: stage.Name, Title: stage.Title, Does: stage.Does,
 				Usually: or(stage.Usually, "seconds"),
@@ -214,6 +218,9 @@ func (s situation) hash(r Request) string {
 		"node": s.node.ID, "status": s.node.Status, "hostname": s.node.Hostname, "generation": s.node.Generation,
 		"hold_reason": s.node.HoldReason, "held_by": s.node.HeldBy, "tainted": s.node.Tainted(), "onboarding": s.onboarding,
 		"root": s.node.Root.Stands(), "compromised": s.node.Compromised(), "risk_accepted": r.ResidualRisk != "",
+	}
+	if r.WithoutAgent {
+		facts["without_agent"] = true
 	}
 	if s.live != nil {
 		facts["live"] = s.live.ID
@@ -283,6 +290,9 @@ func (s situation) effects(r Request) []string {
 	}
 	if r.Mode == SoftReset && r.ResidualRisk != "" && s.node.Compromised() {
 		out = append(out, "somebody had root, and the installation stays: the risk that is left is accepted in words, which stand in the receipt; firmware and the BMC are not covered")
+	}
+	if r.WithoutAgent {
+		out = append(out, passesOver(r.Mode)+", which only the agent could do: the risk that is accepted stands in the certificate")
 	}
 	if r.Mode == Reimage && s.initializes {
 		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks), or as the profile says (data_disks)")

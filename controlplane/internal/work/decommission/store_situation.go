@@ -21,7 +21,7 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 	if err != nil {
 		return situation{}, err
 	}
-	out := situation{node: n}
+	out := situation{node: n, silence: silenceOf(n, s.now())}
 	if out.vendor, err = s.vendorOf(ctx, of); err != nil {
 		return out, err
 	}

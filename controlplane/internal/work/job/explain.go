@@ -18,6 +18,7 @@ type Standing struct {
 	StageTitle    string       `json:"stage_title" doc:"The stage, for people." example:"Wait until Deployed"`
 	Expected      string       `json:"expected" doc:"The condition that must become true for it to go on."`
 	Observed      string       `json:"observed" doc:"What was seen instead, or last."`
+	ObservedAt    *time.Time   `json:"observed_at,omitempty" doc:"When MAAS was last seen so."`
 	ObservedSince *time.Time   `json:"observed_since,omitempty" doc:"Since when MAAS has been seen so."`
 	WaitingSince  *time.Time   `json:"waiting_since,omitempty" doc:"Since when it stands as it does; of one that ended, when that was."`
 	FailureClass  FailureClass `json:"failure_class,omitempty" doc:"What sort of failure it is; absent when nothing failed."`
@@ -42,24 +43,34 @@ type ExplainedAction struct {
 	Command string  `json:"command" doc:"How to do it on the command line."`
 }
 
+// Sighting is what was last seen of what a job is about.
+type Sighting struct {
+	Text  string // for people; empty: nothing was seen
+	At    *time.Time
+	Since *time.Time // it has been seen so
+}
+
 // Explain says how a job stands. It is a function of its arguments: the same
 // facts always get the same explanation. The events are its newest ones, the
 // oldest of them first.
 func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
 	j := f.common(r)
 	stage := f.doingStage(j)
-	seen, since := f.seen(r)
+	var seen Sighting
+	if f.Seen != nil {
+		seen = f.Seen(r, now)
+	}
 	e := Explanation{
 		Standing: Standing{
-			Status: j.Status, Stage: stage, StageTitle: stage, ObservedSince: UTC(since), FailureClass: j.FailureClass,
-			ErrorCode: j.ErrorCode, LikelyCause: f.likelyCause(j), Remedy: j.ErrorRemedy,
+			Status: j.Status, Stage: stage, StageTitle: stage, ObservedAt: UTC(seen.At),
+			ObservedSince: UTC(seen.Since), FailureClass: j.FailureClass, ErrorCode: j.ErrorCode, LikelyCause: f.likelyCause(j), Remedy: j.ErrorRemedy,
 		},
 		Actions: f.explainActions(r),
 	}
 	if s, known := f.stageOf(r, stage); known {
 		e.StageTitle, e.Expected = s.Title, s.Expects
 	}
-	e.Observed = f.observed(j, seen, events)
+	e.Observed = f.observed(j, seen.Text, events)
 	switch j.Phase {
 	case Waiting:
 		f.explainPending(&e.Standing, j, now)
@@ -139,14 +150,6 @@ func brief(text string) string {
 		return strings.TrimSpace(string(runes[:most])) + "…"
 	}
 	return text
-}
-
-// seen is what was last seen of what the job is about.
-func (f *Family[R]) seen(r R) (text string, since *time.Time) {
-	if f.Seen == nil {
-		return "", nil
-	}
-	return f.Seen(r)
 }
 
 // observed is what was last seen of what the job is about, and what the stage
@@ -299,6 +302,9 @@ func Lasting(since *time.Time, now time.Time) string {
 	}
 	return " for " + span(now.Sub(*since))
 }
+
+// Ago is how long ago something was, as in "3 min ago".
+func Ago(at, now time.Time) string { return span(now.Sub(at)) + " ago" }
 
 // span is a length of time in its two largest units.
 func span(d time.Duration) string {

@@ -49,9 +49,8 @@ type Family[R Row] struct {
 	// Classify gives an error of a stage its class; nil: package function Classify
 	// does.
 	Classify func(error) *Failure
-	// Seen is what was last seen of what the job is about, and since when; nil or
-	// empty: nothing.
-	Seen func(R) (text string, since *time.Time)
+	// Seen is what was last seen of what the job is about; nil: nothing ever is.
+	Seen func(r R, now time.Time) Sighting
 	// Left is what undoing the job left; nil: nothing.
 	Left func(R) []string
 	// Reached says what became of a job that reached its goal; took is how long

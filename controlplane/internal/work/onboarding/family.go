@@ -18,7 +18,7 @@ var family = job.Family[Onboarding]{
 	First:     first,
 	Adoptable: func(o Onboarding) bool { return slices.Contains(adoptable, o.Observed.Status) },
 	Classify:  bringup.Classify, ClassCauses: bringup.ClassCauses,
-	Seen:      func(o Onboarding) (string, *time.Time) { return o.Seen() },
+	Seen:      func(o Onboarding, now time.Time) job.Sighting { return o.Seen(now) },
 	Left:      func(o Onboarding) []string { return o.Facts.Left },
 	HoldsData: Onboarding.holdsData,
 	Does:      does,

@@ -1,0 +1,114 @@
+package decommission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// ShortWay is how an operation on a node whose agent is gone is asked for in one
+// decision, instead of waiting for the agent at each stage.
+type ShortWay struct {
+	Why     string   `json:"why" doc:"Why it is offered." example:"its agent has not called for 3 h"`
+	Stages  []string `json:"stages" nullable:"false" doc:"The stages that it passes over." example:"drain_node"`
+	Does    string   `json:"does" doc:"What that means."`
+	Command string   `json:"command" doc:"How to ask for it on the command line."`
+}
+
+// goneAfter is how long an agent must not have called to be known to be gone.
+const goneAfter = 5 * time.Minute
+
+// silenceOf is for how long the agent of a node has not called, where it is known
+// to be gone; empty: it is not.
+func silenceOf(n node.Node, now time.Time) string {
+	switch at := n.LastContactAt; {
+	case at == nil:
+		return "its agent has never called"
+	case now.Sub(*at) > goneAfter:
+		return "its agent has not called" + job.Lasting(at, now)
+	}
+	return ""
+}
+
+// needsAgent are the stages that only the agent of the installation that goes
+// could carry out, and that an operator may pass over.
+func (m Mode) needsAgent() (out []string) {
+	if !m.releases() {
+		return nil
+	}
+	for _, name := range beforeRelease {
+		if s, known := tables[m].Of(name); known && s.Overridable {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// shortWay offers the one decision to a request that would wait for an agent
+// that is gone; nil: it would not, or that is what it asks for.
+func (s situation) shortWay(r Request) *ShortWay {
+	stages := r.Mode.needsAgent()
+	if s.silence == "" || !s.managed() || r.WithoutAgent || len(stages) == 0 {
+		return nil
+	}
+	return &ShortWay{
+		Why: s.silence, Stages: stages,
+		Does: passesOver(r.Mode) + ", which only the agent could do; who decided that, why, and the risk that is left are kept and " +
+			"stand in the certificate",
+		Command: fmt.Sprintf("gpuaas decommission start %s --mode %s --without-agent --residual-risk TEXT --reason REASON",
+			s.node.Hostname, r.Mode),
+	}
+}
+
+// passesOver names the stages of the short way by their titles.
+func passesOver(m Mode) string {
+	var titles []string
+	for _, name := range m.needsAgent() {
+		if s, known := tables[m].Of(name); known {
+			titles = append(titles, fmt.Sprintf("%q", s.Title))
+		}
+	}
+	return "passes over " + strings.Join(titles, ", ")
+}
+
+// answering refuses the short way for a node whose agent can be asked: what a
+// tenant left is cleaned while somebody can clean it.
+func (s situation) answering(r Request) error {
+	if !r.WithoutAgent || s.managed() && s.silence != "" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "agent_not_gone",
+		"the agent of node %s is not known to be gone, or no MAAS can install the node anew", s.node.Hostname).
+		WithRemedy("ask again without without_agent (--without-agent): the agent cleans the node first")
+}
+
+// passOver keeps with an operation, from its beginning, that it goes on without
+// the agent.
+func (s *Service) passOver(ctx context.Context, tx pgx.Tx, d Decommission, r Request) (Decommission, error) {
+	for _, stage := range r.Mode.needsAgent() {
+		d.Overrides = append(d.Overrides, Override{
+			Stage: stage, Reason: r.Reason, ResidualRisk: r.ResidualRisk,
+			Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch,
+		})
+	}
+	raw, err := json.Marshal(d.Overrides)
+	if err != nil {
+		return d, fmt.Errorf("encode overrides: %w", err)
+	}
+	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{
+		JobID: d.ID, Override: raw,
+	}); err != nil {
+		return d, fmt.Errorf("keep overrides: %w", err)
+	}
+	return d, nil
+}
