@@ -182,3 +182,24 @@ func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.
 	d.Overrides = append(d.Overrides, decided)
 	return d, nil
 }
+
+// passOver keeps with an operation, from its beginning, that it goes on without
+// the agent.
+func (s *Service) passOver(ctx context.Context, tx pgx.Tx, d Decommission, r Request) (Decommission, error) {
+	for _, stage := range r.Mode.needsAgent() {
+		d.Overrides = append(d.Overrides, Override{
+			Stage: stage, Reason: r.Reason, ResidualRisk: r.ResidualRisk,
+			Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch,
+		})
+	}
+	raw, err := json.Marshal(d.Overrides)
+	if err != nil {
+		return d, fmt.Errorf("encode overrides: %w", err)
+	}
+	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{
+		JobID: d.ID, Override: raw,
+	}); err != nil {
+		return d, fmt.Errorf("keep overrides: %w", err)
+	}
+	return d, nil
+}

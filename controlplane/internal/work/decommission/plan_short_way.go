@@ -1,18 +1,12 @@
 package decommission
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"gpuaas/controlplane/internal/base/fault"
-	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/node"
-	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -90,25 +84,4 @@ func (s situation) answering(r Request) error {
 	return fault.New(fault.Conflict, "agent_not_gone",
 		"the agent of node %s is not known to be gone, or no MAAS can install the node anew", s.node.Hostname).
 		WithRemedy("ask again without without_agent (--without-agent): the agent cleans the node first")
-}
-
-// passOver keeps with an operation, from its beginning, that it goes on without
-// the agent.
-func (s *Service) passOver(ctx context.Context, tx pgx.Tx, d Decommission, r Request) (Decommission, error) {
-	for _, stage := range r.Mode.needsAgent() {
-		d.Overrides = append(d.Overrides, Override{
-			Stage: stage, Reason: r.Reason, ResidualRisk: r.ResidualRisk,
-			Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch,
-		})
-	}
-	raw, err := json.Marshal(d.Overrides)
-	if err != nil {
-		return d, fmt.Errorf("encode overrides: %w", err)
-	}
-	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{
-		JobID: d.ID, Override: raw,
-	}); err != nil {
-		return d, fmt.Errorf("keep overrides: %w", err)
-	}
-	return d, nil
 }
