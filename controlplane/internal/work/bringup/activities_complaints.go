@@ -1,11 +1,14 @@
 package bringup
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
 )
 
 // complaints hold what MAAS recorded about a machine since the stage began.
@@ -56,4 +59,17 @@ func (b *Bringup) complaints(ctx context.Context, r *region, w *Work) complaints
 	}
 	out.events = out.events[max(0, len(out.events)-mostEvents):]
 	return out
+}
+
+// wordsOfMAAS are what MAAS itself answered, or recorded as its reason; empty:
+// nothing, or it was not MAAS that answered.
+func wordsOfMAAS(err error) string {
+	if d, known := maas.DetailOf(err); known && fault.CodeOf(err) != maas.CodeNotMAAS && !strings.HasPrefix(d.Snippet, "<") {
+		return d.Snippet
+	}
+	var m *maas.MachineError
+	if errors.As(err, &m) && m.Event != nil {
+		return maas.Shown(cmp.Or(m.Event.Description, m.Event.Type))
+	}
+	return ""
 }

@@ -1,12 +1,10 @@
 package bringup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
-	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -47,19 +45,6 @@ func Classify(err error) *job.Failure {
 		f.Message += fmt.Sprintf("; MAAS says %q", words)
 	}
 	return f
-}
-
-// wordsOfMAAS are what MAAS itself answered, or recorded as its reason; empty:
-// nothing, or it was not MAAS that answered.
-func wordsOfMAAS(err error) string {
-	if d, known := maas.DetailOf(err); known && fault.CodeOf(err) != maas.CodeNotMAAS && !strings.HasPrefix(d.Snippet, "<") {
-		return d.Snippet
-	}
-	var m *maas.MachineError
-	if errors.As(err, &m) && m.Event != nil {
-		return maas.Shown(cmp.Or(m.Event.Description, m.Event.Type))
-	}
-	return ""
 }
 
 func classify(err error) *job.Failure {
