@@ -64,7 +64,8 @@ func (b *Bringup) complaints(ctx context.Context, r *region, w *Work) complaints
 // wordsOfMAAS are what MAAS itself answered, or recorded as its reason; empty:
 // nothing, or it was not MAAS that answered.
 func wordsOfMAAS(err error) string {
-	if d, known := maas.DetailOf(err); known && fault.CodeOf(err) != maas.CodeNotMAAS && !strings.HasPrefix(d.Snippet, "<") {
+	if d, known := maas.DetailOf(err); known && fault.CodeOf(err) != maas.CodeNotMAAS &&
+		!strings.HasPrefix(d.Snippet, "<") {
 		return d.Snippet
 	}
 	var m *maas.MachineError

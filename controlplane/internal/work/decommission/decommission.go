@@ -61,7 +61,8 @@ type Request struct {
 	Reason         string
 	PlanHash       string      // empty: whatever the plan is
 	ProfileID      *id.Profile // nil: the one that the node belongs to
-	// of an installation that somebody had root on and nothing can make anew, or whose agent is gone; empty: nobody accepts it
+	// of an installation that somebody had root on and nothing can make anew, or
+	// whose agent is gone; empty: nobody accepts it
 	ResidualRisk  string
 	KeepOut       bool // only with Reimage: the node stays out of service
 	MatchHardware bool // only with Reimage: the machine must be what its SKU says

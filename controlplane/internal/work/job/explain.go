@@ -62,8 +62,8 @@ func (f *Family[R]) Explain(r R, events []Event, now time.Time) Explanation {
 	}
 	e := Explanation{
 		Standing: Standing{
-			Status: j.Status, Stage: stage, StageTitle: stage, ObservedAt: UTC(seen.At),
-			ObservedSince: UTC(seen.Since), FailureClass: j.FailureClass, ErrorCode: j.ErrorCode, LikelyCause: f.likelyCause(j), Remedy: j.ErrorRemedy,
+			Status: j.Status, Stage: stage, StageTitle: stage, ObservedAt: UTC(seen.At), ObservedSince: UTC(seen.Since),
+			FailureClass: j.FailureClass, ErrorCode: j.ErrorCode, LikelyCause: f.likelyCause(j), Remedy: j.ErrorRemedy,
 		},
 		Actions: f.explainActions(r),
 	}
