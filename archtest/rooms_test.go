@@ -63,12 +63,6 @@ var machinery = map[string]string{
 	"site/probe.go":                 "the checks of a site, side by side",
 }
 
-// unsettled are files that read or write rows beside pure rules, because people
-// were at work there. The list only ever gets shorter.
-var unsettled = []string{
-	"onboarding/machines.go",
-}
-
 // A file of a slice is a room, or a noun with pure rules that touches neither the
 // database nor the network, or is listed as machinery with what it holds.
 func TestEveryFileIsARoom(t *testing.T) {
@@ -76,7 +70,6 @@ func TestEveryFileIsARoom(t *testing.T) {
 	for _, s := range sources(t) {
 		floor, own := place(s.path)
 		if slices.Index(floors, floor) <= slices.Index(floors, "adapter") || s.test || s.made ||
-			slices.Contains(unsettled, own+"/"+s.name()) ||
 			s.dir() != inside+floor+"/"+own || rooms.MatchString(s.name()) {
 			continue
 		}

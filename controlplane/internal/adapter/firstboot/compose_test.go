@@ -71,7 +71,7 @@ func every(t *testing.T) []firstboot.Layer {
 	return []firstboot.Layer{
 		m(firstboot.SiteBundle([]byte(siteText), "2026.11-3")),
 		m(firstboot.DeployUser("deploy", someKey, someHost)),
-		m(firstboot.HardwareSync(someSource, "abc123", someToken, "15m")),
+		m(firstboot.HardwareSync(someSource, "abc123", "15m")),
 		m(firstboot.DiskInit(firstboot.DiskSpec{Destroy: true, Filesystem: "xfs"})),
 		m(firstboot.RoCERouting(someRoCE())),
 		m(firstboot.AgentBootstrap(redact.New(agentText))),

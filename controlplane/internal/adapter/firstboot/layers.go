@@ -102,11 +102,6 @@ const (
 // MachineToken is the token of one machine for its MAAS.
 type MachineToken struct{ ConsumerKey, TokenKey, TokenSecret redact.Secret }
 
-// IsZero reports whether there is no token: MAAS makes one when it deploys.
-func (t MachineToken) IsZero() bool {
-	return t.ConsumerKey.IsZero() && t.TokenKey.IsZero() && t.TokenSecret.IsZero()
-}
-
 // SyncCredentials returns the content of SyncCredentialsFile: where a machine
 // reports its hardware, and with which token. The agent writes the same.
 func SyncCredentials(maasURL, systemID string, token MachineToken) (redact.Secret, error) {
@@ -188,10 +183,9 @@ func (s SyncSource) files() []File {
 // such as 15m. It writes the same files as the agent when it sets sync up
 // again.
 //
-// MAAS makes the token of a machine when it deploys it, so the first time a
-// first boot is written there is none yet. Without a token everything but the
-// credentials is set up; the service waits for them.
-func HardwareSync(source SyncSource, systemID string, token MachineToken, interval string) (Layer, error) {
+// The credentials are not among them: MAAS makes the token of a machine when it
+// deploys the machine, after the first boot was written. The service waits for them.
+func HardwareSync(source SyncSource, systemID, interval string) (Layer, error) {
 	base, err := syncBase(source.URL, systemID, interval)
 	if err == nil {
 		err = source.check()
@@ -208,13 +202,6 @@ func HardwareSync(source SyncSource, systemID string, token MachineToken, interv
 			{"systemctl", "enable", SyncTimer},
 			{"systemctl", "restart", SyncTimer},
 		},
-	}
-	if !token.IsZero() {
-		credentials, err := SyncCredentials(source.URL, systemID, token)
-		if err != nil {
-			return Layer{}, err
-		}
-		l.Files = append([]File{{SyncCredentialsFile, 0o600, credentials}}, l.Files...)
 	}
 	values := map[string]any{
 		"URL": base, "Interval": interval, "Credentials": SyncCredentialsFile, "Program": syncProgram,

@@ -71,15 +71,11 @@ func TestInputsThatAreRefused(t *testing.T) {
 		return func() (firstboot.Layer, error) { return firstboot.DeployUser("deploy", someKey, k) }
 	}
 	source := func(s firstboot.SyncSource) func() (firstboot.Layer, error) {
-		return func() (firstboot.Layer, error) { return firstboot.HardwareSync(s, "abc123", someToken, "15m") }
+		return func() (firstboot.Layer, error) { return firstboot.HardwareSync(s, "abc123", "15m") }
 	}
-	hwSync := func(url, system, interval string, change func(*firstboot.MachineToken)) func() (firstboot.Layer, error) {
-		token := someToken
-		if change != nil {
-			change(&token)
-		}
+	hwSync := func(url, system, interval string) func() (firstboot.Layer, error) {
 		return func() (firstboot.Layer, error) {
-			return firstboot.HardwareSync(firstboot.SyncSource{URL: url, Digest: someSource.Digest}, system, token, interval)
+			return firstboot.HardwareSync(firstboot.SyncSource{URL: url, Digest: someSource.Digest}, system, interval)
 		}
 	}
 	disk := func(s firstboot.DiskSpec) func() (firstboot.Layer, error) {
@@ -112,18 +108,14 @@ func TestInputsThatAreRefused(t *testing.T) {
 			host(firstboot.HostKey{Private: redact.New("canary"), Public: someKey}),
 			"private host key",
 		},
-		"sync that nothing vouches for": {source(firstboot.SyncSource{URL: url}), "nobody has decided"},
-		"sync with half a digest":       {source(firstboot.SyncSource{URL: url, Digest: "abcd"}), "no SHA-256"},
-		"sync without address":          {hwSync("", "abc123", "15m", nil), "maas_url"},
-		"sync with a specifier":         {hwSync("http://maas/%41", "abc123", "15m", nil), "unit of systemd"},
-		"sync with a space":             {hwSync("http://maas/a b", "abc123", "15m", nil), "unit of systemd"},
-		"sync with a query":             {hwSync("http://maas/?x", "abc123", "15m", nil), "unit of systemd"},
-		"sync of no machine":            {hwSync(url, "../x", "15m", nil), "system_id"},
-		"sync at no interval":           {hwSync(url, "abc123", "soon", nil), "interval"},
-		"sync without secret": {hwSync(url, "abc123", "15m",
-			func(m *firstboot.MachineToken) { m.TokenSecret = redact.Secret{} }), "token_secret"},
-		"sync with a line in the key": {hwSync(url, "abc123", "15m",
-			func(m *firstboot.MachineToken) { m.ConsumerKey = redact.New("canary\nx") }), "consumer_key"},
+		"sync that nothing vouches for":  {source(firstboot.SyncSource{URL: url}), "nobody has decided"},
+		"sync with half a digest":        {source(firstboot.SyncSource{URL: url, Digest: "abcd"}), "no SHA-256"},
+		"sync without address":           {hwSync("", "abc123", "15m"), "maas_url"},
+		"sync with a specifier":          {hwSync("http://maas/%41", "abc123", "15m"), "unit of systemd"},
+		"sync with a space":              {hwSync("http://maas/a b", "abc123", "15m"), "unit of systemd"},
+		"sync with a query":              {hwSync("http://maas/?x", "abc123", "15m"), "unit of systemd"},
+		"sync of no machine":             {hwSync(url, "../x", "15m"), "system_id"},
+		"sync at no interval":            {hwSync(url, "abc123", "soon"), "interval"},
 		"disks that nobody gave up":      {disk(firstboot.DiskSpec{Filesystem: "ext4"}), "nobody has said"},
 		"reformat alone":                 {disk(firstboot.DiskSpec{Reformat: true, Filesystem: "ext4"}), "nobody has said"},
 		"disks with another file system": {disk(firstboot.DiskSpec{Destroy: true, Filesystem: "btrfs"}), "btrfs"},
@@ -167,29 +159,34 @@ func TestInputsThatAreRefused(t *testing.T) {
 	}
 }
 
-// The first boot and a later write over SSH write the same.
-func TestHardwareSyncWithAndWithoutItsToken(t *testing.T) {
-	const url = maasURL
-	with := must(t)(firstboot.HardwareSync(someSource, "abc123", someToken, "15m"))
-	without := must(t)(firstboot.HardwareSync(someSource, "abc123", firstboot.MachineToken{}, "15m"))
-	if len(with.Files) != len(without.Files)+1 || with.Files[0].Path != firstboot.SyncCredentialsFile {
-		t.Fatalf("files are %v and %v", with.Files, without.Files)
-	}
-	for i, f := range without.Files {
-		if f != with.Files[i+1] {
-			t.Errorf("%s differs", f.Path)
+// MAAS makes the token of a machine after its first boot was written: the service
+// waits for the credentials, which are written later.
+func TestHardwareSyncWaitsForItsCredentials(t *testing.T) {
+	waits := false
+	for _, f := range must(t)(firstboot.HardwareSync(someSource, "abc123", "15m")).Files {
+		waits = waits || strings.Contains(f.Content.Reveal(), "ConditionPathExists="+firstboot.SyncCredentialsFile+"\n")
+		if f.Path == firstboot.SyncCredentialsFile {
+			t.Error("the first boot has credentials in it")
 		}
 	}
-	later, err := firstboot.SyncCredentials(url+"/", "abc123", someToken)
-	if err != nil || later != with.Files[0].Content {
-		t.Errorf("later it is %q, %v", later.Reveal(), err)
-	}
-	if !strings.Contains(without.Files[2].Content.Reveal(), "ConditionPathExists="+firstboot.SyncCredentialsFile+"\n") {
+	if !waits {
 		t.Error("the service does not wait for its credentials")
 	}
-	if _, err := firstboot.SyncCredentials(url, "abc123",
-		firstboot.MachineToken{}); fault.CodeOf(err) != "first_boot_invalid" {
-		t.Errorf("credentials without a token: %v", err)
+	later, err := firstboot.SyncCredentials(maasURL+"/", "abc123", someToken)
+	if err != nil || !strings.Contains(later.Reveal(), "canary-secret") {
+		t.Errorf("later it is %q, %v", later.Reveal(), err)
+	}
+	for field, change := range map[string]func(*firstboot.MachineToken){
+		"consumer_key":      func(m *firstboot.MachineToken) { *m = firstboot.MachineToken{} },
+		"token_secret":      func(m *firstboot.MachineToken) { m.TokenSecret = redact.Secret{} },
+		"a line in the key": func(m *firstboot.MachineToken) { m.ConsumerKey = redact.New("canary\nx") },
+	} {
+		token := someToken
+		change(&token)
+		if _, err := firstboot.SyncCredentials(maasURL, "abc123", token); fault.CodeOf(err) != "first_boot_invalid" ||
+			strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }
 
@@ -199,13 +196,12 @@ func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 	unit := func(s firstboot.SyncSource) (text string, files map[string]string) {
 		t.Helper()
 		files = map[string]string{}
-		for _, f := range must(t)(firstboot.HardwareSync(s, "abc123", firstboot.MachineToken{}, "15m")).Files {
+		for _, f := range must(t)(firstboot.HardwareSync(s, "abc123", "15m")).Files {
 			files[f.Path] = f.Content.Reveal()
 		}
 		return files["/lib/systemd/system/"+firstboot.SyncService], files
 	}
-	if _, err := firstboot.HardwareSync(firstboot.SyncSource{URL: maasURL}, "abc123", firstboot.MachineToken{},
-		"15m"); err == nil {
+	if _, err := firstboot.HardwareSync(firstboot.SyncSource{URL: maasURL}, "abc123", "15m"); err == nil {
 		t.Error("root runs what plain HTTP brings, and nobody decided that")
 	}
 

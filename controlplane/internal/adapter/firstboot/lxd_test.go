@@ -142,8 +142,7 @@ func layersFor(t *testing.T, site, maas string, l logins) []firstboot.Layer {
 		m(firstboot.SiteBundle([]byte(site), "7")),
 		m(firstboot.DeployUser("deploy", l.login.Public, firstboot.HostKey{Private: l.host.Private, Public: l.host.Public})),
 		// MAAS has made no token yet
-		m(firstboot.HardwareSync(firstboot.SyncSource{URL: maas, Digest: reporterDigest}, "abc123", firstboot.MachineToken{},
-			"15m")),
+		m(firstboot.HardwareSync(firstboot.SyncSource{URL: maas, Digest: reporterDigest}, "abc123", "15m")),
 		m(firstboot.RoCERouting([]firstboot.RoCEAssignment{{
 			Interface: "roce0", CIDR: netip.MustParsePrefix("172.30.9.61/31"),
 			MTU: 9000,

@@ -219,7 +219,7 @@ func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l first
 		return l, false, err
 	}
 	w.Facts.SyncPinned, w.Facts.SyncURL = source.Digest != "", source.URL
-	l, err = firstboot.HardwareSync(source, w.SystemID, firstboot.MachineToken{}, w.Profile.Policy.HardwareSyncInterval)
+	l, err = firstboot.HardwareSync(source, w.SystemID, w.Profile.Policy.HardwareSyncInterval)
 	return l, true, err
 }
 
