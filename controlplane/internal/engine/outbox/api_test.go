@@ -164,6 +164,37 @@ func TestDeadLetterOperations(t *testing.T) {
 	}
 }
 
+// Operators handle machines: which people a dead letter is about is not for them.
+func TestDeadLettersAboutPeopleAreNotShownToOperators(t *testing.T) {
+	db, access := postgrestest.New(t), stacktest.NATS(t)
+	server := serve(t, db, connectNATS(t, access))
+	appendEvents(t, db, tenantEvent("a", 1), tenantEvent("b", 1))
+	runRelay(t, outbox.RelayConfig{
+		DB: db, MaxAttempts: 1, Destinations: toNATS(newScript(func(outbox.Message) error { return errRefused })),
+	})
+	awaitRows(t, db, 2, "status = 'failed'")
+	if _, err := db.Exec(t.Context(),
+		`UPDATE outbox_events SET event_type = 'user.created' WHERE aggregate_id = 'b'`); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string][]letterItem{}
+	for _, who := range []string{"admin", "operator"} {
+		seen[who] = call(t, server, who, "GET", "/api/v1/admin/outbox/failed", "").Items
+	}
+	if len(seen["admin"]) != 2 || len(seen["operator"]) != 1 || seen["operator"][0].AggregateID != "a" {
+		t.Fatalf("they see %+v", seen)
+	}
+	person := "/api/v1/admin/outbox/" + seen["admin"][0].EventID.String()
+	for path, body := range map[string]string{person + "/requeue": "", person + "/discard": `{"reason": "x"}`} {
+		if a := call(t, server, "operator", "POST", path, body); a.status != http.StatusNotFound {
+			t.Errorf("%s answers the operator %d", path, a.status)
+		}
+	}
+	if a := call(t, server, "admin", "POST", person+"/discard", `{"reason": "x"}`); a.status != http.StatusOK {
+		t.Errorf("the administrator is answered %d", a.status)
+	}
+}
+
 func assertAudited(tb testing.TB, db *postgres.DB, action string, event id.Event, reason string) {
 	tb.Helper()
 	var n int

@@ -7,9 +7,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox/internal/outboxdb"
 	"gpuaas/controlplane/internal/engine/postgres"
 )
@@ -21,9 +23,9 @@ type DeadLetters struct{ db *postgres.DB }
 func NewDeadLetters(db *postgres.DB) *DeadLetters { return &DeadLetters{db: db} }
 
 // List reads failed messages before a sequence number, newest first. 0 begins
-// at the newest.
+// at the newest. Those that are about what the caller may not see are left out.
 func (d *DeadLetters) List(ctx context.Context, before int64, limit int32) ([]Entry, error) {
-	p := outboxdb.ListFailedParams{PageSize: limit}
+	p := outboxdb.ListFailedParams{PageSize: limit, Hidden: hiddenFrom(auth.From(ctx))}
 	if before > 0 {
 		p.Before = &before
 	}
@@ -72,7 +74,7 @@ func (d *DeadLetters) decide(ctx context.Context, event id.Event, what Transitio
 	err := d.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := outboxdb.New(tx)
 		row, err := q.LockEvent(ctx, event)
-		if errors.Is(err, pgx.ErrNoRows) {
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !seesAs(auth.From(ctx), eventwire.Type(row.EventType)) {
 			return fault.New(fault.NotFound, "outbox_event_not_found", "there is no outbox event %s", event)
 		}
 		if err != nil {

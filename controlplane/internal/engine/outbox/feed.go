@@ -236,6 +236,18 @@ func seesAs(reader *auth.Principal, of eventwire.Type) bool {
 	return true
 }
 
+// hiddenFrom lists the beginnings of the types of events that somebody with a role
+// on the platform does not see.
+func hiddenFrom(reader *auth.Principal) []string {
+	out := []string{}
+	for prefix, permission := range guarded {
+		if !reader.SeesAll(permission) {
+			out = append(out, prefix)
+		}
+	}
+	return out
+}
+
 // sees decides who may see an event. People with a role on the platform see all
 // but the guarded ones; administrators of a tenant see those of the tenant and
 // its projects; members of a project see those of the project and the tenantWide

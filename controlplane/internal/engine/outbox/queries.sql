@@ -72,6 +72,7 @@ DELETE FROM outbox_events WHERE seq IN (
 -- name: ListFailed :many
 SELECT * FROM outbox_events
 WHERE status = 'failed' AND (sqlc.narg(before)::bigint IS NULL OR seq < sqlc.narg(before))
+  AND NOT EXISTS (SELECT FROM unnest(sqlc.arg(hidden)::text[]) AS prefix WHERE starts_with(event_type, prefix))
 ORDER BY seq DESC
 LIMIT sqlc.arg(page_size);
 

@@ -192,6 +192,27 @@ func TestMigratingTwiceAtOnceIsSafe(t *testing.T) {
 	}
 }
 
+// A migration that another line of development brought first leaves no gap behind.
+func TestAGapInTheHistoryIsNoticedAndFilled(t *testing.T) {
+	url := postgrestest.OwnerURL(t)
+	owner, err := postgres.Open(postgres.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	exec(t, owner, "DELETE FROM goose_db_version WHERE version_id = 33")
+	exec(t, owner, "ALTER TABLE maas_sites DROP COLUMN required_scripts, DROP COLUMN required_capabilities")
+	if err := owner.CheckSchema(t.Context()); fault.CodeOf(err) != "schema_behind" {
+		t.Errorf("got %v", err)
+	}
+	if applied, err := postgres.Migrate(t.Context(), url); err != nil || len(applied) != 1 || applied[0].Version != 33 {
+		t.Fatalf("applied %v, %v", applied, err)
+	}
+	if err := owner.CheckSchema(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnOlderSchemaIsNotUsed(t *testing.T) {
 	db, owner := postgrestest.NewWithOwner(t)
 	exec(t, owner, "DELETE FROM goose_db_version WHERE version_id > 1")

@@ -117,6 +117,9 @@ func refusal(err error) *fault.Error {
 	if !ok {
 		return nil
 	}
+	if f.Code == "idempotency_overtaken" { // of httpapi: a repetition of the whole request does the rest
+		return nil
+	}
 	switch f.Kind {
 	case fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict, fault.Stale:
 		return f

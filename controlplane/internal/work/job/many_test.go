@@ -53,6 +53,18 @@ func TestManyJobsWhenSomethingBreaks(t *testing.T) {
 	if _, err := d.runner.ActMany(d.ctx, meant[1:], job.RetryStage, "because"); fault.KindOf(err) != fault.Internal {
 		t.Errorf("nothing was done, and the error is %v", err)
 	}
+	// A repetition of the request has taken its place: that is not about one job.
+	d.acting = func(c chore) error {
+		if c.ID == "b" {
+			return fault.New(fault.Conflict, "idempotency_overtaken", "a repetition of this request took its place")
+		}
+		return nil
+	}
+	d.parkedChores(t, "d")
+	out, err = d.runner.ActMany(d.ctx, []job.Meant{{Job: "d"}, {Job: "b"}, {Job: "c"}}, job.RetryStage, "because")
+	if err != nil || len(out) != 3 || out[1].Refused.Code != "outcome_unknown" || out[2].Refused.Code != "not_tried" {
+		t.Errorf("overtaken: %+v, %v", out, err)
+	}
 	ended, cancel := context.WithCancel(d.ctx)
 	cancel()
 	if out, err := d.runner.ActMany(ended, meant, job.RetryStage, "because"); fault.KindOf(err) != fault.Ambiguous {

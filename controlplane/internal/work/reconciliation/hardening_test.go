@@ -132,6 +132,23 @@ func TestASuspicionAboutAFormerNodeIsForgotten(t *testing.T) {
 	}
 }
 
+// What a disabled site has left is not looked into again and again.
+func TestASuspicionOfADisabledSiteIsLookedIntoOnlyWhileItHasNodes(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cycle(t)
+	w.suspect(0)
+	w.exec(t, `UPDATE maas_sites SET status = 'disabled' WHERE id = $1`, w.at)
+	runs := func() int { return w.count(t, `SELECT count(*) FROM reconciliation_runs WHERE trigger = 'suspicion'`) }
+	w.exec(t, `UPDATE nodes SET status = 'deleted', schedulable = false`)
+	if err := w.service.Tend(w.ctx); err != nil || runs() != 0 {
+		t.Errorf("without nodes: %d runs, %v", runs(), err)
+	}
+	w.exec(t, `UPDATE nodes SET status = 'active'`)
+	if err := w.service.Tend(w.ctx); err != nil || runs() != 1 {
+		t.Errorf("with a node: %d runs, %v", runs(), err)
+	}
+}
+
 func TestASuspicionThatCouldNotBeLookedIntoStays(t *testing.T) {
 	w := newWorld(t, 2)
 	w.cycle(t)

@@ -197,17 +197,19 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 const listFailed = `-- name: ListFailed :many
 SELECT seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at, project_id FROM outbox_events
 WHERE status = 'failed' AND ($1::bigint IS NULL OR seq < $1)
+  AND NOT EXISTS (SELECT FROM unnest($2::text[]) AS prefix WHERE starts_with(event_type, prefix))
 ORDER BY seq DESC
-LIMIT $2
+LIMIT $3
 `
 
 type ListFailedParams struct {
 	Before   *int64
+	Hidden   []string
 	PageSize int32
 }
 
 func (q *Queries) ListFailed(ctx context.Context, arg ListFailedParams) ([]OutboxEvent, error) {
-	rows, err := q.db.Query(ctx, listFailed, arg.Before, arg.PageSize)
+	rows, err := q.db.Query(ctx, listFailed, arg.Before, arg.Hidden, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}

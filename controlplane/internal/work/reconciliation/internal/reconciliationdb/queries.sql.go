@@ -1279,6 +1279,9 @@ func (q *Queries) Suspect(ctx context.Context, arg SuspectParams) error {
 const suspectedSites = `-- name: SuspectedSites :many
 SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
 WHERE m.deleted_at IS NULL
+  -- A disabled site is looked at only while it has nodes.
+  AND (m.status = 'active' OR EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+    WHERE b.site_id = m.id AND n.status <> 'deleted'))
   AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion'
     AND r.requested_at > clock_timestamp() - CASE WHEN r.ended_at IS NULL THEN interval '15 minutes' WHEN r.outcome = 'informed' THEN interval '10 seconds'
       ELSE $1::float8 * interval '1 second' END)
