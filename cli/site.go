@@ -103,7 +103,7 @@ func (a *app) siteCommand() *cobra.Command {
 		a.verb(verb{
 			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE"),
 			long: "While nodes or unfinished jobs belong to the site, it is disabled: it refuses new machines, while running\n" +
-				"work, the operations of its nodes and their reconciliation go on. Delete it again once they have left.",
+				"work, the operations of its nodes and their reconciliation go on. It is deleted with its secrets once they have left.",
 			operations: []string{"delete-maas-site", "get-maas-site"},
 			run:        siteVerb(deleteSite),
 		}),
@@ -130,7 +130,7 @@ func deleteSite(s *session, site types.UUID) error {
 		return err
 	}
 	s.Note("site %s is disabled, not deleted: nodes or unfinished jobs still belong to it; they go on, and it takes no new "+
-		"machines. Delete it again once they have left", left.Name)
+		"machines. It is deleted once they have left", left.Name)
 	return nil
 }
 

@@ -371,6 +371,11 @@ func (p *parts) keepHouse(ctx context.Context) {
 		if _, err := p.api.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "old idempotency keys could not be removed", "error", err)
 		}
+		if p.has(RoleAPI) { // it may remove secrets of sites
+			if err := p.sites.Tend(telemetry.WithCorrelation(ctx, id.NewString())); err != nil && ctx.Err() == nil {
+				p.logger.WarnContext(ctx, "sites that were deleted have not left whole", "error", err)
+			}
+		}
 		if _, err := (blob.Store{DB: p.db}).Sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "uploads and files that nobody needs could not be removed", "error", err)
 		}

@@ -158,7 +158,7 @@ func (s *Service) registerSites(api *httpapi.API) {
 		ID: "delete-maas-site", Method: http.MethodDelete, Path: pathSite, Tag: tagSites,
 		Summary: "Take a MAAS site out of use",
 		Description: "While nodes or unfinished jobs belong to the site, it is disabled: it refuses new machines, while running work, the operations of its nodes and their reconciliation go on. " +
-			"If nothing belongs to it (any more), it is removed, and its name can be used again.",
+			"As soon as nothing belongs to it any more, it is removed with its secrets, and its name can be used again; enabling it before takes that back.",
 		Access: httpapi.Platform(auth.SiteManage),
 	}, func(ctx context.Context, in *Path) (*httpapi.Nothing, error) {
 		return nil, s.DeleteSite(ctx, in.SiteID)

@@ -109,27 +109,38 @@ func (ch Change) applied(to Site) (Site, error) {
 
 // DeleteSite takes a site out of use. While nodes or jobs belong to it, it is
 // disabled, because they need it: it is still listed, reconciled and asked. Once
-// nothing belongs to it, it is removed, and its name can be used again.
+// nothing belongs to it, it is removed by itself, and its name can be used again.
 func (s *Service) DeleteSite(ctx context.Context, site id.Site) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		before, err := c.lock(ctx, site)
 		if err != nil {
 			return err
 		}
-		used, err := c.SiteInUse(ctx, site.String())
-		if err != nil {
-			return fmt.Errorf("look who uses site: %w", err)
+		if gone, err := c.deleteUnused(ctx, before); err != nil || gone {
+			return err
 		}
-		if used {
-			return c.disable(ctx, before)
+		if err := c.RequestDeletion(ctx, site); err != nil {
+			return fmt.Errorf("note that site is to be deleted: %w", err)
 		}
-		row, err := c.DeleteSite(ctx, site)
-		if err != nil {
-			return fmt.Errorf("delete site: %w", err)
-		}
-		gone := siteFrom(row)
-		return c.record(ctx, eventwire.SiteDeleted, gone, partSite, siteEntry("site.delete", gone, nil))
+		return c.disable(ctx, before)
 	})
+}
+
+// deleteUnused removes a site that nothing belongs to, and says whether it did.
+func (c change) deleteUnused(ctx context.Context, s Site) (bool, error) {
+	used, err := c.SiteInUse(ctx, s.ID.String())
+	if err != nil {
+		return false, fmt.Errorf("look who uses site: %w", err)
+	}
+	if used {
+		return false, nil
+	}
+	row, err := c.DeleteSite(ctx, s.ID)
+	if err != nil {
+		return false, fmt.Errorf("delete site: %w", err)
+	}
+	gone := siteFrom(row)
+	return true, c.record(ctx, eventwire.SiteDeleted, gone, partSite, siteEntry("site.delete", gone, nil))
 }
 
 // disable makes a site refuse new work. One that does already stays as it is.

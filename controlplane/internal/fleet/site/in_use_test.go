@@ -3,6 +3,7 @@ package site_test
 import (
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,6 +67,60 @@ func TestASiteWithNodesIsDisabledAndNotDeleted(t *testing.T) {
 	}
 	w.call(t, http.MethodGet, path, "", nil).Wants(t, http.StatusNotFound, "not_found")
 	w.site(t, "dc1")
+}
+
+// What was deleted while it was needed leaves with its secrets, once it is not.
+func TestADeletedSiteLeavesWithItsSecrets(t *testing.T) {
+	w := newWorld(t)
+	v, path := w.site(t, "dc1")
+	w.credentials(t, path)
+	if a := w.call(t, http.MethodPost, path+"/power-overrides", "", object{
+		"selector_type": "hostname", "selector_value": "c07u31", "user": "root", "pass": overridePass,
+	}); a.Status != http.StatusCreated {
+		t.Fatalf("override answers %d %s", a.Status, a.Body)
+	}
+	w.bound(t, "c07u31", v.SiteID, w.profiles(t, path)[site.DefaultProfile].ProfileID)
+	secrets := site.SecretsPrefix + v.SiteID.String() + "/"
+	tend := func(status, left int) {
+		t.Helper()
+		if err := w.service.Tend(system(t)); err != nil {
+			t.Fatal(err)
+		}
+		if a := w.call(t, http.MethodGet, path, "", nil); a.Status != status {
+			t.Errorf("the site answers %d, want %d", a.Status, status)
+		}
+		for _, name := range []string{"api-token", "power/default", "deploy-password"} {
+			if n := len(w.stored(t, secrets+name)); n > 0 != (left > 0) {
+				t.Errorf("%s has %d fields", name, n)
+			}
+		}
+		if n := w.rows(t, `SELECT count(*) FROM maas_power_credential_overrides`); n != int64(left) {
+			t.Errorf("%d overrides", n)
+		}
+	}
+	deleted := func() {
+		t.Helper()
+		if a := w.call(t, http.MethodDelete, path, "", nil); a.Status != http.StatusNoContent {
+			t.Fatalf("deletion answers %d %s", a.Status, a.Body)
+		}
+	}
+	deleted()
+	tend(http.StatusOK, 1) // its node needs it
+	w.call(t, http.MethodGet, path, "", nil).Decode(t, &v)
+	if a := w.call(t, http.MethodPatch, path, `"`+strconv.FormatInt(v.Version, 10)+`"`,
+		object{"status": "active"}); a.Status != http.StatusOK {
+		t.Fatalf("enabling answers %d %s", a.Status, a.Body)
+	}
+	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
+	tend(http.StatusOK, 1) // enabling took the deletion back
+	w.exec(t, `UPDATE nodes SET status = 'active'`)
+	deleted()
+	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
+	tend(http.StatusNotFound, 0)
+	tend(http.StatusNotFound, 0)
+	if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = 'site.secrets_remove'`); n != 1 {
+		t.Errorf("%d entries", n)
+	}
 }
 
 func TestAProfileInUseIsNotDeleted(t *testing.T) {

@@ -21,7 +21,8 @@ ORDER BY id LIMIT sqlc.arg(page_size);
 -- name: UpdateSite :one
 UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certificate = $5, allowed_networks = $6,
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
-    upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
+    upstream_dns_servers = $12, max_parallel = $13, status = $14,
+    delete_requested_at = CASE WHEN $14 = 'active' THEN NULL ELSE delete_requested_at END, hw_sync_http = $15,
     required_scripts = $16, required_capabilities = $17,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
@@ -218,3 +219,29 @@ UPDATE maas_sites SET bundles_imported = true WHERE id = $1;
 -- name: PinProfiles :exec
 UPDATE maas_site_profiles SET site_bootstrap_bundle_digest = sqlc.arg(digest)
 WHERE site_id = $1 AND site_bootstrap_bundle_ref = sqlc.arg(ref) AND site_bootstrap_bundle_digest = '';
+
+-- name: RequestDeletion :exec
+UPDATE maas_sites SET delete_requested_at = COALESCE(delete_requested_at, clock_timestamp()) WHERE id = $1;
+
+-- name: LeavingSites :many
+-- Sites that are to be deleted as soon as nothing belongs to them.
+SELECT id FROM maas_sites WHERE deleted_at IS NULL AND delete_requested_at IS NOT NULL ORDER BY id;
+
+-- name: LockLeaving :one
+SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL FOR NO KEY UPDATE;
+
+-- name: DeletedWithSecrets :many
+SELECT s.* FROM maas_sites s
+WHERE s.deleted_at IS NOT NULL AND (s.credentials_version > 0
+    OR EXISTS (SELECT FROM maas_power_credential_overrides o WHERE o.site_id = s.id))
+ORDER BY s.id;
+
+-- name: OverridesOf :many
+SELECT id FROM maas_power_credential_overrides WHERE site_id = $1 ORDER BY id;
+
+-- name: ForgetSecrets :exec
+UPDATE maas_sites SET credentials_version = 0, api_token_fingerprint = '', api_token_rotated_at = NULL, power_fingerprint = '',
+    power_rotated_at = NULL, deploy_password_fingerprint = '', deploy_password_rotated_at = NULL WHERE id = $1 AND deleted_at IS NOT NULL;
+
+-- name: DeleteOverrides :exec
+DELETE FROM maas_power_credential_overrides WHERE site_id = $1;

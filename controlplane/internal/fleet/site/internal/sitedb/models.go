@@ -183,5 +183,7 @@ type Site struct {
 	RequiredScripts           []string
 	RequiredCapabilities      []string
 	BundlesImported           bool
-	BmcNetworks               []string
+	// Since when the site is to be deleted as soon as nothing belongs to it; enabling it takes that back.
+	DeleteRequestedAt *time.Time
+	BmcNetworks       []string
 }

@@ -216,6 +216,15 @@ func (q *Queries) DeleteOverride(ctx context.Context, arg DeleteOverrideParams) 
 	return result.RowsAffected(), nil
 }
 
+const deleteOverrides = `-- name: DeleteOverrides :exec
+DELETE FROM maas_power_credential_overrides WHERE site_id = $1
+`
+
+func (q *Queries) DeleteOverrides(ctx context.Context, siteID id.Site) error {
+	_, err := q.db.Exec(ctx, deleteOverrides, siteID)
+	return err
+}
+
 const deleteProfile = `-- name: DeleteProfile :exec
 UPDATE maas_site_profiles SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1
@@ -228,7 +237,7 @@ func (q *Queries) DeleteProfile(ctx context.Context, argID id.Profile) error {
 
 const deleteSite = `-- name: DeleteSite :one
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -266,13 +275,75 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
 }
 
+const deletedWithSecrets = `-- name: DeletedWithSecrets :many
+SELECT s.id, s.name, s.region_code, s.api_base_url, s.ca_certificate, s.allowed_networks, s.pxe_iface, s.pxe_vlan_vid, s.node_pxe_iface, s.deploy_user, s.deploy_ssh_iface, s.upstream_dns_servers, s.max_parallel, s.status, s.fingerprint_salt, s.credentials_version, s.api_token_fingerprint, s.api_token_rotated_at, s.power_fingerprint, s.power_rotated_at, s.deploy_password_fingerprint, s.deploy_password_rotated_at, s.version, s.created_at, s.updated_at, s.deleted_at, s.hw_sync_http, s.deploy_password_shared_until, s.required_scripts, s.required_capabilities, s.bundles_imported, s.delete_requested_at, s.bmc_networks FROM maas_sites s
+WHERE s.deleted_at IS NOT NULL AND (s.credentials_version > 0
+    OR EXISTS (SELECT FROM maas_power_credential_overrides o WHERE o.site_id = s.id))
+ORDER BY s.id
+`
+
+func (q *Queries) DeletedWithSecrets(ctx context.Context) ([]Site, error) {
+	rows, err := q.db.Query(ctx, deletedWithSecrets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Site
+	for rows.Next() {
+		var i Site
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.RegionCode,
+			&i.APIBaseURL,
+			&i.CaCertificate,
+			&i.AllowedNetworks,
+			&i.PxeIface,
+			&i.PxeVlanVid,
+			&i.NodePxeIface,
+			&i.DeployUser,
+			&i.DeploySshIface,
+			&i.UpstreamDnsServers,
+			&i.MaxParallel,
+			&i.Status,
+			&i.FingerprintSalt,
+			&i.CredentialsVersion,
+			&i.ApiTokenFingerprint,
+			&i.ApiTokenRotatedAt,
+			&i.PowerFingerprint,
+			&i.PowerRotatedAt,
+			&i.DeployPasswordFingerprint,
+			&i.DeployPasswordRotatedAt,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.DeletedAt,
+			&i.HwSyncHttp,
+			&i.DeployPasswordSharedUntil,
+			&i.RequiredScripts,
+			&i.RequiredCapabilities,
+			&i.BundlesImported,
+			&i.DeleteRequestedAt,
+			&i.BmcNetworks,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const disableSite = `-- name: DisableSite :one
-UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -310,13 +381,14 @@ func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) 
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const forgetAPIToken = `-- name: ForgetAPIToken :one
-UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, error) {
@@ -354,6 +426,7 @@ func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, erro
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -370,6 +443,16 @@ type ForgetPreviousBundleParams struct {
 
 func (q *Queries) ForgetPreviousBundle(ctx context.Context, arg ForgetPreviousBundleParams) error {
 	_, err := q.db.Exec(ctx, forgetPreviousBundle, arg.SiteID, arg.Ref)
+	return err
+}
+
+const forgetSecrets = `-- name: ForgetSecrets :exec
+UPDATE maas_sites SET credentials_version = 0, api_token_fingerprint = '', api_token_rotated_at = NULL, power_fingerprint = '',
+    power_rotated_at = NULL, deploy_password_fingerprint = '', deploy_password_rotated_at = NULL WHERE id = $1 AND deleted_at IS NOT NULL
+`
+
+func (q *Queries) ForgetSecrets(ctx context.Context, argID id.Site) error {
+	_, err := q.db.Exec(ctx, forgetSecrets, argID)
 	return err
 }
 
@@ -472,7 +555,7 @@ const insertSite = `-- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
     node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
     required_scripts, required_capabilities)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 type InsertSiteParams struct {
@@ -548,6 +631,7 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -590,6 +674,31 @@ func (q *Queries) IntervalWishes(ctx context.Context, site string) ([]IntervalWi
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const leavingSites = `-- name: LeavingSites :many
+SELECT id FROM maas_sites WHERE deleted_at IS NULL AND delete_requested_at IS NOT NULL ORDER BY id
+`
+
+// Sites that are to be deleted as soon as nothing belongs to them.
+func (q *Queries) LeavingSites(ctx context.Context) ([]id.Site, error) {
+	rows, err := q.db.Query(ctx, leavingSites)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Site
+	for rows.Next() {
+		var id id.Site
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -825,7 +934,7 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 }
 
 const listSites = `-- name: ListSites :many
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites
 WHERE deleted_at IS NULL AND id > $1::uuid AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -877,6 +986,7 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 			&i.RequiredScripts,
 			&i.RequiredCapabilities,
 			&i.BundlesImported,
+			&i.DeleteRequestedAt,
 			&i.BmcNetworks,
 		); err != nil {
 			return nil, err
@@ -890,7 +1000,7 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 }
 
 const lockForImport = `-- name: LockForImport :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND NOT bundles_imported AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND NOT bundles_imported AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockForImport(ctx context.Context, argID id.Site) (Site, error) {
@@ -928,6 +1038,52 @@ func (q *Queries) LockForImport(ctx context.Context, argID id.Site) (Site, error
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
+	)
+	return i, err
+}
+
+const lockLeaving = `-- name: LockLeaving :one
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL FOR NO KEY UPDATE
+`
+
+func (q *Queries) LockLeaving(ctx context.Context, argID id.Site) (Site, error) {
+	row := q.db.QueryRow(ctx, lockLeaving, argID)
+	var i Site
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.RegionCode,
+		&i.APIBaseURL,
+		&i.CaCertificate,
+		&i.AllowedNetworks,
+		&i.PxeIface,
+		&i.PxeVlanVid,
+		&i.NodePxeIface,
+		&i.DeployUser,
+		&i.DeploySshIface,
+		&i.UpstreamDnsServers,
+		&i.MaxParallel,
+		&i.Status,
+		&i.FingerprintSalt,
+		&i.CredentialsVersion,
+		&i.ApiTokenFingerprint,
+		&i.ApiTokenRotatedAt,
+		&i.PowerFingerprint,
+		&i.PowerRotatedAt,
+		&i.DeployPasswordFingerprint,
+		&i.DeployPasswordRotatedAt,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
+		&i.RequiredScripts,
+		&i.RequiredCapabilities,
+		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1025,7 +1181,7 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 }
 
 const lockSite = `-- name: LockSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1063,6 +1219,7 @@ func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1143,6 +1300,30 @@ func (q *Queries) Override(ctx context.Context, arg OverrideParams) (Override, e
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const overridesOf = `-- name: OverridesOf :many
+SELECT id FROM maas_power_credential_overrides WHERE site_id = $1 ORDER BY id
+`
+
+func (q *Queries) OverridesOf(ctx context.Context, siteID id.Site) ([]id.PowerOverride, error) {
+	rows, err := q.db.Query(ctx, overridesOf, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.PowerOverride
+	for rows.Next() {
+		var id id.PowerOverride
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const pinProfiles = `-- name: PinProfiles :exec
@@ -1395,6 +1576,15 @@ func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, 
 	return items, nil
 }
 
+const requestDeletion = `-- name: RequestDeletion :exec
+UPDATE maas_sites SET delete_requested_at = COALESCE(delete_requested_at, clock_timestamp()) WHERE id = $1
+`
+
+func (q *Queries) RequestDeletion(ctx context.Context, argID id.Site) error {
+	_, err := q.db.Exec(ctx, requestDeletion, argID)
+	return err
+}
+
 const selectorTaken = `-- name: SelectorTaken :one
 SELECT EXISTS (SELECT FROM maas_power_credential_overrides WHERE site_id = $1 AND selector_type = $2 AND selector_value = $3)
 `
@@ -1416,7 +1606,7 @@ const setCredentials = `-- name: SetCredentials :one
 UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
     deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 type SetCredentialsParams struct {
@@ -1472,6 +1662,7 @@ func (q *Queries) SetCredentials(ctx context.Context, arg SetCredentialsParams) 
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1640,7 +1831,7 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 }
 
 const shareSite = `-- name: ShareSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1678,6 +1869,7 @@ func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1730,7 +1922,7 @@ func (q *Queries) SharedAddresses(ctx context.Context, arg SharedAddressesParams
 }
 
 const site = `-- name: Site :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
@@ -1768,6 +1960,7 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
@@ -1850,10 +2043,11 @@ func (q *Queries) UpdateOverride(ctx context.Context, arg UpdateOverrideParams) 
 const updateSite = `-- name: UpdateSite :one
 UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certificate = $5, allowed_networks = $6,
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
-    upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
+    upstream_dns_servers = $12, max_parallel = $13, status = $14,
+    delete_requested_at = CASE WHEN $14 = 'active' THEN NULL ELSE delete_requested_at END, hw_sync_http = $15,
     required_scripts = $16, required_capabilities = $17,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, bmc_networks
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 type UpdateSiteParams struct {
@@ -1929,6 +2123,7 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		&i.RequiredScripts,
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
+		&i.DeleteRequestedAt,
 		&i.BmcNetworks,
 	)
 	return i, err
