@@ -32,6 +32,10 @@ const (
 	retries    = 2
 )
 
+// suites are the cipher suites that are tried, the strongest first: 17 is SHA-256,
+// which newer BMCs insist on, and 3 is SHA-1, which is all that older ones have.
+var suites = []types.CipherSuiteID{types.CipherSuiteID17, types.CipherSuiteID3}
+
 // IPMI speaks to BMCs. The zero value is ready for use.
 type IPMI struct {
 	// Find returns where the BMC of an address listens, as host:port, for
@@ -79,7 +83,7 @@ func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Se
 		return fault.New(fault.Invalid, CodeRefused, "user name or password are longer than IPMI allows").
 			WithRemedy("correct the BMC credentials of the site or its override")
 	}
-	c.WithTimeout(replyTime).WithRetry(retries).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(
+	c.WithTimeout(replyTime).WithRetry(retries).WithCipherSuiteID(suites...).WithMaxPrivilegeLevel(
 		types.PrivilegeLevelOperator)
 	if err := c.Connect(within); err != nil {
 		cancel() // there is no session to end: this only closes the socket
