@@ -25,18 +25,20 @@ type Family[R Row] struct {
 	// suffice to tell it. If it is nil or returns nothing, the code tells it
 	// (Code.Mends), or else First.
 	Prefers func(R) Trigger
-	// Adoptable says that what was last seen is something that a job can go on
-	// from; nil: it never is.
+	// Adoptable reports whether a job can go on from what was last seen. If it is
+	// nil, no job can.
 	Adoptable func(R) bool
-	// Forbids takes actions away that the lifecycle of jobs would allow; nil: none.
+	// Forbids reports whether the family refuses an action that the lifecycle would
+	// allow. If it is nil, the family refuses none.
 	Forbids func(R, Trigger) bool
-	// HoldsData says that undoing the job would destroy something; nil: never.
+	// HoldsData reports whether undoing the job would destroy data. If it is nil,
+	// undoing never does.
 	HoldsData func(R) bool
-	// Does says what an action would do, where the usual sentence does not fit;
-	// nil or empty: it does.
+	// Does says what an action would do. If it is nil or returns nothing, people read
+	// the usual sentence about the action.
 	Does func(R, Trigger) string
-	// Warns says what will be destroyed later if a job goes on by an action; nil
-	// or empty: nothing.
+	// Warns says what the job will destroy later if it goes on by an action. If it is
+	// nil or returns nothing, the job destroys nothing.
 	Warns func(R, Trigger) string
 	// Undone says what a cancel undoes.
 	Undone func(R) string
@@ -46,12 +48,12 @@ type Family[R Row] struct {
 	// ClassCauses say what is usually behind a class of failures whose code does not
 	// tell it. Families that say nothing about a class use the words of this package.
 	ClassCauses map[FailureClass]string
-	// Classify gives an error of a stage its class; nil: package function Classify
-	// does.
+	// Classify gives an error of a stage its class. If it is nil, the function
+	// Classify of this package does so.
 	Classify func(error) *Failure
 	// Seen is what was last seen of what the job is about; nil: nothing ever is.
 	Seen func(r R, now time.Time) Sighting
-	// Left is what undoing the job left; nil: nothing.
+	// Left lists what undoing the job left behind. If it is nil, nothing is left.
 	Left func(R) []string
 	// Reached says what became of a job that reached its goal; took is how long
 	// it took, as in " after 3 min", or empty.
@@ -72,33 +74,33 @@ func (f *Family[R]) Described() Described { return Described{Noun: f.Noun, Life:
 // stageOf finds a stage, or a pseudo stage, of a job by its name.
 func (f *Family[R]) stageOf(r R, name string) (Stage, bool) { return f.Table(r).Of(name) }
 
-// common is what a row has in common with all others, with the phase of its
-// status.
+// common returns the part that a row shares with all others, and fills in the
+// phase of its status.
 func (f *Family[R]) common(r R) Job {
 	j := r.Common()
 	j.Phase = f.Life.PhaseOf(j.Status)
 	return j
 }
 
-// halfUndone says whether undoing the job began and could not be finished. Only
-// what undoes it, or looks at everything anew, makes sense then.
+// halfUndone reports whether undoing the job began and could not be finished. Then
+// only actions make sense that undo it, or that look at everything again.
 func (f *Family[R]) halfUndone(j Job) bool {
 	effect := f.Life.EffectOf(j.Action)
 	return j.Phase == Parked && (effect == UndoesAndEnds || effect == UndoesAndBegins)
 }
 
-// HalfUndone says whether undoing the job began and could not be finished.
+// HalfUndone reports whether undoing the job began and could not be finished.
 func (f *Family[R]) HalfUndone(r R) bool { return f.halfUndone(f.common(r)) }
 
-// restarting says whether the job is being undone in order to start anew.
+// restarting reports whether the runner undoes the job in order to start it again.
 func (f *Family[R]) restarting(j Job) bool {
 	return j.Phase == Undoing && f.Life.EffectOf(j.Action) == UndoesAndBegins
 }
 
-// Restarting says whether the job is being undone in order to start anew.
+// Restarting reports whether the runner undoes the job in order to start it again.
 func (f *Family[R]) Restarting(r R) bool { return f.restarting(f.common(r)) }
 
-// under is what is to be run for a job.
+// under returns the stage that the worker runs next for a job.
 func (f *Family[R]) under(j Job) string {
 	switch {
 	case j.Phase == Undoing:
@@ -109,8 +111,8 @@ func (f *Family[R]) under(j Job) string {
 	return j.Stage
 }
 
-// doingStage is the stage that a job is at. While it is undone, its row keeps
-// the stage that it had come to.
+// doingStage returns the stage that a job is at. While the runner undoes the job,
+// the row keeps the stage that the job had reached.
 func (f *Family[R]) doingStage(j Job) string {
 	if j.Phase == Undoing || f.halfUndone(j) {
 		return StageCompensate

@@ -18,7 +18,8 @@ type Status string
 type Trigger string
 
 // The triggers that the runner pulls. The lifecycle of a family says where they
-// lead; one without Fail blocks instead, and one without Reconcile completes.
+// lead. If a lifecycle has no edge for TriggerFail, the runner pulls TriggerBlock
+// instead; if it has none for TriggerReconcile, the runner pulls TriggerComplete.
 const (
 	TriggerStart               Trigger = "start"
 	TriggerComplete            Trigger = "complete"
@@ -30,7 +31,7 @@ const (
 	TriggerCompensationBlocked Trigger = "compensation_blocked"
 )
 
-// Phase is what a status means to the runner, and all that it knows of it.
+// Phase is the meaning of a status to the runner, which knows nothing else of it.
 type Phase string
 
 // The phases.
@@ -74,7 +75,7 @@ type Lifecycle struct {
 	Actions []Action
 }
 
-// PhaseOf is the phase of a status.
+// PhaseOf returns the phase of a status.
 func (l *Lifecycle) PhaseOf(s Status) Phase {
 	if state, known := l.Table.State(s); known && state.Terminal {
 		return Over
@@ -82,7 +83,7 @@ func (l *Lifecycle) PhaseOf(s Status) Phase {
 	return l.Phases[s]
 }
 
-// In are the statuses of a phase, in their order.
+// In lists the statuses of a phase, in the order of the table.
 func (l *Lifecycle) In(p Phase) []Status {
 	var out []Status
 	for _, s := range l.Table.States {
@@ -93,7 +94,8 @@ func (l *Lifecycle) In(p Phase) []Status {
 	return out
 }
 
-// EffectOf is what an action does; empty: it is no action of the family.
+// EffectOf returns what an action does. It returns nothing if the family has no
+// such action.
 func (l *Lifecycle) EffectOf(action Trigger) Effect {
 	for _, a := range l.Actions {
 		if a.Name == action {
@@ -103,7 +105,7 @@ func (l *Lifecycle) EffectOf(action Trigger) Effect {
 	return ""
 }
 
-// Having are the actions that have an effect.
+// Having lists the actions that have an effect.
 func (l *Lifecycle) Having(e Effect) []Trigger {
 	var out []Trigger
 	for _, a := range l.Actions {
@@ -123,7 +125,7 @@ func (l *Lifecycle) AllActions() []Trigger {
 	return out
 }
 
-// WordOf is how an action is called in addresses and on the command line.
+// WordOf returns the name that an action has in addresses and on the command line.
 func (l *Lifecycle) WordOf(action Trigger) string {
 	for _, a := range l.Actions {
 		if a.Name == action {
@@ -133,8 +135,8 @@ func (l *Lifecycle) WordOf(action Trigger) string {
 	return string(action)
 }
 
-// reach is the status that the first of the triggers leads to which is possible;
-// the same one where none is.
+// reach returns the status that the first possible trigger leads to. If none is
+// possible, it returns the status that the job has.
 func (l *Lifecycle) reach(from Status, triggers ...Trigger) Status {
 	for _, t := range triggers {
 		if to, err := l.Table.Next(from, t); err == nil {
@@ -144,7 +146,7 @@ func (l *Lifecycle) reach(from Status, triggers ...Trigger) Status {
 	return from
 }
 
-// endsBy says whether a terminal status is where a trigger leads to.
+// endsBy reports whether a trigger leads to a status.
 func (l *Lifecycle) endsBy(s Status, trigger Trigger) bool {
 	return slices.ContainsFunc(l.Table.Edges, func(e lifecycle.Edge[Status, Trigger]) bool {
 		return e.To == s && e.Event == trigger
@@ -154,9 +156,9 @@ func (l *Lifecycle) endsBy(s Status, trigger Trigger) bool {
 // anyFailed is the filter that means all parked statuses.
 const anyFailed = "failed"
 
-// Statuses reads the statuses that a listing is narrowed to, which are repeated
-// or divided by commas. However many there are, each counts once and one
-// complaint is enough: a caller can send very many.
+// Statuses reads by which statuses a caller filters a list. The caller repeats the
+// parameter or divides statuses by commas. Each status counts once, and the first
+// unknown one ends the reading, because a caller can send very many.
 func (l *Lifecycle) Statuses(words []string) (statuses []Status, bad []fault.Field) {
 	for _, word := range words {
 		for part := range strings.SplitSeq(word, ",") {

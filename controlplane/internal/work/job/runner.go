@@ -89,8 +89,8 @@ func New[R Row, W Extended](cfg Config[R, W]) *Runner[R, W] {
 	return r
 }
 
-// patience is how long to wait after a failed attempt: long enough in all for
-// a provider that is being restarted.
+// patience is how long the runner waits after a failed attempt. All waits together
+// outlast the restart of a provider.
 func patience(attempt int) time.Duration {
 	switch attempt {
 	case 1:
@@ -101,7 +101,7 @@ func patience(attempt int) time.Duration {
 	return 2 * time.Minute
 }
 
-// Start is how the workflow of a job is started.
+// Start says how to start the workflow of a job.
 func (r *Runner[R, W]) Start(row R) outbox.WorkflowStart { return r.startOf(row.Common()) }
 
 func (r *Runner[R, W]) startOf(j Job) outbox.WorkflowStart {
@@ -146,8 +146,8 @@ func (r *Runner[R, W]) Explain(ctx context.Context, job string) (R, []Event, Exp
 
 func (r *Runner[R, W]) superseded(job string) error { return durable.Superseded(r.family.Noun, job) }
 
-// EncodeDetails is details as rows and ledgers have them: a JSON object; nil is
-// the empty one.
+// EncodeDetails returns details as rows and ledgers keep them: a JSON object, which
+// is empty if there are none.
 func EncodeDetails(details map[string]any) (json.RawMessage, error) {
 	if len(details) == 0 {
 		return json.RawMessage("{}"), nil

@@ -10,65 +10,66 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Store keeps the rows and ledgers of a family of jobs; Rows does. A row that is
-// not as a call expects it is pgx.ErrNoRows; one that Get and Lock do not find is a
-// fault of kind NotFound.
+// Store keeps the rows and ledgers of a family of jobs. Rows implements it. A call
+// returns pgx.ErrNoRows if the row is not as the call expects it; Get and Lock return
+// a fault of kind NotFound if there is no such row.
 type Store[R Row, W Extended] interface {
 	Get(ctx context.Context, job string) (R, error)
-	// Latest are the newest entries of the ledger, in their order.
+	// Latest returns the newest entries of the ledger, oldest first.
 	Latest(ctx context.Context, job string, limit int32) ([]Event, error)
-	// Unfinished says whether the newest attempt at a stage was begun and has not ended.
+	// Unfinished reports whether the newest attempt at a stage began and has not ended.
 	Unfinished(ctx context.Context, job string, epoch int64, stage string) (bool, error)
-	// Fence says whether the token is still that of the row.
+	// Fence reports whether the row still has this token. If it has not, another
+	// worker or an operator took the job over, and the caller must stop.
 	Fence(ctx context.Context, job string, epoch int64, token time.Time) (bool, error)
-	// Begin takes a stage up; UpdatedAt of the row is the token from then on.
+	// Begin takes a stage up. UpdatedAt of the returned row is the token from then on.
 	Begin(ctx context.Context, b Begun) (R, error)
-	// Save keeps what was found and gives the new token.
+	// Save keeps what the stage found out so far, and returns the new token.
 	Save(ctx context.Context, s Saved[W]) (time.Time, error)
 
 	Lock(ctx context.Context, tx pgx.Tx, job string) (R, error)
-	// Start makes a job run that waits for its workflow.
+	// Start records that the workflow of a waiting job has taken it up.
 	Start(ctx context.Context, tx pgx.Tx, s Started) (R, error)
-	// End ends an attempt: the row and the entry of the ledger.
+	// End ends an attempt: it writes the row and the entry of the ledger.
 	End(ctx context.Context, tx pgx.Tx, e Ended[W]) (R, error)
 	Act(ctx context.Context, tx pgx.Tx, a Acted[R]) (R, error)
-	// Noticed says whether that is what was last observed, or was observed since
-	// anything else happened to the job.
+	// Noticed reports whether reconciliation noted the same observation already, and
+	// nothing else has happened to the job since.
 	Noticed(ctx context.Context, tx pgx.Tx, job, seen string) (bool, error)
 	Note(ctx context.Context, tx pgx.Tx, job string, e Event) error
-	// HandOn gives the places that a job held to jobs that wait. It is the last thing
-	// in the transaction that takes them from the job.
+	// HandOn gives the places that a job held to jobs that wait. Call it last in the
+	// transaction that takes the places from the job.
 	HandOn(ctx context.Context, tx pgx.Tx, j Job, now time.Time) error
-	// Queue is what a job that has no place waits in.
+	// Queue tells what a job without a place waits for.
 	Queue(ctx context.Context, j Job) (Queue, error)
 }
 
-// Started is a job that its workflow takes up.
+// Started says which job its workflow takes up.
 type Started struct {
 	Job, Run string
-	Status   Status // that it has from then on
+	Status   Status // the status that the job has from then on
 	Now      time.Time
 }
 
-// Begun is a stage that is taken up.
+// Begun says which stage a worker takes up.
 type Begun struct {
 	Job, Stage, Run string
 	Attempt         int
 	Epoch           int64
-	Chained         bool // by a worker that merely goes on from the stage before it
+	Chained         bool // the same worker goes on from the stage before
 	Now             time.Time
 }
 
-// Saved is what is kept in the middle of a stage.
+// Saved says what a stage keeps before it has ended.
 type Saved[W Extended] struct {
 	Job   string
 	Site  id.Site // of the job
 	Epoch int64
 	Token time.Time
-	Work  W // of which the family keeps what it keeps
+	Work  W // the columns of the family keep a part of it
 }
 
-// Trouble is why a job is parked; the zero one: it is not.
+// Trouble says why a job is parked. The zero value says that it is not parked.
 type Trouble struct {
 	Class                 FailureClass
 	Code, Message, Remedy string
@@ -76,14 +77,14 @@ type Trouble struct {
 	ParkedAt              *time.Time
 }
 
-// Ended is how an attempt ends, and where the job goes from there.
+// Ended says how an attempt ends, and where the job goes from there.
 type Ended[W Extended] struct {
 	Job         string
 	Site        id.Site // of the job
 	Epoch       int64
 	Token       time.Time
 	Now         time.Time
-	Work        W // of which the family keeps what it keeps
+	Work        W // the columns of the family keep a part of it
 	Status      Status
 	NextStage   string
 	NextAttempt int  // begun at it
@@ -95,10 +96,10 @@ type Ended[W Extended] struct {
 	Told        Event // without a status: nothing is told
 }
 
-// Acted is what an action of an operator makes of a row.
+// Acted says what an action of an operator changes in a row.
 type Acted[R Row] struct {
 	Job         string
-	Row         R // of which the family keeps what is its own
+	Row         R // the columns of the family keep its own part
 	Status      Status
 	Stage       string
 	Action      Trigger
@@ -106,21 +107,21 @@ type Acted[R Row] struct {
 	CompletedAt *time.Time
 }
 
-// Hooks are what a family of jobs does in its own way.
+// Hooks are the steps that each family of jobs does in its own way.
 type Hooks[R Row, W Extended] interface {
-	// Limits are the time limits that hold for a job.
+	// Limits returns the time limits of a job.
 	Limits(ctx context.Context, r R) (Limits, error)
-	// Work is the work of an attempt, as far as it follows from the row.
+	// Work makes the work of an attempt from the row.
 	Work(r R, w Work) W
-	// Equip gives the work of an attempt what it needs beside the row, as it is
-	// now, and the time limits that hold.
+	// Equip adds to the work what the attempt needs beside the row, as it is now. It
+	// returns the time limits of the job.
 	Equip(ctx context.Context, r R, w W) (Limits, error)
-	// Learn is the row with what was found out while its work only looked.
+	// Learn returns the row with what the work found out while it only looked.
 	Learn(r R, w W) R
-	// Perform carries a stage, or a pseudo stage, out.
+	// Perform carries out a stage or a pseudo stage.
 	Perform(ctx context.Context, r R, stage string, w W) (Result, error)
-	// Anew is the work as the row keeps it when a clean restart has undone
-	// everything: a copy, with what the family needs to begin from nothing.
+	// Anew returns the work that the row keeps after a clean restart has undone
+	// everything: a copy with only what the family needs to begin from nothing.
 	Anew(ctx context.Context, tx pgx.Tx, before R, w W) (W, error)
 	// Acting may refuse an action or change what it makes of the row.
 	Acting(ctx context.Context, tx pgx.Tx, before R, a *Acted[R]) error
@@ -130,8 +131,8 @@ type Hooks[R Row, W Extended] interface {
 	Settle(ctx context.Context, tx pgx.Tx, s Settled[R, W]) error
 	// Announce tells readers of events.
 	Announce(ctx context.Context, tx pgx.Tx, r R, a Announcement) error
-	// Claimed makes a failure of an error of Save or End that says that somebody
-	// else has what the work claims; nil: it does not say that.
+	// Claimed turns an error of Save or End into a failure if the error says that
+	// another job has what this work claims. It returns nil for any other error.
 	Claimed(err error, before R, w W) *Failure
 }
 

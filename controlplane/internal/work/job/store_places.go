@@ -118,9 +118,9 @@ func admit(ctx context.Context, tx pgx.Tx, p jobdb.AdmitParams) error {
 	}
 }
 
-// begin starts the workflows of jobs that have a place: by the workflow of their
-// batch, where the family has one. Once more: workflows that are gone are started
-// again.
+// begin starts the workflows of jobs that have a place. If the family has a workflow
+// for batches, that one starts the jobs of its batch. With again, begin also starts
+// workflows that were started before and are gone.
 func begin(ctx context.Context, tx pgx.Tx, known map[string]carried, rows []jobdb.AdmitRow, again bool) error {
 	told := map[string]bool{}
 	for _, r := range rows {
@@ -157,11 +157,13 @@ func jobOf(r jobdb.AdmitRow) Job {
 	return j
 }
 
-// overdue is how long a job may have a place before its workflow has begun it.
+// overdue is how long a job with a place may wait for its workflow before Tend
+// starts the workflow again.
 const overdue = 5 * time.Minute
 
-// Tend hands out places that nobody gave back, because a limit was raised, and
-// starts the workflows of jobs once more that have a place and were not begun.
+// Tend hands out places that became free without a job that gave them back, such as
+// when somebody raised a limit. It also starts the workflows again of jobs that have
+// a place and did not begin.
 func Tend(ctx context.Context, db *postgres.DB, now time.Time) error {
 	return db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := lockPlaces(ctx, tx); err != nil {
