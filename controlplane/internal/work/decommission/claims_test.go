@@ -122,8 +122,13 @@ func TestCleaningBeforeTheLastTaintIsNoClaim(t *testing.T) {
 			if !stopped || end.Status != job.Completed || y.see(t, n).Tainted() {
 				t.Errorf("it is %s, and the node %s", end.Status, y.stands(t, n))
 			}
+			paper := y.paper(t, d.ID)
+			if paper == nil {
+				t.Fatalf("there is no paper: it is %s at %s with %q (%s), after %q", end.Status, end.Stage, end.ErrorCode,
+					end.ErrorMessage, y.ledger(t, d.ID))
+			}
 			since := *y.see(t, n).TaintedAt
-			for _, s := range y.paper(t, d.ID).Document.Subjects {
+			for _, s := range paper.Document.Subjects {
 				if s.StartedAt.Before(since) {
 					t.Errorf("%s %s was dealt with at %s, before the tenant got in", s.Kind, s.Identifier, s.StartedAt)
 				}
