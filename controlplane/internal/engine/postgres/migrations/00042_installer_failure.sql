@@ -5,6 +5,3 @@ ALTER DOMAIN failure_class ADD CONSTRAINT failure_class_check CHECK (VALUE IN (
     '', 'input_config_error', 'site_capability_missing', 'upstream_transient', 'bmc_power_failure', 'pxe_discovery_failure',
     'hardware_mismatch', 'deploy_installer_failure', 'deploy_cloud_init_failure', 'post_deploy_connectivity_failure',
     'hardware_sync_failure', 'agent_enrollment_failure', 'node_agent_unreachable', 'sanitization_failure', 'state_ambiguity'));
-
--- The networks that the BMCs of a site are in, as CIDR. Empty: only platform_admin names addresses of BMCs.
-ALTER TABLE maas_sites ADD COLUMN bmc_networks text[] NOT NULL DEFAULT '{}';
