@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -90,10 +91,31 @@ type naming struct {
 // suggested is a command that gpuaas up tells the newcomer to try.
 var suggested = regexp.MustCompile(`(?m)^ *bin/gpuaas (.+)$`)
 
+// keepNodePort gives a state folder a port for nodes of its own. The usual one may
+// be taken by another test before this one starts again.
+func keepNodePort(t *testing.T, state string) {
+	t.Helper()
+	file := filepath.Join(state, "node-port")
+	if _, err := os.Stat(file); err == nil {
+		return
+	}
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	if err == nil {
+		err = os.MkdirAll(state, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(file, []byte(port+"\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // startUp runs gpuaas up until it says that it is ready, and reads the address
 // and the token from the first command that it suggests.
 func startUp(t *testing.T, state string, env ...string) (p *plane, tokenFile string) {
 	t.Helper()
+	keepNodePort(t, state)
 	p = &plane{http: newHTTP(), process: begin(t, env, "up", "--state", state, "--listen", "127.0.0.1:0")}
 	testkit.Succeeds(t, "gpuaas up to be ready", 2*time.Minute, func() error {
 		select {

@@ -3646,8 +3646,11 @@ type DecommissionObservedView struct {
 
 // DecommissionOverride defines model for DecommissionOverride.
 type DecommissionOverride struct {
-	Actor string    `json:"actor"`
-	At    time.Time `json:"at"`
+	Actor string `json:"actor"`
+
+	// AgentGone Whether it was decided with the request because the agent was gone; it does not hold once the agent has called again.
+	AgentGone *bool     `json:"agent_gone,omitempty"`
+	At        time.Time `json:"at"`
 
 	// Epoch Of the operation from this decision on; it grows with every action of an operator.
 	Epoch        int64  `json:"epoch"`
@@ -7502,6 +7505,8 @@ type SiteBundleCompleteBody struct {
 // SiteBundlePartBody defines model for SiteBundlePartBody.
 type SiteBundlePartBody struct {
 	// Data The bytes, in base64.
+	//
+	// Examples: IyEvYmluL3NoCg==
 	Data []byte `json:"data"`
 
 	// Offset Where the part begins: what was received so far.

@@ -263,7 +263,13 @@ func (m *agentHost) Delete(context.Context) error {
 	m.rack.mu.Lock()
 	delete(m.rack.machines, m.name)
 	m.rack.mu.Unlock()
-	if err := os.RemoveAll(m.folder()); err != nil {
+	// The record goes first: if this process is killed before the rest is gone, the
+	// next one takes it for a machine that was never complete.
+	err := os.Remove(m.recordFile())
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.RemoveAll(m.folder())
+	}
+	if err != nil {
 		return fmt.Errorf("delete machine %s: %w", m.name, err)
 	}
 	return nil

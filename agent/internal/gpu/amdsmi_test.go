@@ -20,7 +20,8 @@ func TestWhatAMDSMISaysOfErrors(t *testing.T) {
 		"of ROCm 7": {`{"gpu_data": [` + counts + "]}", []gpu.ECC{{Corrected: 3, Uncorrected: 1}}, false},
 		"not counted": {
 			`[{"gpu": 0, "ecc": {"total_correctable_count": "N/A", "total_uncorrectable_count": "N/A"}}]`,
-			[]gpu.ECC{{}}, false,
+			[]gpu.ECC{{}},
+			false,
 		},
 		"no GPU":     {"[]", []gpu.ECC{}, false},
 		"text":       {"AMD-SMI: no driver", nil, true},

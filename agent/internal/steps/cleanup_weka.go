@@ -42,6 +42,7 @@ var wekaTraces = []string{"/opt/weka", "/sys/module/wekafsio", "/sys/module/weka
 func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (
 	string, error,
 ) {
+	busy := false
 	// Unmount the last one first: it may lie on an earlier one.
 	for _, m := range slices.Backward(mounts) {
 		if m.Type != wekaType {
@@ -52,10 +53,15 @@ func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, o
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("unmount %s: %w", m.Point, err)
 		case err != nil:
+			busy = true
 			out.Residue = append(out.Residue, fmt.Sprintf("%s: %v", printable(m.Point), err))
 		default:
 			out.Unmounted = append(out.Unmounted, m.Point)
 		}
+	}
+	if busy { // what was written there and not sent yet would be lost
+		out.Residue = append(out.Residue, "weka: a file system is in use, so its client is left alone")
+		return fmt.Sprintf("%d unmounted", len(out.Unmounted)), nil
 	}
 	if err := h.removeWekaClient(ctx, mounts, out); err != nil {
 		return "", err
@@ -130,10 +136,14 @@ func (h storageCleanup) removeWekaClient(ctx context.Context, mounts []inspect.M
 		out.Residue = append(out.Residue, fmt.Sprintf("weka: it does not say which containers there are: %v", err))
 		return nil
 	}
+	before := len(out.Residue)
 	for _, name := range names {
 		if err := h.removeWekaContainer(ctx, name, out); err != nil {
 			return err
 		}
+	}
+	if len(out.Residue) > before {
+		return nil // a container that may still run keeps its folders
 	}
 	for _, folder := range wekaFolders {
 		if err := h.emptyOfWeka(ctx, folder, out); err != nil {

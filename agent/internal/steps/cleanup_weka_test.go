@@ -20,7 +20,7 @@ func TestCleanupOfWeka(t *testing.T) {
 	j := b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "weka"})
 	b.Fail("umount")
 	out := j.apply().(agentwire.StorageCleanupOutput)
-	if len(out.Residue) != 2 || len(out.Unmounted) > 0 {
+	if len(out.Residue) != 3 || len(out.Unmounted) > 0 {
 		t.Errorf("with a busy file system: %+v", out)
 	}
 	b.Heal("umount")
@@ -87,6 +87,25 @@ func TestWekaClientStateAndCacheAreRemoved(t *testing.T) {
 	}
 	const inOrder = "weka local stop --force client\nweka local rm --force client\n"
 	if calls := strings.Join(b.Calls(), "\n"); !strings.Contains(calls, inOrder) {
+		t.Errorf("calls\n%s", calls)
+	}
+}
+
+// A file system that is in use keeps its client: what was written and not sent
+// yet would be lost.
+func TestAWekaClientInUseIsLeftAlone(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/umount", "/usr/bin/weka")
+	b.Mkdir("/stub/weka/client")
+	b.Write("/opt/weka/data/client/cache", "what a tenant read")
+	b.Write("/proc/self/mountinfo", "30 21 0:40 / /mnt/w rw - wekafs a/b rw\n")
+	b.Fail("umount")
+	out := weka(b)
+	if len(out.Residue) == 0 || !strings.Contains(strings.Join(out.Residue, "; "), "is in use") ||
+		!b.Exists("/opt/weka/data/client/cache") {
+		t.Errorf("output %+v", out)
+	}
+	if calls := strings.Join(b.Calls(), "\n"); strings.Contains(calls, "local stop") {
 		t.Errorf("calls\n%s", calls)
 	}
 }

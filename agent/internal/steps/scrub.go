@@ -116,11 +116,11 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 }
 
 // cannotBeOverwritten says whether a GPU failed because there is no way to
-// overwrite it: no library on this machine, or one that does not do it. Then a
-// reset is all that is left, which is the weaker method. A GPU that is in use or
-// whose memory is faulty is not mended by a reset.
+// overwrite it: there is no library on this machine that does it. Then a reset is
+// all that is left, which is the weaker method. An error of the driver may pass,
+// and a GPU that is in use or whose memory is faulty is not mended by a reset.
 func cannotBeOverwritten(f *gpu.Failure) bool {
-	return f != nil && (f.Code == gpu.CodeUnsupported || f.Code == gpu.CodeDriver)
+	return f != nil && f.Code == gpu.CodeUnsupported
 }
 
 func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -98,7 +98,7 @@ func TestScrub(t *testing.T) {
 		},
 		"amd, HIP fails on the way": {
 			vendor: gpu.AMD, gpus: []gpu.ScrubbedGPU{broken}, tool: "amd-smi",
-			says: "GPU: 0\n    GPU_RESET: Successfully reset GPU\n", outcome: "scrubbed",
+			says: "GPU: 0\n    GPU_RESET: Successfully reset GPU\n", outcome: "incomplete",
 			reason: "driver_error: hipMalloc: code 1", reset: "done",
 		},
 		"amd refuses to reset": {

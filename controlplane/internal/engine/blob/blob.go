@@ -146,7 +146,7 @@ func (s Store) Complete(ctx context.Context, upload id.BlobUpload, purpose strin
 			WithRemedy("send the rest, from byte %d on", row.Received)
 	}
 	blob := Blob{Digest: row.Digest, Size: row.Size}
-	if err := s.copy(ctx, content, row.ID.String(), blob); err != nil {
+	if err := copyContent(ctx, blobdb.New(s.DB), content, row.ID.String(), blob); err != nil {
 		if fault.CodeOf(err) != codeCorrupt {
 			return err
 		}
@@ -172,7 +172,8 @@ func (s Store) Complete(ctx context.Context, upload id.BlobUpload, purpose strin
 	})
 }
 
-// keep makes a content a blob, or removes it where the blob is there already.
+// keep makes a content a blob, or removes it where the blob is there already. A
+// blob whose content is damaged gets the new one.
 func keep(ctx context.Context, q *blobdb.Queries, b Blob, content string) error {
 	kept, err := q.KeepBlob(ctx, blobdb.KeepBlobParams{Digest: b.Digest, Size: b.Size, ContentID: content})
 	if err != nil {
@@ -181,7 +182,17 @@ func keep(ctx context.Context, q *blobdb.Queries, b Blob, content string) error 
 	if kept == content {
 		return nil
 	}
-	if err := q.DeleteChunks(ctx, content); err != nil {
+	spare := content
+	switch err := copyContent(ctx, q, io.Discard, kept, b); {
+	case err != nil && fault.CodeOf(err) != codeCorrupt:
+		return err
+	case err != nil:
+		if err := q.MendBlob(ctx, blobdb.MendBlobParams{Digest: b.Digest, ContentID: content}); err != nil {
+			return fmt.Errorf("mend blob: %w", err)
+		}
+		spare = kept
+	}
+	if err := q.DeleteChunks(ctx, spare); err != nil {
 		return fmt.Errorf("remove second copy of blob: %w", err)
 	}
 	return nil
@@ -264,16 +275,16 @@ func (s Store) Copy(ctx context.Context, to io.Writer, digest string) error {
 	if err != nil {
 		return fmt.Errorf("read blob: %w", err)
 	}
-	return s.copy(ctx, to, row.ContentID, Blob{Digest: row.Digest, Size: row.Size})
+	return copyContent(ctx, blobdb.New(s.DB), to, row.ContentID, Blob{Digest: row.Digest, Size: row.Size})
 }
 
-func (s Store) copy(ctx context.Context, to io.Writer, content string, b Blob) error {
+func copyContent(ctx context.Context, q *blobdb.Queries, to io.Writer, content string, b Blob) error {
 	corrupt := func(format string, args ...any) error {
 		return fault.New(fault.Conflict, codeCorrupt, "the stored file with the SHA-256 %s is damaged: %s", b.Digest,
 			fmt.Sprintf(format, args...)).
-			WithRemedy("upload it again as a new version, and look into the database: its content was changed or lost")
+			WithRemedy("upload it again, which mends it, and look into the database: its content was changed or lost")
 	}
-	q, sum := blobdb.New(s.DB), sha256.New()
+	sum := sha256.New()
 	for at := int64(0); at < b.Size; {
 		data, err := q.Chunk(ctx, blobdb.ChunkParams{ContentID: content, Start: at})
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -187,6 +187,11 @@ func TestADamagedBlobIsNotRead(t *testing.T) {
 		}
 		_, err := w.store.Read(t.Context(), blob.DigestOf(content))
 		wants(t, err, "blob_corrupt")
+		// Uploading it again mends it.
+		w.upload(content)
+		if got, err := w.store.Read(t.Context(), blob.DigestOf(content)); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("after another upload: %q, %v", got, err)
+		}
 	}
 }
 

@@ -24,6 +24,9 @@ INSERT INTO blobs (digest, size, content_id) VALUES ($1, $2, $3)
 ON CONFLICT (digest) DO UPDATE SET size = excluded.size
 RETURNING content_id;
 
+-- name: MendBlob :exec
+UPDATE blobs SET content_id = $2 WHERE digest = $1;
+
 -- name: DeleteUpload :exec
 DELETE FROM blob_uploads WHERE id = $1;
 

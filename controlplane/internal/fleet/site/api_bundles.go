@@ -63,7 +63,7 @@ type NewBundleBody struct {
 type BundlePartBody struct {
 	Ref    string `json:"ref" maxLength:"128" doc:"The bundle that was announced." example:"base@2026.11"`
 	Offset int64  `json:"offset" minimum:"0" doc:"Where the part begins: what was received so far."`
-	Data   []byte `json:"data" doc:"The bytes, in base64."`
+	Data   []byte `json:"data" doc:"The bytes, in base64." example:"IyEvYmluL3NoCg=="`
 }
 
 // BundleCompleteBody ends an upload.

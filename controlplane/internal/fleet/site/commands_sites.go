@@ -122,7 +122,7 @@ func (s *Service) DeleteSite(ctx context.Context, site id.Site) error {
 		if err := c.RequestDeletion(ctx, site); err != nil {
 			return fmt.Errorf("note that site is to be deleted: %w", err)
 		}
-		return c.disable(ctx, before)
+		return c.leaving(ctx, before)
 	})
 }
 
@@ -143,18 +143,15 @@ func (c change) deleteUnused(ctx context.Context, s Site) (bool, error) {
 	return true, c.record(ctx, eventwire.SiteDeleted, gone, partSite, siteEntry("site.delete", gone, nil))
 }
 
-// disable makes a site refuse new work. One that does already stays as it is.
-func (c change) disable(ctx context.Context, s Site) error {
-	if s.Status != Active {
-		return nil
-	}
+// leaving makes a site refuse new work, and records who wants it deleted.
+func (c change) leaving(ctx context.Context, s Site) error {
 	row, err := c.DisableSite(ctx, s.ID)
 	if err != nil {
 		return fmt.Errorf("disable site: %w", err)
 	}
 	after := siteFrom(row)
 	return c.record(ctx, eventwire.SiteUpdated, after, partSite,
-		siteEntry("site.delete", after, map[string]any{"status": after.Status}))
+		siteEntry("site.delete", after, map[string]any{"status": after.Status, "leaves": "once nothing needs it"}))
 }
 
 func (c change) lock(ctx context.Context, site id.Site) (Site, error) {

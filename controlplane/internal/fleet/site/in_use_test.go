@@ -115,7 +115,14 @@ func TestADeletedSiteLeavesWithItsSecrets(t *testing.T) {
 	tend(http.StatusOK, 1) // enabling took the deletion back
 	w.exec(t, `UPDATE nodes SET status = 'active'`)
 	deleted()
+	deleted() // of a site that is disabled already, who asks is kept too
+	if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = 'site.delete'`); n != 3 {
+		t.Errorf("%d deletions are in the audit log", n)
+	}
+	w.exec(t, `UPDATE maas_sites SET status = 'active'`) // as a replica of before enables it
 	w.exec(t, `UPDATE nodes SET status = 'deleted'`)
+	tend(http.StatusOK, 1)
+	w.exec(t, `UPDATE maas_sites SET status = 'disabled'`)
 	tend(http.StatusNotFound, 0)
 	tend(http.StatusNotFound, 0)
 	if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = 'site.secrets_remove'`); n != 1 {

@@ -121,7 +121,7 @@ func DefaultPolicy() Policy {
 		MinimumSanitization:                  LevelClear,
 		GPUScrub:                             ScrubRequired,
 		GPUScrubNVIDIA:                       MethodOverwrite,
-		GPUScrubAMD:                          MethodReset,
+		GPUScrubAMD:                          MethodOverwrite,
 		DataDisks:                            DisksRequireClean,
 		RetiredMachines:                      RetiredPowerOff,
 		EnableDeployRetryOnDatasourceFailure: true,

@@ -225,10 +225,11 @@ UPDATE maas_sites SET delete_requested_at = COALESCE(delete_requested_at, clock_
 
 -- name: LeavingSites :many
 -- Sites that are to be deleted as soon as nothing belongs to them.
-SELECT id FROM maas_sites WHERE deleted_at IS NULL AND delete_requested_at IS NOT NULL ORDER BY id;
+SELECT id FROM maas_sites WHERE deleted_at IS NULL AND delete_requested_at IS NOT NULL AND status = 'disabled' ORDER BY id;
 
 -- name: LockLeaving :one
-SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL FOR NO KEY UPDATE;
+SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL AND status = 'disabled'
+FOR NO KEY UPDATE;
 
 -- name: DeletedWithSecrets :many
 SELECT s.* FROM maas_sites s

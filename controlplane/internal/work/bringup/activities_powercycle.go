@@ -75,7 +75,8 @@ func (b *Bringup) switched(ctx context.Context, r *region, w *Work, want maas.Po
 	if err := w.Fence(ctx); err != nil {
 		return nil, err
 	}
-	most, asked := b.cfg.PowerOffWithin, error(nil)
+	most := b.cfg.PowerOffWithin
+	var asked error
 	if want == maas.PowerOff {
 		_, asked = r.PowerOff(ctx, w.SystemID, false, comment(w))
 	} else {

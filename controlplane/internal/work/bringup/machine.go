@@ -41,7 +41,7 @@ func (m Machine) Seen(now time.Time) job.Sighting {
 	if at := out.At; at != nil && now.Sub(*at) > 2*noteEvery {
 		has, shows, age = "had", "showed", ", "+job.Ago(*at, now)
 	}
-	text := ""
+	var text string
 	switch m.Observed.Status {
 	case "":
 		return out

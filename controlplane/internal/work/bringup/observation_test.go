@@ -97,6 +97,17 @@ func TestASilentCommissioningIsBegunAnewAndThenNamed(t *testing.T) {
 	}
 }
 
+// An inspection that somebody began anew, or that goes on after all, is not ended
+// because an earlier one was waited for in vain.
+func TestAnInspectionThatIsHeardOfAgainGoesOn(t *testing.T) {
+	w, job, _ := inspectedByNobody(t)
+	job.Facts.Hung = true
+	w.does(t, bringup.CommissionNode, job)
+	if m := w.machine(t, job.SystemID); m.Status != region.Commissioning {
+		t.Errorf("machine is %s", m.StatusName)
+	}
+}
+
 // A machine that is Commissioning and off is told apart from one that is on.
 func TestACommissioningMachineThatIsOffIsBegunAnew(t *testing.T) {
 	w, job, ahead := inspectedByNobody(t)

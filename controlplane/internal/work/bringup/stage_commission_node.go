@@ -111,10 +111,15 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 // idle says whether MAAS waits for a machine that nobody will boot: it is off
 // and this job began its inspection, or it was waited for in vain.
 func (b *Bringup) idle(ctx context.Context, r *region, w *Work, m maas.Machine) (bool, error) {
-	if w.Facts.Hung && m.Status == maas.StatusCommissioning {
-		return true, nil
+	if m.Status != maas.StatusCommissioning {
+		return false, nil
 	}
-	if m.Status != maas.StatusCommissioning || m.PowerState != maas.PowerOff || w.Facts.Commissions == 0 {
+	if w.Facts.Hung { // as long as it still is: somebody may have mended the machine, or inspects it anew
+		if heard, err := b.heard(ctx, w, m); err != nil || b.now().Sub(heard) > mostSilent {
+			return err == nil, err
+		}
+	}
+	if m.PowerState != maas.PowerOff || w.Facts.Commissions == 0 && !w.Facts.Hung {
 		return false, nil
 	}
 	now, err := r.QueryPower(ctx, m.SystemID)

@@ -160,8 +160,11 @@ func (b *Bringup) heard(ctx context.Context, w *Work, m maas.Machine) (time.Time
 		return b.now(), nil
 	}
 	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{m.SystemID}, Level: maas.LevelDebug, Limit: 1})
-	if err != nil || len(events) == 0 {
+	if err != nil {
 		return time.Time{}, err
+	}
+	if len(events) == 0 { // MAAS prunes its events: no information is no silence
+		return b.now(), nil
 	}
 	return events[len(events)-1].Created.Time, nil
 }

@@ -83,7 +83,7 @@ func (d Decommission) same(r Request) bool {
 	}
 	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup &&
 		(r.ResidualRisk == "" || r.WithoutAgent || r.ResidualRisk == accepted) &&
-		(!r.WithoutAgent || d.overridden(StageDrain) != nil) &&
+		r.WithoutAgent == d.withoutAgent() &&
 		d.Facts.KeepsOut() == r.KeepOut && (d.Facts.Asked != nil && d.Facts.Asked.MatchHardware) == r.MatchHardware
 }
 
@@ -190,6 +190,7 @@ func (s *Service) passOver(ctx context.Context, tx pgx.Tx, d Decommission, r Req
 		d.Overrides = append(d.Overrides, Override{
 			Stage: stage, Reason: r.Reason, ResidualRisk: r.ResidualRisk,
 			Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch,
+			AgentGone: true,
 		})
 	}
 	raw, err := json.Marshal(d.Overrides)

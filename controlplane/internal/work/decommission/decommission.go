@@ -2,6 +2,7 @@ package decommission
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"gpuaas/contract/certificate"
@@ -107,6 +108,9 @@ type Override struct {
 	Actor        string    `json:"actor"`
 	At           time.Time `json:"at"`
 	Epoch        int64     `json:"epoch" doc:"Of the operation from this decision on; it grows with every action of an operator."`
+	// AgentGone says that it was decided with the request, because the agent was
+	// gone. It does not hold once the agent has called again.
+	AgentGone bool `json:"agent_gone,omitempty" doc:"Whether it was decided with the request because the agent was gone; it does not hold once the agent has called again."`
 	// RootAt is when somebody last had root, as far as was known when the risk of
 	// that was accepted.
 	RootAt *time.Time `json:"root_at,omitempty" doc:"Of root_taint: when somebody last had root, as far as was known."`
@@ -145,6 +149,11 @@ func (d Decommission) overridden(stage string) *Override {
 		}
 	}
 	return nil
+}
+
+// withoutAgent says whether the request asked to go on without the agent.
+func (d Decommission) withoutAgent() bool {
+	return slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.AgentGone })
 }
 
 // holder is the name by which the operation holds its node.

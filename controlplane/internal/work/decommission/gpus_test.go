@@ -37,6 +37,8 @@ func notReset(g *agentwire.GPUScrubbed) {
 	g.Reset, g.Error = "failed: not_supported", "not_reset: failed: not_supported"
 }
 
+func inUse(g *agentwire.GPUScrubbed) { g.BytesCovered, g.Error = 0, "gpu_in_use: 1 process uses it" }
+
 // A node with GPUs of AMD is turned over without anybody, as far as its profile
 // lets it, and nothing that was not read back is called clean.
 func TestMI300XTurnsOverUnattended(t *testing.T) {
@@ -53,12 +55,12 @@ func TestMI300XTurnsOverUnattended(t *testing.T) {
 		remedy     string
 	}{
 		"overwritten through HIP": {says: []any{mi300x(nil)}, outcome: decommission.Clean},
-		"reset, as new profiles allow": {
-			says: []any{mi300x(onlyReset)}, outcome: decommission.WithGaps,
+		"reset, as the profile allows": {
+			says: []any{mi300x(onlyReset)}, weakest: site.MethodReset, outcome: decommission.WithGaps,
 			downgrades: []string{"overwrite → reset: policy gpu_scrub_amd"},
 		},
-		"reset, and only overwriting will do": {
-			says: []any{mi300x(onlyReset)}, weakest: site.MethodOverwrite, parked: "gpu_scrub_incomplete",
+		"reset, and only overwriting will do, as by default": {
+			says: []any{mi300x(onlyReset)}, parked: "gpu_scrub_incomplete",
 			remedy: "gpu_scrub_amd=reset or power_cycle",
 		},
 		"not even reset": {says: []any{mi300x(notReset)}, parked: "gpu_scrub_incomplete"},
@@ -72,7 +74,16 @@ func TestMI300XTurnsOverUnattended(t *testing.T) {
 		"memory that does not hold": {
 			says: []any{faulty}, weakest: site.MethodPowerCycle, parked: "gpu_scrub_incomplete",
 		},
-		"of NVIDIA, which new profiles want overwritten": {says: []any{nvidia}, parked: "gpu_scrub_incomplete"},
+		"of NVIDIA, for which a reset of AMD says nothing": {
+			says: []any{nvidia}, weakest: site.MethodReset, parked: "gpu_scrub_incomplete",
+		},
+		"in use when the machine has started again": {
+			says: []any{mi300x(notReset), mi300x(inUse)}, weakest: site.MethodPowerCycle, cycles: 1,
+			parked: "gpu_scrub_incomplete",
+		},
+		"in use, for which no machine is switched off": {
+			says: []any{mi300x(inUse)}, weakest: site.MethodPowerCycle, parked: "gpu_scrub_incomplete",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)

@@ -96,9 +96,26 @@ func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
 	return out, nil
 }
 
+// holds returns a decision as far as it holds. One that was made because the
+// agent was gone does not once the agent has called again: it can clean.
+func (h hooks) holds(ctx context.Context, d Decommission, o *Override) (*Override, error) {
+	if o == nil || !o.AgentGone {
+		return o, nil
+	}
+	n, err := h.nodes.Node(ctx, d.Node)
+	if err != nil || n.LastContactAt != nil && n.LastContactAt.After(o.At) {
+		return nil, err
+	}
+	return o, nil
+}
+
 // Perform implements job.Hooks.
 func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bringup.Work) (job.Result, error) {
-	if o := d.overridden(stage); o != nil && stage != StageRemove {
+	o, err := h.holds(ctx, d, d.overridden(stage))
+	if err != nil {
+		return job.Result{}, err
+	}
+	if o != nil && stage != StageRemove {
 		if err := w.Fence(ctx); err != nil { // or those of the epoch after it are stopped
 			return job.Result{}, err
 		}

@@ -20,7 +20,8 @@ type ShortWay struct {
 }
 
 // goneAfter is how long an agent must not have called to be known to be gone.
-const goneAfter = 5 * time.Minute
+// Servers with much memory take a quarter of an hour to boot.
+const goneAfter = 30 * time.Minute
 
 // silenceOf is for how long the agent of a node has not called, where it is known
 // to be gone; empty: it is not.

@@ -55,6 +55,29 @@ func TestThePlanOffersTheShortWayForADeadNode(t *testing.T) {
 	}
 }
 
+// An agent that calls again before its turn comes is asked after all, and a request
+// without the short way is not answered with an operation that takes it.
+func TestAnAgentThatComesBackIsAsked(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	y.calledAgo(t, n, "3 hours")
+	r := asked(decommission.Reimage)
+	r.WithoutAgent, r.ResidualRisk = true, "what was in memory"
+	d, made, err := y.service.Request(y.ctx, n, r)
+	if err != nil || !made {
+		t.Fatal(err)
+	}
+	if _, _, err := y.service.Request(y.ctx, n, asked(decommission.Reimage)); err == nil {
+		t.Error("a whole reimage is answered with one that cleans less")
+	}
+	y.calledAgo(t, n, "-1 seconds")
+	d = y.run(t, d.ID)
+	wants(t, d, job.Completed, decommission.StageEnable, "")
+	if asked := y.tasksOf(t, n, agentwire.TypeDrain); asked != 2 {
+		t.Errorf("agents were asked %d times: the one that came back to drain, and the new one to end that", asked)
+	}
+}
+
 // An agent that answers cleans first: the short way is neither offered nor taken.
 func TestTheShortWayIsForDeadAgentsOnly(t *testing.T) {
 	y := newYard(t)

@@ -140,10 +140,10 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 	case out.Outcome == outcomeNoGPU && known == 0:
 		result.Skipped, result.Message = true, "there is no GPU to scrub: "+or(out.Reason, "the agent found none")
 		return result, nil
-	case missing > 0 || defective(out):
+	case missing > 0 || defective(out) || occupied(out):
 	case weakest.Allows(site.MethodReset) && wereReset(out):
 		return s.settleFor(result, out, WeakerScrub{Method: site.MethodReset, Setting: setting}), nil
-	case cycled:
+	case cycled && weakest.Allows(site.MethodPowerCycle):
 		return s.settleFor(result, out, WeakerScrub{
 			Method: site.MethodPowerCycle, Setting: setting,
 			OffAt: w.Facts.PowerCycle.OffAt, OnAt: w.Facts.PowerCycle.OnAt,
@@ -210,6 +210,14 @@ func wereReset(out agentwire.GPUScrubOutput) bool {
 func defective(out agentwire.GPUScrubOutput) bool {
 	return slices.ContainsFunc(out.GPUs, func(g agentwire.GPUScrubbed) bool {
 		return g.WordsNonzero != 0 || strings.HasPrefix(g.Error, "memory_") || strings.HasPrefix(g.Error, "check_")
+	})
+}
+
+// occupied says whether something used a GPU or ended the scrub: then a weaker
+// method proves even less, because what uses the GPU may write again.
+func occupied(out agentwire.GPUScrubOutput) bool {
+	return slices.ContainsFunc(out.GPUs, func(g agentwire.GPUScrubbed) bool {
+		return strings.HasPrefix(g.Error, "gpu_in_use") || strings.HasPrefix(g.Error, "interrupted")
 	})
 }
 

@@ -1,10 +1,8 @@
 -- +goose Up
 -- The weakest method by which the memory of GPUs may be cleaned, by their vendor.
--- Rows of before accept nothing but overwriting, as they did; new profiles accept
--- a reset of AMD's GPUs where there is no library to overwrite them with.
+-- Nothing but overwriting will do unless somebody decides otherwise.
 ALTER TABLE maas_site_profiles
     ADD COLUMN gpu_scrub_nvidia text NOT NULL DEFAULT 'overwrite' CHECK (gpu_scrub_nvidia IN ('overwrite', 'reset', 'power_cycle')),
     ADD COLUMN gpu_scrub_amd text NOT NULL DEFAULT 'overwrite' CHECK (gpu_scrub_amd IN ('overwrite', 'reset', 'power_cycle'));
-ALTER TABLE maas_site_profiles ALTER COLUMN gpu_scrub_amd SET DEFAULT 'reset';
 COMMENT ON COLUMN maas_site_profiles.gpu_scrub_nvidia IS 'The weakest method by which the memory of GPUs of NVIDIA may be cleaned.';
 COMMENT ON COLUMN maas_site_profiles.gpu_scrub_amd IS 'The weakest method by which the memory of GPUs of AMD may be cleaned.';

@@ -196,6 +196,20 @@ func (q *Queries) LockUpload(ctx context.Context, arg LockUploadParams) (BlobUpl
 	return i, err
 }
 
+const mendBlob = `-- name: MendBlob :exec
+UPDATE blobs SET content_id = $2 WHERE digest = $1
+`
+
+type MendBlobParams struct {
+	Digest    string
+	ContentID string
+}
+
+func (q *Queries) MendBlob(ctx context.Context, arg MendBlobParams) error {
+	_, err := q.db.Exec(ctx, mendBlob, arg.Digest, arg.ContentID)
+	return err
+}
+
 const received = `-- name: Received :one
 UPDATE blob_uploads SET received = received + $2::bigint, touched_at = clock_timestamp() WHERE id = $1 RETURNING id, purpose, digest, size, received, created_at, touched_at
 `

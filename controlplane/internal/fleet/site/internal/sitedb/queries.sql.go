@@ -677,7 +677,7 @@ func (q *Queries) IntervalWishes(ctx context.Context, site string) ([]IntervalWi
 }
 
 const leavingSites = `-- name: LeavingSites :many
-SELECT id FROM maas_sites WHERE deleted_at IS NULL AND delete_requested_at IS NOT NULL ORDER BY id
+SELECT id FROM maas_sites WHERE deleted_at IS NULL AND delete_requested_at IS NOT NULL AND status = 'disabled' ORDER BY id
 `
 
 // Sites that are to be deleted as soon as nothing belongs to them.
@@ -1038,7 +1038,8 @@ func (q *Queries) LockForImport(ctx context.Context, argID id.Site) (Site, error
 }
 
 const lockLeaving = `-- name: LockLeaving :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL AND status = 'disabled'
+FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockLeaving(ctx context.Context, argID id.Site) (Site, error) {
