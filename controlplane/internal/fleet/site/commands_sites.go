@@ -119,8 +119,12 @@ func (s *Service) DeleteSite(ctx context.Context, site id.Site) error {
 		if gone, err := c.deleteUnused(ctx, before); err != nil || gone {
 			return err
 		}
-		if err := c.RequestDeletion(ctx, site); err != nil {
+		asked, err := c.RequestDeletion(ctx, site)
+		if err != nil {
 			return fmt.Errorf("note that site is to be deleted: %w", err)
+		}
+		if asked == 0 && before.Status != Active {
+			return nil // somebody asked before
 		}
 		return c.leaving(ctx, before)
 	})

@@ -220,8 +220,8 @@ UPDATE maas_sites SET bundles_imported = true WHERE id = $1;
 UPDATE maas_site_profiles SET site_bootstrap_bundle_digest = sqlc.arg(digest)
 WHERE site_id = $1 AND site_bootstrap_bundle_ref = sqlc.arg(ref) AND site_bootstrap_bundle_digest = '';
 
--- name: RequestDeletion :exec
-UPDATE maas_sites SET delete_requested_at = COALESCE(delete_requested_at, clock_timestamp()) WHERE id = $1;
+-- name: RequestDeletion :execrows
+UPDATE maas_sites SET delete_requested_at = clock_timestamp() WHERE id = $1 AND delete_requested_at IS NULL;
 
 -- name: LeavingSites :many
 -- Sites that are to be deleted as soon as nothing belongs to them.

@@ -1568,13 +1568,16 @@ func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, 
 	return items, nil
 }
 
-const requestDeletion = `-- name: RequestDeletion :exec
-UPDATE maas_sites SET delete_requested_at = COALESCE(delete_requested_at, clock_timestamp()) WHERE id = $1
+const requestDeletion = `-- name: RequestDeletion :execrows
+UPDATE maas_sites SET delete_requested_at = clock_timestamp() WHERE id = $1 AND delete_requested_at IS NULL
 `
 
-func (q *Queries) RequestDeletion(ctx context.Context, argID id.Site) error {
-	_, err := q.db.Exec(ctx, requestDeletion, argID)
-	return err
+func (q *Queries) RequestDeletion(ctx context.Context, argID id.Site) (int64, error) {
+	result, err := q.db.Exec(ctx, requestDeletion, argID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const selectorTaken = `-- name: SelectorTaken :one
