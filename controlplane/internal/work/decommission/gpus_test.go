@@ -176,11 +176,13 @@ func TestAProfileWithAWeakerScrubCleansLess(t *testing.T) {
 	}{"of the same vendor": {"amd", true}, "of another": {"nvidia", false}} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
-			y.exec(t, `UPDATE maas_site_profiles SET gpu_scrub_amd = 'overwrite'`)
 			n := y.node(t, node.Active, true)
 			y.exec(t, `UPDATE node_inspections SET found = jsonb_set(found, '{facts}', jsonb_build_object('gpu.vendor', $2::text)) WHERE node_id = $1`, n, c.vendor)
 			weaker := "weaker"
-			p, err := y.sites.CreateProfile(y.ctx, y.site.ID, site.ProfileChange{Name: &weaker})
+			reset := site.MethodReset
+			p, err := y.sites.CreateProfile(y.ctx, y.site.ID, site.ProfileChange{
+				Name: &weaker, Policy: site.PolicyChange{GPUScrubAMD: &reset},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
 	"gpuaas/contract/certificate"
@@ -249,6 +250,9 @@ func (y *yard) run(tb testing.TB, of id.Decommission,
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Duration(len(visits)+1)*24*time.Hour)
 	env.ExecuteWorkflow(decommission.Workflow, job.Input{ID: of.String()})
 	d := y.read(tb, of)
+	if panicked := (*temporal.PanicError)(nil); errors.As(env.GetWorkflowError(), &panicked) {
+		tb.Errorf("the workflow ended: %v", panicked)
+	}
 	y.watch(y.ctx, d.Node)
 	y.mu.Lock()
 	defer y.mu.Unlock()

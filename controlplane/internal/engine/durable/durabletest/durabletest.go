@@ -22,7 +22,9 @@ func New(tb testing.TB, register func(worker.Registry)) *testsuite.TestWorkflowE
 	suite.SetLogger(log.NewStructuredLogger(quiet))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(time.Minute) // activities are real, and a busy machine is slow
-	env.SetWorkerOptions(durable.WorkerOptions(quiet, time.Second))
+	options := durable.WorkerOptions(quiet, time.Second)
+	options.DeadlockDetectionTimeout = time.Minute // a second is less than a very busy machine may pause a test
+	env.SetWorkerOptions(options)
 	register(env)
 	return env
 }
