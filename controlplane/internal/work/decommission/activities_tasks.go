@@ -16,23 +16,23 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// errand is a task that a stage gives the node.
+// errand is a task that a stage gives to the node's agent.
 type errand struct {
-	kind   string // of the task
+	kind   string // type of the task
 	params any
-	// again tells a second task of one attempt from the first.
+	// again distinguishes a second task of the same attempt from the first.
 	again string
-	// patience is how long the task may wait for its node to fetch it; zero: as
-	// the profile says.
+	// patience is how long the task may wait until the agent fetches it. If
+	// zero, the profile decides.
 	patience time.Duration
-	// before runs in the transaction in which the task is given; nil: nothing.
+	// before, if set, runs in the transaction that creates the task.
 	before func(ctx context.Context, tx pgx.Tx) error
 }
 
-// ask gives the node of an operation a task and looks whether it has ended. One
-// that is under way is waited for: await says until when, and the stage is to
-// return it. What an earlier pass left is stopped first. A task that failed is
-// the failure of the stage.
+// ask creates a task for the node, or finds the one it created before, and
+// checks whether it has ended. If the task is still running, ask returns await,
+// which the stage must return. It first stops tasks that an earlier pass left.
+// If the task failed, the stage fails with its error.
 func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task,
 	await *job.Await, err error,
 ) {
@@ -76,9 +76,9 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 	return t, nil, ended(d, t)
 }
 
-// linger waits a moment for a task that was just given: an agent that is there
-// is quick, and every signal to a workflow costs more than a few looks. The
-// workflow is told of the end of one that takes longer.
+// linger waits briefly for a task that was just created: a healthy agent
+// answers quickly, and a few reads cost less than a signal to the workflow. If
+// the task takes longer, its end signals the workflow.
 func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task, given bool) (agenttask.Task, error) {
 	const first, longest = 10 * time.Millisecond, 100 * time.Millisecond
 	began := time.Now()
@@ -101,8 +101,8 @@ func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task, 
 	return s.tasks.TellWhenEnded(ctx, t.ID, d.WorkflowID)
 }
 
-// givenAlready looks for tasks of the operation that have not ended: the one that
-// the errand asks for, or one that an earlier pass through the stages left.
+// givenAlready looks for unfinished tasks of the operation: the one that this
+// errand created, and one that an earlier pass through the stages left.
 func (e errand) givenAlready(ctx context.Context, tx pgx.Tx, d Decommission) (same, other *agenttask.Task, err error) {
 	tasks, err := agenttask.LiveOf(ctx, tx, d.Node, d.WorkflowID)
 	for _, t := range tasks {
@@ -115,8 +115,8 @@ func (e errand) givenAlready(ctx context.Context, tx pgx.Tx, d Decommission) (sa
 	return same, other, err
 }
 
-// giveUp stops a task and waits until it has ended: what it does is not what the
-// operation is at, and the agent does one thing at a time.
+// giveUp stops a task and waits until it has ended. The operation no longer
+// needs it, and the agent does one thing at a time.
 func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*job.Await, error) {
 	most := time.Second
 	if t.Status == agenttask.Dispatched {
@@ -129,8 +129,9 @@ func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*job.Await, err
 	return &job.Await{Signal: agenttask.SignalName(t.ID), Most: most}, nil
 }
 
-// asks says whether a task is the one that the errand asks for. It compares the
-// parameters, too, because draining a node and lifting the drain are tasks of one type.
+// asks says whether the errand created this task. It compares the parameters as
+// well, because draining a node and lifting the drain are tasks of the same
+// type.
 func (e errand) asks(t agenttask.Task) bool {
 	if t.Type != e.kind {
 		return false
@@ -143,17 +144,18 @@ func (e errand) asks(t agenttask.Task) bool {
 	return err == nil && bytes.Equal(canonical, t.Params)
 }
 
-// until says how long to wait for a task, or that its node does not fetch it.
+// until returns how long to wait for a task, or fails if the agent does not
+// fetch it.
 func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task, patience time.Duration) (*job.Await,
 	error,
 ) {
-	// an agent may go on for hours after it, and every look costs
+	// The agent may continue for hours past the deadline, and every look costs.
 	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease
 	if t.Status == agenttask.Queued {
 		least = time.Second
 		if until = t.CreatedAt.Add(patience); !s.now().Before(until) {
 			_, err := s.tasks.Cancel(ctx, t.ID, notFetched)
-			if fault.KindOf(err) == fault.Conflict { // it has just ended: look again
+			if fault.KindOf(err) == fault.Conflict { // the task has just ended: look again
 				return &job.Await{Signal: agenttask.SignalName(t.ID), Most: time.Second}, nil
 			}
 			if err != nil {
@@ -161,7 +163,7 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task, p
 			}
 			return nil, unreachable(d, "its agent has not fetched the task %s within %s", t.Type, patience)
 		}
-		if d.Mode.releases() { // somebody may have released the machine, and then nobody will
+		if d.Mode.releases() { // if somebody released the machine, nobody will ever fetch the task
 			if soon := s.now().Add(time.Minute); soon.Before(until) {
 				until = soon
 			}
@@ -170,7 +172,7 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task, p
 	return &job.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
 }
 
-// patienceOf is how long a task may wait for its node to fetch it.
+// patienceOf returns how long a task may wait until the agent fetches it.
 func (s *Service) patienceOf(w *bringup.Work, e errand) time.Duration {
 	switch {
 	case s.patience > 0:
@@ -181,7 +183,8 @@ func (s *Service) patienceOf(w *bringup.Work, e errand) time.Duration {
 	return time.Duration(w.Profile.Policy.AgentTimeoutSeconds) * time.Second
 }
 
-// notFetched is why tasks are cancelled whose nodes do not answer.
+// notFetched is the reason with which tasks of unresponsive nodes are
+// cancelled.
 const notFetched = "the node did not fetch it in time"
 
 func unreachable(d Decommission, format string, args ...any) *job.Failure {
@@ -192,8 +195,7 @@ func unreachable(d Decommission, format string, args ...any) *job.Failure {
 	return f
 }
 
-// ended returns why a task failed that has ended. It returns nil if the task
-// succeeded.
+// ended returns why a finished task failed, or nil if it succeeded.
 func ended(d Decommission, t agenttask.Task) error {
 	err := t.Result().Err()
 	if err == nil {
@@ -226,7 +228,7 @@ func ended(d Decommission, t agenttask.Task) error {
 	return f
 }
 
-// output reads what a task that succeeded brought.
+// output decodes the result of a successful task.
 func output[T any](t agenttask.Task) (T, error) {
 	var out T
 	if err := json.Unmarshal(t.Output, &out); err != nil {
@@ -235,12 +237,12 @@ func output[T any](t agenttask.Task) (T, error) {
 	return out, nil
 }
 
-// seen is the evidence of a task, with what it takes to look it up.
+// seen is the evidence of a task, with the ids needed to look the task up.
 type seen struct {
 	TaskID       string          `json:"task_id"`
 	TaskType     string          `json:"task_type"`
 	AgentVersion string          `json:"agent_version"`
-	Generation   int64           `json:"generation,omitempty"` // of the node that was asked
+	Generation   int64           `json:"generation,omitempty"` // generation of the node that got the task
 	AskedAt      time.Time       `json:"asked_at"`
 	StartedAt    *time.Time      `json:"started_at,omitempty"`
 	FinishedAt   *time.Time      `json:"finished_at,omitempty"`
@@ -258,8 +260,8 @@ func witnessed(kind string, t agenttask.Task) []job.Evidence {
 	return []job.Evidence{{Kind: kind, Value: seenOf(t)}}
 }
 
-// askedAt is when the task was given whose result speaks for a stage: what
-// happened on the node since then, it may not have seen.
+// askedAt returns when the task behind a result was created. The task may not
+// have seen anything that happened on the node after that.
 func askedAt(result job.Result) (time.Time, bool) {
 	for _, e := range result.Evidence {
 		if s, ok := e.Value.(seen); ok {

@@ -27,7 +27,7 @@ const (
 // Register adds the operations of the package to an API. The feed is where
 // live progress comes from.
 func (s *Service) Register(api *httpapi.API, feed job.Feed) {
-	api.Extend("x-gpuaas-modes", from) // the console offers by it what a node can be planned for
+	api.Extend("x-gpuaas-modes", from) // the console uses it to offer the modes that a node's status allows
 	s.registerRequests(api)
 	s.registerLifecycle(api)
 	s.registerReads(api)
@@ -38,7 +38,7 @@ func (s *Service) Register(api *httpapi.API, feed job.Feed) {
 }
 
 // Path names a decommission in the path. It is exported because the framework
-// reads embedded parameters only then.
+// reads only exported embedded parameters.
 type Path struct {
 	DecommissionID id.Decommission `path:"decommission_id" doc:"Id of the decommission."`
 }
@@ -46,7 +46,7 @@ type Path struct {
 // ObservedView is the machine as MAAS last showed it.
 type ObservedView bringup.ObservedView
 
-// FailureView is why a decommission is parked, or was last set back.
+// FailureView says why a decommission is parked, or why it last failed.
 type FailureView job.FailureView[Class]
 
 // Class is a class of failures that decommissions have.
@@ -110,7 +110,7 @@ type View struct {
 	UpdatedAt         time.Time             `json:"updated_at"`
 }
 
-// DetailView is a decommission with all that is known of it.
+// DetailView is a decommission with its details.
 type DetailView struct {
 	View
 	Facts       job.Details `json:"facts" doc:"What stages found out and later stages go by. Fields come and go with the stages."`

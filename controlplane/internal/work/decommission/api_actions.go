@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// ActionBody is why somebody acts.
+// ActionBody is the reason for an action.
 type ActionBody job.ActionBody
 
 // OverrideBody is the decision to go on without a stage.
@@ -54,8 +54,8 @@ var verbs = []job.Verb{
 	},
 }
 
-// ActInput is what an operator decides about a decommission. It is exported
-// because the framework reads embedded parameters only then.
+// ActInput is an operator's action on a decommission. It is exported because
+// the framework reads only exported embedded parameters.
 type ActInput struct {
 	Path
 	Body ActionBody

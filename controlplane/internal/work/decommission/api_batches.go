@@ -12,8 +12,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// SelectorBody names the nodes of a batch: those that have everything that is
-// given. Something must be given.
+// SelectorBody names the nodes of a batch: those that match every given field.
+// At least one field must be given.
 type SelectorBody struct {
 	NodeIDs        []id.Node      `json:"node_ids,omitempty" nullable:"false" maxItems:"1000" doc:"These nodes; all of them must be there."`
 	SiteID         *id.Site       `json:"site_id,omitempty" doc:"Nodes of this site: they have a machine of it, or are being onboarded there."`
@@ -34,7 +34,7 @@ func (b SelectorBody) selector() Selector {
 	return sel
 }
 
-// as gives words another type.
+// as converts a list of words to another string type.
 func as[To, From ~string](words []From) (out []To) {
 	for _, w := range words {
 		out = append(out, To(w))
@@ -77,7 +77,7 @@ type BatchView struct {
 	Selector    SelectorBody `json:"selector" doc:"Which nodes were asked for."`
 }
 
-// NewBatchView is what a request for a batch is answered with.
+// NewBatchView is the answer to a request for a batch.
 type NewBatchView struct {
 	Batch   BatchView `json:"batch"`
 	LeftOut []LeftOut `json:"left_out" nullable:"false" doc:"Nodes of the selector that cannot be operated on now, and why."`

@@ -11,7 +11,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// EvidenceView is what a stage saw.
+// EvidenceView shows what a stage saw.
 type EvidenceView struct {
 	Seq        int64     `json:"seq" doc:"Grows with every piece of evidence; certificates name it."`
 	Stage      string    `json:"stage"`

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// feedTypes is the beginning of the types of all events about decommissions.
+// feedTypes is the prefix of all event types about decommissions.
 const feedTypes = "node.decommission."
 
 // FeedInput says which decommissions to follow.
@@ -21,7 +21,8 @@ type FeedInput struct {
 	DecommissionID string `query:"decommission_id" format:"uuid" doc:"Only this one."`
 }
 
-// Wants implements job.Following: it says whether an event is about what is followed.
+// Wants implements job.Following: it says whether the follower asked for this
+// event.
 func (in FeedInput) Wants(e eventwire.Envelope) bool {
 	if in.BatchID == "" && in.NodeID == "" && in.DecommissionID == "" {
 		return true

@@ -10,13 +10,12 @@ import (
 )
 
 // NodePath names a node in the path. It is exported because the framework reads
-// embedded parameters only then.
+// only exported embedded parameters.
 type NodePath struct {
 	NodeID id.Node `path:"node_id" doc:"Id of the node."`
 }
 
-// NewBody asks for a node to be turned over, installed anew or taken out for
-// good.
+// NewBody asks to soft-reset, reinstall or permanently remove a node.
 type NewBody struct {
 	Mode           Mode        `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good."`
 	Erase          Erase       `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out."`
@@ -47,12 +46,12 @@ type PlanBody struct {
 	WithoutAgent   bool        `json:"without_agent,omitempty" doc:"As in the request."`
 }
 
-// ReasonBody is why somebody wants a step of the life of a node.
+// ReasonBody is the reason for a step of the life of a node.
 type ReasonBody struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"rack is moved"`
 }
 
-// NewView is what a request is answered with.
+// NewView is the answer to a request.
 type NewView struct {
 	View
 	Created bool `json:"created" doc:"Whether this request began it; false: it was under way already."`
@@ -60,7 +59,7 @@ type NewView struct {
 
 const refusals = " Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in."
 
-// asked answers a request with its operation.
+// asked answers a request with the operation.
 func (s *Service) asked(d Decommission, made bool, err error) (*httpapi.Plain[NewView], error) {
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type StageView struct {
 	Fails       []FailureModeView `json:"fails" nullable:"false" doc:"How it fails."`
 }
 
-// ModeView is one mode and what it goes through.
+// ModeView is one mode and its stages.
 type ModeView struct {
 	Mode    Mode          `json:"mode"`
 	From    []node.Status `json:"from" nullable:"false" doc:"States that the node may be in."`

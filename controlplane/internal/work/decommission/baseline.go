@@ -12,10 +12,11 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// compared adds to what an agent found in what its installation differs from its
-// baseline. An installation whose baseline never came leaves a gap that is named.
-// One that has a baseline, and whose agent does not let it be compared, is not
-// clean: whoever had root may have switched the comparison off.
+// compared adds the differences between the installation and its baseline to
+// what the agent found. If the baseline never arrived, it adds a named gap. If
+// there is a baseline but the agent does not deliver the inventory to compare
+// with, the node is not clean: somebody with root may have switched the
+// comparison off.
 func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.ValidateCleanOutput,
 	allowed []string,
 ) (agentwire.ValidateCleanOutput, error) {
@@ -49,13 +50,14 @@ func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.Va
 	return out, nil
 }
 
-// incomparable is why an installation is not compared with a baseline.
+// incomparable says why an installation cannot be compared with a baseline.
 type incomparable struct {
 	gap     string
 	finding *agentwire.CleanFinding
 }
 
-// baselineFor is what an installation is compared with, or why it is not.
+// baselineFor returns the baseline of the installation, or why there is nothing
+// to compare.
 func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwire.Inventory) (node.Baseline,
 	incomparable, error,
 ) {
@@ -89,8 +91,8 @@ func (s *Service) baselineFor(ctx context.Context, d Decommission, now *agentwir
 	return b, incomparable{}, err
 }
 
-// witnessedAs is the evidence of a task with what the control plane made of its
-// output.
+// witnessedAs makes evidence of a task whose output the control plane has
+// completed.
 func witnessedAs(kind string, t agenttask.Task, out any) ([]job.Evidence, error) {
 	s := seenOf(t)
 	raw, err := json.Marshal(out)
@@ -101,7 +103,7 @@ func witnessedAs(kind string, t agenttask.Task, out any) ([]job.Evidence, error)
 	return []job.Evidence{{Kind: kind, Value: s}}, nil
 }
 
-// withoutBaseline names what a validation could not see.
+// withoutBaseline adds the gap that a validation without a baseline leaves.
 func (b *builder) withoutBaseline(out agentwire.ValidateCleanOutput) {
 	if out.Baseline == agentwire.ComparedWithBaseline {
 		if len(out.NotCompared) > 0 {

@@ -6,7 +6,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// The codes of failures that several stages have.
+// The failure codes that several stages share.
 var (
 	codeTainted = job.DeclareCode(job.Code{
 		Name: "node_tainted", Class: bringup.StateAmbiguity,

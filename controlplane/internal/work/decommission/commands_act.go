@@ -18,16 +18,15 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Act does what an operator decided.
+// Act carries out an operator's action.
 func (s *Service) Act(ctx context.Context, of id.Decommission, action job.Trigger, reason string) (Decommission,
 	error,
 ) {
 	return s.runner.Act(ctx, of.String(), action, reason)
 }
 
-// Override goes on without the stage that failed, and, by the same decision,
-// without later ones that are named. What that leaves open is kept with the
-// operation and stands in its certificate.
+// Override goes on without the stage that failed, and without the later stages
+// in also. The operation and its certificate keep the residual risk.
 func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reason, risk string, also ...string) (
 	Decommission, error,
 ) {
@@ -66,9 +65,9 @@ func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reaso
 	})
 }
 
-// overridable refuses to pass a stage over that must not be: a node never
-// returns to service without proof, and what was not released cannot be
-// installed. ahead says that the stage is one that the operation comes to later.
+// overridable refuses to skip stages that must run: a node never returns to
+// service without proof, and a machine that was not released cannot be
+// reinstalled. ahead says that the operation has not reached the stage yet.
 func overridable(d Decommission, stage string, ahead bool) error {
 	s, known := tables[d.Mode].Of(stage)
 	number, _ := tables[d.Mode].Number(stage)
@@ -84,9 +83,9 @@ func overridable(d Decommission, stage string, ahead bool) error {
 	return nil
 }
 
-// alsoWithout are the later stages that fail for the same reason as the one that
-// the operation stands at: its agent does not answer, and only the installation
-// that is about to go could carry them out.
+// alsoWithout returns the later stages that will fail for the same reason as
+// the current one: the agent does not answer, and only the installation that is
+// about to be erased could run them.
 func alsoWithout(d Decommission) (out []string) {
 	if d.FailureClass != bringup.NodeAgentUnreachable || !d.Mode.releases() {
 		return nil
@@ -99,7 +98,7 @@ func alsoWithout(d Decommission) (out []string) {
 	return out
 }
 
-// parkedOf are the parked decommissions of a batch.
+// parkedOf returns the parked decommissions of a batch.
 func (s *Service) parkedOf(ctx context.Context, batch id.JobBatch) ([]Decommission, error) {
 	of := id.DecommissionBatch(batch)
 	if _, err := s.Batch(ctx, of); err != nil {

@@ -23,14 +23,15 @@ const MaxBatch = 1000
 type NewBatch struct {
 	Request
 	Selector Selector
-	// what the selector was seen to name, those that are left out included; nil: whatever it names now
+	// Expected lists the nodes that the requester saw, including those left
+	// out; if nil, the batch takes whatever the selector names now.
 	Expected       []id.Node
-	MaxParallel    int  // zero: 10
-	MaxFailures    int  // more than so many, and no further one is begun
-	SkipIneligible bool // leave nodes out that cannot be operated on, instead of refusing all
+	MaxParallel    int  // if zero, 10
+	MaxFailures    int  // when more have failed, no further operation begins
+	SkipIneligible bool // leave ineligible nodes out instead of refusing the batch
 }
 
-// LeftOut is a node that a batch does not concern, and why.
+// LeftOut is a node that the batch leaves out, and why.
 type LeftOut struct {
 	NodeID   id.Node `json:"node_id"`
 	Hostname string  `json:"hostname"`
@@ -38,8 +39,8 @@ type LeftOut struct {
 	Message  string  `json:"message"`
 }
 
-// RequestBatch begins an operation on all nodes that a selector names, a few at
-// a time, until all are done or too many have failed.
+// RequestBatch begins an operation on every node that the selector names, a few
+// at a time, until all are done or too many have failed.
 func (s *Service) RequestBatch(ctx context.Context, n NewBatch) (Batch, []LeftOut, error) {
 	var err error
 	if n.Request, err = n.checked(); err != nil {
@@ -94,7 +95,7 @@ func (n NewBatch) bounded() (NewBatch, error) {
 	return n, nil
 }
 
-// once is a list without repetitions.
+// once returns the list without duplicates.
 func once(nodes []id.Node) []id.Node {
 	seen := map[id.Node]bool{}
 	return slices.DeleteFunc(slices.Clone(nodes), func(of id.Node) bool {
@@ -104,7 +105,7 @@ func once(nodes []id.Node) []id.Node {
 	})
 }
 
-// selected are the nodes that the selector of a batch names now.
+// selected returns the nodes that the selector of a batch names now.
 func (s *Service) selected(ctx context.Context, n NewBatch) ([]id.Node, error) {
 	sel := n.Selector
 	p := decommissiondb.SelectedParams{
@@ -136,8 +137,8 @@ func (s *Service) selected(ctx context.Context, n NewBatch) ([]id.Node, error) {
 	return nodes, nil
 }
 
-// asExpected refuses a batch of other nodes than those that were seen when it was
-// decided about.
+// asExpected refuses the batch if its nodes are not those that the requester
+// saw.
 func (s *Service) asExpected(ctx context.Context, n NewBatch, nodes []id.Node) error {
 	if n.Expected == nil {
 		return nil
@@ -151,7 +152,8 @@ func (s *Service) asExpected(ctx context.Context, n NewBatch, nodes []id.Node) e
 		WithRemedy("look which nodes it names and decide again: gpuaas node list")
 }
 
-// eligible are the nodes of a selector that can be operated on, and the others.
+// eligible splits the nodes of a selector into those that the operation can run
+// on and those that it cannot.
 func (s *Service) eligible(ctx context.Context, n NewBatch) (fit []situation, left []LeftOut, err error) {
 	nodes, err := s.selected(ctx, n)
 	if err != nil {
@@ -179,7 +181,8 @@ func given(text string) *string {
 	return &text
 }
 
-// acceptable refuses a batch of which nothing can be done, or not all of it.
+// acceptable refuses a batch if no node is eligible, or if some are not and the
+// request does not allow leaving them out.
 func (n NewBatch) acceptable(fit []situation, left []LeftOut) error {
 	if len(left) > 0 && !n.SkipIneligible {
 		fields := make([]fault.Field, len(left))
@@ -224,7 +227,7 @@ func (s *Service) insertBatch(ctx context.Context, tx pgx.Tx, n NewBatch, fit []
 	return b, s.rows.Admit(ctx, tx, b.ID.String(), s.now())
 }
 
-// Batch reads a batch, with how its decommissions are getting on.
+// Batch reads a batch and counts its decommissions by status.
 func (s *Service) Batch(ctx context.Context, batch id.DecommissionBatch) (Batch, error) {
 	b, err := s.batches.Batch(ctx, s.db, id.JobBatch(batch))
 	if err != nil {
@@ -237,7 +240,7 @@ func (s *Service) Batch(ctx context.Context, batch id.DecommissionBatch) (Batch,
 	return list[0], nil
 }
 
-// withOwn gives batches the columns that only decommissions have.
+// withOwn adds the columns that only decommissions have.
 func (s *Service) withOwn(ctx context.Context, batches []job.Batch) ([]Batch, error) {
 	out, ids, at := make([]Batch, len(batches)), make([]string, len(batches)), map[id.DecommissionBatch]int{}
 	for i, b := range batches {

@@ -7,10 +7,10 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Continue is Request for the plain steps of the life of a node: asking again
-// for one that is parked lets it go on from its last safe stage. So a node never
-// stays draining or removing because somebody does not know which operation to
-// resume.
+// Continue is Request for the plain steps of the life of a node. If the step is
+// parked already, asking again resumes it from its last safe stage. So a node
+// does not stay draining or removing because somebody does not know which
+// operation to resume.
 func (s *Service) Continue(ctx context.Context, of id.Node, r Request) (d Decommission, made bool, err error) {
 	d, made, err = s.Request(ctx, of, r)
 	if err != nil || made || !d.Parked() {

@@ -16,7 +16,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// inNode changes the node of an operation, within the fence.
+// inNode changes the node of an operation in a transaction that checks the
+// fence.
 func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work,
 	change func(ctx context.Context, tx pgx.Tx, n node.Node) error,
 ) error {
@@ -32,8 +33,8 @@ func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work,
 	}))
 }
 
-// disagreeing makes a failure of the job of what the inventory refuses; a
-// database that is away is none.
+// disagreeing turns a refusal of the inventory into a failure of the job. Other
+// errors, such as an unreachable database, stay as they are and are retried.
 func disagreeing(err error) error {
 	switch fault.KindOf(err) {
 	case fault.Conflict, fault.NotFound, fault.Invalid:
@@ -49,13 +50,13 @@ func disagreeing(err error) error {
 	return err
 }
 
-// hold holds the node. An operation that has ended holds nothing, whatever it
-// left behind.
+// hold takes the hold on the node for the operation. It takes over the hold of
+// an operation that has ended.
 func (s *Service) hold(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node) (node.Node, error) {
 	_, of, _ := strings.Cut(n.HeldBy, " ")
 	other, err := id.Parse[id.Decommission](of)
 	if err != nil || n.HeldBy != holderOf(other) || other == d.ID {
-		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause()) // which says who holds it
+		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause()) // the error says who holds it
 	}
 	before, err := s.rows.Of(ctx, tx, []string{other.String()})
 	if err != nil {
@@ -76,8 +77,8 @@ func skipped(why string) job.Result {
 	}}}
 }
 
-// emptied says whether somebody else released the machine of a node that is to
-// be released: then there is no agent to wait for.
+// emptied says whether somebody else already released a machine that the
+// operation was to release. Then there is no agent to wait for.
 func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work) (bool, error) {
 	if !d.Mode.releases() || w.SystemID == "" {
 		return false, nil
@@ -90,21 +91,22 @@ func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work) 
 	return err == nil && missing == "" && w.Observed.Status != bringup.Absent, err
 }
 
-// foundUnclean begins the cause of a quarantine that a validation made.
+// foundUnclean is the prefix of the cause of a quarantine that a validation
+// made.
 const foundUnclean = "a validation found it unclean: "
 
-// ofValidation says whether a node was quarantined because a validation found
-// it unclean: no other quarantine is lifted by one that found nothing.
+// ofValidation says whether a failed validation quarantined the node. A later
+// clean validation lifts only such a quarantine.
 func ofValidation(q node.Quarantining) bool {
 	return !q.ByPerson && strings.HasPrefix(q.Cause, foundUnclean)
 }
 
-// quarantinedBefore stands in the cause of a quarantine that outlasts an operation.
+// quarantinedBefore marks the cause of a quarantine that outlasts an operation.
 const quarantinedBefore = "it was quarantined before: "
 
-// keptBy is why a new installation does not lift the quarantine that a reimage
-// found: a person made it. Empty: it found none, or one that it lifts, because
-// what was found about the old installation is over.
+// keptBy returns why a reimage keeps the quarantine that it found: a person
+// made it. It returns "" if there was none or if the reimage lifts it, because
+// findings about the old installation no longer apply.
 func (d Decommission) keptBy(q node.Quarantining) string {
 	ofPerson := q.ByPerson || strings.Contains(q.Cause, quarantinedBefore)
 	if d.Mode != Reimage || d.Origin != node.Quarantined || !ofPerson {
@@ -116,8 +118,8 @@ func (d Decommission) keptBy(q node.Quarantining) string {
 	return or(q.Cause, "nobody said why")
 }
 
-// quarantinedStill is why the node stays quarantined when the operation has
-// reached its goal; empty: it does not.
+// quarantinedStill returns why the node stays quarantined after the operation
+// has reached its goal, or "" if it does not.
 func (s *Service) quarantinedStill(ctx context.Context, d Decommission) (why string, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		n, err := node.Get(ctx, tx, d.Node)

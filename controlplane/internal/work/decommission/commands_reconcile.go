@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Under are the operations on nodes of a site that have not ended.
+// Under returns the operations on nodes of a site that have not ended.
 func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, error) {
 	list, err := s.reads.Under(ctx, at.String())
 	if err != nil {
@@ -29,27 +29,27 @@ func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, err
 	return out, nil
 }
 
-// Notice writes down what was observed about an operation, and lets it look
-// again where it waits. The same sighting twice in a row is noted once.
+// Notice records what was observed about an operation, and wakes the operation
+// if it waits. The same sighting twice in a row is recorded once.
 func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, details map[string]any) error {
 	return s.runner.Notice(ctx, w.ID, seen, details)
 }
 
-// Reconcile lets a parked operation go on, once, when what is observed now proves
-// that what it was parked for has come about; otherwise it changes nothing. That
-// it cannot end the operation itself is because no goal can be seen from outside:
-// a node returns to service, and a paper is issued, only by evidence of what was
-// done to it. So the stages that bring evidence are always carried out, and the
-// operation is reconciled when they have been. That concerns
+// Reconcile resumes a parked operation, once, if what is observed now proves
+// that the condition it was parked for is met. Otherwise it changes nothing. It
+// cannot end the operation itself, because nobody can see the goal from
+// outside: a node returns to service, and a certificate is issued, only by
+// evidence of what was done to it. So the stages that produce evidence always
+// run, and the operation becomes reconciled after them. Two cases qualify:
 //
-//   - a reimage whose machine runs the new system and whose agent came late, or
-//     whose hardware sync did: it is validated next;
-//   - a full decommission that has released its machine, which is seen to be free
-//     and off, or gone, and whose node is out of service for good: its secrets are
+//   - a reimage whose machine runs the new system, and whose agent or hardware
+//     sync came late: it is validated next;
+//   - a full decommission that has released its machine, which is free and off
+//     or gone, and whose node is permanently out of service: its secrets are
 //     cleaned up next, and its certificate is issued if the evidence supports it.
 //
-// What the other modes are for happens on the node alone, behind its agent:
-// nothing that MAAS or the inventory shows proves it.
+// The other modes work on the node alone, through its agent: nothing that MAAS
+// or the inventory shows proves their result.
 func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
 	reached, err = s.runner.LeadOn(ctx, w.ID,
@@ -64,7 +64,7 @@ func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached boo
 			return proof, nil
 		})
 	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
-		if err := s.bringup.Forget(ctx, done); err != nil { // its token was used; a full decommission looks for it once more
+		if err := s.bringup.Forget(ctx, done); err != nil { // the token was used; a full decommission looks for it again
 			s.logger.WarnContext(ctx, "first boot could not be removed", "decommission_id", w.ID, "error", err)
 		}
 	}
@@ -85,8 +85,8 @@ func (s *Service) prove(ctx context.Context, d Decommission, w *bringup.Work) (p
 	return nil, fmt.Sprintf("nothing that can be seen from outside proves a %s", d.Mode), nil
 }
 
-// proveReimaged is for the stages that install the machine anew: what was found
-// on it afterwards is not mended by what MAAS shows.
+// proveReimaged covers the stages that reinstall the machine. What was found on
+// the machine afterwards cannot be repaired by what MAAS shows.
 func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string,
 	err error,
 ) {
@@ -114,8 +114,8 @@ func (s *Service) proveReimaged(ctx context.Context, d Decommission, w *bringup.
 	return p, "", nil
 }
 
-// proveRemoved is for what follows the release: the node is out of service for
-// good, and nothing of it is left on a machine that runs.
+// proveRemoved covers what follows the release: the node is permanently out of
+// service, and nothing of it is left on a running machine.
 func (s *Service) proveRemoved(ctx context.Context, d Decommission, w *bringup.Work) (p *job.Proof, missing string,
 	err error,
 ) {

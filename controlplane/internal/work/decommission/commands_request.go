@@ -21,9 +21,9 @@ import (
 // WorkflowID is the id of the workflow of a decommission.
 func WorkflowID(of id.Decommission) string { return "decommission-" + of.String() }
 
-// Request begins an operation on a node. Asking for what is being done already
-// is that operation, whose workflow is told once more: one that was lost comes
-// back. made tells whether it is a new one.
+// Request begins an operation on a node. If the same operation is already under
+// way, Request returns it and signals its workflow again, which restarts a lost
+// workflow. made says whether the operation is new.
 func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommission, made bool, err error) {
 	if r, err = r.checked(); err != nil {
 		return d, false, err
@@ -33,7 +33,7 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		return d, false, err
 	}
 	if now.does(r) && (r.PlanHash == "" || r.PlanHash == now.live.PlanHash) {
-		if now.live.AdmittedAt == nil { // it waits for a place
+		if now.live.AdmittedAt == nil { // it waits for a place in its batch
 			return *now.live, false, nil
 		}
 		err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.runner.Tell(ctx, tx, *now.live) })
@@ -55,7 +55,7 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		}
 		return err
 	})
-	if postgres.Violates(err, job.ClaimTaken) { // somebody else was faster: say who
+	if postgres.Violates(err, job.ClaimTaken) { // somebody else was faster: the error says who
 		again, look := s.lookFor(ctx, of, r)
 		if look != nil {
 			return d, false, look
@@ -70,12 +70,12 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 	return d, err == nil, err
 }
 
-// does says whether the operation on the node is what a request asks for.
+// does says whether the node's current operation is the requested one.
 func (s situation) does(r Request) bool {
 	return s.live != nil && s.live.same(r) && (!s.managed() || s.profile == nil || s.live.Profile == s.profile.ID)
 }
 
-// same says whether an operation is what a request asks for.
+// same says whether an operation is the requested one.
 func (d Decommission) same(r Request) bool {
 	accepted := ""
 	if a := d.accepts(); a != nil {
@@ -87,7 +87,7 @@ func (d Decommission) same(r Request) bool {
 		d.Facts.KeepsOut() == r.KeepOut && (d.Facts.Asked != nil && d.Facts.Asked.MatchHardware) == r.MatchHardware
 }
 
-// refuse is why a request cannot begin; nil: it can.
+// refuse returns why a request cannot begin, or nil if it can.
 func (s situation) refuse(r Request) error {
 	if blocks := s.blocks(r); len(blocks) > 0 {
 		return blocks[0]
@@ -103,7 +103,7 @@ func stale() error {
 		WithRemedy("plan again, read what has changed, and apply with the new hash")
 }
 
-// insert adds the row of an operation that nothing stands in the way of.
+// insert adds the row of an operation that nothing blocks.
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request,
 	batch id.DecommissionBatch,
 ) (Decommission, error) {
@@ -164,8 +164,8 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 	})
 }
 
-// accept keeps with the operation that somebody accepts the risk of what root may
-// have left, as far as is known now.
+// accept records with the operation that the requester accepts the risk of what
+// root may have left, as far as it is known now.
 func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node, r Request) (Decommission, error) {
 	decided := Override{
 		Stage: RootTaint, Reason: r.Reason, ResidualRisk: r.ResidualRisk,
@@ -183,8 +183,7 @@ func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.
 	return d, nil
 }
 
-// passOver keeps with an operation, from its beginning, that it goes on without
-// the agent.
+// passOver records with a new operation that it goes on without the agent.
 func (s *Service) passOver(ctx context.Context, tx pgx.Tx, d Decommission, r Request) (Decommission, error) {
 	for _, stage := range r.Mode.needsAgent() {
 		d.Overrides = append(d.Overrides, Override{

@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Mode is what is done to a node.
+// Mode names what an operation does to a node.
 type Mode string
 
 // The modes. The last four are plain steps of the life of a node.
@@ -33,17 +33,17 @@ func Modes() []Mode {
 	return []Mode{SoftReset, Reimage, FullDecommission, StorageCleanup, Drain, Retire, Reactivate, Remove}
 }
 
-// Erase is what a release in MAAS does to disks.
+// Erase says how MAAS erases disks when it releases a machine.
 type Erase = site.Erase
 
-// The erases, from the least to the most.
+// The erases, from the weakest to the strongest.
 const (
 	EraseNone   = site.EraseNone
 	EraseQuick  = site.EraseQuick
 	EraseSecure = site.EraseSecure
 )
 
-// Cleanup is what the agent removes of what tenants left on disks.
+// Cleanup says which data of tenants the agent removes from disks.
 type Cleanup string
 
 // The cleanups.
@@ -57,17 +57,18 @@ const (
 // Request is what somebody asks for.
 type Request struct {
 	Mode           Mode
-	Erase          Erase   // empty: quick where machines are released, none elsewhere
-	StorageCleanup Cleanup // empty: local where tenants' data are cleaned, none elsewhere
+	Erase          Erase   // if empty: quick for modes that release the machine, otherwise none
+	StorageCleanup Cleanup // if empty: local for modes that clean tenants' data, otherwise none
 	Reason         string
-	PlanHash       string      // empty: whatever the plan is
-	ProfileID      *id.Profile // nil: the one that the node belongs to
-	// of an installation that somebody had root on and nothing can make anew, or
-	// whose agent is gone; empty: nobody accepts it
+	PlanHash       string      // if empty, any plan is accepted
+	ProfileID      *id.Profile // if nil, the profile of the node
+	// ResidualRisk is the risk that the requester accepts, in their words:
+	// somebody had root on an installation that nothing can replace, or the
+	// agent is gone. If it is empty, nobody accepts a risk.
 	ResidualRisk  string
 	KeepOut       bool // only with Reimage: the node stays out of service
 	MatchHardware bool // only with Reimage: the machine must be what its SKU says
-	WithoutAgent  bool // only where the machine is released: its agent is gone, and ResidualRisk is accepted for it
+	WithoutAgent  bool // only for modes that release the machine: its agent is gone, and ResidualRisk accepts that
 }
 
 // Decommission is one operation on a node.
@@ -75,17 +76,17 @@ type Decommission struct {
 	job.Job
 	bringup.Machine
 	ID             id.Decommission
-	Batch          id.DecommissionBatch // zero: on its own
+	Batch          id.DecommissionBatch // zero if it belongs to no batch
 	Mode           Mode
 	Erase          Erase
 	StorageCleanup Cleanup
 	Reason         string
 	Requester      string // by name
 	PlanHash       string
-	Origin         node.Status // of the node, when this was asked for
+	Origin         node.Status // the node's status at the time of the request
 	Overrides      []Override
 	FollowUps      []FollowUp
-	Outcome        Outcome // empty: it has not reached its goal
+	Outcome        Outcome // empty until the operation reaches its goal
 }
 
 // Common implements job.Row.
@@ -98,9 +99,9 @@ func (d Decommission) Common() job.Job {
 // Parked says whether the operation waits for an operator.
 func (d Decommission) Parked() bool { return job.Parking.PhaseOf(d.Status) == job.Parked }
 
-// Override is the decision of an operator to go on without a stage. It holds
-// until somebody acts on the operation again: a stage that is gone back to is
-// carried out, or needs another decision.
+// Override is an operator's decision to go on without a stage. It holds until
+// somebody acts on the operation again: if the operation goes back to the
+// stage, it runs the stage or needs a new decision.
 type Override struct {
 	Stage        string    `json:"stage"`
 	Reason       string    `json:"reason"`
@@ -108,21 +109,21 @@ type Override struct {
 	Actor        string    `json:"actor"`
 	At           time.Time `json:"at"`
 	Epoch        int64     `json:"epoch" doc:"Of the operation from this decision on; it grows with every action of an operator."`
-	// AgentGone says that it was decided with the request, because the agent was
-	// gone. It does not hold once the agent has called again.
+	// AgentGone says that the decision came with the request because the agent
+	// was gone. It stops holding when the agent calls again.
 	AgentGone bool `json:"agent_gone,omitempty" doc:"Whether it was decided with the request because the agent was gone; it does not hold once the agent has called again."`
-	// RootAt is when somebody last had root, as far as was known when the risk of
-	// that was accepted.
+	// RootAt is the time of the last root access that was known when the
+	// operator accepted the risk.
 	RootAt *time.Time `json:"root_at,omitempty" doc:"Of root_taint: when somebody last had root, as far as was known."`
 }
 
-// RootTaint stands for a stage in the decision to take a node over although
-// somebody had root on its installation. It is made with the request, and holds
-// as long as the operation.
+// RootTaint takes the place of a stage name in the decision to take a node over
+// although somebody had root on its installation. The decision comes with the
+// request and holds until the operation ends.
 const RootTaint = certificate.RootTaint
 
-// accepts is the decision about what somebody with root may have left; nil:
-// nobody made it.
+// accepts returns the decision to accept what somebody with root may have left,
+// or nil if nobody made it.
 func (d Decommission) accepts() *Override {
 	for i := range d.Overrides {
 		if d.Overrides[i].Stage == RootTaint && d.Overrides[i].RootAt != nil {
@@ -132,7 +133,7 @@ func (d Decommission) accepts() *Override {
 	return nil
 }
 
-// FollowUp is what is left to be done by somebody.
+// FollowUp is work that the operation leaves to a person.
 type FollowUp struct {
 	What    string    `json:"what" doc:"What is left to be done."`
 	Why     string    `json:"why" doc:"Why it was not done."`
@@ -141,7 +142,8 @@ type FollowUp struct {
 	At      time.Time `json:"at"`
 }
 
-// overridden finds the decision to go on without a stage, as far as it holds.
+// overridden returns the decision to go on without a stage, or nil if there is
+// none that still holds.
 func (d Decommission) overridden(stage string) *Override {
 	for i := range d.Overrides {
 		if d.Overrides[i].Stage == stage && d.Overrides[i].Epoch == d.Epoch {
@@ -156,7 +158,7 @@ func (d Decommission) withoutAgent() bool {
 	return slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.AgentGone })
 }
 
-// holder is the name by which the operation holds its node.
+// holder returns the name under which the operation holds its node.
 func (d Decommission) holder() string { return holderOf(d.ID) }
 
 func holderOf(job id.Decommission) string { return "decommission " + job.String() }
@@ -164,7 +166,7 @@ func holderOf(job id.Decommission) string { return "decommission " + job.String(
 // managed says whether the node is a machine of MAAS.
 func (d Decommission) managed() bool { return d.SystemID != "" }
 
-// Evidence is what a stage saw.
+// Evidence records what a stage saw.
 type Evidence struct {
 	Seq        int64
 	Stage      string
@@ -175,7 +177,7 @@ type Evidence struct {
 	RecordedAt time.Time
 }
 
-// The kinds of evidence, which tell how to read it.
+// The kinds of evidence. The kind says which type the value decodes into.
 const (
 	EvidenceDrain         = "drain"            // agentwire.DrainOutput
 	EvidenceStorage       = "storage_cleanup"  // agentwire.StorageCleanupOutput
@@ -191,17 +193,17 @@ const (
 	EvidenceFollowUp      = "follow_up"      // FollowUp
 )
 
-// WeakerScrub is the decision of a profile that the memory of GPUs counts as
-// cleaned although nothing that was read proves it empty.
+// WeakerScrub records that a profile let the memory of GPUs count as cleaned
+// although no read proved it empty.
 type WeakerScrub struct {
 	Method     site.ScrubMethod `json:"method"`
 	Vendor     string           `json:"vendor"`
 	GPUs       []string         `json:"gpus"`
-	Why        string           `json:"why"` // they were not overwritten
+	Why        string           `json:"why"` // why they were not overwritten
 	Did        string           `json:"did"`
 	Proves     string           `json:"proves"`
 	ProvesNot  string           `json:"does_not_prove"`
-	Setting    string           `json:"setting"` // of the profile that allows it
+	Setting    string           `json:"setting"` // the setting of the profile that allows it
 	OffAt      *time.Time       `json:"off_at,omitempty"`
 	OnAt       *time.Time       `json:"on_at,omitempty"`
 	RecordedAt time.Time        `json:"recorded_at"`
@@ -213,13 +215,13 @@ type Filter struct {
 	Node     id.Node
 	Site     id.Site
 	Mode     Mode
-	Hostname string // the beginning of it
+	Hostname string // prefix
 	Statuses []job.Status
 	Outcome  Outcome
 }
 
-// Selector names the nodes of a batch: those of the list, or all that have
-// everything that is given.
+// Selector names the nodes of a batch: the listed ones, or all that match every
+// given field.
 type Selector struct {
 	Nodes          []id.Node     `json:"node_ids,omitempty"`
 	Site           id.Site       `json:"site_id,omitzero"`
@@ -229,7 +231,7 @@ type Selector struct {
 	Statuses       []node.Status `json:"statuses,omitempty"`
 }
 
-// Batch is decommissions that were asked for together.
+// Batch is a group of decommissions that were requested together.
 type Batch struct {
 	job.Batch
 	ID       id.DecommissionBatch

@@ -13,8 +13,9 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// document is what the evidence of an operation supports: nothing that was not
-// seen, and everything that was not covered.
+// document builds the certificate that the evidence of an operation supports:
+// it claims nothing that was not seen, and names everything that was not
+// covered.
 func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (certificate.Document, error) {
 	b := builder{d: d, node: n, doc: certificate.Document{
 		Kind:    certificate.Certificate,
@@ -67,7 +68,8 @@ func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (
 	return b.doc, nil
 }
 
-// requester is who asked for the operation, for people who do not know our ids.
+// requester names the person who asked for the operation, for readers who do
+// not know our ids.
 func (d Decommission) requester() string { return named(d.Requester, d.RequestedBy) }
 
 func named(name, id string) string {
@@ -77,8 +79,8 @@ func named(name, id string) string {
 	return fmt.Sprintf("%s (%s)", name, id)
 }
 
-// acted adds what operators did while the operation lasted, as its ledger has
-// it, and names them where they decided something.
+// acted adds the actions that operators took during the operation, from its
+// ledger, and names the operators behind decisions.
 func acted(doc *certificate.Document, ledger []job.Event) {
 	for _, e := range ledger {
 		var by struct {
@@ -93,7 +95,7 @@ func acted(doc *certificate.Document, ledger []job.Event) {
 	}
 }
 
-// adopting names who took a machine over as it is: the last one who did.
+// adopting names the last person who adopted the machine as it was.
 func adopting(doc *certificate.Document, actor, action string) {
 	if action != string(job.AdoptObserved) {
 		return
@@ -112,14 +114,14 @@ func at(t *time.Time, otherwise time.Time) time.Time {
 	return t.UTC()
 }
 
-// builder makes a document of evidence.
+// builder turns evidence into a document.
 type builder struct {
 	d    Decommission
 	node node.Node
 	doc  certificate.Document
-	seen map[string]bool // kinds of evidence that there were
+	seen map[string]bool // the kinds of evidence found
 	judged
-	disks []disk // that evidence speaks of
+	disks []disk // the disks that evidence mentions
 }
 
 func reference(e Evidence) ([]certificate.Evidence, error) {
@@ -231,7 +233,7 @@ func (b *builder) add(s certificate.Subject) {
 	b.doc.Subjects = append(b.doc.Subjects, s)
 }
 
-// did adds something that an agent did, or did not bring about, without a level.
+// did adds an action of an agent, or its failure, without a sanitization level.
 func (b *builder) did(outcome certificate.Outcome, kind, identifier, detail string, s seen,
 	ref []certificate.Evidence,
 ) {
@@ -290,7 +292,7 @@ func (b *builder) validation(s seen, out agentwire.ValidateCleanOutput, ref []ce
 	b.withoutBaseline(out)
 }
 
-// release is what MAAS said, which nobody observed.
+// release adds what MAAS said about the release. Nobody observed it.
 func (b *builder) release(f bringup.ReleaseFacts, e Evidence, ref []certificate.Evidence) {
 	when := at(f.EndedAt, e.RecordedAt)
 	statements := f.Reported
@@ -320,7 +322,8 @@ func (b *builder) gap(what, why string) {
 	b.doc.NotCovered = append(b.doc.NotCovered, certificate.Gap{What: what, Why: why})
 }
 
-// gaps names what was not done, and what an operation of this mode never covers.
+// gaps names what was not done, and what an operation of this mode never
+// covers.
 func (b *builder) gaps() {
 	if !b.seen[EvidenceDrain] {
 		b.gap("accounts and sessions of tenants",

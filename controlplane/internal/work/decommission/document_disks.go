@@ -13,17 +13,17 @@ import (
 	"gpuaas/contract/certificate"
 )
 
-// disk is one disk of the machine, and the devices on it that evidence names.
+// disk is one disk of the machine, and its devices that evidence mentions.
 type disk struct {
-	name, serial string // name as the kernel has it, without /dev
-	whole        int64  // bytes; 0: not known
+	name, serial string // name is the kernel's, without /dev
+	whole        int64  // bytes; 0 if unknown
 	parts        []string
 	named        int64 // bytes of the partitions
 }
 
 var partitionForm = regexp.MustCompile(`^(.*[0-9])p[0-9]+$|^((?:s|h|v|xv)d[a-z]+)[0-9]+$`)
 
-// diskOf is the disk that a device is, or is a partition of.
+// diskOf returns the disk that a device is, or is a partition of.
 func diskOf(device string) (name string, partition bool) {
 	name = path.Base(device)
 	if m := partitionForm.FindStringSubmatch(name); m != nil {
@@ -32,8 +32,8 @@ func diskOf(device string) (name string, partition bool) {
 	return name, false
 }
 
-// device adds what was done to a device. The serial number of a disk names a
-// partition only together with its own name.
+// device adds what was done to a device. The serial number of a disk identifies
+// a partition only together with the partition's name.
 func (b *builder) device(s seen, v agentwire.DeviceSanitized, ref []certificate.Evidence) {
 	identifier := or(v.Serial, or(v.Device, or(v.MountPoint, "a disk without a name")))
 	b.doc.Machine.Serials = append(b.doc.Machine.Serials,
@@ -68,11 +68,11 @@ func (b *builder) device(s seen, v agentwire.DeviceSanitized, ref []certificate.
 	case v.Outcome == agentwire.OutcomeSanitized || v.Outcome == agentwire.OutcomeBlank:
 		subject.Detail = doubt
 	}
-	subject.CoveredBytes = min(max(subject.CoveredBytes, 0), subject.TotalBytes) // what is said beyond that is no claim
+	subject.CoveredBytes = min(max(subject.CoveredBytes, 0), subject.TotalBytes) // more than the whole cannot be claimed
 	b.add(subject)
 }
 
-// names notes that evidence speaks of a device of a disk.
+// names records that evidence mentions a device of a disk.
 func (b *builder) names(name string, partition bool, v agentwire.DeviceSanitized) {
 	i := slices.IndexFunc(b.disks, func(d disk) bool { return d.name == name })
 	if i < 0 {
@@ -83,9 +83,9 @@ func (b *builder) names(name string, partition bool, v agentwire.DeviceSanitized
 	}
 }
 
-// doubtOf is why a device does not count as sanitized, or as blank, by the task
-// that the evidence is of; empty: it does. What was done at another time than
-// the task was not done by it.
+// doubtOf returns why this task does not prove that a device is sanitized or
+// blank, or "" if it does. Work done outside the time of the task was not done
+// by it.
 func (s seen) doubtOf(v agentwire.DeviceSanitized) string {
 	doubt := doubtOf(v)
 	if v.Outcome == agentwire.OutcomeBlank {
@@ -102,7 +102,7 @@ func (s seen) doubtOf(v agentwire.DeviceSanitized) string {
 	return ""
 }
 
-// doubtOfBlank is why a device does not count as one that nothing is on.
+// doubtOfBlank returns why a device does not count as empty, or "" if it does.
 func doubtOfBlank(v agentwire.DeviceSanitized) string {
 	switch {
 	case v.SamplesUnclean > 0:
@@ -113,8 +113,8 @@ func doubtOfBlank(v agentwire.DeviceSanitized) string {
 	return ""
 }
 
-// diskGaps names the rest of disks of which partitions were sanitized, and the
-// disks of the machine that no evidence speaks of.
+// diskGaps names the remainder of disks of which only partitions were
+// sanitized, and the disks of the machine that no evidence mentions.
 func (b *builder) diskGaps() error {
 	for _, d := range b.disks {
 		if len(d.parts) == 0 || d.whole > 0 && d.whole <= d.named {

@@ -10,10 +10,10 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// latest is what stages brought when they were last carried out: what a stage
-// saw before that, it saw of something that has changed since. A decision to go
-// on without a stage leaves what it was taken about, and nothing from before
-// that; a stage that found nothing to do leaves what it did.
+// latest returns the evidence from the last run of each stage: earlier runs saw
+// a state that has changed since. A decision to go on without a stage keeps the
+// evidence that it was made about, and nothing older. A stage that found
+// nothing to do keeps its earlier evidence.
 func latest(evidence []Evidence) []Evidence {
 	last, about := map[string]Evidence{}, map[string]Evidence{}
 	for _, e := range evidence {
@@ -21,7 +21,7 @@ func latest(evidence []Evidence) []Evidence {
 		switch {
 		case e.Kind == EvidenceNotApplicable:
 			continue
-		case e.Kind == EvidenceOverride && before.Epoch == e.Epoch-1: // the decision begins an epoch
+		case e.Kind == EvidenceOverride && before.Epoch == e.Epoch-1: // the decision starts a new epoch
 			about[e.Stage] = before
 		case before.Epoch != e.Epoch:
 			delete(about, e.Stage)
@@ -42,24 +42,25 @@ func latest(evidence []Evidence) []Evidence {
 	return out
 }
 
-// together says whether two pieces of evidence are of one execution of a stage.
+// together says whether two pieces of evidence come from the same run of a
+// stage.
 func (e Evidence) together(o Evidence) bool {
 	return e.Stage == o.Stage && e.Epoch == o.Epoch && e.Attempt == o.Attempt
 }
 
-// judged says of evidence, by its number, why it does not count as it is.
+// judged says, by the number of the evidence, why it does not count as it is.
 type judged struct {
-	overtaken map[int64]string  // by what happened on the node since
-	dependent map[int64]string  // it is from an installation that somebody had root on
-	said      map[string]string // why all of a kind is dependent, or was
-	newest    map[string]int64  // of each kind, of what can count
+	overtaken map[int64]string  // something happened on the node since
+	dependent map[int64]string  // it comes from an installation that somebody had root on
+	said      map[string]string // why all evidence of a kind is dependent, or was
+	newest    map[string]int64  // by kind, among the evidence that can count
 }
 
-// why is why what an agent last did of a kind does not count any more; empty: it
-// does, or was not done.
+// why returns why the newest evidence of a kind no longer counts, or "" if it
+// counts or does not exist.
 func (j judged) why(kind string) string { return j.overtaken[j.newest[kind]] }
 
-// lacking is why there is nothing of a kind that counts.
+// lacking returns why no evidence of a kind counts.
 func (j judged) lacking(kind, otherwise string) string {
 	if why := j.why(kind); why != "" {
 		return why
@@ -67,9 +68,9 @@ func (j judged) lacking(kind, otherwise string) string {
 	return or(j.said[kind], otherwise)
 }
 
-// judge finds out which of the latest evidence was overtaken by what happened
-// on the node since: somebody got access, or a validation found it unclean. And
-// it finds out what is from an installation that somebody had root on.
+// judge finds the latest evidence that no longer counts because somebody got
+// access to the node since, or a validation found it unclean. It also finds the
+// evidence that comes from an installation that somebody had root on.
 func judge(d Decommission, n node.Node, evidence []Evidence) (judged, error) {
 	failed, err := lastFailed(evidence)
 	if err != nil {
@@ -89,7 +90,7 @@ func judge(d Decommission, n node.Node, evidence []Evidence) (judged, error) {
 		}
 		if why := d.dependent(n, s.AskedAt); why != "" {
 			out.dependent[e.Seq], out.said[e.Kind] = why, why
-			if !n.Root.Accepted() { // or it is all that there can be
+			if !n.Root.Accepted() { // otherwise it is the only evidence there can be
 				continue
 			}
 		}
@@ -104,14 +105,14 @@ func judge(d Decommission, n node.Node, evidence []Evidence) (judged, error) {
 	return out, nil
 }
 
-// hadRoot says whether somebody had root on the node when the operation found it,
-// which it may have proven away since, or which somebody accepted.
+// hadRoot says whether somebody had root on the node when the operation began,
+// even if the operation has disproved it or somebody has accepted it since.
 func (d Decommission) hadRoot(n node.Node) bool {
 	return n.Root.Stands() || n.Root.Accepted() || n.Root.At != nil && n.Root.EndedAt.After(d.RequestedAt)
 }
 
-// dependent is why what was seen on a node does not speak for it independently;
-// empty: it does. asked is when it was asked for.
+// dependent returns why evidence from a node is not independent proof, or "" if
+// it is. asked is the time at which the task was created.
 func (d Decommission) dependent(n node.Node, asked time.Time) string {
 	made := n.Installation.MadeAt
 	if !d.hadRoot(n) || !n.Compromised() && !n.Root.Accepted() && made != nil && asked.After(*made) {
@@ -121,9 +122,9 @@ func (d Decommission) dependent(n node.Node, asked time.Time) string {
 		stamp(*n.Root.At), n.Root.Cause)
 }
 
-// notAgain is why an operation did not clean a machine through the installation
-// that was made since somebody had root on it; empty: it did, or somebody
-// accepted in words to go on without.
+// notAgain returns why the operation did not clean the machine through the
+// installation made after somebody had root. It returns "" if it did, or if
+// somebody accepted in words to go on without.
 func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) string {
 	stages := map[string]string{EvidenceStorage: StageStorage, EvidenceGPU: StageScrub}
 	switch {
@@ -144,15 +145,15 @@ func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) strin
 	return ""
 }
 
-// ofCleaning are the kinds of evidence that say how the node is, and so hold
-// only until somebody changes it.
+// ofCleaning are the kinds of evidence that describe the state of the node.
+// They hold only until somebody changes the node.
 var ofCleaning = map[string]bool{
 	EvidenceDrain: true, EvidenceStorage: true, EvidenceGPU: true,
 	EvidenceValidation: true,
 }
 
-// lastFailed is the number of the last validation that found something; 0: none
-// did.
+// lastFailed returns the number of the last validation that found something, or
+// 0.
 func lastFailed(evidence []Evidence) (seq int64, err error) {
 	for _, e := range evidence {
 		if e.Kind != EvidenceValidation {
@@ -172,7 +173,7 @@ func lastFailed(evidence []Evidence) (seq int64, err error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// newest is the number of the newest evidence; 0: there is none.
+// newest returns the number of the newest evidence, or 0 if there is none.
 func newest(evidence []Evidence) (seq int64) {
 	for _, e := range evidence {
 		seq = max(seq, e.Seq)

@@ -8,7 +8,7 @@ import (
 	"gpuaas/contract/certificate"
 )
 
-// neverOnHardware is what documents say of GPUs of AMD.
+// neverOnHardware is the caveat that documents carry for AMD GPUs.
 const neverOnHardware = "how GPUs of AMD are overwritten, reset and inspected is written from AMD's published interfaces and was " +
 	"never run on hardware by the makers of gpuaas"
 
@@ -54,8 +54,8 @@ func (b *builder) gpus(s seen, out agentwire.GPUScrubOutput, ref []certificate.E
 	}
 }
 
-// weaker says of GPUs that a profile let pass how they were cleaned, and what that
-// does not prove.
+// weaker adds how GPUs were cleaned that the profile accepted without proof,
+// and what that does not prove.
 func (b *builder) weaker(w WeakerScrub, stage string, ref []certificate.Evidence) {
 	for i, s := range b.doc.Subjects {
 		if s.Kind != "gpu" || !slices.Contains(w.GPUs, s.Identifier) || s.Evidence[0].Stage != stage {

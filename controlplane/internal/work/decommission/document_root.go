@@ -8,8 +8,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// testimony says what somebody had on the node, and which installation speaks
-// for it.
+// testimony states what access tenants had on the node, and which installation
+// gives the evidence.
 func (b *builder) testimony() {
 	n := b.node
 	b.doc.Access = &certificate.Access{Had: certificate.NoAccess}
@@ -31,8 +31,8 @@ func (b *builder) testimony() {
 	}
 }
 
-// acceptedBefore names a risk that an earlier operation accepted: the
-// installation is the same, so it is a risk of this paper as well.
+// acceptedBefore names a risk that an earlier operation accepted. The
+// installation is the same, so this document carries the risk as well.
 func (b *builder) acceptedBefore() {
 	r := b.node.Root
 	if !r.Accepted() || slices.ContainsFunc(b.d.Overrides, func(o Override) bool { return o.Stage == RootTaint }) {
@@ -44,8 +44,8 @@ func (b *builder) acceptedBefore() {
 	})
 }
 
-// hear adds what a piece of evidence supports. What was seen by an installation
-// that somebody had root on is shown as that, and claims nothing.
+// hear adds what a piece of evidence supports. Evidence from an installation
+// that somebody had root on is shown with that remark, and supports no claim.
 func (b *builder) hear(e Evidence) error {
 	why := b.dependent[e.Seq]
 	if why == "" {
@@ -69,7 +69,7 @@ func (b *builder) hear(e Evidence) error {
 	return nil
 }
 
-// rootGaps names what stays open where somebody had root, or may have had it.
+// rootGaps names what stays open because somebody had root or may have had it.
 func (b *builder) rootGaps() {
 	const firmware = "firmware, BMC and memory of devices other than those named"
 	n := b.node

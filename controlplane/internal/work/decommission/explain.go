@@ -10,21 +10,21 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Explanation says how a decommission stands: what it waits for, what was seen
-// and since when, what is probably wrong, and what may be done.
+// Explanation describes the state of a decommission: what it waits for, what
+// was seen and since when, what is probably wrong, and what operators may do.
 type Explanation struct {
 	job.Standing
 	Offered
 }
 
-// Offered is what operators can do about a decommission. It is embedded so that
-// the contract lists it after how the decommission stands.
+// Offered lists what operators can do about a decommission. It is embedded so
+// that the contract lists it after the state.
 type Offered struct {
 	Actions  []ExplainedAction `json:"actions" nullable:"false" doc:"What operators can do: first what is legal now, the best first."`
 	Override *OverrideOffer    `json:"override,omitempty" doc:"How to go on without the stage that failed; absent: nobody may."`
 }
 
-// ExplainedAction is an action of operators, and what it would do here.
+// ExplainedAction is an action of operators, and its effect here.
 type ExplainedAction job.ExplainedAction
 
 // OverrideOffer is how to go on without a stage.

@@ -10,7 +10,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// family is what operators are advised and told about decommissions.
+// family holds the advice and explanations that operators get about
+// decommissions.
 func family() *job.Family[Decommission] {
 	return &job.Family[Decommission]{
 		Noun: bringup.Decommission, Life: &job.Parking,
@@ -27,8 +28,8 @@ func family() *job.Family[Decommission] {
 	}
 }
 
-// first says which actions mend a failure of a class; of equally safe ones, the
-// best first.
+// first lists the actions that repair a failure of a class; among equally safe
+// ones, the best comes first.
 var first = map[job.FailureClass][]job.Trigger{
 	bringup.InputConfigError:              {job.RetryStage},
 	bringup.SiteCapabilityMissing:         {job.Resume, job.Rerun},
@@ -46,8 +47,8 @@ var first = map[job.FailureClass][]job.Trigger{
 	bringup.StateAmbiguity:                {job.RetryStage, job.AdoptObserved},
 }
 
-// prefers looks again for a machine that is gone from MAAS, unless the job can
-// go on without it: there is nothing to adopt otherwise.
+// prefers returns the retry for a machine that is gone from MAAS, because there
+// is nothing to adopt, unless the job can go on without the machine.
 func prefers(d Decommission) job.Trigger {
 	switch {
 	case d.ErrorCode != bringup.CodeMachineGone.Name:
@@ -58,19 +59,19 @@ func prefers(d Decommission) job.Trigger {
 	return job.RetryStage
 }
 
-// givenBack says that MAAS released the machine, or that operators decided to go
-// on without that.
+// givenBack says whether MAAS released the machine, or operators decided to go
+// on without the release.
 func (d Decommission) givenBack() bool {
 	waived := slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.Stage == stageRelease })
 	return waived || d.Facts.Release != nil && d.Facts.Release.EndedAt != nil
 }
 
-// endings are the actions that make nothing of a node that is deleted: there is
-// nothing to let go of, and nothing to begin with.
+// endings are the actions that make no sense for a deleted node: there is
+// nothing to release and nothing to begin with.
 var endings = []job.Trigger{job.Cancel, job.Rerun, job.RestartClean}
 
-// forbids takes the clean restart away once nothing can begin anew, and every
-// way back once the node is deleted.
+// forbids refuses the clean restart when nothing can start over, and every way
+// back once the node is deleted.
 func forbids(d Decommission, action job.Trigger) bool {
 	at, _ := tables[d.Mode].Number(d.Stage)
 	if removed, _ := tables[d.Mode].Number(StageRemove); removed > 0 && at > removed && slices.Contains(endings, action) {
@@ -115,8 +116,8 @@ func reached(d Decommission, took string) string {
 	return text
 }
 
-// waived is what operators decided to go on without, and the risk that each of
-// them saw in it.
+// waived lists the stages that operators decided to skip, with the risk that
+// they named.
 func (d Decommission) waived() string {
 	texts := make([]string, len(d.Overrides))
 	for i, o := range d.Overrides {

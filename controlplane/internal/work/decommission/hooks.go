@@ -23,8 +23,8 @@ import (
 // hooks implements job.Hooks.
 type hooks struct{ *Service }
 
-// Limits implements job.Hooks. A node that is no machine of MAAS goes by the
-// usual limits.
+// Limits implements job.Hooks. A node that is not a machine of MAAS gets the
+// default limits.
 func (h hooks) Limits(ctx context.Context, d Decommission) (job.Limits, error) {
 	if d.Site.IsZero() {
 		return bringup.Limits(site.DefaultPolicy()), nil
@@ -65,7 +65,7 @@ func (h hooks) equip(ctx context.Context, d Decommission, w *bringup.Work) error
 		return err
 	}
 	_, ofMachine := h.bringup.Stages()[d.Stage]
-	if !ofMachine && d.Stage != StageScrub && d.Stage != StageScrubAgain { // which may switch the machine off and on
+	if !ofMachine && d.Stage != StageScrub && d.Stage != StageScrubAgain { // the scrub may power-cycle the machine
 		return nil
 	}
 	n, err := h.nodes.Node(ctx, d.Node)
@@ -96,8 +96,9 @@ func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
 	return out, nil
 }
 
-// holds returns a decision as far as it holds. One that was made because the
-// agent was gone does not once the agent has called again: it can clean.
+// holds returns the decision if it still holds. A decision made because the
+// agent was gone ends when the agent calls again, because then the agent can
+// clean.
 func (h hooks) holds(ctx context.Context, d Decommission, o *Override) (*Override, error) {
 	if o == nil || !o.AgentGone {
 		return o, nil
@@ -116,7 +117,7 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		return job.Result{}, err
 	}
 	if o != nil && stage != StageRemove {
-		if err := w.Fence(ctx); err != nil { // or those of the epoch after it are stopped
+		if err := w.Fence(ctx); err != nil { // without the fence this would stop tasks of the next epoch
 			return job.Result{}, err
 		}
 		if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
@@ -165,14 +166,12 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 	return h.onMachine(ctx, d, stage, w)
 }
 
-// beforeRelease are the stages that an installation is needed for which is gone
-// once the machine was released: whoever goes through all stages again passes
-// them over.
+// beforeRelease are the stages that need the old installation. Once the machine
+// is released that installation is gone, so a second pass skips them.
 var beforeRelease = []string{StageDrain, StageStorage, StageScrub}
 
-// installed says whether this operation has installed the node anew already:
-// whoever goes through all stages again cleans that installation, and installs
-// no other.
+// installed says whether this operation has already reinstalled the node. A
+// second pass cleans that installation and does not install again.
 func (d Decommission) installed(w *bringup.Work, n node.Node) bool {
 	return d.Mode == Reimage && released(w) && w.Facts.DeployedAt != nil && n.Status.Is(node.Steady)
 }
@@ -180,8 +179,8 @@ func (d Decommission) installed(w *bringup.Work, n node.Node) bool {
 // released says whether this operation has released the machine.
 func released(w *bringup.Work) bool { return w.Facts.Release != nil && w.Facts.Release.EndedAt != nil }
 
-// onMachine carries out a stage of bringup; a node that is no machine of MAAS
-// has none of it.
+// onMachine runs a stage of bringup. It skips the stage if the node is not a
+// machine of MAAS.
 func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *bringup.Work) (job.Result, error) {
 	if !d.managed() {
 		return skipped(d.Hostname + " is no machine of MAAS"), nil
@@ -193,8 +192,8 @@ func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *b
 	return run(ctx, w)
 }
 
-// Anew implements job.Hooks: the machine and the node stay what they are, and so
-// does what was done to them for good.
+// Anew implements job.Hooks. A restart keeps the machine, the node, and what
+// cannot be undone.
 func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, w *bringup.Work) (*bringup.Work, error) {
 	fresh := *w
 	fresh.SystemID, fresh.PXEMAC = before.SystemID, before.PXEMAC
@@ -202,8 +201,8 @@ func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, w *bringup
 	return &fresh, nil
 }
 
-// Acting implements job.Hooks. What ended the life of the node is seen through:
-// its secrets and its record would be left, and nobody would know.
+// Acting implements job.Hooks. It refuses to end an operation whose node is
+// deleted: the node's secrets and record would stay, and nobody would know.
 func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *job.Acted[Decommission]) error {
 	if !slices.Contains(endings, a.Action) {
 		return nil
@@ -217,11 +216,11 @@ func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *jo
 		WithRemedy("put right what failed, and resume or retry")
 }
 
-// Claimed implements job.Hooks: nothing is claimed.
+// Claimed implements job.Hooks. Decommissions claim nothing while they run.
 func (h hooks) Claimed(error, Decommission, *bringup.Work) *job.Failure { return nil }
 
-// Settle implements job.Hooks: the evidence of the attempt, what it makes of the
-// node, and the end of the operation.
+// Settle implements job.Hooks: it stores the evidence of the attempt, updates
+// the node, and ends the operation.
 func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	for _, e := range s.Result.Evidence {
 		if err := h.keep(ctx, tx, s, e); err != nil {
@@ -258,8 +257,8 @@ func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission
 	return disagreeing(h.complete(ctx, tx, s.After))
 }
 
-// noteOutcome keeps whether all was done that was asked for, as the row and the
-// evidence have it now.
+// noteOutcome stores whether everything that was requested was done, judged by
+// the row and the evidence as they are now.
 func (h hooks) noteOutcome(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	rows, err := h.rows.Of(ctx, tx, []string{d.ID.String()})
 	if err != nil {
@@ -301,8 +300,8 @@ func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, 
 	return nil
 }
 
-// left keeps what the stage left to be done. What it left before is done, or is
-// left once more; a failure alone does not tell.
+// left stores the follow-ups of the stage. They replace the earlier ones of
+// this stage, unless the attempt failed and reported none.
 func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	list := []FollowUp{}
 	for _, e := range s.Result.Evidence {
@@ -328,7 +327,7 @@ func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, 
 	return nil
 }
 
-// validated notes what a validation found: a node that is not clean leaves the
+// validated records the result of a validation. A node that is not clean leaves
 // service until it is.
 func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	d := s.Before
@@ -369,9 +368,9 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 	return err
 }
 
-// vacated forgets which installation the node is known to run on, as soon as
-// MAAS was asked to release the machine and until the node has enrolled from the
-// next one: reconciliation would take that for somebody else's.
+// vacated clears the known installation of the node once MAAS was asked to
+// release the machine. It stays cleared until the node enrols again; otherwise
+// reconciliation would mistake the next installation for somebody else's.
 func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	f := s.Work.Facts.Release
 	if f == nil || f.RequestedAt == nil && f.EndedAt == nil {
@@ -392,7 +391,7 @@ func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommissio
 	return binding.Rebase(ctx, tx, d.Node, 0)
 }
 
-// reenrolled makes a node that was installed anew part of the fleet; it is held
+// reenrolled takes a reinstalled node back into the fleet. The node stays held
 // until it is proven clean.
 func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission, *bringup.Work]) error {
 	d := s.Before
@@ -401,7 +400,7 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 		return err
 	}
 	if n.Status == node.Enrolling {
-		if s.Work.Facts.Deploys > 0 && !s.Work.Facts.Adopted { // and not taken over as somebody else installed it
+		if s.Work.Facts.Deploys > 0 && !s.Work.Facts.Adopted { // and not adopted as somebody else installed it
 			if err := node.Installed(ctx, tx, d.Node, d.holder()); err != nil {
 				return disagreeing(err)
 			}
@@ -417,9 +416,9 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 	return disagreeing(node.SetHost(ctx, tx, d.Node, host, "the address of the node became known"))
 }
 
-// complete lets go of the node. One that is not proven clean is not returned to
-// scheduling: the inventory refuses. One that was quarantined for anything else
-// than being unclean stays so.
+// complete releases the hold on the node. The inventory does not return a node
+// to scheduling that is not proven clean. A node that was quarantined for any
+// other reason than being unclean stays quarantined.
 func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	if d.Mode == FullDecommission || d.Mode == Remove {
 		return nil
@@ -470,7 +469,8 @@ var eventTypes = map[job.Announced]eventwire.Type{
 
 // Announce implements job.Hooks.
 func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.Announcement) error {
-	// what was found about the node before is probably over, and nobody should be told otherwise
+	// earlier findings about the node are probably out of date: have it looked
+	// at again
 	if a.Kind == job.AnnounceCompleted {
 		if err := h.nodes.Doubt(ctx, tx, d.Node, fmt.Sprintf("its %s has ended", d.Mode)); err != nil {
 			return err

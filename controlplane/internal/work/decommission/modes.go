@@ -10,8 +10,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// from says in which states a node may be for a mode. A node that is draining or
-// removing without an owner is taken over.
+// from lists the node states in which a mode may begin. An operation takes over
+// a node that is draining or removing without an owner.
 var from = map[Mode][]node.Status{
 	SoftReset:        steadyAnd(),
 	StorageCleanup:   steadyAnd(),
@@ -27,7 +27,7 @@ func steadyAnd(more ...node.Status) []node.Status {
 	return append(node.Lifecycle.Having(node.Steady), more...)
 }
 
-// leaves says whether a mode takes the node out of service: it is draining
+// leaves says whether a mode takes the node out of service; the node drains
 // meanwhile.
 func (m Mode) leaves() bool {
 	return m == Reimage || m == FullDecommission || m == Drain || m == Retire
@@ -41,36 +41,35 @@ func (m Mode) cleans() bool {
 	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Retire
 }
 
-// whereTainted are the stages that a reactivation goes through only when the node
-// is not proven clean: it was put aside as it was.
+// whereTainted are the stages that a reactivation runs only if the node is not
+// proven clean, because it was put aside uncleaned.
 var whereTainted = []string{StageDrain, StageStorage, StageScrub}
 
-// onceMore are the stages of a reimage that clean again, through the new
-// installation, and the stage that each of them repeats. They are needed where
-// somebody had root: what was cleaned through the installation that they had
-// counts for nothing. They are needed, too, where the stage before cleaned
-// nothing: see hooks.spared.
+// onceMore maps the stages of a reimage that clean again, through the new
+// installation, to the stages that they repeat. They run if somebody had root,
+// because cleaning through the old installation then counts for nothing, and if
+// the earlier stage cleaned nothing: see hooks.spared.
 var onceMore = map[string]string{StageStorageAgain: StageStorage, StageScrubAgain: StageScrub}
 
-// spares says whether a mode leaves a stage out, because the node needs no
-// cleaning, or no other than it had.
+// spares says whether a mode skips a stage because the node needs no cleaning,
+// or no second one.
 func (m Mode) spares(stage string, n node.Node) bool {
 	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage &&
 		!n.Root.Stands() && onceMore[stage] != ""
 }
 
-// believes says whether a mode goes by what the installation says that the node
-// had when it was asked for.
+// believes says whether a mode trusts the evidence of the installation that the
+// node had at the time of the request.
 func (m Mode) believes() bool {
 	return m == SoftReset || m == StorageCleanup || m == Retire || m == Reactivate
 }
 
-// proves says whether the validation of a mode shows that a tainted node is
-// clean. A validation sees neither the memory of GPUs nor what is in no file of
-// a disk: without everything being cleaned before, it proves nothing.
+// proves says whether a validation in this mode proves that a tainted node is
+// clean. A validation sees neither the memory of GPUs nor data outside of
+// files, so it proves nothing unless everything was cleaned before.
 func (m Mode) proves(n node.Node) bool { return m != StorageCleanup || n.Access() == node.NoAccess }
 
-// sparesDisks says whether a cleanup leaves data disks as they are.
+// sparesDisks says whether a cleanup leaves data disks untouched.
 func (c Cleanup) sparesDisks() bool { return c == CleanupNone || c == CleanupWeka }
 
 // returns says whether the node is to be in service when the mode has ended.
@@ -80,13 +79,14 @@ func (m Mode) returns() bool {
 
 var cleanups = []Cleanup{CleanupNone, CleanupLocal, CleanupWeka, CleanupAll}
 
-// maxReason is how long the reason of a request may be, maxRisk the residual risk.
+// maxReason and maxRisk limit the length of a request's reason and residual
+// risk.
 const (
 	maxReason = 500
 	maxRisk   = 2000
 )
 
-// checked gives a request its defaults, or says what makes no sense about it.
+// checked fills in the defaults of a request, or says what is wrong with it.
 func (r Request) checked() (Request, error) {
 	var bad []fault.Field
 	reject := func(ok bool, path, format string, args ...any) {

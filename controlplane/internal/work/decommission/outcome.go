@@ -5,8 +5,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Outcome says of an operation that reached its goal whether all of it was done.
-// It is not a status: one with gaps is over all the same.
+// Outcome says whether an operation that reached its goal did everything that
+// was asked for. It is not a status: an operation with gaps is over all the
+// same.
 type Outcome string
 
 // The outcomes.
@@ -18,10 +19,10 @@ const (
 // Outcomes lists them.
 func Outcomes() []Outcome { return []Outcome{Clean, WithGaps} }
 
-// outcomeOf is the outcome of an operation: clean unless an operator decided to
-// go on without a stage, the machine was released without the erasing that was
-// asked for, no GPU was scrubbed although the node has some, GPUs were cleaned by
-// a weaker method than overwriting, or something is left to be done.
+// outcomeOf returns the outcome of an operation. It is clean unless an operator
+// skipped a stage, the machine was released without the requested erasing, no
+// GPU was scrubbed although the node has some, GPUs were cleaned by a weaker
+// method than overwriting, or there are follow-ups.
 func outcomeOf(d Decommission, n node.Node, evidence []Evidence) (Outcome, error) {
 	if len(d.Overrides) > 0 || len(d.FollowUps) > 0 || d.Facts.Release != nil && d.Facts.Release.FellBack {
 		return WithGaps, nil

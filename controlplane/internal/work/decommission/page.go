@@ -8,7 +8,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Page is the page about the modes and their stages. It is made of the table that
+// Page renders the page about the modes and their stages from the table that
 // drives them.
 func (s *Service) Page() string {
 	var page strings.Builder
@@ -68,7 +68,7 @@ func writeStage(say func(string, ...any), s job.Stage) {
 	}
 }
 
-// mayOverride says in which modes a stage may be passed over.
+// mayOverride says in which modes operators may skip a stage.
 func mayOverride(s job.Stage) string {
 	var may, not []Mode
 	for _, m := range Modes() {
@@ -96,7 +96,7 @@ func writeFailures(say func(string, ...any)) {
 	say("|---|---|---|---|")
 	f := family()
 	for _, class := range bringup.FailureClasses {
-		if first[class] == nil { // no stage of a decommission fails so
+		if first[class] == nil { // no stage of a decommission fails in this class
 			continue
 		}
 		d := f.ParkedBy(tables[FullDecommission].First(), class)

@@ -20,21 +20,22 @@ import (
 // it would do.
 type situation struct {
 	node        node.Node
-	binding     *binding.Binding // nil: not a machine of MAAS
+	binding     *binding.Binding // nil if the node is not a machine of MAAS
 	site        *site.Site
-	profile     *site.Profile // that the operation goes by
-	former      *site.Profile // that the node belongs to, when the request names another one
-	misfit      error         // why the profile that the request names cannot be used
+	profile     *site.Profile // the profile that the operation uses
+	former      *site.Profile // the profile of the node, if the request names another one
+	misfit      error         // why the requested profile cannot be used
 	live        *Decommission // the operation that owns the node
 	onboarding  string        // the onboarding that owns it
-	initializes bool          // a first boot makes its data disks anew
-	vendor      string        // of its GPUs; empty: not known
-	silence     string        // for how long its agent has not called, where it is known to be gone; empty: it is not
+	initializes bool          // a first boot formats its data disks
+	vendor      string        // vendor of its GPUs, empty if unknown
+	silence     string        // how long its agent has been silent, if it counts as gone; otherwise empty
 }
 
 func (s situation) managed() bool { return s.binding != nil }
 
-// policy is that of the profile; without one, the usual.
+// policy returns the policy of the profile, or the default one if there is
+// none.
 func (s situation) policy() site.Policy {
 	if s.profile == nil {
 		return site.DefaultPolicy()
@@ -42,7 +43,8 @@ func (s situation) policy() site.Policy {
 	return s.profile.Policy
 }
 
-// blocks are what a request must not begin with, the most telling first.
+// blocks lists the reasons why a request must not begin, the most telling
+// first.
 func (s situation) blocks(r Request) []error {
 	var out []error
 	add := func(err error) { out = append(out, err) }
@@ -87,8 +89,8 @@ func (s situation) blocks(r Request) []error {
 	return out
 }
 
-// needless refuses a risk that is accepted where there is none to accept: it
-// would be recorded nowhere.
+// needless refuses an accepted risk if there is no such risk: it would be
+// recorded nowhere.
 func (s situation) needless(r Request) error {
 	if r.ResidualRisk == "" || r.WithoutAgent || s.node.Compromised() {
 		return nil
@@ -98,8 +100,8 @@ func (s situation) needless(r Request) error {
 		WithRemedy("ask again without residual_risk (--residual-risk); if you know that somebody had root, record it first: gpuaas node taint %s --cause CAUSE --reason REASON", s.node.Hostname)
 }
 
-// incredible is why a request would go by what somebody with root may have made
-// the node say; nil: it would not.
+// incredible returns why a request would rely on what somebody with root may
+// have made the node say, or nil if it would not.
 func (s situation) incredible(r Request) error {
 	n := s.node
 	switch {
@@ -115,7 +117,7 @@ func (s situation) incredible(r Request) error {
 	return nil
 }
 
-// otherwise says what to do with a node that is in another state.
+// otherwise suggests what to do with a node that is in another state.
 func otherwise(m Mode, s node.Status) string {
 	switch {
 	case s == node.Deleted:
@@ -138,7 +140,7 @@ type PlannedStage struct {
 	Usually string `json:"usually" doc:"How long it takes as a rule."`
 }
 
-// Block is why a plan cannot be carried out now.
+// Block is a reason why a plan cannot be carried out now.
 type Block struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -183,7 +185,7 @@ func (s *Service) Plan(ctx context.Context, of id.Node, r Request) (Plan, error)
 
 func planned(s situation, r Request) Plan {
 	if r.Mode == Reactivate && s.node.Access() == node.NoAccess {
-		r.StorageCleanup = CleanupNone // of what is shown: see spares
+		r.StorageCleanup = CleanupNone // only in what is shown: see spares
 	}
 	p := Plan{
 		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode,
@@ -211,7 +213,7 @@ func planned(s situation, r Request) Plan {
 	return p
 }
 
-// hash is of everything that a plan depends on.
+// hash covers everything that a plan depends on.
 func (s situation) hash(r Request) string {
 	facts := map[string]any{
 		"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "stages": namesOf(tables[r.Mode]),
@@ -246,7 +248,7 @@ func namesOf(t job.Table) []string {
 	return out
 }
 
-// effects says in words what is destroyed, and what is not.
+// effects describes what the operation destroys, and what it does not.
 func (s situation) effects(r Request) []string {
 	var out []string
 	if r.Mode.leaves() || r.Mode == SoftReset || r.Mode == Reactivate && s.node.Access() != node.NoAccess {
@@ -327,7 +329,7 @@ func (s situation) effects(r Request) []string {
 	return out
 }
 
-// scrubEffect says what becomes of GPUs that cannot be overwritten, where the
+// scrubEffect describes what happens to GPUs that cannot be overwritten, if the
 // profile accepts less.
 func (s situation) scrubEffect(r Request) []string {
 	weakest, setting := s.policy().ScrubMethod(s.vendor)
@@ -345,7 +347,7 @@ func (s situation) scrubEffect(r Request) []string {
 	return nil
 }
 
-// disksEffect says what a cleanup does with disks that nothing mounts.
+// disksEffect describes what a cleanup does with disks that nothing mounts.
 var disksEffect = map[site.DataDisks]string{
 	site.DisksLeave: "disks that are not mounted are left alone and named as a gap (data_disks of the profile is leave); " +
 		"where somebody had root, one that is not blank stops the operation",
@@ -354,7 +356,7 @@ var disksEffect = map[site.DataDisks]string{
 		"only a tenant can have left it; another one that is not blank stops the operation",
 }
 
-// ends says how the node is when all went well.
+// ends describes the node after a successful operation.
 func (s situation) ends(m Mode) string {
 	if !m.proves(s.node) {
 		return "active and validated, but held: it is tainted, and only a reset proves it clean: " +

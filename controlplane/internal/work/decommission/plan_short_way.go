@@ -10,8 +10,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// ShortWay is how an operation on a node whose agent is gone is asked for in one
-// decision, instead of waiting for the agent at each stage.
+// ShortWay describes how to ask, in one decision, for an operation on a node
+// whose agent is gone, instead of waiting for the agent at each stage.
 type ShortWay struct {
 	Why     string   `json:"why" doc:"Why it is offered." example:"its agent has not called for 3 h"`
 	Stages  []string `json:"stages" nullable:"false" doc:"The stages that it passes over." example:"drain_node"`
@@ -19,12 +19,12 @@ type ShortWay struct {
 	Command string   `json:"command" doc:"How to ask for it on the command line."`
 }
 
-// goneAfter is how long an agent must not have called to be known to be gone.
-// Servers with much memory take a quarter of an hour to boot.
+// goneAfter is how long an agent must be silent to count as gone. Servers with
+// much memory take a quarter of an hour to boot.
 const goneAfter = 30 * time.Minute
 
-// silenceOf is for how long the agent of a node has not called, where it is known
-// to be gone; empty: it is not.
+// silenceOf returns how long the agent of a node has been silent, or "" if it
+// does not count as gone.
 func silenceOf(n node.Node, now time.Time) string {
 	switch at := n.LastContactAt; {
 	case at == nil:
@@ -35,8 +35,8 @@ func silenceOf(n node.Node, now time.Time) string {
 	return ""
 }
 
-// needsAgent are the stages that only the agent of the installation that goes
-// could carry out, and that an operator may pass over.
+// needsAgent returns the stages that only the agent of the old installation
+// could run, and that an operator may skip.
 func (m Mode) needsAgent() (out []string) {
 	if !m.releases() {
 		return nil
@@ -49,8 +49,9 @@ func (m Mode) needsAgent() (out []string) {
 	return out
 }
 
-// shortWay offers the one decision to a request that would wait for an agent
-// that is gone; nil: it would not, or that is what it asks for.
+// shortWay offers the short way if the request would wait for an agent that is
+// gone. It returns nil if it would not wait, or if the request takes the short
+// way already.
 func (s situation) shortWay(r Request) *ShortWay {
 	stages := r.Mode.needsAgent()
 	if s.silence == "" || !s.managed() || r.WithoutAgent || len(stages) == 0 {
@@ -76,8 +77,8 @@ func passesOver(m Mode) string {
 	return "passes over " + strings.Join(titles, ", ")
 }
 
-// answering refuses the short way for a node whose agent can be asked: what a
-// tenant left is cleaned while somebody can clean it.
+// answering refuses the short way for a node whose agent answers: as long as
+// somebody can clean what a tenant left, it is cleaned.
 func (s situation) answering(r Request) error {
 	if !r.WithoutAgent || s.managed() && s.silence != "" {
 		return nil

@@ -14,13 +14,14 @@ SELECT * FROM node_decommissions WHERE node_id = $1 AND completed_at IS NULL;
 SELECT id, status, current_stage FROM node_onboardings WHERE node_id = $1 AND completed_at IS NULL;
 
 -- name: ShareSite :one
--- The versions of a site and its profile, which stay until the transaction ends.
+-- The versions of a site and its profile. The rows stay locked until the
+-- transaction ends.
 SELECT s.version AS site_version, p.version AS profile_version FROM maas_sites s JOIN maas_site_profiles p ON p.site_id = s.id
 WHERE s.id = sqlc.arg(site_id) AND p.id = sqlc.arg(profile_id) FOR SHARE;
 
 -- name: PriorJobs :many
--- The jobs that brought the node up before: what they wrote on its machine is ours.
--- Oldest first.
+-- The earlier jobs that installed the node: what they wrote on its machine is
+-- ours. Oldest first.
 SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks, COALESCE(o.facts -> 'blank_disks', 'null')::jsonb AS blank_disks FROM node_onboardings o WHERE o.node_id = sqlc.arg(node_id)
 UNION ALL
 SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks, COALESCE(d.facts -> 'blank_disks', 'null')::jsonb AS blank_disks FROM node_decommissions d WHERE d.node_id = sqlc.arg(node_id)
@@ -44,12 +45,12 @@ SELECT EXISTS (SELECT 1 FROM job_events
     WHERE job_id = sqlc.arg(job_id) AND stage = ANY(sqlc.arg(stages)::text[]) AND status = 'started');
 
 -- name: Under :many
--- Those of a site that have not ended.
+-- The operations of a site that have not ended.
 SELECT id, node_id, maas_system_id, hostname, status, mode FROM node_decommissions
 WHERE site_id = sqlc.arg(site_id)::uuid AND completed_at IS NULL ORDER BY id;
 
 -- name: Keep :exec
--- What an attempt found out, in the transaction of the job.
+-- Stores what an attempt found out, in the transaction of the job.
 UPDATE decommission_jobs SET maas_system_id = sqlc.arg(maas_system_id), pxe_mac = sqlc.arg(pxe_mac), facts = sqlc.arg(facts),
     observed_since = CASE WHEN observed_status = sqlc.arg(observed_status)::text THEN observed_since ELSE sqlc.narg(observed_at)::timestamptz END,
     observed_status = sqlc.arg(observed_status)::text, observed_power = sqlc.arg(observed_power), observed_ips = sqlc.arg(observed_ips),
@@ -57,7 +58,7 @@ UPDATE decommission_jobs SET maas_system_id = sqlc.arg(maas_system_id), pxe_mac 
 WHERE job_id = sqlc.arg(job_id);
 
 -- name: KeepFacts :exec
--- What an action changes, in the transaction of the job.
+-- Stores what an action changes, in the transaction of the job.
 UPDATE decommission_jobs SET facts = sqlc.arg(facts) WHERE job_id = sqlc.arg(job_id);
 
 -- name: InsertEvidence :exec
@@ -67,7 +68,7 @@ INSERT INTO node_decommission_evidence (decommission_id, stage, attempt, epoch, 
 SELECT * FROM node_decommission_evidence WHERE decommission_id = $1 ORDER BY seq;
 
 -- name: SetFollowUps :exec
--- What a stage left to be done replaces what it left before.
+-- The follow-ups of a stage replace its earlier ones.
 UPDATE decommission_jobs SET follow_ups = COALESCE((SELECT jsonb_agg(f.value) FROM jsonb_array_elements(follow_ups) AS f
     WHERE f.value ->> 'stage' IS DISTINCT FROM sqlc.arg(stage)::text), '[]') || sqlc.arg(follow_ups)::jsonb WHERE job_id = sqlc.arg(job_id);
 
@@ -87,8 +88,8 @@ INSERT INTO decommission_batches (batch_id, mode, selector) VALUES ($1, $2, $3);
 SELECT * FROM decommission_batches WHERE batch_id = ANY(sqlc.arg(ids)::uuid[]);
 
 -- name: Selected :many
--- A node is of the site that the listing of nodes says, so that who looks there
--- sees the same: of its machine, and before it has one, of its onboarding.
+-- A node belongs to the site that the listing of nodes shows, so that both
+-- agree: the site of its machine or, before it has one, of its onboarding.
 SELECT n.id FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
 WHERE n.status <> 'deleted'
   AND (cardinality(sqlc.arg(ids)::uuid[]) = 0 OR n.id = ANY(sqlc.arg(ids)::uuid[]))

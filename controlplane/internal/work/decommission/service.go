@@ -18,32 +18,32 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Bringup carries out what concerns machines of MAAS; bringup.Bringup does.
+// Bringup runs the stages on machines of MAAS; bringup.Bringup implements it.
 type Bringup interface {
 	Stages() map[string]bringup.Stage
 	Adopt(ctx context.Context, w *bringup.Work) (job.Result, error)
 	Compensate(ctx context.Context, w *bringup.Work) error
-	// ProveInstalled looks, and only looks, whether the machine and its node are
-	// what the job was to make of them; missing says what is not shown.
+	// ProveInstalled checks, without changing anything, whether the machine and
+	// its node are as the job was to make them; missing says what is not shown.
 	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
-	// ProveVacant looks, and only looks, whether the machine is free and off, or
-	// not known any more.
+	// ProveVacant checks, without changing anything, whether the machine is
+	// free and off, or no longer known.
 	ProveVacant(ctx context.Context, w *bringup.Work) (missing string, err error)
 	// PowerCycle switches the machine off and on again for a stage.
 	PowerCycle(ctx context.Context, w *bringup.Work, stage string) error
-	// Forget removes the rendered first boot of a job that needs it no more.
+	// Forget removes the rendered first boot of a job that no longer needs it.
 	Forget(ctx context.Context, w *bringup.Work) error
 }
 
 // Allocations ends what tenants have on a node. While nothing allocates nodes,
 // nothing implements it.
 type Allocations interface {
-	// ForceRelease ends the allocations of a node and says how many there were;
-	// those that are left are an error.
+	// ForceRelease ends the allocations of a node and returns how many there
+	// were. It returns an error if some are left.
 	ForceRelease(ctx context.Context, node id.Node, reason string) (released int, err error)
 }
 
-// Tasks gives nodes something to do; agenttask.Commands does.
+// Tasks gives tasks to nodes; agenttask.Commands implements it.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 	Cancel(ctx context.Context, task id.NodeTask, reason string) (agenttask.Task, error)
@@ -52,17 +52,19 @@ type Tasks interface {
 	TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (agenttask.Task, error)
 }
 
-// Terminals ends the interactive sessions of a node; terminal.Service does.
+// Terminals ends the interactive sessions of a node; terminal.Service
+// implements it.
 type Terminals interface {
 	EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error
 }
 
-// Secrets deletes what the secrets engine keeps of a node; secrets.Engine does.
+// Secrets deletes what the secrets engine keeps about a node; secrets.Engine
+// implements it.
 type Secrets interface {
 	Delete(ctx context.Context, path string) error
 }
 
-// Certificates signs evidence; certificate.Service does.
+// Certificates signs evidence; certificate.Service implements it.
 type Certificates interface {
 	Issue(ctx context.Context, d certificate.Draft) (certificate.Issued, error)
 }
@@ -78,19 +80,19 @@ type Config struct {
 	Secrets      Secrets
 	Certificates Certificates
 	Allocations  Allocations // nil: nothing allocates nodes
-	// Delivered gives the digests of the programs of a version of the agent, by
-	// their names; nil: they are not known here.
+	// Delivered returns the digests of the programs of an agent version, by
+	// name, or nil if they are not known here.
 	Delivered func(version string) map[string]string
-	// AgentPatience is how long a task may wait for its node to fetch it; zero: as
-	// the profile of the node says.
+	// AgentPatience is how long a task may wait until the agent fetches it. If
+	// zero, the profile of the node decides.
 	AgentPatience time.Duration
-	// Linger is how long a stage waits itself for a task that it has just given;
-	// zero: a second, negative: not at all.
+	// Linger is how long a stage itself waits for a task that it has just
+	// created. If zero, one second; if negative, not at all.
 	Linger   time.Duration
-	Mischief job.Mischief[*bringup.Work]     // nil: none
-	Backoff  func(attempt int) time.Duration // nil: as usual
-	Clock    func() time.Time                // nil: the clock of the machine
-	Logger   *slog.Logger                    // nil: nothing is logged
+	Mischief job.Mischief[*bringup.Work]     // nil in production
+	Backoff  func(attempt int) time.Duration // if nil, the usual backoff
+	Clock    func() time.Time                // if nil, the system clock
+	Logger   *slog.Logger                    // if nil, nothing is logged
 }
 
 // Service holds the commands and queries of the package. It is safe for

@@ -19,7 +19,8 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{maasAway, outOfBand},
 }, hooks.adopt)
 
-// adopt takes the node and its machine as they are now, and goes on from there.
+// adopt accepts the node and its machine as they are now, and goes on from
+// there.
 func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil {
@@ -53,9 +54,9 @@ func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (j
 	return on(d.Stage, "the node is %s; the stage is taken up as things are", n.Status)
 }
 
-// adoptGone goes on without a machine that somebody removed from MAAS after it
-// was released: nobody can say through MAAS whether it is off, which is left to
-// be looked at.
+// adoptGone goes on without a machine that somebody removed from MAAS after its
+// release. MAAS cannot say whether the machine is off, so that becomes a
+// follow-up.
 func adoptGone(d Decommission, table job.Table) job.Result {
 	why := "somebody removed its machine from MAAS, which can neither switch it off nor say whether it is"
 	return job.Result{

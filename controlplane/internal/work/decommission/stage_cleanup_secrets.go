@@ -24,8 +24,8 @@ var _ = catalog.Declare(job.Stage{
 	Fails:    []job.FailureMode{maasAway},
 }, hooks.cleanSecrets)
 
-// firstBoots are where the secrets engine keeps what machines were deployed
-// with, and the keys to them, by the kind of the job and its id.
+// firstBoots returns the paths at which the secrets engine keeps the first
+// boots of machines and the keys to them, by kind and id of the job.
 func firstBoots(prior []priorJob) []string {
 	paths := make([]string, 0, 2*len(prior))
 	for _, p := range prior {
@@ -34,8 +34,8 @@ func firstBoots(prior []priorJob) []string {
 	return paths
 }
 
-// cleanSecrets removes what the secrets engine keeps of the node. What cannot be
-// removed is left to somebody, and never stops the job.
+// cleanSecrets deletes what the secrets engine keeps about the node. What it
+// cannot delete becomes a follow-up and never stops the job.
 func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	prior, err := s.prior(ctx, d.Node)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.W
 	}, nil
 }
 
-// forgetPower removes BMC credentials that were for the machine alone. A machine
-// that stays, because only its node is removed, keeps them.
+// forgetPower deletes BMC credentials that only this machine uses. If only the
+// node is removed and the machine stays, they stay.
 func (s *Service) forgetPower(ctx context.Context, d Decommission, w *bringup.Work) (removed int, err error) {
 	if d.Mode != FullDecommission || !d.managed() {
 		return 0, nil

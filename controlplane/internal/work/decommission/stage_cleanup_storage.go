@@ -33,7 +33,7 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.cleanupStorage)
 
-// The codes of failures that only this stage has.
+// The failure codes that only this stage has.
 var (
 	codeDevice = job.DeclareCode(job.Code{
 		Name: "device_not_sanitized", Class: bringup.SanitizationFailure,
@@ -112,9 +112,9 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, 
 	return result, nil
 }
 
-// leftAlone names the disks that the profile says to leave: nothing mounts them, so
-// that only root can have written to them, and nobody had root. What is said of them
-// is no residue; the certificate names them as not touched.
+// leftAlone returns the disks that the profile leaves alone: nothing mounts
+// them, so only root can have written to them, and nobody had root. Findings
+// about them are not residue; the certificate names them as untouched.
 func (s *Service) leftAlone(ctx context.Context, d Decommission, w *bringup.Work, out *agentwire.StorageCleanupOutput) (
 	[]string, error,
 ) {
@@ -138,8 +138,8 @@ func (s *Service) leftAlone(ctx context.Context, d Decommission, w *bringup.Work
 	return left, nil
 }
 
-// doubtOf is why a device does not count as sanitized, whatever its agent says;
-// empty: it does.
+// doubtOf returns why a device does not count as sanitized whatever its agent
+// says, or "" if it does.
 func doubtOf(v agentwire.DeviceSanitized) string {
 	switch {
 	case v.Outcome != agentwire.OutcomeSanitized:

@@ -24,9 +24,9 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{maasAway, inventoryAway},
 }, hooks.letGo)
 
-// letGo undoes an operation as far as that is possible: the task under way is
-// cancelled, and once that has ended the node returns to a state that has no
-// owner. What was released cannot be brought back.
+// letGo undoes an operation as far as possible: it cancels the running task
+// and, when that has ended, returns the node to a state that needs no owner. A
+// released machine cannot be brought back.
 func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	if err := w.Fence(ctx); err != nil {
 		return job.Result{}, err
@@ -39,21 +39,21 @@ func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) (j
 		return job.Result{Await: busy}, err
 	}
 	w.Facts.Left = nil
-	if d.Mode == Reimage && released(w) { // what was begun to be installed since is given up
+	if d.Mode == Reimage && released(w) { // give up the installation that has begun since
 		if err := s.bringup.Compensate(ctx, w); err != nil {
 			return job.Result{}, err
 		}
 	}
-	if w.Reset { // it begins anew, and keeps its node
+	if w.Reset { // a restart keeps its node
 		return job.Result{Left: w.Facts.Left}, nil
 	}
 	err = s.free(ctx, d, w)
 	return job.Result{Left: w.Facts.Left}, err
 }
 
-// busy returns what to wait for while the agent still carries out a task of the
-// operation, because a disk that is being erased must not go to a tenant. The task of
-// an agent that falls silent expires after a while.
+// busy returns what to wait for while the agent still runs a task of the
+// operation: a disk that is being erased must not go to a tenant. If the agent
+// falls silent, the task expires after a while.
 func (s *Service) busy(ctx context.Context, d Decommission) (await *job.Await, err error) {
 	tasks, err := agenttask.LiveOf(ctx, s.db, d.Node, d.WorkflowID)
 	for _, t := range tasks {
@@ -67,7 +67,7 @@ func (s *Service) busy(ctx context.Context, d Decommission) (await *job.Await, e
 	return await, err
 }
 
-// free returns the node to a state that has no owner, and lets go of it.
+// free returns the node to a state that needs no owner, and releases the hold.
 func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) error {
 	leave := func(format string, args ...any) { w.Facts.Left = append(w.Facts.Left, fmt.Sprintf(format, args...)) }
 	return s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
@@ -95,9 +95,8 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 // onAgent are the stages that change a node through its agent.
 var onAgent = []string{StageDrain, StageStorage, StageScrub, StageStorageAgain, StageScrubAgain}
 
-// drained says whether the agent of the node may be refusing users, or may have
-// left its disks half cleaned: it was given something to do, wherever the
-// operation stands now.
+// drained says whether the agent may be refusing users or may have left disks
+// half cleaned: it was given a task, at whatever stage the operation is now.
 func (d Decommission) drained(ctx context.Context, tx pgx.Tx) (bool, error) {
 	if d.Mode == Reactivate {
 		return true, nil
@@ -130,8 +129,8 @@ func (s *Service) back(ctx context.Context, tx pgx.Tx, d Decommission, w *bringu
 	return n, nil
 }
 
-// asBefore returns a node that was draining to what it was: one that was out of
-// service for a reason of its own stays out of it.
+// asBefore returns a draining node to its earlier state. A node that was out of
+// service for another reason stays out of service.
 func (s *Service) asBefore(ctx context.Context, tx pgx.Tx, d Decommission) (node.Node, error) {
 	stopped := d.cause() + " was stopped"
 	if d.Origin == node.Retired {

@@ -27,8 +27,8 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.disable)
 
-// disable holds the node, and lets it drain where the mode takes it out of
-// service. A retired node passes through active on its way, held.
+// disable holds the node, and drains it if the mode takes it out of service. A
+// retired node becomes active on its way, but stays held.
 func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	var after node.Node
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
@@ -44,7 +44,7 @@ func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) 
 		switch n.Status {
 		case node.Active, node.Offline, node.Quarantined:
 			after, err = node.Move(ctx, tx, d.Node, node.Drain, d.cause())
-		// further already
+		// it has got further already
 		case node.Draining, node.Retired, node.Enrolling, node.Removing, node.Deleted, node.BootstrapIssued:
 			after = n
 		}

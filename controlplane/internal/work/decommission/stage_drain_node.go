@@ -29,7 +29,7 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.drain)
 
-// The code of failures that only this stage has.
+// The failure code that only this stage has.
 var codeDrainIncomplete = job.DeclareCode(job.Code{
 	Name: "drain_incomplete", Class: bringup.SanitizationFailure,
 	Cause:   "Processes of the accounts cannot be ended, or their homes cannot be removed.",

@@ -23,7 +23,7 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.enable)
 
-// The code of failures that only this stage has.
+// The failure code that only this stage has.
 var codeStillDraining = job.DeclareCode(job.Code{
 	Name: "still_draining", Class: bringup.StateAmbiguity,
 	Cause:   "The agent was told to take users again, and says that it still refuses them.",
@@ -31,8 +31,8 @@ var codeStillDraining = job.DeclareCode(job.Code{
 	Runbook: "decommission-parked",
 })
 
-// enable lets the agent take users again. That the node is let go of belongs to
-// the end of the operation, which is refused while the node is not proven clean.
+// enable lets the agent accept users again. The end of the operation releases
+// the hold, and fails while the node is not proven clean.
 func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	t, await, err := s.ask(ctx, d, w, StageEnable, errand{
 		kind:   agentwire.TypeDrain,

@@ -24,7 +24,7 @@ var _ = catalog.Declare(job.Stage{
 	Fails:    []job.FailureMode{maasAway, {Class: bringup.StateAmbiguity, When: "a claim has no evidence"}, rootHad},
 }, hooks.issue)
 
-// The code of failures that only this stage has.
+// The failure code that only this stage has.
 var codeEvidenceMissing = job.DeclareCode(job.Code{
 	Name: "evidence_missing", Class: bringup.StateAmbiguity,
 	Cause:   "A stage was passed over without evidence.",
@@ -33,11 +33,11 @@ var codeEvidenceMissing = job.DeclareCode(job.Code{
 	Mends:   job.Mends{bringup.Decommission: job.Rerun},
 })
 
-// mostActions bounds how much of a ledger is looked through for actions.
+// mostActions limits how many ledger entries are searched for actions.
 const mostActions = 5000
 
-// issue signs the evidence. A claim that has none stops the job, and so does a
-// node that somebody had access to since.
+// issue signs the evidence. The job stops if a claim has no evidence, or if
+// somebody got access to the node since.
 func (s *Service) issue(ctx context.Context, d Decommission, _ *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Detail(ctx, d.Node)
 	if err != nil {
@@ -76,11 +76,11 @@ func (s *Service) issue(ctx context.Context, d Decommission, _ *bringup.Work) (j
 	}, nil
 }
 
-// timely refuses to speak of a node as clean that somebody had access to since
-// it was validated, or, where the installation stays, since it was cleaned.
-// What is overtaken of a machine that was installed anew is named as not
-// covered, unless somebody had root on it before: then all of it is done again,
-// and counts only from then on. A node that leaves for good is not spoken of as clean.
+// timely refuses to certify a node as clean if somebody got access since it was
+// validated or, where the installation stays, since it was cleaned. On a
+// reinstalled machine, evidence that is out of date is named as not covered,
+// unless somebody had root before: then everything is cleaned again, and only
+// that counts. A node that leaves for good is not certified as clean.
 func timely(d Decommission, n node.Node, evidence []Evidence) error {
 	if d.Mode == FullDecommission {
 		return nil

@@ -23,8 +23,8 @@ var _ = catalog.Declare(job.Stage{
 	Fails:    []job.FailureMode{inventoryAway},
 }, hooks.reactivate)
 
-// reactivate lets the agent of a retired node in again. The node is held until
-// it is proven clean.
+// reactivate lets the agent of a retired node in again. The node stays held
+// until it is proven clean.
 func (s *Service) reactivate(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
 		if _, err := s.hold(ctx, tx, d, n); err != nil {

@@ -32,7 +32,7 @@ var _ = catalog.Declare(job.Stage{
 	}},
 }, hooks.removeOrOverride)
 
-// The code of failures that only this stage has.
+// The failure code that only this stage has.
 var codeUninstallFailed = job.DeclareCode(job.Code{
 	Name: "uninstall_failed", Class: bringup.StateAmbiguity,
 	Cause: "Files of the agent are held or protected on the machine.",
@@ -41,9 +41,8 @@ var codeUninstallFailed = job.DeclareCode(job.Code{
 	Runbook: "decommission-parked",
 })
 
-// remove takes the node out of the inventory. An agent whose installation is
-// gone with a release needs no uninstalling, and one that never enrolled is not
-// there; any other is uninstalled first.
+// remove takes the node out of the inventory. It uninstalls the agent first,
+// unless the agent never enrolled or its installation went with a release.
 func (s *Service) remove(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil {
@@ -83,7 +82,7 @@ func followUp(what, why, command string) job.Evidence {
 	return job.Evidence{Kind: EvidenceFollowUp, Value: bringup.FollowUp{What: what, Why: why, Command: command}}
 }
 
-// removing moves a retired node on, on behalf of the operation.
+// removing moves a retired node to removing, on behalf of the operation.
 func (s *Service) removing(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	n, err := node.Lock(ctx, tx, d.Node)
 	if err != nil || n.Status == node.Removing {
@@ -96,8 +95,8 @@ func (s *Service) removing(ctx context.Context, tx pgx.Tx, d Decommission) error
 	return err
 }
 
-// notUninstalled returns a node whose agent could not be removed to retired, so
-// that its identity is kept.
+// notUninstalled moves a node whose agent could not be uninstalled back to
+// retired, so that it keeps its identity.
 func (s *Service) notUninstalled(ctx context.Context, d Decommission, w *bringup.Work, cause error) error {
 	var f *job.Failure
 	if !errors.As(cause, &f) {
@@ -147,7 +146,7 @@ func (s *Service) deleted(ctx context.Context, tx pgx.Tx, d Decommission) error 
 	return binding.Unbind(ctx, tx, d.Node)
 }
 
-// removeOrOverride removes a node whose agent an operator gave up.
+// removeOrOverride removes a node whose agent an operator has given up.
 func (s *Service) removeOrOverride(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	o := d.overridden(StageRemove)
 	if o == nil {

@@ -23,13 +23,13 @@ var _ = catalog.Declare(job.Stage{
 	Fails:    []job.FailureMode{inventoryAway, {Class: bringup.StateAmbiguity, When: "the node is not draining"}},
 }, hooks.retire)
 
-// retire ends the drain.
+// retire ends the drain and retires the node.
 func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
 		if n.Status.Is(node.Out) {
 			return nil
 		}
-		if d.Mode == Retire && n.Tainted() { // a drain leaves it as it is, and says so
+		if d.Mode == Retire && n.Tainted() { // a drain does not clean the node, and says so
 			return tainted(d, "somebody got access to it after it was validated")
 		}
 		_, err := node.Move(ctx, tx, d.Node, node.Drained, d.cause())

@@ -36,7 +36,7 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.scrubGPU)
 
-// The code of failures that only this stage has.
+// The failure code that only this stage has.
 var codeGPU = job.DeclareCode(job.Code{
 	Name: "gpu_scrub_incomplete", Class: bringup.SanitizationFailure,
 	Cause:   "A process uses a GPU, or its driver does not answer.",
@@ -44,14 +44,14 @@ var codeGPU = job.DeclareCode(job.Code{
 	Runbook: "decommission-parked",
 })
 
-// What the agent says about a scrub.
+// The results that an agent reports for a scrub.
 const (
 	outcomeScrubbed = "scrubbed"
 	outcomeNoGPU    = "not_applicable"
 )
 
-// doubtOfGPU is why the memory of a GPU does not count as scrubbed; empty: it
-// does.
+// doubtOfGPU returns why the memory of a GPU does not count as scrubbed, or ""
+// if it does.
 func doubtOfGPU(g agentwire.GPUScrubbed) string {
 	switch {
 	case g.Error != "":
@@ -66,8 +66,8 @@ func doubtOfGPU(g agentwire.GPUScrubbed) string {
 	return ""
 }
 
-// scrubRemedy says what helps if memory is not proven clean. Trying again does not
-// help for GPUs that can only be reset and not overwritten.
+// scrubRemedy suggests what to do if memory is not proven clean. Trying again
+// does not help for GPUs that can only be reset and not overwritten.
 func scrubRemedy(out agentwire.GPUScrubOutput, setting string) (remedy string, final bool) {
 	resets := func(g agentwire.GPUScrubbed) bool { return g.Method == agentwire.ScrubByReset }
 	if out.Outcome == outcomeScrubbed && slices.ContainsFunc(out.GPUs, resets) {
@@ -79,7 +79,8 @@ func scrubRemedy(out agentwire.GPUScrubOutput, setting string) (remedy string, f
 	return "look at the GPUs and what uses them, then retry; a power cycle clears them, too", false
 }
 
-// doubtOfScrub is why a scrub does not count, whatever its agent says.
+// doubtOfScrub returns why a scrub does not count whatever its agent says, or
+// "" if it does.
 func doubtOfScrub(out agentwire.GPUScrubOutput) string {
 	if out.Outcome != outcomeScrubbed {
 		return or(out.Reason, out.Outcome)
@@ -101,12 +102,12 @@ func (s *Service) scrubGPU(ctx context.Context, d Decommission, w *bringup.Work)
 	return s.scrub(ctx, d, w, StageScrub)
 }
 
-// scrub cleans the memory of GPUs: it has them overwritten, and goes on to weaker
-// methods as far as the profile allows.
+// scrub cleans the memory of GPUs. The agent overwrites it; if that fails,
+// scrub goes on to weaker methods as far as the profile allows.
 func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (job.Result, error) {
 	asks := errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}}
 	cycled := w.Facts.PowerCycle.Of(stage, w.Epoch)
-	if cycled { // or it is not over, and the machine may be off
+	if cycled { // otherwise the power cycle is not over, and the machine may be off
 		if err := s.bringup.PowerCycle(ctx, w, stage); err != nil {
 			return job.Result{}, err
 		}
@@ -164,7 +165,7 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, st
 	return result, f
 }
 
-// What weaker methods do, and what that proves.
+// What the weaker methods do, and what they prove.
 var (
 	didByMethod = map[site.ScrubMethod]string{
 		site.MethodReset:      "The tool of the vendor reset the GPU",
@@ -180,7 +181,7 @@ var (
 	}
 )
 
-// settleFor goes on with a weaker method, which the evidence names as that.
+// settleFor goes on with a weaker method, and the evidence says so.
 func (s *Service) settleFor(result job.Result, out agentwire.GPUScrubOutput, w WeakerScrub) job.Result {
 	w.Vendor, w.Why, w.RecordedAt = out.Vendor, or(out.Reason, "the agent does not say why"), s.now().UTC()
 	w.Did, w.Proves, w.ProvesNot = didByMethod[w.Method], provesByMethod[w.Method], provesNotByMethod[w.Method]
@@ -205,29 +206,31 @@ func wereReset(out agentwire.GPUScrubOutput) bool {
 	})
 }
 
-// defective says whether memory did not hold what was written to it, or the check
-// of it cannot be believed: no weaker method makes that good.
+// defective says whether memory did not hold what was written to it, or its
+// check cannot be believed. No weaker method repairs that.
 func defective(out agentwire.GPUScrubOutput) bool {
 	return slices.ContainsFunc(out.GPUs, func(g agentwire.GPUScrubbed) bool {
 		return g.WordsNonzero != 0 || strings.HasPrefix(g.Error, "memory_") || strings.HasPrefix(g.Error, "check_")
 	})
 }
 
-// occupied says whether something used a GPU or ended the scrub: then a weaker
-// method proves even less, because what uses the GPU may write again.
+// occupied says whether something used a GPU or ended the scrub. A weaker
+// method would prove even less, because the user of the GPU may write again.
 func occupied(out agentwire.GPUScrubOutput) bool {
 	return slices.ContainsFunc(out.GPUs, func(g agentwire.GPUScrubbed) bool {
 		return strings.HasPrefix(g.Error, "gpu_in_use") || strings.HasPrefix(g.Error, "interrupted")
 	})
 }
 
-// unseenRemedy says what helps if no GPU is seen on a node that should have some.
+// unseenRemedy suggests what to do if no GPU is seen on a node that should have
+// some.
 const unseenRemedy = "look at the driver and the GPUs of the machine, then retry; if it has none, give its node a SKU without GPUs, " +
 	"override the stage, or let such nodes pass by the profile (gpu_scrub=if_present), which their outcome says"
 
-// gpusOf is how many GPUs the node is known to have: one whose driver is gone, or
-// that fell off the bus, still has its memory. A node has as many as its SKU says;
-// where the policy allows it, one on which none was ever seen has none.
+// gpusOf returns how many GPUs the node is known to have. The SKU decides,
+// because a GPU whose driver is gone or that fell off the bus still has its
+// memory. If the policy allows it, a node on which no GPU was ever seen has
+// none.
 func (s *Service) gpusOf(ctx context.Context, d Decommission, policy site.Scrub) (int, error) {
 	n, found, err := s.inspected(ctx, d.Node)
 	if err != nil {
@@ -239,7 +242,7 @@ func (s *Service) gpusOf(ctx context.Context, d Decommission, policy site.Scrub)
 	return max(len(found.GPUs), int(n.GPUsTotal)), nil
 }
 
-// inspected is a node with what its agent last found on the machine.
+// inspected reads a node with what its agent last found on the machine.
 func (s *Service) inspected(ctx context.Context, of id.Node) (node.Node, agentwire.Capabilities, error) {
 	var found agentwire.Capabilities
 	n, err := s.nodes.Detail(ctx, of)
@@ -252,8 +255,8 @@ func (s *Service) inspected(ctx context.Context, of id.Node) (node.Node, agentwi
 	return n, found, nil
 }
 
-// vendorOf is the vendor of the GPUs of a node, as its agent names it; empty: no
-// agent has said it yet.
+// vendorOf returns the vendor of the node's GPUs as its agent names it, or ""
+// if no agent has reported it yet.
 func (s *Service) vendorOf(ctx context.Context, of id.Node) (string, error) {
 	_, found, err := s.inspected(ctx, of)
 	return found.Facts["gpu.vendor"], err

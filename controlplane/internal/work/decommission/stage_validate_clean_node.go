@@ -34,7 +34,7 @@ var _ = catalog.Declare(job.Stage{
 	},
 }, hooks.validate)
 
-// The codes of failures that only this stage has.
+// The failure codes that only this stage has.
 var (
 	codeResidue = job.DeclareCode(job.Code{
 		Name: "validation_residue", Class: bringup.SanitizationFailure,
@@ -59,16 +59,16 @@ var (
 	})
 )
 
-// whySpared is why a stage is left out: see spares.
+// whySpared says why a mode skips a stage: see spares.
 var whySpared = map[Mode]string{
 	Reactivate: "the node is proven clean: there is nothing to clean",
 	Reimage:    "this operation cleaned it through the installation before, which nobody had root on",
 }
 
-// spared says whether a stage is left out. A reimage does not clean again what it
-// cleaned through the installation before. Where that installation was gone
-// already, somebody passed the cleaning over, or somebody got access since, it did
-// not clean what there is now, and the new one has to.
+// spared says whether to skip a stage. A reimage does not clean again what it
+// cleaned through the old installation. It must clean again if that
+// installation was already gone, if somebody skipped the cleaning, or if
+// somebody got access since.
 func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.Node) (bool, error) {
 	earlier, again := onceMore[stage]
 	if spares := d.Mode.spares(stage, n); !spares || !again {
@@ -94,7 +94,7 @@ func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.
 	return n.TaintedAt == nil || s.AskedAt.After(*n.TaintedAt), nil
 }
 
-// brief is the beginning of a list.
+// brief returns the first items of a list as text.
 func brief(list []string) string {
 	const most = 3
 	if len(list) <= most {
@@ -103,15 +103,15 @@ func brief(list []string) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), len(list)-most)
 }
 
-// validate looks for anything that a tenant left. What it finds keeps the node
-// out of service: see Settle.
+// validate looks for anything that a tenant left. Settle takes a node with
+// findings out of service.
 func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	params := agentwire.ValidateCleanParams{}
 	user, err := agenttask.DeployUser(ctx, s.db, d.Node)
 	if err != nil {
 		return job.Result{}, err
 	}
-	if user = cmp.Or(user, w.Site.Settings.DeployUser); user != "" { // of the site, not of a tenant
+	if user = cmp.Or(user, w.Site.Settings.DeployUser); user != "" { // the account of the site, not of a tenant
 		params.AllowedUsers = []string{user}
 	}
 	t, await, err := s.ask(ctx, d, w, StageValidate, errand{kind: agentwire.TypeValidateClean, params: params})
@@ -134,7 +134,7 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 		return job.Result{}, err
 	}
 	result := job.Result{Evidence: evidence}
-	if unfounded && len(out.Findings) == 0 { // what the comparison found counts first
+	if unfounded && len(out.Findings) == 0 { // findings of the comparison come first
 		return result, codeUnfounded.Failed("the agent of %s says that it is clean, and not what it looked at", d.Hostname).
 			ForGood().About(map[string]any{"task_id": t.ID})
 	}
@@ -158,8 +158,8 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 		About(map[string]any{"findings": out.Findings, "task_id": t.ID})
 }
 
-// exceptDisks takes the disks out of the findings that the profile says to leave
-// alone: see leftAlone. They are named among what was looked at.
+// exceptDisks removes from the findings the disks that the profile leaves
+// alone: see leftAlone. It adds them to what was looked at.
 func (s *Service) exceptDisks(ctx context.Context, d Decommission, w *bringup.Work,
 	out *agentwire.ValidateCleanOutput,
 ) error {
@@ -188,8 +188,8 @@ func (s *Service) exceptDisks(ctx context.Context, d Decommission, w *bringup.Wo
 	return nil
 }
 
-// rootRemedy says what helps once somebody had root: cleaning the same
-// installation again never does, and this operation holds the node until it is
+// rootRemedy suggests what to do after somebody had root. Cleaning the same
+// installation again never helps, and this operation holds the node until it is
 // cancelled.
 func (d Decommission) rootRemedy() string {
 	if d.managed() {
@@ -201,10 +201,10 @@ func (d Decommission) rootRemedy() string {
 		d.Hostname)
 }
 
-// credible refuses what a node says of itself whose installation somebody had
-// root on: it is kept as evidence, and proves nothing. Where somebody had root on
-// the installation before, this operation must have cleaned disks and GPUs
-// through the present one.
+// credible rejects what an installation says about itself if somebody had root
+// on it: the answer is kept as evidence and proves nothing. If somebody had
+// root on the installation before, this operation must have cleaned disks and
+// GPUs through the present one.
 func (s *Service) credible(ctx context.Context, d Decommission) error {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil || d.accepts() != nil || !d.Mode.proves(n) {
@@ -234,7 +234,7 @@ func (s *Service) credible(ctx context.Context, d Decommission) error {
 	}
 }
 
-// incredible makes a failure of what the inventory says about an installation.
+// incredible turns the inventory's doubt about an installation into a failure.
 func incredible(d Decommission, err error) *job.Failure {
 	f, _ := fault.As(err)
 	return codeRoot.Failed("%s", f.Message).With("%s", d.rootRemedy()).ForGood().Because(err)
@@ -245,7 +245,7 @@ func rootTainted(d Decommission, why, remedy string) *job.Failure {
 		With("%s", remedy).ForGood()
 }
 
-// findingRemedies say what to do about what a validation found.
+// findingRemedies suggest what to do about findings of a validation.
 var findingRemedies = map[Mode]string{
 	SoftReset:      cleanAgain,
 	Retire:         cleanAgain,

@@ -21,7 +21,7 @@ const (
 	stageRemoveRecord = bringup.RemoveMAASRecord
 )
 
-// What several stages say.
+// Texts that several stages share.
 const (
 	nothingUndone = "nothing is undone"
 	letGo         = "the node is let go: it returns to what it was, unless it is not proven clean, in which case it stays held"
@@ -34,7 +34,7 @@ const (
 // databaseRetryCount is how many attempts a change of the inventory gets.
 const databaseRetryCount = 3
 
-// The ways to fail that several stages have in common.
+// The failures that several stages share.
 var (
 	maasAway    = bringup.MAASAway
 	outOfBand   = bringup.OutOfBand
@@ -44,7 +44,7 @@ var (
 	inventoryAway = job.FailsWith(bringup.UpstreamTransient, "the inventory cannot be changed")
 )
 
-// plans says which stages a mode goes through, in their order.
+// plans lists the stages of each mode, in order.
 var plans = map[Mode][]string{
 	SoftReset: {StageDisable, StageDrain, StageStorage, StageScrub, StageValidate, StageCertificate, StageEnable},
 	Reimage: slices.Concat([]string{
@@ -70,22 +70,22 @@ var plans = map[Mode][]string{
 	Remove:     {StageRemove, StageSecrets},
 }
 
-// cleaning is where each mode goes on when a validation found something: where
-// it cleans. A machine that was installed anew is cleaned where somebody had
-// root, and otherwise only looked at again.
+// cleaning is the stage to which each mode goes back when a validation found
+// something: the one that cleans. A reinstalled machine is cleaned again if
+// somebody had root, and otherwise only validated again.
 var cleaning = map[Mode]string{
 	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageDrain,
 	Reimage: StageStorageAgain,
 }
 
-// ownStages is the order in which people read about the stages of this package.
+// ownStages lists the stages of this package in reading order.
 var ownStages = []string{
 	StageDisable, StageForceRelease, StageDrain, StageStorage, StageScrub, StageStorageAgain, StageScrubAgain,
 	StageValidate, StageCertificate, StageEnable, StageReactivate, StageRetire, StageRemove, StageSecrets,
 }
 
-// machineStages are the stages of bringup that decommissions go through, with
-// what a cancel undoes.
+// machineStages are the stages of bringup that decommissions use, with what a
+// cancel undoes.
 var machineStages = slices.Concat([]job.Stage{
 	readSite(),
 	bringup.MachineStage(stageRelease).Cancelled(notBack),
@@ -109,7 +109,7 @@ func deployedStages() (out []job.Stage) {
 	return out
 }
 
-// readSite is the stage that reads the site, for a job that was begun already: it
+// readSite is the stage that reads the site. The job has begun already, so it
 // goes on even if somebody disables the site meanwhile.
 func readSite() job.Stage {
 	s := bringup.MachineStage(stageLoad).Cancelled(letGo)
@@ -118,7 +118,7 @@ func readSite() job.Stage {
 }
 
 var (
-	// pseudoStages are what a workflow does besides going through the stages.
+	// pseudoStages are what a workflow does besides its stages.
 	pseudoStages []job.Stage
 	// tables are the plans with their stages.
 	tables map[Mode]job.Table
@@ -162,7 +162,7 @@ func inMode(s job.Stage, mode Mode) job.Stage {
 	if s.Name == StageValidate {
 		s.Resume = cleaning[mode]
 	}
-	if mode == Reactivate { // it issues no paper that a residual risk could stand in
+	if mode == Reactivate { // it issues no document that could state a residual risk
 		s.Overridable = false
 		if s.Name == StageDrain {
 			s.Resume = StageReactivate
@@ -171,7 +171,7 @@ func inMode(s job.Stage, mode Mode) job.Stage {
 	return s
 }
 
-// TableOf is what a mode goes through.
+// TableOf returns the stages of a mode.
 func TableOf(m Mode) job.Table { return slices.Clone(tables[m]) }
 
 // AllStages names every stage, each once.

@@ -52,7 +52,7 @@ func fromRow(r decommissiondb.NodeDecommission) (Decommission, error) {
 	return d, nil
 }
 
-// columns are what decommissions have beside what all jobs have.
+// columns are the columns that only decommissions have.
 var columns = job.Columns[Decommission, *bringup.Work]{
 	Read: decommissiondb.OfIDs,
 	Scan: func(row pgx.CollectableRow) (Decommission, error) {
@@ -80,7 +80,8 @@ var columns = job.Columns[Decommission, *bringup.Work]{
 	},
 }
 
-// claimNode is what an operation claims: a node has one at a time.
+// claimNode is the claim of an operation on its node: a node has one operation
+// at a time.
 const claimNode = "decommission.node"
 
 // Get reads a decommission.
@@ -115,13 +116,13 @@ func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[id.Dec
 	return out, nil
 }
 
-// Events reads the ledger of a decommission in its order, after an entry (0:
+// Events reads the ledger of a decommission in order, after a given entry (0:
 // from the first).
 func (s *Service) Events(ctx context.Context, of id.Decommission, after int64, limit int32) ([]job.Event, error) {
 	return s.rows.Events(ctx, of.String(), after, limit)
 }
 
-// EvidenceOf reads what stages of a decommission saw, in its order.
+// EvidenceOf reads what the stages of a decommission saw, in order.
 func (s *Service) EvidenceOf(ctx context.Context, of id.Decommission) ([]Evidence, error) {
 	return evidenceOf(ctx, s.reads, of)
 }
@@ -148,7 +149,7 @@ func optional[noun any](u id.Of[noun]) *string {
 	return nil
 }
 
-// textOf is an id as text; the zero one is empty.
+// textOf returns an id as text, or "" for the zero id.
 func textOf[noun any](u id.Of[noun]) string {
 	if u.IsZero() {
 		return ""
@@ -156,7 +157,8 @@ func textOf[noun any](u id.Of[noun]) string {
 	return u.String()
 }
 
-// typicalSeconds says how long stages take at a site, or at all, by mode and name.
+// typicalSeconds returns how long stages take, by mode and name: at the given
+// site or, if it is zero, at all sites.
 func (s *Service) typicalSeconds(ctx context.Context, of id.Site) (map[Mode]map[string]float64, error) {
 	kinds := make([]string, len(Modes()))
 	for i, m := range Modes() {

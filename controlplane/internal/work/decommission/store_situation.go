@@ -51,7 +51,7 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 }
 
 // lookFor reads the situation of a node for a request, which may name another
-// profile than the one that the node belongs to.
+// profile than the node's own.
 func (s *Service) lookFor(ctx context.Context, of id.Node, r Request) (situation, error) {
 	now, err := s.look(ctx, of)
 	if err != nil || r.ProfileID == nil || !now.managed() || *r.ProfileID == now.profile.ID {
@@ -75,8 +75,8 @@ func (s *Service) lookFor(ctx context.Context, of id.Node, r Request) (situation
 	return now, nil
 }
 
-// cleansLess refuses a profile that asks for less cleaning than the one that the
-// node belongs to: what tenants left there was promised to go by that one.
+// cleansLess refuses a profile that asks for less cleaning than the node's own:
+// what tenants left was promised to be cleaned by that one.
 func cleansLess(former, by site.Profile, vendor string) error {
 	was, is := former.Policy, by.Policy
 	weakest, setting := was.ScrubMethod(vendor)
@@ -94,9 +94,9 @@ func cleansLess(former, by site.Profile, vendor string) error {
 			map[bool]string{true: ", " + setting}[setting != ""])
 }
 
-// again is the situation within the transaction that goes by it. What it rests
-// on stays as it is until that ends; whether another operation was faster, the
-// index says.
+// again reads the situation once more, inside the transaction that relies on
+// it. The rows it reads are locked until the transaction ends. The unique index
+// decides whether another operation was faster.
 func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
 	seen, err := node.Share(ctx, tx, s.node.ID)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
 	return s, nil
 }
 
-// owners are what works on a node already.
+// owners returns the operation and the onboarding that own a node.
 func owners(ctx context.Context, q *decommissiondb.Queries, of id.Node) (live *Decommission, onboarding string,
 	err error,
 ) {

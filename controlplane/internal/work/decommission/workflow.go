@@ -7,14 +7,14 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// workflowNames are those in the histories of decommissions.
+// workflowNames are the names recorded in the histories of decommissions.
 var workflowNames = job.WorkflowNames{
 	Type: "NodeDecommissionWorkflow", Next: "NextDecommissionTurn", Lost: "LoseDecommissionStage",
 	Wake:  "WakeDecommission",
 	Stage: func(stage string) string { return "decommission." + stage },
 }
 
-// Workflow carries a decommission out, turn by turn.
+// Workflow carries out a decommission, turn by turn.
 func Workflow(ctx workflow.Context, in job.Input) error {
 	return workflowNames.Run(ctx, in.ID, node.EnrolledSignal)
 }

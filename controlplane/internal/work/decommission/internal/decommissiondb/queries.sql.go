@@ -178,7 +178,7 @@ type KeepParams struct {
 	JobID          id.Decommission
 }
 
-// What an attempt found out, in the transaction of the job.
+// Stores what an attempt found out, in the transaction of the job.
 func (q *Queries) Keep(ctx context.Context, arg KeepParams) error {
 	_, err := q.db.Exec(ctx, Keep,
 		arg.MaasSystemID,
@@ -202,7 +202,7 @@ type KeepFactsParams struct {
 	JobID id.Decommission
 }
 
-// What an action changes, in the transaction of the job.
+// Stores what an action changes, in the transaction of the job.
 func (q *Queries) KeepFacts(ctx context.Context, arg KeepFactsParams) error {
 	_, err := q.db.Exec(ctx, KeepFacts, arg.Facts, arg.JobID)
 	return err
@@ -512,8 +512,8 @@ type PriorJobsRow struct {
 	BlankDisks      json.RawMessage
 }
 
-// The jobs that brought the node up before: what they wrote on its machine is ours.
-// Oldest first.
+// The earlier jobs that installed the node: what they wrote on its machine is
+// ours. Oldest first.
 func (q *Queries) PriorJobs(ctx context.Context, nodeID id.Node) ([]PriorJobsRow, error) {
 	rows, err := q.db.Query(ctx, PriorJobs, nodeID)
 	if err != nil {
@@ -562,8 +562,8 @@ type SelectedParams struct {
 	Most           int32
 }
 
-// A node is of the site that the listing of nodes says, so that who looks there
-// sees the same: of its machine, and before it has one, of its onboarding.
+// A node belongs to the site that the listing of nodes shows, so that both
+// agree: the site of its machine or, before it has one, of its onboarding.
 func (q *Queries) Selected(ctx context.Context, arg SelectedParams) ([]id.Node, error) {
 	rows, err := q.db.Query(ctx, Selected,
 		arg.Ids,
@@ -603,7 +603,7 @@ type SetFollowUpsParams struct {
 	JobID     id.Decommission
 }
 
-// What a stage left to be done replaces what it left before.
+// The follow-ups of a stage replace its earlier ones.
 func (q *Queries) SetFollowUps(ctx context.Context, arg SetFollowUpsParams) error {
 	_, err := q.db.Exec(ctx, SetFollowUps, arg.Stage, arg.FollowUps, arg.JobID)
 	return err
@@ -638,7 +638,8 @@ type ShareSiteRow struct {
 	ProfileVersion int64
 }
 
-// The versions of a site and its profile, which stay until the transaction ends.
+// The versions of a site and its profile. The rows stay locked until the
+// transaction ends.
 func (q *Queries) ShareSite(ctx context.Context, arg ShareSiteParams) (ShareSiteRow, error) {
 	row := q.db.QueryRow(ctx, ShareSite, arg.SiteID, arg.ProfileID)
 	var i ShareSiteRow
@@ -660,7 +661,7 @@ type UnderRow struct {
 	Mode         string
 }
 
-// Those of a site that have not ended.
+// The operations of a site that have not ended.
 func (q *Queries) Under(ctx context.Context, siteID string) ([]UnderRow, error) {
 	rows, err := q.db.Query(ctx, Under, siteID)
 	if err != nil {
