@@ -52,6 +52,7 @@ var machinery = map[string]string{
 	"agentgateway/serve.go":         "the listener for nodes: TLS and the server",
 	"agenttask/queue.go":            "the queue that held polls wait at",
 	"agenttask/task.go":             "the noun, and whom it asks who owns a reserved task",
+	"decommission/allocations.go":   "what tenants have on nodes, and whom it asks and tells in its transactions",
 	"identity/oidc_provider.go":     "the connection to the identity provider",
 	"job/runner.go":                 "what carries jobs out: what it is made of",
 	"job/work.go":                   "what a stage may call, fences within transactions among it",

@@ -87,6 +87,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			v.cleaning = addCleaningFlags(cmd)
 			v.cleaning.addProfileFlag(cmd)
 			v.cleaning.addAcceptFlags(cmd)
+			v.cleaning.addEndFlag(cmd)
 			f.StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
 			frame.Complete(cmd, "mode", modes()...)
 			frame.Complete(cmd, "status", apiclient.NodeStates...)
@@ -121,6 +122,7 @@ func (s *session) startBatch(v *batchFlags) error {
 				&v.cleaning.storage),
 			KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &v.cleaning.keepOut),
 			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &v.cleaning.match),
+			EndAllocation:        frame.Given(s.Session, endAllocation, &v.cleaning.endAllocation),
 
 			MaxParallel:    frame.Given(s.Session, "max-parallel", &v.parallel),
 			MaxFailures:    frame.Given(s.Session, "max-failures", &v.failures),

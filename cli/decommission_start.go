@@ -21,6 +21,7 @@ import (
 type cleaning struct {
 	erase, storage, risk, profile string
 	keepOut, match, withoutAgent  bool
+	endAllocation                 bool
 }
 
 func (c *cleaning) addProfileFlag(cmd *cobra.Command) {
@@ -60,6 +61,14 @@ func (c *cleaning) addWithoutAgentFlag(cmd *cobra.Command) {
 		"with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent "+
 			"could do; needs --residual-risk")
 }
+
+func (c *cleaning) addEndFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.endAllocation, endAllocation, false,
+		"end what a tenant has on the node, which DESTROYS the tenant's work; otherwise a rented node is left alone")
+}
+
+// endAllocation is the flag that ends what a tenant has on a node.
+const endAllocation = "end-allocation"
 
 func addCleaningFlags(cmd *cobra.Command) *cleaning {
 	c := &cleaning{}
@@ -136,6 +145,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			c.addProfileFlag(cmd)
 			c.addAcceptFlags(cmd)
 			c.addWithoutAgentFlag(cmd)
+			c.addEndFlag(cmd)
 			reason := cmd.Flags().String("reason", "",
 				"why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
@@ -175,6 +185,7 @@ func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason
 			KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &c.keepOut),
 			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &c.match),
 			WithoutAgent:         frame.Given(s.Session, "without-agent", &c.withoutAgent),
+			EndAllocation:        frame.Given(s.Session, endAllocation, &c.endAllocation),
 		})
 }
 
@@ -190,6 +201,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 			c.addRiskFlag(cmd)
 			c.addProfileFlag(cmd)
 			c.addWithoutAgentFlag(cmd)
+			c.addEndFlag(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("mode"); err != nil {
 					return err
@@ -209,7 +221,8 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 						StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup",
 							&c.storage),
 						ResidualRisk: frame.Given(s.Session, "residual-risk", &c.risk), ProfileId: profile,
-						WithoutAgent: frame.Given(s.Session, "without-agent", &c.withoutAgent),
+						WithoutAgent:  frame.Given(s.Session, "without-agent", &c.withoutAgent),
+						EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
 					}))
 				if err != nil {
 					return err
@@ -292,12 +305,16 @@ func destroys(effect string) int {
 
 // applied is the command that carries out a plan.
 func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
+	ends := ""
+	if c.endAllocation {
+		ends = " --" + endAllocation
+	}
 	switch mode := string(p.Mode); mode {
 	case "storage_cleanup":
-		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup,
-			p.PlanHash)
+		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s%s --plan-hash %s --reason REASON", name, p.StorageCleanup,
+			ends, p.PlanHash)
 	case "drain", "retire", "reactivate", "remove":
-		return fmt.Sprintf("gpuaas node %s %s --reason REASON", mode, name)
+		return fmt.Sprintf("gpuaas node %s %s%s --reason REASON", mode, name, ends)
 	}
 	command := fmt.Sprintf("gpuaas decommission start %s --mode %s", name, p.Mode)
 	if p.Mode != "soft_reset" {
@@ -312,5 +329,5 @@ func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 	if c.withoutAgent {
 		command += " --without-agent --residual-risk TEXT"
 	}
-	return command + " --plan-hash " + p.PlanHash + " --reason REASON"
+	return command + ends + " --plan-hash " + p.PlanHash + " --reason REASON"
 }

@@ -80,6 +80,8 @@ func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 		operations: watchingDecommissions(step.operation),
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
+			c := &cleaning{}
+			c.addEndFlag(cmd)
 			yes := new(bool)
 			if warnings[step.mode] != "" {
 				yes = frame.AddYesFlag(cmd)
@@ -90,7 +92,9 @@ func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 					return err
 				}
 				return s.begin(step.mode, args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
-					return step.call(s, node, apiclient.DecommissionReasonBody{Reason: *reason})
+					return step.call(s, node, apiclient.DecommissionReasonBody{
+						Reason: *reason, EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
+					})
 				})
 			}
 		},
@@ -115,6 +119,7 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 				c.addWithoutAgentFlag(cmd)
 			}
 			c.addRiskFlag(cmd)
+			c.addEndFlag(cmd)
 			cmd.Flags().StringVar(&c.storage, "storage-cleanup", "",
 				"what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
 			frame.Complete(cmd, "storage-cleanup", apiclient.Words("DecommissionNewBody.storage_cleanup")...)
@@ -143,6 +148,8 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 		long: "local DESTROYS what is in temporary and scratch folders and on the data disks, weka unmounts file systems of\n" +
 			"Weka and removes its client's containers with their state and cache, all does both. The node is held meanwhile, and validated afterwards.",
 		flags: func(cmd *cobra.Command) action {
+			c := &cleaning{}
+			c.addEndFlag(cmd)
 			scope := cmd.Flags().String("scope", "", "local, weka or all")
 			frame.Complete(cmd, "scope", apiclient.Words("DecommissionCleanupBody.scope")...)
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
@@ -157,7 +164,8 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 					return s.API.CleanNodeStorageWithResponse(s.Ctx, node, &apiclient.CleanNodeStorageParams{},
 						apiclient.DecommissionCleanupBody{
 							Scope: apiclient.DecommissionCleanupBodyScope(*scope), Reason: *reason,
-							PlanHash: frame.Given(s.Session, "plan-hash", hash),
+							PlanHash:      frame.Given(s.Session, "plan-hash", hash),
+							EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
 						})
 				})
 			}

@@ -32,7 +32,6 @@ import (
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
-	"gpuaas/controlplane/internal/rent/quota"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
@@ -233,7 +232,6 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	feed := outbox.NewFeed(p.nats)
 	p.identity.Register(api)
 	sshkey.New(p.db).Register(api)
-	quota.New(p.db).Register(api)
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)

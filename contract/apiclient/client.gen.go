@@ -1435,8 +1435,6 @@ const (
 	ProjectCreate        Permission = "project:create"
 	ProjectRead          Permission = "project:read"
 	ProjectUpdate        Permission = "project:update"
-	QuotaManage          Permission = "quota:manage"
-	QuotaRead            Permission = "quota:read"
 	ReconciliationManage Permission = "reconciliation:manage"
 	ReconciliationRead   Permission = "reconciliation:read"
 	SelfCheckRead        Permission = "self_check:read"
@@ -1455,7 +1453,6 @@ const (
 	SshKeyRead           Permission = "ssh_key:read"
 	SystemRead           Permission = "system:read"
 	TenantCreate         Permission = "tenant:create"
-	TenantQuotaManage    Permission = "tenant_quota:manage"
 	TenantRead           Permission = "tenant:read"
 	TenantUpdate         Permission = "tenant:update"
 	TerminalOpen         Permission = "terminal:open"
@@ -2941,6 +2938,9 @@ type DecommissionBlock struct {
 
 // DecommissionCleanupBody defines model for DecommissionCleanupBody.
 type DecommissionCleanupBody struct {
+	// EndAllocation End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it.
+	EndAllocation *bool `json:"end_allocation,omitempty"`
+
 	// PlanHash Of the plan to carry out.
 	PlanHash *string `json:"plan_hash,omitempty"`
 
@@ -3361,6 +3361,9 @@ type DecommissionModeViewList struct {
 
 // DecommissionNewBatchBody defines model for DecommissionNewBatchBody.
 type DecommissionNewBatchBody struct {
+	// EndAllocation End what tenants have on the nodes: their work is DESTROYED. Left out: a node that a tenant works on cannot be operated on.
+	EndAllocation *bool `json:"end_allocation,omitempty"`
+
 	// Erase What the release in MAAS is to do to disks; quick when left out.
 	Erase *DecommissionNewBatchBodyErase `json:"erase,omitempty"`
 
@@ -3421,6 +3424,9 @@ type DecommissionNewBatchView struct {
 
 // DecommissionNewBody defines model for DecommissionNewBody.
 type DecommissionNewBody struct {
+	// EndAllocation End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it.
+	EndAllocation *bool `json:"end_allocation,omitempty"`
+
 	// Erase What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out.
 	Erase *DecommissionNewBodyErase `json:"erase,omitempty"`
 
@@ -3759,6 +3765,9 @@ type DecommissionPlanStorageCleanup string
 
 // DecommissionPlanBody defines model for DecommissionPlanBody.
 type DecommissionPlanBody struct {
+	// EndAllocation As in the request.
+	EndAllocation *bool `json:"end_allocation,omitempty"`
+
 	// Erase As in the request.
 	Erase *DecommissionPlanBodyErase `json:"erase,omitempty"`
 
@@ -3801,6 +3810,9 @@ type DecommissionPlannedStage struct {
 
 // DecommissionReasonBody defines model for DecommissionReasonBody.
 type DecommissionReasonBody struct {
+	// EndAllocation End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it.
+	EndAllocation *bool `json:"end_allocation,omitempty"`
+
 	// Reason Why; it goes into the audit log and the history of the node.
 	//
 	// Examples: rack is moved
@@ -6713,60 +6725,6 @@ type Problem struct {
 	//
 	// Examples: urn:gpuaas:problem:not_found
 	Type string `json:"type"`
-}
-
-// QuotaLimitsBody defines model for QuotaLimitsBody.
-type QuotaLimitsBody struct {
-	// Gpus How many GPUs; left out, they are not limited.
-	Gpus *int32 `json:"gpus,omitempty"`
-
-	// Nodes How many nodes; left out, they are not limited.
-	Nodes *int32 `json:"nodes,omitempty"`
-}
-
-// QuotaView defines model for QuotaView.
-type QuotaView struct {
-	// Gpus How many GPUs may be held. Left out: this quota does not limit them.
-	Gpus *int32 `json:"gpus,omitempty"`
-
-	// Nodes How many nodes may be held. Left out: this quota does not limit them.
-	Nodes *int32 `json:"nodes,omitempty"`
-
-	// OrgId Id of the tenant.
-	//
-	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	OrgId openapi_types.UUID `json:"org_id"`
-
-	// ProjectId Id of the project whose quota it is. Left out: it is the tenant's, over all its projects.
-	//
-	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
-
-	// QuotaId Id of the quota.
-	//
-	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	QuotaId openapi_types.UUID `json:"quota_id"`
-
-	// Sku The SKU that it is about. Left out: whatever the SKU.
-	//
-	// Examples: h100.80g.8gpu
-	Sku       *string   `json:"sku,omitempty"`
-	UpdatedAt time.Time `json:"updated_at"`
-
-	// UpdatedBy Id of who set it last.
-	UpdatedBy string `json:"updated_by"`
-
-	// Version Grows with every change.
-	Version int64 `json:"version"`
-}
-
-// QuotaViewList defines model for QuotaViewList.
-type QuotaViewList struct {
-	// Items The items of this page.
-	Items []QuotaView `json:"items"`
-
-	// NextCursor Where the next page starts; absent on the last page.
-	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // ReconciliationAcknowledgeBody defines model for ReconciliationAcknowledgeBody.
@@ -10105,33 +10063,6 @@ type PutProjectMemberParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
-// RemoveProjectQuotaParams defines parameters for RemoveProjectQuota.
-type RemoveProjectQuotaParams struct {
-	// Sku The SKU that the quota is about. Left out: whatever the SKU.
-	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
-
-	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
-	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
-}
-
-// ListProjectQuotasParams defines parameters for ListProjectQuotas.
-type ListProjectQuotasParams struct {
-	// Cursor Where to continue: next_cursor of the page before.
-	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// PageSize How many items at most.
-	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
-}
-
-// PutProjectQuotaParams defines parameters for PutProjectQuota.
-type PutProjectQuotaParams struct {
-	// Sku The SKU that the quota is about. Left out: whatever the SKU.
-	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
-
-	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
-	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
-}
-
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -10254,33 +10185,6 @@ type ListProjectsParams struct {
 
 // CreateProjectParams defines parameters for CreateProject.
 type CreateProjectParams struct {
-	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
-	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
-}
-
-// RemoveTenantQuotaParams defines parameters for RemoveTenantQuota.
-type RemoveTenantQuotaParams struct {
-	// Sku The SKU that the quota is about. Left out: whatever the SKU.
-	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
-
-	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
-	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
-}
-
-// ListTenantQuotasParams defines parameters for ListTenantQuotas.
-type ListTenantQuotasParams struct {
-	// Cursor Where to continue: next_cursor of the page before.
-	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// PageSize How many items at most.
-	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
-}
-
-// PutTenantQuotaParams defines parameters for PutTenantQuota.
-type PutTenantQuotaParams struct {
-	// Sku The SKU that the quota is about. Left out: whatever the SKU.
-	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
-
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -11851,37 +11755,6 @@ func (c *Client) PutProjectMemberWithResponse(ctx context.Context, projectId ope
 	return call[IdentityMemberView](ctx, c, r, edit)
 }
 
-// RemoveProjectQuotaWithResponse is DELETE /api/v1/projects/{project_id}/quotas: Lift a limit of a project
-func (c *Client) RemoveProjectQuotaWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RemoveProjectQuotaParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
-	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/quotas", projectId)
-	if params != nil {
-		r.query("sku", params.Sku, false)
-		r.header("Idempotency-Key", params.IdempotencyKey)
-	}
-	return call[struct{}](ctx, c, r, edit)
-}
-
-// ListProjectQuotasWithResponse is GET /api/v1/projects/{project_id}/quotas: List the quotas that a project is held to
-func (c *Client) ListProjectQuotasWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListProjectQuotasParams, edit ...RequestEditorFn) (*Response[QuotaViewList], error) {
-	r := newRequest(http.MethodGet, "/api/v1/projects/%s/quotas", projectId)
-	if params != nil {
-		r.query("cursor", params.Cursor, false)
-		r.query("page_size", params.PageSize, false)
-	}
-	return call[QuotaViewList](ctx, c, r, edit)
-}
-
-// PutProjectQuotaWithResponse is PUT /api/v1/projects/{project_id}/quotas: Set what a project may hold
-func (c *Client) PutProjectQuotaWithResponse(ctx context.Context, projectId openapi_types.UUID, params *PutProjectQuotaParams, body QuotaLimitsBody, edit ...RequestEditorFn) (*Response[QuotaView], error) {
-	r := newRequest(http.MethodPut, "/api/v1/projects/%s/quotas", projectId)
-	if params != nil {
-		r.query("sku", params.Sku, false)
-		r.header("Idempotency-Key", params.IdempotencyKey)
-	}
-	r.json(body)
-	return call[QuotaView](ctx, c, r, edit)
-}
-
 // ListServiceAccountsWithResponse is GET /api/v1/projects/{project_id}/service-accounts: List the service accounts of a project
 func (c *Client) ListServiceAccountsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListServiceAccountsParams, edit ...RequestEditorFn) (*Response[IdentityServiceAccountViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/service-accounts", projectId)
@@ -12060,37 +11933,6 @@ func (c *Client) CreateProjectWithResponse(ctx context.Context, orgId openapi_ty
 	}
 	r.json(body)
 	return call[IdentityProjectView](ctx, c, r, edit)
-}
-
-// RemoveTenantQuotaWithResponse is DELETE /api/v1/tenants/{org_id}/quotas: Lift a limit of a tenant
-func (c *Client) RemoveTenantQuotaWithResponse(ctx context.Context, orgId openapi_types.UUID, params *RemoveTenantQuotaParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
-	r := newRequest(http.MethodDelete, "/api/v1/tenants/%s/quotas", orgId)
-	if params != nil {
-		r.query("sku", params.Sku, false)
-		r.header("Idempotency-Key", params.IdempotencyKey)
-	}
-	return call[struct{}](ctx, c, r, edit)
-}
-
-// ListTenantQuotasWithResponse is GET /api/v1/tenants/{org_id}/quotas: List the quotas of a tenant and of its projects
-func (c *Client) ListTenantQuotasWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListTenantQuotasParams, edit ...RequestEditorFn) (*Response[QuotaViewList], error) {
-	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/quotas", orgId)
-	if params != nil {
-		r.query("cursor", params.Cursor, false)
-		r.query("page_size", params.PageSize, false)
-	}
-	return call[QuotaViewList](ctx, c, r, edit)
-}
-
-// PutTenantQuotaWithResponse is PUT /api/v1/tenants/{org_id}/quotas: Set what a tenant may hold
-func (c *Client) PutTenantQuotaWithResponse(ctx context.Context, orgId openapi_types.UUID, params *PutTenantQuotaParams, body QuotaLimitsBody, edit ...RequestEditorFn) (*Response[QuotaView], error) {
-	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/quotas", orgId)
-	if params != nil {
-		r.query("sku", params.Sku, false)
-		r.header("Idempotency-Key", params.IdempotencyKey)
-	}
-	r.json(body)
-	return call[QuotaView](ctx, c, r, edit)
 }
 
 // GetMetricsWithResponse is GET /metrics: Read the metrics of this replica, in the text format of Prometheus

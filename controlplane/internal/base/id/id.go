@@ -31,8 +31,6 @@ type (
 	Token = Of[tokenNoun]
 	// SSHKey is the identifier of an SSH key of a person or a project.
 	SSHKey = Of[sshKeyNoun]
-	// Quota is the identifier of a quota of a tenant or a project.
-	Quota = Of[quotaNoun]
 	// Event is the identifier of an event.
 	Event = Of[eventNoun]
 	// SelfCheck is the identifier of a self-check.
@@ -67,6 +65,8 @@ type (
 	Decommission = Of[decommissionNoun]
 	// DecommissionBatch is the identifier of decommissions that were asked for together.
 	DecommissionBatch = Of[decommissionBatchNoun]
+	// Allocation is the identifier of what a tenant has of the fleet.
+	Allocation = Of[allocationNoun]
 	// Certificate is the identifier of what was issued about the cleaning of a node.
 	Certificate = Of[certificateNoun]
 	// Finding is the identifier of a disagreement that reconciliation found.
@@ -82,7 +82,6 @@ type (
 	serviceAccountNoun    struct{}
 	tokenNoun             struct{}
 	sshKeyNoun            struct{}
-	quotaNoun             struct{}
 	eventNoun             struct{}
 	selfCheckNoun         struct{}
 	siteNoun              struct{}
@@ -100,6 +99,7 @@ type (
 	onboardingBatchNoun   struct{}
 	decommissionNoun      struct{}
 	decommissionBatchNoun struct{}
+	allocationNoun        struct{}
 	certificateNoun       struct{}
 	findingNoun           struct{}
 	reconciliationRunNoun struct{}

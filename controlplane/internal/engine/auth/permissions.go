@@ -26,8 +26,6 @@ const (
 	ProjectCreate        Permission = "project:create"
 	ProjectRead          Permission = "project:read"
 	ProjectUpdate        Permission = "project:update"
-	QuotaRead            Permission = "quota:read"
-	QuotaManage          Permission = "quota:manage" // of projects
 	ReconciliationRead   Permission = "reconciliation:read"
 	ReconciliationManage Permission = "reconciliation:manage"
 	SelfCheckRead        Permission = "self_check:read"
@@ -48,20 +46,19 @@ const (
 	TenantCreate         Permission = "tenant:create"
 	TenantRead           Permission = "tenant:read"
 	TenantUpdate         Permission = "tenant:update"
-	TenantQuotaManage    Permission = "tenant_quota:manage" // of tenants
 	TerminalOpen         Permission = "terminal:open"
 	UserRead             Permission = "user:read"
 	UserManage           Permission = "user:manage"
 )
 
 var (
-	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead}
+	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead, SSHKeyRead}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead})
 	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage})
-	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, QuotaManage, AuditRead})
+	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
 		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead,
-		OutboxRead, ProjectRead, QuotaRead,
+		OutboxRead, ProjectRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead,
 	}
@@ -75,8 +72,7 @@ var (
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TenantQuotaManage,
-		TerminalOpen, UserManage,
+		SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

@@ -32,6 +32,13 @@ type DB struct {
 	notifier *notifier
 }
 
+// Querier is what reads: the pool, or a transaction.
+type Querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // Open prepares a pool without connecting: while a database is not up yet,
 // calls fail as unavailable.
 func Open(cfg Config) (*DB, error) {

@@ -66,6 +66,7 @@ type NewBatchBody struct {
 	MaxFailures    int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out."`
 	KeepOut        bool         `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the nodes out of service."`
 	MatchHardware  bool         `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept a machine only if its hardware is that of its SKU."`
+	EndAllocation  bool         `json:"end_allocation,omitempty" doc:"End what tenants have on the nodes: their work is DESTROYED. Left out: a node that a tenant works on cannot be operated on."`
 	SkipIneligible bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
 }
 
@@ -104,6 +105,7 @@ func (s *Service) registerBatches(api *httpapi.API) {
 			Request: Request{
 				Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason,
 				ProfileID: b.ProfileID, KeepOut: b.KeepOut, MatchHardware: b.MatchHardware,
+				EndAllocation: b.EndAllocation,
 			},
 			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures,
 			SkipIneligible: b.SkipIneligible,

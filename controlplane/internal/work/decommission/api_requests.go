@@ -26,14 +26,24 @@ type NewBody struct {
 	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"The risk that is accepted: with soft_reset, of a node that somebody had root on and no MAAS can install anew; with without_agent, of what the agent could not clean. It stands in the receipt or certificate." example:"reinstalled by hand from our image; firmware was not checked"`
 	KeepOut        bool        `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it."`
 	MatchHardware  bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs."`
+	EndAllocation  bool        `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
 	WithoutAgent   bool        `json:"without_agent,omitempty" doc:"Only with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent could carry out on the installation that goes. Needs residual_risk, which stands in the certificate."`
+}
+
+func (b NewBody) request() Request {
+	return Request{
+		Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason, PlanHash: b.PlanHash,
+		ProfileID: b.ProfileID, ResidualRisk: b.ResidualRisk, KeepOut: b.KeepOut, MatchHardware: b.MatchHardware,
+		WithoutAgent: b.WithoutAgent, EndAllocation: b.EndAllocation,
+	}
 }
 
 // CleanupBody asks for the storage of a node to be cleaned.
 type CleanupBody struct {
-	Scope    Cleanup `json:"scope" enum:"local,weka,all" doc:"local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both."`
-	Reason   string  `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"scratch is full of old data"`
-	PlanHash string  `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out."`
+	Scope         Cleanup `json:"scope" enum:"local,weka,all" doc:"local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both."`
+	Reason        string  `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"scratch is full of old data"`
+	PlanHash      string  `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out."`
+	EndAllocation bool    `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
 }
 
 // PlanBody asks what an operation would do.
@@ -44,11 +54,13 @@ type PlanBody struct {
 	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage, as in the request."`
 	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
 	WithoutAgent   bool        `json:"without_agent,omitempty" doc:"As in the request."`
+	EndAllocation  bool        `json:"end_allocation,omitempty" doc:"As in the request."`
 }
 
 // ReasonBody is the reason for a step of the life of a node.
 type ReasonBody struct {
-	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"rack is moved"`
+	Reason        string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"rack is moved"`
+	EndAllocation bool   `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
 }
 
 // NewView is the answer to a request.
@@ -79,7 +91,7 @@ func (s *Service) registerRequests(api *httpapi.API) {
 		Body NewBody
 	},
 	) (*httpapi.Plain[NewView], error) {
-		return s.asked(s.Request(ctx, in.NodeID, Request(in.Body)))
+		return s.asked(s.Request(ctx, in.NodeID, in.Body.request()))
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "plan-node-decommission", Method: http.MethodPost, Path: pathNode + "/decommission/plan", Tag: tag,
@@ -93,7 +105,7 @@ func (s *Service) registerRequests(api *httpapi.API) {
 	) (*httpapi.Plain[Plan], error) {
 		plan, err := s.Plan(ctx, in.NodeID, Request{
 			Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup, ProfileID: in.Body.ProfileID,
-			ResidualRisk: in.Body.ResidualRisk, WithoutAgent: in.Body.WithoutAgent,
+			ResidualRisk: in.Body.ResidualRisk, WithoutAgent: in.Body.WithoutAgent, EndAllocation: in.Body.EndAllocation,
 		})
 		return &httpapi.Plain[Plan]{Body: plan}, err
 	})
@@ -107,8 +119,10 @@ func (s *Service) registerRequests(api *httpapi.API) {
 		Body CleanupBody
 	},
 	) (*httpapi.Plain[NewView], error) {
-		return s.asked(s.Request(ctx, in.NodeID,
-			Request{Mode: StorageCleanup, StorageCleanup: in.Body.Scope, Reason: in.Body.Reason, PlanHash: in.Body.PlanHash}))
+		return s.asked(s.Request(ctx, in.NodeID, Request{
+			Mode: StorageCleanup, StorageCleanup: in.Body.Scope, Reason: in.Body.Reason, PlanHash: in.Body.PlanHash,
+			EndAllocation: in.Body.EndAllocation,
+		}))
 	})
 }
 
@@ -147,7 +161,9 @@ func (s *Service) registerLifecycle(api *httpapi.API) {
 			Body ReasonBody
 		},
 		) (*httpapi.Plain[NewView], error) {
-			return s.asked(s.Continue(ctx, in.NodeID, Request{Mode: v.mode, Reason: in.Body.Reason}))
+			return s.asked(s.Continue(ctx, in.NodeID, Request{
+				Mode: v.mode, Reason: in.Body.Reason, EndAllocation: in.Body.EndAllocation,
+			}))
 		})
 	}
 }

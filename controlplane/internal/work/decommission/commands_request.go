@@ -70,8 +70,12 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 	return d, err == nil, err
 }
 
-// does says whether the node's current operation is the requested one.
+// does says whether the node's current operation is the requested one. For an
+// allocation that is whatever operation cleans up after it already.
 func (s situation) does(r Request) bool {
+	if t := s.tenancy; s.live != nil && t != nil && !r.CleanupOf.IsZero() {
+		return t.ID == r.CleanupOf && t.Cleanup == s.live.ID
+	}
 	return s.live != nil && s.live.same(r) && (!s.managed() || s.profile == nil || s.live.Profile == s.profile.ID)
 }
 
@@ -107,7 +111,7 @@ func stale() error {
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request,
 	batch id.DecommissionBatch,
 ) (Decommission, error) {
-	now, err := now.again(ctx, tx)
+	now, err := now.again(ctx, tx, s.allocations)
 	if err != nil {
 		return Decommission{}, err
 	}
@@ -141,6 +145,9 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		return Decommission{}, err
 	}
 	d := made[0]
+	if err := s.takeOver(ctx, tx, now.tenancy, d); err != nil {
+		return d, err
+	}
 	if r.WithoutAgent {
 		if d, err = s.passOver(ctx, tx, d, r); err != nil {
 			return d, err
@@ -150,17 +157,20 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 			return d, err
 		}
 	}
+	noted := map[string]any{
+		"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID,
+		"hostname":    now.node.Hostname,
+		"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash,
+		"workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
+		"profile_id":          p.ProfileID,
+		"keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware, "without_agent": r.WithoutAgent,
+	}
+	if t := now.tenancy; t != nil {
+		noted["allocation_id"], noted["ends_allocation"] = t.ID, t.Live
+	}
 	return d, audit.Record(ctx, tx, audit.Entry{
 		Action: "decommission.request", TargetKind: "decommission", TargetID: of.String(), Result: audit.Success,
-		Reason: r.Reason,
-		Metadata: map[string]any{
-			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID,
-			"hostname":    now.node.Hostname,
-			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash,
-			"workflow_id": n.WorkflowID, "residual_risk": r.ResidualRisk,
-			"profile_id":          p.ProfileID,
-			"keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware, "without_agent": r.WithoutAgent,
-		},
+		Reason: r.Reason, Metadata: noted,
 	})
 }
 

@@ -69,6 +69,10 @@ type Request struct {
 	KeepOut       bool // only with Reimage: the node stays out of service
 	MatchHardware bool // only with Reimage: the machine must be what its SKU says
 	WithoutAgent  bool // only for modes that release the machine: its agent is gone, and ResidualRisk accepts that
+	EndAllocation bool // end what a tenant has on the node; otherwise that stands in the way
+	// CleanupOf is the allocation that asks to be cleaned up after; zero: somebody else
+	// asks. No caller of the API can say it.
+	CleanupOf id.Allocation
 }
 
 // Decommission is one operation on a node.

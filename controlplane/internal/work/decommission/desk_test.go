@@ -21,9 +21,9 @@ type desk struct {
 	api  *httpapi.API
 }
 
-func newDesk(tb testing.TB) *desk {
+func newDesk(tb testing.TB, change ...func(*decommission.Config)) *desk {
 	tb.Helper()
-	d := &desk{yard: newYard(tb), feed: &feed{}}
+	d := &desk{yard: newYard(tb, change...), feed: &feed{}}
 	d.api = httpapitest.New(d.db)
 	d.service.Register(d.api, d.feed)
 	return d

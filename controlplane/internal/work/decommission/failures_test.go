@@ -93,15 +93,6 @@ func failing(stage string, f job.Failure) func(*testing.T, *yard, id.Node) {
 	return func(_ *testing.T, y *yard, _ id.Node) { y.script.fails(always, stage, f) }
 }
 
-// landlord ends allocations, or does not.
-type landlord struct{ failure error }
-
-func (l landlord) ForceRelease(context.Context, id.Node, string) (int, error) { return 2, l.failure }
-
-func allocating(err error) func(*decommission.Config) {
-	return func(c *decommission.Config) { c.Allocations = landlord{err} }
-}
-
 // silentFrom lets the agent fall silent once a stage is reached.
 func silentFrom(stage string) func(*testing.T, *yard, id.Node) {
 	return func(_ *testing.T, y *yard, _ id.Node) {

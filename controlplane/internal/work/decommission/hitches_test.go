@@ -41,14 +41,14 @@ var hitches = []hitch{
 	},
 	{
 		name: "ForceReleaseAllocations_remain", mode: decommission.Drain,
-		with:  allocating(fault.New(fault.Conflict, "allocation_stuck", "one is left")),
+		with:  stuck(fault.New(fault.Conflict, "allocation_stuck", "one is left")),
 		stage: decommission.StageForceRelease, code: "allocations_remain", class: bringup.StateAmbiguity, tries: 3,
 		stands: "draining held",
 		ends:   job.Cancelled, after: "offline",
 	},
 	{
 		name: "ForceReleaseAllocations_away", mode: decommission.Drain,
-		with:  allocating(fault.New(fault.Unavailable, "allocations_unavailable", "away")),
+		with:  stuck(fault.New(fault.Unavailable, "allocations_unavailable", "away")),
 		stage: decommission.StageForceRelease, code: "allocations_unavailable", class: bringup.UpstreamTransient, tries: 5,
 		stands: "draining held",
 		ends:   job.Cancelled, after: "offline",

@@ -25,6 +25,7 @@ type situation struct {
 	profile     *site.Profile // the profile that the operation uses
 	former      *site.Profile // the profile of the node, if the request names another one
 	misfit      error         // why the requested profile cannot be used
+	tenancy     *Tenancy      // what a tenant has on the node, nil if nothing
 	live        *Decommission // the operation that owns the node
 	onboarding  string        // the onboarding that owns it
 	initializes bool          // a first boot formats its data disks
@@ -74,7 +75,7 @@ func (s situation) blocks(r Request) []error {
 			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s",
 				or(remedyOf(n.Incredible()), "nobody is known to have had")))
 	}
-	for _, err := range []error{s.misfit, s.incredible(r), s.needless(r), s.answering(r)} {
+	for _, err := range []error{s.rented(r), s.misfit, s.incredible(r), s.needless(r), s.answering(r)} {
 		if err != nil {
 			add(err)
 		}
@@ -224,6 +225,9 @@ func (s situation) hash(r Request) string {
 	if r.WithoutAgent {
 		facts["without_agent"] = true
 	}
+	if t := s.tenancy; t != nil {
+		facts["allocation"], facts["allocation_live"], facts["ends_allocation"] = t.ID, t.Live, !t.standsAgainst(r)
+	}
 	if s.live != nil {
 		facts["live"] = s.live.ID
 	}
@@ -250,7 +254,7 @@ func namesOf(t job.Table) []string {
 
 // effects describes what the operation destroys, and what it does not.
 func (s situation) effects(r Request) []string {
-	var out []string
+	out := s.endsWork(r)
 	if r.Mode.leaves() || r.Mode == SoftReset || r.Mode == Reactivate && s.node.Access() != node.NoAccess {
 		out = append(out, "terminal sessions end, and the accounts of tenants are removed with their homes")
 	}

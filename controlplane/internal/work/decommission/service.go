@@ -35,14 +35,6 @@ type Bringup interface {
 	Forget(ctx context.Context, w *bringup.Work) error
 }
 
-// Allocations ends what tenants have on a node. While nothing allocates nodes,
-// nothing implements it.
-type Allocations interface {
-	// ForceRelease ends the allocations of a node and returns how many there
-	// were. It returns an error if some are left.
-	ForceRelease(ctx context.Context, node id.Node, reason string) (released int, err error)
-}
-
 // Tasks gives tasks to nodes; agenttask.Commands implements it.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
@@ -130,6 +122,9 @@ func New(cfg Config) *Service {
 		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered,
 		patience: cfg.AgentPatience, now: cfg.Clock,
 		logger: cfg.Logger, family: family(),
+	}
+	if s.allocations == nil {
+		s.allocations = vacancy{}
 	}
 	s.rows = job.NewRows(cfg.DB, s.family, columns)
 	if s.lingers = cfg.Linger; s.lingers == 0 {

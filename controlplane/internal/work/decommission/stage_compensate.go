@@ -80,7 +80,12 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 		if err != nil {
 			return err
 		}
-		if serves := after.Status.Is(node.Serving); serves && (after.Tainted() || drained) {
+		t, err := s.allocations.Of(ctx, tx, d.Node)
+		if err != nil {
+			return err
+		}
+		untouched := t != nil && t.Live && !drained // what taints the node is the tenant who works on it
+		if serves := after.Status.Is(node.Serving); serves && !untouched && (after.Tainted() || drained) {
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
 				return err
 			}

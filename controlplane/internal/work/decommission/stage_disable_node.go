@@ -23,16 +23,29 @@ var _ = catalog.Declare(job.Stage{
 	OnCancel: letGo,
 	Fails: []job.FailureMode{
 		inventoryAway,
-		{Class: bringup.StateAmbiguity, When: "another operation holds the node, or its state does not allow it"},
+		{Class: bringup.StateAmbiguity, When: "another operation holds the node, a tenant got it meanwhile, or its state does not allow it"},
 	},
 }, hooks.disable)
+
+// The code of failures that only this stage has.
+var codeAllocated = job.DeclareCode(job.Code{
+	Name: "node_allocated", Class: bringup.StateAmbiguity,
+	Cause: "The node was given to a tenant while the operation waited for its turn.",
+	Remedy: "cancel this operation; then release the allocation, or ask for the operation again with end_allocation " +
+		"(--end-allocation)",
+	Runbook: "decommission-parked",
+	Mends:   job.Mends{bringup.Decommission: job.Cancel},
+})
 
 // disable holds the node, and drains it if the mode takes it out of service. A
 // retired node becomes active on its way, but stays held.
 func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
 	var after node.Node
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
-		var err error
+		err := s.unrented(ctx, tx, d)
+		if err != nil {
+			return err
+		}
 		if after, err = s.hold(ctx, tx, d, n); err != nil || !d.Mode.leaves() || d.installed(w, n) {
 			return err
 		}
@@ -51,4 +64,15 @@ func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) 
 		return err
 	})
 	return job.Result{Message: fmt.Sprintf("%s is %s and out of scheduling", d.Hostname, after.Status)}, err
+}
+
+// unrented refuses to touch a node that was given to a tenant after the operation
+// was asked for: nobody was told whose work that would end.
+func (s *Service) unrented(ctx context.Context, tx pgx.Tx, d Decommission) error {
+	t, err := s.allocations.Of(ctx, tx, d.Node)
+	if err != nil || t == nil || !t.Live || t.Cleanup == d.ID {
+		return err
+	}
+	return codeAllocated.Failed("%s was given to a tenant after this operation was asked for: %s", d.Hostname, t).
+		ForGood().About(map[string]any{"allocation_id": t.ID})
 }

@@ -4,6 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -29,15 +34,19 @@ var codeAllocationsRemain = job.DeclareCode(job.Code{
 	Runbook: "decommission-parked",
 })
 
-// forceRelease ends what tenants have on the node.
+// forceRelease sees that nobody works on the node any more. What a tenant had was
+// ended with the request; a request of an earlier version could not.
 func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.Work) (job.Result, error) {
-	if s.allocations == nil {
-		return skipped("nothing allocates nodes yet: there is nothing to end"), nil
-	}
-	if err := w.Fence(ctx); err != nil {
+	var had *Tenancy
+	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, _ node.Node) (err error) {
+		if had, err = s.allocations.Of(ctx, tx, d.Node); err != nil {
+			return err
+		}
+		return s.takeOver(ctx, tx, had, d)
+	})
+	if fault.CodeOf(err) == durable.CodeSuperseded {
 		return job.Result{}, err
 	}
-	released, err := s.allocations.ForceRelease(ctx, d.Node, d.Reason)
 	if err != nil {
 		f := bringup.Classify(err)
 		if f.Class != bringup.UpstreamTransient {
@@ -45,5 +54,11 @@ func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.W
 		}
 		return job.Result{}, f
 	}
-	return job.Result{Message: fmt.Sprintf("%d allocations were ended", released)}, nil
+	if had == nil {
+		return skipped("no tenant has the node: there is nothing to end"), nil
+	}
+	return job.Result{
+		Message: fmt.Sprintf("the work of the tenant has ended: allocation %s of project %s", had.ID, had.Project),
+		Details: map[string]any{"allocation_id": had.ID},
+	}, nil
 }

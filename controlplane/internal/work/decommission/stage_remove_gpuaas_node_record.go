@@ -143,6 +143,9 @@ func (s *Service) deleted(ctx context.Context, tx pgx.Tx, d Decommission) error 
 	if err != nil {
 		return err
 	}
+	if err := s.departed(ctx, tx, d); err != nil {
+		return err
+	}
 	return binding.Unbind(ctx, tx, d.Node)
 }
 

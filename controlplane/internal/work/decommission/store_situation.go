@@ -28,6 +28,9 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 	if out.live, out.onboarding, err = owners(ctx, s.reads, of); err != nil {
 		return out, err
 	}
+	if out.tenancy, err = s.allocations.Of(ctx, s.db, of); err != nil {
+		return out, err
+	}
 	b, err := binding.OfNode(ctx, s.db, of)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
@@ -97,7 +100,7 @@ func cleansLess(former, by site.Profile, vendor string) error {
 // again reads the situation once more, inside the transaction that relies on
 // it. The rows it reads are locked until the transaction ends. The unique index
 // decides whether another operation was faster.
-func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
+func (s situation) again(ctx context.Context, tx pgx.Tx, allocations Allocations) (situation, error) {
 	seen, err := node.Share(ctx, tx, s.node.ID)
 	if err != nil {
 		return s, err
@@ -107,6 +110,9 @@ func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
 			seen.Status).WithRemedy("ask again")
 	}
 	s.node = seen
+	if s.tenancy, err = allocations.Of(ctx, tx, s.node.ID); err != nil {
+		return s, err
+	}
 	q := decommissiondb.New(tx)
 	if _, s.onboarding, err = owners(ctx, q, s.node.ID); err != nil {
 		return s, err
