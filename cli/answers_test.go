@@ -131,6 +131,8 @@ func cannedAnswers() map[string]http.HandlerFunc {
 			"create-self-check":    answer(202, pending), "list-self-checks": pageOf(passed, failed),
 			"get-self-check": answer(200, failed), "cancel-self-check": answer(202, running),
 			"get-system-status": answer(200, statusJSON),
+			"get-pruning":       answer(200, `{"every_seconds":86400,"keep_newest":20,"kinds":[`+prunedJSON+`]}`),
+			"run-pruning":       answer(200, `{"complete":true,"kinds":[`+prunedJSON+`]}`),
 			"get-metrics":       text("text/plain; version=0.0.4", "# HELP up is it\nup 1\n"),
 			"list-lifecycles":   pageOf(lifecycleJSON), "get-me": answer(200, meJSON), "sign-out": nothing,
 			"create-maas-site": answer(201, siteJSON), "list-maas-sites": pageOf(siteJSON),
@@ -157,3 +159,6 @@ func cannedAnswers() map[string]http.HandlerFunc {
 			"finish-oidc-sign-in": answer(200, `{"token":"`+canary+`","expires_at":"2026-03-05T05:06:07Z"}`),
 		}))))))
 }
+
+const prunedJSON = `{"name":"node_tasks","what":"tasks of nodes that ended and that no evidence names",` +
+	`"before":"2026-03-01T12:00:00Z","rows":42},{"name":"job_ledgers","what":"entries in ledgers of jobs","rows":0}`

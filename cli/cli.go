@@ -74,11 +74,18 @@ func (a *app) root() *cobra.Command {
 		a.decommissionCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.certificateCommand(), a.skuCommand(),
 		a.signerCommand(), a.trustCommand(), a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
-		a.versionCommand(), exitCodesTopic(), environmentTopic(),
+		a.adminCommand(), a.versionCommand(), exitCodesTopic(), environmentTopic(),
 	)
 	for _, c := range a.Program.Server {
 		c.GroupID = groupServer
 		c.SetUsageTemplate(withoutGlobalFlags(c.UsageTemplate()))
+		if shared, _, err := root.Find([]string{c.Name()}); err == nil && shared != root { // both have commands of that noun
+			for _, verb := range c.Commands() {
+				verb.SetUsageTemplate(c.UsageTemplate())
+				shared.AddCommand(verb)
+			}
+			continue
+		}
 		root.AddCommand(c)
 	}
 	root.InitDefaultHelpCmd()

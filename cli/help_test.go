@@ -54,7 +54,7 @@ func TestHelpTopics(t *testing.T) {
 // The flags of a client do not clutter the help of the server.
 func TestServerCommands(t *testing.T) {
 	b := newBench(t)
-	if got := b.run("--help"); !strings.Contains(got.stdout, "Control plane:\n  config ") {
+	if got := b.run("--help"); !strings.Contains(got.stdout, "\n  config ") {
 		t.Error(got.stdout)
 	}
 	for _, args := range [][]string{{"serve", "--help"}, {"config", "check", "--help"}} {

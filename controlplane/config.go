@@ -56,6 +56,7 @@ type Config struct {
 
 	Terminals      TerminalsConfig      `koanf:"terminals"`
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
+	Prune          PruneConfig          `koanf:"prune"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
 
@@ -144,7 +145,7 @@ func Defaults() Config {
 			RequestTimeout: 30 * time.Second, ShutdownTimeout: 20 * time.Second,
 			StreamsPerCaller: 50, Streams: 2000,
 		},
-		Nodes: defaultNodes(), Terminals: defaultTerminals(), Reconciliation: defaultReconciliation(),
+		Nodes: defaultNodes(), Terminals: defaultTerminals(), Reconciliation: defaultReconciliation(), Prune: defaultPrune(),
 	}
 }
 
@@ -200,6 +201,7 @@ func (c Config) Validate() []error {
 	c.checkExposures(bad)
 	c.Terminals.check(bad)
 	c.Reconciliation.check(bad)
+	c.Prune.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }

@@ -35,6 +35,7 @@ import (
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/pruning"
 	"gpuaas/controlplane/internal/work/reconciliation"
 	"gpuaas/controlplane/internal/work/selfcheck"
 	"gpuaas/controlplane/internal/work/system"
@@ -60,6 +61,7 @@ type parts struct {
 	jobs            []kind
 	decommissions   *decommission.Service
 	reconciliations *reconciliation.Service
+	pruning         *pruning.Service
 	monitor         *health.Monitor
 	api             *httpapi.API
 	prepared        atomic.Bool
@@ -102,6 +104,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 		return nil, err
 	}
 	p.newReconciliation()
+	p.pruning = p.newPruning()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	p.monitor.Insecure = cfg.insecure()
 	proxies, err := cfg.proxies()
@@ -245,6 +248,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.registerJobs(api, feed)
 	p.certificates.Register(api)
 	p.reconciliations.Register(api)
+	p.pruning.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

@@ -17,7 +17,7 @@ import (
 )
 
 func adminCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "admin", Short: "Work on a control plane from its own machine, through its database"}
+	cmd := &cobra.Command{Use: "admin", Short: "Look after a control plane"}
 	bootstrap := &cobra.Command{
 		Use: "bootstrap", Short: "Make the first administrator and print its token, once", Args: cobra.NoArgs,
 		Long: "Makes an administrator and prints the only copy of its token, on standard output.\n" +

@@ -1435,6 +1435,8 @@ const (
 	ProjectCreate        Permission = "project:create"
 	ProjectRead          Permission = "project:read"
 	ProjectUpdate        Permission = "project:update"
+	PruningRead          Permission = "pruning:read"
+	PruningRun           Permission = "pruning:run"
 	ReconciliationManage Permission = "reconciliation:manage"
 	ReconciliationRead   Permission = "reconciliation:read"
 	SelfCheckRead        Permission = "self_check:read"
@@ -6727,6 +6729,41 @@ type Problem struct {
 	Type string `json:"type"`
 }
 
+// PruningOutcome defines model for PruningOutcome.
+type PruningOutcome struct {
+	// Complete nothing is left to delete; false: time was up, ask again
+	Complete bool            `json:"complete"`
+	Kinds    []PruningPruned `json:"kinds"`
+}
+
+// PruningPruned defines model for PruningPruned.
+type PruningPruned struct {
+	// Before rows that ended before this are deleted; absent: all are kept
+	Before *time.Time `json:"before,omitempty"`
+
+	// Name kind of rows, named as in the settings
+	Name string `json:"name"`
+
+	// Rows how many rows are to be deleted, or were
+	Rows int64 `json:"rows"`
+
+	// What what these rows are
+	What string `json:"what"`
+}
+
+// PruningSurvey defines model for PruningSurvey.
+type PruningSurvey struct {
+	// EverySeconds how often old rows are deleted without being asked; 0: never
+	EverySeconds int64 `json:"every_seconds"`
+
+	// KeepNewest how many of the newest rows of each node stay, whatever their age
+	KeepNewest int32           `json:"keep_newest"`
+	Kinds      []PruningPruned `json:"kinds"`
+
+	// LastRunAt when a run last began; absent: there was none
+	LastRunAt *time.Time `json:"last_run_at,omitempty"`
+}
+
 // ReconciliationAcknowledgeBody defines model for ReconciliationAcknowledgeBody.
 type ReconciliationAcknowledgeBody struct {
 	// Reason What is known about it; it goes into the audit log.
@@ -9715,6 +9752,12 @@ type RequeueOutboxEventParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// RunPruningParams defines parameters for RunPruning.
+type RunPruningParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListDriftParams defines parameters for ListDrift.
 type ListDriftParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -11259,6 +11302,21 @@ func (c *Client) RequeueOutboxEventWithResponse(ctx context.Context, eventId ope
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	return call[OutboxEvent](ctx, c, r, edit)
+}
+
+// GetPruningWithResponse is GET /api/v1/admin/pruning: Say how many old rows a run would delete, and delete nothing
+func (c *Client) GetPruningWithResponse(ctx context.Context, edit ...RequestEditorFn) (*Response[PruningSurvey], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/pruning")
+	return call[PruningSurvey](ctx, c, r, edit)
+}
+
+// RunPruningWithResponse is POST /api/v1/admin/pruning/run: Delete old rows now, as the settings say
+func (c *Client) RunPruningWithResponse(ctx context.Context, params *RunPruningParams, edit ...RequestEditorFn) (*Response[PruningOutcome], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/pruning/run")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[PruningOutcome](ctx, c, r, edit)
 }
 
 // ListDriftWithResponse is GET /api/v1/admin/reconciliation/drift: List the nodes that are not as they should be, the worst first

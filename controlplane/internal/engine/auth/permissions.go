@@ -26,6 +26,8 @@ const (
 	ProjectCreate        Permission = "project:create"
 	ProjectRead          Permission = "project:read"
 	ProjectUpdate        Permission = "project:update"
+	PruningRead          Permission = "pruning:read"
+	PruningRun           Permission = "pruning:run"
 	ReconciliationRead   Permission = "reconciliation:read"
 	ReconciliationManage Permission = "reconciliation:manage"
 	SelfCheckRead        Permission = "self_check:read"
@@ -58,7 +60,7 @@ var (
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
 		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead,
-		OutboxRead, ProjectRead,
+		OutboxRead, ProjectRead, PruningRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead,
 	}
@@ -72,7 +74,7 @@ var (
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

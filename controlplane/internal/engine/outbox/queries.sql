@@ -60,11 +60,13 @@ SELECT EXISTS (
          FROM outbox_events w
          WHERE w.destination = sqlc.arg(destination) AND w.status = 'pending' AND w.attempt_count > 0), 'infinity')::float8 AS due_in_seconds;
 
+-- name: CountFinished :one
+SELECT count(*) FROM outbox_events WHERE status IN ('published', 'discarded') AND finished_at < sqlc.arg(before)::timestamptz;
+
 -- name: DeleteFinished :execrows
 DELETE FROM outbox_events WHERE seq IN (
     SELECT seq FROM outbox_events
-    WHERE status IN ('published', 'discarded')
-      AND finished_at < clock_timestamp() - make_interval(secs => sqlc.arg(retention_seconds)::float8)
+    WHERE status IN ('published', 'discarded') AND finished_at < sqlc.arg(before)::timestamptz
     ORDER BY finished_at
     LIMIT sqlc.arg(batch_size)
     FOR UPDATE SKIP LOCKED);

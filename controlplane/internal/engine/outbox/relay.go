@@ -41,8 +41,6 @@ type RelayConfig struct {
 	OutageCap   time.Duration // the longest pause while a destination is away; 3 s
 	BatchBudget time.Duration // how long the delivery of a batch may take; 20 s
 	Sweep       time.Duration // look for work at least this often; 30 s
-	Retention   time.Duration // of what was published or discarded; 7 days
-	HousePeriod time.Duration // how often what is older is deleted; 10 min
 }
 
 func (c RelayConfig) withDefaults() RelayConfig {
@@ -64,8 +62,6 @@ func (c RelayConfig) withDefaults() RelayConfig {
 	set(&c.OutageCap, 3*time.Second)
 	set(&c.BatchBudget, 20*time.Second)
 	set(&c.Sweep, 30*time.Second)
-	set(&c.Retention, 7*24*time.Hour)
-	set(&c.HousePeriod, 10*time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +92,6 @@ func (r *Relay) Run(ctx context.Context) {
 			group.Go(func() { l.work(ctx) })
 		}
 	}
-	group.Go(func() { r.keepHouse(ctx) })
 	group.Wait()
 }
 
@@ -198,28 +193,6 @@ func (l *lane) outlook(ctx context.Context) time.Duration {
 		wait = max(time.Duration(math.Ceil(due*1000))*time.Millisecond, 10*time.Millisecond)
 	}
 	return wait
-}
-
-// keepHouse deletes old messages, a few at a time.
-func (r *Relay) keepHouse(ctx context.Context) {
-	for ctx.Err() == nil {
-		deleted, err := r.deleteFinished(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			r.cfg.Logger.WarnContext(ctx, "outbox housekeeping interrupted; it will be repeated", "error", err)
-		case deleted == houseBite:
-			continue
-		}
-		pause(ctx, r.cfg.HousePeriod)
-	}
-}
-
-const houseBite = 1000
-
-func (r *Relay) deleteFinished(ctx context.Context) (int64, error) {
-	return outboxdb.New(r.cfg.DB).DeleteFinished(ctx, outboxdb.DeleteFinishedParams{
-		RetentionSeconds: r.cfg.Retention.Seconds(), BatchSize: houseBite,
-	})
 }
 
 // backOff is the pause after a number of failures, with jitter so that relays

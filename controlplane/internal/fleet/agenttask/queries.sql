@@ -169,3 +169,19 @@ FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status;
 SELECT * FROM node_tasks
 WHERE node_id = sqlc.arg(node_id) AND starts_with(idempotency_key, sqlc.arg(key_prefix)::text) AND status IN ('queued', 'dispatched')
 ORDER BY created_at DESC, id DESC;
+
+-- name: CountPrunable :one
+SELECT count(*) FROM node_tasks_prunable p WHERE p.finished_at < sqlc.arg(before)::timestamptz
+  AND (SELECT count(*) FROM (SELECT FROM node_tasks n WHERE n.node_id = p.node_id AND n.created_at > p.created_at
+    LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int;
+
+-- name: Prune :execrows
+WITH old AS MATERIALIZED (
+    SELECT p.id FROM node_tasks_prunable p WHERE p.finished_at < sqlc.arg(before)::timestamptz
+      AND (SELECT count(*) FROM (SELECT FROM node_tasks n WHERE n.node_id = p.node_id AND n.created_at > p.created_at
+        LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int
+    ORDER BY p.finished_at LIMIT sqlc.arg(batch)::int
+), steps AS (
+    DELETE FROM node_task_steps s USING old o WHERE s.task_id = o.id
+)
+DELETE FROM node_tasks t USING old o WHERE t.id = o.id;

@@ -401,3 +401,27 @@ SELECT EXISTS (SELECT FROM restores
 
 -- name: HasLivingCertificate :one
 SELECT EXISTS (SELECT FROM node_certificates WHERE node_id = $1 AND revoked_at IS NULL);
+
+-- name: CountPrunableCertificates :one
+SELECT count(*) FROM node_certificates_prunable p WHERE p.not_after < sqlc.arg(before)::timestamptz
+  AND (SELECT count(*) FROM (SELECT FROM node_certificates n WHERE n.node_id = p.node_id AND n.issued_at > p.issued_at
+    LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int;
+
+-- name: PruneCertificates :execrows
+DELETE FROM node_certificates WHERE serial IN (
+    SELECT p.serial FROM node_certificates_prunable p WHERE p.not_after < sqlc.arg(before)::timestamptz
+      AND (SELECT count(*) FROM (SELECT FROM node_certificates n WHERE n.node_id = p.node_id AND n.issued_at > p.issued_at
+        LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int
+    ORDER BY p.not_after LIMIT sqlc.arg(batch)::int);
+
+-- name: CountPrunableRenewals :one
+SELECT count(*) FROM node_events e WHERE e.kind = 'certificate_renewed' AND e.occurred_at < sqlc.arg(before)::timestamptz
+  AND (SELECT count(*) FROM (SELECT FROM node_events n WHERE n.node_id = e.node_id AND n.kind = 'certificate_renewed' AND n.seq > e.seq
+    LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int;
+
+-- name: PruneRenewals :execrows
+DELETE FROM node_events WHERE seq IN (
+    SELECT e.seq FROM node_events e WHERE e.kind = 'certificate_renewed' AND e.occurred_at < sqlc.arg(before)::timestamptz
+      AND (SELECT count(*) FROM (SELECT FROM node_events n WHERE n.node_id = e.node_id AND n.kind = 'certificate_renewed' AND n.seq > e.seq
+        LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int
+    LIMIT sqlc.arg(batch)::int);

@@ -256,3 +256,15 @@ WITH before AS (
 UPDATE jobs o SET status = sqlc.arg(status), phase = 'over', epoch = o.epoch + 1, action = sqlc.arg(action), completed_at = sqlc.arg(now)::timestamptz,
     updated_at = sqlc.arg(now)::timestamptz
 FROM before b WHERE o.id = b.id RETURNING o.id;
+
+-- name: CountPrunable :one
+SELECT count(*) FROM job_events_prunable p WHERE p.completed_at < sqlc.arg(before)::timestamptz
+  AND (p.node_id IS NULL OR (SELECT count(*) FROM (SELECT FROM jobs n WHERE n.node_id = p.node_id AND n.id > p.job_id
+    LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int);
+
+-- name: Prune :execrows
+DELETE FROM job_events WHERE seq IN (
+    SELECT p.seq FROM job_events_prunable p WHERE p.completed_at < sqlc.arg(before)::timestamptz
+      AND (p.node_id IS NULL OR (SELECT count(*) FROM (SELECT FROM jobs n WHERE n.node_id = p.node_id AND n.id > p.job_id
+        LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int)
+    ORDER BY p.completed_at LIMIT sqlc.arg(batch)::int);

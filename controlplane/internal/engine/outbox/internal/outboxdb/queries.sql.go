@@ -8,6 +8,7 @@ package outboxdb
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"gpuaas/controlplane/internal/base/id"
 )
@@ -36,23 +37,33 @@ func (q *Queries) ClaimPartition(ctx context.Context, destination string) (int16
 	return partition, err
 }
 
+const countFinished = `-- name: CountFinished :one
+SELECT count(*) FROM outbox_events WHERE status IN ('published', 'discarded') AND finished_at < $1::timestamptz
+`
+
+func (q *Queries) CountFinished(ctx context.Context, before time.Time) (int64, error) {
+	row := q.db.QueryRow(ctx, countFinished, before)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteFinished = `-- name: DeleteFinished :execrows
 DELETE FROM outbox_events WHERE seq IN (
     SELECT seq FROM outbox_events
-    WHERE status IN ('published', 'discarded')
-      AND finished_at < clock_timestamp() - make_interval(secs => $1::float8)
+    WHERE status IN ('published', 'discarded') AND finished_at < $1::timestamptz
     ORDER BY finished_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED)
 `
 
 type DeleteFinishedParams struct {
-	RetentionSeconds float64
-	BatchSize        int32
+	Before    time.Time
+	BatchSize int32
 }
 
 func (q *Queries) DeleteFinished(ctx context.Context, arg DeleteFinishedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteFinished, arg.RetentionSeconds, arg.BatchSize)
+	result, err := q.db.Exec(ctx, deleteFinished, arg.Before, arg.BatchSize)
 	if err != nil {
 		return 0, err
 	}

@@ -98,6 +98,24 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (NodeTask, error) 
 	return i, err
 }
 
+const countPrunable = `-- name: CountPrunable :one
+SELECT count(*) FROM node_tasks_prunable p WHERE p.finished_at < $1::timestamptz
+  AND (SELECT count(*) FROM (SELECT FROM node_tasks n WHERE n.node_id = p.node_id AND n.created_at > p.created_at
+    LIMIT $2::int) newer) >= $2::int
+`
+
+type CountPrunableParams struct {
+	Before time.Time
+	Keep   int32
+}
+
+func (q *Queries) CountPrunable(ctx context.Context, arg CountPrunableParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countPrunable, arg.Before, arg.Keep)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deployUsers = `-- name: DeployUsers :many
 SELECT n.id, (j.facts->>'deploy_user')::text AS deploy_user
 FROM nodes n CROSS JOIN LATERAL (
@@ -764,6 +782,32 @@ func (q *Queries) Overdue(ctx context.Context, arg OverdueParams) ([]id.NodeTask
 		return nil, err
 	}
 	return items, nil
+}
+
+const prune = `-- name: Prune :execrows
+WITH old AS MATERIALIZED (
+    SELECT p.id FROM node_tasks_prunable p WHERE p.finished_at < $1::timestamptz
+      AND (SELECT count(*) FROM (SELECT FROM node_tasks n WHERE n.node_id = p.node_id AND n.created_at > p.created_at
+        LIMIT $2::int) newer) >= $2::int
+    ORDER BY p.finished_at LIMIT $3::int
+), steps AS (
+    DELETE FROM node_task_steps s USING old o WHERE s.task_id = o.id
+)
+DELETE FROM node_tasks t USING old o WHERE t.id = o.id
+`
+
+type PruneParams struct {
+	Before time.Time
+	Keep   int32
+	Batch  int32
+}
+
+func (q *Queries) Prune(ctx context.Context, arg PruneParams) (int64, error) {
+	result, err := q.db.Exec(ctx, prune, arg.Before, arg.Keep, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const putBack = `-- name: PutBack :one

@@ -269,6 +269,42 @@ func (q *Queries) CountByStatus(ctx context.Context) ([]CountByStatusRow, error)
 	return items, nil
 }
 
+const countPrunableCertificates = `-- name: CountPrunableCertificates :one
+SELECT count(*) FROM node_certificates_prunable p WHERE p.not_after < $1::timestamptz
+  AND (SELECT count(*) FROM (SELECT FROM node_certificates n WHERE n.node_id = p.node_id AND n.issued_at > p.issued_at
+    LIMIT $2::int) newer) >= $2::int
+`
+
+type CountPrunableCertificatesParams struct {
+	Before time.Time
+	Keep   int32
+}
+
+func (q *Queries) CountPrunableCertificates(ctx context.Context, arg CountPrunableCertificatesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countPrunableCertificates, arg.Before, arg.Keep)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countPrunableRenewals = `-- name: CountPrunableRenewals :one
+SELECT count(*) FROM node_events e WHERE e.kind = 'certificate_renewed' AND e.occurred_at < $1::timestamptz
+  AND (SELECT count(*) FROM (SELECT FROM node_events n WHERE n.node_id = e.node_id AND n.kind = 'certificate_renewed' AND n.seq > e.seq
+    LIMIT $2::int) newer) >= $2::int
+`
+
+type CountPrunableRenewalsParams struct {
+	Before time.Time
+	Keep   int32
+}
+
+func (q *Queries) CountPrunableRenewals(ctx context.Context, arg CountPrunableRenewalsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countPrunableRenewals, arg.Before, arg.Keep)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteContact = `-- name: DeleteContact :exec
 DELETE FROM node_contacts WHERE node_id = $1
 `
@@ -1571,6 +1607,50 @@ func (q *Queries) Presented(ctx context.Context, arg PresentedParams) (Presented
 		&i.RefusedSession,
 	)
 	return i, err
+}
+
+const pruneCertificates = `-- name: PruneCertificates :execrows
+DELETE FROM node_certificates WHERE serial IN (
+    SELECT p.serial FROM node_certificates_prunable p WHERE p.not_after < $1::timestamptz
+      AND (SELECT count(*) FROM (SELECT FROM node_certificates n WHERE n.node_id = p.node_id AND n.issued_at > p.issued_at
+        LIMIT $2::int) newer) >= $2::int
+    ORDER BY p.not_after LIMIT $3::int)
+`
+
+type PruneCertificatesParams struct {
+	Before time.Time
+	Keep   int32
+	Batch  int32
+}
+
+func (q *Queries) PruneCertificates(ctx context.Context, arg PruneCertificatesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneCertificates, arg.Before, arg.Keep, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const pruneRenewals = `-- name: PruneRenewals :execrows
+DELETE FROM node_events WHERE seq IN (
+    SELECT e.seq FROM node_events e WHERE e.kind = 'certificate_renewed' AND e.occurred_at < $1::timestamptz
+      AND (SELECT count(*) FROM (SELECT FROM node_events n WHERE n.node_id = e.node_id AND n.kind = 'certificate_renewed' AND n.seq > e.seq
+        LIMIT $2::int) newer) >= $2::int
+    LIMIT $3::int)
+`
+
+type PruneRenewalsParams struct {
+	Before time.Time
+	Keep   int32
+	Batch  int32
+}
+
+func (q *Queries) PruneRenewals(ctx context.Context, arg PruneRenewalsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneRenewals, arg.Before, arg.Keep, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const recentConflict = `-- name: RecentConflict :one

@@ -380,6 +380,24 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) error {
 	return err
 }
 
+const CountPrunable = `-- name: CountPrunable :one
+SELECT count(*) FROM job_events_prunable p WHERE p.completed_at < $1::timestamptz
+  AND (p.node_id IS NULL OR (SELECT count(*) FROM (SELECT FROM jobs n WHERE n.node_id = p.node_id AND n.id > p.job_id
+    LIMIT $2::int) newer) >= $2::int)
+`
+
+type CountPrunableParams struct {
+	Before time.Time
+	Keep   int32
+}
+
+func (q *Queries) CountPrunable(ctx context.Context, arg CountPrunableParams) (int64, error) {
+	row := q.db.QueryRow(ctx, CountPrunable, arg.Before, arg.Keep)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const EndStage = `-- name: EndStage :execrows
 WITH before AS (
     SELECT o.id, o.epoch FROM jobs o
@@ -850,6 +868,28 @@ func (q *Queries) Noticed(ctx context.Context, arg NoticedParams) (bool, error) 
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const Prune = `-- name: Prune :execrows
+DELETE FROM job_events WHERE seq IN (
+    SELECT p.seq FROM job_events_prunable p WHERE p.completed_at < $1::timestamptz
+      AND (p.node_id IS NULL OR (SELECT count(*) FROM (SELECT FROM jobs n WHERE n.node_id = p.node_id AND n.id > p.job_id
+        LIMIT $2::int) newer) >= $2::int)
+    ORDER BY p.completed_at LIMIT $3::int)
+`
+
+type PruneParams struct {
+	Before time.Time
+	Keep   int32
+	Batch  int32
+}
+
+func (q *Queries) Prune(ctx context.Context, arg PruneParams) (int64, error) {
+	result, err := q.db.Exec(ctx, Prune, arg.Before, arg.Keep, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const Queue = `-- name: Queue :one
