@@ -72,7 +72,7 @@ func (s *session) prune(dry, yes bool) error {
 	}
 	var total apiclient.PruningOutcome
 	gone := map[string]int64{}
-	for again := true; again; again = !total.Complete && s.Flags.IdempotencyKey == "" { // a repeated key repeats the answer
+	for again := true; again; again = !total.Complete && s.Flags.IdempotencyKey == "" { // a key repeats its answer
 		raw, err := apiclient.Read(s.API.RunPruningWithResponse(s.Ctx, &apiclient.RunPruningParams{}))
 		if err != nil {
 			return err
