@@ -52,7 +52,7 @@ func (p *parts) newReconciliation() {
 		DB: p.db, Sites: p.sites, Nodes: p.fleet.nodes,
 		Regions: &reconciliation.RegionsOf{Sites: p.sites, Clients: p.regions},
 		Tasks:   p.fleet.tasks, Jobs: p.onMachines(), Schedules: p.temporal,
-		Reimage: p.reimage, Logger: p.logger,
+		Reimage: p.reimage, Tenant: p.decommissions.Tenant, Logger: p.logger,
 		Settings: reconciliation.Settings{
 			Every: c.Every, SweepWithin: c.SweepWithin, LookAgainAfter: c.LookAgainAfter,
 			MaxQuarantinePercent: c.MaxQuarantinePercent, MaxQuarantineNodes: c.MaxQuarantineNodes, DryRun: c.DryRun,

@@ -65,6 +65,15 @@ func (t Tenancy) String() string {
 		t.Since.UTC().Format(time.RFC3339))
 }
 
+// Tenant says in words which tenant works on a node; empty: none.
+func (s *Service) Tenant(ctx context.Context, of id.Node) (string, error) {
+	t, err := s.allocations.Of(ctx, s.db, of)
+	if err != nil || t == nil || !t.Live {
+		return "", err
+	}
+	return t.String(), nil
+}
+
 // standsAgainst says whether a tenant works on the node, and neither the request
 // is told to end that nor it is what the allocation itself asks for.
 func (t *Tenancy) standsAgainst(r Request) bool {

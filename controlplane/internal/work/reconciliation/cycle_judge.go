@@ -42,6 +42,12 @@ func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) 
 			continue
 		}
 		judged := Judge(g.Subject)
+		if len(judged) > 0 {
+			if g.Tenant, err = c.cfg.Tenant(ctx, g.Node); err != nil {
+				return err
+			}
+			judged = Judge(g.Subject)
+		}
 		if c.run.DryRun {
 			c.intend(g, judged)
 			continue

@@ -62,6 +62,7 @@ type Subject struct {
 	Host         string
 	HeldBy       string
 	Tainted      bool
+	Tenant       string     // in words, the tenant who works on it; empty: none, or nothing else is found about the node
 	LastContact  *time.Time // of the agent; nil: it never called
 	AgentVersion string     // as reported; empty: never reported
 	HardwareSaid bool       // the agent reports which machine it runs on

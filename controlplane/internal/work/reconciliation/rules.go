@@ -44,6 +44,9 @@ func Judge(s Subject) []Judged {
 			continue
 		}
 		if v, holds := r.When(s); holds {
+			if s.Tenant != "" {
+				v.Message += "; a tenant works on it, and keeps it: " + s.Tenant
+			}
 			out = append(out, Judged{Rule: r, Verdict: v})
 		}
 	}

@@ -74,7 +74,10 @@ type Config struct {
 	Schedules Schedules // nil: nothing is scheduled
 	// Reimage asks for a node to be released and redeployed. It returns the
 	// job.
-	Reimage  func(ctx context.Context, n id.Node, reason string) (job string, err error)
+	Reimage func(ctx context.Context, n id.Node, reason string) (job string, err error)
+	// Tenant says in words which tenant works on a node. It returns an empty
+	// text if none does. If it is nil, nothing allocates nodes.
+	Tenant   func(ctx context.Context, n id.Node) (string, error)
 	Settings Settings
 	Clock    func() time.Time // nil: the clock of this machine
 	Logger   *slog.Logger     // nil: nothing is logged
@@ -96,6 +99,9 @@ func New(cfg Config) *Service {
 	s := &Service{
 		cfg: cfg, db: cfg.DB, reads: reconciliationdb.New(cfg.DB), settings: cfg.Settings.withDefaults(), now: cfg.Clock,
 		logger: cfg.Logger,
+	}
+	if s.cfg.Tenant == nil {
+		s.cfg.Tenant = func(context.Context, id.Node) (string, error) { return "", nil }
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -215,6 +215,7 @@ func (k *kept) Enqueue(_ context.Context, _ pgx.Tx, r agenttask.Request) (agentt
 
 // world is a site whose machines are nodes, with a clock of its own.
 type world struct {
+	tenants map[id.Node]string // who works on a node, in words
 	*desk
 	tb       testing.TB
 	db       *postgres.DB
@@ -270,6 +271,7 @@ func (w *world) restart() {
 		Jobs:  []reconciliation.Jobs{w.jobs},
 		Clock: w.now, Settings: w.settings,
 		Reimage: func(context.Context, id.Node, string) (string, error) { return "decommission 1", nil },
+		Tenant:  func(_ context.Context, n id.Node) (string, error) { return w.tenants[n], nil },
 	})
 }
 
