@@ -205,7 +205,7 @@ func (t Task) taints(ctx context.Context, tx pgx.Tx) error {
 	if by := t.givesRoot(); by != "" {
 		return node.TaintRoot(ctx, tx, t.Node, by, t.entry())
 	}
-	return node.Taint(ctx, tx, t.Node, t.entry())
+	return node.Entered(ctx, tx, t.Node, t.entry())
 }
 
 const (

@@ -218,6 +218,48 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	w.fetch(t, waits)
 }
 
+// A tenant who comes and goes on a node in service leaves one record. An entry
+// behind the back of an operation is one more: it outdates the proof.
+func TestATenantTaintsTheNodeOnce(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	records := func() int {
+		t.Helper()
+		return w.count(t, `SELECT count(*) FROM node_events WHERE node_id = $1 AND event = 'taint'`, n)
+	}
+	enter := func() agenttask.Task {
+		t.Helper()
+		task, err := w.enqueue(w.ctx, agenttask.Request{
+			Node: n, Type: agentwire.TypeTerminalOpen, Params: terminalParams, Owner: row{}, Reason: "test",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.fetch(t, task)
+		return task
+	}
+	end := func(task agenttask.Task) {
+		t.Helper()
+		if err := w.queue.Result(t.Context(), n, task.ID, succeeded(t, 1, agentwire.TerminalOpenOutput{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		end(enter())
+	}
+	if count := records(); count != 1 {
+		t.Errorf("three visits left %d records", count)
+	}
+	late := enter()
+	w.exec(t, `UPDATE nodes SET held_by = 'decommission 1', schedulable = false WHERE id = $1`, n)
+	w.exec(t, `UPDATE nodes SET tainted_at = now() - interval '1 hour' WHERE id = $1`, n)
+	end(late)
+	stale := w.count(t, `SELECT count(*) FROM nodes WHERE id = $1 AND tainted_at < now() - interval '30 minutes'`, n)
+	if count := records(); count != 2 || stale != 0 {
+		t.Errorf("a visit during an operation left %d records; the last one counts: %t", count, stale == 0)
+	}
+}
+
 // Whoever is given sudo has root from the moment of the request, and nothing
 // later undoes that.
 func TestAttackSudoIsNotedAsRoot(t *testing.T) {

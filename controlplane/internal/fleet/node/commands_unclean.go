@@ -45,5 +45,17 @@ func LetIn(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause str
 	if by != "" {
 		return TaintRoot(ctx, tx, node, by, cause)
 	}
+	return Entered(ctx, tx, node, cause)
+}
+
+// Entered records that a tenant got access to a node. If the node is tainted
+// already, nothing is added: a tenant may open hundreds of terminals. Every
+// entry counts while an operation works on the node, because the proof of the
+// operation must be newer than the last of them.
+func Entered(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
+	n, err := Lock(ctx, tx, node)
+	if err != nil || n.Tainted() && n.HeldBy == "" && n.Status.Is(Serving) {
+		return err
+	}
 	return Taint(ctx, tx, node, cause)
 }

@@ -303,7 +303,7 @@ func (s *Service) attached(ctx context.Context, session id.TerminalSession) erro
 			return fmt.Errorf("move terminal session %s to %s: %w", session, next, err)
 		}
 		now = fromRow(row)
-		if err := node.Taint(ctx, tx, now.Node, fmt.Sprintf("terminal session %s lets %s in", now.ID,
+		if err := node.Entered(ctx, tx, now.Node, fmt.Sprintf("terminal session %s lets %s in", now.ID,
 			now.Username)); err != nil {
 			return err
 		}
