@@ -9,7 +9,7 @@ export type Route = {
 }
 
 /** The groups of the navigation, in their order. */
-export const groups = ['Fleet', 'Work', 'Operations', 'Platform'] as const
+export const groups = ['Rent', 'Fleet', 'Work', 'Operations', 'Platform'] as const
 
 export type Feature = {
   /** Entry in the navigation; without it the pages are reached from others. */

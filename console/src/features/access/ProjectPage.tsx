@@ -7,6 +7,7 @@ import { Button, Card, Code, Facts, Loading, Page, TextLink } from '../../ui/bas
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { ProjectKeys } from '../sshkey/Keys'
 import { Members } from './Members'
 import { Rename } from './Naming'
 import { useProject, useTenant } from './reading'
@@ -60,6 +61,7 @@ function Shown({ project: p, etag, problem }: { project: Schemas['IdentityProjec
         />
       )}
       {may('service_account:read') && <ServiceAccounts projectId={p.project_id} mayManage={may('service_account:manage')} />}
+      <ProjectKeys projectId={p.project_id} orgId={p.org_id} title="SSH keys" />
       {renaming && (
         <Rename
           what="project"

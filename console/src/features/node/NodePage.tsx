@@ -1,5 +1,5 @@
 import { useParam, useSearchState } from '../../app/location'
-import { Badge, Button, Code, Loading, Page, State, TextLink } from '../../ui/basics'
+import { Badge, Button, Code, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { Tabs, type Tab } from '../../ui/tabs'
 import { useMay } from '../../app/session'
@@ -31,6 +31,7 @@ export default function NodePage() {
 }
 
 function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unknown }) {
+  const may = useMay()
   const [address, change] = useSearchState()
   const at = askedAt(address.at)
   const past = useNodeAt(node.node_id, at)
@@ -60,6 +61,7 @@ function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unk
         !at && (
           <>
             <NodeActions node={node} etag={etag} />
+            {may('terminal:open') && <LinkButton to={`/nodes/${node.node_id}/terminal`}>Terminal</LinkButton>}
             <Button onClick={() => travel(hourAgo(node.created_at))}>Time travel</Button>
           </>
         )
