@@ -148,7 +148,7 @@ func (t *temporal) ensureDatabases(ctx context.Context, first mark, say func(str
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if err := ensureLogin(ctx, conn, temporalRole, t.config.Postgres.Password); err != nil {
+	if err := t.postgres.ensureLogin(ctx, conn, temporalRole); err != nil {
 		return err
 	}
 	databases := []string{temporalDatabase, visibilityDatabase}
