@@ -5,6 +5,8 @@ export CGO_ENABLED ?= 0
 # With one set of flags everything is compiled once: clones share the cache, and
 # tests and linters take what `make build` has compiled.
 export GOFLAGS ?= -trimpath
+# A program with the race detector lingers for a second before it exits, unless told otherwise.
+export GORACE ?= atexit_sleep_ms=0
 
 # Another content has another version, also between commits: nodes know their agent by its digest.
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)$(shell git diff --quiet HEAD 2>/dev/null || git diff HEAD | git hash-object --stdin 2>/dev/null | cut -c1-8 | sed 's/^/-/')
@@ -71,7 +73,7 @@ needs = $(if $(STEP),,$(1) bin/withstack bin/testreport)
 
 unit: $(call needs) ## all Go tests but the end-to-end ones, with the race detector, on one private stack
 	@cd stack/servers && go test -vet=off ./durablefile
-	@$(call go-test,unit,CGO_ENABLED=1,-race -timeout 20m $$(go list ./... | grep -v '/e2e$$'))
+	@$(call go-test,unit,CGO_ENABLED=1,-race -parallel 6 -timeout 20m $$(go list ./... | grep -v '/e2e$$'))
 
 e2e: $(call needs,deps build servers) ## only the end-to-end tests, four side by side
 	@$(call go-test,e2e,,-parallel 4 -timeout 30m ./e2e)

@@ -149,6 +149,7 @@ func (m *machine) restored(mode os.FileMode, uid uint32) {
 }
 
 func TestADataDiskIsErasedAndComesBackEmpty(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		uid  int
 		mode uint32
@@ -188,6 +189,7 @@ func TestADataDiskIsErasedAndComesBackEmpty(t *testing.T) {
 }
 
 func TestALevelThatCannotBeReachedDestroysNothing(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	e := m.run(m.cleaner(agentwire.LevelPurge))
 	if e.Outcome != agentwire.OutcomeRefused || e.Method != "" || e.CanariesPlanted != 0 {
@@ -200,6 +202,7 @@ func TestALevelThatCannotBeReachedDestroysNothing(t *testing.T) {
 }
 
 func TestADiskInUseIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	f, err := os.Open(m.path("/share1/job/secret"))
 	if err != nil {
@@ -216,6 +219,7 @@ func TestADiskInUseIsLeftAlone(t *testing.T) {
 // A second mount that the list does not show, for example in another namespace:
 // the kernel does not let the device be opened.
 func TestADiskThatIsMountedElsewhereIsMountedAgain(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	elsewhere := t.TempDir()
 	if err := unix.Mount(m.path("/share1"), elsewhere, "", unix.MS_BIND, ""); err != nil {
@@ -238,6 +242,7 @@ func TestADiskThatIsMountedElsewhereIsMountedAgain(t *testing.T) {
 
 // A use that shows only by the name of a device counts too.
 func TestADiskWithAnotherUseIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for use, reason := range map[string]string{"swap": "used for swap", "btrfs": "also carries /data"} {
 		m := newMachine(t)
 		if use == "swap" {
@@ -256,6 +261,7 @@ func TestADiskWithAnotherUseIsLeftAlone(t *testing.T) {
 // The agent is killed at every point where it stores something. The same task
 // succeeds in every case, and so does another task.
 func TestDisksSurviveCrashes(t *testing.T) {
+	t.Parallel()
 	for _, another := range []bool{false, true} {
 		for killAt := 1; killAt <= 7; killAt++ {
 			m := newMachine(t)
@@ -277,6 +283,7 @@ func TestDisksSurviveCrashes(t *testing.T) {
 }
 
 func TestADiskThatLiesFailsAndIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	c := m.cleaner("")
 	c.Open = func(path string, d Disk) (OpenDevice, error) {
@@ -294,6 +301,7 @@ func TestADiskThatLiesFailsAndIsFoundAgain(t *testing.T) {
 }
 
 func TestWithoutTheProgramTheDiskIsErasedAndNotRestored(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	program := m.path("/usr/sbin/mkfs.ext4")
 	if err := os.Remove(program); err != nil {
@@ -315,6 +323,7 @@ func TestWithoutTheProgramTheDiskIsErasedAndNotRestored(t *testing.T) {
 }
 
 func TestTheWorkOnDisksCanBeStopped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	c := m.cleaner("")
@@ -336,6 +345,7 @@ func TestTheWorkOnDisksCanBeStopped(t *testing.T) {
 }
 
 func TestAnotherDeviceInItsPlaceIsNotTouched(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.killAt = 2
 	if _, err := m.cleaner("").Run(t.Context()); !errors.Is(err, errKilled) {

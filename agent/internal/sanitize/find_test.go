@@ -48,6 +48,7 @@ const ata = "pci0/ata1/host0/target0/0:0:0:0/block/"
 
 // Disks that must not be touched are left alone, and the reason is given.
 func TestDisksThatAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	const share = "30 21 8:16 / /share1 rw - ext4 /dev/sdb rw"
 	sdb := func(files map[string]string) func(shown) {
 		return func(s shown) { s.disk("8:16", ata+"sdb", files) }

@@ -69,6 +69,7 @@ func work(root string) error {
 // A process is killed after its first, second, … sign of life, until one
 // reaches the end.
 func TestAKilledProcessIsFollowedByOneThatGoesOn(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	if err := os.Mkdir(m.path("/journal"), 0o700); err != nil {
 		t.Fatal(err)

@@ -141,6 +141,7 @@ func (n *nvme) scramble(crypto bool) {
 }
 
 func TestNVMeMethods(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		sanicap uint32
 		fna     uint8
@@ -210,6 +211,7 @@ func TestNVMeMethods(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
+	t.Parallel()
 	purge := []Method{NVMeSanitizeCrypto, NVMeSanitizeBlock, NVMeFormatCrypto}
 	for m := range traits {
 		if want := slices.Contains(purge, m); (m.Level() == agentwire.LevelPurge) != want {
@@ -246,6 +248,7 @@ func TestNoSilentDowngrade(t *testing.T) {
 }
 
 func TestAnNVMeDeviceThatLiesFails(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		sanicap uint32
 		fna     uint8
@@ -261,6 +264,7 @@ func TestAnNVMeDeviceThatLiesFails(t *testing.T) {
 }
 
 func TestASanitizeThatFailedIsNotTakenForDone(t *testing.T) {
+	t.Parallel()
 	n := newNVMe(t, 1, 0)
 	n.controller[256] = 0
 	failing := failingNVMe{n}
@@ -284,6 +288,7 @@ func (f failingNVMe) Admin(c *NVMeCommand, data []byte) error {
 // If a device has been sanitizing itself since before a crash, the agent waits
 // and does not start it again.
 func TestARunningSanitizeIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	n := newNVMe(t, 1, 0)
 	n.polls = 1000
 	ctx, cancel := context.WithCancel(t.Context())

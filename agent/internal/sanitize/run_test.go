@@ -16,6 +16,7 @@ import (
 const diskSize = 24*mebi + 3*sector // a last block that is not whole
 
 func TestARealDeviceIsErasedAndVerified(t *testing.T) {
+	t.Parallel()
 	for name, methods := range map[string][]Method{
 		"zero out": {ZeroOut}, "overwrite": {Overwrite}, "discard": {Discard},
 		"no secure discard": {SecureDiscard, ZeroOut},
@@ -45,6 +46,7 @@ func TestARealDeviceIsErasedAndVerified(t *testing.T) {
 }
 
 func TestALargeDeviceIsSampled(t *testing.T) {
+	t.Parallel()
 	d := newLoop(t, 64*mebi).open(t)
 	var l ledger
 	rec, opts := l.record(t, only(ZeroOut)), l.options()
@@ -94,6 +96,7 @@ func (h halfLiar) Zero(at, n int64) error {
 }
 
 func TestADeviceThatLiesFails(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		lie     func(*loop) Device
 		methods []Method
@@ -122,6 +125,7 @@ func TestADeviceThatLiesFails(t *testing.T) {
 // A real device that returns everything after it was erased: the data is
 // restored behind its back.
 func TestARealDeviceThatKeepsItsDataFails(t *testing.T) {
+	t.Parallel()
 	d := newLoop(t, diskSize).open(t)
 	var kept []byte
 	var l ledger
@@ -168,6 +172,7 @@ func (b broken) ReadAt(p []byte, at int64) (int, error) {
 }
 
 func TestWhatCannotBeShownIsNotVerified(t *testing.T) {
+	t.Parallel()
 	d := newLoop(t, diskSize).open(t)
 	e := sanitized(t, dropper{d}, only(ZeroOut)).Evidence
 	if e.Outcome != agentwire.OutcomeFailed || e.CanariesPlanted != 0 || e.Method != "" || e.BytesCovered != 0 {
@@ -182,6 +187,7 @@ func TestWhatCannotBeShownIsNotVerified(t *testing.T) {
 }
 
 func TestWithoutAMethodThatWorksItFails(t *testing.T) {
+	t.Parallel()
 	d := newLoop(t, diskSize).open(t)
 	e := sanitized(t, d, only(SecureDiscard)).Evidence
 	if e.Outcome != agentwire.OutcomeFailed || e.Method != "" || e.Level != "" || e.BytesCovered != 0 {
@@ -204,6 +210,7 @@ func (c counter) WriteAt(p []byte, at int64) (int, error) {
 // The process is killed at every point where it stores something. The
 // repetition ends the same, and plants canaries only if there are none yet.
 func TestARepetitionGoesOn(t *testing.T) {
+	t.Parallel()
 	for failAt := 1; failAt <= 5; failAt++ {
 		d := newLoop(t, diskSize).open(t)
 		writes := 0
@@ -236,6 +243,7 @@ func TestARepetitionGoesOn(t *testing.T) {
 }
 
 func TestItCanBeStopped(t *testing.T) {
+	t.Parallel()
 	for _, phase := range []string{"erase", "verify"} {
 		d := newLoop(t, diskSize).open(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -259,6 +267,7 @@ func TestItCanBeStopped(t *testing.T) {
 }
 
 func TestTheRecordHoldsNoContent(t *testing.T) {
+	t.Parallel()
 	d := newLoop(t, diskSize).open(t)
 	l := &ledger{failAt: 2}
 	if err := Run(t.Context(), d, l.record(t, only(ZeroOut)), l.options()); !errors.Is(err, errKilled) {

@@ -124,6 +124,7 @@ func TestDisksThatNothingMountsAreNamed(t *testing.T) {
 // A tenant with root unmounts a disk and removes it from /etc/fstab, or writes
 // to one that was never mounted.
 func TestADiskThatIsNotMountedIsLookedAtAndNotErased(t *testing.T) {
+	t.Parallel()
 	const size = 8 * mebi
 	for name, c := range map[string]struct {
 		write   int64 // where there is something; negative: nowhere
@@ -201,6 +202,7 @@ func TestADiskThatCannotBeReadIsNotBlank(t *testing.T) {
 
 // Evidence about a partition is not evidence about its disk.
 func TestAPartitionIsErasedOnlyWhenTheRestOfItsDiskIsBlank(t *testing.T) {
+	t.Parallel()
 	for name, blank := range map[string]bool{"blank": true, "not blank": false} {
 		t.Run(name, func(t *testing.T) {
 			s := shown{t: t, root: t.TempDir()}

@@ -19,6 +19,7 @@ func lost(job *bringup.Work) simfault.Rule {
 
 // A proxy that answers 404 for itself does not say that a machine is gone.
 func TestAProxyProvesNothingVacant(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.deployed(t, job)
@@ -31,6 +32,7 @@ func TestAProxyProvesNothingVacant(t *testing.T) {
 
 // What only the word of MAAS may bring about waits for it.
 func TestNoStageTakesTheWordOfAProxyForThatOfMAAS(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.deployed(t, job)
@@ -54,6 +56,7 @@ func TestNoStageTakesTheWordOfAProxyForThatOfMAAS(t *testing.T) {
 
 // One who waits asks once more before a machine counts as gone.
 func TestAWaitDoesNotEndByTheWordOfAProxy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
@@ -68,6 +71,7 @@ func TestAWaitDoesNotEndByTheWordOfAProxy(t *testing.T) {
 
 // That a record is removed already is for MAAS to say.
 func TestARecordIsNotRemovedByTheWordOfAProxy(t *testing.T) {
+	t.Parallel()
 	for name, rules := range map[string][]simfault.Rule{
 		"at the first look":    {{}},
 		"at the second look":   {{Skip: 1}, {Operation: "machine.delete"}},

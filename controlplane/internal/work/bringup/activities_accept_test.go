@@ -27,6 +27,7 @@ func (w *world) shows(t *testing.T, job *bringup.Work, disks ...agentwire.DataDi
 }
 
 func TestAMachineWithDataOnItsDisksDoesNotBecomeANode(t *testing.T) {
+	t.Parallel()
 	tasks := &agenttask.Commands{}
 	w, _, job := deployedWorld(t, func(p *plan) {
 		p.config.Tasks, p.policy.DataDisks = tasks, set(site.DisksRequireClean)
@@ -55,6 +56,7 @@ func TestAMachineWithDataOnItsDisksDoesNotBecomeANode(t *testing.T) {
 }
 
 func TestOnlyMatchingHardwareIsAcceptedWhereTheRequestSaysSo(t *testing.T) {
+	t.Parallel()
 	w, _, job := deployedWorld(t)
 	job.Facts.Asked = &bringup.AskedFacts{MatchHardware: true}
 	w.polls(t, job)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestTheHostOfANodeIsNeverAnAddressForRoCE(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	// Lower than the address of the deploy interface, and so the first that MAAS lists.
 	w.assign(t, roce, "5.5.5.5/31", 9000)

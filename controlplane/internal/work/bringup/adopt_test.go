@@ -14,6 +14,7 @@ import (
 )
 
 func TestAdoption(t *testing.T) {
+	t.Parallel()
 	must := func(t *testing.T, err error) {
 		t.Helper()
 		if err != nil {
@@ -237,6 +238,7 @@ func (w *world) happened(t *testing.T, job *bringup.Work, kind string) (at time.
 // What was true of the installation before is not true of the adopted one: it
 // has another key, was seeded with nothing, and its agent has yet to poll.
 func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
+	t.Parallel()
 	tasks := &agenttask.Commands{}
 	w, street := newStreet(t, 1, func(p *plan) { p.config.Tasks = tasks })
 	tasks.DB = w.db
@@ -283,6 +285,7 @@ func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
 // A machine that was deleted and added again is found under its new id, and what
 // was true of the old one is forgotten.
 func TestAnAdoptedMachineIsBroughtUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.begin(t, job, simfault.PhaseHangs, "install")

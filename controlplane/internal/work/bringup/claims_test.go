@@ -45,6 +45,7 @@ func rerun(tb testing.TB, job *bringup.Work, limit time.Duration) {
 }
 
 func TestTheOnlyNewMachineIsNotClaimedWhenItIsAnotherJobs(t *testing.T) {
+	t.Parallel()
 	claims := claimsPlay{}
 	w := newWorld(t, func(p *plan) { p.policy.AutoClaimSingleNewMachine, p.config.Claims = set(true), claims })
 	strict(w, t)
@@ -68,6 +69,7 @@ func TestTheOnlyNewMachineIsNotClaimedWhenItIsAnotherJobs(t *testing.T) {
 }
 
 func TestAMachineOfAnotherJobUnderWayIsNotClaimedByAnyEvidence(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, w *world, job *bringup.Work){
 		"host name": func(*testing.T, *world, *bringup.Work) {},
 		"BMC":       func(_ *testing.T, _ *world, job *bringup.Work) { job.Hostname = "another-name" },
@@ -120,6 +122,7 @@ func TestAJobWhoseClaimIsRefusedHasNoMachine(t *testing.T) {
 }
 
 func TestAServerIsClaimedBeforeTheNextOneIsMadeToBoot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	strict(w, t)
 	w.bmc.booted = func(address string) { enlists(w, address); blank(w, address) }
@@ -138,6 +141,7 @@ func TestAServerIsClaimedBeforeTheNextOneIsMadeToBoot(t *testing.T) {
 }
 
 func TestTimeInTheQueueForANetworkBootCostsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	strict(w, t)
 	first, second := w.work(1), w.work(2)
@@ -179,6 +183,7 @@ func TestTimeInTheQueueForANetworkBootCostsNothing(t *testing.T) {
 // The time that a server has begins when it is switched, and a worker that takes
 // the stage over does not give it another one.
 func TestAServerHasTheTimeOfTheProfileOnceItIsSwitched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	strict(w, t)
 	job := w.work(1)
@@ -199,6 +204,7 @@ func TestAServerHasTheTimeOfTheProfileOnceItIsSwitched(t *testing.T) {
 }
 
 func TestAServerThatAppearsLateIsRecognisedByARerun(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		others int // that are New before
 		rounds int // in vain
@@ -232,6 +238,7 @@ func TestAServerThatAppearsLateIsRecognisedByARerun(t *testing.T) {
 // A server that could not be switched did not boot: what appears meanwhile is
 // another one.
 func TestWhatAppearsBeforeTheServerIsSwitchedIsAnotherOne(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	strict(w, t)
 	w.bmc.err = context.DeadlineExceeded
@@ -247,6 +254,7 @@ func TestWhatAppearsBeforeTheServerIsSwitchedIsAnotherOne(t *testing.T) {
 }
 
 func TestAServerThatAnotherJobHeldIsRecognisedOnceThatLetsGo(t *testing.T) {
+	t.Parallel()
 	claims := claimsPlay{}
 	w := newWorld(t, func(p *plan) { p.config.Claims = claims })
 	strict(w, t)

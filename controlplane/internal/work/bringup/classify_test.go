@@ -34,6 +34,7 @@ func (w *world) released(t *testing.T, job *bringup.Work) {
 }
 
 func TestAFirstBootThatDoesNotGetThroughIsDeployedOnceMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.fault(t, simfault.Rule{Fault: simfault.Datasource})
@@ -161,6 +162,7 @@ func TestOtherFailuresAreNotTriedAgain(t *testing.T) {
 }
 
 func TestALateSuccessIsTaken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	for n, stage := range []string{bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry} {
 		job := w.ready(t, n+1)
@@ -196,6 +198,7 @@ func TestRecoveryTouchesNothingOfOthers(t *testing.T) {
 }
 
 func TestLostAnswersOfARecovery(t *testing.T) {
+	t.Parallel()
 	rules := []simfault.Rule{
 		{Operation: "machine.abort", Fault: simfault.LostAnswer},
 		{Operation: "machine.abort", Fault: simfault.ErrorBefore, Status: 500},

@@ -44,6 +44,7 @@ func (w *world) deployed(t *testing.T, job *bringup.Work) {
 }
 
 func TestCompensation(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		before func(t *testing.T, w *world, job *bringup.Work)
 		reset  bool
@@ -184,6 +185,7 @@ func TestCompensation(t *testing.T) {
 }
 
 func TestANewRoundAfterACleanStart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.deployed(t, job)
@@ -199,6 +201,7 @@ func TestANewRoundAfterACleanStart(t *testing.T) {
 }
 
 func TestACompensationThatIsTakenOverStops(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.begin(t, job, simfault.PhaseHangs, "install")
@@ -271,6 +274,7 @@ func TestAReleaseThatIsStuck(t *testing.T) {
 // A release that is asked for after the time of its stage was up gets its time
 // all the same: only one that hangs is led out by force.
 func TestAReleaseThatIsAskedForLateIsNotStuck(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.deployed(t, job)
@@ -291,6 +295,7 @@ func TestAReleaseThatIsAskedForLateIsNotStuck(t *testing.T) {
 
 // A BMC that fails leaves the machine as it was; it is tried again.
 func TestAReleaseThatTheBMCRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.deployed(t, job)

@@ -93,6 +93,7 @@ func layerNames(job *bringup.Work) (names []string) {
 }
 
 func TestAMachineIsDeployedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	results := []bringup.Result{w.does(t, bringup.RenderCloudInit, job)}
@@ -205,6 +206,7 @@ func TestALostAnswerDeploysOnce(t *testing.T) {
 
 // The setting is written again, or found as it was written: nobody is asked.
 func TestALostAnswerToASettingIsMadeUpFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), func(p *plan) { p.policy.HardwareSyncInterval = set("7m") })
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
@@ -237,6 +239,7 @@ func interrupt(job *bringup.Work, at int, happen func() error) {
 }
 
 func TestAStaleRunDoesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(4))
 	for at := 1; at <= 4; at++ {
 		job := w.ready(t, at)
@@ -261,6 +264,7 @@ func TestAStaleRunDoesNothing(t *testing.T) {
 }
 
 func TestOthersWhoTakeTheMachine(t *testing.T) {
+	t.Parallel()
 	allocate := func(w *world, job *bringup.Work) error {
 		_, err := w.sim.Allocate(admin, url.Values{"system_id": {job.SystemID}})
 		return err
@@ -365,6 +369,7 @@ func TestWhatBefallsADeploymentUnderWay(t *testing.T) {
 }
 
 func TestAnImageThatIsNotTheOneThatWasAskedFor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(3), func(p *plan) {
 		p.sim.Images = []string{"custom/gpuaas-h200-v10"}
 		p.policy.DistroSeries = set("gpuaas-h200-v1")
@@ -403,6 +408,7 @@ func TestAnImageThatIsNotTheOneThatWasAskedFor(t *testing.T) {
 }
 
 func TestTheFirstBootIsTheOneThatWasRendered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.fails(t, bringup.DeployViaMAAS, job, bringup.StateAmbiguity, "first_boot_missing")
@@ -423,6 +429,7 @@ func TestTheFirstBootIsTheOneThatWasRendered(t *testing.T) {
 }
 
 func TestTheIntervalOfHardwareSyncIsAsserted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(3), func(p *plan) {
 		p.sim.Settings["hardware_sync_interval"] = "30m"
 		p.policy.HardwareSyncInterval = set("20m")
@@ -452,6 +459,7 @@ func TestTheIntervalOfHardwareSyncIsAsserted(t *testing.T) {
 // A wait outlives a rotation of the token of the site, and ends at once when an
 // operator acts.
 func TestAWaitGoesOnWithNewCredentials(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	wait := func(n int) (*bringup.Work, chan error, context.CancelFunc) {
 		job := w.ready(t, n)

@@ -73,6 +73,7 @@ func record(layer, state string, code int) string {
 }
 
 func TestAnAgentThatHasPolledIsEnrolled(t *testing.T) {
+	t.Parallel()
 	w, b, job := awaiting(t)
 	said := len(b.Commands())
 	w.asked.reset()
@@ -90,6 +91,7 @@ func TestAnAgentThatHasPolledIsEnrolled(t *testing.T) {
 }
 
 func TestAMachineThatDoesNotEnrolIsRefreshedTwice(t *testing.T) {
+	t.Parallel()
 	w, b, job := awaiting(t)
 	w.waits(t, job, 10*time.Minute)
 	if _, err := w.owner.Exec(t.Context(), `UPDATE node_tokens SET expires_at = now() - interval '1 minute' WHERE node_id = $1`, job.Node); err != nil {
@@ -142,6 +144,7 @@ func TestAMachineThatDoesNotEnrolIsRefreshedTwice(t *testing.T) {
 }
 
 func TestWhyAnAgentDoesNotCome(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		records string
 		spoil   func(b *box)
@@ -193,6 +196,7 @@ func TestWhyAnAgentDoesNotCome(t *testing.T) {
 }
 
 func TestARefreshThatCannotReachTheMachineStillWaits(t *testing.T) {
+	t.Parallel()
 	w, b, job := awaiting(t)
 	b.set(func() { b.away = []string{"*"} })
 	passes(job, 11*time.Minute)
@@ -205,6 +209,7 @@ func TestARefreshThatCannotReachTheMachineStillWaits(t *testing.T) {
 // The agent needs the control plane to enrol: however long that was away, the
 // wait goes on for a while when it is back.
 func TestAnOutageOfTheControlPlaneDoesNotUseUpTheWait(t *testing.T) {
+	t.Parallel()
 	w, _, job := awaiting(t)
 	w.waits(t, job, 10*time.Minute)
 	for refresh := 1; refresh <= 2; refresh++ {
@@ -227,6 +232,7 @@ func TestAnOutageOfTheControlPlaneDoesNotUseUpTheWait(t *testing.T) {
 // An agent that comes after the wait was given up ends the job once somebody
 // adopts what there is: nothing is awaited or seeded again.
 func TestALateAgentIsAdopted(t *testing.T) {
+	t.Parallel()
 	w, b, job := awaiting(t)
 	job.Facts.EnrollEpoch, job.Facts.TokenRefreshes = job.Epoch, 2
 	passes(job, 31*time.Minute)
@@ -244,6 +250,7 @@ func TestALateAgentIsAdopted(t *testing.T) {
 }
 
 func TestWhatEndsTheWaitForAnAgent(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		spoil func(t *testing.T, w *world, b *box, job *bringup.Work)
 		code  string
@@ -285,6 +292,7 @@ func TestWhatEndsTheWaitForAnAgent(t *testing.T) {
 }
 
 func TestAWaitThatWasTakenOverRefreshesNothing(t *testing.T) {
+	t.Parallel()
 	w, b, job := awaiting(t)
 	passes(job, 11*time.Minute)
 	before, said := w.expiry(t, job), len(b.Commands())

@@ -13,6 +13,7 @@ import (
 // the release does not make the machine its own again: nothing touches it, a
 // clean restart included.
 func TestWhatSomebodyElseInstalledAfterOurReleaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	job := w.work(1)
 	w.upTo(t, bringup.RenderCloudInit, job)

@@ -66,6 +66,7 @@ func installed(t *testing.T) (*world, *overheard, *bringup.Work) {
 }
 
 func TestAttackAnOnboardingParksWhenItsTokenIsStolen(t *testing.T) {
+	t.Parallel()
 	attacks := map[string]struct {
 		steal func(t *testing.T, w *world, token redact.Secret, job *bringup.Work)
 		names string
@@ -129,6 +130,7 @@ func TestAttackAnOnboardingParksWhenItsTokenIsStolen(t *testing.T) {
 }
 
 func TestMAASSaysWhichMachineMayEnrol(t *testing.T) {
+	t.Parallel()
 	w, _, job := installed(t)
 	m, err := w.nodes.MachineOf(t.Context(), job.Node)
 	said := w.hardware(t, job)

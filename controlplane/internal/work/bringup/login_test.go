@@ -30,6 +30,7 @@ func loginOf(t *testing.T, userData string) rack.Login {
 // Whoever reads the first boot of one machine learns nothing that opens another,
 // nor anything of the site.
 func TestAttackTheFirstBootOfOneMachineOpensAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	a, b := w.ready(t, 1), w.ready(t, 2)
 	for _, job := range []*bringup.Work{a, b} {
@@ -61,6 +62,7 @@ func TestAttackTheFirstBootOfOneMachineOpensAnother(t *testing.T) {
 // Machine A takes the address of machine B, with its own host key: it is offered
 // nothing, and the job says so.
 func TestAttackAMachineAnswersInPlaceOfAnother(t *testing.T) {
+	t.Parallel()
 	w, street := newStreet(t, 2)
 	a, _ := street.deploys(t, w, 1)
 	b, job := street.deploys(t, w, 2)
@@ -81,6 +83,7 @@ func TestAttackAMachineAnswersInPlaceOfAnother(t *testing.T) {
 // A job that the release before has rendered gives its machine the password of the
 // site; it goes on as it began.
 func TestAMachineOfTheOldFormIsStillReached(t *testing.T) {
+	t.Parallel()
 	w, b, job := deployedWorld(t)
 	b.Reinstall(t)
 	b.Authorize("")
@@ -124,6 +127,7 @@ func (w *world) answers(t *testing.T, job *bringup.Work, kind, status, code stri
 // The key to a machine is destroyed and its account locked before the machine is
 // called a node.
 func TestAttackTheLoginOutlivesTheEnrolment(t *testing.T) {
+	t.Parallel()
 	tasks := &agenttask.Commands{}
 	w, b, job := deployedWorld(t, func(p *plan) { p.config.Tasks = tasks })
 	tasks.DB = w.db
@@ -162,6 +166,7 @@ func TestAttackTheLoginOutlivesTheEnrolment(t *testing.T) {
 
 // An agent of the release before cannot lock anything; the sweep does it later.
 func TestAnAgentThatCannotLockTheLogin(t *testing.T) {
+	t.Parallel()
 	tasks := &agenttask.Commands{}
 	w, _, job := deployedWorld(t, func(p *plan) { p.config.Tasks = tasks })
 	tasks.DB = w.db
@@ -177,6 +182,7 @@ func TestAnAgentThatCannotLockTheLogin(t *testing.T) {
 
 // What was given up leaves no key behind.
 func TestAJobThatIsGivenUpDestroysItsKeys(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
@@ -196,6 +202,7 @@ func TestAJobThatIsGivenUpDestroysItsKeys(t *testing.T) {
 // A tenant who had root has read the key that the machine has to MAAS; after the
 // release it opens nothing.
 func TestAttackTheTokenOfAMachineIsUsedAfterItsRelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.inService(t, 1, "quick")
 	token, err := w.sim.RenderPreseed(job.SystemID)
@@ -221,6 +228,7 @@ func TestAttackTheTokenOfAMachineIsUsedAfterItsRelease(t *testing.T) {
 
 // Where MAAS keeps it, somebody is told.
 func TestATokenThatMAASKeepsIsLeftToSomebody(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.inService(t, 1, "quick")
 	w.fault(t, simfault.Rule{
@@ -237,6 +245,7 @@ func TestATokenThatMAASKeepsIsLeftToSomebody(t *testing.T) {
 // A site that calls its deploy user otherwise while a machine is set up must not
 // have another account locked than the one that lets somebody in.
 func TestAttackTheDeployUserIsRenamedWhileAMachineIsSetUp(t *testing.T) {
+	t.Parallel()
 	tasks := &agenttask.Commands{}
 	w, b, job := deployedWorld(t, func(p *plan) { p.config.Tasks = tasks })
 	tasks.DB = w.db

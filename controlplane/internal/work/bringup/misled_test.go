@@ -14,6 +14,7 @@ import (
 
 // A key that was refused is read anew by the next stage, however soon.
 func TestARefusedKeyIsReadAnewAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, known(1, "ready"))
 	job := w.work(1)
 	w.does(t, bringup.LoadSiteConfig, job)
@@ -45,6 +46,7 @@ func TestARefusedKeyIsReadAnewAtOnce(t *testing.T) {
 // A deployment that MAAS refuses leaves the machine allocated to the job. What
 // was wrong with it can be mended all the same.
 func TestAnAllocatedMachineCanStillBeMended(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
@@ -66,6 +68,7 @@ func TestAnAllocatedMachineCanStillBeMended(t *testing.T) {
 // A worker that was cut off may write back that the job has deployed nothing.
 // MAAS knows better.
 func TestADeploymentIsRecognisedByWhatMAASHasOnRecord(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
 	w.does(t, bringup.RenderCloudInit, job)
@@ -98,6 +101,7 @@ func TestRoCENetworksAreNoPXENetworks(t *testing.T) {
 
 // That MAAS says it has linked an address is no proof.
 func TestARoCEAddressMustBeSeen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, known(1, "ready"))
 	job := w.work(1)
 	w.does(t, bringup.CreateOrFindInMAAS, job)

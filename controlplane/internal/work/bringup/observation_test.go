@@ -33,6 +33,7 @@ func inspectedByNobody(t *testing.T) (w *world, job *bringup.Work, ahead *atomic
 // What is shown of a machine that is waited for is what MAAS shows now, not what
 // it showed when the wait began.
 func TestExplainShowsTheObservationOfNow(t *testing.T) {
+	t.Parallel()
 	w, job, _ := inspectedByNobody(t)
 	noted := make(chan bringup.Observed, 10)
 	job.Save = func(context.Context) error { noted <- job.Observed; return nil }
@@ -57,6 +58,7 @@ func TestExplainShowsTheObservationOfNow(t *testing.T) {
 
 // A wait whose job was taken over ends as soon as it would note something.
 func TestAWaitThatWasTakenOverEnds(t *testing.T) {
+	t.Parallel()
 	w, job, _ := inspectedByNobody(t)
 	job.Save = func(context.Context) error { return durable.Superseded("onboarding", job.Job) }
 	if _, err := w.bringup.WaitForReady(system(t), job); fault.CodeOf(err) != durable.CodeSuperseded {
@@ -80,6 +82,7 @@ func TestAnOldObservationIsToldWithItsAge(t *testing.T) {
 // A machine that is Commissioning and of which nothing is heard is inspected anew
 // once, long before the time of the profile is up, and named then.
 func TestASilentCommissioningIsBegunAnewAndThenNamed(t *testing.T) {
+	t.Parallel()
 	w, job, ahead := inspectedByNobody(t)
 	ahead.Store(int64(21 * time.Minute))
 	f := w.fails(t, bringup.WaitForReady, job, bringup.PXEDiscoveryFailure, "commission_silent")
@@ -100,6 +103,7 @@ func TestASilentCommissioningIsBegunAnewAndThenNamed(t *testing.T) {
 // An inspection that somebody began anew, or that goes on after all, is not ended
 // because an earlier one was waited for in vain.
 func TestAnInspectionThatIsHeardOfAgainGoesOn(t *testing.T) {
+	t.Parallel()
 	w, job, _ := inspectedByNobody(t)
 	job.Facts.Hung = true
 	w.does(t, bringup.CommissionNode, job)
@@ -110,6 +114,7 @@ func TestAnInspectionThatIsHeardOfAgainGoesOn(t *testing.T) {
 
 // A machine that is Commissioning and off is told apart from one that is on.
 func TestACommissioningMachineThatIsOffIsBegunAnew(t *testing.T) {
+	t.Parallel()
 	w, job, ahead := inspectedByNobody(t)
 	w.happens(t, job.SystemID, "power_off")
 	job.Save = func(context.Context) error { ahead.Store(int64(16 * time.Minute)); return nil }
@@ -121,6 +126,7 @@ func TestACommissioningMachineThatIsOffIsBegunAnew(t *testing.T) {
 
 // Scripts may take long: a machine that runs them is not silent.
 func TestScriptsThatTakeLongAreNotSilence(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	w := newWorld(t, func(p *plan) {
 		p.config.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }

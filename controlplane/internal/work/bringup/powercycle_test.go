@@ -20,6 +20,7 @@ func shortlyOff(p *plan) {
 }
 
 func TestPowerCycle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(3), shortlyOff)
 	for i, rule := range []simfault.Rule{
 		{},
@@ -52,6 +53,7 @@ func TestPowerCycle(t *testing.T) {
 
 // What was begun is gone on with: a machine that is off is not switched off again.
 func TestPowerCycleGoesOnWhereItWasLeft(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), shortlyOff)
 	job := w.inService(t, 1, "none")
 	w.fault(t, simfault.Rule{Fault: simfault.BMCFailure, Power: "on"})
@@ -102,6 +104,7 @@ func TestPowerCycleFails(t *testing.T) {
 }
 
 func TestPowerCycleThatWasTakenOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), shortlyOff)
 	job := w.inService(t, 1, "none")
 	interrupt(job, 1, func() error { return durable.Superseded("decommission", job.Job) })

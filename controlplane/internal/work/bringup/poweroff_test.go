@@ -30,6 +30,7 @@ func (w *world) releasedAndOn(t *testing.T, n int) *bringup.Work {
 }
 
 func TestPowerOffMaasNode(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(4), quickLooks)
 	t.Run("already off", func(t *testing.T) {
 		job := w.inService(t, 1, "none")
@@ -129,6 +130,7 @@ func TestPowerOffMaasNodeFails(t *testing.T) {
 
 // A machine that has become somebody else's is left on.
 func TestPowerOffMaasNodeOfSomebodyElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2), quickLooks)
 	job := w.releasedAndOn(t, 1)
 	if _, err := w.sim.Deploy(admin, job.SystemID, url.Values{}); err != nil {
@@ -145,6 +147,7 @@ func TestPowerOffMaasNodeOfSomebodyElse(t *testing.T) {
 }
 
 func TestPowerOffMaasNodeThatWasTakenOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), quickLooks)
 	job := w.releasedAndOn(t, 1)
 	interrupt(job, 1, func() error { return durable.Superseded("decommission", job.Job) })
@@ -155,6 +158,7 @@ func TestPowerOffMaasNodeThatWasTakenOver(t *testing.T) {
 }
 
 func TestRemoveMaasRecord(t *testing.T) {
+	t.Parallel()
 	none := func(*testing.T, *world, *bringup.Work) {}
 	cases := map[string]struct {
 		policy  bool
@@ -219,6 +223,7 @@ func TestRemoveMaasRecord(t *testing.T) {
 
 // What is merely away is tried again before it is left to somebody.
 func TestRemoveMaasRecordWhileMAASIsAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.inService(t, 1, "none")
 	w.does(t, bringup.ReleaseMAASNode, job)

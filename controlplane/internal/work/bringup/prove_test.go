@@ -63,6 +63,7 @@ func (w *world) annotates(t *testing.T, job *bringup.Work, mark string) {
 
 // Looking proves what is there, and leaves MAAS, the node and the row alone.
 func TestAMachineIsProvenInstalled(t *testing.T) {
+	t.Parallel()
 	cases := map[string]func(t *testing.T, w *world, job *bringup.Work){
 		"the agent came late": func(*testing.T, *world, *bringup.Work) {},
 		"the node is active already": func(t *testing.T, w *world,
@@ -123,6 +124,7 @@ func asText(t *testing.T, v any) string {
 
 // Every piece of proof that is missing is one too many.
 func TestWhatIsNotProven(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		before  func(t *testing.T, w *world, job *bringup.Work)
 		missing string
@@ -291,6 +293,7 @@ func changesItsMind(t *testing.T, w *world, job *bringup.Work) {
 
 // MAAS that does not answer proves nothing, and disproves nothing.
 func TestMAASThatIsAwayProvesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.arrived(t, 1)
 	w.sim.Close()
@@ -302,6 +305,7 @@ func TestMAASThatIsAwayProvesNothing(t *testing.T) {
 
 // A late agent of a node that was installed anew.
 func TestAReimageIsProvenInstalled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.reimage(t, 1, "quick")
 	err := w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error {
@@ -329,6 +333,7 @@ func TestAReimageIsProvenInstalled(t *testing.T) {
 }
 
 func TestAMachineIsProvenVacant(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		before  func(t *testing.T, w *world, job *bringup.Work)
 		missing string

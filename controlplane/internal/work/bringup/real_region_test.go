@@ -62,6 +62,7 @@ func TestIPv4IsPreferredOnADualStackVLAN(t *testing.T) {
 
 // A machine that MAAS shows as Commissioning and that is off boots by nobody.
 func TestACommissioningThatNobodyBootsIsBegunAnew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(p *plan) { p.sim.Passive = true }, aFleet(1), func(p *plan) { p.sim.Fleet.Stage = "new" })
 	job := w.work(1)
 	w.upTo(t, bringup.CommissionNode, job)

@@ -54,6 +54,7 @@ var anew = []string{
 }
 
 func TestAReimageKeepsTheNode(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.reimage(t, 1, "quick")
 	for range 2 { // again from the top, as rerun does
@@ -88,6 +89,7 @@ func TestAReimageKeepsTheNode(t *testing.T) {
 // Between its release and its first boot the node is as it was; its first boot
 // is kept apart from that of its onboarding.
 func TestAReimageForgetsTheNodeOnlyWhenItIsRendered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.reimage(t, 1, "none")
 	w.does(t, bringup.ReleaseMAASNode, job)
@@ -103,6 +105,7 @@ func TestAReimageForgetsTheNodeOnlyWhenItIsRendered(t *testing.T) {
 
 // A job that begins anew with the node that it had reimaged reimages it again.
 func TestAReimageOfWhatCameOfIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.reimage(t, 1, "quick")
 	for _, stage := range anew {
@@ -127,6 +130,7 @@ func TestAReimageOfWhatCameOfIt(t *testing.T) {
 }
 
 func TestAReimageNeverAddsANode(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	gone := w.reimage(t, 1, "none")
 	w.does(t, bringup.ReleaseMAASNode, gone)
@@ -147,6 +151,7 @@ func TestAReimageNeverAddsANode(t *testing.T) {
 // Giving a reimage up leaves the node in the inventory, and what an earlier job
 // deployed alone.
 func TestAReimageIsGivenUp(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		upTo  string
 		reset bool
@@ -204,6 +209,7 @@ func TestAReimageIsGivenUp(t *testing.T) {
 }
 
 func TestAdoptionByADecommission(t *testing.T) {
+	t.Parallel()
 	free := func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "release") }
 	upTo := func(stage string) func(t *testing.T, w *world, job *bringup.Work) {
 		return func(t *testing.T, w *world, job *bringup.Work) {
@@ -280,6 +286,7 @@ func TestAdoptionByADecommission(t *testing.T) {
 
 // A decommission does not need what a deployment takes.
 func TestAReleaseNeedsNoImage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	job := w.inService(t, 1, "none")
 	job.Profile.Policy.DistroSeries = "ubuntu/none"
@@ -290,6 +297,7 @@ func TestAReleaseNeedsNoImage(t *testing.T) {
 
 // A deployment of a reimage that fails is given back and may be tried again.
 func TestAReimageWhoseDeploymentFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.reimage(t, 1, "none")
 	for _, stage := range anew[:6] {

@@ -10,6 +10,7 @@ import (
 // What is fitted into a machine that MAAS has inspected is seen by the rerun
 // that its failure recommends.
 func TestHardwareThatWasMendedIsSeenByARerun(t *testing.T) {
+	t.Parallel()
 	boss := region.Disk{Name: "sda", Model: "DELLBOSS VD"}
 	for name, c := range map[string]struct {
 		disks []region.Disk

@@ -13,6 +13,7 @@ const ownImage = "custom/gpuaas-h200"
 // When a deployed machine reports its hardware, MAAS renames what it installed.
 // That is no other installation.
 func TestASyncDoesNotChangeWhatWeDeployed(t *testing.T) {
+	t.Parallel()
 	cases := map[string]func(job *bringup.Work){
 		"by our own record": func(*bringup.Work) {},
 		// as a job of a version before has it
@@ -47,6 +48,7 @@ func TestASyncDoesNotChangeWhatWeDeployed(t *testing.T) {
 
 // What somebody else installed since is another one, whatever its name was.
 func TestAnInstallationOfSomebodyElseIsNotOurs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), func(p *plan) {
 		p.sim.Images, p.policy.DistroSeries = []string{ownImage}, set(ownImage)
 	})

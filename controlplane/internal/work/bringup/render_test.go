@@ -42,6 +42,7 @@ func (w *world) bundle(tb testing.TB, ref, program string) {
 
 // The order is that of the contract, whatever the profile asks for.
 func TestLayersOfAFirstBoot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(4))
 	w.bundle(t, "base@2026.11", "#!/bin/sh\ntrue\n")
 	job := w.ready(t, 1)
@@ -105,6 +106,7 @@ func TestLayersOfAFirstBoot(t *testing.T) {
 }
 
 func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(6))
 	ctx := system(t)
 	t.Run("recovered", func(t *testing.T) {
@@ -179,6 +181,7 @@ func TestNodesAreRecoveredAndNeverTaken(t *testing.T) {
 }
 
 func TestWhatASiteLacksForAFirstBoot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(3))
 	w.bundle(t, "base@1", "#!/bin/sh\n")
 	job := w.ready(t, 1)

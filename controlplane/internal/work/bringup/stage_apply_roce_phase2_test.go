@@ -52,6 +52,7 @@ func (w *world) subnet(tb testing.TB, cidr, vlan string) {
 const roce = "ens38np0"
 
 func TestRoCEInterfacesGetTheirAddresses(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before func(t *testing.T, w *world, job *bringup.Work)
 		made   int // subnets
@@ -107,6 +108,7 @@ func TestRoCEInterfacesGetTheirAddresses(t *testing.T) {
 }
 
 func TestWithoutRoCEAssignmentsNothingIsAsked(t *testing.T) {
+	t.Parallel()
 	for name, adjust := range map[string]func(*plan){
 		"no rows":       func(*plan) {},
 		"not asked for": func(p *plan) { p.policy.EnablePhase2RoCE = set(false) },
@@ -127,6 +129,7 @@ func TestWithoutRoCEAssignmentsNothingIsAsked(t *testing.T) {
 }
 
 func TestRoCEProblemsAreToldAndStopNothing(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		iface, cidr string
 		mtu         int32
@@ -167,6 +170,7 @@ func TestRoCEProblemsAreToldAndStopNothing(t *testing.T) {
 }
 
 func TestALostAnswerAboutRoCE(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []simfault.Kind{simfault.LostAnswer, simfault.ErrorAfter} {
 		for _, operation := range []string{"subnets.post", "interface.link_subnet"} {
 			t.Run(operation+" "+string(kind), func(t *testing.T) {
@@ -212,6 +216,7 @@ func TestATakenOverJobAppliesNoRoCE(t *testing.T) {
 }
 
 func TestThePXEInterfaceGetsAnAddressByItself(t *testing.T) {
+	t.Parallel()
 	const pxe = "eno8303"
 	link := func(f url.Values) func(t *testing.T, w *world, job *bringup.Work) {
 		return func(t *testing.T, w *world, job *bringup.Work) {
@@ -259,6 +264,7 @@ func TestThePXEInterfaceGetsAnAddressByItself(t *testing.T) {
 }
 
 func TestAPXEInterfaceThatCannotBeMended(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		adjust func(*plan)
 		before func(t *testing.T, w *world, job *bringup.Work)
@@ -294,6 +300,7 @@ func TestAPXEInterfaceThatCannotBeMended(t *testing.T) {
 }
 
 func TestALostAnswerAboutThePXEInterface(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []simfault.Kind{simfault.LostAnswer, simfault.ErrorAfter} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t, known(1, "ready"))

@@ -32,6 +32,7 @@ func (w *world) bmcSettings(tb testing.TB, id string) map[string]any {
 }
 
 func TestAMachineGetsItsNameAndPowerSettings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, known(1, "new"))
 	job := w.work(1)
 	w.edit(t, job.Hostname, url.Values{"hostname": {"able-ant"}})
@@ -70,6 +71,7 @@ func TestAMachineGetsItsNameAndPowerSettings(t *testing.T) {
 }
 
 func TestCommissioningDependsOnTheStatus(t *testing.T) {
+	t.Parallel()
 	failing := func(phase string) func(t *testing.T, w *world, job *bringup.Work) {
 		return func(t *testing.T, w *world, job *bringup.Work) {
 			w.fault(t, simfault.Rule{Fault: simfault.PhaseFails, Phase: phase, Count: 1})
@@ -150,6 +152,7 @@ func TestCommissioningThatIsUnderWayIsWaitedFor(t *testing.T) {
 }
 
 func TestALostAnswerCommissionsOnce(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []simfault.Kind{simfault.LostAnswer, simfault.ErrorAfter, simfault.Truncate} {
 		for _, pace := range []struct {
 			name   string
@@ -214,6 +217,7 @@ func TestATakenOverJobCommissionsNothing(t *testing.T) {
 }
 
 func TestAMachineThatDoesNotBecomeReady(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		plan    func(*plan)
 		rule    *simfault.Rule
@@ -283,6 +287,7 @@ func TestAMachineThatDoesNotBecomeReady(t *testing.T) {
 }
 
 func TestAMachineThatThePowerOfCannotBeControlledIsNotAHardwareProblem(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, slow)
 	job := w.work(1)
 	w.upTo(t, bringup.WaitForReady, job)
@@ -299,6 +304,7 @@ func TestAMachineThatThePowerOfCannotBeControlledIsNotAHardwareProblem(t *testin
 }
 
 func TestAWaitEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, slow)
 	job := w.work(1)
 	w.upTo(t, bringup.WaitForReady, job)
@@ -311,6 +317,7 @@ func TestAWaitEndsWithItsCaller(t *testing.T) {
 
 // A token that is rotated while machines are waited for ends no wait.
 func TestAWaitOutlivesARotation(t *testing.T) {
+	t.Parallel()
 	var ahead atomic.Int64
 	w := newWorld(t, func(p *plan) {
 		p.config.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -343,6 +350,7 @@ func TestAWaitOutlivesARotation(t *testing.T) {
 }
 
 func TestMAASThatDoesNotAnswerIsWaitedOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	job := w.work(1)
 	w.upTo(t, bringup.WaitForReady, job)
@@ -357,6 +365,7 @@ func TestMAASThatDoesNotAnswerIsWaitedOut(t *testing.T) {
 
 // Many machines that are waited for at once cost MAAS little more than one.
 func TestABatchIsWaitedForWithSharedLooks(t *testing.T) {
+	t.Parallel()
 	const machines = 60
 	w := newWorld(t, func(p *plan) {
 		p.sim.Fleet = fleet.Options{Unknown: machines}

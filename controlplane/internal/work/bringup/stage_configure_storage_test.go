@@ -34,6 +34,7 @@ func (w *world) rebuilt(tb testing.TB, job *bringup.Work, disks ...region.Disk) 
 }
 
 func TestTheBOSSDiskIsChosen(t *testing.T) {
+	t.Parallel()
 	boss, data := region.Disk{Name: "sda", Model: "DELLBOSS VD"},
 		region.Disk{Name: "nvme0n1", Model: "Dell Ent NVMe CM7", Size: 3_840_000_000_000}
 	for name, c := range map[string]struct {
@@ -100,6 +101,7 @@ func TestTheBOSSDiskIsChosen(t *testing.T) {
 }
 
 func TestAnotherLayoutIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, known(1, "ready"))
 	job := w.work(1)
 	w.does(t, bringup.CreateOrFindInMAAS, job)
@@ -113,6 +115,7 @@ func TestAnotherLayoutIsReplaced(t *testing.T) {
 }
 
 func TestALostAnswerAboutStorage(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []simfault.Kind{simfault.LostAnswer, simfault.ErrorAfter} {
 		for _, operation := range []string{"blockdevice.set_boot_disk", "machine.set_storage_layout"} {
 			t.Run(operation+" "+string(kind), func(t *testing.T) {
@@ -153,6 +156,7 @@ func TestALostAnswerAboutStorage(t *testing.T) {
 }
 
 func TestAMachineThatIsNoLongerReadyIsNotConfigured(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{bringup.ConfigureStorage, bringup.EnsurePXEInterfaceAuto} {
 		t.Run(stage, func(t *testing.T) {
 			w := newWorld(t, known(1, "ready"), slow)

@@ -23,6 +23,7 @@ func known(n int, stage string) func(*plan) {
 }
 
 func TestAMachineIsFound(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(t *testing.T, w *world, job *bringup.Work)
 		by     string
@@ -84,6 +85,7 @@ func (w *world) edit(tb testing.TB, name string, f url.Values) {
 }
 
 func TestContradictingEvidenceStops(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, w *world, job *bringup.Work) []string{
 		"name of one, BMC of another": func(t *testing.T, w *world, job *bringup.Work) []string {
 			job.IPMIIP = fleet.BMCAddress(2)
@@ -121,6 +123,7 @@ func TestContradictingEvidenceStops(t *testing.T) {
 }
 
 func TestAMachineOfSomebodyElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stage  string
 		change func(t *testing.T, w *world, job *bringup.Work)
@@ -203,6 +206,7 @@ func TestAMachineThatThisJobDeployedIsNotPreparedAgain(t *testing.T) {
 }
 
 func TestALostAnswerMakesNoSecondMachine(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []simfault.Kind{simfault.LostAnswer, simfault.ErrorAfter, simfault.Truncate} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t)
@@ -251,6 +255,7 @@ func TestAJobThatWasTakenOverAddsNothing(t *testing.T) {
 }
 
 func TestAMachineThatWasRemovedIsAddedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	job := w.work(1)
 	w.upTo(t, bringup.ConfigureStorage, job)
@@ -279,6 +284,7 @@ func TestAMachineThatWasRemovedIsAddedAgain(t *testing.T) {
 }
 
 func TestABatchListsTheBMCsOfARegionSeldom(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(p *plan) { p.sim.Fleet = fleet.Options{Unknown: 60} })
 	var all sync.WaitGroup
 	errs := make(chan error, 60)
@@ -311,6 +317,7 @@ func strict(w *world, tb testing.TB) {
 }
 
 func TestAServerIsMadeToBootAndLookedOutFor(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		policy bool // the only New machine may be claimed
 		before func(t *testing.T, w *world)

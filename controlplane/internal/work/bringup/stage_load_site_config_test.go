@@ -22,6 +22,7 @@ var beforeDeploy = order[:8]
 // The whole way to a machine that can be deployed, and once more from the top:
 // the second time finds everything done.
 func TestAServerIsPreparedAndPreparingItAgainChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	job := w.work(1)
 	for _, stage := range beforeDeploy {
@@ -75,6 +76,7 @@ func TestAPXENetworkThatDiffersIsAWarningUnlessTheProfileIsStrict(t *testing.T) 
 }
 
 func TestASiteThatCannotDoTheWorkIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		plan  func(*plan)
 		spoil func(t *testing.T, w *world, job *bringup.Work)
@@ -219,6 +221,7 @@ func TestADNSServerThatMAASDoesNotForwardToIsTold(t *testing.T) {
 }
 
 func TestPowerCredentialsAreChosenInTheirOrder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	job := w.work(1)
 	job.PXEMAC = "b8:3f:00:00:01:00"
@@ -261,6 +264,7 @@ func TestAMachineWithoutPowerCredentialsIsTheSitesProblem(t *testing.T) {
 }
 
 func TestAFailureIsNotRemembered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	// as often as a read is tried
 	w.fault(t, simfault.Rule{Operation: "users.whoami", Fault: simfault.ErrorBefore, Status: 502, Count: 3})
@@ -271,6 +275,7 @@ func TestAFailureIsNotRemembered(t *testing.T) {
 
 // Whoever asks first for what all want to know may give up: the others get it.
 func TestAQuestionOutlivesWhoAskedIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fault(t, simfault.Rule{
 		Operation: "users.whoami", Fault: simfault.Slow,

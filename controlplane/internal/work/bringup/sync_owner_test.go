@@ -10,6 +10,7 @@ import (
 // MAAS has one interval for all machines. Two sites that share it do not set it in
 // turns: the oldest one does.
 func TestOnlyTheOwnerSetsTheIntervalOfHardwareSync(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), func(p *plan) { p.policy.HardwareSyncInterval = set("20m") })
 	if _, err := w.owner.Exec(t.Context(), `UPDATE maas_sites SET created_at = created_at + interval '1 hour'`); err != nil {
 		t.Fatal(err)

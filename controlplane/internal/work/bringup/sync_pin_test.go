@@ -68,6 +68,7 @@ func TestAttackPlainSyncNeedsADecision(t *testing.T) {
 // Where no digest can be had, nothing is rendered, and the failure names all that
 // can be done about it.
 func TestAttackASiteThatHidesItsProgramGetsNoPlainSync(t *testing.T) {
+	t.Parallel()
 	for status, class := range map[int]job.FailureClass{
 		http.StatusNotFound: bringup.SiteCapabilityMissing, http.StatusForbidden: bringup.SiteCapabilityMissing,
 		http.StatusInternalServerError: bringup.UpstreamTransient,
@@ -95,6 +96,7 @@ func TestAttackASiteThatHidesItsProgramGetsNoPlainSync(t *testing.T) {
 
 // A node with an agent is seeded with the digest, or not at all.
 func TestAttackAReseedNeedsThePin(t *testing.T) {
+	t.Parallel()
 	tasks, later := &agenttask.Commands{}, atomic.Int64{}
 	w, _, job := deployedWorld(t, func(p *plan) {
 		p.config.Tasks = tasks

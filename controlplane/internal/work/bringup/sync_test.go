@@ -180,6 +180,7 @@ func (b *box) discreetAbout(t *testing.T, job *bringup.Work) {
 }
 
 func TestAMachineIsSeededOnceAndHeard(t *testing.T) {
+	t.Parallel()
 	w, b, job := deployedWorld(t)
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
 	if got := b.Commands(); !slices.Equal(got, seedCommands) {
@@ -252,6 +253,7 @@ func TestAMachineAtItsFirstBootIsWaitedFor(t *testing.T) {
 }
 
 func TestMachinesThatCannotBeSeeded(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		spoil func(t *testing.T, w *world, b *box, job *bringup.Work)
 		class job.FailureClass
@@ -333,6 +335,7 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 }
 
 func TestThePreferredInterfaceIsTriedFirst(t *testing.T) {
+	t.Parallel()
 	w, street := newStreet(t, 1)
 	b, job := street.deploys(t, w, 1)
 	preferred := ""
@@ -368,6 +371,7 @@ func TestASupersededJobSaysNothingToItsMachine(t *testing.T) {
 }
 
 func TestASilentMachineIsSeededAgain(t *testing.T) {
+	t.Parallel()
 	w, b, job := deployedWorld(t)
 	b.deaf = true
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
@@ -382,6 +386,7 @@ func TestASilentMachineIsSeededAgain(t *testing.T) {
 }
 
 func TestAMachineThatStaysSilent(t *testing.T) {
+	t.Parallel()
 	w, b, job := deployedWorld(t)
 	b.deaf = true
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
@@ -396,6 +401,7 @@ func TestAMachineThatStaysSilent(t *testing.T) {
 }
 
 func TestWhatEndsTheWaitForSync(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		spoil func(t *testing.T, w *world, b *box, job *bringup.Work)
 		class job.FailureClass
@@ -433,6 +439,7 @@ func TestWhatEndsTheWaitForSync(t *testing.T) {
 // A node that has an agent is seeded by it, and its agent gets the token of its
 // machine and of no other.
 func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
+	t.Parallel()
 	tasks := &agenttask.Commands{}
 	w, b, job := deployedWorld(t, func(p *plan) { p.config.Tasks = tasks })
 	tasks.DB = w.db

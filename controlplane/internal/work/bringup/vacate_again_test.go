@@ -25,6 +25,7 @@ func (w *world) after(first *bringup.Work, erase string) *bringup.Work {
 // A job that was cancelled after its release must not leave a machine that no
 // other job can take up: what MAAS reports of its erasing counts for the next.
 func TestReleaseMaasNodeByAnEarlierJobOfTheNode(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		first, then string
 		least       site.Erase
@@ -84,6 +85,7 @@ func TestReleaseMaasNodeByAnEarlierJobOfTheNode(t *testing.T) {
 // What was erased before the last deployment says nothing of what was written
 // since; and a job of another node is somebody else.
 func TestReleaseMaasNodeByAnEarlierJobOfTheNodeBeforeADeployment(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	first := w.inService(t, 1, "quick")
 	w.does(t, bringup.ReleaseMAASNode, first)

@@ -73,6 +73,7 @@ func fallback(on bool) func(*plan) {
 }
 
 func TestReleaseMaasNode(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(3))
 	for i, erase := range []string{"none", "quick", "secure"} {
 		t.Run(erase, func(t *testing.T) {
@@ -102,6 +103,7 @@ func TestReleaseMaasNode(t *testing.T) {
 }
 
 func TestReleaseMaasNodeReleaseFails(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		rule  simfault.Rule
 		class job.FailureClass
@@ -143,6 +145,7 @@ func TestReleaseMaasNodeReleaseFails(t *testing.T) {
 }
 
 func TestReleaseMaasNodeEraseFails(t *testing.T) {
+	t.Parallel()
 	hangs := simfault.Rule{Fault: simfault.HangErase, Count: 1}
 	fails := simfault.Rule{Fault: simfault.FailErase, Count: 1}
 	cases := map[string]struct {
@@ -207,6 +210,7 @@ func TestReleaseMaasNodeEraseFails(t *testing.T) {
 }
 
 func TestReleaseMaasNodeBelowTheMinimum(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(1), func(p *plan) { p.policy.MinimumErase = set(site.EraseSecure) })
 	job := w.inService(t, 1, "quick")
 	w.fails(t, bringup.ReleaseMAASNode, job, bringup.InputConfigError, "erase_below_minimum")
@@ -294,6 +298,7 @@ func TestReleaseMaasNodeStuckInReleasing(t *testing.T) {
 
 // What became of a request whose answer was lost is found out by looking.
 func TestReleaseMaasNodeAnswerLost(t *testing.T) {
+	t.Parallel()
 	cases := map[string]simfault.Rule{
 		"broken off":   {Fault: simfault.LostAnswer, Operation: "machine.release"},
 		"an error":     {Fault: simfault.ErrorAfter, Operation: "machine.release", Status: 500},
@@ -321,6 +326,7 @@ func TestReleaseMaasNodeAnswerLost(t *testing.T) {
 
 // A worker that dies leaves nothing that the next one would do twice.
 func TestReleaseMaasNodeWorkerDies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(3))
 	t.Run("before it asks", func(t *testing.T) {
 		job := w.inService(t, 1, "quick")
@@ -359,6 +365,7 @@ func TestReleaseMaasNodeWorkerDies(t *testing.T) {
 
 // What is not proven to be the node's is not released.
 func TestReleaseMaasNodeAmbiguity(t *testing.T) {
+	t.Parallel()
 	free := func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "release") }
 	cases := map[string]struct {
 		before func(t *testing.T, w *world, job *bringup.Work)
@@ -444,6 +451,7 @@ func TestReleaseMaasNodeAmbiguity(t *testing.T) {
 // A machine without an annotation is the node's if MAAS was last asked to deploy
 // it by a job of the node.
 func TestReleaseMaasNodeByTheRecordOfMAAS(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, aFleet(2))
 	for i, known := range []bool{true, false} {
 		job := w.inService(t, i+1, "none")

@@ -54,6 +54,7 @@ func TestMAASsOwnSentenceIsShown(t *testing.T) {
 
 // A machine that MAAS gave up on is explained with MAAS's reason.
 func TestMAASsOwnReasonOfAFailedInspectionIsShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(p *plan) { p.sim.Timing.Speed = 36000 })
 	job := w.work(1)
 	w.fault(t, simfault.Rule{Fault: simfault.PhaseHangs, Phase: region.PhasePXE})

@@ -20,6 +20,7 @@ import (
 // A tenant gets into a node that is installed anew before it is let go: whoever
 // goes through all stages again cleans that installation, and deploys no other.
 func TestAReimagedNodeIsCleanedAndNotInstalledTwice(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)
@@ -54,6 +55,7 @@ func TestAReimagedNodeIsCleanedAndNotInstalledTwice(t *testing.T) {
 // A reimage leaves the second cleaning out only where the first one cleaned what
 // there is: not where somebody went on without it, and not what a tenant left since.
 func TestAttackASecondCleaningIsNotSparedByOneThatCleanedNothing(t *testing.T) {
+	t.Parallel()
 	for name, passes := range map[string]bool{"overridden": true, "a tenant since": false} {
 		t.Run(name, func(t *testing.T) {
 			y := newYard(t)
@@ -80,6 +82,7 @@ func TestAttackASecondCleaningIsNotSparedByOneThatCleanedNothing(t *testing.T) {
 // A machine that somebody removed from MAAS after it was released cannot be
 // switched off there: the rest goes on, and that is left to somebody.
 func TestAMachineThatIsGoneIsAFollowUp(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)
@@ -102,6 +105,7 @@ func TestAMachineThatIsGoneIsAFollowUp(t *testing.T) {
 // A machine that is gone before it could be released has nothing to adopt: it is
 // looked for again, or operators go on without it, and the end says so.
 func TestAMachineThatWasGoneBeforeItsReleaseIsWaived(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestManyDecommissionsAreActedOn(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	b, _, err := d.service.RequestBatch(d.ctx, batchOf(d.fleet(t, 2)...))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestBadRequestsBeginNothing(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	free, manual, retired, busy := d.node(t, node.Active, true), d.node(t, node.Active, false),
 		d.node(t, node.Retired, true), d.node(t, node.Active, true)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestADecommissionOverTheAPI(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	var plan decommission.Plan
@@ -67,6 +68,7 @@ func TestADecommissionOverTheAPI(t *testing.T) {
 
 // What stages saw is read as it was kept.
 func TestEvidenceOverTheAPI(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	made := d.request(t, d.node(t, node.Active, false), decommission.SoftReset)
 	if after := d.run(t, made.ID); after.Status != job.Completed {
@@ -90,6 +92,7 @@ func TestEvidenceOverTheAPI(t *testing.T) {
 
 // A plan that was read is carried out only as long as it holds.
 func TestAPlanGoesStale(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	var plan decommission.Plan
@@ -107,6 +110,7 @@ func TestAPlanGoesStale(t *testing.T) {
 // The steps of the life of a node can be asked for again and again: what is
 // under way is told, what is parked goes on.
 func TestStepsAreIdempotentAndResume(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	for step, c := range map[string]struct {
 		status        node.Status
@@ -153,6 +157,7 @@ func TestStepsAreIdempotentAndResume(t *testing.T) {
 }
 
 func TestActionsOverTheAPI(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	for word, c := range map[string]struct {
 		action job.Trigger
@@ -188,6 +193,7 @@ func TestActionsOverTheAPI(t *testing.T) {
 }
 
 func TestOverrideOverTheAPI(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	job := d.request(t, d.node(t, node.Active, true), decommission.FullDecommission).ID
 	path := "decommissions/" + job.String() + "/override"
@@ -261,6 +267,7 @@ func TestListingsAreNarrowed(t *testing.T) {
 }
 
 func TestBatchesOverTheAPI(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.node(t, node.Active, true)
 	d.node(t, node.Active, true)
@@ -358,6 +365,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 
 // Auditors read everything and change nothing; others do neither.
 func TestWhoMayDecommission(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	n := d.node(t, node.Active, true)
 	job := "decommissions/" + d.request(t, n, decommission.SoftReset).ID.String()

@@ -36,6 +36,7 @@ func (y *yard) rootBefore(tb testing.TB, of id.Node, stage string) {
 // A new installation alone makes nothing of the data disks that somebody with
 // root filled: no mode that leaves them as they are ends that somebody had root.
 func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	ends := func(t *testing.T, n id.Node, r decommission.Request) decommission.Decommission {
 		t.Helper()
@@ -99,6 +100,7 @@ func TestAttackRootIsNotEndedWhileDataDisksStayAsTheyAre(t *testing.T) {
 // A reimage that is cancelled once its agent has come leaves root standing, and
 // words about the disks do not end it.
 func TestAttackACancelledReimageDoesNotEndRoot(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.provision(t, n, true)
@@ -129,6 +131,7 @@ func TestAttackACancelledReimageDoesNotEndRoot(t *testing.T) {
 // What somebody else installed while a reimage ran is not what the reimage would
 // have installed, however often it tried.
 func TestAttackAnInstallationOfSomebodyElseDoesNotTestify(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.provision(t, n, true)

@@ -57,6 +57,7 @@ func (y *yard) roots(of id.Node, stage string) {
 // A user with sudo can have replaced whatever would have to testify: nothing that
 // goes by the word of that installation begins, and the plan offers what helps.
 func TestAttackAUserWithSudoIsNotClearedByASoftReset(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, mode := range []decommission.Mode{
 		decommission.SoftReset, decommission.StorageCleanup, decommission.Retire,
@@ -98,6 +99,7 @@ func TestAttackAUserWithSudoIsNotClearedByASoftReset(t *testing.T) {
 // An operation that began when nobody had root ends with an agent that says
 // "all clean" after somebody had: that is kept, and proves nothing.
 func TestAttackAForgedAllCleanOfTheOldInstallationClearsNothing(t *testing.T) {
+	t.Parallel()
 	for stage, at := range map[string]string{
 		decommission.StageScrub:       decommission.StageValidate,
 		decommission.StageCertificate: decommission.StageCertificate,
@@ -134,6 +136,7 @@ func TestAttackAForgedAllCleanOfTheOldInstallationClearsNothing(t *testing.T) {
 // Only an installation made after the taint testifies, and it cleans disks and
 // GPUs again; its certificate says what was known, and what is not covered.
 func TestAttackOnlyAnInstallationMadeAfterTheTaintTestifies(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.provision(t, n, true)
@@ -179,6 +182,7 @@ func TestAttackOnlyAnInstallationMadeAfterTheTaintTestifies(t *testing.T) {
 // Root that is had while a reimage runs: before the machine is given away, the
 // new installation testifies; after it has enrolled, it does not.
 func TestAttackRootWhileAReimageRuns(t *testing.T) {
+	t.Parallel()
 	for stage, clears := range map[string]bool{
 		"release_maas_node": true, decommission.StageStorageAgain: false, decommission.StageValidate: false,
 		decommission.StageCertificate: false, decommission.StageEnable: false,
@@ -203,6 +207,7 @@ func TestAttackRootWhileAReimageRuns(t *testing.T) {
 // An agent that enrols once more after the installation, by a token that somebody
 // carried to it, may run on anything.
 func TestAttackARecoveredIdentityIsNoNewInstallation(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.provision(t, n, true)
@@ -222,6 +227,7 @@ func TestAttackARecoveredIdentityIsNoNewInstallation(t *testing.T) {
 // A reimage of the release before had no stages that clean again: what it
 // validated is not enough, and going through it again is.
 func TestAReimageThatDidNotCleanAgainProvesNothing(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)
@@ -251,6 +257,7 @@ func TestAReimageThatLeavesTheDisksProvesNothingAboutRoot(t *testing.T) {
 // A node that no MAAS can install stays unclean until it leaves, or somebody
 // accepts the risk in words, which stand in every paper from then on.
 func TestAttackANodeWithoutMAASIsNotClearedWithoutWords(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	y.provision(t, n, true)
@@ -312,6 +319,7 @@ func TestARiskIsNotAcceptedWhereThereIsNone(t *testing.T) {
 
 // What was accepted is what was known: root that is had afterwards is not.
 func TestAttackAnAcceptedRiskCoversNothingThatCameAfter(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	y.provision(t, n, true)
@@ -333,6 +341,7 @@ func TestAttackAnAcceptedRiskCoversNothingThatCameAfter(t *testing.T) {
 // What only root leaves, however they came to it, makes the node one that
 // somebody had root on; what a tenant can leave does not.
 func TestAttackWhatOnlyRootLeavesTaintsAsRoot(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	sum := "sha256:" + strings.Repeat("0", 64)
 	for name, c := range map[string]struct {

@@ -27,6 +27,7 @@ func (y *yard) knownToRun(tb testing.TB, of id.Node) int {
 
 // What runs on the machine after a reimage is the node, however MAAS counts it.
 func TestAReimageForgetsTheInstallationBeforeIt(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.runsOn(t, n, 77)
@@ -68,6 +69,7 @@ func begunOnly(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 }
 
 func TestAnOperationThatEndsEarlyCarriesNoInstallationThatIsGone(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		mode  decommission.Mode
 		stage string   // fails
@@ -116,6 +118,7 @@ func TestAnOperationThatEndsEarlyCarriesNoInstallationThatIsGone(t *testing.T) {
 // A cancel may come while the release is under way, whose end is not recorded
 // then.
 func TestACancelInTheMiddleOfAReleaseForgetsTheInstallation(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.runsOn(t, n, 77)
@@ -139,6 +142,7 @@ func TestACancelInTheMiddleOfAReleaseForgetsTheInstallation(t *testing.T) {
 
 // Somebody else's release that is taken over ends an installation as well.
 func TestAnAdoptedReleaseForgetsTheInstallation(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.runsOn(t, n, 77)

@@ -61,6 +61,7 @@ func (y *yard) begins(tb testing.TB, b id.DecommissionBatch, begun, waiting int)
 // A batch works at a few nodes at a time, stops when too many have failed, and
 // goes on when somebody decides so.
 func TestABatchHaltsAndGoesOn(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := batchOf(y.fleet(t, 7)...)
 	n.MaxFailures = 1
@@ -112,6 +113,7 @@ func TestABatchHaltsAndGoesOn(t *testing.T) {
 }
 
 func TestWhatABatchLeavesOut(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	nodes, retired := y.fleet(t, 2), y.node(t, node.Retired, false)
 	busy := y.node(t, node.Active, false)
@@ -225,6 +227,7 @@ func TestBatchesThatMakeNoSense(t *testing.T) {
 }
 
 func TestSelectors(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	managed, manual, quarantined := y.node(t, node.Active, true), y.node(t, node.Active, false),
 		y.node(t, node.Quarantined, false)
@@ -281,6 +284,7 @@ func TestABatchOfASiteKnowsWhatIsBeingOnboarded(t *testing.T) {
 
 // Cancelling a batch ends what has not begun at once, and undoes the others.
 func TestACancelledBatch(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	b, _, err := y.service.RequestBatch(y.ctx, batchOf(y.fleet(t, 4)...))
 	if err != nil {

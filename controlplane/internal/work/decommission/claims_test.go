@@ -53,6 +53,7 @@ func lacks(doc certificate.Document, what, why string) bool {
 // An operation that goes through its stages again after it was certified states
 // what it did then, not what it did before.
 func TestARerunAfterTheReceiptGetsAReceiptOfItsOwn(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -81,6 +82,7 @@ func TestARerunAfterTheReceiptGetsAReceiptOfItsOwn(t *testing.T) {
 // What a stage did in an earlier pass is no claim beside the decision to go on
 // without it in a later one.
 func TestAnOverrideLeavesNothingOfTheStage(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -101,6 +103,7 @@ func TestAnOverrideLeavesNothingOfTheStage(t *testing.T) {
 // Somebody who gets in between the cleaning and the validation makes the
 // cleaning worthless, although the validation finds nothing.
 func TestCleaningBeforeTheLastTaintIsNoClaim(t *testing.T) {
+	t.Parallel()
 	for stage, mode := range map[string]decommission.Mode{
 		decommission.StageValidate: decommission.SoftReset, decommission.StageScrub: decommission.SoftReset,
 		decommission.StageCertificate: decommission.Retire,
@@ -139,6 +142,7 @@ func TestCleaningBeforeTheLastTaintIsNoClaim(t *testing.T) {
 
 // A node that somebody got into after its certificate is not retired as clean.
 func TestATaintedNodeIsNotRetired(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.Retire)
@@ -314,6 +318,7 @@ func TestADeviceIsDoneWithinItsTask(t *testing.T) {
 
 // A stage goes by the same: an old result is none.
 func TestAnOldEraseParksTheCleanup(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	d := y.request(t, y.node(t, node.Active, false), decommission.SoftReset)
 	out := cleaned()
@@ -414,6 +419,7 @@ func TestFollowUpsAreThoseOfTheLastPass(t *testing.T) {
 
 // A stage that is carried out again says anew what it left to be done.
 func TestAFollowUpIsOnTheRecordOnce(t *testing.T) {
+	t.Parallel()
 	open := bringup.FollowUp{What: "delete the machine in MAAS", Why: "it refused"}
 	for name, again := range map[string][]job.Evidence{
 		"left again": {{Kind: bringup.EvidenceFollowUp, Value: open}},

@@ -33,6 +33,7 @@ func (y *yard) onboarded(tb testing.TB, of id.Node, initializeDisks ...bool) {
 // without being written anew they would be there, with what is on them, and
 // nobody would see them.
 func TestAReimageGivesANodeItsDataDisksBack(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		onboardings []bool
 		want        bool
@@ -64,6 +65,7 @@ func TestAReimageGivesANodeItsDataDisksBack(t *testing.T) {
 // A disk that nobody mounts keeps the node out, unless all that was read of it
 // is zero; then the paper says what was seen, and claims nothing.
 func TestADiskThatNobodyMounts(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	loose := func(v agentwire.DeviceSanitized) agentwire.StorageCleanupOutput {
 		out := cleaned()
@@ -118,6 +120,7 @@ func TestADiskThatNobodyMounts(t *testing.T) {
 
 // GPUs that are only reset are not proven clean, and trying again does not help.
 func TestGPUsThatAreOnlyResetNeedAnOverride(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.exec(t, `UPDATE maas_site_profiles SET gpu_scrub_amd = 'overwrite'`)

@@ -89,6 +89,7 @@ func (y *yard) becomes(tb testing.TB, of id.Decommission, want job.Status) decom
 // that parks and is resumed, one that is cancelled while its agent is at work,
 // and a batch.
 func TestOperationsOnRealEngines(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, alone)
 	fleet := y.fleet(t, 12)
 	machines := []id.Node{y.node(t, node.Active, true), y.node(t, node.Active, true)}

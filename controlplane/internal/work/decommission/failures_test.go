@@ -108,6 +108,7 @@ func silentFrom(stage string) func(*testing.T, *yard, id.Node) {
 const agenttaskOutputInvalid = "node_task_output_invalid"
 
 func TestDecommissionFailures(t *testing.T) {
+	t.Parallel()
 	shared := newYard(t)
 	for _, h := range hitches {
 		t.Run(h.name, func(t *testing.T) {
@@ -244,6 +245,7 @@ func subject(t *testing.T, y *yard, d decommission.Decommission, kind string) ce
 
 // What must not stop an operation is left to somebody, on the record.
 func TestWhatIsLeftIsAFollowUp(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		arrange func(*yard)
 		what    string
@@ -291,6 +293,7 @@ func TestWhatIsLeftIsAFollowUp(t *testing.T) {
 
 // A fall-back that the policy allows is a downgrade in the certificate.
 func TestAFallbackIsNeverSilent(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.script.on(bringup.ReleaseMAASNode, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 		f := released(w)

@@ -58,6 +58,7 @@ func (y *yard) move(tb testing.TB, of id.Node, event node.Event, cause string) {
 
 // A GPU whose driver is gone, or that fell off the bus, still has its memory.
 func TestGPUsThatAreNotSeenAreNotScrubbed(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	none := agentwire.GPUScrubOutput{
 		Outcome: "not_applicable", Reason: "this machine has no GPU",
@@ -98,6 +99,7 @@ func TestGPUsThatAreNotSeenAreNotScrubbed(t *testing.T) {
 
 // An agent that erases a disk, or uninstalls itself, may not be able to stop.
 func TestANodeIsNotLetGoWhileItsAgentIsAtWork(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode             decommission.Mode
 		from             node.Status
@@ -144,6 +146,7 @@ func TestANodeIsNotLetGoWhileItsAgentIsAtWork(t *testing.T) {
 
 // Nobody takes an operation over between the fence and the effect.
 func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{decommission.StageDisable, decommission.StageDrain} {
 		t.Run(stage+"/held", func(t *testing.T) {
 			y := newYard(t)
@@ -198,6 +201,7 @@ func TestTheFenceHoldsUntilTheEffectIsDone(t *testing.T) {
 
 // An operation that has ended holds nothing, whatever it left behind.
 func TestAHoldThatAnEndedOperationLeftIsTakenOver(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	first := y.run(t, y.request(t, n, decommission.SoftReset).ID)
@@ -212,6 +216,7 @@ func TestAHoldThatAnEndedOperationLeftIsTakenOver(t *testing.T) {
 
 // Who cancels a drain gets back what there was, not a node that serves.
 func TestACancelReturnsANodeToWhatItWas(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, c := range []struct {
 		mode decommission.Mode
@@ -254,6 +259,7 @@ func TestACancelReturnsANodeToWhatItWas(t *testing.T) {
 // What an operator, or a finding about the hardware, took out of service is not
 // returned to it by whoever cleans it.
 func TestOnlyAQuarantineForResidueIsLiftedByACleanValidation(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, mode := range []decommission.Mode{decommission.SoftReset, decommission.StorageCleanup} {
 		t.Run(string(mode)+"/of an operator", func(t *testing.T) {
@@ -329,6 +335,7 @@ func TestATaskThatOverrunsIsNotLookedAtAllTheTime(t *testing.T) {
 
 // Once the node is deleted, what belongs to that is seen through.
 func TestADeletedNodeIsNotLeftHalfway(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode    decommission.Mode
 		from    node.Status
@@ -365,6 +372,7 @@ func TestADeletedNodeIsNotLeftHalfway(t *testing.T) {
 // An agent that was drained refuses users, wherever the operation stands when
 // it is cancelled.
 func TestANodeThatWasDrainedOnceIsKeptOut(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.proven(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -404,6 +412,7 @@ func TestAnOverrideThatWasSupersededStopsNothing(t *testing.T) {
 // What was asked for before the drain was repeated says nothing about the node
 // after it.
 func TestATaskOfAnEarlierPassIsNotTheEvidenceOfALaterOne(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, patient)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -421,6 +430,7 @@ func TestATaskOfAnEarlierPassIsNotTheEvidenceOfALaterOne(t *testing.T) {
 
 // What the remedy of a reimage promises is what happens.
 func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	t.Run("unclean", func(t *testing.T) {
 		n := y.node(t, node.Active, true)
@@ -461,6 +471,7 @@ func TestARerunOfAReimageIsNoDeadEnd(t *testing.T) {
 // A new installation settles what was found about the old one, and not what a
 // person decided about the machine.
 func TestAReimageKeepsAnOperatorsQuarantine(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for name, c := range map[string]struct {
 		who, want string

@@ -42,6 +42,7 @@ func inUse(g *agentwire.GPUScrubbed) { g.BytesCovered, g.Error = 0, "gpu_in_use:
 // A node with GPUs of AMD is turned over without anybody, as far as its profile
 // lets it, and nothing that was not read back is called clean.
 func TestMI300XTurnsOverUnattended(t *testing.T) {
+	t.Parallel()
 	nvidia := mi300x(onlyReset)
 	nvidia.Vendor = "nvidia"
 	faulty := mi300x(func(g *agentwire.GPUScrubbed) { g.Error = "memory_faulty: 3 words did not read back as written" })
@@ -151,6 +152,7 @@ func (y *yard) namesTheMethod(tb testing.TB, d decommission.Decommission, o deco
 
 // A machine whose BMC does not switch it off and on is not cleaned by that.
 func TestAPowerCycleThatFailsIsNoScrub(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.exec(t, `UPDATE maas_site_profiles SET gpu_scrub_amd = 'power_cycle'`)
 	y.agent.on(agentwire.TypeGPUScrub, succeeds(mi300x(notReset)))

@@ -48,6 +48,7 @@ func golden(t *testing.T, name string, got []byte) {
 // Whatever parks an operation wherever: there is something to do about it, and
 // what is recommended is possible.
 func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
+	t.Parallel()
 	codes := []string{
 		"", "validation_residue", "validation_root_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt",
 		"evidence_missing", "node_tainted", "agent_unreachable",
@@ -169,6 +170,7 @@ func resumeOf(m decommission.Mode, s job.Stage) string {
 // A certificate claims nothing that its evidence does not show: without the
 // validation there is none, and without the rest the claim is not in it.
 func TestNoClaimWithoutEvidence(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for kind, gone := range map[string]string{
 		"validate_clean": "", "drain": "accounts", "storage_cleanup": "disk",
@@ -210,6 +212,7 @@ func TestNoClaimWithoutEvidence(t *testing.T) {
 
 // A tenant that gets in after the validation keeps the node from returning.
 func TestATaintAfterTheValidationKeepsANodeOut(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -239,6 +242,7 @@ func TestATaintAfterTheValidationKeepsANodeOut(t *testing.T) {
 
 // What somebody else holds stays held when an operation has ended.
 func TestAReasonOfAnOperatorOutlastsAReset(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	y.exec(t, `UPDATE nodes SET hold_reason = 'investigated', schedulable = false WHERE id = $1`, n)

@@ -61,6 +61,7 @@ func gapOf(s *certificate.Signed) *certificate.Gap {
 // An agent that finds nothing does not make a machine clean that is not what it
 // was at its first boot.
 func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.firstBoot(t, n)
@@ -80,6 +81,7 @@ func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
 // root once, and removed what the agent goes by or changed what the installation is
 // known by, does not get a clean node by that.
 func TestAttackAComparisonThatSomebodySwitchedOff(t *testing.T) {
+	t.Parallel()
 	other, former := installed(), installed()
 	other.Installation, former.Installation = "i2", "i0"
 	unfounded := agentwire.ValidateCleanOutput{
@@ -111,6 +113,7 @@ func TestAttackAComparisonThatSomebodySwitchedOff(t *testing.T) {
 // Where there is no baseline, or the agent is older than baselines, certificates
 // say what nobody looked at.
 func TestCertificatesNameAMissingBaseline(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		has     bool // a baseline
 		answers answer
@@ -145,6 +148,7 @@ func TestCertificatesNameAMissingBaseline(t *testing.T) {
 // A baseline of an agent of before does not make a node unclean that was updated
 // since, and certificates name where nobody compared anything.
 func TestCertificatesNameWhatABaselineOfBeforeDoesNotCover(t *testing.T) {
+	t.Parallel()
 	rule := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:1"}
 	for name, c := range map[string]struct {
 		covers []string

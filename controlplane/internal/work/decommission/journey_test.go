@@ -116,6 +116,7 @@ var journeys = []journey{
 }
 
 func TestJourneys(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, j := range journeys {
 		t.Run(string(j.mode)+"_"+string(j.from), func(t *testing.T) {
@@ -201,6 +202,7 @@ func (j journey) proves(t *testing.T, y *yard, d decommission.Decommission) {
 
 // A node that was released and removed leaves nothing that it could come back by.
 func TestAFullDecommissionUnbindsAndNeverReusesTheIdentity(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.run(t, y.request(t, n, decommission.FullDecommission).ID)
@@ -221,6 +223,7 @@ func TestAFullDecommissionUnbindsAndNeverReusesTheIdentity(t *testing.T) {
 // Workers that die before or after what a stage does, at every stage: nothing is
 // done twice, and nothing is left out.
 func TestWorkersThatDieAtEveryStage(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, j := range journeys {
 		t.Run(string(j.mode)+"_"+string(j.from), func(t *testing.T) {

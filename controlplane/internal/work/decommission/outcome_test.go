@@ -33,6 +33,7 @@ func (y *yard) passes(tb testing.TB) {
 // A job that reached its goal with less than was asked for is completed, and says
 // so: in its row, in its event, in lists and in the document that is signed.
 func TestDowngradesAreNotGreen(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		mode       decommission.Mode
 		let        func(*yard)
@@ -119,6 +120,7 @@ func (y *yard) downgraded(tb testing.TB, of id.Decommission, want []string) {
 // A node whose SKU has GPUs is parked if none is seen on it, unless its profile
 // says otherwise; one whose SKU has none needs no scrub and has no gap.
 func TestAScrubThatSeesNoGPUIsParkedByDefault(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		gpus, status, outcome string
 		pass                  bool
@@ -154,6 +156,7 @@ func TestAScrubThatSeesNoGPUIsParkedByDefault(t *testing.T) {
 // A node that is dead needs one decision: what only its agent could do is passed
 // over with one stated risk, and the machine is installed anew.
 func TestADeadNodeIsReimagedByOneDecision(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)

@@ -38,6 +38,7 @@ func (y *yard) profileOf(tb testing.TB, of id.Node) id.Profile {
 // A reimage may name another profile: the node is installed by that one, and belongs
 // to it once that is done, and not before.
 func TestAReimageInstallsByAnotherProfileAndTheNodeThenBelongsToIt(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	image := "ubuntu/jammy"
 	next := y.another(t, "next", site.PolicyChange{DistroSeries: &image})
@@ -87,6 +88,7 @@ func TestAReimageInstallsByAnotherProfileAndTheNodeThenBelongsToIt(t *testing.T)
 }
 
 func TestAProfileThatAReimageCannotGoByIsRefused(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	of := y.node(t, node.Active, true)
 	secure, no := site.EraseSecure, false
@@ -122,6 +124,7 @@ func TestAProfileThatAReimageCannotGoByIsRefused(t *testing.T) {
 
 // A batch carries the profile to each of its operations.
 func TestABatchOfReimagesCarriesTheProfile(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	next := y.another(t, "next", site.PolicyChange{})
 	nodes := []id.Node{y.node(t, node.Active, true), y.node(t, node.Active, true)}

@@ -43,6 +43,7 @@ func goesThrough(p decommission.Plan, stage string) bool {
 
 // A node that was put aside as it was returns only cleaned.
 func TestADrainedNodeIsCleanedBeforeItServesAgain(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	wants(t, y.run(t, y.request(t, n, decommission.Drain).ID), job.Completed, decommission.StageRetire, "")
@@ -64,6 +65,7 @@ func TestADrainedNodeIsCleanedBeforeItServesAgain(t *testing.T) {
 
 // A retired node that was proven clean keeps what is on it.
 func TestReactivatingACleanNodeDestroysNothing(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Retired, false)
 	y.cleanSince(t, n)
@@ -83,6 +85,7 @@ func TestReactivatingACleanNodeDestroysNothing(t *testing.T) {
 // What a reactivation finds, it cleans when it is resumed: nothing of it is
 // passed over, because no paper would tell.
 func TestAReactivationThatFindsSomethingCleansIt(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Retired, false)
 	y.cleanSince(t, n)
@@ -103,6 +106,7 @@ func TestAReactivationThatFindsSomethingCleansIt(t *testing.T) {
 
 // A validation sees neither the memory of GPUs nor the free space of disks.
 func TestAStorageCleanupProvesNothingAboutATaintedNode(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	if p := y.plan(t, n, decommission.StorageCleanup); !strings.Contains(p.Ends, "gpuaas node reset") {
@@ -160,6 +164,7 @@ func (y *yard) meanwhile(t *testing.T, begin func() error, change func(ctx conte
 
 // Between the look at a node and the row of its operation anything may change.
 func TestAProfileThatChangesWhileARequestIsTakenMakesItStale(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for name, planned := range map[string]bool{"with a plan": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -195,6 +200,7 @@ func TestAProfileThatChangesWhileARequestIsTakenMakesItStale(t *testing.T) {
 // A job that is being cancelled while a place is given out gets none, and the place
 // is not lost.
 func TestAPlaceIsNotLostToOneThatIsCancelled(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := batchOf(y.fleet(t, 3)...)
 	n.MaxParallel, n.MaxFailures = 1, 1
@@ -228,6 +234,7 @@ func TestAPlaceIsNotLostToOneThatIsCancelled(t *testing.T) {
 // To retry what is parked is a decision of an operator, who need not wait for a
 // place; nothing further is begun until there is one again.
 func TestAnActionOnAParkedMemberTakesAPlaceRegardless(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := batchOf(y.fleet(t, 3)...)
 	n.MaxParallel, n.MaxFailures = 1, 1

@@ -102,6 +102,7 @@ func goesOn(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 // A late agent and a late hardware sync let a reimage go on; the node returns to
 // service only once it is validated and its certificate is issued.
 func TestALateReimageIsReconciled(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		stage string
 		class job.FailureClass
@@ -148,6 +149,7 @@ func TestALateReimageIsReconciled(t *testing.T) {
 // Leading on is tried once: what parks again is left to operators, and so is
 // what was found after the installation.
 func TestAReimageIsLedOnOnce(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.script.installed = proven
 	n := y.node(t, node.Active, true)
@@ -167,6 +169,7 @@ func TestAReimageIsLedOnOnce(t *testing.T) {
 
 // An adoption that finds otherwise parks the job as it was: nothing is worse.
 func TestAReimageThatIsLedOnInVain(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	y.script.installed = proven
 	n := y.node(t, node.Active, true)
@@ -192,6 +195,7 @@ func TestAReimageThatIsLedOnInVain(t *testing.T) {
 
 // What happens behind the agent of a node is not proven by what MAAS shows.
 func TestModesThatNothingOutsideProves(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []decommission.Mode{
 		decommission.SoftReset, decommission.StorageCleanup, decommission.Drain,
 		decommission.Retire, decommission.Reactivate, decommission.Remove,
@@ -214,6 +218,7 @@ func TestModesThatNothingOutsideProves(t *testing.T) {
 
 // A full decommission goes on by itself where all that is left is on paper.
 func TestAFullDecommissionIsReconciled(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)
@@ -235,6 +240,7 @@ func TestAFullDecommissionIsReconciled(t *testing.T) {
 
 // Nothing is removed that an operator was asked about.
 func TestAFullDecommissionThatIsNotSoFar(t *testing.T) {
+	t.Parallel()
 	for _, stage := range []string{bringup.ReleaseMAASNode, bringup.PowerOffMAASNode} {
 		t.Run(stage, func(t *testing.T) {
 			y := newYard(t)
@@ -251,6 +257,7 @@ func TestAFullDecommissionThatIsNotSoFar(t *testing.T) {
 
 // The same sighting is noted once, by a job that runs on.
 func TestASightingIsNotedOnce(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.FullDecommission)

@@ -134,6 +134,7 @@ var fits = map[decommission.Mode]string{
 }
 
 func TestWhichStatesAModeNeeds(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	states := []node.Status{
 		node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired,
@@ -161,6 +162,7 @@ func TestWhichStatesAModeNeeds(t *testing.T) {
 }
 
 func TestWhatABeginningIsRefusedFor(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	_, _, err := y.service.Request(y.ctx, id.New[id.Node](), asked(decommission.Drain))
 	wantCode(t, err, fault.NotFound, "node_not_found")
@@ -202,6 +204,7 @@ func TestWhatABeginningIsRefusedFor(t *testing.T) {
 }
 
 func TestAskingTwiceIsOneOperation(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.Retire)
@@ -262,6 +265,7 @@ func TestAskingTwiceIsOneOperation(t *testing.T) {
 
 // A plan that something was changed under is refused.
 func TestAPlanIsStaleAfterEachChange(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	reason := func(sql string, args ...any) func(*testing.T, id.Node) {
 		return func(t *testing.T, n id.Node) {
@@ -332,6 +336,7 @@ func TestAPlanIsStaleAfterEachChange(t *testing.T) {
 }
 
 func TestAPlanTellsOneRequestFromAnother(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	hashes := map[string]string{}
@@ -370,6 +375,7 @@ func TestAPlanTellsOneRequestFromAnother(t *testing.T) {
 
 // What must not be passed over is not.
 func TestOverridesAreBounded(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for _, mode := range decommission.Modes() {
 		for _, s := range decommission.TableOf(mode) {

@@ -30,6 +30,7 @@ func patient(c *decommission.Config) { c.AgentPatience = 12 * time.Hour }
 // Resuming a drain or a removal whose task is queued or being worked at waits
 // for that task; one that expired is given anew.
 func TestResumeNeverGivesATaskTwice(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode  decommission.Mode
 		from  node.Status
@@ -93,6 +94,7 @@ func (y *yard) again(t *testing.T, n id.Node, mode decommission.Mode) func(*test
 // A drain that was given up in the middle is not taken for the task that lifts
 // the drain: both are of one type.
 func TestADrainThatWasPassedOverIsNotItsEnd(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, patient)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -117,6 +119,7 @@ func TestADrainThatWasPassedOverIsNotItsEnd(t *testing.T) {
 // A decision to go on without a stage holds for that once: whoever goes back
 // to the stage gets it carried out.
 func TestAStageThatIsGoneBackToIsNotPassedOver(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, false)
 	d := y.request(t, n, decommission.SoftReset)
@@ -134,6 +137,7 @@ func TestAStageThatIsGoneBackToIsNotPassedOver(t *testing.T) {
 // Wherever an operation is cancelled, its node ends in a state that needs no
 // owner, is held by nobody, and is not schedulable unless it is proven clean.
 func TestCancelAtEveryStage(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	starts := map[decommission.Mode]node.Status{decommission.Reactivate: node.Retired, decommission.Remove: node.Retired}
 	for _, mode := range decommission.Modes() {
@@ -205,6 +209,7 @@ func (y *yard) sound(tb testing.TB, d decommission.Decommission) {
 // Whatever agents, MAAS and operators do in whatever order: the node has an
 // owner or needs none, never serves unproven, and no task is given twice.
 func TestNothingLeavesANodeWithoutAnOwner(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	for seed := range uint64(60) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

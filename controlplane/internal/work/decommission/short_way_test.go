@@ -22,6 +22,7 @@ func (y *yard) calledAgo(tb testing.TB, of id.Node, ago string) {
 // The plan for a node whose agent is gone offers to install it anew in one
 // decision, and what it offers works: nobody is waited for.
 func TestThePlanOffersTheShortWayForADeadNode(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.calledAgo(t, n, "3 hours")
@@ -58,6 +59,7 @@ func TestThePlanOffersTheShortWayForADeadNode(t *testing.T) {
 // An agent that calls again before its turn comes is asked after all, and a request
 // without the short way is not answered with an operation that takes it.
 func TestAnAgentThatComesBackIsAsked(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.calledAgo(t, n, "3 hours")

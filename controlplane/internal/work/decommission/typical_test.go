@@ -30,6 +30,7 @@ func (d *desk) typical(tb testing.TB, stage, query string) map[decommission.Mode
 }
 
 func TestStagesTypicallyTake(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	const stage = "drain_node"
 	if got := d.typical(t, stage, ""); len(got) > 0 {

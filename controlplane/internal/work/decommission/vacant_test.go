@@ -12,6 +12,7 @@ import (
 )
 
 func TestADrainWaitsForNoAgentOfAMachineThatSomebodyReleased(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		vacant func(*bringup.Work) string
 		heard  bool
@@ -49,6 +50,7 @@ func TestADrainWaitsForNoAgentOfAMachineThatSomebodyReleased(t *testing.T) {
 // Somebody released a machine on which a tenant had been. Nothing was cleaned
 // through the installation that is gone, so that the new one has to.
 func TestAttackAMachineReleasedElsewhereIsCleanedByItsNewInstallation(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	y.provision(t, n, false)
@@ -67,6 +69,7 @@ func TestAttackAMachineReleasedElsewhereIsCleanedByItsNewInstallation(t *testing
 // Cleaning the same installation again never helps against what only somebody
 // with root leaves: the operation says so at once, instead of leading in a circle.
 func TestWhatOnlyRootLeavesIsNotCleanedAgain(t *testing.T) {
+	t.Parallel()
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	left := dirty()

@@ -230,6 +230,7 @@ func TestAListingThatFailsLeavesTheOther(t *testing.T) {
 }
 
 func TestNoListingThatFailsKeepsWhatTheOtherShowsFromACycle(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fail func(m *plainMAAS)
 		node int
@@ -258,6 +259,7 @@ func TestNoListingThatFailsKeepsWhatTheOtherShowsFromACycle(t *testing.T) {
 // Nothing that MAAS says can make a row that the database refuses, or one
 // without bounds.
 func TestWhatMAASSaysIsHarmless(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("ü", 5000)
 	var addresses, nics []string
 	for i := range 3000 {
@@ -359,6 +361,7 @@ func TestTheClockIsThatOfMAAS(t *testing.T) {
 }
 
 func TestAClientLivesFromRunToRun(t *testing.T) {
+	t.Parallel()
 	s := simulate(t, 60, "deployed")
 	first := s.view(t)
 	if _, err := first.Read(t.Context(), s.SystemIDs()); err != nil {

@@ -12,6 +12,7 @@ import (
 // open or not, and its node comes back by itself once MAAS shows it installed. The
 // quarantine, which weighs more, waits for an operator, and the finding says so.
 func TestAReleasedMachineIsNotScheduledWhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	w.cycle(t)
 	w.releaseAll(0, 6)
@@ -39,6 +40,7 @@ func TestAReleasedMachineIsNotScheduledWhileTheBreakerIsOpen(t *testing.T) {
 // What harms nobody goes on while the breaker is open: a stale hardware sync gets
 // its token again.
 func TestAnOpenBreakerWithholdsNothingHarmless(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	w.cycle(t)
 	w.releaseAll(0, 6)

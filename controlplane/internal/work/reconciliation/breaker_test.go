@@ -22,6 +22,7 @@ func (w *world) releaseAll(from, to int) {
 }
 
 func TestAListingThatShowsASiteAsEmptyQuarantinesNothing(t *testing.T) {
+	t.Parallel()
 	for name, empty := range map[string]func(*world){
 		"all machines are shown as released": func(w *world) { w.releaseAll(0, 20) },
 		"no machine exists any more":         func(w *world) { clear(w.maas.machines) },
@@ -59,6 +60,7 @@ func TestAListingThatShowsASiteAsEmptyQuarantinesNothing(t *testing.T) {
 }
 
 func TestTheBreakerCountsOverTheTimeOfASweep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	w.cycle(t)
 	for n := range 10 { // one in each cycle
@@ -74,6 +76,7 @@ func TestTheBreakerCountsOverTheTimeOfASweep(t *testing.T) {
 }
 
 func TestAConfirmedBreakerQuarantinesTheListedNodesAndNoOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	w.cycle(t)
 	w.releaseAll(0, 6)
@@ -99,6 +102,7 @@ func TestAConfirmedBreakerQuarantinesTheListedNodesAndNoOthers(t *testing.T) {
 }
 
 func TestADismissedBreakerTouchesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	w.cycle(t)
 	w.releaseAll(0, 6)
@@ -126,6 +130,7 @@ func TestADismissedBreakerTouchesNothing(t *testing.T) {
 }
 
 func TestAlwaysThreeOrFivePercent(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ nodes, released, quarantined int }{{4, 3, 3}, {4, 4, 0}, {120, 6, 6}, {120, 7, 0}} {
 		t.Run(fmt.Sprintf("%d of %d", c.released, c.nodes), func(t *testing.T) {
 			w := newWorld(t, c.nodes)
@@ -140,6 +145,7 @@ func TestAlwaysThreeOrFivePercent(t *testing.T) {
 }
 
 func TestAQuarantineTouchesNothingElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.cycle(t)
 	before, err := node.Get(w.ctx, w.db, w.nodes[0])
@@ -216,6 +222,7 @@ func TestADisabledSiteIsReconciledUntilItsLastNodeIsGone(t *testing.T) {
 }
 
 func TestHugeExceptionListingsAreAskedForLessOften(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	for n := 100; n < 1700; n++ {
 		m := w.healthy(0)

@@ -72,6 +72,7 @@ var drifts = []struct {
 }
 
 func TestEveryDriftIsFoundActedOnOnceAndHeals(t *testing.T) {
+	t.Parallel()
 	for _, d := range drifts {
 		t.Run(d.name, func(t *testing.T) {
 			w := newWorld(t, 3)
@@ -157,6 +158,7 @@ func TestOneLookIsNotBelieved(t *testing.T) {
 }
 
 func TestNothingIsDerivedFromWhatWasNotAnswered(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(*plainMAAS){
 		"nothing is answered":       func(m *plainMAAS) { m.away = true },
 		"an empty listing":          func(m *plainMAAS) { m.emptyExceptions, m.noReads = true, true },
@@ -208,6 +210,7 @@ func TestOneQuestionThatFailsDoesNotBlockTheOthers(t *testing.T) {
 }
 
 func TestWhatOnlyAReadShowsIsFoundWithinASweep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 30)
 	w.cycle(t)
 	delete(w.maas.machines, "m007") // no event, no exception
@@ -252,6 +255,7 @@ func TestAParkedJobWhoseGoalIsReachedIsSettled(t *testing.T) {
 }
 
 func TestADryRunChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.cycle(t)
 	w.maas.set("m000", "Ready", reconciliation.Free)
@@ -279,6 +283,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 }
 
 func TestHardwareSyncIsReseededABoundedNumberOfTimes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.cycle(t)
 	for range 6 {
@@ -300,6 +305,7 @@ func TestHardwareSyncIsReseededABoundedNumberOfTimes(t *testing.T) {
 // A pinned machine learns the digest of the program that reports from the
 // signed task itself. Older agents refuse the unknown field.
 func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'pinned' WHERE id = $1`, w.at)
 	w.cycle(t)
@@ -333,6 +339,7 @@ func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
 // HTTP brings: their agents are told the digest without anybody asking, until they
 // say that they go by it.
 func TestAttackMachinesOfBeforeArePinned(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 4)
 	w.maas.program = strings.Repeat("ab", 32)
 	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'undecided' WHERE id = $1`, w.at)
@@ -419,6 +426,7 @@ func TestAttackTheSiteTurnsToHTTPSAndItsMachinesGoOnOverPlainHTTP(t *testing.T) 
 
 // In the run in which the breaker opens, nothing is touched any more.
 func TestMachinesAreNotPinnedWhileTheBreakerOpens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 10)
 	w.cycle(t)
 	w.maas.program = strings.Repeat("ab", 32)
@@ -433,6 +441,7 @@ func TestMachinesAreNotPinnedWhileTheBreakerOpens(t *testing.T) {
 }
 
 func TestRetiredMachinesAreLeftSwitchedOffOrReleasedAsTheProfileSays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	policy := func(p site.RetiredMachines) {
 		w.exec(t, `UPDATE maas_site_profiles SET retired_machines = $2 WHERE site_id = $1`, w.at, p)

@@ -26,6 +26,7 @@ func (o *odd) Read(ctx context.Context, ids []string) ([]reconciliation.Machine,
 }
 
 func TestARegionThatWasReinstalledQuarantinesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 400)
 	w.cycle(t)
 	clear(w.maas.machines)
@@ -39,6 +40,7 @@ func TestARegionThatWasReinstalledQuarantinesNothing(t *testing.T) {
 }
 
 func TestMoreThanOneLookCanReadTripTheBreaker(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 900)
 	w.settings.MaxQuarantinePercent = 50
 	w.restart()
@@ -50,6 +52,7 @@ func TestMoreThanOneLookCanReadTripTheBreaker(t *testing.T) {
 }
 
 func TestOneMachineThatCannotBeReadDoesNotStopTheSweep(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 60)
 	w.regions = &odd{plainMAAS: w.maas, read: func(ctx context.Context, ids []string) ([]reconciliation.Machine, error) {
 		for _, i := range ids {
@@ -81,6 +84,7 @@ func TestWhatCannotBeKeptOfOneMachineDoesNotBlockTheOthers(t *testing.T) {
 }
 
 func TestAMAASThatHangsIsNotAskedForHours(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 300)
 	w.cycle(t)
 	asked := 0
@@ -101,6 +105,7 @@ func TestAMAASThatHangsIsNotAskedForHours(t *testing.T) {
 }
 
 func TestALookIsNotActedUponMuchLater(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 200)
 	w.cycle(t)
 	w.maas.set(machineOf(0), "Failed testing", reconciliation.Failed)
@@ -122,6 +127,7 @@ func TestALookIsNotActedUponMuchLater(t *testing.T) {
 }
 
 func TestASuspicionAboutAFormerNodeIsForgotten(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.cycle(t)
 	w.suspect(0)
@@ -150,6 +156,7 @@ func TestASuspicionOfADisabledSiteIsLookedIntoOnlyWhileItHasNodes(t *testing.T) 
 }
 
 func TestASuspicionThatCouldNotBeLookedIntoStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.cycle(t)
 	delete(w.maas.machines, machineOf(1))
@@ -166,6 +173,7 @@ func TestASuspicionThatCouldNotBeLookedIntoStays(t *testing.T) {
 }
 
 func TestASiteWhoseEventsAreNeverAnsweredIsStale(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	w.cycle(t)
 	began := w.time
@@ -185,6 +193,7 @@ func TestASiteWhoseEventsAreNeverAnsweredIsStale(t *testing.T) {
 }
 
 func TestNothingNewIsWrittenAboutWhatDoesNotChange(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 10)
 	m := w.maas.machines[machineOf(0)]
 	m.IPs = append(m.IPs, m.IPs...)
@@ -218,6 +227,7 @@ func TestAControlPlaneThatOnlyWatchesSettlesNoJobs(t *testing.T) {
 }
 
 func TestReportsStaySmall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 400)
 	w.cycle(t)
 	w.releaseAll(0, 400)
@@ -229,6 +239,7 @@ func TestReportsStaySmall(t *testing.T) {
 }
 
 func TestAHeldNodeDoesNotKeepAConfirmedBreakerOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 20)
 	w.cycle(t)
 	w.releaseAll(0, 6)
@@ -270,6 +281,7 @@ func TestTwoAttemptsAtOneRunDoNotRunAtOnce(t *testing.T) {
 }
 
 func TestLostEventsMakeTheSweepFaster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 100)
 	for range 12 {
 		w.cycle(t)

@@ -191,6 +191,7 @@ func (o *ordeal) found(t *rapid.T, sweep bool) {
 }
 
 func TestWhateverHappensHealthyNodesStayAndDriftIsFound(t *testing.T) {
+	t.Parallel()
 	db, owner := postgrestest.NewWithOwner(t)
 	worlds := 0
 	rapid.Check(t, func(t1 *rapid.T) {

@@ -16,6 +16,7 @@ import (
 // Whatever somebody does in MAAS, or to a machine, shows in what a cycle asks
 // for anyway, unless MAAS itself does not notice it.
 func TestWhatHappensInMAASShows(t *testing.T) {
+	t.Parallel()
 	op := func(do func(s *simulation, m string) (*region.MachineDoc, error)) func(t *testing.T, s *simulation, m string) {
 		return func(t *testing.T, s *simulation, m string) {
 			t.Helper()
@@ -164,6 +165,7 @@ func eventful(t *testing.T, newest int) *reconciliation.RegionsOf {
 }
 
 func TestMoreEventsThanCanBeRead(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		newest           int
 		lost             bool

@@ -127,6 +127,7 @@ func (w *world) recreate(n int) *reconciliation.Machine {
 }
 
 func TestADecisionIsNotCarriedOutOnWhatChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	type w = *world
 	quarantined := func(w w) {
 		w.exec(w.tb, `UPDATE nodes SET status = 'quarantined', schedulable = false WHERE id = $1`, w.nodes[0])
@@ -178,6 +179,7 @@ func TestADecisionIsNotCarriedOutOnWhatChangedMeanwhile(t *testing.T) {
 // If a worker dies after it carried out the decision, the next attempt does the
 // rest, although there seems to be nothing left to do.
 func TestADecisionThatWasCarriedOutIsNotRefusedByTheNextAttempt(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		decision reconciliation.Resolution
 		happen   func(w *world)
@@ -245,6 +247,7 @@ func TestADecisionAboutANodeThatWasUnboundEnds(t *testing.T) {
 
 // Anybody can change a name, so it does not prove a server.
 func TestAServerUnderAnotherIDMustBeProvenTheSame(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		by, address, other string
 		code               string
@@ -326,6 +329,7 @@ func TestDecisionsThatNeedNoLook(t *testing.T) {
 }
 
 func TestAHealedNodeReturnsByItselfOnlyIfPolicyAllowsAndReconciliationTookIt(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		policy, operator bool
 		want             node.Status

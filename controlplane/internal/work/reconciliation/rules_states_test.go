@@ -59,6 +59,7 @@ func every(each func(name string, s Subject)) {
 }
 
 func TestStatesAreJudgedOnceAndHealthyNodesNever(t *testing.T) {
+	t.Parallel()
 	seen, combinations := map[Type]int{}, 0
 	every(func(name string, s Subject) {
 		combinations++
@@ -97,6 +98,7 @@ func TestStatesAreJudgedOnceAndHealthyNodesNever(t *testing.T) {
 }
 
 func TestJudgeIsPure(t *testing.T) {
+	t.Parallel()
 	every(func(name string, s Subject) {
 		a, b := Judge(s), Judge(s)
 		if !slices.EqualFunc(a, b, func(x, y Judged) bool {
