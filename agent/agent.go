@@ -203,7 +203,7 @@ func (a *Agent) run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	for _, work := range []func(context.Context){
 		a.results.Run, a.keepIdentity, a.keepTrust, a.keepReported,
-		a.keepBaseline, a.keepWatchdog,
+		a.keepBaseline, a.keepWatchdog, a.settleFirstBoot,
 	} {
 		beside.Go(func() { work(ctx) })
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
 )
@@ -52,7 +53,7 @@ func (k HostKey) IsZero() bool { return k.Private.IsZero() && k.Public == "" }
 // Our folders and files on a machine.
 const (
 	// Folder holds the layers until they have succeeded, their records and logs.
-	Folder  = "/var/lib/gpuaas-firstboot"
+	Folder  = agentwire.FirstBootFolder
 	scripts = "/usr/local/lib/gpuaas-firstboot"
 )
 

@@ -26,7 +26,7 @@ const (
 	HardwareSyncLayer   = "hardware-sync"
 	DiskInitLayer       = "disk-init"
 	RoCERoutingLayer    = "roce-routing"
-	AgentBootstrapLayer = "agent-bootstrap"
+	AgentBootstrapLayer = agentwire.FirstBootAgentLayer
 
 	deployUserVersion     = "2"
 	hardwareSyncVersion   = "3"

@@ -49,9 +49,9 @@ func NewRenderer(url string, trust *Trust) *Renderer {
 // nobody can exchange them in between, and gone with the next boot.
 const (
 	caOnNode            = "/run/gpuaas-ca.pem"
-	firstBootCA         = "/run/gpuaas-bootstrap/ca.pem"
-	firstBootCredential = "/run/gpuaas-bootstrap/authorization" //nolint:gosec // a path
-	firstBootScript     = "/run/gpuaas-bootstrap/bootstrap.sh"
+	firstBootCA         = agentwire.FirstBootCredentials + "/ca.pem"
+	firstBootCredential = agentwire.FirstBootCredentials + "/authorization"
+	firstBootScript     = agentwire.FirstBootCredentials + "/bootstrap.sh"
 )
 
 // tokenForm matches tokens that need no quoting in a script.
