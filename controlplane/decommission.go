@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/work/decommission"
 )
 
@@ -9,6 +10,7 @@ func (p *parts) newDecommission() (kind, error) {
 	cfg := decommission.Config{
 		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks,
 		Terminals: p.fleet.terminals, Secrets: p.secrets,
+		Allocations:  allocation.Tenancies{},
 		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,
 	}
 	if p.opts.HurryRetries {

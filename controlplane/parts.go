@@ -32,6 +32,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
+	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
@@ -60,6 +61,7 @@ type parts struct {
 	certificates    *certificate.Service
 	jobs            []kind
 	decommissions   *decommission.Service
+	allocations     *allocation.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
 	monitor         *health.Monitor
@@ -105,6 +107,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	}
 	p.newReconciliation()
 	p.pruning = p.newPruning()
+	p.newRent()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	p.monitor.Insecure = cfg.insecure()
 	proxies, err := cfg.proxies()
@@ -171,7 +174,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 	return slices.Concat([]lifecycle.Description{node.Lifecycle.Describe()}, p.jobLifecycles(), []lifecycle.Description{
 		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
-		reconciliation.Lifecycle.Describe(),
+		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(),
 	})
 }
 
@@ -249,6 +252,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.certificates.Register(api)
 	p.reconciliations.Register(api)
 	p.pruning.Register(api)
+	p.allocations.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

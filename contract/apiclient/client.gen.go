@@ -49,6 +49,120 @@ const (
 	AgenttaskViewStatusSucceeded  AgenttaskViewStatus = "succeeded"
 )
 
+// Defines values for AllocationAdminAskBodyAccess.
+const (
+	AllocationAdminAskBodyAccessRoot AllocationAdminAskBodyAccess = "root"
+	AllocationAdminAskBodyAccessUser AllocationAdminAskBodyAccess = "user"
+)
+
+// Defines values for AllocationAdminAskBodyArrangement.
+const (
+	AllocationAdminAskBodyArrangementPack     AllocationAdminAskBodyArrangement = "pack"
+	AllocationAdminAskBodyArrangementSameRack AllocationAdminAskBodyArrangement = "same_rack"
+	AllocationAdminAskBodyArrangementSpread   AllocationAdminAskBodyArrangement = "spread"
+)
+
+// Defines values for AllocationAskBodyAccess.
+const (
+	AllocationAskBodyAccessRoot AllocationAskBodyAccess = "root"
+	AllocationAskBodyAccessUser AllocationAskBodyAccess = "user"
+)
+
+// Defines values for AllocationAskBodyArrangement.
+const (
+	AllocationAskBodyArrangementPack     AllocationAskBodyArrangement = "pack"
+	AllocationAskBodyArrangementSameRack AllocationAskBodyArrangement = "same_rack"
+	AllocationAskBodyArrangementSpread   AllocationAskBodyArrangement = "spread"
+)
+
+// Defines values for AllocationComplaintBodyCategory.
+const (
+	AllocationComplaintBodyCategoryDisk        AllocationComplaintBodyCategory = "disk"
+	AllocationComplaintBodyCategoryGpu         AllocationComplaintBodyCategory = "gpu"
+	AllocationComplaintBodyCategoryMemory      AllocationComplaintBodyCategory = "memory"
+	AllocationComplaintBodyCategoryNetwork     AllocationComplaintBodyCategory = "network"
+	AllocationComplaintBodyCategoryOther       AllocationComplaintBodyCategory = "other"
+	AllocationComplaintBodyCategoryPerformance AllocationComplaintBodyCategory = "performance"
+)
+
+// Defines values for AllocationFlatBodyAccess.
+const (
+	AllocationFlatBodyAccessRoot AllocationFlatBodyAccess = "root"
+	AllocationFlatBodyAccessUser AllocationFlatBodyAccess = "user"
+)
+
+// Defines values for AllocationFlatBodyArrangement.
+const (
+	AllocationFlatBodyArrangementPack     AllocationFlatBodyArrangement = "pack"
+	AllocationFlatBodyArrangementSameRack AllocationFlatBodyArrangement = "same_rack"
+	AllocationFlatBodyArrangementSpread   AllocationFlatBodyArrangement = "spread"
+)
+
+// Defines values for AllocationMadeStatus.
+const (
+	AllocationMadeStatusActive        AllocationMadeStatus = "active"
+	AllocationMadeStatusFailed        AllocationMadeStatus = "failed"
+	AllocationMadeStatusProvisioning  AllocationMadeStatus = "provisioning"
+	AllocationMadeStatusReleaseFailed AllocationMadeStatus = "release_failed"
+	AllocationMadeStatusReleased      AllocationMadeStatus = "released"
+	AllocationMadeStatusReleasing     AllocationMadeStatus = "releasing"
+	AllocationMadeStatusRequested     AllocationMadeStatus = "requested"
+)
+
+// Defines values for AllocationMomentViewStatus.
+const (
+	AllocationMomentViewStatusActive        AllocationMomentViewStatus = "active"
+	AllocationMomentViewStatusFailed        AllocationMomentViewStatus = "failed"
+	AllocationMomentViewStatusProvisioning  AllocationMomentViewStatus = "provisioning"
+	AllocationMomentViewStatusReleaseFailed AllocationMomentViewStatus = "release_failed"
+	AllocationMomentViewStatusReleased      AllocationMomentViewStatus = "released"
+	AllocationMomentViewStatusReleasing     AllocationMomentViewStatus = "releasing"
+	AllocationMomentViewStatusRequested     AllocationMomentViewStatus = "requested"
+)
+
+// Defines values for AllocationState.
+const (
+	AllocationStateActive        AllocationState = "active"
+	AllocationStateFailed        AllocationState = "failed"
+	AllocationStateProvisioning  AllocationState = "provisioning"
+	AllocationStateReleaseFailed AllocationState = "release_failed"
+	AllocationStateReleased      AllocationState = "released"
+	AllocationStateReleasing     AllocationState = "releasing"
+	AllocationStateRequested     AllocationState = "requested"
+)
+
+// Defines values for AllocationViewAccess.
+const (
+	AllocationViewAccessRoot AllocationViewAccess = "root"
+	AllocationViewAccessUser AllocationViewAccess = "user"
+)
+
+// Defines values for AllocationViewCapacityShape.
+const (
+	Baremetal AllocationViewCapacityShape = "baremetal"
+	GpuSlice  AllocationViewCapacityShape = "gpu_slice"
+)
+
+// Defines values for AllocationViewReleaseCause.
+const (
+	Administrator AllocationViewReleaseCause = "administrator"
+	Billing       AllocationViewReleaseCause = "billing"
+	Expiry        AllocationViewReleaseCause = "expiry"
+	Operation     AllocationViewReleaseCause = "operation"
+	Tenant        AllocationViewReleaseCause = "tenant"
+)
+
+// Defines values for AllocationViewStatus.
+const (
+	AllocationViewStatusActive        AllocationViewStatus = "active"
+	AllocationViewStatusFailed        AllocationViewStatus = "failed"
+	AllocationViewStatusProvisioning  AllocationViewStatus = "provisioning"
+	AllocationViewStatusReleaseFailed AllocationViewStatus = "release_failed"
+	AllocationViewStatusReleased      AllocationViewStatus = "released"
+	AllocationViewStatusReleasing     AllocationViewStatus = "releasing"
+	AllocationViewStatusRequested     AllocationViewStatus = "requested"
+)
+
 // Defines values for AuditLogEntryActorKind.
 const (
 	AuditLogEntryActorKindAnonymous      AuditLogEntryActorKind = "anonymous"
@@ -1417,6 +1531,10 @@ const (
 
 // Defines values for Permission.
 const (
+	AllocationForce      Permission = "allocation:force"
+	AllocationManage     Permission = "allocation:manage"
+	AllocationRead       Permission = "allocation:read"
+	AllocationUse        Permission = "allocation:use"
 	AuditRead            Permission = "audit:read"
 	CertificateRead      Permission = "certificate:read"
 	DecommissionManage   Permission = "decommission:manage"
@@ -1975,6 +2093,17 @@ const (
 	TerminalSessionViewStatusOpening TerminalSessionViewStatus = "opening"
 )
 
+// Defines values for ListAllAllocationsParamsStatus.
+const (
+	ListAllAllocationsParamsStatusActive        ListAllAllocationsParamsStatus = "active"
+	ListAllAllocationsParamsStatusFailed        ListAllAllocationsParamsStatus = "failed"
+	ListAllAllocationsParamsStatusProvisioning  ListAllAllocationsParamsStatus = "provisioning"
+	ListAllAllocationsParamsStatusReleaseFailed ListAllAllocationsParamsStatus = "release_failed"
+	ListAllAllocationsParamsStatusReleased      ListAllAllocationsParamsStatus = "released"
+	ListAllAllocationsParamsStatusReleasing     ListAllAllocationsParamsStatus = "releasing"
+	ListAllAllocationsParamsStatusRequested     ListAllAllocationsParamsStatus = "requested"
+)
+
 // Defines values for ListAuditLogsParamsResult.
 const (
 	ListAuditLogsParamsResultDenied  ListAuditLogsParamsResult = "denied"
@@ -2205,6 +2334,17 @@ const (
 	ListTerminalSessionsParamsStatusOpening ListTerminalSessionsParamsStatus = "opening"
 )
 
+// Defines values for ListAllocationsParamsStatus.
+const (
+	ListAllocationsParamsStatusActive        ListAllocationsParamsStatus = "active"
+	ListAllocationsParamsStatusFailed        ListAllocationsParamsStatus = "failed"
+	ListAllocationsParamsStatusProvisioning  ListAllocationsParamsStatus = "provisioning"
+	ListAllocationsParamsStatusReleaseFailed ListAllocationsParamsStatus = "release_failed"
+	ListAllocationsParamsStatusReleased      ListAllocationsParamsStatus = "released"
+	ListAllocationsParamsStatusReleasing     ListAllocationsParamsStatus = "releasing"
+	ListAllocationsParamsStatusRequested     ListAllocationsParamsStatus = "requested"
+)
+
 // AgenttaskCancelBody defines model for AgenttaskCancelBody.
 type AgenttaskCancelBody struct {
 	// Reason Why; it goes into the audit log.
@@ -2408,6 +2548,393 @@ type AgentwireNIC struct {
 	Name      string  `json:"name"`
 	Rdma      bool    `json:"rdma"`
 	SpeedMbps *int64  `json:"speed_mbps,omitempty"`
+}
+
+// AllocationAdminAskBody defines model for AllocationAdminAskBody.
+type AllocationAdminAskBody struct {
+	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
+	Access *AllocationAdminAskBodyAccess `json:"access,omitempty"`
+
+	// Arrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
+	Arrangement *AllocationAdminAskBodyArrangement `json:"arrangement,omitempty"`
+
+	// Capabilities Capabilities that a node must have, such as gpu.driver_series.
+	Capabilities *map[string]string `json:"capabilities,omitempty"`
+
+	// Count Nodes, each an allocation of its own; all or none. Left out: one.
+	//
+	// Examples: 1
+	Count *int32 `json:"count,omitempty"`
+
+	// ExpiresInSeconds Left out: it never ends by itself.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+
+	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
+	Gpus *int32 `json:"gpus,omitempty"`
+
+	// Labels Words of your own.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Name Examples: training
+	Name *string `json:"name,omitempty"`
+
+	// NodeId This node only.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId *openapi_types.UUID `json:"node_id,omitempty"`
+
+	// NodeLabels Labels that a node must have.
+	NodeLabels *map[string]string `json:"node_labels,omitempty"`
+
+	// Pool Nodes that are kept for this; left out: the general pool.
+	Pool *string `json:"pool,omitempty"`
+
+	// ProjectId The project to rent for.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+
+	// Protected Refuses its release until that is lifted.
+	Protected *bool `json:"protected,omitempty"`
+
+	// Region Left out: any.
+	Region *string `json:"region,omitempty"`
+
+	// Sku Examples: h200-8
+	Sku string `json:"sku"`
+
+	// SshKeyIds Left out: your own and those of the project.
+	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
+}
+
+// AllocationAdminAskBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
+type AllocationAdminAskBodyAccess string
+
+// AllocationAdminAskBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
+type AllocationAdminAskBodyArrangement string
+
+// AllocationAskBody defines model for AllocationAskBody.
+type AllocationAskBody struct {
+	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
+	Access *AllocationAskBodyAccess `json:"access,omitempty"`
+
+	// Arrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
+	Arrangement *AllocationAskBodyArrangement `json:"arrangement,omitempty"`
+
+	// Capabilities Capabilities that a node must have, such as gpu.driver_series.
+	Capabilities *map[string]string `json:"capabilities,omitempty"`
+
+	// Count Nodes, each an allocation of its own; all or none. Left out: one.
+	//
+	// Examples: 1
+	Count *int32 `json:"count,omitempty"`
+
+	// ExpiresInSeconds Left out: it never ends by itself.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+
+	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
+	Gpus *int32 `json:"gpus,omitempty"`
+
+	// Labels Words of your own.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Name Examples: training
+	Name *string `json:"name,omitempty"`
+
+	// NodeLabels Labels that a node must have.
+	NodeLabels *map[string]string `json:"node_labels,omitempty"`
+
+	// Protected Refuses its release until that is lifted.
+	Protected *bool `json:"protected,omitempty"`
+
+	// Region Left out: any.
+	Region *string `json:"region,omitempty"`
+
+	// Sku Examples: h200-8
+	Sku string `json:"sku"`
+
+	// SshKeyIds Left out: your own and those of the project.
+	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
+}
+
+// AllocationAskBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
+type AllocationAskBodyAccess string
+
+// AllocationAskBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
+type AllocationAskBodyArrangement string
+
+// AllocationCapacity defines model for AllocationCapacity.
+type AllocationCapacity struct {
+	// Filters Every filter in its order, those that take nothing out included.
+	Filters []AllocationFilter `json:"filters"`
+
+	// Free Nodes that the request could have now.
+	Free int32 `json:"free"`
+
+	// Nodes Nodes of the SKU, in all.
+	Nodes int32  `json:"nodes"`
+	Sku   string `json:"sku"`
+}
+
+// AllocationChangeBody defines model for AllocationChangeBody.
+type AllocationChangeBody struct {
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// ExpiresInSeconds From now on; 0: never.
+	ExpiresInSeconds *int64             `json:"expires_in_seconds,omitempty"`
+	Labels           *map[string]string `json:"labels,omitempty"`
+	Name             *string            `json:"name,omitempty"`
+	Protected        *bool              `json:"protected,omitempty"`
+}
+
+// AllocationCleanupBody defines model for AllocationCleanupBody.
+type AllocationCleanupBody struct {
+	// Reason why; it goes into the audit log
+	Reason string `json:"reason"`
+
+	// RuntimeVerifiedAbsent That somebody looked, and nothing of the allocation runs on the node.
+	RuntimeVerifiedAbsent bool `json:"runtime_verified_absent"`
+}
+
+// AllocationComplaintBody defines model for AllocationComplaintBody.
+type AllocationComplaintBody struct {
+	Category AllocationComplaintBodyCategory `json:"category"`
+	Text     string                          `json:"text"`
+}
+
+// AllocationComplaintBodyCategory defines model for AllocationComplaintBody.Category.
+type AllocationComplaintBodyCategory string
+
+// AllocationFilter defines model for AllocationFilter.
+type AllocationFilter struct {
+	// After Nodes that are left after it.
+	After int32 `json:"after"`
+
+	// Before Nodes that were left before it.
+	Before int32  `json:"before"`
+	Reason string `json:"reason"`
+
+	// Text What is so about the nodes that it takes out.
+	Text string `json:"text"`
+}
+
+// AllocationFlatBody defines model for AllocationFlatBody.
+type AllocationFlatBody struct {
+	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
+	Access *AllocationFlatBodyAccess `json:"access,omitempty"`
+
+	// Arrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
+	Arrangement *AllocationFlatBodyArrangement `json:"arrangement,omitempty"`
+
+	// Capabilities Capabilities that a node must have, such as gpu.driver_series.
+	Capabilities *map[string]string `json:"capabilities,omitempty"`
+
+	// Count Nodes, each an allocation of its own; all or none. Left out: one.
+	//
+	// Examples: 1
+	Count *int32 `json:"count,omitempty"`
+
+	// ExpiresInSeconds Left out: it never ends by itself.
+	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
+
+	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
+	Gpus *int32 `json:"gpus,omitempty"`
+
+	// Labels Words of your own.
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Name Examples: training
+	Name *string `json:"name,omitempty"`
+
+	// NodeLabels Labels that a node must have.
+	NodeLabels *map[string]string `json:"node_labels,omitempty"`
+
+	// ProjectId The project to rent for.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+
+	// Protected Refuses its release until that is lifted.
+	Protected *bool `json:"protected,omitempty"`
+
+	// Region Left out: any.
+	Region *string `json:"region,omitempty"`
+
+	// Sku Examples: h200-8
+	Sku string `json:"sku"`
+
+	// SshKeyIds Left out: your own and those of the project.
+	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
+}
+
+// AllocationFlatBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
+type AllocationFlatBodyAccess string
+
+// AllocationFlatBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
+type AllocationFlatBodyArrangement string
+
+// AllocationForceBody defines model for AllocationForceBody.
+type AllocationForceBody struct {
+	// Reason why; it goes into the audit log
+	Reason string `json:"reason"`
+}
+
+// AllocationKey defines model for AllocationKey.
+type AllocationKey struct {
+	Fingerprint string `json:"fingerprint"`
+	Name        string `json:"name"`
+	PublicKey   string `json:"public_key"`
+
+	// SshKeyId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SshKeyId openapi_types.UUID `json:"ssh_key_id"`
+}
+
+// AllocationLeaveBody defines model for AllocationLeaveBody.
+type AllocationLeaveBody struct {
+	// Complaint What is wrong with the hardware: an operator looks at the node before others get it.
+	Complaint *AllocationComplaintBody `json:"complaint,omitempty"`
+	Reason    *string                  `json:"reason,omitempty"`
+}
+
+// AllocationMade defines model for AllocationMade.
+type AllocationMade struct {
+	// AllocationId The first of them.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID   `json:"allocation_id"`
+	Allocations  []AllocationView     `json:"allocations"`
+	Status       AllocationMadeStatus `json:"status"`
+}
+
+// AllocationMadeStatus defines model for AllocationMade.Status.
+type AllocationMadeStatus string
+
+// AllocationMomentView defines model for AllocationMomentView.
+type AllocationMomentView struct {
+	Actor     string                     `json:"actor"`
+	ActorKind string                     `json:"actor_kind"`
+	At        time.Time                  `json:"at"`
+	Details   *map[string]interface{}    `json:"details,omitempty"`
+	Event     string                     `json:"event"`
+	Message   string                     `json:"message"`
+	Seq       int64                      `json:"seq"`
+	Status    AllocationMomentViewStatus `json:"status"`
+}
+
+// AllocationMomentViewStatus defines model for AllocationMomentView.Status.
+type AllocationMomentViewStatus string
+
+// AllocationMomentViewList defines model for AllocationMomentViewList.
+type AllocationMomentViewList struct {
+	// Items The items of this page.
+	Items []AllocationMomentView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationState defines model for AllocationState.
+type AllocationState string
+
+// AllocationView defines model for AllocationView.
+type AllocationView struct {
+	Access   AllocationViewAccess `json:"access"`
+	ActiveAt *time.Time           `json:"active_at,omitempty"`
+
+	// AllocationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId  openapi_types.UUID          `json:"allocation_id"`
+	CapacityShape AllocationViewCapacityShape `json:"capacity_shape"`
+
+	// CleanupId The operation that cleans up after it.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	CleanupId *openapi_types.UUID `json:"cleanup_id,omitempty"`
+	CreatedAt time.Time           `json:"created_at"`
+
+	// ExpiresAt When it ends by itself; absent: never.
+	ExpiresAt     *time.Time `json:"expires_at,omitempty"`
+	FailedAt      *time.Time `json:"failed_at,omitempty"`
+	FailureCode   *string    `json:"failure_code,omitempty"`
+	FailureReason *string    `json:"failure_reason,omitempty"`
+	Gpus          int32      `json:"gpus"`
+
+	// GroupId Those that were asked for together; absent: it was alone.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	GroupId *openapi_types.UUID `json:"group_id,omitempty"`
+
+	// Host Address to reach the node by; only while it is active.
+	Host     *string            `json:"host,omitempty"`
+	Hostname string             `json:"hostname"`
+	Labels   *map[string]string `json:"labels,omitempty"`
+	Name     *string            `json:"name,omitempty"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Port Port of SSH there.
+	Port          *int32 `json:"port,omitempty"`
+	PriceCurrency string `json:"price_currency"`
+
+	// PriceMinor Price of one GPU for one hour when it was asked for, in minor units.
+	PriceMinor int64 `json:"price_minor"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId             openapi_types.UUID          `json:"project_id"`
+	Protected             bool                        `json:"protected"`
+	ProvisioningStartedAt *time.Time                  `json:"provisioning_started_at,omitempty"`
+	Region                string                      `json:"region"`
+	ReleaseCause          *AllocationViewReleaseCause `json:"release_cause,omitempty"`
+
+	// ReleaseFailedReason Why cleaning stopped; absent: it did not.
+	ReleaseFailedReason *string `json:"release_failed_reason,omitempty"`
+	ReleaseReason       *string `json:"release_reason,omitempty"`
+
+	// ReleaseRequestedAt Since when nothing is charged.
+	ReleaseRequestedAt *time.Time `json:"release_requested_at,omitempty"`
+	ReleasedAt         *time.Time `json:"released_at,omitempty"`
+	Remedy             *string    `json:"remedy,omitempty"`
+	RequestedBy        string     `json:"requested_by"`
+	RequestedByName    *string    `json:"requested_by_name,omitempty"`
+	Sku                string     `json:"sku"`
+
+	// SshKeys Keys that its account was made with.
+	SshKeys         []AllocationKey      `json:"ssh_keys"`
+	Status          AllocationViewStatus `json:"status"`
+	StatusChangedAt time.Time            `json:"status_changed_at"`
+
+	// Username The account on the node.
+	Username string `json:"username"`
+
+	// WaitingFor What it waits for now; absent: nothing.
+	WaitingFor *string `json:"waiting_for,omitempty"`
+}
+
+// AllocationViewAccess defines model for AllocationView.Access.
+type AllocationViewAccess string
+
+// AllocationViewCapacityShape defines model for AllocationView.CapacityShape.
+type AllocationViewCapacityShape string
+
+// AllocationViewReleaseCause defines model for AllocationView.ReleaseCause.
+type AllocationViewReleaseCause string
+
+// AllocationViewStatus defines model for AllocationView.Status.
+type AllocationViewStatus string
+
+// AllocationViewList defines model for AllocationViewList.
+type AllocationViewList struct {
+	// Items The items of this page.
+	Items []AllocationView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationWindowBody defines model for AllocationWindowBody.
+type AllocationWindowBody struct {
+	Columns *int64 `json:"columns,omitempty"`
+	Rows    *int64 `json:"rows,omitempty"`
 }
 
 // AuditLogEntry defines model for AuditLogEntry.
@@ -8861,6 +9388,42 @@ type TerminalToken struct {
 	WebsocketPath string `json:"websocket_path"`
 }
 
+// ListAllAllocationsParams defines parameters for ListAllAllocations.
+type ListAllAllocationsParams struct {
+	// Status Only in these states.
+	Status *[]ListAllAllocationsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// NodeId Only on this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListAllAllocationsParamsStatus defines parameters for ListAllAllocations.
+type ListAllAllocationsParamsStatus string
+
+// PlaceAllocationParams defines parameters for PlaceAllocation.
+type PlaceAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ForceCleanupAllocationParams defines parameters for ForceCleanupAllocation.
+type ForceCleanupAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ForceReleaseAllocationParams defines parameters for ForceReleaseAllocation.
+type ForceReleaseAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAuditLogsParams defines parameters for ListAuditLogs.
 type ListAuditLogsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -10016,6 +10579,18 @@ type UpdateUserParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// CreateAllocationFlatParams defines parameters for CreateAllocationFlat.
+type CreateAllocationFlatParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ReleaseAllocationFlatParams defines parameters for ReleaseAllocationFlat.
+type ReleaseAllocationFlatParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // SignOutParams defines parameters for SignOut.
 type SignOutParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -10083,6 +10658,63 @@ type UpdateProjectParams struct {
 
 	// IfMatch The ETag of the version that the change is based on.
 	IfMatch string `json:"If-Match"`
+}
+
+// ListAllocationsParams defines parameters for ListAllocations.
+type ListAllocationsParams struct {
+	// Status Only in these states.
+	Status *[]ListAllocationsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// NodeId Only on this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListAllocationsParamsStatus defines parameters for ListAllocations.
+type ListAllocationsParamsStatus string
+
+// CreateAllocationParams defines parameters for CreateAllocation.
+type CreateAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ExplainAllocationParams defines parameters for ExplainAllocation.
+type ExplainAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ReleaseAllocationParams defines parameters for ReleaseAllocation.
+type ReleaseAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateAllocationTerminalTokenParams defines parameters for CreateAllocationTerminalToken.
+type CreateAllocationTerminalTokenParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateAllocationParams defines parameters for UpdateAllocation.
+type UpdateAllocationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAllocationEventsParams defines parameters for ListAllocationEvents.
+type ListAllocationEventsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
 // ListProjectMembersParams defines parameters for ListProjectMembers.
@@ -10230,6 +10862,48 @@ type ListProjectsParams struct {
 type CreateProjectParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAllAllocationsWithResponse is GET /api/v1/admin/allocations: List the allocations of all tenants, newest first
+func (c *Client) ListAllAllocationsWithResponse(ctx context.Context, params *ListAllAllocationsParams, edit ...RequestEditorFn) (*Response[AllocationViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/allocations")
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("node_id", params.NodeId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationViewList](ctx, c, r, edit)
+}
+
+// PlaceAllocationWithResponse is POST /api/v1/admin/allocations: Rent for a project on a node or out of a pool of your choice
+func (c *Client) PlaceAllocationWithResponse(ctx context.Context, params *PlaceAllocationParams, body AllocationAdminAskBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/allocations")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationMade](ctx, c, r, edit)
+}
+
+// ForceCleanupAllocationWithResponse is POST /api/v1/admin/allocations/{allocation_id}/force-cleanup: Give up an allocation that is stuck before it was active
+func (c *Client) ForceCleanupAllocationWithResponse(ctx context.Context, allocationId openapi_types.UUID, params *ForceCleanupAllocationParams, body AllocationCleanupBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/allocations/%s/force-cleanup", allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// ForceReleaseAllocationWithResponse is POST /api/v1/admin/allocations/{allocation_id}/force-release: End an allocation whatever its tenant thinks, or have its node cleaned again
+func (c *Client) ForceReleaseAllocationWithResponse(ctx context.Context, allocationId openapi_types.UUID, params *ForceReleaseAllocationParams, body AllocationForceBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/allocations/%s/force-release", allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
 }
 
 // ListAuditLogsWithResponse is GET /api/v1/admin/audit-logs: List the audit log, newest first
@@ -11644,6 +12318,32 @@ func (c *Client) UpdateUserWithResponse(ctx context.Context, userId openapi_type
 	return call[IdentityUserView](ctx, c, r, edit)
 }
 
+// CreateAllocationFlatWithResponse is POST /api/v1/allocations: Rent nodes, with the project in the body
+func (c *Client) CreateAllocationFlatWithResponse(ctx context.Context, params *CreateAllocationFlatParams, body AllocationFlatBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
+	r := newRequest(http.MethodPost, "/api/v1/allocations")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationMade](ctx, c, r, edit)
+}
+
+// GetAllocationFlatWithResponse is GET /api/v1/allocations/{allocation_id}: Read an allocation by its id alone
+func (c *Client) GetAllocationFlatWithResponse(ctx context.Context, allocationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/allocations/%s", allocationId)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// ReleaseAllocationFlatWithResponse is POST /api/v1/allocations/{allocation_id}/release: Give an allocation back, by its id alone
+func (c *Client) ReleaseAllocationFlatWithResponse(ctx context.Context, allocationId openapi_types.UUID, params *ReleaseAllocationFlatParams, body AllocationLeaveBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/allocations/%s/release", allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
 // SignOutWithResponse is POST /api/v1/auth/logout: Revoke the token that this request comes with
 func (c *Client) SignOutWithResponse(ctx context.Context, params *SignOutParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
 	r := newRequest(http.MethodPost, "/api/v1/auth/logout")
@@ -11782,6 +12482,84 @@ func (c *Client) UpdateProjectWithResponse(ctx context.Context, projectId openap
 	}
 	r.json(body)
 	return call[IdentityProjectView](ctx, c, r, edit)
+}
+
+// ListAllocationsWithResponse is GET /api/v1/projects/{project_id}/allocations: List the allocations of a project, newest first
+func (c *Client) ListAllocationsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListAllocationsParams, edit ...RequestEditorFn) (*Response[AllocationViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations", projectId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("node_id", params.NodeId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationViewList](ctx, c, r, edit)
+}
+
+// CreateAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations: Rent nodes
+func (c *Client) CreateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *CreateAllocationParams, body AllocationAskBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationMade](ctx, c, r, edit)
+}
+
+// ExplainAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/explain: See what a request could have now, and why not more, without asking for it
+func (c *Client) ExplainAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ExplainAllocationParams, body AllocationAskBody, edit ...RequestEditorFn) (*Response[AllocationCapacity], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/explain", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationCapacity](ctx, c, r, edit)
+}
+
+// GetAllocationWithResponse is GET /api/v1/projects/{project_id}/allocations/{allocation_id}: Read an allocation
+func (c *Client) GetAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s", projectId, allocationId)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// ReleaseAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/release: Give an allocation back
+func (c *Client) ReleaseAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *ReleaseAllocationParams, body AllocationLeaveBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/%s/release", projectId, allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// CreateAllocationTerminalTokenWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/terminal-token: Issue a token that opens one terminal on the node of an allocation
+func (c *Client) CreateAllocationTerminalTokenWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *CreateAllocationTerminalTokenParams, body AllocationWindowBody, edit ...RequestEditorFn) (*Response[TerminalToken], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/%s/terminal-token", projectId, allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[TerminalToken](ctx, c, r, edit)
+}
+
+// UpdateAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/terms: Name, protect or extend an allocation
+func (c *Client) UpdateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *UpdateAllocationParams, body AllocationChangeBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/%s/terms", projectId, allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// ListAllocationEventsWithResponse is GET /api/v1/projects/{project_id}/allocations/{allocation_id}/timeline: Read what happened to an allocation, in its order
+func (c *Client) ListAllocationEventsWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *ListAllocationEventsParams, edit ...RequestEditorFn) (*Response[AllocationMomentViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s/timeline", projectId, allocationId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationMomentViewList](ctx, c, r, edit)
 }
 
 // ListProjectMembersWithResponse is GET /api/v1/projects/{project_id}/members: List who holds a role in a project

@@ -87,6 +87,17 @@ var FindingStates = []string{
 	"closed",
 }
 
+// AllocationStates are the states of a allocation.
+var AllocationStates = []string{
+	"requested",
+	"provisioning",
+	"active",
+	"releasing",
+	"released",
+	"failed",
+	"release_failed",
+}
+
 var enums = map[string][]string{
 	"AgenttaskStepView.status": {
 		"started",
@@ -115,6 +126,83 @@ var enums = map[string][]string{
 		"failed",
 		"expired",
 		"cancelled",
+	},
+	"AllocationAdminAskBody.access": {
+		"user",
+		"root",
+	},
+	"AllocationAdminAskBody.arrangement": {
+		"spread",
+		"pack",
+		"same_rack",
+	},
+	"AllocationAskBody.access": {
+		"user",
+		"root",
+	},
+	"AllocationAskBody.arrangement": {
+		"spread",
+		"pack",
+		"same_rack",
+	},
+	"AllocationComplaintBody.category": {
+		"gpu",
+		"network",
+		"disk",
+		"memory",
+		"performance",
+		"other",
+	},
+	"AllocationFlatBody.access": {
+		"user",
+		"root",
+	},
+	"AllocationFlatBody.arrangement": {
+		"spread",
+		"pack",
+		"same_rack",
+	},
+	"AllocationMade.status": {
+		"requested",
+		"provisioning",
+		"active",
+		"releasing",
+		"released",
+		"failed",
+		"release_failed",
+	},
+	"AllocationMomentView.status": {
+		"requested",
+		"provisioning",
+		"active",
+		"releasing",
+		"released",
+		"failed",
+		"release_failed",
+	},
+	"AllocationView.access": {
+		"user",
+		"root",
+	},
+	"AllocationView.capacity_shape": {
+		"baremetal",
+		"gpu_slice",
+	},
+	"AllocationView.release_cause": {
+		"tenant",
+		"expiry",
+		"administrator",
+		"billing",
+		"operation",
+	},
+	"AllocationView.status": {
+		"requested",
+		"provisioning",
+		"active",
+		"releasing",
+		"released",
+		"failed",
+		"release_failed",
 	},
 	"AuditLogEntry.actor_kind": {
 		"user",
@@ -1508,6 +1596,15 @@ var enums = map[string][]string{
 		"true",
 		"false",
 	},
+	"list-all-allocations.status": {
+		"requested",
+		"provisioning",
+		"active",
+		"releasing",
+		"released",
+		"failed",
+		"release_failed",
+	},
 	"list-all-node-tasks.status": {
 		"queued",
 		"dispatched",
@@ -1515,6 +1612,15 @@ var enums = map[string][]string{
 		"failed",
 		"expired",
 		"cancelled",
+	},
+	"list-allocations.status": {
+		"requested",
+		"provisioning",
+		"active",
+		"releasing",
+		"released",
+		"failed",
+		"release_failed",
 	},
 	"list-audit-logs.result": {
 		"success",

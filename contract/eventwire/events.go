@@ -18,6 +18,13 @@ const (
 	TokenCreated          Type = "token.created"
 	TokenRevoked          Type = "token.revoked"
 	TokenExpiring         Type = "token.expiring" //nolint:gosec // the name of an event, not a credential
+	AllocationRequested   Type = "provisioning.requested"
+	AllocationActive      Type = "provisioning.active"
+	AllocationFailed      Type = "provisioning.failed"
+	AllocationReleasing   Type = "provisioning.releasing.requested"
+	AllocationReleased    Type = "provisioning.releasing.completed"
+	AllocationParked      Type = "provisioning.release_failed"
+	AllocationForced      Type = "provisioning.force_release_requested"
 	SelfCheckRequested    Type = "self_check.requested"
 	SelfCheckFinished     Type = "self_check.finished"
 
@@ -121,6 +128,24 @@ type Token struct {
 	ServiceAccountID string    `json:"service_account_id,omitempty" format:"uuid" doc:"the owner, when it is a service account"`
 	Scopes           []string  `json:"scopes,omitempty" doc:"permissions that the token is narrowed to; absent means all of its owner"`
 	ExpiresAt        time.Time `json:"expires_at"`
+}
+
+// Allocation is the payload of events about what tenants rent.
+type Allocation struct {
+	AllocationID string     `json:"allocation_id" format:"uuid"`
+	GroupID      string     `json:"group_id,omitempty" format:"uuid" doc:"the allocations that it was asked for with; absent: none"`
+	Name         string     `json:"name,omitempty"`
+	Status       string     `json:"status" words:"allocation"`
+	SKU          string     `json:"sku"`
+	GPUs         int32      `json:"gpus"`
+	NodeID       string     `json:"node_id" format:"uuid"`
+	RequestedBy  string     `json:"requested_by" doc:"id of the principal who asked for it"`
+	ActiveAt     *time.Time `json:"active_at,omitempty" doc:"since when its tenant can use it; absent: never"`
+	// ReleaseRequestedAt ends what is charged.
+	ReleaseRequestedAt *time.Time `json:"release_requested_at,omitempty" doc:"when its end was first asked for; absent: it was not"`
+	Code               string     `json:"code,omitempty" doc:"why it failed; absent: it did not"`
+	Message            string     `json:"message,omitempty" doc:"what happened, for people"`
+	Remedy             string     `json:"remedy,omitempty"`
 }
 
 // SelfCheck is the payload of self-check events.
@@ -302,6 +327,13 @@ func Events() []Definition {
 		{TokenCreated, "A token was issued.", Token{}},
 		{TokenRevoked, "A token was revoked before its expiry.", Token{}},
 		{TokenExpiring, "The last token by which somebody can administer the platform ends soon; told daily.", Token{}},
+		{AllocationRequested, "Somebody asked for an allocation, and a node is reserved for it.", Allocation{}},
+		{AllocationActive, "The tenant of an allocation can use it.", Allocation{}},
+		{AllocationFailed, "An allocation could not be provided, or was cancelled before it was; nothing is charged.", Allocation{}},
+		{AllocationReleasing, "An allocation ends: its tenant does not pay any more, and its node is cleaned.", Allocation{}},
+		{AllocationReleased, "The node of an allocation is proven clean, or left the fleet.", Allocation{}},
+		{AllocationParked, "Cleaning the node of an allocation stopped and waits for somebody.", Allocation{}},
+		{AllocationForced, "An administrator ended an allocation.", Allocation{}},
 		{SelfCheckRequested, "An operator asked for a round trip through the control plane.", SelfCheck{}},
 		{SelfCheckFinished, "A self-check came to its end.", SelfCheck{}},
 		{SiteCreated, "A MAAS site was created.", Site{}},

@@ -69,6 +69,8 @@ type (
 	Allocation = Of[allocationNoun]
 	// Certificate is the identifier of what was issued about the cleaning of a node.
 	Certificate = Of[certificateNoun]
+	// AllocationGroup is the identifier of allocations that were asked for together.
+	AllocationGroup = Of[allocationGroupNoun]
 	// Finding is the identifier of a disagreement that reconciliation found.
 	Finding = Of[findingNoun]
 	// ReconciliationRun is the identifier of one look at a site.
@@ -101,6 +103,7 @@ type (
 	decommissionBatchNoun struct{}
 	allocationNoun        struct{}
 	certificateNoun       struct{}
+	allocationGroupNoun   struct{}
 	findingNoun           struct{}
 	reconciliationRunNoun struct{}
 )

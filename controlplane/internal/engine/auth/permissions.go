@@ -8,6 +8,10 @@ type Permission string
 
 // The permissions. Reading and changing are always separate.
 const (
+	AllocationRead       Permission = "allocation:read"
+	AllocationUse        Permission = "allocation:use"    // ask for some, and use and release one's own
+	AllocationManage     Permission = "allocation:manage" // those of others in the project, too
+	AllocationForce      Permission = "allocation:force"  // end them whatever their tenant thinks
 	AuditRead            Permission = "audit:read"
 	CertificateRead      Permission = "certificate:read"
 	DecommissionRead     Permission = "decommission:read"
@@ -54,13 +58,19 @@ const (
 )
 
 var (
-	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead, SSHKeyRead}
-	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead})
-	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage})
+	viewerMay = []Permission{
+		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead, SSHKeyRead,
+		AllocationRead,
+	}
+	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
+	adminMay  = slices.Concat(memberMay, []Permission{
+		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
+		AllocationManage,
+	})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
-		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead,
-		OutboxRead, ProjectRead, PruningRead,
+		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
+		OnboardingRead, OutboxRead, ProjectRead, PruningRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead,
 	}
@@ -69,7 +79,8 @@ var (
 	// Operators name the BMCs of machines, where MAAS then uses the password of the
 	// site, and issue the tokens that machines enrol with.
 	operateMay = []Permission{
-		CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead, NodeRead, NodeManage, NodeTaskRun,
+		AllocationRead, AllocationForce, CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead,
+		NodeRead, NodeManage, NodeTaskRun,
 		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}

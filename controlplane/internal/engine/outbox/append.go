@@ -26,7 +26,10 @@ func Append(ctx context.Context, tx pgx.Tx, events ...Event) error {
 		if err := e.validate(); err != nil {
 			return err
 		}
-		eventID := id.New[id.Event]()
+		eventID := e.ID
+		if eventID.IsZero() {
+			eventID = id.New[id.Event]()
+		}
 		body, err := e.envelope(eventID, correlation, time.Now())
 		if err != nil {
 			return err

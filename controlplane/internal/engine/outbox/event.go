@@ -25,6 +25,7 @@ const (
 // Event is something that happened to an aggregate. Readers of the event stream
 // are told.
 type Event struct {
+	ID            id.Event // zero: Append gives it one
 	Type          eventwire.Type
 	AggregateKind string
 	AggregateID   string

@@ -119,7 +119,7 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 		{From: Enrolling, Event: Abandoned, To: Deleted, Owner: "onboarding, remove"},
 		{From: Active, Event: LoseContact, To: Offline, Owner: "agent contact, reconciliation"},
 		{From: Offline, Event: RegainContact, To: Active, Owner: "agent contact, reconciliation"},
-		{From: Active, Event: Quarantine, To: Quarantined, Owner: "operator, reconciliation, cleanup validation"},
+		{From: Active, Event: Quarantine, To: Quarantined, Owner: "operator, reconciliation, cleanup validation, provisioning (readiness gate)"},
 		{From: Offline, Event: Quarantine, To: Quarantined, Owner: "operator, reconciliation, cleanup validation"},
 		{From: Quarantined, Event: ReturnToService, To: Active, Owner: "operator, reconciliation"},
 		{From: Active, Event: Drain, To: Draining, Owner: "admin API"},

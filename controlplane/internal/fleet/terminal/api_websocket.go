@@ -116,7 +116,7 @@ func (s *Service) watched(ctx context.Context, session id.TerminalSession, token
 			return s.holders.Reauthenticate(ctx, asked.requesterToken)
 		},
 		May: func(_ context.Context, now *auth.Principal) error {
-			if now.Decide(auth.TerminalOpen, auth.Target{}) != auth.Allowed {
+			if now.Decide(asked.needs(), asked.tenant) != auth.Allowed {
 				return errForbidden
 			}
 			return nil

@@ -52,6 +52,7 @@ func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, err
 			RequesterName: who.Name,
 			WindowColumns: int32(w.Columns), WindowRows: int32(w.Rows), //nolint:gosec // at most 1000, checked above
 			CorrelationID: telemetry.Correlation(ctx), CreatedAt: now, RequesterToken: who.Token,
+			OrgID: w.Tenant.Org, ProjectID: w.Tenant.Project,
 		})
 		if err != nil {
 			return fmt.Errorf("insert terminal session: %w", err)

@@ -92,6 +92,15 @@ type Session struct {
 	requesterToken id.Token // the API token of the request
 	requesterKind  auth.Kind
 	requesterName  string
+	tenant         auth.Target // the project whose allocation it is for; zero: none
+}
+
+// needs is the permission that the requester must keep, on the tenant.
+func (s Session) needs() auth.Permission {
+	if s.tenant == (auth.Target{}) {
+		return auth.TerminalOpen
+	}
+	return auth.AllocationUse
 }
 
 // requester is who asked for the session. Later records need it, when only a
@@ -105,6 +114,9 @@ type Wish struct {
 	Node          id.Node
 	Username      string
 	Columns, Rows int
+	// Tenant is the project whose allocation it is for; zero: an administrator of
+	// the platform asks.
+	Tenant auth.Target
 }
 
 // params are the parameters of the agent's task. Its gateway URL uses wss.

@@ -3,7 +3,11 @@ package sshkey
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/people/sshkey/internal/sshkeydb"
@@ -36,6 +40,31 @@ func (s *Service) Keys(ctx context.Context, of Owner, page postgres.Slice[id.SSH
 	out := make([]Key, len(rows))
 	for i, r := range rows {
 		out[i] = from(r)
+	}
+	return out, nil
+}
+
+// Usable gives the keys that an owner may put on a node: those that are named, or
+// all where none is. An owner may be a person and a project at once here.
+func Usable(ctx context.Context, tx pgx.Tx, of Owner, named []id.SSHKey) ([]Key, error) {
+	rows, err := sshkeydb.New(tx).List(ctx, sshkeydb.ListParams{
+		UserID: of.User, ProjectID: of.Project, After: id.SSHKey{}.String(), PageSize: 2 * MaxKeys,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list SSH keys: %w", err)
+	}
+	var out []Key
+	for _, r := range rows {
+		doubled := slices.ContainsFunc(out, func(k Key) bool { return k.Fingerprint == r.Fingerprint })
+		if len(named) == 0 && !doubled && len(out) < MaxKeys || slices.Contains(named, r.ID) {
+			out = append(out, from(r))
+		}
+	}
+	for _, n := range named {
+		if !slices.ContainsFunc(out, func(k Key) bool { return k.ID == n }) {
+			return nil, fault.New(fault.NotFound, "ssh_key_not_found",
+				"the key %s is neither yours nor one of the project", n).WithRemedy("see which there are: gpuaas key list")
+		}
 	}
 	return out, nil
 }

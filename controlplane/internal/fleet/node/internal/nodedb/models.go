@@ -86,6 +86,8 @@ type Node struct {
 	Pool string
 	// Words of the operators, as key and value, that nodes are selected by.
 	Labels json.RawMessage
+	// The allocation that claims the whole node; only the trigger of allocation_resource_claims writes it.
+	AllocationID id.Allocation
 }
 
 type NodeBaseline struct {

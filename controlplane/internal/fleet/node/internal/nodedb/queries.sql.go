@@ -94,7 +94,7 @@ UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = 
     capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
     hardware_said = $7,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type BindAgentParams struct {
@@ -170,6 +170,7 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -333,7 +334,7 @@ func (q *Queries) EarlierBaseline(ctx context.Context, arg EarlierBaselineParams
 }
 
 const endRoot = `-- name: EndRoot :one
-UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2, root_accepted_by = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2, root_accepted_by = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type EndRootParams struct {
@@ -397,6 +398,7 @@ func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) 
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -499,7 +501,7 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 
 const forgetAgent = `-- name: ForgetAgent :one
 UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type ForgetAgentParams struct {
@@ -562,6 +564,7 @@ func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node,
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -764,7 +767,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 
 const insertNode = `-- name: InsertNode :one
 INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by, rack, pool, labels)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type InsertNodeParams struct {
@@ -854,6 +857,7 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -980,7 +984,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
@@ -1149,6 +1153,7 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.Rack,
 			&i.Node.Pool,
 			&i.Node.Labels,
+			&i.Node.AllocationID,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -1193,7 +1198,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1251,6 +1256,7 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -1332,7 +1338,7 @@ func (q *Queries) LostInRestore(ctx context.Context, issuedAt time.Time) (bool, 
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
@@ -1404,6 +1410,7 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.Rack,
 			&i.Node.Pool,
 			&i.Node.Labels,
+			&i.Node.AllocationID,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -1440,7 +1447,7 @@ func (q *Queries) NewestBaseline(ctx context.Context, nodeID id.Node) (NodeBasel
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -1506,6 +1513,7 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.Rack,
 		&i.Node.Pool,
 		&i.Node.Labels,
+		&i.Node.AllocationID,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
 	)
@@ -1812,7 +1820,7 @@ func (q *Queries) SetAddresses(ctx context.Context, arg SetAddressesParams) erro
 }
 
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetAwaitedParams struct {
@@ -1875,6 +1883,7 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -1910,7 +1919,7 @@ func (q *Queries) SetBaseline(ctx context.Context, arg SetBaselineParams) error 
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetCertificateEndParams struct {
@@ -1974,6 +1983,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -1981,7 +1991,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 const setClean = `-- name: SetClean :one
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetCleanParams struct {
@@ -2046,13 +2056,14 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3, identity_void = ''
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetDeliveryParams struct {
@@ -2116,6 +2127,7 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -2124,7 +2136,7 @@ const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10, rack = $12, pool = $13, labels = $14,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetFactsParams struct {
@@ -2214,12 +2226,13 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -2277,6 +2290,7 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -2299,7 +2313,7 @@ func (q *Queries) SetHardware(ctx context.Context, arg SetHardwareParams) error 
 
 const setHolds = `-- name: SetHolds :one
 UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetHoldsParams struct {
@@ -2371,12 +2385,13 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetHostParams struct {
@@ -2439,6 +2454,7 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -2460,7 +2476,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 
 const setInstalled = `-- name: SetInstalled :one
 UPDATE nodes SET installed_at = status_changed_at, installed_by = $2, installed_generation = generation
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetInstalledParams struct {
@@ -2523,6 +2539,7 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -2530,7 +2547,7 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5, hardware_said = $6,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetReportParams struct {
@@ -2604,13 +2621,14 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const setRoot = `-- name: SetRoot :one
 UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE($2::timestamptz, tainted_at), tainted_at)), root_cause = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetRootParams struct {
@@ -2675,6 +2693,7 @@ func (q *Queries) SetRoot(ctx context.Context, arg SetRootParams) (Node, error) 
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -2704,7 +2723,7 @@ const setStatus = `-- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetStatusParams struct {
@@ -2778,13 +2797,14 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const setTainted = `-- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
@@ -2842,12 +2862,13 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const setTrust = `-- name: SetTrust :one
-UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type SetTrustParams struct {
@@ -2911,6 +2932,7 @@ func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) (Node, error
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -2930,7 +2952,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -2988,6 +3010,7 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -3109,7 +3132,7 @@ func (q *Queries) VerifiersBehind(ctx context.Context, arg VerifiersBehindParams
 }
 
 const voidIdentity = `-- name: VoidIdentity :one
-UPDATE nodes SET identity_void = $2, first_poll_at = NULL, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels
+UPDATE nodes SET identity_void = $2, first_poll_at = NULL, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation, root_accepted_by, rack, pool, labels, allocation_id
 `
 
 type VoidIdentityParams struct {
@@ -3172,6 +3195,7 @@ func (q *Queries) VoidIdentity(ctx context.Context, arg VoidIdentityParams) (Nod
 		&i.Rack,
 		&i.Pool,
 		&i.Labels,
+		&i.AllocationID,
 	)
 	return i, err
 }

@@ -36,4 +36,7 @@ type TerminalSession struct {
 	ClosedAt    *time.Time
 	// The API token by which the session was asked for; it is looked at for as long as the session lasts.
 	RequesterToken id.Token
+	OrgID          id.Org
+	// The project whose allocation it was opened for; absent: an administrator of the platform opened it.
+	ProjectID id.Project
 }

@@ -1,0 +1,171 @@
+package allocation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+)
+
+// Activities are what the workflows of allocations call. Each may be repeated.
+type Activities struct{ *Service }
+
+// RegisterWorker adds the workflows and activities to a worker.
+func (s *Service) RegisterWorker(w worker.Registry) {
+	w.RegisterWorkflowWithOptions(Provision, workflow.RegisterOptions{Name: provisionType})
+	w.RegisterWorkflowWithOptions(Leave, workflow.RegisterOptions{Name: releaseType})
+	a := &Activities{s}
+	w.RegisterActivity(a.BeginProvisioning)
+	w.RegisterActivity(a.AskNode)
+	w.RegisterActivity(a.SettleProvisioning)
+	w.RegisterActivity(a.RequestCleanup)
+}
+
+// BeginProvisioning takes an allocation up. It returns the number of its placement,
+// or zero where nothing is left to do.
+func (a *Activities) BeginProvisioning(ctx context.Context, of id.Allocation) (int32, error) {
+	return a.begin(ctx, of)
+}
+
+// SettleProvisioning records how the errands on one node went. It returns the number
+// of the next placement, or zero where the allocation is active or has failed.
+func (a *Activities) SettleProvisioning(ctx context.Context, of id.Allocation, placement int32, t Trouble) (int32,
+	error,
+) {
+	return a.settle(ctx, of, placement, t)
+}
+
+// RequestCleanup asks for the cleaning of the node of an allocation that has ended,
+// or has one that stopped go on.
+func (a *Activities) RequestCleanup(ctx context.Context, of id.Allocation) error {
+	return a.requestCleanup(ctx, of)
+}
+
+// lingers is how long an activity waits itself for a task that it has just given:
+// an agent that is there is quick, and every signal to a workflow costs more than a
+// few looks.
+const lingers = 2 * time.Second
+
+// AskNode gives the node of an allocation a task, unless it has it already, and says
+// how it stands.
+func (a *Activities) AskNode(ctx context.Context, e Errand) (Answer, error) {
+	var task agenttask.Task
+	var of Allocation
+	err := a.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		if of, _, err = hold(ctx, tx, e.ID); err != nil {
+			return err
+		}
+		if of.Status != Provisioning || of.Placements != e.Placement || of.cancelled() {
+			return fault.New(fault.Conflict, CodeCancelled, "allocation %s does not need its node any more", e.ID)
+		}
+		if task, err = a.tasks.Enqueue(ctx, tx, of.request(e)); err != nil {
+			return err
+		}
+		return wait(ctx, tx, of, waitsFor[e.What])
+	})
+	if fault.KindOf(err) == fault.Conflict || fault.KindOf(err) == fault.NotFound {
+		f, _ := fault.As(err)
+		return Answer{Failure: Failure{Code: f.Code, Reason: f.Message, Remedy: f.Remedy}}, nil
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	if task, err = a.linger(ctx, task); err != nil {
+		return Answer{}, err
+	}
+	if !task.Status.Ended() {
+		return a.later(ctx, of, task)
+	}
+	return Answer{Failure: of.judged(e.What, task)}, nil
+}
+
+var waitsFor = map[string]string{
+	errandProbe: "the node to show that it is ready", errandAccount: "the account to be made on the node",
+}
+
+// request is the task that an errand is.
+func (a Allocation) request(e Errand) agenttask.Request {
+	r := agenttask.Request{
+		Node: a.Node, Owner: tenant{a.ID}, Reason: "allocation " + a.ID.String(),
+		IdempotencyKey: fmt.Sprintf("allocation/%s/%d/%s", a.ID, e.Placement, e.What),
+	}
+	switch e.What {
+	case errandProbe:
+		r.Type = agentwire.TypeHealthProbe
+	case errandAccount:
+		keys := make([]string, len(a.Keys))
+		for i, k := range a.Keys {
+			keys[i] = k.PublicKey
+		}
+		r.Type, r.Params = agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
+			AllocationID: a.ID.String(), Username: a.Username, UID: int(a.UID), GID: int(a.UID), AuthorizedKeys: keys,
+			Sudo: a.Access == RootAccess,
+		}
+	}
+	return r
+}
+
+// tenant owns the tasks that let somebody in on behalf of an allocation.
+type tenant struct{ of id.Allocation }
+
+// Owns implements agenttask.Owner: an allocation lets its tenant in while it is being
+// provisioned, on its own node only.
+func (t tenant) Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error {
+	a, err := lock(ctx, tx, t.of)
+	if err != nil {
+		return err
+	}
+	if a.Node != node || a.Status != Provisioning || a.cancelled() {
+		return fault.New(fault.Conflict, "allocation_state_conflict", "allocation %s does not ask for %s on this node", a.ID,
+			typ)
+	}
+	return nil
+}
+
+func (a *Activities) linger(ctx context.Context, t agenttask.Task) (agenttask.Task, error) {
+	const first, longest = 5 * time.Millisecond, 100 * time.Millisecond
+	began := time.Now()
+	for wait := first; !t.Status.Ended() && time.Since(began) < lingers; wait = min(2*wait, longest) {
+		if err := pause(ctx, wait); err != nil {
+			return t, err
+		}
+		var err error
+		if t, err = a.tasks.Task(ctx, t.ID); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// later says how long to wait for a task. One that its node does not fetch is
+// cancelled.
+func (a *Activities) later(ctx context.Context, of Allocation, t agenttask.Task) (Answer, error) {
+	t, err := a.tasks.TellWhenEnded(ctx, t.ID, of.WorkflowID())
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{Signal: agenttask.SignalName(t.ID), Most: time.Until(t.DeadlineAt.Add(agentwire.Lease))}
+	if t.Status != agenttask.Queued {
+		answer.Most = max(answer.Most, agentwire.Lease)
+		return answer, nil
+	}
+	left := time.Until(t.CreatedAt.Add(a.patience))
+	if left > 0 {
+		answer.Most = min(answer.Most, left)
+		return answer, nil
+	}
+	if _, err = a.tasks.Cancel(ctx, t.ID, "its node did not fetch it in time"); err != nil &&
+		fault.KindOf(err) != fault.Conflict {
+		return Answer{}, err
+	}
+	return Answer{Signal: agenttask.SignalName(t.ID), Most: time.Second}, nil // it has ended, or has just been fetched
+}

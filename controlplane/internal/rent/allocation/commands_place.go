@@ -1,0 +1,202 @@
+package allocation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+)
+
+// spot is a node that was claimed for an allocation that is yet to be recorded.
+type spot struct {
+	allocation id.Allocation
+	node       id.Node
+	hostname   string
+	rack       string
+	region     string
+}
+
+// short says that a request cannot be placed: fewer nodes could be claimed.
+type short struct{ look allocationdb.CandidatesParams }
+
+func (*short) Error() string { return "there are not enough nodes" }
+
+// place claims as many nodes as a request asks for. It fails with a *short where it
+// cannot, and leaves it to the caller to undo the claims.
+func (s *Service) place(ctx context.Context, q *allocationdb.Queries, sku string, ask Ask) ([]spot, error) {
+	look, err := s.look(sku, ask.Wish)
+	if err != nil {
+		return nil, err
+	}
+	p := placing{q: q, look: look, want: int(ask.Count)}
+	if err := p.arrange(ctx, ask); err != nil {
+		return nil, err
+	}
+	if len(p.got) < p.want {
+		return nil, &short{look: look}
+	}
+	return p.got, nil
+}
+
+// placing is the search for nodes of one request.
+type placing struct {
+	q    *allocationdb.Queries
+	look allocationdb.CandidatesParams
+	want int
+	got  []spot
+}
+
+// arrange looks for nodes where the request would like them, and takes any that
+// fit where there are not enough.
+func (p *placing) arrange(ctx context.Context, ask Ask) error {
+	switch ask.Wish.Arrangement {
+	case SameRack:
+		racks, err := p.q.RoomyRacks(ctx, allocationdb.RoomyRacksParams{
+			Sku: p.look.Sku, Region: p.look.Region, Pool: p.look.Pool, Labels: p.look.Labels,
+			Capabilities: p.look.Capabilities, Least: int64(p.want),
+		})
+		if err != nil {
+			return fmt.Errorf("look for racks: %w", err)
+		}
+		for _, rack := range racks {
+			if err := p.take(ctx, []string{rack}, nil, p.want); err != nil || len(p.got) > 0 {
+				break // some were locked: the others stand in the same rack at least
+			}
+		}
+	case Pack, Spread:
+		mine, err := p.q.RacksOf(ctx, ask.Project)
+		if err != nil {
+			return fmt.Errorf("look for racks of the project: %w", err)
+		}
+		if ask.Wish.Arrangement == Pack {
+			if len(mine) > 0 {
+				err = p.take(ctx, mine, nil, p.want)
+			}
+		} else {
+			err = p.spread(ctx, mine)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.take(ctx, nil, nil, p.want-len(p.got))
+}
+
+// spread takes one node of each rack that the project has nothing in.
+func (p *placing) spread(ctx context.Context, mine []string) error {
+	if mine == nil {
+		mine = []string{}
+	}
+	for len(p.got) < p.want {
+		before := len(p.got)
+		if err := p.take(ctx, nil, mine, 1); err != nil || len(p.got) == before {
+			return err
+		}
+		if rack := p.got[before].rack; rack != "" {
+			mine = append(mine, rack)
+		}
+	}
+	return nil
+}
+
+// take claims nodes, in these racks only or in none of the others; nil: wherever
+// they stand. A node that somebody claimed between the look and the claim is looked
+// past: the next look sees it.
+func (p *placing) take(ctx context.Context, racks, others []string, most int) error {
+	for most > 0 {
+		look := p.look
+		look.Racks, look.OtherRacks, look.Most = racks, others, int32(most) //nolint:gosec // at most maxCount
+		rows, err := p.q.Candidates(ctx, look)
+		if err != nil {
+			return fmt.Errorf("look for nodes: %w", err)
+		}
+		lost := false
+		for _, r := range rows {
+			at := spot{allocation: id.New[id.Allocation](), node: r.ID, hostname: r.Hostname, rack: r.Rack, region: r.RegionCode}
+			n, err := p.q.Claim(ctx, allocationdb.ClaimParams{ID: id.NewString(), AllocationID: at.allocation, NodeID: at.node})
+			if err != nil {
+				return fmt.Errorf("claim node %s: %w", r.ID, err)
+			}
+			if n == 0 {
+				lost = true
+				continue
+			}
+			p.got = append(p.got, at)
+			most--
+		}
+		if !lost {
+			return nil
+		}
+	}
+	return nil
+}
+
+// look is the search that a wish leads to.
+func (s *Service) look(sku string, w Wish) (allocationdb.CandidatesParams, error) {
+	p := allocationdb.CandidatesParams{
+		Sku: sku, Region: w.Region, Pool: w.Pool, HeardSince: time.Now().Add(-s.heard), Node: textOf(w.Node),
+		Passed: []string{},
+	}
+	for _, n := range w.Passed {
+		p.Passed = append(p.Passed, n.String())
+	}
+	var err error
+	if p.Labels, err = object(w.Labels); err == nil {
+		p.Capabilities, err = object(w.Capabilities)
+	}
+	return p, err
+}
+
+func object(of map[string]string) (json.RawMessage, error) {
+	if len(of) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	raw, err := json.Marshal(of)
+	if err != nil {
+		return nil, fmt.Errorf("encode selector: %w", err)
+	}
+	return raw, nil
+}
+
+// census counts the nodes of a SKU by why they cannot be let.
+func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.CandidatesParams) (Capacity, error) {
+	rows, err := q.Census(ctx, allocationdb.CensusParams{
+		Sku: of.Sku, Region: of.Region, Pool: of.Pool, Labels: of.Labels, Capabilities: of.Capabilities,
+		HeardSince: of.HeardSince,
+	})
+	if err != nil {
+		return Capacity{}, fmt.Errorf("count nodes: %w", err)
+	}
+	counted := map[Reason]int32{}
+	for _, r := range rows {
+		counted[Reason(r.Reason)] = r.Nodes
+	}
+	return capacity(of.Sku, counted), nil
+}
+
+// Explain says what a request could have now, without asking for it.
+func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
+	ask, err := ask.checked()
+	if err != nil {
+		return Capacity{}, err
+	}
+	var c Capacity
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		of, err := offered(ctx, tx, ask)
+		if err != nil {
+			return err
+		}
+		look, err := s.look(of.ID, ask.Wish)
+		if err != nil {
+			return err
+		}
+		c, err = census(ctx, allocationdb.New(tx), look)
+		return err
+	})
+	return c, err
+}

@@ -1,0 +1,315 @@
+package allocation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+)
+
+// Leaving is a request for the end of an allocation.
+type Leaving struct {
+	Cause     Cause
+	Reason    string
+	Complaint *Complaint // nil: the tenant has none
+}
+
+// Release ends an allocation. One that is not active yet ends as failed, cancelled
+// by its user; one that is being released stays so; one whose cleaning stopped is
+// cleaned again.
+func (s *Service) Release(ctx context.Context, of id.Allocation, l Leaving) (Allocation, error) {
+	l.Reason = strings.TrimSpace(l.Reason)
+	if len(l.Reason) > 500 {
+		return Allocation{}, rejected(fault.Field{Path: "body.reason", Message: "must be at most 500 bytes long"})
+	}
+	var now Allocation
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a, _, err := hold(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		now, err = s.release(ctx, tx, a, l)
+		return err
+	})
+	return now, err
+}
+
+func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) (Allocation, error) {
+	switch {
+	case a.Status == Releasing, a.Status == Released, a.cancelled():
+		return a, nil // asked for already
+	case a.Status == Failed:
+		return a, fault.New(fault.Conflict, "allocation_state_conflict",
+			"allocation %s failed: there is nothing to release", a.called())
+	case a.Protected && l.Cause == ByTenant:
+		return a, fault.New(fault.Conflict, "allocation_protected", "allocation %s is protected against its release",
+			a.called()).
+			WithRemedy("lift that first: gpuaas allocation protect %s --off", a.ID)
+	}
+	if err := setRelease(ctx, tx, a, l); err != nil {
+		return a, err
+	}
+	if err := record(ctx, tx, "allocation.release", a, l.Reason, map[string]any{
+		"cause": l.Cause, "prior_status": a.Status, "complaint": l.Complaint != nil,
+	}); err != nil {
+		return a, err
+	}
+	if l.Complaint != nil {
+		if err := s.complained(ctx, tx, a, *l.Complaint); err != nil {
+			return a, err
+		}
+	}
+	if a.Status == Requested || a.Status == Provisioning {
+		now, err := Get(ctx, tx, a.ID)
+		if err != nil {
+			return a, err
+		}
+		if err := note(ctx, tx, now, "cancel", "its end was asked for before it was active", nil); err != nil {
+			return now, err
+		}
+		return now, outbox.CancelWorkflow(ctx, tx, a.WorkflowID())
+	}
+	return s.toCleanup(ctx, tx, a, ending(l))
+}
+
+func setRelease(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) error {
+	p := allocationdb.SetReleaseParams{
+		ID: a.ID, Cause: string(l.Cause), Reason: l.Reason, RequestedBy: auth.From(ctx).ID,
+	}
+	if l.Complaint != nil {
+		raw, err := json.Marshal(l.Complaint)
+		if err != nil {
+			return fmt.Errorf("encode complaint: %w", err)
+		}
+		p.Complaint = raw
+	}
+	if err := allocationdb.New(tx).SetRelease(ctx, p); err != nil {
+		return fmt.Errorf("note release of allocation %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// ending says for people who ended an allocation.
+func ending(l Leaving) string {
+	text := map[Cause]string{
+		ByTenant: "its tenant gave it back", ByExpiry: "its time is over", ByAdmin: "an administrator ended it",
+		ByBilling: "its tenant has no money left", ByOperation: "an operation on the node ended it",
+	}[l.Cause]
+	if l.Reason != "" {
+		text += ": " + l.Reason
+	}
+	return text
+}
+
+// toCleanup ends the use of a node and has it cleaned.
+func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, message string) (Allocation, error) {
+	now, err := move(ctx, tx, a, Release, "the node to be cleaned", message, nil)
+	if err != nil {
+		return a, err
+	}
+	if err := s.terminals.EndAll(ctx, tx, a.Node); err != nil {
+		return now, err
+	}
+	return now, startCleanup(ctx, tx, now)
+}
+
+// startCleanup starts the workflow that has the node cleaned.
+func startCleanup(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	return outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
+		Type: releaseType, ID: a.releaseWorkflowID(), Queue: queue, Input: Input{ID: a.ID},
+	})
+}
+
+// complained holds the node for an operator: it is cleaned as always, and does not
+// go back into service before somebody has looked at it.
+func (s *Service) complained(ctx context.Context, tx pgx.Tx, a Allocation, c Complaint) error {
+	reason := fmt.Sprintf("the tenant of allocation %s complains (%s): %.300s", a.ID, c.Category, c.Text)
+	_, err := node.SetAside(ctx, tx, a.Node, reason, "a tenant gave it back with a complaint")
+	return err
+}
+
+// ForceRelease ends an allocation for an administrator, or has one cleaned again
+// whose cleaning stopped.
+func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason string) (Allocation, error) {
+	var now Allocation
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a, _, err := hold(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		if a.Status == Failed { // its node may still wait to be cleaned
+			if now = a; a.Cleanup.IsZero() {
+				return startCleanup(ctx, tx, a)
+			}
+			return nil
+		}
+		if now, err = s.release(ctx, tx, a, Leaving{Cause: ByAdmin, Reason: reason}); err != nil {
+			return err
+		}
+		return publish(ctx, tx, eventwire.AllocationForced, now, reason)
+	})
+	return now, err
+}
+
+// ForceCleanup gives up an allocation that is stuck before it was active. Whoever
+// asks says that nothing of it runs: the claim ends at once, unless the node was
+// let in to and must be cleaned.
+func (s *Service) ForceCleanup(ctx context.Context, of id.Allocation, verifiedAbsent bool, reason string) (Allocation,
+	error,
+) {
+	if !verifiedAbsent {
+		return Allocation{}, rejected(fault.Field{
+			Path:    "body.runtime_verified_absent",
+			Message: "must be true: look at the node first, and say that nothing of the allocation runs there",
+		})
+	}
+	var now Allocation
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a, _, err := hold(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		if err := record(ctx, tx, "allocation.force_cleanup", a, reason,
+			map[string]any{"prior_status": a.Status}); err != nil {
+			return err
+		}
+		if now, err = s.fail(ctx, tx, a, Failure{
+			Code: "forced", Reason: "an administrator gave it up: " + reason, Remedy: "ask for another one",
+		}); err != nil {
+			return err
+		}
+		return outbox.CancelWorkflow(ctx, tx, a.WorkflowID())
+	})
+	return now, err
+}
+
+// fail ends an allocation that never became active. Its claim ends with it only if
+// nobody was let in; otherwise the node is cleaned first.
+func (s *Service) fail(ctx context.Context, tx pgx.Tx, a Allocation, f Failure) (Allocation, error) {
+	now, err := giveUp(ctx, tx, a, f)
+	if err != nil {
+		return a, err
+	}
+	untouched, err := s.vacate(ctx, tx, now)
+	if err != nil || untouched {
+		return now, err
+	}
+	return now, startCleanup(ctx, tx, now)
+}
+
+// giveUp records why an allocation failed.
+func giveUp(ctx context.Context, tx pgx.Tx, a Allocation, f Failure) (Allocation, error) {
+	if err := allocationdb.New(tx).SetFailure(ctx, allocationdb.SetFailureParams{
+		ID: a.ID, FailureCode: f.Code, FailureReason: f.Reason, FailureRemedy: f.Remedy,
+	}); err != nil {
+		return a, fmt.Errorf("note failure of allocation %s: %w", a.ID, err)
+	}
+	return move(ctx, tx, a, Fail, "", f.Reason, map[string]any{"code": f.Code, "remedy": f.Remedy})
+}
+
+// vacate ends the claim of an allocation on a node that nobody was let in to.
+func (s *Service) vacate(ctx context.Context, tx pgx.Tx, a Allocation) (untouched bool, err error) {
+	n, err := node.Lock(ctx, tx, a.Node)
+	if err != nil || n.Access() != node.NoAccess {
+		return false, err
+	}
+	return true, endClaims(ctx, tx, a, "nobody was let in")
+}
+
+func endClaims(ctx context.Context, tx pgx.Tx, a Allocation, because string) error {
+	if _, err := allocationdb.New(tx).EndClaims(ctx, allocationdb.EndClaimsParams{
+		AllocationID: a.ID, NodeID: a.Node, EndedBecause: because,
+	}); err != nil {
+		return fmt.Errorf("end claim of allocation %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// Terms are what the tenant of an allocation may change.
+type Terms struct {
+	Name      *string
+	Labels    map[string]string
+	Protected *bool
+	// ExpiresAt is the new end; Never takes it away. Nil and false: as it is.
+	ExpiresAt *time.Time
+	Never     bool
+}
+
+// Change changes the terms of an allocation that is live. A nil version changes it
+// whatever its version is.
+func (s *Service) Change(ctx context.Context, of id.Allocation, t Terms) (Allocation, error) {
+	var now Allocation
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a, _, err := hold(ctx, tx, of)
+		if err != nil {
+			return err
+		}
+		if !a.Status.live() || a.Times.ReleaseRequested != nil {
+			return fault.New(fault.Conflict, "allocation_state_conflict", "allocation %s is %s: it has ended", a.called(),
+				a.Status).
+				WithRemedy("ask for another one: gpuaas allocation create --sku %s", a.SKU)
+		}
+		p := allocationdb.SetTermsParams{ID: a.ID, ExpiresAt: a.ExpiresAt, Protected: a.Protected, Name: a.Name}
+		labels := a.Labels
+		if t.Name != nil {
+			p.Name = strings.TrimSpace(*t.Name)
+		}
+		if t.Labels != nil {
+			labels = t.Labels
+		}
+		if t.Protected != nil {
+			p.Protected = *t.Protected
+		}
+		if t.Never {
+			p.ExpiresAt = nil
+		} else if t.ExpiresAt != nil {
+			if left := time.Until(*t.ExpiresAt); left < time.Minute || left > mostLife {
+				return rejected(fault.Field{Path: "body.expires_at", Message: "must be 1 minute to 366 days from now"})
+			}
+			p.ExpiresAt = t.ExpiresAt
+		}
+		if p.Labels, err = object(labels); err != nil {
+			return err
+		}
+		if now, err = found(allocationdb.New(tx).SetTerms(ctx, p)); err != nil {
+			return err
+		}
+		if err := note(ctx, tx, now, "change", "its terms were changed", map[string]any{
+			"expires_at": now.ExpiresAt, "protected": now.Protected, "name": now.Name,
+		}); err != nil {
+			return err
+		}
+		return record(ctx, tx, "allocation.update", now, "", map[string]any{
+			"expires_at": now.ExpiresAt, "protected": now.Protected,
+		})
+	})
+	return now, err
+}
+
+// Expire releases allocations whose time is over, and says how many. Any number of
+// replicas may run it.
+func (s *Service) Expire(ctx context.Context) (ended int, err error) {
+	ctx = auth.With(ctx, auth.System("allocation-expiry"))
+	due, err := allocationdb.New(s.db).Expired(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list allocations whose time is over: %w", err)
+	}
+	for _, of := range due {
+		if _, err := s.Release(ctx, of, Leaving{Cause: ByExpiry}); err != nil && fault.KindOf(err) != fault.Conflict {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
+}

@@ -1,0 +1,168 @@
+-- Insert adds an allocation that was placed on a node.
+-- name: Insert :one
+INSERT INTO allocations (id, org_id, project_id, group_id, name, labels, capacity_shape, sku_id, sku_terms, price_minor,
+    price_currency, gpus, region_code, node_id, hostname, wish, access, username, uid, ssh_keys, protected, expires_at, event_id,
+    requested_by, requested_by_name, correlation_id, waiting_for)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
+RETURNING *;
+
+-- name: Get :one
+SELECT * FROM allocations WHERE id = $1;
+
+-- name: Lock :one
+SELECT * FROM allocations WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: OfGroup :many
+SELECT * FROM allocations WHERE group_id = $1 ORDER BY id;
+
+-- List gives allocations, newest first.
+-- name: List :many
+SELECT * FROM allocations
+WHERE (sqlc.narg(project)::uuid IS NULL OR project_id = sqlc.narg(project))
+  AND (sqlc.narg(node)::uuid IS NULL OR node_id = sqlc.narg(node))
+  AND (sqlc.narg(requested_by)::text IS NULL OR requested_by = sqlc.narg(requested_by))
+  AND (sqlc.arg(statuses)::text[] = '{}' OR status = ANY (sqlc.arg(statuses)::text[]))
+  AND (sqlc.narg(before)::uuid IS NULL OR id < sqlc.narg(before))
+ORDER BY id DESC LIMIT sqlc.arg(page_size);
+
+-- Move changes the status. Times are those of the moment, not of the transaction, which may have waited.
+-- name: Move :one
+UPDATE allocations SET status = sqlc.arg(to_status)::text, version = version + 1, waiting_for = sqlc.arg(waiting_for),
+    status_changed_at = clock_timestamp(), updated_at = clock_timestamp(),
+    provisioning_started_at = CASE WHEN sqlc.arg(to_status)::text = 'provisioning' THEN clock_timestamp() ELSE provisioning_started_at END,
+    active_at = CASE WHEN sqlc.arg(to_status)::text = 'active' THEN clock_timestamp() ELSE active_at END,
+    released_at = CASE WHEN sqlc.arg(to_status)::text = 'released' THEN clock_timestamp() END,
+    failed_at = CASE WHEN sqlc.arg(to_status)::text = 'failed' THEN clock_timestamp() END,
+    release_failed_at = CASE WHEN sqlc.arg(to_status)::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END
+WHERE id = sqlc.arg(id) RETURNING *;
+
+-- name: SetWaiting :execrows
+UPDATE allocations SET waiting_for = $2, updated_at = clock_timestamp() WHERE id = $1 AND waiting_for <> $2
+    AND status IN ('requested', 'provisioning', 'releasing', 'release_failed');
+
+-- name: SetFailure :exec
+UPDATE allocations SET failure_code = $2, failure_reason = $3, failure_remedy = $4 WHERE id = $1;
+
+-- The first request for the release decides when the tenant stopped paying.
+-- name: SetRelease :exec
+UPDATE allocations SET release_cause = sqlc.arg(cause), release_reason = sqlc.arg(reason),
+    release_requested_by = sqlc.arg(requested_by), complaint = COALESCE(sqlc.narg(complaint), complaint),
+    release_requested_at = COALESCE(release_requested_at, clock_timestamp()), protected = false
+WHERE id = sqlc.arg(id);
+
+-- name: SetReleaseFailed :exec
+UPDATE allocations SET release_failed_reason = $2 WHERE id = $1;
+
+-- name: SetCleanup :exec
+UPDATE allocations SET cleanup_id = $2, updated_at = clock_timestamp() WHERE id = $1;
+
+-- name: SetTerms :one
+UPDATE allocations SET expires_at = sqlc.narg(expires_at), protected = sqlc.arg(protected), name = sqlc.arg(name),
+    labels = sqlc.arg(labels), version = version + 1, updated_at = clock_timestamp()
+WHERE id = sqlc.arg(id) RETURNING *;
+
+-- name: SetPlace :one
+UPDATE allocations SET node_id = $2, hostname = $3, uid = $4, username = $5, placements = placements + 1, version = version + 1,
+    updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: Expired :many
+SELECT id FROM allocations WHERE status = 'active' AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 100;
+
+-- Claim takes a node, unless somebody has it.
+-- name: Claim :execrows
+INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id) VALUES ($1, $2, 'node_exclusive', $3)
+ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING;
+
+-- name: EndClaims :execrows
+UPDATE allocation_resource_claims SET ended_at = clock_timestamp(), ended_because = $3
+WHERE allocation_id = $1 AND node_id = $2 AND ended_at IS NULL;
+
+-- Tenant is the allocation that has a node.
+-- name: Tenant :one
+SELECT sqlc.embed(a) FROM allocation_resource_claims c JOIN allocations a ON a.id = c.allocation_id
+WHERE c.node_id = $1 AND c.ended_at IS NULL AND c.claim_kind = 'node_exclusive';
+
+-- HeldOn says whether an allocation had a node at a time, whoever has it now.
+-- name: HeldOn :one
+SELECT EXISTS (SELECT FROM allocation_resource_claims WHERE allocation_id = $1 AND node_id = $2);
+
+-- name: NextUID :one
+INSERT INTO allocation_uids (node_id, next_uid) VALUES ($1, 20001)
+ON CONFLICT (node_id) DO UPDATE SET next_uid = CASE WHEN allocation_uids.next_uid >= 60000 THEN 20000 ELSE allocation_uids.next_uid + 1 END
+RETURNING (next_uid - 1)::integer AS uid;
+
+-- name: AddEvent :exec
+INSERT INTO allocation_events (allocation_id, event, status, actor_kind, actor, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: Timeline :many
+SELECT * FROM allocation_events WHERE allocation_id = $1 AND seq > sqlc.arg(after) ORDER BY seq LIMIT sqlc.arg(page_size);
+
+-- Candidates are free nodes, locked: those that others have locked are passed over. It must agree with Census, which
+-- says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
+-- name: Candidates :many
+SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
+WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
+  AND n.sku_id = sqlc.arg(sku) AND (sqlc.arg(region)::text = '' OR n.region_code = sqlc.arg(region))
+  AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
+  AND n.hold_reason = '' AND n.held_by = ''
+  AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
+  AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
+  AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since))
+  AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
+  AND (sqlc.narg(node)::uuid IS NULL OR n.id = sqlc.narg(node))
+  AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
+  AND (sqlc.narg(racks)::text[] IS NULL OR n.rack = ANY (sqlc.narg(racks)::text[]))
+  AND (sqlc.narg(other_racks)::text[] IS NULL OR NOT n.rack = ANY (sqlc.narg(other_racks)::text[]))
+ORDER BY n.clean_at NULLS FIRST, n.id
+LIMIT sqlc.arg(most) FOR NO KEY UPDATE OF n SKIP LOCKED;
+
+-- RacksOf are the racks that a project has nodes in.
+-- name: RacksOf :many
+SELECT DISTINCT n.rack FROM allocations a JOIN nodes n ON n.allocation_id = a.id
+WHERE a.project_id = $1 AND a.status IN ('requested', 'provisioning', 'active') AND n.rack <> '';
+
+-- RoomyRacks are racks with enough free nodes, the fullest first.
+-- name: RoomyRacks :many
+SELECT n.rack FROM nodes n
+WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL AND n.rack <> ''
+  AND n.sku_id = sqlc.arg(sku) AND (sqlc.arg(region)::text = '' OR n.region_code = sqlc.arg(region))
+  AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
+GROUP BY n.rack HAVING count(*) >= sqlc.arg(least)::bigint ORDER BY count(*), n.rack LIMIT 8;
+
+-- Census says of every node of a SKU why it cannot be let now. The first reason counts. It must agree with Candidates.
+-- name: Census :many
+SELECT why::text AS reason, count(*)::integer AS nodes FROM (
+    SELECT CASE
+        WHEN sqlc.arg(region)::text <> '' AND n.region_code <> sqlc.arg(region) THEN 'other_region'
+        WHEN n.pool <> sqlc.arg(pool)::text THEN 'other_pool'
+        WHEN NOT n.labels @> sqlc.arg(labels)::jsonb THEN 'labels_missing'
+        WHEN NOT n.capabilities @> sqlc.arg(capabilities)::jsonb THEN 'capabilities_missing'
+        WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
+        WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
+        WHEN n.status = 'quarantined' THEN 'quarantined'
+        WHEN n.status = 'offline' THEN 'offline'
+        WHEN n.status <> 'active' THEN 'leaving'
+        WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR NOT (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
+            OR NOT (n.root_at IS NULL OR n.root_ended_at > n.root_at) THEN 'being_cleaned'
+        WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
+        WHEN NOT EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since)) THEN 'silent'
+        WHEN EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical') THEN 'drifted'
+        ELSE 'free' END AS why
+    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id
+    WHERE n.sku_id = sqlc.arg(sku) AND n.status <> 'deleted') AS counted
+GROUP BY why;
+
+-- Held counts what a tenant or one of its projects holds. What could not be cleaned by our fault does not count.
+-- name: Held :one
+SELECT COALESCE(sum(gpus), 0)::integer AS gpus, count(*)::integer AS nodes FROM allocations
+WHERE org_id = $1 AND status IN ('requested', 'provisioning', 'active', 'releasing')
+  AND (sqlc.narg(project)::uuid IS NULL OR project_id = sqlc.narg(project))
+  AND (sqlc.arg(sku)::text = '' OR sku_id = sqlc.arg(sku));
+
+-- name: OrgOf :one
+SELECT org_id FROM projects WHERE id = $1;
+
+-- GiveClaim gives a claim that was made for a new placement to the allocation that is placed again.
+-- name: GiveClaim :exec
+UPDATE allocation_resource_claims SET allocation_id = $1 WHERE node_id = $2 AND ended_at IS NULL;

@@ -1,0 +1,100 @@
+package allocation
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Admission decides whether a project may have more. It runs in the transaction
+// that makes the allocations, and refuses with a fault that names used, asked and
+// limit.
+type Admission interface {
+	Admit(ctx context.Context, tx pgx.Tx, r Admitted) error
+}
+
+// Admitted is what a request would add to what a project has.
+type Admitted struct {
+	Org         id.Org
+	Project     id.Project
+	SKU         string
+	GPUs, Nodes int32
+}
+
+// Tasks asks nodes to do things; agenttask.Commands does.
+type Tasks interface {
+	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+	Cancel(ctx context.Context, task id.NodeTask, reason string) (agenttask.Task, error)
+	Task(ctx context.Context, task id.NodeTask) (agenttask.Task, error)
+	TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (agenttask.Task, error)
+}
+
+// Cleanups cleans nodes; decommission.Service does.
+type Cleanups interface {
+	Request(ctx context.Context, of id.Node, r decommission.Request) (d decommission.Decommission, made bool, err error)
+	Get(ctx context.Context, of id.Decommission) (decommission.Decommission, error)
+	Act(ctx context.Context, of id.Decommission, action job.Trigger, reason string) (decommission.Decommission, error)
+}
+
+// Terminals opens interactive sessions; terminal.Service does.
+type Terminals interface {
+	Mint(ctx context.Context, w terminal.Wish) (terminal.Session, redact.Secret, error)
+	Close(ctx context.Context, session id.TerminalSession, reason string) (terminal.Session, error)
+	EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error
+}
+
+// Config is what the package needs.
+type Config struct {
+	DB        *postgres.DB
+	Admission Admission // nil: everybody may have what there is
+	Tasks     Tasks
+	Cleanups  Cleanups
+	Terminals Terminals
+	// HeardWithin is how lately the agent of a node must have called; zero: 90 s.
+	HeardWithin time.Duration
+	// Patience is how long a task of provisioning may wait for its node to fetch
+	// it; zero: two minutes.
+	Patience time.Duration
+	Logger   *slog.Logger // nil: nothing is logged
+}
+
+// Service holds the commands and queries of the package. Any number of replicas
+// may run side by side.
+type Service struct {
+	db        *postgres.DB
+	admission Admission
+	tasks     Tasks
+	cleanups  Cleanups
+	terminals Terminals
+	heard     time.Duration
+	patience  time.Duration
+	logger    *slog.Logger
+}
+
+// New makes the service. It connects to nothing.
+func New(cfg Config) *Service {
+	s := &Service{
+		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
+		heard: cfg.HeardWithin, patience: cfg.Patience, logger: cfg.Logger,
+	}
+	if s.heard == 0 {
+		s.heard = 90 * time.Second
+	}
+	if s.patience == 0 {
+		s.patience = 2 * time.Minute
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	return s
+}

@@ -1,0 +1,123 @@
+package allocation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/sku"
+)
+
+// Arrangement is how several nodes are to stand, and how those of a project stand
+// to each other. It is a wish: capacity comes first.
+type Arrangement string
+
+// The arrangements.
+const (
+	Spread   Arrangement = "spread"
+	Pack     Arrangement = "pack"
+	SameRack Arrangement = "same_rack"
+)
+
+// Wish is what a node must have, and where it is to stand.
+type Wish struct {
+	Labels       map[string]string `json:"labels,omitempty"`
+	Capabilities map[string]string `json:"capabilities,omitempty"`
+	Region       string            `json:"region,omitempty"` // empty: any
+	Pool         string            `json:"pool,omitempty"`   // empty: the general pool
+	Node         id.Node           `json:"node,omitzero"`    // zero: any
+	Arrangement  Arrangement       `json:"arrangement,omitempty"`
+	// Passed are nodes that it was on, and that were not ready.
+	Passed []id.Node `json:"passed,omitempty"`
+}
+
+// Ask is a request for allocations.
+type Ask struct {
+	Project   id.Project
+	SKU       string
+	GPUs      int32 // zero: what the SKU has
+	Count     int32 // nodes; zero: one
+	Wish      Wish
+	Name      string
+	Labels    map[string]string
+	Access    Access // empty: user
+	Keys      []id.SSHKey
+	ExpiresIn time.Duration // zero: never
+	Protected bool
+}
+
+const (
+	maxCount     = 64
+	maxSelectors = 16
+	leastLife    = 5 * time.Minute
+	mostLife     = 366 * 24 * time.Hour
+)
+
+// checked gives a request its defaults, or says what makes no sense about it.
+func (a Ask) checked() (Ask, error) {
+	var bad []fault.Field
+	reject := func(ok bool, path, format string, args ...any) {
+		if !ok {
+			bad = append(bad, fault.Field{Path: "body." + path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	if a.Count == 0 {
+		a.Count = 1
+	}
+	if a.Access == "" {
+		a.Access = UserAccess
+	}
+	if a.Wish.Arrangement == "" {
+		a.Wish.Arrangement = Spread
+	}
+	a.Name = strings.TrimSpace(a.Name)
+	reject(a.SKU != "", "sku", "must name what to rent; gpuaas sku list shows what there is")
+	reject(a.Count >= 1 && a.Count <= maxCount, "count", "must be 1 to %d nodes", maxCount)
+	reject(a.GPUs >= 0, "gpus", "must not be negative")
+	reject(len([]rune(a.Name)) <= 100, "name", "must be at most 100 characters long")
+	reject(a.Access == UserAccess || a.Access == RootAccess, "access", "must be user or root")
+	reject(slices.Contains([]Arrangement{Spread, Pack, SameRack}, a.Wish.Arrangement), "arrangement",
+		"must be spread, pack or same_rack")
+	reject(a.Wish.Node.IsZero() || a.Count == 1, "node_id", "names one node: ask for one")
+	reject(a.ExpiresIn == 0 || a.ExpiresIn >= leastLife && a.ExpiresIn <= mostLife, "expires_in",
+		"must be %s to %s, or left out", "5 minutes", "366 days")
+	reject(len(a.Keys) <= 100, "ssh_key_ids", "must be at most 100")
+	for path, of := range map[string]map[string]string{
+		"node_labels": a.Wish.Labels, "capabilities": a.Wish.Capabilities, "labels": a.Labels,
+	} {
+		reject(len(of) <= maxSelectors, path, "must be at most %d", maxSelectors)
+		for _, k := range slices.Sorted(maps.Keys(of)) {
+			reject(len(k) >= 1 && len(k) <= 63 &&
+				len(of[k]) <= 200, path, "has a key or a value that is empty or too long: %.63q", k)
+		}
+	}
+	if len(bad) > 0 {
+		slices.SortFunc(bad, func(x, y fault.Field) int { return strings.Compare(x.Path, y.Path) })
+		return a, rejected(bad...)
+	}
+	return a, nil
+}
+
+// fits refuses a request that the terms of a SKU do not allow.
+func (a Ask) fits(s sku.SKU) error {
+	refuse := func(format string, args ...any) error {
+		return fault.New(fault.Conflict, CodeUnavailable, format, args...).
+			WithRemedy("see what can be rented: gpuaas sku list")
+	}
+	switch {
+	case s.Status != sku.Active:
+		return refuse("%s is not rented out any more", s.ID)
+	case s.CapacityShape != sku.WholeNode:
+		return refuse("%s is rented by the GPU, which is not possible yet", s.ID)
+	case a.GPUs != 0 && a.GPUs != s.GPUsTotal:
+		return refuse("%s is rented whole, with %d GPUs: %d cannot be had; ask for nodes with count", s.ID, s.GPUsTotal,
+			a.GPUs)
+	case !s.Allows(1):
+		return refuse("%s is rented in units of %v nodes, which one allocation cannot be", s.ID, s.AllowedCounts)
+	}
+	return nil
+}
