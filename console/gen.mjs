@@ -51,8 +51,13 @@ const lifecycles = Object.fromEntries(Object.entries(document['x-gpuaas-states']
 // In which states a node can be turned over (modesFrom), from the table of modes.
 // What roles include, from the table of permissions.
 const grants = document['x-gpuaas-grants']
+// Kinds of jobs, which of them have batches, and by which parameter each lists the jobs of a node.
+const jobFamilies = document['x-gpuaas-jobs']
+const listed = (path) => document.paths[`/api/v1/admin/${path}`]?.get?.parameters?.map((p) => p.name) ?? []
+const batchFamilies = jobFamilies.filter((f) => listed(`${f}-batches`).length > 0)
+const jobsOfNode = Object.fromEntries(jobFamilies.map((f) => [f, ['node_id', 'hostname'].find((p) => listed(`${f}s`).includes(p))]).filter(([, p]) => p))
 const constant = (name, value) => `export const ${name} = ${JSON.stringify(value, null, 1)} as const\n`
-writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants) + constant('lifecycles', lifecycles) + constant('modesFrom', document['x-gpuaas-modes']) + constant('jobFamilies', document['x-gpuaas-jobs']))
+writeFileSync(new URL('enums.ts', out), constant('enums', enums) + constant('grants', grants) + constant('lifecycles', lifecycles) + constant('modesFrom', document['x-gpuaas-modes']) + constant('jobFamilies', jobFamilies) + constant('batchFamilies', batchFamilies) + constant('jobsOfNode', jobsOfNode))
 
 if (process.argv.includes('build')) {
   const dist = new URL('dist/', import.meta.url)

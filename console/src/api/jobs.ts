@@ -1,9 +1,15 @@
-import { jobFamilies } from './gen/enums'
+import { batchFamilies, jobFamilies, jobsOfNode } from './gen/enums'
 
-export { jobFamilies }
+export { batchFamilies, jobFamilies, jobsOfNode }
 
 /** A kind of job. The contract lists them; nothing in the console does. */
 export type JobFamily = (typeof jobFamilies)[number]
+
+/** A kind of job that is asked for in batches as well. */
+export type BatchFamily = (typeof batchFamilies)[number]
+
+/** nodeJobFamilies are the kinds of jobs that are listed by node; jobsOfNode says by which parameter. */
+export const nodeJobFamilies = Object.keys(jobsOfNode) as (keyof typeof jobsOfNode)[]
 
 /** A job by its kind and id. */
 export type NamedJob = { kind: JobFamily; id: string }

@@ -1,4 +1,5 @@
-import { useQuery } from '@tanstack/react-query'
+import { useQueries } from '@tanstack/react-query'
+import { batchFamilies } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Empty, LinkButton, Loading, Page } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
@@ -7,7 +8,7 @@ import { BreakerBanner } from '../reconciliation/BreakerBanner'
 import { useStatus } from '../reconciliation/reading'
 import { Attention } from './Attention'
 import { Cards } from './Cards'
-import { batchesQuery, onboardingsQuery, useSummary, useSystem } from './fleet'
+import { batchesQuery, useSummary, useSystem } from './fleet'
 import { FleetMap } from './FleetMap'
 import { Teach } from './Teach'
 
@@ -31,14 +32,12 @@ function Fleet() {
   const may = useMay()
   const reconciliation = useStatus(may('reconciliation:read'))
   const system = useSystem()
-  const batches = useQuery({ ...batchesQuery, enabled: may('decommission:read') })
-  const onboardings = useQuery({ ...onboardingsQuery, enabled: may('onboarding:read') })
+  const batches = useQueries({ queries: batchFamilies.map((f) => ({ ...batchesQuery(f), enabled: may(`${f}:read`) })) })
   const asked = [
     { what: 'the fleet', query: summary, may: true },
     { what: 'reconciliation and its circuit breakers', query: reconciliation, may: may('reconciliation:read') },
     { what: 'the health of the control plane', query: system, may: may('system:read') },
-    { what: 'turnover of many nodes', query: batches, may: may('decommission:read') },
-    { what: 'onboarding of many machines', query: onboardings, may: may('onboarding:read') },
+    ...batchFamilies.flatMap((f, i) => (batches[i] ? [{ what: `batches of ${f}s`, query: batches[i], may: may(`${f}:read`) }] : [])),
   ].filter((a) => a.may)
   const unknown = asked.filter((a) => a.query.error).map((a) => a.what)
   const pending = asked.filter((a) => a.query.isPending).map((a) => a.what)
@@ -50,7 +49,7 @@ function Fleet() {
       {summary.error && !summary.data && <ProblemNote error={summary.error} onRetry={() => void summary.refetch()} />}
       {summary.data && nodes > 0 && <Cards summary={summary.data} />}
       {summary.data && nodes === 0 && <Teach sites={summary.data.sites.length} />}
-      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={batches.data?.items} onboardings={onboardings.data?.items} pending={pending} unknown={unknown} />
+      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={Object.fromEntries(batchFamilies.map((f, i) => [f, batches[i]?.data?.items]))} pending={pending} unknown={unknown} />
       {nodes > 0 && <FleetMap summary={summary.data} />}
     </Page>
   )

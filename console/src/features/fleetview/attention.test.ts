@@ -60,9 +60,9 @@ describe('matters', () => {
 
   it('name turnovers that were halted', () => {
     const batches = [{ batch_id: 'b', mode: 'reimage', state: 'halted', total: 10, failed: 3 }, { batch_id: 'c', state: 'settled' }] as Schemas['DecommissionBatchView'][]
-    expect(matters({ batches }).map((m) => [m.title, m.to])).toEqual([['A turnover of 10 nodes is halted', '/decommission-batches/b']])
+    expect(matters({ batches: { decommission: batches } }).map((m) => [m.title, m.to])).toEqual([['A turnover of 10 nodes is halted', '/decommission-batches/b']])
     const onboardings = [{ batch_id: 'o', state: 'halted', total: 3, failed: 1 }] as Schemas['OnboardingBatchView'][]
-    expect(matters({ onboardings }).map((m) => [m.title, m.to])).toEqual([['An onboarding of 3 nodes is halted', '/onboarding-batches/o']])
+    expect(matters({ batches: { onboarding: onboardings } }).map((m) => [m.title, m.to])).toEqual([['An onboarding of 3 nodes is halted', '/onboarding-batches/o']])
   })
 
   it('say that the control plane is not ready once', () => {

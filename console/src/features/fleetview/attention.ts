@@ -1,18 +1,19 @@
 import type { Schemas } from '../../api/client'
-import { jobFamilies, type JobFamily } from '../../api/jobs'
+import { batchFamilies, jobFamilies, type BatchFamily, type JobFamily } from '../../api/jobs'
 import { span } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
 
 /** Something that waits for a person, and where it is dealt with. */
 export type Matter = { key: string; tone: Tone; title: string; detail: string; to: string; search?: Record<string, string> }
 
+type Batch = Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'state' | 'total' | 'failed'>
+
 /** What is known of the fleet; what is missing was not read. */
 export type Known = {
   summary?: Schemas['FleetviewSummary']
   reconciliation?: Schemas['ReconciliationOverview']
   system?: Schemas['SystemStatus']
-  batches?: Schemas['DecommissionBatchView'][]
-  onboardings?: Schemas['OnboardingBatchView'][]
+  batches?: Partial<Record<BatchFamily, Batch[]>>
 }
 
 // Delivery takes milliseconds; what waits for so long is not on its way.
@@ -21,8 +22,8 @@ const lateAfter = 30
 const many = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
 
 /** matters lists what needs attention, the worst first. */
-export function matters({ summary, reconciliation, system, batches, onboardings }: Known): Matter[] {
-  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary), ...ofBatches('turnover', 'decommission', batches), ...ofBatches('onboarding', 'onboarding', onboardings)]
+export function matters({ summary, reconciliation, system, batches }: Known): Matter[] {
+  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary), ...batchFamilies.flatMap((f) => ofBatches(f, batches?.[f]))]
   const weight: Partial<Record<Tone, number>> = { bad: 0, warn: 1 }
   return out.sort((a, b) => (weight[a.tone] ?? 2) - (weight[b.tone] ?? 2))
 }
@@ -91,8 +92,17 @@ function ofFleet(summary: Known['summary']): Matter[] {
   return out
 }
 
-function ofBatches(what: string, noun: string, batches: Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'state' | 'total' | 'failed'>[] = []): Matter[] {
+/** What people call a batch of a kind, where that is not the kind's own name. */
+const called: Partial<Record<BatchFamily, string>> = { decommission: 'turnover' }
+
+/** batchOf is a batch of a kind in words, such as an onboarding of 3 nodes. */
+function batchOf(kind: BatchFamily, total: number) {
+  const what = called[kind] ?? kind
+  return `${/^[aeiou]/.test(what) ? 'An' : 'A'} ${what} of ${many(total, 'node', 'nodes')}`
+}
+
+function ofBatches(kind: BatchFamily, batches: Batch[] = []): Matter[] {
   return batches
     .filter((b) => b.state === 'halted')
-    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${what === 'onboarding' ? 'An' : 'A'} ${what} of ${many(b.total, 'node', 'nodes')} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. It begins no more until somebody decides.`, to: `/${noun}-batches/${b.batch_id}` }))
+    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `${batchOf(kind, b.total)} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. It begins no more until somebody decides.`, to: `/${kind}-batches/${b.batch_id}` }))
 }

@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { api, got, type Schemas } from '../../api/client'
+import type { BatchFamily } from '../../api/jobs'
 import { theLive, type LiveEvent } from '../../api/live'
 import { useMay } from '../../app/session'
 import { caughtUp, patched, type Changed, type Heard } from './racks'
@@ -72,11 +73,8 @@ export function useFleetMap() {
   return useQuery(mapQuery)
 }
 
-/** batchesQuery is the newest turnovers of many nodes, for those that were halted. */
-export const batchesQuery = { queryKey: ['decommission-batches', 'newest'], queryFn: () => got(api.GET('/api/v1/admin/decommission-batches', { params: { query: { page_size: 50 } } })) }
-
-/** onboardingsQuery is the newest batches of onboardings, for those that were halted. */
-export const onboardingsQuery = { queryKey: ['onboarding-batches', 'newest'], queryFn: () => got(api.GET('/api/v1/admin/onboarding-batches', { params: { query: { page_size: 50 } } })) }
+/** batchesQuery is the newest batches of a kind of jobs, for those that were halted. */
+export const batchesQuery = (kind: BatchFamily) => ({ queryKey: [`${kind}-batches`, 'newest'], queryFn: () => got(api.GET(`/api/v1/admin/${kind}-batches`, { params: { query: { page_size: 50 } } })) })
 
 export function useSummary() {
   return useQuery(summaryQuery)
