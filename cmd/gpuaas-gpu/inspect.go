@@ -76,6 +76,10 @@ func (h host) inspectNVIDIA(r *report) {
 		if g.ECC != nil {
 			out.ECC = &ecc{Corrected: g.ECC.Corrected, Uncorrected: g.ECC.Uncorrected}
 		}
+		if g.Remap != nil {
+			out.Remap = &remap{Pending: g.Remap.Pending, Failed: g.Remap.Failed}
+		}
+		out.Slowdowns, out.Persistence = g.Slowdowns, g.Persistence
 		r.GPUs = append(r.GPUs, out)
 	}
 }

@@ -49,8 +49,16 @@ type gpu struct {
 	Processes    []process `json:"processes"`
 	ECC          *ecc      `json:"ecc_errors,omitempty"`
 	MIG          bool      `json:"mig,omitempty"` // divided into instances, by whichever name the vendor has for that
+	Remap        *remap    `json:"row_remap,omitempty"`
+	Slowdowns    []string  `json:"slowdowns,omitempty"` // why it holds itself back, where that tells of a fault
+	Persistence  *bool     `json:"persistence,omitempty"`
 
 	usedIsExact bool
+}
+
+type remap struct {
+	Pending bool `json:"pending"`
+	Failed  bool `json:"failed"`
 }
 
 type process struct {

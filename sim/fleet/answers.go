@@ -64,6 +64,8 @@ func Answer(v agentwire.Verified) any {
 		return cleaned(p)
 	case *agentwire.GPUScrubParams:
 		return scrubbed()
+	case *agentwire.HealthProbeParams:
+		return healthy()
 	case *agentwire.ValidateCleanParams:
 		out := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}}
 		for _, k := range kinds {
@@ -82,6 +84,22 @@ func gpus() []agentwire.GPU {
 		out[i] = agentwire.GPU{
 			Index: i, UUID: fmt.Sprintf("GPU-simulated-%d", i), Name: "simulated NVIDIA H200", MemoryBytes: 150754820096,
 		}
+	}
+	return out
+}
+
+// healthy is a machine whose GPUs are fit for work.
+func healthy() agentwire.HealthProbeOutput {
+	none, no, on := int64(0), false, true
+	out := agentwire.HealthProbeOutput{
+		Healthy: true, Checks: []agentwire.HealthCheck{{Name: "simulated", Status: "ok", Detail: simulated}},
+		Machine: &agentwire.MachineHealth{GPUVendor: "nvidia", MemoryBytes: 2 << 40, Disks: 10, NICs: 10},
+	}
+	for i, g := range gpus() {
+		out.GPUs = append(out.GPUs, agentwire.GPUHealth{
+			UUID: g.UUID, Name: g.Name, PCIBusID: fmt.Sprintf("0000:%02x:00.0", 0x18+i), Reachable: true,
+			MemoryBytes: g.MemoryBytes, Uncorrected: &none, RowsPending: &no, RowsFailed: &no, Persistence: &on,
+		})
 	}
 	return out
 }

@@ -43,6 +43,15 @@ type GPU struct {
 	Processes    []Process `json:"processes"`
 	ECC          *ECC      `json:"ecc_errors,omitempty"`
 	MIG          bool      `json:"mig,omitempty"`
+	Remap        *Remap    `json:"row_remap,omitempty"`
+	Slowdowns    []string  `json:"slowdowns,omitempty"`
+	Persistence  *bool     `json:"persistence,omitempty"` // nil if the driver does not say
+}
+
+// Remap says how a GPU stands that replaces broken rows of its memory.
+type Remap struct {
+	Pending bool `json:"pending"` // rows are replaced with the next reset
+	Failed  bool `json:"failed"`  // rows could not be replaced
 }
 
 // Process is one process that uses a GPU.

@@ -31,8 +31,12 @@ const (
 // Check implements task.Handler. Looking is the whole task.
 func (h healthProbe) Check(ctx context.Context, _ *task.Task) (any, bool, error) {
 	out := agentwire.HealthProbeOutput{Healthy: true, Checks: []agentwire.HealthCheck{}}
+	report, err := h.GPU.Inspect(ctx)
+	xids, logged := h.xids()
 	for _, look := range []func(context.Context) []agentwire.HealthCheck{
-		h.disks, h.memory, h.load, h.clock, h.units, h.namespace, h.gpus, h.kernelLog, h.contact,
+		h.disks, h.memory, h.load, h.clock, h.units, h.namespace,
+		func(ctx context.Context) []agentwire.HealthCheck { return h.gpus(ctx, report, err) },
+		func(context.Context) []agentwire.HealthCheck { return kernelLog(xids, logged) }, h.contact,
 	} {
 		out.Checks = append(out.Checks, look(ctx)...)
 		if err := ctx.Err(); err != nil {
@@ -41,6 +45,9 @@ func (h healthProbe) Check(ctx context.Context, _ *task.Task) (any, bool, error)
 	}
 	for _, c := range out.Checks {
 		out.Healthy = out.Healthy && c.Status != failed
+	}
+	if err == nil {
+		out.GPUs, out.Machine = gpuHealth(report, xids), h.machineHealth(ctx, report)
 	}
 	return out, true, nil
 }
@@ -166,8 +173,7 @@ func (h healthProbe) namespace(context.Context) []agentwire.HealthCheck {
 	return check("mount_namespace", ok, "that of the machine")
 }
 
-func (h healthProbe) gpus(ctx context.Context) []agentwire.HealthCheck {
-	report, err := h.GPU.Inspect(ctx)
+func (h healthProbe) gpus(ctx context.Context, report gpu.Report, err error) []agentwire.HealthCheck {
 	if err != nil {
 		return check("gpu", failed, "%v", err)
 	}
@@ -222,38 +228,6 @@ func (h healthProbe) amdSMI(ctx context.Context, seen int) []agentwire.HealthChe
 		}
 	}
 	return check(name, ok, "%d GPUs without uncorrected errors", seen)
-}
-
-// maxKernelLog limits what is read of the kernel's log.
-const maxKernelLog = 10_000
-
-// kernelLog looks for the errors that the NVIDIA driver calls Xid.
-func (h healthProbe) kernelLog(context.Context) []agentwire.HealthCheck {
-	fd, err := syscall.Open(h.Host.Path("/dev/kmsg"), syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return check("gpu_xid", notApplicable, "the log of the kernel cannot be read: %v", err)
-	}
-	defer syscall.Close(fd)
-	record := make([]byte, 8192)
-	count, last := 0, ""
-	for range maxKernelLog {
-		n, err := syscall.Read(fd, record)
-		if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EINTR) {
-			continue // records were overwritten meanwhile
-		}
-		if err != nil || n <= 0 {
-			break // EAGAIN: that was the last one
-		}
-		if text := string(record[:n]); strings.Contains(text, "NVRM: Xid") {
-			count++
-			_, last, _ = strings.Cut(text, "NVRM: ")
-			last, _, _ = strings.Cut(last, "\n")
-		}
-	}
-	if count > 0 {
-		return check("gpu_xid", warning, "%d since the machine started, the last: %s", count, printable(last))
-	}
-	return check("gpu_xid", ok, "none in the log of the kernel")
 }
 
 func (h healthProbe) contact(context.Context) []agentwire.HealthCheck {

@@ -21,6 +21,15 @@ type GPU struct {
 	Processes   []Process
 	ECC         *ECC // nil where the GPU does not count errors
 	MIG         bool
+	Remap       *Remap   // nil where the GPU does not replace rows of its memory
+	Slowdowns   []string // why the GPU holds itself back now, beyond what load and power limits explain
+	Persistence *bool    // nil where the driver does not say
+}
+
+// Remap is how the GPU stands that replaces broken rows of its memory.
+type Remap struct {
+	Pending bool // rows are replaced with the next reset
+	Failed  bool // rows could not be replaced
 }
 
 // Process is one process that has a context on a GPU.
@@ -92,6 +101,7 @@ func (l *Library) gpu(index uint32) (GPU, error) {
 		return GPU{}, err
 	}
 	l.readExtras(device, &g)
+	l.readCondition(device, &g)
 	return g, nil
 }
 
@@ -140,6 +150,35 @@ func (l *Library) readExtras(device uintptr, g *GPU) {
 	var current, pending uint32
 	if l.mig != nil && l.mig(device, &current, &pending) == success {
 		g.MIG = current == 1
+	}
+}
+
+// slowdowns are the reasons that tell of a fault: of cooling or of power. The
+// others, such as an idle GPU or its power limit, are part of normal work.
+var slowdowns = []struct {
+	bit    uint64
+	reason string
+}{{0x8, "hw_slowdown"}, {0x20, "sw_thermal_slowdown"}, {0x40, "hw_thermal_slowdown"}, {0x80, "hw_power_brake"}}
+
+// readCondition fills in what tells whether the GPU is fit for work.
+func (l *Library) readCondition(device uintptr, g *GPU) {
+	var rowsCorrected, rowsUncorrected, pending, failure uint32
+	if l.remapped != nil &&
+		l.remapped(device, &rowsCorrected, &rowsUncorrected, &pending, &failure) == success {
+		g.Remap = &Remap{Pending: pending != 0, Failed: failure != 0}
+	}
+	var reasons uint64
+	if l.slowdowns != nil && l.slowdowns(device, &reasons) == success {
+		for _, s := range slowdowns {
+			if reasons&s.bit != 0 {
+				g.Slowdowns = append(g.Slowdowns, s.reason)
+			}
+		}
+	}
+	var mode uint32
+	if l.persistence != nil && l.persistence(device, &mode) == success {
+		on := mode == 1
+		g.Persistence = &on
 	}
 }
 

@@ -41,6 +41,9 @@ type Library struct {
 	architecture func(uintptr, *uint32) int32
 	ecc          func(uintptr, int32, int32, *uint64) int32
 	mig          func(uintptr, *uint32, *uint32) int32
+	remapped     func(uintptr, *uint32, *uint32, *uint32, *uint32) int32
+	slowdowns    func(uintptr, *uint64) int32
+	persistence  func(uintptr, *uint32) int32
 	processes    []processList
 }
 
@@ -132,6 +135,9 @@ func bind(file *dl.Library) (*Library, error) {
 		{&l.architecture, []string{"nvmlDeviceGetArchitecture"}},
 		{&l.ecc, []string{"nvmlDeviceGetTotalEccErrors"}},
 		{&l.mig, []string{"nvmlDeviceGetMigMode"}},
+		{&l.remapped, []string{"nvmlDeviceGetRemappedRows"}},
+		{&l.slowdowns, []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"}},
+		{&l.persistence, []string{"nvmlDeviceGetPersistenceMode"}},
 	}) {
 		_ = file.Bind(optional.Function, optional.Names...)
 	}

@@ -38,6 +38,12 @@ func fake(processes ...processInfo) *Library {
 		architecture: func(_ uintptr, a *uint32) int32 { *a = 9; return success },
 		ecc:          func(_ uintptr, kind, _ int32, n *uint64) int32 { *n = uint64(kind) + 4; return success },
 		mig:          func(_ uintptr, current, _ *uint32) int32 { *current = 1; return success },
+		remapped: func(_ uintptr, _, _, pending, failed *uint32) int32 {
+			*pending, *failed = 1, 0
+			return success
+		},
+		slowdowns:   func(_ uintptr, r *uint64) int32 { *r = 0x1 | 0x4 | 0x40; return success },
+		persistence: func(_ uintptr, m *uint32) int32 { *m = 1; return success },
 		processes: []processList{
 			{"compute", lister(processes)},
 			{"graphics", func(uintptr, *uint32, *processInfo) int32 { return notSupported }},
@@ -64,12 +70,13 @@ func TestAGPUIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := uint64(42)
+	used, on := uint64(42), true
 	want := []GPU{{
 		UUID: "GPU-1", Name: "NVIDIA H200", Architecture: "hopper", PCI: "0000:1a:00.0", MemoryTotal: 100, MemoryUsed: 1,
 		UsedIsExact: true,
 		Processes:   []Process{{PID: 7, Used: &used, Kind: "compute"}, {PID: 8, Kind: "compute"}},
 		ECC:         &ECC{Corrected: 4, Uncorrected: 5}, MIG: true,
+		Remap: &Remap{Pending: true}, Slowdowns: []string{"hw_thermal_slowdown"}, Persistence: &on,
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -82,6 +89,7 @@ func TestAGPUIsRead(t *testing.T) {
 func TestAnOldDriverIsReadWithWhatItHas(t *testing.T) {
 	l := fake()
 	l.memory, l.architecture, l.ecc, l.mig = nil, nil, nil, nil
+	l.remapped, l.slowdowns, l.persistence = nil, nil, nil
 	got, err := l.GPUs()
 	if err != nil {
 		t.Fatal(err)
