@@ -35,7 +35,7 @@ func (s *Service) Register(api *httpapi.API, feed job.Feed) {
 }
 
 // Path names an onboarding in the path. It is exported because the framework
-// reads embedded parameters only then.
+// reads only exported embedded parameters.
 type Path struct {
 	OnboardingID id.Onboarding `path:"onboarding_id" doc:"Id of the onboarding."`
 }
@@ -43,7 +43,7 @@ type Path struct {
 // ObservedView is the machine as MAAS last showed it.
 type ObservedView bringup.ObservedView
 
-// FailureView is why an onboarding is parked, or was last set back.
+// FailureView says why an onboarding is parked, or why it last failed.
 type FailureView job.FailureView[Class]
 
 // Class is a class of failures that onboardings have.
@@ -102,7 +102,7 @@ type EventView struct {
 	OccurredAt time.Time       `json:"occurred_at"`
 }
 
-// DetailView is an onboarding with all that is known of it.
+// DetailView is an onboarding with its details.
 type DetailView struct {
 	View
 	Facts       job.Details `json:"facts" doc:"What stages found out and later stages go by. Fields come and go with the stages."`

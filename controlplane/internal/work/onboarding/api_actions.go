@@ -8,7 +8,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// ActionBody is why somebody acts.
+// ActionBody is the reason for an action.
 type ActionBody job.ActionBody
 
 var verbs = []job.Verb{
@@ -43,8 +43,8 @@ var verbs = []job.Verb{
 	},
 }
 
-// ActInput is what an operator decides about an onboarding. It is exported
-// because the framework reads embedded parameters only then.
+// ActInput is an operator's action on an onboarding. It is exported because the
+// framework reads only exported embedded parameters.
 type ActInput struct {
 	Path
 	Body ActionBody

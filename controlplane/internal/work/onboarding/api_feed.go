@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// feedTypes is the beginning of the types of all events about onboardings.
+// feedTypes is the prefix of all event types about onboardings.
 const feedTypes = "node.onboarding."
 
 // FeedInput says which onboardings to follow.
@@ -20,7 +20,8 @@ type FeedInput struct {
 	OnboardingID string `query:"onboarding_id" format:"uuid" doc:"Only this one."`
 }
 
-// Wants implements job.Following: it says whether an event is about what is followed.
+// Wants implements job.Following: it says whether the follower asked for this
+// event.
 func (in FeedInput) Wants(e eventwire.Envelope) bool {
 	if in.BatchID == "" && in.OnboardingID == "" {
 		return true

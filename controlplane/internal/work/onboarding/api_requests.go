@@ -16,9 +16,9 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Misplaced are fields that people send along although they belong elsewhere.
-// They are known only to be refused with a word about where that is, and are
-// not in the contract.
+// Misplaced are fields that people send although they belong elsewhere. The API
+// knows them only to refuse them and to say where they belong; they are not in
+// the contract.
 type Misplaced struct {
 	PXEMAC           any `json:"pxe_mac,omitempty" hidden:"true" belongs:"pxe_mac"`
 	RoCE             any `json:"roce,omitempty" hidden:"true" belongs:"roce"`
@@ -54,7 +54,7 @@ var whereabouts = map[string]string{
 		"for one machine /power-overrides (gpuaas site power-override set)",
 }
 
-// refused says where fields that were sent along belong.
+// refused says where the fields that were sent belong.
 func (m Misplaced) refused(at string) []fault.Field {
 	var bad []fault.Field
 	v := reflect.ValueOf(m)
@@ -147,7 +147,7 @@ func (b NewBatchBody) asked() (NewOnboarding, error) {
 	return asked, rejected(bad)
 }
 
-// NewView is what a request for one machine is answered with.
+// NewView is the answer to a request for one machine.
 type NewView struct {
 	OnboardingID id.Onboarding `json:"onboarding_id" doc:"Id of the onboarding."`
 	Status       job.Status    `json:"status"`
@@ -162,7 +162,7 @@ type NewBatchItem struct {
 	NodeID       id.Node       `json:"node_id" doc:"The id that the node will have."`
 }
 
-// NewBatchView is what a request for a batch is answered with.
+// NewBatchView is the answer to a request for a batch.
 type NewBatchView struct {
 	BatchID     id.OnboardingBatch `json:"batch_id" doc:"Id of the batch."`
 	Onboardings []NewBatchItem     `json:"onboardings" nullable:"false" doc:"The machines, in the order of the request."`
@@ -176,7 +176,7 @@ type PreflightBody struct {
 	IPMIIP   string `json:"ipmi_ip,omitempty" maxLength:"45" doc:"For one machine: the address of its BMC." example:"10.176.16.128"`
 	node.GroupingBody
 	Nodes []BatchMachineBody `json:"nodes,omitempty" nullable:"false" doc:"For a batch: the machines, 1 to 1000."`
-	// FromMachine is the next_machine of the part before.
+	// FromMachine is the next_machine of the previous part.
 	FromMachine int `json:"from_machine,omitempty" minimum:"0" doc:"Go on with this machine, counted from 0: the next_machine of the answer before. Left out: the first part, which also looks at all that does not depend on single machines in MAAS."`
 	Misplaced
 }

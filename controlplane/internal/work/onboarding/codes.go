@@ -5,7 +5,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// The codes of what keeps an onboarding from its goal when all stages are done.
+// The codes of what stops an onboarding after all stages are done.
 var (
 	codeMachineUnknown = job.DeclareCode(job.Code{
 		Name: "machine_unknown", Class: bringup.StateAmbiguity,

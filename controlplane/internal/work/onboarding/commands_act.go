@@ -8,12 +8,12 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Act does what an operator decided about an onboarding.
+// Act carries out an operator's action on an onboarding.
 func (s *Service) Act(ctx context.Context, of id.Onboarding, action job.Trigger, reason string) (Onboarding, error) {
 	return s.jobs.Act(ctx, of.String(), action, reason)
 }
 
-// parkedOf are the parked onboardings of a batch.
+// parkedOf returns the parked onboardings of a batch.
 func (s *Service) parkedOf(ctx context.Context, batch id.JobBatch) ([]Onboarding, error) {
 	of := id.OnboardingBatch(batch)
 	if _, err := s.Batch(ctx, of); err != nil {

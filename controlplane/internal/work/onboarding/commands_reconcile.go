@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Under are the onboardings at a site that have not ended.
+// Under returns the onboardings at a site that have not ended.
 func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, error) {
 	rows, err := s.reads.Under(ctx, at)
 	if err != nil {
@@ -26,15 +26,15 @@ func (s *Service) Under(ctx context.Context, at id.Site) ([]bringup.Working, err
 	return out, nil
 }
 
-// Notice writes down what was observed about an onboarding, and lets it look
-// again where it waits. The same sighting twice in a row is noted once.
+// Notice records what was observed about an onboarding, and wakes the
+// onboarding if it waits. The same sighting twice in a row is recorded once.
 func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, details map[string]any) error {
 	return s.jobs.Notice(ctx, w.ID, seen, details)
 }
 
-// Reconcile ends a parked onboarding whose machine and node are proven, by what
-// is observed now, to be what it was to make of them: the agent came late, or the
-// hardware sync, or the deployment. Otherwise it changes nothing.
+// Reconcile ends a parked onboarding if what is observed now proves that its
+// machine and node are as the onboarding was to make them: the agent, the
+// hardware sync or the deployment came late. Otherwise it changes nothing.
 func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
 	reached, err = s.jobs.Reconcile(ctx, w.ID,
@@ -52,7 +52,7 @@ func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached boo
 			return proofOf(work, p), nil
 		})
 	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
-		if err := s.bringup.Forget(ctx, done); err != nil { // its token was used; a full decommission looks for it once more
+		if err := s.bringup.Forget(ctx, done); err != nil { // the token was used; a full decommission looks for it again
 			s.logger.WarnContext(ctx, "first boot could not be removed", "onboarding_id", w.ID, "error", err)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // MaxBatch is how many machines one request may ask for.
 const MaxBatch = 1000
 
-// Request asks for one machine. It starts when the site has a free place: at
-// once, or when another onboarding gives one back.
+// Request asks to onboard one machine. The onboarding starts when the site has
+// a free place: at once, or when another onboarding gives its place back.
 func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, error) {
 	if len(n.Machines) != 1 {
 		return Onboarding{}, fault.New(fault.Invalid, "machine_missing",
@@ -60,8 +60,8 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 	return made, err
 }
 
-// RequestBatch asks for machines that are onboarded side by side, as many at
-// once as the profile and the site allow.
+// RequestBatch asks to onboard machines side by side, as many at once as the
+// profile and the site allow.
 func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []Onboarding, error) {
 	switch {
 	case len(n.Machines) == 0:
@@ -107,7 +107,8 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 	return batch, rows, nil
 }
 
-// request refuses what cannot be begun, then begins it.
+// request refuses a request that cannot begin, and otherwise calls begin in the
+// same transaction as the last checks.
 func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) string,
 	begin func(context.Context, pgx.Tx, site.Profile) error,
 ) error {
@@ -127,7 +128,8 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 		if err != nil {
 			return err
 		}
-		// No index spans the sites of a region: whoever asks for names there takes turns.
+		// No index spans the sites of a region: a lock lets requests for names
+		// in the region take turns.
 		if err := onboardingdb.New(tx).LockNames(ctx, where.Settings.RegionCode); err != nil {
 			return fmt.Errorf("lock names of region: %w", err)
 		}
@@ -141,7 +143,7 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 		return begin(ctx, tx, by)
 	})
 	if postgres.Violates(err, job.ClaimTaken) {
-		taken, look := s.InUse(ctx, n.Site, n.Machines) // somebody else was faster: say which they have
+		taken, look := s.InUse(ctx, n.Site, n.Machines) // somebody else was faster: the error says which machines they have
 		if look != nil {
 			return look
 		}
@@ -155,7 +157,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by sit
 ) ([]Onboarding, error) {
 	own := onboardingdb.InsertOnboardingsParams{ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks}
 	jobs := make([]job.NewJob, len(n.Machines))
-	ids := make([]id.Onboarding, len(n.Machines)) // in their order, in which places are given
+	ids := make([]id.Onboarding, len(n.Machines)) // in the order in which places are given
 	for i := range ids {
 		ids[i] = id.New[id.Onboarding]()
 	}

@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Page is the page about the stages. It is made of the table that drives them.
+// Page renders the page about the stages from the table that drives them.
 func (s *Service) Page() string {
 	var page strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&page, format+"\n", args...) }
@@ -61,7 +61,7 @@ func documentFailures(say func(string, ...any)) {
 	say("| Class | The onboarding is parked as | Recommended first | Then |")
 	say("|---|---|---|---|")
 	for _, class := range bringup.FailureClasses {
-		if first[class] == nil { // no stage of an onboarding fails so
+		if first[class] == nil { // no stage of an onboarding fails in this class
 			continue
 		}
 		o := family.ParkedBy(table.First(), class)

@@ -7,20 +7,20 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Explanation says how an onboarding stands: what it waits for, what was seen
-// and since when, what is probably wrong, and what may be done.
+// Explanation describes the state of an onboarding: what it waits for, what was
+// seen and since when, what is probably wrong, and what operators may do.
 type Explanation struct {
 	job.Standing
 	Offered
 }
 
-// Offered is what operators can do about an onboarding. It is embedded so that
-// the contract lists it after how the onboarding stands.
+// Offered lists what operators can do about an onboarding. It is embedded so
+// that the contract lists it after the state.
 type Offered struct {
 	Actions []ExplainedAction `json:"actions" nullable:"false" doc:"What operators can do: first what is legal now, the best first."`
 }
 
-// ExplainedAction is an action of operators, and what it would do here.
+// ExplainedAction is an action of operators, and its effect here.
 type ExplainedAction job.ExplainedAction
 
 func explanationOf(e job.Explanation) Explanation {

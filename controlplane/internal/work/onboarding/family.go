@@ -9,7 +9,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// family is what operators are advised and told about onboardings.
+// family holds the advice and explanations that operators get about
+// onboardings.
 var family = job.Family[Onboarding]{
 	Noun:      bringup.Onboarding,
 	Life:      &job.Parking,
@@ -30,8 +31,8 @@ var family = job.Family[Onboarding]{
 	},
 }
 
-// first says which actions mend a failure of a class; of equally safe ones, the
-// best first.
+// first lists the actions that repair a failure of a class; among equally safe
+// ones, the best comes first.
 var first = map[job.FailureClass][]job.Trigger{
 	bringup.InputConfigError:              {job.Rerun},
 	bringup.SiteCapabilityMissing:         {job.Resume, job.Rerun},
@@ -47,7 +48,7 @@ var first = map[job.FailureClass][]job.Trigger{
 	bringup.StateAmbiguity:                {job.Rerun, job.AdoptObserved},
 }
 
-// adoptable are the states of MAAS that a job can go on from.
+// adoptable are the states of MAAS from which a job can go on.
 var adoptable = []string{"Ready", "Allocated", "Deploying", "Deployed"}
 
 func does(o Onboarding, action job.Trigger) string {
@@ -57,8 +58,8 @@ func does(o Onboarding, action job.Trigger) string {
 	return bringup.Does(action)
 }
 
-// warns reminds of what was confirmed when the onboarding was asked for, perhaps
-// by somebody else and days ago.
+// warns reminds the operator of what the requester confirmed, perhaps days ago
+// and perhaps another person.
 func warns(o Onboarding, action job.Trigger) string {
 	if goesOn := action == job.Resume || action == job.RetryStage || action == job.Rerun; goesOn &&
 		o.ErrorCode == bringup.CodeIdentityVoid.Name {
@@ -96,8 +97,8 @@ func afterEnd(o Onboarding) string {
 	return fmt.Sprintf("it has reached its goal; the machine is node %s", o.Node)
 }
 
-// holdsData says that something is installed on the machine, by this job or by
-// somebody else.
+// holdsData says whether something is installed on the machine, by this job or
+// by somebody else.
 func (o Onboarding) holdsData() bool {
 	return o.Facts.DeployedAt != nil || o.Observed.Status == "Deployed"
 }

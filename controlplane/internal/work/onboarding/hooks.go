@@ -17,13 +17,13 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// hooks are what onboardings do in their own way.
+// hooks implements job.Hooks.
 type hooks struct{ *Service }
 
 var _ job.Hooks[Onboarding, *bringup.Work] = hooks{}
 
-// Limits implements job.Hooks. What a stage needs of a profile that is gone it
-// will miss itself.
+// Limits implements job.Hooks. If the profile is gone, it uses the default
+// limits; the stage that needs the profile will fail by itself.
 func (h hooks) Limits(ctx context.Context, o Onboarding) (job.Limits, error) {
 	p, err := h.sites.Profile(ctx, o.Site, o.Profile)
 	if fault.KindOf(err) == fault.NotFound {
@@ -89,8 +89,9 @@ func (hooks) Acting(ctx context.Context, tx pgx.Tx, before Onboarding, a *job.Ac
 	return nil
 }
 
-// freshNode is the id of the node of a job that goes on: a new one when the node
-// that it had was taken out of the inventory, because ids are never used again.
+// freshNode returns the id of the node for a job that goes on. If the earlier
+// node was removed from the inventory it is a new id, because ids are never
+// reused.
 func freshNode(ctx context.Context, tx pgx.Tx, o Onboarding) (id.Node, error) {
 	n, err := node.Get(ctx, tx, o.Node)
 	switch {
@@ -112,7 +113,7 @@ func (hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Onboarding, *b
 	return complete(ctx, tx, s.Work, s.After)
 }
 
-// kinds are the events of onboardings.
+// kinds maps announcements to the events of onboardings.
 var kinds = map[job.Announced]eventwire.Type{
 	job.AnnounceStarted: eventwire.NodeOnboardingStarted, job.AnnounceStage: eventwire.NodeOnboardingStage,
 	job.AnnounceCompleted: eventwire.NodeOnboardingCompleted, job.AnnounceFailed: eventwire.NodeOnboardingFailed,
@@ -138,8 +139,8 @@ func happening(kind eventwire.Type, o Onboarding, e job.Event) outbox.Event {
 	return outbox.Event{Type: kind, AggregateKind: "onboarding", AggregateID: o.ID.String(), Payload: payload}
 }
 
-// Claimed implements job.Hooks: another onboarding in flight has the machine,
-// which the job lets go of.
+// Claimed implements job.Hooks: another onboarding has claimed the machine, so
+// this one lets go of it.
 func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *job.Failure {
 	if !postgres.Violates(err, job.ClaimTaken) {
 		return nil
@@ -151,8 +152,8 @@ func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *job.Failure
 		About(map[string]any{"system_id": claimed})
 }
 
-// complete makes the node part of the fleet. No node becomes active without an
-// agent that has polled and, where it is required, a healthy sync.
+// complete adds the node to the fleet. A node becomes active only with an agent
+// that has polled and, if required, a healthy hardware sync.
 func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) error {
 	n, err := node.Get(ctx, tx, o.Node)
 	if err != nil {
@@ -177,7 +178,7 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		}
 	}
 	if n.Status != node.Active {
-		if w.Facts.Deploys > 0 && !w.Facts.Adopted { // and not taken over as somebody else installed it
+		if w.Facts.Deploys > 0 && !w.Facts.Adopted { // and not adopted as somebody else installed it
 			if err := node.Installed(ctx, tx, o.Node, "onboarding "+o.ID.String()); err != nil {
 				return disagreeing(err)
 			}
@@ -197,8 +198,8 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	}))
 }
 
-// disagreeing makes a failure of the job of what a noun refuses; a database that
-// is away is none.
+// disagreeing turns a refusal of another slice into a failure of the job. Other
+// errors, such as an unreachable database, stay as they are and are retried.
 func disagreeing(err error) error {
 	switch fault.KindOf(err) {
 	case fault.Conflict, fault.NotFound, fault.Invalid:

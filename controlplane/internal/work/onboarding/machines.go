@@ -19,8 +19,8 @@ func clash(taken []InUse, at func(int) string) error {
 
 var labelForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// checked brings machines into their normal form, or says what is wrong with
-// each of them.
+// checked normalises the machines of a request, or says what is wrong with each
+// of them.
 func checked(machines []Request, at func(int) string) ([]Request, error) {
 	out := make([]Request, len(machines))
 	var fields []fault.Field

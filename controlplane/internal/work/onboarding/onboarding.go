@@ -13,18 +13,18 @@ type Request struct {
 	node.Grouping
 }
 
-// NewOnboarding is what is asked for: one machine, or a batch of them.
+// NewOnboarding is a request for one machine or a batch.
 type NewOnboarding struct {
 	Site            id.Site
-	Profile         id.Profile // zero: the site's default
+	Profile         id.Profile // if zero, the default profile of the site
 	SKU             string
 	InitializeDisks bool // DESTROYS the data of all disks but the root disk
 	Asked           bringup.AskedFacts
 	Machines        []Request
-	MaxFailures     *int // of a batch: if more fail, it is halted; nil: it never is
+	MaxFailures     *int // a batch halts when more have failed; nil: it never halts
 }
 
-// factsOf are the facts that the onboarding of one machine begins with.
+// factsOf returns the facts with which the onboarding of one machine begins.
 func (n NewOnboarding) factsOf(m Request) bringup.Facts {
 	asked := n.Asked
 	if m.Rack != "" || m.Pool != "" || len(m.Labels) > 0 {
@@ -38,7 +38,7 @@ type Onboarding struct {
 	job.Job
 	bringup.Machine
 	ID              id.Onboarding
-	Batch           id.OnboardingBatch // zero: on its own
+	Batch           id.OnboardingBatch // zero if it belongs to no batch
 	SKU             string
 	InitializeDisks bool
 }

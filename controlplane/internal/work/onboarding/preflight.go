@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/sku"
 )
 
-// Check is one answer of a preflight.
+// Check is one result of a preflight.
 type Check struct {
 	Name   string `json:"name" doc:"What was looked at." example:"power_credentials"`
 	OK     bool   `json:"ok"`
@@ -35,20 +35,22 @@ type preflight struct {
 // Preflighted is what one part of a preflight found.
 type Preflighted struct {
 	Checks []Check
-	// LookedAt is how many machines of the request, from the first on, MAAS has
-	// been asked about by this part and those before it.
+	// LookedAt is how many machines of the request, counted from the first,
+	// this part and the earlier ones have asked MAAS about.
 	LookedAt int
-	// Next is the machine that the next part begins with; 0: this was the last.
+	// Next is the machine that the next part begins with; 0 if this was the
+	// last part.
 	Next int
 }
 
-// Preflight looks at everything that an onboarding needs before anything is
-// started, and changes nothing. It fails only when the site cannot be read:
-// whatever else is wrong is in the checks.
+// Preflight checks everything that an onboarding needs before anything starts,
+// and changes nothing. It fails only if the site cannot be read; the checks
+// report everything else that is wrong.
 //
-// MAAS needs up to a tenth of a second for each machine, so that it is asked about
-// them in parts: the first part, from 0, also looks at all that needs no question
-// about single machines. Each further part begins with the Next of the one before.
+// MAAS needs up to a tenth of a second for each machine, so the machines are
+// checked in parts. The first part, from 0, also checks everything that does
+// not depend on single machines. Each further part begins with the Next of the
+// part before.
 func (s *Service) Preflight(ctx context.Context, asked NewOnboarding, from int) (Preflighted, error) {
 	switch {
 	case len(asked.Machines) == 0:
@@ -82,7 +84,7 @@ func (s *Service) Preflight(ctx context.Context, asked NewOnboarding, from int) 
 	return p.found, p.capacity(ctx)
 }
 
-// wellFormed brings the machines into their normal form.
+// wellFormed normalises the machines, and says whether all are well-formed.
 func (p *preflight) wellFormed() bool {
 	normal, err := checked(p.asked.Machines, func(i int) string { return p.asked.Machines[i].Hostname + " " })
 	p.note("machines", err, "%d, each with a host name and a BMC address", len(normal))
@@ -92,7 +94,7 @@ func (p *preflight) wellFormed() bool {
 	return err == nil
 }
 
-// machines looks at each machine, once all are well-formed.
+// machines checks each machine after all were found well-formed.
 func (p *preflight) machines(ctx context.Context) {
 	if !p.wellFormed() {
 		for _, name := range []string{"power_credentials", "roce_rows", "not_in_use", "machines_in_maas"} {
@@ -115,7 +117,8 @@ func (p *preflight) bad(name, code, remedy, format string, args ...any) {
 		Check{Name: name, Code: code, Remedy: remedy, Detail: fmt.Sprintf(format, args...)})
 }
 
-// note adds a check that an error decides; the text is for when there is none.
+// note adds a check whose result is the error; the text applies if there is
+// none.
 func (p *preflight) note(name string, err error, format string, args ...any) {
 	f, known := fault.As(err)
 	switch {
@@ -123,14 +126,14 @@ func (p *preflight) note(name string, err error, format string, args ...any) {
 		p.well(name, format, args...)
 	case known && f.Kind != fault.Internal:
 		p.bad(name, f.Code, or(f.Remedy, "correct it and look again"), "%s", withFields(f))
-	default: // the message of a defect may be nobody's business
+	default: // the message of a defect may not be for the caller
 		p.bad(name, fault.CodeOf(err), "look into the log of the control plane", "it could not be found out")
 		p.logger.WarnContext(context.Background(), "preflight could not check something", "check", name, "error", err)
 	}
 }
 
-// withFields is the message of a failure with what each rejected input has to
-// do with it.
+// withFields returns the message of a failure with what is wrong with each
+// rejected field.
 func withFields(f *fault.Error) string {
 	if len(f.Fields) == 0 {
 		return f.Message
@@ -158,7 +161,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// policy chooses the profile, and says whether work can go by it.
+// policy chooses the profile, and checks that it can be used.
 func (p *preflight) policy(ctx context.Context) error {
 	profile, err := p.chosen(ctx)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
@@ -208,7 +211,7 @@ func (p *preflight) sku(ctx context.Context) {
 	p.note("sku", err, "%s: %d × %s", found.ID, found.GPUsTotal, found.GPUModel)
 }
 
-// everything is more rows than a site has.
+// everything is a limit above the number of rows of any site.
 const everything = 1_000_000
 
 func (p *preflight) power(ctx context.Context) {
@@ -247,9 +250,9 @@ func (p *preflight) power(ctx context.Context) {
 	p.well(name, "found for all %d, %d of them by an override", len(p.asked.Machines), own)
 }
 
-// powerOf looks for the BMC credentials of one machine, and says of which
-// override they are; zero: of the site. Machines that share
-// them share the look at the secrets engine, too.
+// powerOf looks for the BMC credentials of one machine and returns the override
+// that they come from, or zero if they are the site's. Machines that share
+// credentials share the request to the secrets engine.
 func (p *preflight) powerOf(ctx context.Context, overrides []site.PowerOverride, m Request,
 	readable map[id.PowerOverride]error,
 ) (id.PowerOverride, error) {
@@ -292,7 +295,7 @@ func (p *preflight) roce(ctx context.Context) {
 	}
 }
 
-// assignments are the RoCE addresses of the machines, by host name.
+// assignments returns the RoCE addresses of the machines, by host name.
 func (s *Service) assignments(ctx context.Context, asked NewOnboarding) (map[string][]site.AssignmentRow, error) {
 	hostnames := make([]string, len(asked.Machines))
 	for i, m := range asked.Machines {
@@ -301,8 +304,8 @@ func (s *Service) assignments(ctx context.Context, asked NewOnboarding) (map[str
 	return s.sites.AssignmentsOf(ctx, asked.Site, hostnames)
 }
 
-// malformed says what is wrong with the RoCE rows of a machine: an address that
-// two interfaces have, or a link whose both ends are here.
+// malformed says what is wrong with the RoCE rows of a machine: two interfaces
+// with the same address, or a link with both ends on this machine.
 func malformed(hostname string, rows []site.AssignmentRow) []string {
 	var bad []string
 	holder := map[netip.Prefix]string{}
@@ -325,7 +328,7 @@ func malformed(hostname string, rows []site.AssignmentRow) []string {
 	return bad
 }
 
-// inUse says whether the machines are known already.
+// inUse checks whether the machines are known already.
 func (p *preflight) inUse(ctx context.Context) {
 	taken, err := inUse(ctx, p.reads, p.site, p.asked.Machines)
 	if err == nil && len(taken) > 0 {
@@ -343,8 +346,8 @@ func (p *preflight) wellSo(name string) bool {
 	return slices.ContainsFunc(p.found.Checks, func(c Check) bool { return c.Name == name && c.OK })
 }
 
-// capacity says how many could begin at once. The others wait, which is no
-// fault.
+// capacity says how many onboardings could begin at once. The others wait,
+// which is not a fault.
 func (p *preflight) capacity(ctx context.Context) error {
 	held, limit, err := p.rows.Slots(ctx, p.asked.Site)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// requireWorkable refuses what cannot work as things stand, with a reason for each
-// machine. It reads rows only: a MAAS or a secrets engine that is away may be back
-// when the work begins. Sites and profiles that take no new work are refused by the
-// transaction of the request.
+// requireWorkable refuses a request that cannot work as things are, with a
+// reason for each machine. It reads only rows: MAAS or a secrets engine that is
+// unreachable now may be back when the work begins. The transaction of the
+// request refuses sites and profiles that take no new work.
 func (s *Service) requireWorkable(ctx context.Context, n NewOnboarding, at func(int) string) error {
 	p := &preflight{Service: s, asked: n}
 	var err error
@@ -54,7 +54,7 @@ func (s *Service) requireWorkable(ctx context.Context, n NewOnboarding, at func(
 		WithFields(bad...)
 }
 
-// unworkable says of each machine what keeps it from being onboarded.
+// unworkable says what keeps each machine from being onboarded.
 func (p *preflight) unworkable(ctx context.Context, at func(int) string) ([]fault.Field, error) {
 	overrides, err := p.sites.PowerOverrides(ctx, p.asked.Site, postgres.Slice[id.PowerOverride]{Limit: everything})
 	if err != nil {

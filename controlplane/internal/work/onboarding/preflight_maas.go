@@ -10,12 +10,13 @@ import (
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
 
-// partInMAAS is how many machines MAAS is asked about within one request: it takes
-// up to a tenth of a second for each, and somebody waits.
+// partInMAAS is how many machines one request asks MAAS about: each takes up to
+// a tenth of a second, and somebody waits for the answer.
 const partInMAAS = 100
 
-// inMAAS says how MAAS has one part of the machines. One that it does not have is
-// added, which is right for a new server and wrong for a name with a typing error.
+// inMAAS checks one part of the machines against MAAS. The onboarding adds a
+// machine that MAAS does not know, which is right for a new server and wrong
+// for a mistyped name.
 func (p *preflight) inMAAS(ctx context.Context, from int) {
 	const name = "machines_in_maas"
 	if from == 0 && !p.wellSo("token_valid") {
@@ -74,8 +75,8 @@ func (p *preflight) judge(check, which string, names []string, found []site.Regi
 	}
 }
 
-// leave says what to do about machines that are taken. The machine of a node must
-// never be released in MAAS: somebody may be working on it.
+// leave suggests what to do about machines that are taken. The machine of a
+// node must never be released in MAAS: somebody may be working on it.
 func leave(nodes, strangers []string) string {
 	var out []string
 	if len(nodes) > 0 {
@@ -89,8 +90,8 @@ func leave(nodes, strangers []string) string {
 	return strings.Join(out, "; ")
 }
 
-// owners says which nodes the machines that MAAS shows belong to, by the host name
-// in MAAS.
+// owners returns the nodes that the machines in MAAS belong to, by the host
+// name in MAAS.
 func (p *preflight) owners(ctx context.Context, found []site.RegionMachine) (map[string]string, error) {
 	var hostnames, systemIDs []string
 	for _, m := range found {

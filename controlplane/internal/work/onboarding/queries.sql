@@ -19,11 +19,11 @@ WHERE (sqlc.arg(after)::uuid = '00000000-0000-0000-0000-000000000000' OR id < sq
 ORDER BY id DESC LIMIT sqlc.arg(page_size);
 
 -- name: Under :many
--- Those of a site that have not ended.
+-- The onboardings of a site that have not ended.
 SELECT id, node_id, maas_system_id, hostname, status FROM node_onboardings WHERE site_id = $1 AND completed_at IS NULL ORDER BY id;
 
 -- name: Keep :exec
--- What an attempt found out, in the transaction of the job.
+-- Stores what an attempt found out, in the transaction of the job.
 UPDATE onboarding_jobs SET maas_system_id = sqlc.arg(maas_system_id), pxe_mac = sqlc.arg(pxe_mac), facts = sqlc.arg(facts),
     observed_since = CASE WHEN observed_status = sqlc.arg(observed_status)::text THEN observed_since ELSE sqlc.narg(observed_at)::timestamptz END,
     observed_status = sqlc.arg(observed_status)::text, observed_power = sqlc.arg(observed_power), observed_ips = sqlc.arg(observed_ips),
@@ -31,7 +31,7 @@ UPDATE onboarding_jobs SET maas_system_id = sqlc.arg(maas_system_id), pxe_mac = 
 WHERE job_id = sqlc.arg(job_id);
 
 -- name: KeepFacts :exec
--- What an action changes, in the transaction of the job.
+-- Stores what an action changes, in the transaction of the job.
 UPDATE onboarding_jobs SET facts = sqlc.arg(facts) WHERE job_id = sqlc.arg(job_id);
 
 -- name: PendingOfBatch :many

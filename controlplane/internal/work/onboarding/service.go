@@ -12,15 +12,16 @@ import (
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
 
-// Bringup carries stages out; bringup.Bringup does.
+// Bringup runs the stages; bringup.Bringup implements it.
 type Bringup interface {
 	Stages() map[string]bringup.Stage
-	// Compensate undoes what may be undone and notes what is left.
+	// Compensate undoes what can be undone and records what is left.
 	Compensate(ctx context.Context, w *bringup.Work) error
-	// Adopt looks how far the machine has come and names the stage to go on with.
+	// Adopt finds how far the machine has come and names the stage to go on
+	// with.
 	Adopt(ctx context.Context, w *bringup.Work) (job.Result, error)
-	// ProveInstalled looks, and only looks, whether the machine and its node are
-	// what the job was to make of them; missing says what is not shown.
+	// ProveInstalled checks, without changing anything, whether the machine and
+	// its node are as the job was to make them; missing says what is not shown.
 	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
 	// Forget removes the rendered first boot of a job that reached its goal.
 	Forget(ctx context.Context, w *bringup.Work) error
@@ -31,10 +32,10 @@ type Config struct {
 	DB       *postgres.DB
 	Bringup  Bringup
 	Sites    *site.Service
-	Mischief job.Mischief[*bringup.Work]     // nil: none
-	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
-	Clock    func() time.Time                // nil: the clock of the machine
-	Logger   *slog.Logger                    // nil: nothing is logged
+	Mischief job.Mischief[*bringup.Work]     // nil in production
+	Backoff  func(attempt int) time.Duration // delay after the given attempt; if nil, the usual backoff
+	Clock    func() time.Time                // if nil, the system clock
+	Logger   *slog.Logger                    // if nil, nothing is logged
 }
 
 // Service holds the commands and queries of the package. It is safe for

@@ -18,7 +18,7 @@ var _ = catalog.Declare(job.Stage{
 	Fails:   []job.FailureMode{bringup.MAASAway, bringup.OutOfBand},
 }, hooks.compensate)
 
-// compensate gives up the machine and the node of the onboarding.
+// compensate lets go of the machine and the node of the onboarding.
 func (h hooks) compensate(ctx context.Context, w *bringup.Work) (job.Result, error) {
 	err := h.bringup.Compensate(ctx, w)
 	return job.Result{Left: w.Facts.Left}, err

@@ -8,8 +8,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// catalog holds what onboardings do in their own way besides the stages of
-// package bringup. Each declares itself in stage_<name>.go.
+// catalog holds what onboardings do besides the stages of package bringup. Each
+// entry declares itself in stage_<name>.go.
 var catalog job.Catalog[func(hooks, context.Context, *bringup.Work) (job.Result, error)]
 
 // What cancelling undoes, by how far the onboarding has come.
@@ -19,8 +19,8 @@ const (
 	leftDeployed  = "the machine is left deployed for investigation, the node is quarantined"
 )
 
-// stages is the order in which onboardings go through their stages. The stages
-// themselves are declared in stage_<name>.go of package bringup.
+// stages lists the stages of an onboarding in order. Package bringup declares
+// them in its files stage_<name>.go.
 var stages = slices.Concat([]job.Stage{
 	bringup.MachineStage(bringup.LoadSiteConfig).Cancelled(nothingUndone),
 	bringup.MachineStage(bringup.ResolvePowerCredentials).Cancelled(nothingUndone),
@@ -46,9 +46,9 @@ func deployedStages() (out []job.Stage) {
 }
 
 var (
-	// pseudoStages are what a workflow does besides going through the stages.
+	// pseudoStages are what a workflow does besides its stages.
 	pseudoStages []job.Stage
-	// table is the stages and the pseudo stages.
+	// table holds the stages and the pseudo stages.
 	table job.Table
 )
 
@@ -57,7 +57,7 @@ func init() { // all files have declared their stages by now
 	table = slices.Concat(job.Table(stages), pseudoStages)
 }
 
-// classes are the classes of the failures that its stages have, in their order.
+// classes returns the failure classes of the stages, in order.
 func classes() []job.FailureClass {
 	return slices.DeleteFunc(slices.Clone(bringup.FailureClasses), func(c job.FailureClass) bool {
 		return !slices.ContainsFunc(table, func(s job.Stage) bool {
@@ -66,5 +66,5 @@ func classes() []job.FailureClass {
 	})
 }
 
-// Stages lists the stages in their order.
+// Stages lists the stages in order.
 func Stages() []job.Stage { return slices.Clone(stages) }

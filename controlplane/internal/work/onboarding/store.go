@@ -44,7 +44,7 @@ func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
 	return o, nil
 }
 
-// columns are what onboardings have beside what all jobs have.
+// columns are the columns that only onboardings have.
 var columns = job.Columns[Onboarding, *bringup.Work]{
 	Read: onboardingdb.OfIDs,
 	Scan: func(row pgx.CollectableRow) (Onboarding, error) {
@@ -76,12 +76,12 @@ var columns = job.Columns[Onboarding, *bringup.Work]{
 	},
 }
 
-// A machine is onboarded once at a time, whatever it is called by: what an
-// onboarding claims at its site.
+// What an onboarding claims at its site, so that a machine is onboarded only
+// once at a time, under whatever name.
 const (
 	claimHostname = "onboarding.hostname"
 	claimBMC      = "onboarding.bmc"
-	claimMachine  = "onboarding.machine" // by its system id, once that is known
+	claimMachine  = "onboarding.machine" // its system id, once that is known
 )
 
 func claim(kind string, at id.Site, what string) job.Claim {
@@ -125,7 +125,7 @@ func optional[noun any](u id.Of[noun]) *string {
 	return nil
 }
 
-// textOf is an id as text; the zero one is empty.
+// textOf returns an id as text, or "" for the zero id.
 func textOf[noun any](u id.Of[noun]) string {
 	if u.IsZero() {
 		return ""
@@ -133,13 +133,14 @@ func textOf[noun any](u id.Of[noun]) string {
 	return u.String()
 }
 
-// Events reads the ledger of an onboarding in its order, after an entry (0: from
-// the first).
+// Events reads the ledger of an onboarding in order, after a given entry (0:
+// from the first).
 func (s *Service) Events(ctx context.Context, of id.Onboarding, after int64, limit int32) ([]job.Event, error) {
 	return s.rows.Events(ctx, of.String(), after, limit)
 }
 
-// typicalSeconds says how long stages take at a site, or at all, by their names.
+// typicalSeconds returns how long stages take, by name: at the given site or,
+// if it is zero, at all sites.
 func (s *Service) typicalSeconds(ctx context.Context, of id.Site) (map[string]float64, error) {
 	typical, err := s.rows.TypicalSeconds(ctx, of, "")
 	return typical[""], err

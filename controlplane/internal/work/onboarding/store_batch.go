@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Batch is onboardings that were asked for together.
+// Batch is a group of onboardings that were requested together.
 type Batch struct {
 	job.Batch
 	ID      id.OnboardingBatch
@@ -19,7 +19,7 @@ type Batch struct {
 	SKU     string
 }
 
-// Batch reads a batch, with how its onboardings are getting on.
+// Batch reads a batch and counts its onboardings by status.
 func (s *Service) Batch(ctx context.Context, batch id.OnboardingBatch) (Batch, error) {
 	b, err := s.batches.Batch(ctx, s.db, id.JobBatch(batch))
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Service) Batch(ctx context.Context, batch id.OnboardingBatch) (Batch, e
 	return list[0], nil
 }
 
-// withOwn gives batches the columns that only onboardings have.
+// withOwn adds the columns that only onboardings have.
 func (s *Service) withOwn(ctx context.Context, batches []job.Batch) ([]Batch, error) {
 	out, ids, at := make([]Batch, len(batches)), make([]string, len(batches)), map[id.OnboardingBatch]int{}
 	for i, b := range batches {
@@ -53,8 +53,8 @@ func (s *Service) withOwn(ctx context.Context, batches []job.Batch) ([]Batch, er
 // BatchWorkflowID is the id of the workflow of a batch.
 func BatchWorkflowID(batch string) string { return "onboarding-batch-" + batch }
 
-// wakeBatch tells the workflow of a batch that onboardings of it have places, and
-// starts it if there is none.
+// wakeBatch signals the workflow of a batch that some of its onboardings have
+// places, and starts the workflow if there is none.
 func wakeBatch(batch string) outbox.WorkflowSignal {
 	return outbox.WorkflowSignal{WorkflowID: BatchWorkflowID(batch), Name: turnSignal, Start: &outbox.WorkflowStart{
 		Type: batchWorkflowType, ID: BatchWorkflowID(batch), Queue: durable.TaskQueue, Input: job.Input{ID: batch},
@@ -62,8 +62,8 @@ func wakeBatch(batch string) outbox.WorkflowSignal {
 	}}
 }
 
-// admission reads which onboardings of a batch have a place and were not begun,
-// and how many have none yet.
+// admission reads which onboardings of a batch have a place but have not begun,
+// and how many have no place yet.
 func (s *Service) admission(ctx context.Context, batch id.OnboardingBatch) (Admission, error) {
 	b, err := s.Batch(ctx, batch)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
 
-// Claims knows the machines that onboardings under way have taken for
-// themselves. It is apart from Service, which needs what asks it.
+// Claims reads which machines are claimed by running onboardings. It is
+// separate from Service, because Service depends on those who ask it.
 type Claims struct{ DB *postgres.DB }
 
-// ClaimedMachines are the onboardings that have not ended, by the system ids of
-// their machines, except for one onboarding.
+// ClaimedMachines returns the onboardings that have not ended, by the system
+// ids of their machines, without one given onboarding.
 func (c Claims) ClaimedMachines(ctx context.Context, at id.Site, except string) (map[string]string, error) {
 	job, err := id.Parse[id.Onboarding](except)
 	if err != nil {

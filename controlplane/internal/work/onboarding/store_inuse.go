@@ -9,16 +9,16 @@ import (
 	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
 )
 
-// InUse is a name or an address that a request asks for and that is taken.
+// InUse is a requested name or address that is taken.
 type InUse struct {
-	Index   int    // of the machine in the request
+	Index   int    // index of the machine in the request
 	Field   string // hostname or ipmi_ip
 	Value   string
-	Message string // by what
+	Message string // what has it
 }
 
-// InUse tells which of the machines are being onboarded or are in the inventory
-// already, or are asked for twice.
+// InUse returns the machines that are already being onboarded or in the
+// inventory, or that the request names twice.
 func (s *Service) InUse(ctx context.Context, of id.Site, machines []Request) ([]InUse, error) {
 	where, err := s.sites.Site(ctx, of)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Service) InUse(ctx context.Context, of id.Site, machines []Request) ([]
 	return inUse(ctx, s.reads, where, machines)
 }
 
-// holders says what has a name or an address, by the field and its value.
+// holders maps a field and its value to what has it.
 type holders map[[2]string]string
 
 func inUse(ctx context.Context, q *onboardingdb.Queries, where site.Site, machines []Request) ([]InUse, error) {

@@ -24,7 +24,7 @@ type BatchInput struct {
 	ID id.OnboardingBatch `json:"id"`
 }
 
-// names are those in the histories of onboardings.
+// names are the names recorded in the histories of onboardings.
 var names = job.WorkflowNames{
 	Type: workflowType, Next: "NextOnboardingTurn", Lost: "LoseOnboardingStage",
 	Wake:  "WakeOnboarding",
@@ -42,8 +42,8 @@ const (
 // WorkflowID is the id of the workflow of an onboarding.
 func WorkflowID(job id.Onboarding) string { return "onboarding-" + job.String() }
 
-// Admitted is an onboarding that has a place and whose workflow the workflow of its
-// batch starts.
+// Admitted is an onboarding that has a place; the workflow of its batch starts
+// its workflow.
 type Admitted struct {
 	ID       id.Onboarding `json:"id"`
 	Hostname string        `json:"hostname"`
@@ -52,25 +52,25 @@ type Admitted struct {
 // Admission is what the workflow of a batch does next.
 type Admission struct {
 	Start   []Admitted `json:"start,omitempty"`
-	Waiting int        `json:"waiting"` // that have no place yet
+	Waiting int        `json:"waiting"` // onboardings without a place
 	Site    id.Site    `json:"site"`
 }
 
-// Workflow carries an onboarding out, turn by turn.
+// Workflow carries out an onboarding, turn by turn.
 func Workflow(ctx workflow.Context, in Input) error {
 	return names.Run(ctx, in.ID.String(), node.EnrolledSignal)
 }
 
 const (
-	// lookAgain is how often the workflow of a batch looks without having been told.
+	// lookAgain is how often the workflow of a batch looks without a signal.
 	lookAgain = 15 * time.Minute
-	// childrenPerRun is how many children one run of the workflow of a batch starts,
-	// so that its history stays small.
+	// childrenPerRun limits how many children one run of a batch workflow
+	// starts, so that its history stays small.
 	childrenPerRun = 300
 )
 
 // BatchWorkflow starts the onboardings of a batch as they get places. It ends
-// when none waits for one; the onboardings live on without it.
+// when none waits for a place; the onboardings go on without it.
 func BatchWorkflow(ctx workflow.Context, in BatchInput) error {
 	turn := workflow.GetSignalChannel(ctx, turnSignal)
 	for started := 0; ; {
@@ -88,7 +88,7 @@ func BatchWorkflow(ctx workflow.Context, in BatchInput) error {
 		case all && admitted.Waiting == 0:
 			return nil
 		case all && started >= childrenPerRun || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
-			return workflow.NewContinueAsNewError(ctx, BatchWorkflow, in) // it looks first, so no signal is missed
+			return workflow.NewContinueAsNewError(ctx, BatchWorkflow, in) // the next run looks first, so no signal is lost
 		}
 		if err := awaitTurn(ctx, turn); err != nil {
 			return err
@@ -96,8 +96,8 @@ func BatchWorkflow(ctx workflow.Context, in BatchInput) error {
 	}
 }
 
-// awaitTurn waits until somebody says that there may be something to do, or for
-// so long that it is worth a look.
+// awaitTurn waits for a signal that there may be something to do, or until it
+// is time to look anyway.
 func awaitTurn(ctx workflow.Context, turn workflow.ReceiveChannel) error {
 	timerCtx, stop := workflow.WithCancel(ctx)
 	defer stop()
@@ -111,10 +111,10 @@ func awaitTurn(ctx workflow.Context, turn workflow.ReceiveChannel) error {
 	return err
 }
 
-// startChildren starts the workflows of onboardings and leaves them to
-// themselves. One that was started already is fine; one that was ended before
-// its onboarding began is started anew. One that cannot be started holds up no
-// other: all tells whether there was none, and the next admission names it again.
+// startChildren starts the workflows of onboardings and detaches them. A
+// workflow that was started already is fine; one that was terminated before its
+// onboarding began is started again. A workflow that cannot be started does not
+// hold up the others: all is false then, and the next admission names it again.
 func startChildren(ctx workflow.Context, batch id.OnboardingBatch, admitted Admission) (all bool) {
 	starts := make([]workflow.Future, len(admitted.Start))
 	for i, o := range admitted.Start {
@@ -137,8 +137,8 @@ func startChildren(ctx workflow.Context, batch id.OnboardingBatch, admitted Admi
 	return all
 }
 
-// childMarks are what an onboarding can be found by in Temporal; none where the
-// batch has none, because that Temporal does not know them.
+// childMarks returns the search attributes of an onboarding in Temporal, or
+// none if the batch has none because that Temporal does not know them.
 func childMarks(ctx workflow.Context, batch id.OnboardingBatch, of id.Site, o Admitted) temporal.SearchAttributes {
 	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
 		return temporal.SearchAttributes{}

@@ -162,7 +162,7 @@ type KeepParams struct {
 	JobID          id.Onboarding
 }
 
-// What an attempt found out, in the transaction of the job.
+// Stores what an attempt found out, in the transaction of the job.
 func (q *Queries) Keep(ctx context.Context, arg KeepParams) error {
 	_, err := q.db.Exec(ctx, Keep,
 		arg.MaasSystemID,
@@ -186,7 +186,7 @@ type KeepFactsParams struct {
 	JobID id.Onboarding
 }
 
-// What an action changes, in the transaction of the job.
+// Stores what an action changes, in the transaction of the job.
 func (q *Queries) KeepFacts(ctx context.Context, arg KeepFactsParams) error {
 	_, err := q.db.Exec(ctx, KeepFacts, arg.Facts, arg.JobID)
 	return err
@@ -539,7 +539,7 @@ type UnderRow struct {
 	Status       string
 }
 
-// Those of a site that have not ended.
+// The onboardings of a site that have not ended.
 func (q *Queries) Under(ctx context.Context, siteID id.Site) ([]UnderRow, error) {
 	rows, err := q.db.Query(ctx, Under, siteID)
 	if err != nil {
