@@ -130,8 +130,8 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.status = 'quarantined' THEN 'quarantined'
         WHEN n.status = 'offline' THEN 'offline'
         WHEN n.status <> 'active' THEN 'leaving'
-        WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR NOT (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
-            OR NOT (n.root_at IS NULL OR n.root_ended_at > n.root_at) THEN 'being_cleaned'
+        WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR (n.tainted_at IS NULL OR n.clean_at > n.tainted_at) IS NOT TRUE
+            OR (n.root_at IS NULL OR n.root_ended_at > n.root_at) IS NOT TRUE THEN 'being_cleaned'
         WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
         WHEN NOT EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > $5) THEN 'silent'
         WHEN EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical') THEN 'drifted'
