@@ -35,6 +35,10 @@ func (a *app) siteColumns() []table.Column[apiclient.SiteView] {
 			Title: "ALLOWED NETWORKS", Text: func(v site) string { return cmp.Or(strings.Join(v.AllowedNetworks, " "), "any") },
 			Detail: true,
 		},
+		{
+			Title: "BMC NETWORKS", Text: func(v site) string { return cmp.Or(strings.Join(v.BmcNetworks, " "), "any") },
+			Detail: true,
+		},
 		{Title: "PXE INTERFACE", Text: func(v site) string { return v.PxeIface }, Detail: true},
 		{Title: "PXE VLAN", Text: func(v site) string { return strconv.Itoa(int(v.PxeVlanVid)) }, Detail: true},
 		{Title: "NODE PXE INTERFACE", Text: func(v site) string { return v.NodePxeIface }, Detail: true},
@@ -168,7 +172,7 @@ func (s *session) siteID(name string) (types.UUID, error) {
 type siteFlags struct {
 	name, region, url, caFile, pxeIface, nodePXEIface, deployUser, deployIface, syncHTTP string
 	vlan, parallel                                                                       int32
-	networks, dns, scripts, capabilities                                                 []string
+	networks, bmcNetworks, dns, scripts, capabilities                                    []string
 }
 
 func addSiteFlags(cmd *cobra.Command) *siteFlags {
@@ -192,6 +196,8 @@ func addSiteFlags(cmd *cobra.Command) *siteFlags {
 			"pinned (its digest) or accepted (nothing) (default pinned)")
 	f.StringSliceVar(&v.scripts, "require-script", nil,
 		"commissioning or testing script that MAAS must have, as NAME or NAME@VERSION; may be repeated; empty: none")
+	f.StringSliceVar(&v.bmcNetworks, "bmc-network", nil,
+		"network that the BMCs of its machines live in; may be repeated; empty: any")
 	f.StringSliceVar(&v.capabilities, "require-capability", nil,
 		"what MAAS must be able to do: https, redundant_racks, redundant_dhcp; may be repeated; empty: nothing")
 	_ = cmd.MarkFlagFilename("ca-file") // it was defined above
@@ -247,6 +253,7 @@ func (a *app) siteCreateCommand() *cobra.Command {
 					s.API.CreateMaasSiteWithResponse(s.Ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
 						Name: args[0], RegionCode: v.region, ApiBaseUrl: v.url, CaCertificate: ca,
 						AllowedNetworks: frame.Given(s.Session, "allow-network", &v.networks),
+						BmcNetworks:     frame.Given(s.Session, "bmc-network", &v.bmcNetworks),
 						PxeIface:        v.pxeIface, PxeVlanVid: v.vlan, NodePxeIface: v.nodePXEIface,
 						DeployUser:         frame.Given(s.Session, "deploy-user", &v.deployUser),
 						DeploySshIface:     frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface),
@@ -273,8 +280,8 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 			v := addSiteFlags(cmd)
 			cmd.Flags().StringVar(&v.name, "name", "", "its new name")
 			return func(s *session, args []string) error {
-				if err := s.Anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface",
-					"deploy-user",
+				if err := s.Anything("name", "region", "url", "ca-file", "allow-network", "bmc-network", "pxe-iface", "pxe-vlan",
+					"node-pxe-iface", "deploy-user",
 					"deploy-ssh-iface", "dns", "max-parallel", "hw-sync-http", "require-script", "require-capability"); err != nil {
 					return err
 				}
@@ -286,6 +293,7 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 					Name: frame.Given(s.Session, "name", &v.name), RegionCode: frame.Given(s.Session, "region", &v.region),
 					ApiBaseUrl: frame.Given(s.Session, "url", &v.url), CaCertificate: ca,
 					AllowedNetworks:    frame.Given(s.Session, "allow-network", &v.networks),
+					BmcNetworks:        frame.Given(s.Session, "bmc-network", &v.bmcNetworks),
 					PxeIface:           frame.Given(s.Session, "pxe-iface", &v.pxeIface),
 					PxeVlanVid:         frame.Given(s.Session, "pxe-vlan", &v.vlan),
 					NodePxeIface:       frame.Given(s.Session, "node-pxe-iface", &v.nodePXEIface),

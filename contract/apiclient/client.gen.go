@@ -8170,6 +8170,9 @@ type SiteChangeBody struct {
 	// ApiBaseUrl Address of the MAAS region. The MAAS token must be written again after a change.
 	ApiBaseUrl *string `json:"api_base_url,omitempty"`
 
+	// BmcNetworks CIDRs that the BMCs of its machines live in; MAAS uses the BMC credentials of the site at no other address. Empty: any but link-local and loopback.
+	BmcNetworks *[]string `json:"bmc_networks,omitempty"`
+
 	// CaCertificate PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine.
 	CaCertificate *string `json:"ca_certificate,omitempty"`
 
@@ -8276,6 +8279,9 @@ type SiteNewBody struct {
 	//
 	// Examples: http://maas.example:5240/MAAS
 	ApiBaseUrl string `json:"api_base_url"`
+
+	// BmcNetworks CIDRs that the BMCs of its machines live in; MAAS uses the BMC credentials of the site at no other address; absent: any but link-local and loopback.
+	BmcNetworks *[]string `json:"bmc_networks,omitempty"`
 
 	// CaCertificate PEM of the CA that signed the certificate of MAAS; absent: the CAs of the control plane's machine.
 	CaCertificate *string `json:"ca_certificate,omitempty"`
@@ -8944,6 +8950,9 @@ type SiteView struct {
 
 	// ApiToken The MAAS token.
 	ApiToken SiteCredentialView `json:"api_token"`
+
+	// BmcNetworks CIDRs that the BMCs of its machines live in; MAAS uses the BMC credentials of the site at no other address. Empty: any but link-local and loopback.
+	BmcNetworks []string `json:"bmc_networks"`
 
 	// CaCertificate PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine.
 	CaCertificate string    `json:"ca_certificate"`

@@ -34,12 +34,15 @@ export function SiteForm({ initial, exists, does, send, onClose }: Props) {
       <Section title="MAAS" lead="The MAAS region that looks after the machines. Its credentials are written afterwards.">
         <ExplainedField form={form} field="api_base_url" label="Address of MAAS" />
         <ExplainedField form={form} field="allowed_networks" label="Allowed networks" placeholder="10.0.0.0/8" />
+        <ExplainedField form={form} field="required_scripts" label="Required scripts" placeholder="gpuaas-burn-in@3" />
+        <ExplainedField form={form} field="required_capabilities" label="Required capabilities" placeholder="redundant_racks" />
         <ExplainedField form={form} field="ca_certificate" label="CA certificate" rows={3} placeholder="-----BEGIN CERTIFICATE-----" />
       </Section>
       <Section title="Networks" lead="The network that machines boot from, and the names that they resolve.">
         <ExplainedField form={form} field="pxe_iface" label="PXE interface of MAAS" />
         <ExplainedField form={form} field="pxe_vlan_vid" label="PXE VLAN" />
         <ExplainedField form={form} field="node_pxe_iface" label="PXE interface of nodes" />
+        <ExplainedField form={form} field="bmc_networks" label="BMC networks" placeholder="10.176.0.0/16" />
         <ExplainedField form={form} field="upstream_dns_servers" label="DNS servers" placeholder={byDefault('1.1.1.1\n8.8.8.8')} />
       </Section>
       <Section title="Deployed machines" lead="How the control plane reaches a machine once it is installed.">

@@ -56,6 +56,7 @@ export function SiteOverview({ site }: { site: Site }) {
               ['Region', site.region_code],
               ['Address of MAAS', <Code key="u">{site.api_base_url}</Code>],
               ['Allowed networks', site.allowed_networks.join(', ') || 'any but link-local and loopback'],
+              ['BMC networks', site.bmc_networks.join(', ') || 'any but link-local and loopback'],
               ['CA certificate', site.ca_certificate ? 'its own' : 'the CAs of the control plane’s machine'],
               ['PXE interface of MAAS', site.pxe_iface],
               ['PXE VLAN', site.pxe_vlan_vid === 0 ? 'untagged' : String(site.pxe_vlan_vid)],

@@ -8,6 +8,9 @@ export const siteFields = [
   'api_base_url',
   'ca_certificate',
   'allowed_networks',
+  'bmc_networks',
+  'required_scripts',
+  'required_capabilities',
   'pxe_iface',
   'pxe_vlan_vid',
   'node_pxe_iface',
@@ -36,6 +39,7 @@ const rules: Record<string, Rule> = {
   api_base_url: maasURLRule,
   ca_certificate: certificatesRule,
   allowed_networks: each(networkRule),
+  bmc_networks: each(networkRule),
   pxe_iface: ifaceRule,
   node_pxe_iface: ifaceRule,
   deploy_user: accountRule,
@@ -44,4 +48,4 @@ const rules: Record<string, Rule> = {
 }
 
 /** wrongSite judges what was typed; of a site that exists, only what may be empty can be emptied. */
-export const wrongSite = (before?: Draft) => (draft: Draft) => ({ ...wrongs('SiteNewBody', draft, rules), ...(before && emptied(draft, before, ['ca_certificate', 'allowed_networks'])) })
+export const wrongSite = (before?: Draft) => (draft: Draft) => ({ ...wrongs('SiteNewBody', draft, rules), ...(before && emptied(draft, before, ['ca_certificate', 'allowed_networks', 'bmc_networks', 'required_scripts', 'required_capabilities'])) })

@@ -74,6 +74,7 @@ type NewBody struct {
 	NodePXEIface         string        `json:"node_pxe_iface" maxLength:"15" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
 	CACertificate        *string       `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; absent: the CAs of the control plane's machine."`
 	AllowedNetworks      *[]string     `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; absent: any but link-local and loopback."`
+	BMCNetworks          *[]string     `json:"bmc_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the BMCs of its machines live in; MAAS uses the BMC credentials of the site at no other address; absent: any but link-local and loopback."`
 	DeployUser           *string       `json:"deploy_user,omitempty" doc:"Account that deployed machines are reached by; hpcadmin by default."`
 	DeploySSHIface       *string       `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over; eno8303 by default."`
 	UpstreamDNSServers   *[]string     `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default."`
@@ -86,8 +87,8 @@ type NewBody struct {
 func (b NewBody) settings() SettingsChange {
 	return SettingsChange{
 		RegionCode: &b.RegionCode, APIBaseURL: &b.APIBaseURL, CACertificate: b.CACertificate,
-		AllowedNetworks: b.AllowedNetworks,
-		PXEIface:        &b.PXEIface, PXEVLANVID: &b.PXEVLANVID, NodePXEIface: &b.NodePXEIface, DeployUser: b.DeployUser,
+		AllowedNetworks: b.AllowedNetworks, BMCNetworks: b.BMCNetworks,
+		PXEIface: &b.PXEIface, PXEVLANVID: &b.PXEVLANVID, NodePXEIface: &b.NodePXEIface, DeployUser: b.DeployUser,
 		DeploySSHIface: b.DeploySSHIface, UpstreamDNSServers: b.UpstreamDNSServers, MaxParallel: b.MaxParallel,
 		HWSyncHTTP: b.HWSyncHTTP, RequiredScripts: b.RequiredScripts, RequiredCapabilities: b.RequiredCapabilities,
 	}

@@ -35,7 +35,7 @@ func (s *Service) CreateSite(ctx context.Context, name string, given SettingsCha
 			AllowedNetworks: n.AllowedNetworks, PxeIface: n.PXEIface, PxeVlanVid: n.PXEVLANVID, NodePxeIface: n.NodePXEIface,
 			DeployUser: n.DeployUser, DeploySshIface: n.DeploySSHIface, UpstreamDnsServers: n.UpstreamDNSServers,
 			MaxParallel: n.MaxParallel, FingerprintSalt: salt, HwSyncHttp: string(n.HWSyncHTTP),
-			RequiredScripts:      n.RequiredScripts,
+			RequiredScripts: n.RequiredScripts, BmcNetworks: n.BMCNetworks,
 			RequiredCapabilities: converted(n.RequiredCapabilities, func(c Capability) string { return string(c) }),
 		})
 		if postgres.Violates(err, "maas_sites_name") {

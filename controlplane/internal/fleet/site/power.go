@@ -112,8 +112,14 @@ type Choice struct {
 }
 
 // ChoosePower decides which credentials a machine gets: an active override by
-// PXE MAC, else by IPMI address, else by host name, else the site's own.
+// PXE MAC, else by IPMI address, else by host name, else the site's own. None are for
+// a BMC outside of the networks of the site.
 func ChoosePower(site Site, overrides []PowerOverride, m Machine) (Choice, error) {
+	if m.IPMIIP != "" {
+		if err := RequireBMC(site, m.IPMIIP); err != nil {
+			return Choice{}, err
+		}
+	}
 	reason := ""
 	for _, t := range selectorOrder {
 		value := m.by(t)

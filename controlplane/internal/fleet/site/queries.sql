@@ -1,8 +1,8 @@
 -- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
     node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
-    required_scripts, required_capabilities)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING *;
+    required_scripts, required_capabilities, bmc_networks)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) RETURNING *;
 
 -- name: Site :one
 SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL;
@@ -23,7 +23,7 @@ UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certifi
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
     upstream_dns_servers = $12, max_parallel = $13, status = $14,
     delete_requested_at = CASE WHEN $14 = 'active' THEN NULL ELSE delete_requested_at END, hw_sync_http = $15,
-    required_scripts = $16, required_capabilities = $17,
+    required_scripts = $16, required_capabilities = $17, bmc_networks = $18,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 

@@ -75,6 +75,7 @@ type Settings struct {
 	APIBaseURL           string       `json:"api_base_url" doc:"Address of the MAAS region." example:"http://maas.example:5240/MAAS"`
 	CACertificate        string       `json:"ca_certificate" doc:"PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine."`
 	AllowedNetworks      []string     `json:"allowed_networks" nullable:"false" doc:"CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback."`
+	BMCNetworks          []string     `json:"bmc_networks" nullable:"false" doc:"CIDRs that the BMCs of its machines live in; MAAS uses the BMC credentials of the site at no other address. Empty: any but link-local and loopback."`
 	PXEIface             string       `json:"pxe_iface" doc:"Interface of the MAAS server on the PXE network." example:"ens19"`
 	PXEVLANVID           int32        `json:"pxe_vlan_vid" doc:"VLAN of the PXE network; 0: untagged." example:"46"`
 	NodePXEIface         string       `json:"node_pxe_iface" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
@@ -90,7 +91,7 @@ type Settings struct {
 // DefaultSettings are those of a site that does not say otherwise.
 func DefaultSettings() Settings {
 	return Settings{
-		AllowedNetworks: []string{}, DeployUser: "hpcadmin", DeploySSHIface: "eno8303",
+		AllowedNetworks: []string{}, BMCNetworks: []string{}, DeployUser: "hpcadmin", DeploySSHIface: "eno8303",
 		UpstreamDNSServers: []string{"1.1.1.1", "8.8.8.8"}, MaxParallel: 20,
 		HWSyncHTTP: SyncPinned, RequiredScripts: []string{}, RequiredCapabilities: []Capability{},
 	}
@@ -102,6 +103,7 @@ type SettingsChange struct {
 	APIBaseURL           *string       `json:"api_base_url,omitempty" maxLength:"500" doc:"Address of the MAAS region. The MAAS token must be written again after a change."`
 	CACertificate        *string       `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine."`
 	AllowedNetworks      *[]string     `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback."`
+	BMCNetworks          *[]string     `json:"bmc_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the BMCs of its machines live in; MAAS uses the BMC credentials of the site at no other address. Empty: any but link-local and loopback."`
 	PXEIface             *string       `json:"pxe_iface,omitempty" doc:"Interface of the MAAS server on the PXE network."`
 	PXEVLANVID           *int32        `json:"pxe_vlan_vid,omitempty" doc:"VLAN of the PXE network, 0 to 4094; 0: untagged."`
 	NodePXEIface         *string       `json:"node_pxe_iface,omitempty" doc:"Interface of the nodes on the PXE network."`

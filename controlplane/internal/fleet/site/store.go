@@ -9,8 +9,8 @@ func siteFrom(r sitedb.Site) Site {
 		ID: r.ID, Name: r.Name, Status: Status(r.Status),
 		Settings: Settings{
 			RegionCode: r.RegionCode, APIBaseURL: r.APIBaseURL, CACertificate: r.CaCertificate,
-			AllowedNetworks: r.AllowedNetworks,
-			PXEIface:        r.PxeIface, PXEVLANVID: r.PxeVlanVid, NodePXEIface: r.NodePxeIface, DeployUser: r.DeployUser,
+			AllowedNetworks: r.AllowedNetworks, BMCNetworks: r.BmcNetworks,
+			PXEIface: r.PxeIface, PXEVLANVID: r.PxeVlanVid, NodePXEIface: r.NodePxeIface, DeployUser: r.DeployUser,
 			DeploySSHIface: r.DeploySshIface, UpstreamDNSServers: r.UpstreamDnsServers, MaxParallel: r.MaxParallel,
 			HWSyncHTTP: SyncHTTP(r.HwSyncHttp), RequiredScripts: r.RequiredScripts,
 			RequiredCapabilities: converted(r.RequiredCapabilities, func(c string) Capability { return Capability(c) }),
@@ -31,7 +31,7 @@ func siteColumns(s Site) sitedb.UpdateSiteParams {
 		AllowedNetworks: n.AllowedNetworks, PxeIface: n.PXEIface, PxeVlanVid: n.PXEVLANVID, NodePxeIface: n.NodePXEIface,
 		DeployUser: n.DeployUser, DeploySshIface: n.DeploySSHIface, UpstreamDnsServers: n.UpstreamDNSServers,
 		MaxParallel: n.MaxParallel, Status: string(s.Status), HwSyncHttp: string(n.HWSyncHTTP),
-		RequiredScripts:      n.RequiredScripts,
+		RequiredScripts: n.RequiredScripts, BmcNetworks: n.BMCNetworks,
 		RequiredCapabilities: converted(n.RequiredCapabilities, func(c Capability) string { return string(c) }),
 	}
 }

@@ -74,15 +74,8 @@ func (s Settings) checked(p *problems) Settings {
 	p.note("body.api_base_url", err)
 	s.APIBaseURL = address
 	p.note("body.ca_certificate", checkCA(s.CACertificate))
-	s.AllowedNetworks = slices.Clone(s.AllowedNetworks)
-	for i, text := range s.AllowedNetworks {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			p.add(fmt.Sprintf("body.allowed_networks[%d]", i), "must be a network such as 10.0.0.0/8")
-			continue
-		}
-		s.AllowedNetworks[i] = prefix.Masked().String()
-	}
+	s.AllowedNetworks = networks(p, "allowed_networks", s.AllowedNetworks)
+	s.BMCNetworks = networks(p, "bmc_networks", s.BMCNetworks)
 	p.matches("body.pxe_iface", s.PXEIface, ifaceForm, ifaceRule)
 	p.between("body.pxe_vlan_vid", s.PXEVLANVID, 0, 4094)
 	p.matches("body.node_pxe_iface", s.NodePXEIface, ifaceForm, ifaceRule)

@@ -25,6 +25,12 @@ var (
 		Runbook: "maas-credentials",
 	})
 	_ = job.DeclareCode(job.Code{
+		Name: "bmc_outside_networks", Class: InputConfigError, Fault: true,
+		Cause:   "The BMC address of the machine is outside of the networks that the site has its BMCs in, so no credentials are sent there.",
+		Remedy:  "cancel and ask again with the right address; or let an administrator list the network: gpuaas site update SITE --bmc-network NETWORK, then resume",
+		Runbook: "maas-credentials",
+	})
+	_ = job.DeclareCode(job.Code{
 		Name: "site_credentials_missing", Class: SiteCapabilityMissing, Fault: true,
 		Cause:   "A credential of the site was never written, or was removed from the secrets engine.",
 		Remedy:  "write the credentials of the site: gpuaas site credentials set SITE, then resume",

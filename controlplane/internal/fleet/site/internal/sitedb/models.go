@@ -185,4 +185,5 @@ type Site struct {
 	BundlesImported           bool
 	// Since when the site is to be deleted as soon as nothing belongs to it; enabling it takes that back.
 	DeleteRequestedAt *time.Time
+	BmcNetworks       []string
 }

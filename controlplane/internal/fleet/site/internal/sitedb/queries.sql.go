@@ -237,7 +237,7 @@ func (q *Queries) DeleteProfile(ctx context.Context, argID id.Profile) error {
 
 const deleteSite = `-- name: DeleteSite :one
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -276,12 +276,13 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const deletedWithSecrets = `-- name: DeletedWithSecrets :many
-SELECT s.id, s.name, s.region_code, s.api_base_url, s.ca_certificate, s.allowed_networks, s.pxe_iface, s.pxe_vlan_vid, s.node_pxe_iface, s.deploy_user, s.deploy_ssh_iface, s.upstream_dns_servers, s.max_parallel, s.status, s.fingerprint_salt, s.credentials_version, s.api_token_fingerprint, s.api_token_rotated_at, s.power_fingerprint, s.power_rotated_at, s.deploy_password_fingerprint, s.deploy_password_rotated_at, s.version, s.created_at, s.updated_at, s.deleted_at, s.hw_sync_http, s.deploy_password_shared_until, s.required_scripts, s.required_capabilities, s.bundles_imported, s.delete_requested_at FROM maas_sites s
+SELECT s.id, s.name, s.region_code, s.api_base_url, s.ca_certificate, s.allowed_networks, s.pxe_iface, s.pxe_vlan_vid, s.node_pxe_iface, s.deploy_user, s.deploy_ssh_iface, s.upstream_dns_servers, s.max_parallel, s.status, s.fingerprint_salt, s.credentials_version, s.api_token_fingerprint, s.api_token_rotated_at, s.power_fingerprint, s.power_rotated_at, s.deploy_password_fingerprint, s.deploy_password_rotated_at, s.version, s.created_at, s.updated_at, s.deleted_at, s.hw_sync_http, s.deploy_password_shared_until, s.required_scripts, s.required_capabilities, s.bundles_imported, s.delete_requested_at, s.bmc_networks FROM maas_sites s
 WHERE s.deleted_at IS NOT NULL AND (s.credentials_version > 0
     OR EXISTS (SELECT FROM maas_power_credential_overrides o WHERE o.site_id = s.id))
 ORDER BY s.id
@@ -329,6 +330,7 @@ func (q *Queries) DeletedWithSecrets(ctx context.Context) ([]Site, error) {
 			&i.RequiredCapabilities,
 			&i.BundlesImported,
 			&i.DeleteRequestedAt,
+			&i.BmcNetworks,
 		); err != nil {
 			return nil, err
 		}
@@ -341,7 +343,7 @@ func (q *Queries) DeletedWithSecrets(ctx context.Context) ([]Site, error) {
 }
 
 const disableSite = `-- name: DisableSite :one
-UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at
+UPDATE maas_sites SET status = 'disabled', version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -380,12 +382,13 @@ func (q *Queries) DisableSite(ctx context.Context, argID id.Site) (Site, error) 
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const forgetAPIToken = `-- name: ForgetAPIToken :one
-UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, error) {
@@ -424,6 +427,7 @@ func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, erro
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -550,8 +554,8 @@ func (q *Queries) InsertProfile(ctx context.Context, arg InsertProfileParams) er
 const insertSite = `-- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
     node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http,
-    required_scripts, required_capabilities)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at
+    required_scripts, required_capabilities, bmc_networks)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 type InsertSiteParams struct {
@@ -572,6 +576,7 @@ type InsertSiteParams struct {
 	HwSyncHttp           string
 	RequiredScripts      []string
 	RequiredCapabilities []string
+	BmcNetworks          []string
 }
 
 func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, error) {
@@ -593,6 +598,7 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		arg.HwSyncHttp,
 		arg.RequiredScripts,
 		arg.RequiredCapabilities,
+		arg.BmcNetworks,
 	)
 	var i Site
 	err := row.Scan(
@@ -628,6 +634,7 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -929,7 +936,7 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 }
 
 const listSites = `-- name: ListSites :many
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites
 WHERE deleted_at IS NULL AND id > $1::uuid AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -982,6 +989,7 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 			&i.RequiredCapabilities,
 			&i.BundlesImported,
 			&i.DeleteRequestedAt,
+			&i.BmcNetworks,
 		); err != nil {
 			return nil, err
 		}
@@ -994,7 +1002,7 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 }
 
 const lockForImport = `-- name: LockForImport :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND NOT bundles_imported AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND NOT bundles_imported AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockForImport(ctx context.Context, argID id.Site) (Site, error) {
@@ -1033,12 +1041,13 @@ func (q *Queries) LockForImport(ctx context.Context, argID id.Site) (Site, error
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
 
 const lockLeaving = `-- name: LockLeaving :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL AND status = 'disabled'
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL AND delete_requested_at IS NOT NULL AND status = 'disabled'
 FOR NO KEY UPDATE
 `
 
@@ -1078,6 +1087,7 @@ func (q *Queries) LockLeaving(ctx context.Context, argID id.Site) (Site, error) 
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1174,7 +1184,7 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 }
 
 const lockSite = `-- name: LockSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1213,6 +1223,7 @@ func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1601,7 +1612,7 @@ const setCredentials = `-- name: SetCredentials :one
 UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
     deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 type SetCredentialsParams struct {
@@ -1658,6 +1669,7 @@ func (q *Queries) SetCredentials(ctx context.Context, arg SetCredentialsParams) 
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1825,7 +1837,7 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 }
 
 const shareSite = `-- name: ShareSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1864,6 +1876,7 @@ func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -1915,7 +1928,7 @@ func (q *Queries) SharedAddresses(ctx context.Context, arg SharedAddressesParams
 }
 
 const site = `-- name: Site :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
@@ -1954,6 +1967,7 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
@@ -2037,9 +2051,9 @@ UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certifi
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
     upstream_dns_servers = $12, max_parallel = $13, status = $14,
     delete_requested_at = CASE WHEN $14 = 'active' THEN NULL ELSE delete_requested_at END, hw_sync_http = $15,
-    required_scripts = $16, required_capabilities = $17,
+    required_scripts = $16, required_capabilities = $17, bmc_networks = $18,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until, required_scripts, required_capabilities, bundles_imported, delete_requested_at, bmc_networks
 `
 
 type UpdateSiteParams struct {
@@ -2060,6 +2074,7 @@ type UpdateSiteParams struct {
 	HwSyncHttp           string
 	RequiredScripts      []string
 	RequiredCapabilities []string
+	BmcNetworks          []string
 }
 
 func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, error) {
@@ -2081,6 +2096,7 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		arg.HwSyncHttp,
 		arg.RequiredScripts,
 		arg.RequiredCapabilities,
+		arg.BmcNetworks,
 	)
 	var i Site
 	err := row.Scan(
@@ -2116,6 +2132,7 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		&i.RequiredCapabilities,
 		&i.BundlesImported,
 		&i.DeleteRequestedAt,
+		&i.BmcNetworks,
 	)
 	return i, err
 }
