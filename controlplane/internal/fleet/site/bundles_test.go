@@ -100,8 +100,9 @@ func TestBundlesAreUploadedUsedAndRolledBack(t *testing.T) {
 	done(w.use(t, path, "", object{"ref": "base@2", "sha256": two.SHA256}))
 	used("base@2", "base@1", two.SHA256)
 	done(w.use(t, path, "/rollback", nil))
-	used("base@1", "base@2", one.SHA256)
-	done(w.use(t, path, "/rollback", nil))
+	used("base@1", "", one.SHA256)
+	w.use(t, path, "/rollback", nil).Wants(t, http.StatusConflict, "site_bundle_no_previous") // not forward again
+	done(w.use(t, path, "", object{"ref": "base@2"}))
 	used("base@2", "base@1", two.SHA256)
 	if c := w.probe(t, path)["bundle"]; !c.OK || !strings.Contains(c.Detail, "base@2") {
 		t.Errorf("the probe says %+v", c)
@@ -123,7 +124,7 @@ func TestBundlesAreUploadedUsedAndRolledBack(t *testing.T) {
 		t.Errorf("the list is %+v", list.Items)
 	}
 	for action, want := range map[string]int64{
-		"site_bundle.upload": 2, "site_profile.bundle_use": 2, "site_profile.bundle_rollback": 2, "site_bundle.delete": 1,
+		"site_bundle.upload": 2, "site_profile.bundle_use": 3, "site_profile.bundle_rollback": 1, "site_bundle.delete": 1,
 	} {
 		if n := w.rows(t, `SELECT count(*) FROM audit_logs WHERE action = $1 AND target_id = $2`, action,
 			v.SiteID.String()); n != want {
@@ -223,8 +224,9 @@ func TestAttackABundleIsSmuggledIn(t *testing.T) {
 	}
 }
 
-// Sites of before bundles were uploaded get the files that workers read, once.
-func TestBundlesOfAFolderAreImportedOnce(t *testing.T) {
+// Sites of before bundles were uploaded get the files that workers read: until all of
+// them were taken, then no more.
+func TestBundlesOfAFolderAreImportedUntilAllAreTaken(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -258,12 +260,21 @@ VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-0000000
 	if _, err := service.ImportBundles(ctx, filepath.Join(folder, "gone")); err == nil {
 		t.Error("a folder that is not there was read")
 	}
-	for round, want := range []int{1, 0} {
+	for round, want := range []struct{ sites, refused, bundles int }{{1, 2, 1}, {1, 0, 2}, {0, 0, 0}} {
 		done, err := service.ImportBundles(ctx, folder)
-		if err != nil || done.Sites != want || round == 0 && (len(done.Refused) != 2 || len(done.Bundles) != 1) {
+		if err != nil || done.Sites != want.sites || len(done.Refused) != want.refused ||
+			len(done.Bundles) != want.bundles {
 			t.Fatalf("round %d: %+v, %v", round, done, err)
 		}
-		write("base/later", program)
+		switch round {
+		case 0: // somebody mends the folder
+			write("base/broken", program+"# mended\n")
+			if err := os.Remove(filepath.Join(folder, "base", "link")); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			write("base/later", program)
+		}
 	}
 	sites, err := service.Sites(ctx, nil, postgres.Slice[id.Site]{Limit: 10})
 	if err != nil {
@@ -281,7 +292,7 @@ VALUES ('00000000-0000-7000-8000-000000000002', '00000000-0000-7000-8000-0000000
 		t.Error("a bundle that was lost is there")
 	}
 	bundles, err := service.Bundles(ctx, sites[0].ID, postgres.Slice[id.SiteBundle]{Limit: 10})
-	if err != nil || len(bundles) != 1 {
+	if err != nil || len(bundles) != 2 {
 		t.Errorf("bundles are %+v, %v", bundles, err)
 	}
 }

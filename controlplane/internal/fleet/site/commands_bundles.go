@@ -163,7 +163,7 @@ func (s *Service) DeleteBundle(ctx context.Context, site id.Site, bundle id.Site
 		if err := c.ForgetPreviousBundle(ctx, sitedb.ForgetPreviousBundleParams{SiteID: site, Ref: gone.Ref()}); err != nil {
 			return fmt.Errorf("forget bundle of before: %w", err)
 		}
-		if err := c.DeleteBundle(ctx, bundle); err != nil {
+		if _, err := c.DeleteBundle(ctx, bundle); err != nil {
 			return fmt.Errorf("delete bundle: %w", err)
 		}
 		if err := blob.Release(ctx, c.tx, gone.Digest, gone.owner()); err != nil {
@@ -190,9 +190,10 @@ func (s *Service) UseBundle(ctx context.Context, site id.Site, profile id.Profil
 // RollBackBundle lets a profile use the bundle that it used before. Rolling back
 // twice undoes the first time.
 func (s *Service) RollBackBundle(ctx context.Context, site id.Site, profile id.Profile) (Profile, error) {
-	return s.changeBundle(ctx, site, profile, "site_profile.bundle_rollback", func(p *Profile) error {
+	return s.changeBundle(ctx, site, profile, bundleRollback, func(p *Profile) error {
 		if p.PreviousBundleRef == "" {
-			return fault.New(fault.Conflict, "site_bundle_no_previous", "the profile %s used no other bundle before", p.Name).
+			return fault.New(fault.Conflict, "site_bundle_no_previous",
+				"the profile %s used no other bundle before, or was rolled back to it already", p.Name).
 				WithRemedy("name one: gpuaas site bundle use SITE %s NAME@VERSION; "+
 					"to use none, clear site_bootstrap_bundle_ref of the profile", p.Name)
 		}
@@ -200,6 +201,9 @@ func (s *Service) RollBackBundle(ctx context.Context, site id.Site, profile id.P
 		return nil
 	})
 }
+
+// bundleRollback is the action that the audit log shows for a rollback.
+const bundleRollback = "site_profile.bundle_rollback"
 
 func (s *Service) changeBundle(ctx context.Context, site id.Site, profile id.Profile, action string,
 	choose func(*Profile) error,
@@ -216,6 +220,9 @@ func (s *Service) changeBundle(ctx context.Context, site id.Site, profile id.Pro
 		}
 		if err := c.pin(ctx, owner, before, &after); err != nil {
 			return err
+		}
+		if action == bundleRollback { // the bundle that was bad is not the one to go back to
+			after.PreviousBundleRef, after.PreviousBundleDigest = "", ""
 		}
 		after.Version++
 		if after, err = c.setProfile(ctx, after); err != nil {

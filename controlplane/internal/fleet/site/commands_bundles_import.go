@@ -30,7 +30,8 @@ type Imported struct {
 
 // ImportBundles gives the sites of before bundles were uploaded those of the folder
 // that workers read them from then: the file NAME/VERSION is the bundle NAME@VERSION.
-// Profiles that name one are pinned to it. It happens once for each site.
+// Profiles that name one are pinned to it. It is repeated until every file of the
+// folder was taken, for each site.
 func (s *Service) ImportBundles(ctx context.Context, folder string) (Imported, error) {
 	var done Imported
 	if folder == "" {
@@ -50,7 +51,9 @@ func (s *Service) ImportBundles(ctx context.Context, folder string) (Imported, e
 	}
 	ctx = auth.With(ctx, auth.System(importer))
 	for _, site := range sites {
-		err := s.inChange(ctx, func(ctx context.Context, c change) error { return c.importBundles(ctx, site, programs) })
+		err := s.inChange(ctx, func(ctx context.Context, c change) error {
+			return c.importBundles(ctx, site, programs, len(refused) == 0)
+		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue // another worker has done it
 		}
@@ -62,7 +65,7 @@ func (s *Service) ImportBundles(ctx context.Context, folder string) (Imported, e
 	return done, nil
 }
 
-func (c change) importBundles(ctx context.Context, site id.Site, programs map[string][]byte) error {
+func (c change) importBundles(ctx context.Context, site id.Site, programs map[string][]byte, whole bool) error {
 	row, err := c.LockForImport(ctx, site)
 	if err != nil {
 		return err
@@ -72,6 +75,9 @@ func (c change) importBundles(ctx context.Context, site id.Site, programs map[st
 		if err := c.importBundle(ctx, owner, ref, program); err != nil {
 			return err
 		}
+	}
+	if !whole { // the next start tries the rest again, and passes what is here already by
+		return nil
 	}
 	if err := c.BundlesImported(ctx, site); err != nil {
 		return fmt.Errorf("note import: %w", err)

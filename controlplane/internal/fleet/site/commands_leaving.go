@@ -10,6 +10,7 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/blob"
 	"gpuaas/controlplane/internal/fleet/site/internal/sitedb"
 )
 
@@ -18,7 +19,7 @@ import (
 const leaving = "site-leaving"
 
 // Tend deletes the sites whose last node and job have left since somebody deleted
-// them, and removes the secrets of deleted sites. Any number of replicas may run it.
+// them, and removes the bundles and secrets of deleted sites. Any number of replicas may run it.
 func (s *Service) Tend(ctx context.Context) error {
 	ctx = auth.With(ctx, auth.System(leaving))
 	sites, err := s.reads.LeavingSites(ctx)
@@ -28,6 +29,13 @@ func (s *Service) Tend(ctx context.Context) error {
 	var failed []error
 	for _, site := range sites {
 		failed = append(failed, s.leave(ctx, site))
+	}
+	orphans, err := s.reads.BundlesOfDeletedSites(ctx)
+	if err != nil {
+		return errors.Join(append(failed, fmt.Errorf("list bundles of deleted sites: %w", err))...)
+	}
+	for _, row := range orphans {
+		failed = append(failed, s.forgetBundle(ctx, bundleFrom(row)))
 	}
 	rows, err := s.reads.DeletedWithSecrets(ctx)
 	if err != nil {
@@ -50,6 +58,16 @@ func (s *Service) leave(ctx context.Context, site id.Site) error {
 		}
 		_, err = c.deleteUnused(ctx, siteFrom(row))
 		return err
+	})
+}
+
+// forgetBundle removes a bundle of a site that is gone, whose machines are gone, too.
+func (s *Service) forgetBundle(ctx context.Context, gone Bundle) error {
+	return s.inChange(ctx, func(ctx context.Context, c change) error {
+		if n, err := c.DeleteBundle(ctx, gone.ID); err != nil || n == 0 { // 0: another replica was faster
+			return err
+		}
+		return blob.Release(ctx, c.tx, gone.Digest, gone.owner())
 	})
 }
 

@@ -80,6 +80,7 @@ func TestADeletedSiteLeavesWithItsSecrets(t *testing.T) {
 		t.Fatalf("override answers %d %s", a.Status, a.Body)
 	}
 	w.bound(t, "c07u31", v.SiteID, w.profiles(t, path)[site.DefaultProfile].ProfileID)
+	w.uploaded(t, path, "base@1", program)
 	secrets := site.SecretsPrefix + v.SiteID.String() + "/"
 	tend := func(status, left int) {
 		t.Helper()
@@ -96,6 +97,9 @@ func TestADeletedSiteLeavesWithItsSecrets(t *testing.T) {
 		}
 		if n := w.rows(t, `SELECT count(*) FROM maas_power_credential_overrides`); n != int64(left) {
 			t.Errorf("%d overrides", n)
+		}
+		if n := w.rows(t, `SELECT count(*) FROM blob_references`); n != int64(left) {
+			t.Errorf("%d bundles are stored", n)
 		}
 	}
 	deleted := func() {

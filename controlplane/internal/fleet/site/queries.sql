@@ -201,8 +201,11 @@ ORDER BY b.id LIMIT sqlc.arg(page_size);
 -- name: BundleUsers :many
 SELECT name FROM maas_site_profiles WHERE site_id = $1 AND deleted_at IS NULL AND site_bootstrap_bundle_ref = sqlc.arg(ref) ORDER BY name;
 
--- name: DeleteBundle :exec
-UPDATE maas_site_bundles SET deleted_at = clock_timestamp() WHERE id = $1;
+-- name: DeleteBundle :execrows
+UPDATE maas_site_bundles SET deleted_at = clock_timestamp() WHERE id = $1 AND deleted_at IS NULL;
+
+-- name: BundlesOfDeletedSites :many
+SELECT b.* FROM maas_site_bundles b JOIN maas_sites s ON s.id = b.site_id WHERE s.deleted_at IS NOT NULL AND b.deleted_at IS NULL ORDER BY b.id;
 
 -- name: ForgetPreviousBundle :exec
 UPDATE maas_site_profiles SET previous_bundle_ref = '', previous_bundle_digest = '' WHERE site_id = $1 AND previous_bundle_ref = sqlc.arg(ref);

@@ -142,6 +142,40 @@ func (q *Queries) BundlesImported(ctx context.Context, argID id.Site) error {
 	return err
 }
 
+const bundlesOfDeletedSites = `-- name: BundlesOfDeletedSites :many
+SELECT b.id, b.site_id, b.name, b.version, b.digest, b.size, b.added_by, b.created_at, b.deleted_at FROM maas_site_bundles b JOIN maas_sites s ON s.id = b.site_id WHERE s.deleted_at IS NOT NULL AND b.deleted_at IS NULL ORDER BY b.id
+`
+
+func (q *Queries) BundlesOfDeletedSites(ctx context.Context) ([]Bundle, error) {
+	rows, err := q.db.Query(ctx, bundlesOfDeletedSites)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Bundle
+	for rows.Next() {
+		var i Bundle
+		if err := rows.Scan(
+			&i.ID,
+			&i.SiteID,
+			&i.Name,
+			&i.Version,
+			&i.Digest,
+			&i.Size,
+			&i.AddedBy,
+			&i.CreatedAt,
+			&i.DeletedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const countUnpinned = `-- name: CountUnpinned :one
 SELECT count(*)
 FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_site_profiles p ON p.id = b.profile_id
@@ -190,13 +224,16 @@ func (q *Queries) DeleteAssignment(ctx context.Context, arg DeleteAssignmentPara
 	return i, err
 }
 
-const deleteBundle = `-- name: DeleteBundle :exec
-UPDATE maas_site_bundles SET deleted_at = clock_timestamp() WHERE id = $1
+const deleteBundle = `-- name: DeleteBundle :execrows
+UPDATE maas_site_bundles SET deleted_at = clock_timestamp() WHERE id = $1 AND deleted_at IS NULL
 `
 
-func (q *Queries) DeleteBundle(ctx context.Context, argID id.SiteBundle) error {
-	_, err := q.db.Exec(ctx, deleteBundle, argID)
-	return err
+func (q *Queries) DeleteBundle(ctx context.Context, argID id.SiteBundle) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteBundle, argID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const deleteOverride = `-- name: DeleteOverride :execrows
