@@ -8,7 +8,7 @@ import (
 func (p *parts) newRent() {
 	cfg := allocation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Logger: p.logger,
-		HeardWithin: p.cfg.Nodes.OfflineAfter,
+		HeardWithin: p.cfg.Nodes.OfflineAfter, WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience

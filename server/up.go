@@ -99,6 +99,7 @@ func (u *up) run(cmd *cobra.Command) error {
 		return errors.Join(err, nodeListener.Close())
 	}
 	defer closeLab()
+	ready.Nodes.WithoutGPUs = machines != nil // they are virtual
 	if laboratory != nil {
 		ready.Nodes.SSHProxy = laboratory.SSHProxy
 	}

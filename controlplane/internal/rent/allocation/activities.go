@@ -85,7 +85,7 @@ func (a *Activities) AskNode(ctx context.Context, e Errand) (Answer, error) {
 	if !task.Status.Ended() {
 		return a.later(ctx, of, task)
 	}
-	return Answer{Failure: of.judged(e.What, task)}, nil
+	return Answer{Failure: of.judged(e.What, task, a.gate)}, nil
 }
 
 var waitsFor = map[string]string{

@@ -46,7 +46,7 @@ func wait(ctx context.Context, tx pgx.Tx, a Allocation, what string) error {
 }
 
 // judged says whether the node did what it was asked for.
-func (a Allocation) judged(what string, t agenttask.Task) Failure {
+func (a Allocation) judged(what string, t agenttask.Task, g gate) Failure {
 	if err := t.Result().Err(); err != nil {
 		f, _ := fault.As(err)
 		return Failure{Code: f.Code, Reason: f.Message, Remedy: f.Remedy}
@@ -54,7 +54,7 @@ func (a Allocation) judged(what string, t agenttask.Task) Failure {
 	if what != errandProbe {
 		return Failure{}
 	}
-	return unready(t.Output, a.Terms)
+	return g.unready(t.Output, a.Terms)
 }
 
 // settle records how the errands on one node went.

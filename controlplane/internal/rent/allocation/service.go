@@ -65,7 +65,10 @@ type Config struct {
 	// Patience is how long a task of provisioning may wait for its node to fetch
 	// it; zero: two minutes.
 	Patience time.Duration
-	Logger   *slog.Logger // nil: nothing is logged
+	// WithoutGPUs hands out machines on whose bus there is no GPU, although their
+	// SKU has some: virtual ones.
+	WithoutGPUs bool
+	Logger      *slog.Logger // nil: nothing is logged
 }
 
 // Service holds the commands and queries of the package. Any number of replicas
@@ -78,6 +81,7 @@ type Service struct {
 	terminals Terminals
 	heard     time.Duration
 	patience  time.Duration
+	gate      gate
 	logger    *slog.Logger
 }
 
@@ -85,7 +89,7 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
-		heard: cfg.HeardWithin, patience: cfg.Patience, logger: cfg.Logger,
+		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
 	}
 	if s.heard == 0 {
 		s.heard = 90 * time.Second
