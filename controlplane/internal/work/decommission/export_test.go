@@ -2,6 +2,7 @@ package decommission
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gpuaas/contract/certificate"
@@ -91,3 +92,6 @@ func LayOut(m Mode, names ...string) job.Table { return laidOut(map[Mode][]strin
 func OfferedOverride(d Decommission) *OverrideOffer {
 	return explanationOf(d, family().Explain(d, nil, time.Now())).Override
 }
+
+// TableOf returns the stages of a mode.
+func TableOf(m Mode) job.Table { return slices.Clone(tables[m]) }

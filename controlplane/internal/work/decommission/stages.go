@@ -171,9 +171,6 @@ func inMode(s job.Stage, mode Mode) job.Stage {
 	return s
 }
 
-// TableOf returns the stages of a mode.
-func TableOf(m Mode) job.Table { return slices.Clone(tables[m]) }
-
 // AllStages names every stage, each once.
 func AllStages() []string {
 	var out []string

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
@@ -78,3 +79,6 @@ func Recommend(o Onboarding) []job.Advice { return family.Recommend(o) }
 func Explain(o Onboarding, events []job.Event, now time.Time) Explanation {
 	return explanationOf(family.Explain(o, events, now))
 }
+
+// Stages lists the stages in order.
+func Stages() []job.Stage { return slices.Clone(stages) }

@@ -65,6 +65,3 @@ func classes() []job.FailureClass {
 		})
 	})
 }
-
-// Stages lists the stages in order.
-func Stages() []job.Stage { return slices.Clone(stages) }
