@@ -69,6 +69,15 @@ func (Channel) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(channe
 // Schema implements huma.SchemaProvider.
 func (Delivery) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(deliveries) }
 
+// Schema implements huma.SchemaProvider.
+func (Sort) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(sorts) }
+
+// Schema implements huma.SchemaProvider.
+func (Kind) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(kinds) }
+
+// Schema implements huma.SchemaProvider.
+func (Source) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(sources) }
+
 // View is a node as the API shows it.
 type View struct {
 	NodeID          id.Node           `json:"node_id" doc:"Id of the node."`

@@ -13,11 +13,11 @@ import (
 type HistoryView struct {
 	Seq           int64     `json:"seq" doc:"Grows with every change of any node."`
 	OccurredAt    time.Time `json:"occurred_at"`
-	Kind          Kind      `json:"kind" enum:"created,state_changed,updated,enrolled,certificate_renewed,certificate_revoked,identity_conflict,agent_reported,observed"`
+	Kind          Kind      `json:"kind"`
 	Event         string    `json:"event,omitempty" doc:"The event of the lifecycle, or what was noted: hold, unhold, keep_out, set_aside, let_back, taint, taint_root, accept_root, installed or clean; of a conflict, what it was about; of an observation, what was found." example:"lose_contact"`
 	From          Status    `json:"from_status,omitempty" doc:"The state before; absent when it did not change."`
 	To            Status    `json:"to_status,omitempty" doc:"The state after; absent when it did not change."`
-	Source        Source    `json:"source" enum:"operator,workflow,drift,agent,system" doc:"What sort of thing caused it: a person or a service account, a job, a disagreement that reconciliation found, the agent of the node, or the control plane by itself."`
+	Source        Source    `json:"source" doc:"What sort of thing caused it: a person or a service account, a job, a disagreement that reconciliation found, the agent of the node, or the control plane by itself."`
 	Cause         string    `json:"cause" doc:"Why, for people."`
 	ActorKind     auth.Kind `json:"actor_kind" enum:"user,service_account,system,anonymous" doc:"What sort of actor did it."`
 	ActorID       string    `json:"actor_id" doc:"Who did it: a principal, a part of the control plane, or the agent of the node."`

@@ -150,6 +150,12 @@ const (
 	KindObserved           Kind = "observed"
 )
 
+// kinds lists them for the contract.
+var kinds = []Kind{
+	KindCreated, KindStateChanged, KindUpdated, KindEnrolled, KindCertificateRenewed, KindCertificateRevoked,
+	KindIdentityConflict, KindAgentReported, KindObserved,
+}
+
 // entry is one change of a node for the history, the audit log and the events.
 type entry struct {
 	kind     Kind

@@ -42,6 +42,9 @@ const (
 	BySystem   Source = "system"
 )
 
+// sources lists them for the contract.
+var sources = []Source{ByOperator, ByWorkflow, ByDrift, ByAgent, BySystem}
+
 // Source derives from the actor what kind of actor caused the change.
 func (e HistoryEntry) Source() Source {
 	if e.ActorKind == auth.KindUser || e.ActorKind == auth.KindServiceAccount {

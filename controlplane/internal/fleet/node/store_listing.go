@@ -49,6 +49,9 @@ const (
 	ByCreatedAt       Sort = "created_at"
 )
 
+// sorts lists the columns that callers may name.
+var sorts = []Sort{ByHostname, ByStatus, ByStatusChangedAt, ByLastContactAt, BySKU, ByRegion, ByCreatedAt}
+
 // Order is how a listing is sorted.
 type Order struct {
 	By         Sort

@@ -7,24 +7,32 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
+// EvidenceKind is the kind of a piece of evidence, as the API names it.
+type EvidenceKind string
+
+// Schema implements huma.SchemaProvider.
+func (EvidenceKind) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(evidenceKinds) }
+
 // EvidenceView shows what a stage saw.
 type EvidenceView struct {
-	Seq        int64     `json:"seq" doc:"Grows with every piece of evidence; certificates name it."`
-	Stage      string    `json:"stage"`
-	Attempt    int       `json:"attempt"`
-	Epoch      int64     `json:"epoch"`
-	Kind       string    `json:"kind" enum:"drain,storage_cleanup,gpu_scrub,gpu_scrub_weaker,validate_clean,release,power_off,uninstall,secrets,override,not_applicable,follow_up" doc:"What it is about, and so which fields it has."`
-	Value      any       `json:"value" doc:"What was seen."`
-	RecordedAt time.Time `json:"recorded_at"`
+	Seq        int64        `json:"seq" doc:"Grows with every piece of evidence; certificates name it."`
+	Stage      string       `json:"stage"`
+	Attempt    int          `json:"attempt"`
+	Epoch      int64        `json:"epoch"`
+	Kind       EvidenceKind `json:"kind" doc:"What it is about, and so which fields it has."`
+	Value      any          `json:"value" doc:"What was seen."`
+	RecordedAt time.Time    `json:"recorded_at"`
 }
 
 func showEvidence(e Evidence) (EvidenceView, error) {
 	v := EvidenceView{
-		Seq: e.Seq, Stage: e.Stage, Attempt: e.Attempt, Epoch: e.Epoch, Kind: e.Kind,
+		Seq: e.Seq, Stage: e.Stage, Attempt: e.Attempt, Epoch: e.Epoch, Kind: EvidenceKind(e.Kind),
 		RecordedAt: e.RecordedAt.UTC(),
 	}
 	if err := json.Unmarshal(e.Value, &v.Value); err != nil {

@@ -197,6 +197,12 @@ const (
 	EvidenceFollowUp      = "follow_up"      // FollowUp
 )
 
+// evidenceKinds lists them for the contract.
+var evidenceKinds = []string{
+	EvidenceDrain, EvidenceStorage, EvidenceGPU, EvidenceWeaker, EvidenceValidation, EvidenceRelease, EvidencePower,
+	EvidenceUninstall, EvidenceSecrets, EvidenceOverride, EvidenceNotApplicable, EvidenceFollowUp,
+}
+
 // WeakerScrub records that a profile let the memory of GPUs count as cleaned
 // although no read proved it empty.
 type WeakerScrub struct {
