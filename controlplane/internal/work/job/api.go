@@ -35,7 +35,8 @@ func (EventStatus) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(ev
 // Details are facts whose names depend on what they are about. Never a secret.
 type Details map[string]any
 
-// DetailsOf reads details as rows and ledgers have them; nil: there are none.
+// DetailsOf reads details as rows and ledgers keep them. It returns nil if
+// there are none.
 func DetailsOf(raw json.RawMessage) Details {
 	var out Details
 	if json.Unmarshal(raw, &out) != nil || len(out) == 0 {
@@ -77,7 +78,7 @@ type FailureView[C ~string] struct {
 	Details Details `json:"error_details,omitempty" doc:"What was found, by its name."`
 }
 
-// ShowFailure is why a job is parked; nil: it is not.
+// ShowFailure shows why a job is parked, or returns nil if it is not.
 func ShowFailure[C ~string](j Job) *FailureView[C] {
 	if j.FailureClass == "" {
 		return nil
@@ -108,13 +109,13 @@ func ShowEvent(e Event) EventView {
 	}
 }
 
-// ActionBody is why somebody acts.
+// ActionBody is the reason for an action.
 type ActionBody struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the ledger." example:"cable replaced"`
 }
 
-// ActionsOf are the legal actions of a job, best first, and the one that is
-// recommended; empty: none is.
+// ActionsOf returns the legal actions of a job, best first, and the recommended
+// one, which is empty if there is none.
 func (f *Family[R]) ActionsOf(r R) (legal []Trigger, recommended Trigger) {
 	legal = []Trigger{}
 	for _, advice := range f.Recommend(r) {
@@ -132,9 +133,9 @@ type Verb struct {
 
 const legality = " 409 when the present state does not allow it, with the actions that it does."
 
-// RegisterVerbs adds the actions of operators to an API: of each operation, as
-// like describes them, id, path and texts are made. The input is that of the
-// family: which job is meant, and an ActionBody.
+// RegisterVerbs adds the actions of operators to an API. It makes an operation
+// for each verb: like is the pattern, to which id, path and texts are added.
+// The family's input says which job is meant, and holds an ActionBody.
 func RegisterVerbs[I, V any](api *httpapi.API, like httpapi.Operation, life *Lifecycle, verbs []Verb,
 	act func(ctx context.Context, in *I, action Trigger) (V, error),
 ) {
@@ -156,7 +157,7 @@ type Feed interface {
 
 // Following says which jobs are followed, and from where on.
 type Following interface {
-	// Last is the id of the last event that the reader has; empty: none.
+	// Last is the id of the last event that the reader has, or empty.
 	Last() string
 	// Wants says whether an event is about what is followed.
 	Wants(e eventwire.Envelope) bool

@@ -26,8 +26,8 @@ type CountsView struct {
 	FailedManualIntervention int `json:"failed_manual_intervention"`
 }
 
-// BatchStanding is what batches of all families show. Families embed it in their
-// views.
+// BatchStanding holds what the API shows of batches of all families. Families
+// embed it in their views.
 type BatchStanding struct {
 	BatchID      id.JobBatch `json:"batch_id" doc:"Id of the batch."`
 	State        BatchState  `json:"state" doc:"How it is getting on. paused: an operator paused it. halted: the control plane paused it, because more than max_failures failed or were cancelled. settled: each job has ended or is parked."`
@@ -46,7 +46,7 @@ type BatchStanding struct {
 	CancelledAt  *time.Time  `json:"cancelled_at,omitempty"`
 }
 
-// ShowBatch is what all batches show.
+// ShowBatch shows what all batches have in common.
 func ShowBatch(b Batch) BatchStanding {
 	n := b.Counts
 	return BatchStanding{
@@ -70,8 +70,8 @@ type BatchPath struct {
 	BatchID id.JobBatch `path:"batch_id" doc:"Id of the batch."`
 }
 
-// BatchAction is what an operator decides about a batch. It is exported because
-// the framework reads embedded parameters only then.
+// BatchAction is an operator's decision about a batch. It is exported because
+// the framework reads only exported embedded parameters.
 type BatchAction struct {
 	BatchPath
 	Body ActionBody

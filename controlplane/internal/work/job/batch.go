@@ -10,18 +10,18 @@ import (
 type Batch struct {
 	ID    id.JobBatch
 	Total int
-	// MaxParallel is how many jobs of it may hold a place at once; zero: as many as
-	// the family says, or as there are.
+	// MaxParallel limits how many jobs of the batch may hold a place at once.
+	// If zero, the family's limit applies, or there is none.
 	MaxParallel int
-	// MaxFailures is how many may fail or be cancelled before the control plane
-	// pauses the batch; nil: it never does.
+	// MaxFailures is how many jobs may fail or be cancelled before the control
+	// plane pauses the batch. If nil, it never pauses the batch.
 	MaxFailures *int
 	Reason      string
 	RequestedBy string
 	RequestedAt time.Time
 
-	PausedAt     *time.Time // nil: it is not paused
-	PausedBy     string     // id of who paused it; empty: the control plane did
+	PausedAt     *time.Time // nil if it is not paused
+	PausedBy     string     // id of who paused it; empty if the control plane did
 	PausedByName string
 	PauseReason  string
 	Halted       bool // the control plane paused it, because too many failed

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Code is one way in which stages fail, under a name that programs go by. Every
-// code is declared once, by DeclareCode: in the file of the stage that fails so,
-// or in codes.go where several stages do.
+// Code is one way in which stages fail, under a name that programs rely on.
+// Every code is declared once, by DeclareCode: in the file of the stage that
+// fails with it, or in codes.go if several stages do.
 type Code struct {
 	Name string // stable, snake_case: rows, events and the API have it
-	// Class is what failures of this code are as a rule; empty: the stage says it
-	// where it meets the failure.
+	// Class is the usual class of failures with this code. If empty, the stage
+	// that fails sets it.
 	Class  FailureClass
 	Cause  string // what is usually behind it, for people
 	Remedy string // what to do about it, where the failure itself says nothing better
@@ -22,12 +22,13 @@ type Code struct {
 	// Mends is the action that mends it best, where the class does not say it well
 	// enough.
 	Mends Mends
-	// Rewind is the stage that a job is put back to when it is parked with this
-	// code, because repeating the stage that failed would prove nothing; empty: the
-	// job stays where it is.
+	// Rewind is the stage to which a job goes back when it is parked with this
+	// code, because repeating the stage that failed would prove nothing. If
+	// empty, the job stays where it is.
 	Rewind string
-	// WakesOn is the signal that tells that what was missing has come about: a job
-	// that is parked with this code goes on by itself then. Empty: there is none.
+	// WakesOn is the signal that says that what was missing has come. A job
+	// that is parked with this code then goes on by itself. Empty if there is
+	// no such signal.
 	WakesOn string
 	// Fault: it is the code of a fault of an adapter or a noun, which Classify makes
 	// a failure of this class.
@@ -86,5 +87,6 @@ func (c *Code) FailedAs(class FailureClass, format string, args ...any) *Failure
 	return &Failure{Class: class, Code: c, Message: fmt.Sprintf(format, args...), Remedy: c.Remedy}
 }
 
-// mends is the action that mends it best in a family; empty: its class says it.
+// mends returns the action that best repairs the failure in a family, or "" if
+// its class decides.
 func (c *Code) mends(noun string) Trigger { return cmp.Or(c.Mends[noun], c.Mends[AnyFamily]) }

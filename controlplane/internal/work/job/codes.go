@@ -40,6 +40,6 @@ var (
 	})
 )
 
-// ErrKilled is what Mischief returns to play a worker that dies at this very
-// moment: nothing is recorded, and Temporal gives the stage to another one.
+// ErrKilled is returned by Mischief to simulate a worker that dies at this
+// moment: nothing is recorded, and Temporal gives the stage to another worker.
 var ErrKilled = fault.New(fault.Unavailable, codeKilled.Name, "the worker was killed in the middle of a stage")

@@ -17,21 +17,21 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 )
 
-// Besides is what a family does along with an action of an operator.
+// Besides holds what a family does along with an action of an operator.
 type Besides[R Row] struct {
-	// Within is run in the transaction of the action, before the row is changed:
-	// it may refuse the action or change what it makes of the row, such as the
-	// stage to go on with. Nil: nothing.
+	// Within, if set, runs in the transaction of the action before the row
+	// changes. It may refuse the action, or change its effect on the row, such
+	// as the stage to go on with.
 	Within func(ctx context.Context, tx pgx.Tx, before R, a *Acted[R]) error
-	// Done says whether it was done already, when the action is being done; nil:
-	// then it was.
+	// Done says, for an action that is already under way, whether this part of
+	// it was done too. If nil, it was.
 	Done func(before R) bool
 	// Metadata goes into the audit log and the ledger.
 	Metadata map[string]any
-	// Verb is what the audit log calls it; empty: as the action is called.
+	// Verb is the name in the audit log; if empty, the name of the action.
 	Verb string
-	// Workflow: the workflow of the job acts itself, and asks afterwards. To tell it
-	// would stop the stage that it runs by then.
+	// Workflow says that the workflow of the job acts itself and reads the row
+	// afterwards. A signal would stop the stage that it runs by then.
 	Workflow bool
 }
 
@@ -159,7 +159,7 @@ func (r *Runner[R, W]) consent(ctx context.Context, tx pgx.Tx, before R, a *Acte
 	return nil
 }
 
-// change is what an action makes of the row.
+// change returns what an action changes in the row.
 func (r *Runner[R, W]) change(before R, action Trigger, status Status, stage string) Acted[R] {
 	j, now := r.family.common(before), r.now()
 	a := Acted[R]{

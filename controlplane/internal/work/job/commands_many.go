@@ -11,15 +11,15 @@ import (
 // Meant is a job that an operator means to act on.
 type Meant struct {
 	Job string
-	// Epoch is that of the row when the operator looked at it: a job that somebody
-	// acted on since is refused. Nil: nobody looked at it.
+	// Epoch is the epoch of the row when the operator looked at it: a job that
+	// somebody has acted on since is refused. Nil if nobody looked at it.
 	Epoch *int64
-	// Cause is what the job must still be parked for. Nil: anything, or it is not
-	// parked at all.
+	// Cause is the reason for which the job must still be parked. If nil, any
+	// reason will do, or the job need not be parked.
 	Cause *Cause
 }
 
-// Outcome is what became of the action on one of many jobs.
+// Outcome is the result of the action on one of many jobs.
 type Outcome[R Row] struct {
 	Job     string
 	Row     R            // as it is now; zero: it could not be read
@@ -110,8 +110,8 @@ func (r *Runner[R, W]) asMeant(m Meant, action Trigger) func(context.Context, pg
 	}
 }
 
-// refusal is what a caller is told of an error that concerns one job alone; nil:
-// it concerns more than that.
+// refusal returns what to tell the caller about an error that concerns only one
+// job, or nil if it concerns more than that.
 func refusal(err error) *fault.Error {
 	f, ok := fault.As(err)
 	if !ok {

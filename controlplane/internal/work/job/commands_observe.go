@@ -54,10 +54,10 @@ func (r *Runner[R, W]) Notice(ctx context.Context, job, seen string, details map
 	})
 }
 
-// nudge lets a stage look again that does not watch what it waits for. It uses
-// the signal that the stage waits for anyway: the one of operators would stop a
-// stage that runs and begin it anew. To a job that is parked its row, which has
-// not changed, would say nothing.
+// nudge wakes a stage that does not itself watch what it waits for. It uses the
+// signal that the stage waits for anyway, because the operators' signal would
+// stop a running stage and start it again. A parked job needs no signal: its
+// row has not changed.
 func (r *Runner[R, W]) nudge(ctx context.Context, tx pgx.Tx, row R) error {
 	j := r.family.common(row)
 	stage, _ := r.family.stageOf(row, r.family.under(j))
@@ -71,8 +71,9 @@ func (r *Runner[R, W]) nudge(ctx context.Context, tx pgx.Tx, row R) error {
 	})
 }
 
-// Prove looks, and only looks, whether the goal of a parked job was reached; nil:
-// that is not proven. What it finds out it leaves in the work.
+// Prove checks, without changing anything, whether a parked job has reached its
+// goal, and returns nil if that is not proven. It leaves what it finds out in
+// the work.
 type Prove[R Row, W Extended] func(ctx context.Context, row R, w W) (*Proof, error)
 
 // Reconcile ends a parked job whose goal is proven reached by what is observed

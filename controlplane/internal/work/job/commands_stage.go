@@ -118,7 +118,7 @@ func (r *Runner[R, W]) begin(ctx context.Context, call durable.StageCall, run st
 	return a, nil
 }
 
-// equip reads what the stage goes by, as it is now.
+// equip reads the settings that the stage uses, as they are now.
 func (r *Runner[R, W]) equip(ctx context.Context, a attempt[R, W]) error {
 	limits, err := r.hooks.Equip(ctx, a.row, a.work)
 	if err != nil {
@@ -152,8 +152,9 @@ func (r *Runner[R, W]) work(row R) W {
 	return r.hooks.Work(row, w)
 }
 
-// token is what an execution of a stage holds while nobody else has taken the
-// stage up: the time of the last change of the row, which it made itself.
+// token is the time of the row's last change, made by the execution that holds
+// the token. The execution holds it as long as nobody else has taken over the
+// stage.
 type token struct {
 	mu sync.Mutex
 	of time.Time

@@ -43,11 +43,11 @@ type ExplainedAction struct {
 	Command string  `json:"command" doc:"How to do it on the command line."`
 }
 
-// Sighting is what was last seen of what a job is about.
+// Sighting is what was last seen of the subject of a job.
 type Sighting struct {
-	Text  string // for people; empty: nothing was seen
+	Text  string // for people; empty if nothing was seen
 	At    *time.Time
-	Since *time.Time // it has been seen so
+	Since *time.Time // since when it has been seen like this
 }
 
 // Explain says how a job stands. It is a function of its arguments: the same
@@ -152,8 +152,8 @@ func brief(text string) string {
 	return text
 }
 
-// observed is what was last seen of what the job is about, and what the stage
-// last said.
+// observed describes what was last seen of the subject of the job, and what the
+// stage last said.
 func (f *Family[R]) observed(j Job, seen string, events []Event) string {
 	var parts []string
 	if seen != "" {
@@ -174,8 +174,8 @@ func (f *Family[R]) observed(j Job, seen string, events []Event) string {
 	return strings.Join(parts, "; ")
 }
 
-// newest is the last event of the present stage and epoch that is of one of
-// these kinds; nil: none.
+// newest returns the last event of the given kinds in the present stage and
+// epoch, or nil if there is none.
 func (f *Family[R]) newest(j Job, events []Event, kinds ...EventStatus) *Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		if events[i].Stage == f.doingStage(j) && events[i].Epoch == j.Epoch && slices.Contains(kinds, events[i].Status) {
@@ -237,7 +237,7 @@ func (f *Family[R]) onBehalf(j Job, events []Event) string {
 	return fmt.Sprintf(", because an operator asked for %s", f.Life.WordOf(j.Action))
 }
 
-// decision is what an operator did, as the ledger has it.
+// decision is an action of an operator, as recorded in the ledger.
 type decision struct {
 	Action Trigger `json:"action"`
 	Actor  string  `json:"actor"`
@@ -246,8 +246,8 @@ type decision struct {
 	reason string
 }
 
-// newestDecision is when operators last did something; nil: the entries do not
-// go back so far.
+// newestDecision returns the last action of operators among these, or nil if
+// the entries do not go back that far.
 func newestDecision(events []Event, actions ...Trigger) *decision {
 	for i := len(events) - 1; i >= 0; i-- {
 		var d decision
@@ -294,8 +294,8 @@ func (j Job) since() *time.Time {
 	return j.StageStartedAt
 }
 
-// Lasting is how long something has been so, as in " for 3 min"; empty: nobody
-// knows.
+// Lasting returns how long something has lasted, as in " for 3 min", or "" if
+// nobody knows.
 func Lasting(since *time.Time, now time.Time) string {
 	if since == nil {
 		return ""

@@ -4,12 +4,12 @@ import (
 	"time"
 )
 
-// Family is what tells the jobs of one kind from those of others as far as it
-// follows from their rows: the stages, what operators are advised and what they
-// are told. It reaches for nothing.
+// Family holds what distinguishes the jobs of one kind from others, as far as
+// it follows from their rows: the stages, and the advice and texts for
+// operators. It accesses nothing outside.
 type Family[R Row] struct {
-	// Noun is what one of them is called: in texts, on the command line and in
-	// the audit log.
+	// Noun is the name of one job: in texts, on the command line and in the
+	// audit log.
 	Noun string
 	// Life is the lifecycle of its jobs.
 	Life *Lifecycle
@@ -51,7 +51,7 @@ type Family[R Row] struct {
 	// Classify gives an error of a stage its class. If it is nil, the function
 	// Classify of this package does so.
 	Classify func(error) *Failure
-	// Seen is what was last seen of what the job is about; nil: nothing ever is.
+	// Seen, if set, returns what was last seen of the subject of the job.
 	Seen func(r R, now time.Time) Sighting
 	// Left lists what undoing the job left behind. If it is nil, nothing is left.
 	Left func(R) []string
@@ -62,7 +62,7 @@ type Family[R Row] struct {
 
 // Described is a family as the rest of the control plane knows it.
 type Described struct {
-	// Noun is what one of its jobs is called. Addresses, fields of the API, counts
+	// Noun is the name of one of its jobs. Addresses, fields of the API, counts
 	// and documents are named after it.
 	Noun string
 	Life *Lifecycle

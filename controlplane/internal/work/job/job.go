@@ -7,13 +7,13 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Job is what every job has. The rows of families embed it.
+// Job holds what all jobs have in common. The rows of families embed it.
 type Job struct {
 	ID      string
 	Site    id.Site // zero: it is about no site
 	Node    id.Node // the id that its node has, or will have; zero: it is about none
 	Subject string  // what it is about, for people: a host name, for instance
-	Batch   string  // id of its batch; empty: it was asked for on its own
+	Batch   string  // id of its batch, or empty if it belongs to none
 
 	Status  Status
 	Phase   Phase // of the status, by the lifecycle of the family
@@ -44,7 +44,7 @@ type Job struct {
 
 // Row is the row of a job of some family.
 type Row interface {
-	// Common is what it has in common with all others.
+	// Common returns the part that all jobs have.
 	Common() Job
 }
 

@@ -43,7 +43,7 @@ const (
 	Over    Phase = "over"    // nothing happens to it any more
 )
 
-// Effect is what an action of an operator does to a job.
+// Effect says what an action of an operator does to a job.
 type Effect string
 
 // The effects.
@@ -60,7 +60,7 @@ const (
 // Action is something that operators can do about a job.
 type Action struct {
 	Name   Trigger
-	Word   string // in addresses and on the command line; empty: as it is named
+	Word   string // in addresses and on the command line; if empty, the name
 	Effect Effect
 }
 
@@ -68,10 +68,11 @@ type Action struct {
 // them, and what that means to the runner.
 type Lifecycle struct {
 	Table lifecycle.Table[Status, Trigger]
-	// Phases are those of the statuses that are not terminal; terminal ones are
-	// Over.
+	// Phases are the phases of the statuses that are not terminal; terminal
+	// ones are Over.
 	Phases map[Status]Phase
-	// Actions are what operators can do, in the order in which they are listed.
+	// Actions are the actions of operators, in the order in which they are
+	// listed.
 	Actions []Action
 }
 

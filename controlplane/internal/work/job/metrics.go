@@ -7,8 +7,8 @@ import (
 	"gpuaas/controlplane/internal/engine/telemetry"
 )
 
-// Stages and failure classes are those of the tables in the code, so that the
-// number of series is bounded by it.
+// Stages and failure classes come from the tables in the code, which bounds the
+// number of series.
 var (
 	stageDuration = telemetry.NewHistogram(telemetry.Metric{
 		Name: "gpuaas.job.stage.duration", Seconds: true, Labels: []string{"family", "stage", "outcome"},

@@ -6,7 +6,7 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 )
 
-// Mischief is what goes wrong around stages, for simulations of faults.
+// Mischief makes things go wrong around stages, to simulate faults.
 type Mischief[W Extended] interface {
 	// Around runs a stage, or does not, or does so twice; what it returns is the
 	// outcome.

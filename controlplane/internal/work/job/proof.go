@@ -1,6 +1,6 @@
 package job
 
-// Proof is what shows that the goal of a parked job was reached.
+// Proof shows that a parked job has reached its goal.
 type Proof struct {
 	Said    string         // for people
 	Details map[string]any // never a secret

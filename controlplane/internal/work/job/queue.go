@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Queue is what a job that has no place waits in.
+// Queue is the queue in which a job waits for a place.
 type Queue struct {
-	site                  string         // its name; empty: the job takes no place of a site
+	site                  string         // its name; empty if the job takes no place of a site
 	siteHeld              map[string]int // places of the site, by the family of the jobs that hold them
 	siteLimit             int
 	batch                 *Batch // nil: the job was asked for on its own

@@ -33,7 +33,8 @@ type Advice struct {
 	Does   string
 }
 
-// ParkedAs is what a failure of a class makes of a job that runs.
+// ParkedAs returns the trigger with which a failure of a class parks a running
+// job.
 func ParkedAs(class FailureClass) Trigger {
 	if class == UpstreamTransient {
 		return TriggerFail
@@ -122,8 +123,8 @@ func (f *Family[R]) Recommend(r R) []Advice {
 	return out
 }
 
-// Recommended is the best action for a job that is parked; empty: it is not, or
-// there is none.
+// Recommended returns the best action for a parked job, or "" if it is not
+// parked or there is no action.
 func (f *Family[R]) Recommended(r R) Trigger {
 	if f.common(r).Phase != Parked {
 		return ""

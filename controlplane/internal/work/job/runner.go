@@ -13,14 +13,14 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
-// WorkflowNames are the names that the histories of a family have. They never
-// change: workflows that are under way go by them.
+// WorkflowNames are the names in the histories of a family. They never change:
+// running workflows depend on them.
 type WorkflowNames struct {
 	Type string // of the workflow of a job
 	Next string // of the activity that reads the row
 	Lost string // of the activity that records that a stage brought no answer
 	Wake string // of the activity that lets a job go on that a signal has mended
-	// Stage is that of the activity of a stage, made of its name.
+	// Stage returns the name of the activity of a stage.
 	Stage func(stage string) string
 }
 
@@ -29,7 +29,7 @@ type Input struct {
 	ID string `json:"id"`
 }
 
-// Config is what a family needs to be carried out.
+// Config is what the runner of a family needs.
 type Config[R Row, W Extended] struct {
 	DB     *postgres.DB
 	Family *Family[R]
@@ -39,12 +39,12 @@ type Config[R Row, W Extended] struct {
 	Store    Store[R, W]
 	Hooks    Hooks[R, W]
 	Workflow WorkflowNames
-	// BatchWorkflow wakes, or starts, the workflow that starts the jobs of a batch
-	// which have a place; nil: each job is started by itself.
+	// BatchWorkflow wakes or starts the workflow that starts the jobs of a batch
+	// that have a place. If nil, each job is started by itself.
 	BatchWorkflow func(batch string) outbox.WorkflowSignal
 	Mischief      Mischief[W]                     // nil: none
-	Backoff       func(attempt int) time.Duration // before the attempt after this one; nil: as usual
-	Clock         func() time.Time                // nil: the clock of the machine
+	Backoff       func(attempt int) time.Duration // delay after the given attempt; if nil, the usual backoff
+	Clock         func() time.Time                // if nil, the system clock
 	Logger        *slog.Logger                    // nil: nothing is logged
 }
 
@@ -119,7 +119,7 @@ func (r *Runner[R, W]) startOf(j Job) outbox.WorkflowStart {
 	}
 }
 
-// recentEvents is how much of the ledger an explanation goes by.
+// recentEvents is how many ledger entries an explanation reads.
 const recentEvents = 50
 
 // Explain reads a job and the newest entries of its ledger, and explains how it

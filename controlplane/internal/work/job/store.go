@@ -142,7 +142,7 @@ type Settled[R Row, W Extended] struct {
 	Stage         string
 	Work          W
 	Result        Result   // what the stage brought, even if it failed
-	Failure       *Failure // nil: it did not
+	Failure       *Failure // nil if it did not fail
 	Complete      bool     // the goal is reached
 	Told          Event
 }

@@ -29,12 +29,12 @@ var registered = struct {
 	families map[string]carried
 }{families: map[string]carried{}}
 
-// carried is what places and metrics need to know of a family.
+// carried holds what places and metrics need to know about a family.
 type carried struct {
 	life  *Lifecycle
 	start func(Job) outbox.WorkflowStart
-	// batch wakes the workflow that starts the jobs of a batch; nil: each job is
-	// started by itself.
+	// batch, if set, wakes the workflow that starts the jobs of a batch. If
+	// nil, each job is started by itself.
 	batch func(batch string) outbox.WorkflowSignal
 }
 

@@ -48,24 +48,25 @@ func Prepared(sql string, params any) Statement {
 // family; an empty key claims nothing.
 type Claim struct{ Kind, Key string }
 
-// Columns are what the rows of a family have beside a Job. They lie in a table of
-// the family, which is written in the transactions that change the job, and only
-// after these have passed the fence.
+// Columns describes the columns that a family has besides those of Job. They
+// are in a table of the family, which is written in the transactions that
+// change the job, and only after these have passed the fence.
 type Columns[R Row, W Extended] struct {
 	// Read is the statement that reads whole rows by their ids, in the order of
 	// ids, and Scan makes a row of what it finds.
 	Read string
 	Scan pgx.RowToFunc[R]
-	// Keep are the statements that keep what the work of a job found out; nil:
-	// nothing is kept.
+	// Keep returns the statements that store what the work of a job found out.
+	// If nil, nothing is stored.
 	Keep func(job string, w W) ([]Statement, error)
-	// Change are the statements that keep what an action changed in a row; nil:
-	// actions change nothing of the family's own.
+	// Change returns the statements that store what an action changed in a row.
+	// If nil, actions change no columns of the family.
 	Change func(r R) ([]Statement, error)
-	// Node is the node that the job is about from now on; nil: that never changes.
+	// Node returns the node that the job is about from now on. If nil, the node
+	// never changes.
 	Node func(w W) id.Node
-	// Claims are what the work of a job at a site claims; nil: jobs claim only what
-	// they claimed when they were asked for.
+	// Claims returns what the work of a job claims at a site. If nil, jobs
+	// claim only what they claimed at the request.
 	Claims func(at id.Site, w W) []Claim
 }
 
@@ -124,7 +125,8 @@ func (s *Rows[R, W]) one(b *together, job string, into *R) {
 	})
 }
 
-// missing says that there is no such job, where that is what an error says.
+// missing turns the error for a row that does not exist into one that says that
+// there is no such job.
 func (s *Rows[R, W]) missing(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fault.New(fault.NotFound, s.noun+"_not_found", "there is no such %s", s.noun).
@@ -191,7 +193,7 @@ type NewJob struct {
 	Claims         []Claim
 }
 
-// Asked is what jobs that are asked for together have in common.
+// Asked holds what jobs of one request have in common.
 type Asked struct {
 	Batch string // empty: they are on their own
 	At    time.Time

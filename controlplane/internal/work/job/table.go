@@ -22,18 +22,18 @@ type Stage struct {
 	Again    string // why it may be run again
 	Attempts int    // in all, for failures that another attempt may mend
 	Limit    Limit
-	Usually  string // how long it takes as a rule; empty: seconds
+	Usually  string // how long it usually takes; if empty, seconds
 	Resume   string // the stage that resume goes on with
 	OnCancel string // what is undone when the job is cancelled during or after it
 	Fails    []FailureMode
 	Awaits   bool // waits for a signal to its workflow, never inside
-	// Nudge is the signal that makes it look again when somebody else observed
-	// something; empty: it watches what it waits for itself.
+	// Nudge is the signal that makes the stage look again when somebody else
+	// observed something. If empty, the stage itself watches what it waits for.
 	Nudge  string
 	Detour bool // reached only when another stage leads to it
 	Pseudo bool // not one of the stages: something else that a workflow does
-	// Overridable: an operator may decide to go on without it; what that leaves
-	// open is kept.
+	// Overridable says that an operator may decide to go on without the stage;
+	// the residual risk is recorded.
 	Overridable bool
 }
 
@@ -114,8 +114,8 @@ func (t Table) last() string {
 	return name
 }
 
-// Following is the stage after another one; empty: that was the last. Detours
-// follow nothing.
+// Following returns the stage after another one, or "" after the last one. It
+// skips detours.
 func (t Table) Following(name string) string {
 	at := slices.IndexFunc(t, func(s Stage) bool { return s.Name == name })
 	for _, s := range t[at+1:] {
@@ -126,8 +126,8 @@ func (t Table) Following(name string) string {
 	return ""
 }
 
-// Number says which of the stages one is, from 1, and how many there are; 0: it
-// is none of them.
+// Number returns the position of a stage, from 1, and how many there are. The
+// position is 0 if it is not one of them.
 func (t Table) Number(name string) (number, total int) {
 	for _, s := range t {
 		if s.Pseudo {

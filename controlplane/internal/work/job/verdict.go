@@ -31,16 +31,16 @@ type verdict struct {
 	attempts int    // begun at it
 	action   Trigger
 	adopted  bool
-	why      *Failure  // of the attempt; nil: it did not fail
-	parks    bool      // and the job is parked by it
+	why      *Failure  // why the attempt failed, or nil
+	parks    bool      // the failure parks the job
 	complete bool      // the goal is reached, if the family agrees
 	anew     bool      // the job starts from nothing
 	tells    Announced // to readers of events, unless a stage merely went on
 	turn     durable.Turn
 }
 
-// margin is what an execution of a stage may take beyond the time limit of the
-// stage, which it watches itself.
+// margin is how much longer than its time limit an execution of a stage may
+// take; the stage watches the limit itself.
 const margin = 30 * time.Minute
 
 // turnTo is the turn that runs a stage now.
@@ -194,7 +194,8 @@ func (r *Runner[R, W]) park(a attempt[R, W], v verdict) verdict {
 	return v
 }
 
-// announced is what readers of events hear of a verdict; empty: nothing.
+// announced returns what readers of events are told about a verdict, or "" for
+// nothing.
 func (v verdict) announced() Announced {
 	if v.tells != "" {
 		return v.tells
@@ -205,7 +206,7 @@ func (v verdict) announced() Announced {
 	return AnnounceStage
 }
 
-// details is what the ledger keeps of an attempt.
+// details returns what the ledger keeps of an attempt.
 func (a attempt[R, W]) details(v verdict) map[string]any {
 	switch {
 	case v.why != nil:

@@ -38,7 +38,7 @@ func (w *Work) Common() *Work { return w }
 
 // Extended is Work with what a family adds to it.
 type Extended interface {
-	// Common is what all works have.
+	// Common returns the part that all works have.
 	Common() *Work
 }
 
@@ -47,9 +47,9 @@ type Result struct {
 	Skipped bool
 	Message string         // for people: what was found or done
 	Details map[string]any // never a secret
-	Next    string         // the stage to go on with; empty: the one that follows
+	Next    string         // the stage to go on with; if empty, the following one
 	Await   *Await         // the stage is not over: run it again when something happened
-	// Evidence is what the stage saw that proves, or disproves, what it claims.
+	// Evidence is what the stage saw that proves, or disproves, its claims.
 	Evidence []Evidence
 	// Left is what undoing could not, or must not, undo.
 	Left []string
@@ -61,7 +61,7 @@ type Evidence struct {
 	Value any    // never a secret
 }
 
-// Await is what a stage that is not over waits for.
+// Await says what a stage that is not over waits for.
 type Await struct {
 	Signal string        // to the workflow of the job
 	Most   time.Duration // look again after that in any case
