@@ -16,15 +16,16 @@ import (
 	"gpuaas/controlplane/internal/fleet/sku"
 )
 
-// Unaccepted says whether a job was parked with this code because its machine was
-// not accepted. What MAAS and the agent show does not tell that it is mended.
+// Unaccepted says whether a job was parked with this code because its machine
+// was not accepted. What MAAS and the agent show cannot prove that this was
+// repaired.
 func Unaccepted(code string) bool {
 	return code == codeDataDisksNotClean.Name || code == codeDataDisksUnseen.Name || code == codeHardwareDiffers.Name
 }
 
-// accept looks whether a machine whose agent is there may become a node: by its
-// hardware, where the request asks for that, and by its data disks. Await says what
-// to wait for; note is for people.
+// accept checks whether a machine whose agent has come may become a node: by
+// its hardware, if the request asks for that, and by its data disks. await says
+// what to wait for; note is for people.
 func (b *Bringup) accept(ctx context.Context, w *Work) (note string, await *Await, err error) {
 	if w.Facts.Asked != nil && w.Facts.Asked.MatchHardware {
 		if err := b.matchHardware(ctx, w); err != nil {
@@ -42,7 +43,7 @@ func (b *Bringup) accept(ctx context.Context, w *Work) (note string, await *Awai
 	switch {
 	case !t.Status.Ended():
 		return "", &Await{Signal: agenttask.SignalName(t.ID), Most: agentwire.Lease}, nil
-	case t.Error.Code == string(agentwire.RefusedUnknownType): // an agent of before this task
+	case t.Error.Code == string(agentwire.RefusedUnknownType): // the agent is older than this task type
 		return note + "; its agent is too old to look at its data disks", nil, nil
 	case t.Status != agenttask.Succeeded:
 		return "", nil, codeDataDisksUnseen.Failed("the agent of %s could not look at its data disks: %s", w.Hostname,
@@ -59,9 +60,9 @@ func (b *Bringup) accept(ctx context.Context, w *Work) (note string, await *Awai
 	return note + fmt.Sprintf("; %d of its disks are blank", len(w.Facts.BlankDisks)), nil, w.Save(ctx)
 }
 
-// blank keeps which disks were blank when the machine became a node: what is on
-// them later, a tenant left. It refuses a machine with data on disks that nothing
-// mounts.
+// blank records which disks were blank when the machine became a node: whatever
+// is on them later comes from a tenant. It refuses a machine with data on disks
+// that nothing mounts.
 func (w *Work) blank(disks []agentwire.DataDisk) error {
 	w.Facts.BlankDisks = nil
 	var bad []string
@@ -82,7 +83,7 @@ func (w *Work) blank(disks []agentwire.DataDisk) error {
 		strings.Join(bad[:min(len(bad), 3)], "; ")).ForGood().About(map[string]any{"disks": disks})
 }
 
-// lookAtDisks gives the task, once for each epoch, and watches it for a moment.
+// lookAtDisks creates the task, once for each epoch, and waits briefly for it.
 func (b *Bringup) lookAtDisks(ctx context.Context, w *Work) (t agenttask.Task, err error) {
 	if err := w.Fence(ctx); err != nil {
 		return t, err
@@ -127,7 +128,7 @@ func (b *Bringup) matchHardware(ctx context.Context, w *Work) error {
 
 const gib = 1 << 30
 
-// differences says in what hardware falls short of a SKU. A machine may have more
+// differences says where hardware falls short of a SKU. A machine may have more
 // memory, disks and interfaces than its SKU asks for, but not other GPUs.
 func differences(want sku.Terms, found agentwire.Capabilities) []string {
 	var out []string
@@ -149,7 +150,7 @@ func differences(want sku.Terms, found agentwire.Capabilities) []string {
 		out = append(out, fmt.Sprintf("it has GPUs of the model %s, and the SKU has %s", strings.Join(others, ", "),
 			want.GPUModel))
 	}
-	// The firmware keeps some memory to itself, so that a machine never shows all.
+	// The firmware reserves some memory, so a machine never shows all of it.
 	short((found.MemoryBytes+found.MemoryBytes/16)/gib, int64(want.Hardware.MemoryGiB), "GiB of memory")
 	short(int64(len(found.Disks)), int64(want.Hardware.Disks), "disks")
 	short(int64(len(found.NICs)), int64(want.Hardware.NICs), "network interfaces")

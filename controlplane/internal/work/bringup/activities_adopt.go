@@ -14,11 +14,12 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Compensate undoes what the job has done as far as that may be undone, and
-// notes in the facts what it left. It can be run again at any time.
+// Compensate undoes what the job has done as far as possible, and records in
+// the facts what it left. It can be repeated at any time.
 //
-// Until the machine is proven to be deployed it is released; after that MAAS is
-// left alone and the node is quarantined, unless the work is to be reset.
+// Compensate releases the machine as long as its deployment is not proven.
+// After that it leaves MAAS alone and quarantines the node, unless the work is
+// to be reset.
 func (b *Bringup) Compensate(ctx context.Context, w *Work) error {
 	w.Facts.Left = nil
 	keep, err := b.giveUpMachine(ctx, w)
@@ -31,7 +32,7 @@ func (b *Bringup) Compensate(ctx context.Context, w *Work) error {
 	if err := b.giveUpNode(ctx, w, keep); err != nil {
 		return err
 	}
-	if w.Reset { // a release that ended stays on record: what it took away is gone
+	if w.Reset { // a finished release stays on record: what it erased is gone
 		f := w.Facts
 		w.Facts = Facts{
 			IdentifiedBy: f.IdentifiedBy, NodeCreated: f.NodeCreated, Left: f.Left,
@@ -91,7 +92,7 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 	return false, nil
 }
 
-// occupies says whether somebody holds a machine that is in this status.
+// occupies says whether somebody holds a machine in this status.
 func occupies(s maas.Status) bool {
 	switch s {
 	case maas.StatusAllocated, maas.StatusReserved, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment,
@@ -102,7 +103,7 @@ func occupies(s maas.Status) bool {
 	}
 }
 
-// vacated says whether a machine in this status runs nothing any more that was
+// vacated says whether a machine in this status no longer runs what was
 // deployed on it, whatever an earlier attempt of the job has proven.
 func vacated(s maas.Status) bool {
 	switch s {
@@ -115,9 +116,9 @@ func vacated(s maas.Status) bool {
 	}
 }
 
-// giveUpNode takes a node that never got into service out of the inventory; one
-// whose machine stays deployed is quarantined instead, and bound to it, so that
-// the machine can be found and released by its node.
+// giveUpNode removes a node that never got into service from the inventory. If
+// its machine stays deployed, the node is quarantined and bound to the machine
+// instead, so that an operator can find and release the machine by its node.
 func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (b *Bringup) Adopt(ctx context.Context, w *Work) (Result, error) {
 		return Result{}, err
 	}
 	if rebound && (next == ConfigureStorage || next == WaitForReady || next == CommissionNode) {
-		next = CreateOrFindInMAAS // which makes sure that it is nobody else's
+		next = CreateOrFindInMAAS // that stage makes sure that the machine is nobody else's
 	}
 	message := fmt.Sprintf("%s is %s in MAAS; the job goes on with %s", w.Hostname, m.Status.Label(), next)
 	if rebound {
@@ -270,10 +271,10 @@ func afterDeployed(w *Work) string {
 	f := w.Facts
 	switch {
 	case f.DeployedAt == nil:
-		return WaitForDeployed // which notes what there is to know
+		return WaitForDeployed // that stage records what there is to know
 	case f.SyncHealthy != nil && !f.SyncHealthy.Before(*f.DeployedAt):
 		proven := slices.Index(AfterDeployment, WaitForHardwareSyncHealthy)
-		return AfterDeployment[proven+1] // what is over already ends at once
+		return AfterDeployment[proven+1] // a stage that is over already ends at once
 	}
 	return AfterDeployment[0]
 }
@@ -317,7 +318,7 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	if err := b.mark(ctx, r, w); err != nil {
 		return "", err
 	}
-	if err := b.dropLogin(ctx, w); err != nil { // of what this job would have deployed
+	if err := b.dropLogin(ctx, w); err != nil { // the login of what this job would have deployed
 		return "", err
 	}
 	at := b.now().UTC()
@@ -342,7 +343,7 @@ func installedAt(ctx context.Context, r *region, w *Work) (time.Time, error) {
 	return ended.Created.Time, nil
 }
 
-// awaitAnew forgets earlier polls of the agent: only its next one counts.
+// awaitAnew forgets earlier polls of the agent: only its next poll counts.
 func (b *Bringup) awaitAnew(ctx context.Context, w *Work, n node.Node) error {
 	if n.Status == node.Active { // it is in service as this node already
 		return nil

@@ -52,8 +52,8 @@ func (w *Work) afterRelease() string {
 	return PowerOffMAASNode
 }
 
-// unknownErase is noted as the erasing that a release by somebody else achieved,
-// because MAAS does not tell.
+// unknownErase is recorded as the erasing of a release by somebody else,
+// because MAAS does not say how it erased.
 const unknownErase = "unknown"
 
 // adoptRelease accepts a machine as released although this job did not release it.
@@ -69,7 +69,7 @@ func (b *Bringup) adoptRelease(ctx context.Context, r *region, w *Work, m maas.M
 	if err != nil {
 		return Result{}, err
 	}
-	achieved := site.EraseNone // by what is known
+	achieved := site.EraseNone // as far as is known
 	if said.earlier {
 		achieved = said.achieved()
 	}
@@ -87,7 +87,7 @@ func (b *Bringup) adoptRelease(ctx context.Context, r *region, w *Work, m maas.M
 	f.FellBack, f.FallbackReason = achieved.Less(site.Erase(f.Requested)),
 		"an operator took it over as released; this job did not release it"
 	if f.DecidedBy = ""; f.FellBack {
-		f.DecidedBy = DecidedByAdopting // whatever the policy says of fallbacks
+		f.DecidedBy = DecidedByAdopting // even if the policy allows no fallback
 	}
 	released := b.releaseEnded(w, m)
 	out := adopted(w, m, w.afterRelease())

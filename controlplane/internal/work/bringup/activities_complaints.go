@@ -20,7 +20,7 @@ type complaints struct {
 
 const (
 	mostEvents = 5
-	clocksOff  = time.Minute // at most, between MAAS and us, and the time between asking for it and the stage that waits
+	clocksOff  = time.Minute // the most by which the clocks differ, and the time from the request to the stage that waits
 )
 
 func (c complaints) details(m maas.Machine) map[string]any {
@@ -50,7 +50,7 @@ func (b *Bringup) complaints(ctx context.Context, r *region, w *Work) complaints
 	}
 	for _, e := range events {
 		if !e.Created.IsZero() && e.Created.Before(w.Since.Add(-clocksOff)) {
-			continue // of an earlier round
+			continue // belongs to an earlier round
 		}
 		text := maas.Shown(e.Type + ": " + e.Description)
 		out.events = append(out.events, text)
@@ -61,8 +61,8 @@ func (b *Bringup) complaints(ctx context.Context, r *region, w *Work) complaints
 	return out
 }
 
-// wordsOfMAAS are what MAAS itself answered, or recorded as its reason; empty:
-// nothing, or it was not MAAS that answered.
+// wordsOfMAAS returns what MAAS itself answered, or recorded as its reason. It
+// returns "" if there is nothing, or if the answer did not come from MAAS.
 func wordsOfMAAS(err error) string {
 	if d, known := maas.DetailOf(err); known && fault.CodeOf(err) != maas.CodeNotMAAS &&
 		!strings.HasPrefix(d.Snippet, "<") {

@@ -58,7 +58,7 @@ func (b *Bringup) withoutVoid(ctx context.Context, r *region, w *Work, m maas.Ma
 		return m, err
 	}
 	giveUp := *w
-	giveUp.Reset = true // what became Deployed meanwhile is not wanted either
+	giveUp.Reset = true // a machine that became Deployed meanwhile is not wanted either
 	if m, err = b.release(ctx, r, &giveUp); err != nil {
 		return m, err
 	}

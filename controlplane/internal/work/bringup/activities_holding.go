@@ -41,8 +41,8 @@ func latest(ctx context.Context, r *region, w *Work, kinds ...string) (e maas.Ev
 	return e, false, nil
 }
 
-// imageDeployed is what MAAS keeps of the image when an installation has ended
-// well, as "deployed system/series/architecture".
+// imageDeployed is the event in which MAAS records the image of a successful
+// installation, as "deployed system/series/architecture".
 const imageDeployed = "Image Deployed"
 
 // asDeployed returns a machine with the image that was deployed on it. When a
@@ -75,8 +75,8 @@ func (f *Facts) begun(m maas.Machine) {
 	}
 }
 
-// asked says whether the newest request of a kind came from this job, and the
-// machine was not released since; known is false when there is none.
+// asked says whether the newest request of a kind came from this job and the
+// machine was not released since. known is false if there is no such request.
 func asked(ctx context.Context, r *region, w *Work, kind string) (by, known bool, err error) {
 	return askedBy(ctx, r, w, kind, w.Job)
 }

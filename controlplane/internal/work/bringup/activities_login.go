@@ -22,15 +22,15 @@ import (
 // neither is a private half kept longer than needed. Once the agent is there the
 // account is locked and the key destroyed.
 
-// loginKeyField is what the key to a machine is called in the secrets engine.
+// loginKeyField is the name of the key to a machine in the secrets engine.
 const loginKeyField = "login_key"
 
 // LoginPath is where the secrets engine keeps the key to the machine that a job of
 // a kind deploys.
 func LoginPath(kind, job string) string { return FirstBootPath(kind, job) + "/login" }
 
-// deployUser makes the login of the machine. The one before, if any, is void: its
-// key is overwritten.
+// deployUser makes the login of the machine. An earlier login stops working,
+// because its key is overwritten.
 func (b *Bringup) deployUser(ctx context.Context, w *Work) (l firstboot.Layer, wanted bool, err error) {
 	host, err := ssh.NewKeyPair()
 	if err != nil {
@@ -53,8 +53,9 @@ func (b *Bringup) deployUser(ctx context.Context, w *Work) (l firstboot.Layer, w
 	return l, true, nil
 }
 
-// account is the one that the machine is set up by. That of the site is for
-// machines whose first boot was written down before the name was kept.
+// account returns the account through which the machine is set up. The site's
+// account is for machines whose first boot was rendered before the name was
+// recorded.
 func (w *Work) account() string {
 	if w.Facts.DeployUser != "" {
 		return w.Facts.DeployUser
@@ -75,8 +76,8 @@ func (w *Work) sharedLogin() bool {
 		})
 }
 
-// login is how to get in to the machine. The password of the site is for machines
-// of the old form and sent to no other.
+// login returns how to log in to the machine. The password of the site is for
+// machines of the old form, and is sent to no other.
 func (b *Bringup) login(ctx context.Context, w *Work) (ssh.Config, error) {
 	cfg := ssh.Config{Dialer: b.cfg.Dialer, User: w.account()}
 	switch {
@@ -107,8 +108,8 @@ func noLogin(w *Work, format string, args ...any) *Failure {
 		With("its agent can be asked instead, once it polls; look at it on the console of %s", w.Hostname)
 }
 
-// dropLogin destroys the key to the machine. The account on it opens to nobody
-// from then on.
+// dropLogin destroys the key to the machine. From then on nobody can use the
+// account on it.
 func (b *Bringup) dropLogin(ctx context.Context, w *Work) error {
 	if err := b.cfg.Secrets.Delete(ctx, LoginPath(w.Kind, w.Job)); err != nil && fault.KindOf(err) != fault.NotFound {
 		return fmt.Errorf("destroy key to machine: %w", err)
@@ -116,7 +117,7 @@ func (b *Bringup) dropLogin(ctx context.Context, w *Work) error {
 	return nil
 }
 
-// dropSecrets removes what was made for a deployment that is over.
+// dropSecrets removes the secrets of a deployment that is over.
 func (b *Bringup) dropSecrets(ctx context.Context, w *Work) error {
 	if err := b.dropFirstBoot(ctx, w); err != nil {
 		return err
@@ -124,15 +125,16 @@ func (b *Bringup) dropSecrets(ctx context.Context, w *Work) error {
 	return b.dropLogin(ctx, w)
 }
 
-// How long a task that was just given is watched: an agent that is there is quick,
-// and every signal to a workflow costs more than a few looks.
+// How long to wait for a task that was just created: a healthy agent answers
+// quickly, and a few reads cost less than a signal to the workflow.
 const (
 	lockLingers = 2 * time.Second
 	lockPause   = 20 * time.Millisecond
 )
 
-// closeLogin has the agent lock the account that the machine was set up by, and
-// destroys the key to it. Await says what to wait for; note is for people.
+// closeLogin makes the agent lock the account through which the machine was set
+// up, and destroys the key to it. await says what to wait for; note is for
+// people.
 func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *Await, err error) {
 	if w.Facts.LoginLocked != nil || b.cfg.Tasks == nil {
 		return "", nil, nil
@@ -144,7 +146,7 @@ func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *
 	switch {
 	case !t.Status.Ended():
 		return "", &Await{Signal: agenttask.SignalName(t.ID), Most: agentwire.Lease}, nil
-	case t.Error.Code == string(agentwire.RefusedUnknownType): // an agent of before this task
+	case t.Error.Code == string(agentwire.RefusedUnknownType): // the agent is older than this task type
 		note = "; its agent is too old to lock the deploy login, which is done when it has been updated"
 	case t.Status != agenttask.Succeeded:
 		return "", nil, codeLoginNotLocked.Failed("the agent of %s could not lock the account %s: %s",
@@ -161,7 +163,7 @@ func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *
 	return note, nil, w.Save(ctx)
 }
 
-// lockLogin gives the task, once for each epoch, and watches it for a moment.
+// lockLogin creates the task, once for each epoch, and waits briefly for it.
 func (b *Bringup) lockLogin(ctx context.Context, w *Work) (t agenttask.Task, err error) {
 	if err := w.Fence(ctx); err != nil {
 		return t, err

@@ -10,7 +10,7 @@ import (
 )
 
 // MachineToken reads, for the agent of a node, the token with which its machine
-// reports to MAAS. A node gets that of its own machine and of no other.
+// reports to MAAS. A node gets only the token of its own machine.
 func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID string) (map[string]redact.Secret, error) {
 	bound, err := binding.OfNode(ctx, b.cfg.DB, node)
 	if err != nil {

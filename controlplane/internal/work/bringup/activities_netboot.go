@@ -19,9 +19,9 @@ const mostQueue = 5 * time.Minute
 // queueAgain is the pause before the next execution goes on waiting.
 const queueAgain = time.Second
 
-// discover makes the server boot from the network, looks out for it in MAAS and
-// claims it before another job of the site looks. It is for a MAAS that does not
-// take a machine whose MACs nobody knows.
+// discover boots the server from the network, watches for it in MAAS and claims
+// it before another job of the site looks. It is for a MAAS that does not
+// accept a machine whose MACs nobody knows.
 func (b *Bringup) discover(ctx context.Context, r *region, w *Work, credentials site.PowerCredentials) (Result, error) {
 	patience := mostQueue
 	if limit := limitOf(w); limit > 0 {
@@ -48,8 +48,8 @@ func (b *Bringup) discover(ctx context.Context, r *region, w *Work, credentials 
 	return b.claim(ctx, r, w, found)
 }
 
-// queued lets the stage wait for its turn. Waiting is no failure and does not count
-// against the time limit of the stage.
+// queued makes the stage wait for its turn. Waiting is not a failure and does
+// not count against the time limit of the stage.
 func (b *Bringup) queued(w *Work) Result {
 	out := Result{Await: &Await{Most: queueAgain}}
 	if at := w.Facts.QueuedAt; at == nil || at.Before(w.Since) {
@@ -60,7 +60,7 @@ func (b *Bringup) queued(w *Work) Result {
 	return out
 }
 
-// limitOf is how long the stage may take; zero: as long as it needs.
+// limitOf returns how long the stage may take, or zero if it has no limit.
 func limitOf(w *Work) time.Duration {
 	if w.Deadline.IsZero() {
 		return 0
@@ -68,8 +68,8 @@ func limitOf(w *Work) time.Duration {
 	return w.Deadline.Sub(w.Since)
 }
 
-// lookOut finds the server that this job made boot. One that appeared after an
-// earlier round had given it up is taken as it is.
+// lookOut finds the server that this job booted. A server that appeared after
+// an earlier round had given up is taken as it is.
 func (b *Bringup) lookOut(ctx context.Context, r *region, w *Work, credentials site.PowerCredentials) (match, error) {
 	if w.Facts.NetworkBootsAt != nil {
 		if found, err := b.appeared(ctx, r, w); err != nil || found.machine.SystemID != "" {
@@ -116,8 +116,8 @@ func (b *Bringup) pace() (least, most time.Duration) {
 	return maas.DefaultPace(maas.StatusNew)
 }
 
-// networkBoot switches the server, once for each time the stage is begun: a
-// second time would interrupt what the first has set in motion.
+// networkBoot power-cycles the server, once for each start of the stage: a
+// second time would interrupt what the first has begun.
 func (b *Bringup) networkBoot(ctx context.Context, r *region, w *Work, credentials site.PowerCredentials) error {
 	if at := w.Facts.NetworkBootsAt; at != nil && !at.Before(w.Since) {
 		return nil
@@ -185,7 +185,7 @@ func (b *Bringup) newcomers(ctx context.Context, r *region, w *Work) (reached, n
 	return reached, nameless, nil
 }
 
-// appeared looks whether the server has turned up since it was made to boot.
+// appeared checks whether the server has appeared since it was booted.
 func (b *Bringup) appeared(ctx context.Context, r *region, w *Work) (match, error) {
 	reached, nameless, err := b.newcomers(ctx, r, w)
 	if err != nil {
@@ -207,8 +207,8 @@ func (b *Bringup) appeared(ctx context.Context, r *region, w *Work) (match, erro
 	return match{}, nil
 }
 
-// sole is the last resort when the time is up: the only New machine, where the
-// policy allows it and nothing contradicts it.
+// sole is the last resort when the time is up: it takes the only New machine,
+// if the policy allows it and nothing contradicts it.
 func (b *Bringup) sole(ctx context.Context, r *region, w *Work) (match, error) {
 	if w.Profile.Policy.AutoClaimSingleNewMachine {
 		_, nameless, err := b.newcomers(ctx, r, w)

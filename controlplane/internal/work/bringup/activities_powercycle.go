@@ -7,7 +7,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 )
 
-// PowerCycleFacts are what became of switching a machine off and on for a stage.
+// PowerCycleFacts record how a machine was switched off and on for a stage.
 type PowerCycleFacts struct {
 	Stage string     `json:"stage"`
 	Epoch int64      `json:"epoch"`
@@ -23,14 +23,14 @@ func (f *PowerCycleFacts) Of(stage string, epoch int64) bool {
 // mostForPowerOn is how long a machine may take to be seen on.
 const mostForPowerOn = 3 * time.Minute
 
-// usuallyStaysOff is how long a machine stays off in a power cycle: memory keeps
-// what is in it for seconds without power.
+// usuallyStaysOff is how long a machine stays off in a power cycle, because
+// memory keeps its content for seconds without power.
 const usuallyStaysOff = 30 * time.Second
 
-// PowerCycle switches a machine off and on again for a stage: nothing in it has
-// power for a while. It goes by what the BMC says, and goes on where it was left;
-// once done, it does nothing. That the system of the machine has started again,
-// it does not say.
+// PowerCycle switches a machine off and on again for a stage, so that nothing
+// in it has power for a while. It relies on what the BMC says, resumes where it
+// was interrupted, and does nothing once it is done. It does not say whether
+// the system of the machine has started again.
 func (b *Bringup) PowerCycle(ctx context.Context, w *Work, stage string) error {
 	done := w.Facts.PowerCycle
 	if done.Of(stage, w.Epoch) && done.OnAt != nil {
@@ -105,8 +105,8 @@ func (b *Bringup) switched(ctx context.Context, r *region, w *Work, want maas.Po
 	}
 }
 
-// notSwitched says that the power of the machine is not proven to be as wanted.
-// What is not about the BMC keeps its own class.
+// notSwitched is the failure of a machine whose power is not proven to be as
+// wanted. Errors that are not about the BMC keep their own class.
 func notSwitched(w *Work, want, state maas.PowerState, cause error) *Failure {
 	out := codePowerCycle.Failed("it is not proven that %s is %s: its power is %s", w.Hostname, want, state)
 	if cause != nil {

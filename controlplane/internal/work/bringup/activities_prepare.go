@@ -10,8 +10,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// advanced says that a machine of this job is past commissioning: what was
-// settled before a deployment is not touched again.
+// advanced says whether a machine of this job is past commissioning: what was
+// settled before a deployment is not changed again.
 func advanced(m maas.Machine) bool {
 	return m.Status == maas.StatusAllocated || m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed
 }
@@ -31,7 +31,7 @@ func unproven(err error, code *job.Code, format string, args ...any) error {
 }
 
 // editable reads the machine for a stage that changes what a deployment will
-// find. Skip says that the deployment of this job has begun.
+// find. skip says that the deployment of this job has begun.
 func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Machine, skip bool, err error) {
 	if m, err = b.machine(ctx, r, w); err != nil {
 		return m, false, err
@@ -40,7 +40,7 @@ func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Mach
 	switch {
 	case err != nil || !free:
 		return m, false, orForeign(err, m, w)
-	// a deployment that was refused leaves it allocated
+	// a refused deployment leaves the machine allocated
 	case m.Status == maas.StatusReady, m.Status == maas.StatusAllocated:
 		return m, false, nil
 	case advanced(m):

@@ -11,9 +11,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// What follows looks and changes nothing, neither in MAAS nor in the inventory.
-// It is for jobs that are parked: what they were to bring about may have come
-// about without them, and only what is seen now counts.
+// What follows only looks: it changes nothing in MAAS or in the inventory. It
+// is for parked jobs, whose goal may have been reached without them; only what
+// is seen now counts.
 
 // contactWithin is how recently an agent must have polled to count as running.
 const contactWithin = 2 * time.Minute
@@ -29,10 +29,11 @@ type Proof struct {
 	AgentVersion  string
 }
 
-// ProveInstalled shows that the machine of the work runs what the profile wants
-// because this job asked for it, reports its hardware where that is required, and
-// that its agent is there as the node of this job. Missing says what is not shown;
-// otherwise the facts of the work are what the stages would have found out.
+// ProveInstalled proves that the machine runs what the profile wants because
+// this job asked for it, that it reports its hardware if that is required, and
+// that its agent is there as the node of this job. missing says what is not
+// proven; if it is empty, the facts of the work are what the stages would have
+// found out.
 func (b *Bringup) ProveInstalled(ctx context.Context, w *Work) (p Proof, missing string, err error) {
 	n, missing, err := b.enrolled(ctx, w)
 	if missing != "" || err != nil {
@@ -83,8 +84,8 @@ func doubt(err error) string {
 	return ""
 }
 
-// standing reads the machine, which must be the one that the job is about and as
-// the job would have left it.
+// standing reads the machine. It must be the machine of the job, in the state
+// in which the job would have left it.
 func (b *Bringup) standing(ctx context.Context, w *Work) (r *region, m maas.Machine, missing string, err error) {
 	switch {
 	case w.SystemID == "":
@@ -108,8 +109,8 @@ func (b *Bringup) standing(ctx context.Context, w *Work) (r *region, m maas.Mach
 	return r, m, unlike(m, w), nil
 }
 
-// unlike says in what a machine differs from one that this job has deployed;
-// empty: in nothing.
+// unlike says how a machine differs from one that this job has deployed, or ""
+// if it does not.
 func unlike(m maas.Machine, w *Work) string {
 	image := w.Profile.Policy.DistroSeries
 	switch {
@@ -129,8 +130,9 @@ func unlike(m maas.Machine, w *Work) string {
 	return ""
 }
 
-// deployedByUs makes sure that the present deployment is that of this job. What
-// it adopted from somebody else it has to see through itself.
+// deployedByUs checks that the present deployment is the one of this job. A
+// deployment that the job adopted from somebody else must be completed by the
+// job itself.
 func (b *Bringup) deployedByUs(ctx context.Context, r *region, w *Work) (missing string, err error) {
 	by, known, err := asked(ctx, r, w, deploying)
 	switch {
@@ -142,8 +144,9 @@ func (b *Bringup) deployedByUs(ctx context.Context, r *region, w *Work) (missing
 	return "", nil
 }
 
-// unsynced is why the hardware sync of the machine does not count; empty: it
-// does, or is not wanted. Times of MAAS are compared with its own clock.
+// unsynced returns why the hardware sync of the machine does not count, or ""
+// if it counts or is not wanted. Times of MAAS are compared with MAAS's own
+// clock.
 func (b *Bringup) unsynced(r *region, w *Work, m maas.Machine, installed time.Time) string {
 	if !w.Profile.Policy.RequireHWSync {
 		return ""
@@ -167,11 +170,11 @@ func (b *Bringup) unsynced(r *region, w *Work, m maas.Machine, installed time.Ti
 	return ""
 }
 
-// ownSync is how long after an installation a sync is not the one that MAAS notes
-// itself when the machine becomes Deployed.
+// ownSync is how long after an installation a sync must come to be told from
+// the one that MAAS records itself when the machine becomes Deployed.
 const ownSync = 30 * time.Second
 
-// enrolled reads the node, whose agent must have come for this job and be there.
+// enrolled reads the node. Its agent must have come for this job and be there.
 func (b *Bringup) enrolled(ctx context.Context, w *Work) (n node.Node, missing string, err error) {
 	n, err = b.cfg.Nodes.Node(ctx, w.Node)
 	if fault.KindOf(err) == fault.NotFound {
@@ -216,7 +219,7 @@ func (b *Bringup) outlived(r *region, w *Work, n node.Node, installed time.Time)
 	return ""
 }
 
-// found notes what the stages would have found out.
+// found records what the stages would have found out.
 func (b *Bringup) found(ctx context.Context, w *Work, m maas.Machine) error {
 	addresses, err := b.reachable(ctx, w, m)
 	if err != nil {
@@ -238,8 +241,8 @@ func (b *Bringup) found(ctx context.Context, w *Work, m maas.Machine) error {
 // key to its machine. A machine that has an agent needs neither any more.
 func (b *Bringup) Forget(ctx context.Context, w *Work) error { return b.dropSecrets(ctx, w) }
 
-// ProveVacant shows that the machine of the work is free and off, or that MAAS
-// does not know it any more. Missing says what is not shown.
+// ProveVacant proves that the machine of the work is free and off, or that MAAS
+// no longer knows it. missing says what is not proven.
 func (b *Bringup) ProveVacant(ctx context.Context, w *Work) (missing string, err error) {
 	r, err := b.region(ctx, w)
 	if err != nil {
@@ -259,7 +262,7 @@ func (b *Bringup) ProveVacant(ctx context.Context, w *Work) (missing string, err
 	return "", nil
 }
 
-// other is an error that says nothing about the machine.
+// other returns an error that says nothing about the machine.
 func other(err error) error {
 	if doubt(err) != "" {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// What is ever said to a machine over SSH. Data comes over standard input.
+// The only commands that are ever sent to a machine over SSH. Data comes over
+// standard input.
 //
 // The first is a pipe because standard input of a session may be a socket,
 // which cannot be opened by a name.
@@ -32,8 +33,8 @@ const (
 
 const sshPort = "22"
 
-// deployed reads the machine of a job that has deployed it. From then on
-// nothing but this job may have changed what it is.
+// deployed reads the machine of a job that has deployed it. Since then only
+// this job may have changed it.
 func (b *Bringup) deployed(ctx context.Context, r *region, w *Work) (maas.Machine, error) {
 	m, err := b.machine(ctx, r, w)
 	if err != nil {
@@ -92,8 +93,8 @@ func (b *Bringup) reachable(ctx context.Context, w *Work, m maas.Machine) ([]str
 // mostDialled is how many addresses of a machine are tried.
 const mostDialled = 3
 
-// reach logs in to the machine: before its first boot is far enough, it lets
-// nobody in.
+// reach logs in to the machine. The machine refuses logins until its first boot
+// has come far enough.
 func (b *Bringup) reach(ctx context.Context, w *Work, m maas.Machine) (*ssh.Client, error) {
 	addresses, err := b.reachable(ctx, w, m)
 	if err != nil {
@@ -162,7 +163,7 @@ func tell(ctx context.Context, w *Work, c *ssh.Client, input redact.Secret, comm
 	return nil
 }
 
-// hangUp ends a session that has done its work, or could not.
+// hangUp ends a session that has done its work or has failed.
 func (b *Bringup) hangUp(ctx context.Context, w *Work, c *ssh.Client) {
 	if err := c.Close(); err != nil {
 		b.cfg.Logger.DebugContext(ctx, "end of an SSH session", "hostname", w.Hostname, "error", err)

@@ -21,7 +21,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// Regions opens MAAS regions; site.MAAS does.
+// Regions opens MAAS regions; site.MAAS implements it.
 type Regions interface {
 	Client(a site.Access) (*maas.Client, error)
 }
@@ -34,7 +34,8 @@ type Secrets interface {
 	Delete(ctx context.Context, path string) error
 }
 
-// Bootstrap renders what makes a machine a node; agentgateway.Renderer does.
+// Bootstrap renders what makes a machine a node; agentgateway.Renderer
+// implements it.
 type Bootstrap interface {
 	CloudInit(ctx context.Context, token redact.Secret) (redact.Secret, error)
 }
@@ -49,16 +50,17 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Tasks gives nodes that have an agent something to do; agenttask.Commands does.
+// Tasks gives tasks to nodes that have an agent; agenttask.Commands implements
+// it.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 	Task(ctx context.Context, task id.NodeTask) (agenttask.Task, error)
 }
 
-// Claims knows the machines that jobs under way have taken for themselves.
+// Claims reads which machines running jobs have claimed.
 type Claims interface {
-	// ClaimedMachines are the jobs, by the system ids of their machines, except
-	// for one job.
+	// ClaimedMachines returns the jobs by the system ids of their machines,
+	// without one given job.
 	ClaimedMachines(ctx context.Context, at id.Site, except string) (map[string]string, error)
 }
 
@@ -75,13 +77,14 @@ type Config struct {
 	Claims    Claims             // nil: no other job claims any
 	Dialer    Dialer             // nil: the network as it is
 	Watch     maas.WatcherConfig // zero: the usual paces
-	// Retry is how long to leave a machine alone that could not be reached, by the
-	// number of attempts so far; nil: 2 s and longer, up to 30 s.
+	// Retry is how long to leave a machine alone that could not be reached, by
+	// the number of attempts so far. If nil, from 2 s up to 30 s.
 	Retry func(attempts int) time.Duration
-	// PowerOffWithin is how long a machine may take to be seen off; zero: 3 min.
+	// PowerOffWithin is how long a machine may take to be seen off. If zero, 3
+	// min.
 	PowerOffWithin time.Duration
-	// StaysOff is how long a machine stays off when it is switched off and on to
-	// clear the memory of its GPUs; zero: 30 s.
+	// StaysOff is how long a machine stays off in a power cycle that clears the
+	// memory of its GPUs. If zero, 30 s.
 	StaysOff time.Duration
 	Clock    func() time.Time // nil: the clock of the machine
 	Logger   *slog.Logger     // nil: nothing is logged
@@ -127,7 +130,7 @@ type region struct {
 	key     [32]byte // of what it was opened with
 	checked time.Time
 
-	// What all machines of the site go by.
+	// Settings that all machines of the site use.
 	user    recall[maas.User]
 	images  recall[[]maas.Image]
 	dns     recall[string]
@@ -136,8 +139,9 @@ type region struct {
 	bmcs    recall[map[string]string] // their addresses, by system id
 	subnets recall[[]maas.Subnet]
 	syncPin recall[string] // digest of the program that reports hardware
-	// boots lets one job at a time, over all replicas, look out for the server
-	// that it made boot: two that appear at once could not be told apart.
+	// boots lets only one job at a time, over all replicas, watch for the
+	// server that it booted: two servers that appear at once could not be told
+	// apart.
 	boots *pglimit.Limiter
 }
 
@@ -217,7 +221,7 @@ func (b *Bringup) Close() {
 // Absent is the observed status of a machine that MAAS does not have.
 const Absent = "absent"
 
-// see notes how MAAS showed the machine.
+// see records how MAAS showed the machine.
 func (b *Bringup) see(w *Work, m maas.Machine) {
 	w.Observed = Observed{Status: m.Status.Label(), Power: string(m.PowerState), IPs: m.IPAddresses, At: b.now()}
 }
@@ -238,8 +242,8 @@ func look(ctx context.Context, r *region, systemID string) (maas.Machine, error)
 	return m, err
 }
 
-// machine reads the machine of the work anew. One that is gone, or that is not
-// the one the job works on any more, stops automation.
+// machine reads the machine of the work again. The job stops if the machine is
+// gone or is no longer the one that the job works on.
 func (b *Bringup) machine(ctx context.Context, r *region, w *Work) (maas.Machine, error) {
 	m, err := look(ctx, r, w.SystemID)
 	if maas.SaysAbsent(err) {
@@ -253,8 +257,8 @@ func (b *Bringup) machine(ctx context.Context, r *region, w *Work) (maas.Machine
 	return m, nil
 }
 
-// annotation is the key by which a machine that we hold in MAAS names the job
-// that holds it. MAAS drops it when a release ends.
+// annotation is the key under which a machine that we hold in MAAS names the
+// job that holds it. MAAS drops it when a release ends.
 const annotation = "gpuaas-job"
 
 // ours says whether a machine that somebody holds in MAAS is held by this job.

@@ -16,10 +16,9 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// awaitMachine waits until the machine is as wanted. A wait that ends because
-// the credentials of the site were changed is taken up with the new ones, and
-// before one ends for lack of time the machine is read once more. What it sees
-// meanwhile it notes.
+// awaitMachine waits until the machine is as wanted, and records what it sees
+// meanwhile. If the credentials of the site change, it goes on with the new
+// ones. Before it gives up for lack of time, it reads the machine once more.
 func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time,
 	want func(maas.Machine) maas.Verdict,
 ) (maas.Machine, error) {
@@ -57,9 +56,9 @@ func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time,
 	}
 }
 
-// noting lets a wait keep what it sees in the row of the job: at once when it
-// changed, and every noteEvery otherwise, so that whoever asks is shown the
-// machine of now. The wait is over once the row refuses it.
+// noting makes a wait record what it sees in the row of the job: at once if it
+// changed, and otherwise every noteEvery, so that readers see the machine as it
+// is now. The wait ends when the row refuses it.
 func (b *Bringup) noting(ctx context.Context, w *Work, want func(maas.Machine) maas.Verdict,
 	refused *error,
 ) func(maas.Machine) maas.Verdict {
@@ -99,9 +98,9 @@ func (b *Bringup) lastLook(ctx context.Context, r *region, w *Work, want func(ma
 // five minutes.
 const mostForRelease = 10 * time.Minute
 
-// releaseLimit counts from the moment in which the release was asked for, not by
-// the time of the stage: a job that is taken up late must not take a release
-// that has just begun for one that is stuck.
+// releaseLimit counts from the request for the release, not from the start of
+// the stage: a job that resumes late must not mistake a release that has just
+// begun for one that is stuck.
 func releaseLimit(w *Work, erase maas.Erase, asked time.Time) time.Time {
 	limit := time.Duration(w.Profile.Policy.ReleaseTimeoutSeconds) * time.Second
 	if erase == maas.EraseNone {
@@ -110,10 +109,10 @@ func releaseLimit(w *Work, erase maas.Erase, asked time.Time) time.Time {
 	return asked.Add(limit)
 }
 
-// release gives a machine back to MAAS on which nobody ever was, and waits until
-// nobody holds it. It does so only if this job holds it, and nothing if it is
-// free already. A machine that became Deployed while it was to be stopped is left
-// so.
+// release returns a machine that nobody ever used to MAAS, and waits until
+// nobody holds it. It acts only if this job holds the machine, and does nothing
+// if the machine is free already. A machine that became Deployed before it
+// could be stopped stays deployed.
 func (b *Bringup) release(ctx context.Context, r *region, w *Work) (maas.Machine, error) {
 	m, err := b.machine(ctx, r, w)
 	if err != nil || m.Status.Free() {
@@ -171,7 +170,8 @@ func releaseComment(w *Work, erase maas.Erase) string {
 	return comment(w)
 }
 
-// eraseOf is the least that a job of ours has asked MAAS for with this comment.
+// eraseOf returns the least erasing that a job of ours has asked MAAS for with
+// this comment.
 func eraseOf(comment string) site.Erase {
 	if strings.HasSuffix(comment, secureErasing) {
 		return site.EraseSecure
@@ -179,8 +179,8 @@ func eraseOf(comment string) site.Erase {
 	return site.EraseQuick
 }
 
-// askRelease sends the release and makes sure that it began, whatever the answer
-// was: one may be lost, and one may promise what does not happen.
+// askRelease sends the release and makes sure that it began, whatever the
+// answer was: an answer may be lost, or may promise what does not happen.
 func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.Status, erase maas.Erase) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
@@ -202,8 +202,8 @@ func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.S
 	return codeReleaseFailed.Failed("%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label())
 }
 
-// refused makes the failure of a request to MAAS of which a look has shown that it
-// had no effect. Repeating it is safe, unless MAAS said that it will never work.
+// refused is the failure of a request to MAAS that had no effect, as a look has
+// shown. Repeating it is safe, unless MAAS said that it will never work.
 func refused(err error, code *job.Code, format string, args ...any) *Failure {
 	f := Classify(err)
 	out := code.FailedAs(f.Class, "%s: %s", fmt.Sprintf(format, args...), f.Message).Because(err)
@@ -263,15 +263,15 @@ func eraseFailed(w *Work, m maas.Machine, why error) *Failure {
 		About(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusReady.Label()})
 }
 
-// The rungs of the ladder, as they are kept.
+// The rungs of the ladder, as the facts record them.
 const (
 	rungBroken = "mark_broken"
 	rungFixed  = "mark_fixed"
 	rungOff    = "power_off"
 )
 
-// climb leads a machine out of a release that hangs: mark broken, mark fixed,
-// power off, and then an operator.
+// climb tries to get a machine out of a release that hangs: mark broken, mark
+// fixed, power off, and then an operator.
 func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
 	beyond := func(rung string, err error) *Failure {
 		return codeReleaseStuck.Failed("%s is stuck in %s, and %s in MAAS did not help", w.Hostname, m.Status.Label(), rung).
@@ -308,14 +308,15 @@ func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine)
 	return b.machine(ctx, r, w)
 }
 
-// tried keeps a rung that was taken in the release that the job is for.
+// tried records a rung that was tried for the release of this job.
 func (w *Work) tried(rung string) {
 	if f := w.Facts.Release; f != nil && f.EndedAt == nil && !slices.Contains(f.Ladder, rung) {
 		f.Ladder = append(f.Ladder, rung)
 	}
 }
 
-// became looks whether a request whose answer was an error had its effect.
+// became checks whether a request that was answered with an error had its
+// effect.
 func (b *Bringup) became(ctx context.Context, r *region, w *Work, wanted ...maas.Status) bool {
 	m, err := b.machine(ctx, r, w)
 	return err == nil && slices.Contains(wanted, m.Status)

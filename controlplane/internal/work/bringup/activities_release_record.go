@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// releaseRecord is what MAAS has on record since the machine was last deployed.
+// releaseRecord is what MAAS has recorded since the machine was last deployed.
 type releaseRecord struct {
 	ours    bool // the newest request about a release came from this job
 	earlier bool // it came from an earlier job of this node, which did not go on
@@ -20,7 +20,7 @@ type releaseRecord struct {
 	said    []string
 }
 
-// achieved is the erasing that MAAS reports.
+// achieved returns the erasing that MAAS reports.
 func (rec releaseRecord) achieved() site.Erase {
 	if !rec.erased {
 		return site.EraseNone
@@ -28,8 +28,7 @@ func (rec releaseRecord) achieved() site.Erase {
 	return rec.erase
 }
 
-// What MAAS keeps of a release. What it did by itself in the course of one has
-// no user.
+// The events of a release. Events of what MAAS did by itself have no user.
 const (
 	releasingRequest = "User releasing node"
 	erasingRequest   = "User erasing disk"
@@ -39,7 +38,7 @@ const (
 	disksErased      = "Disks erased"
 )
 
-// mostSaid bounds what is kept of what MAAS said.
+// mostSaid limits how much of what MAAS said is kept.
 const mostSaid = 20
 
 func (b *Bringup) releaseRecord(ctx context.Context, r *region, w *Work) (releaseRecord, error) {

@@ -9,7 +9,7 @@
 // out. Rules for every stage:
 //
 //   - it is safe to run again from its beginning, whatever an earlier run did;
-//   - before an effect that cannot be taken back it reads the machine anew and
+//   - before an effect that cannot be taken back it reads the machine again and
 //     asks the fence of its job;
 //   - a write whose outcome is unknown is followed by a look; what cannot be
 //     proven is a failure of class state_ambiguity, never a repetition;

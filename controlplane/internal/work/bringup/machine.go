@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Machine is what the row of a job on a machine has beside job.Job. Families
+// Machine holds the columns of a job on a machine besides job.Job. Families
 // embed both.
 type Machine struct {
 	Profile       id.Profile
@@ -25,7 +25,8 @@ type Machine struct {
 	ObservedSince *time.Time
 }
 
-// Work is the work of a job on the machine, as far as it follows from its row.
+// Work returns the work of a job on the machine, as far as it follows from its
+// row.
 func (m Machine) Work(of id.Node, w job.Work) *Work {
 	return &Work{
 		Work: w, Hostname: m.Hostname, IPMIIP: m.IPMIIP, Node: of, PXEMAC: m.PXEMAC, SystemID: m.SystemID, Facts: m.Facts,
@@ -33,8 +34,8 @@ func (m Machine) Work(of id.Node, w job.Work) *Work {
 	}
 }
 
-// Seen is what MAAS last showed of the machine, for people. What is not of now
-// is told with its age.
+// Seen describes what MAAS last showed of the machine, for people. An older
+// observation is shown with its age.
 func (m Machine) Seen(now time.Time) job.Sighting {
 	out := job.Sighting{At: m.Observed.SeenAt(), Since: m.ObservedSince}
 	has, shows, age := "has", "shows", ""
@@ -60,8 +61,8 @@ func (m Machine) Seen(now time.Time) job.Sighting {
 	return out
 }
 
-// Does says what actions do to jobs on machines where the usual sentence does
-// not name the machine.
+// Does describes what actions do to jobs on machines, where the usual sentence
+// does not name the machine.
 func Does(action job.Trigger) string {
 	if action == job.AdoptObserved {
 		return "takes the machine as it is now, if it is provably this one, and goes on from there"
@@ -69,7 +70,7 @@ func Does(action job.Trigger) string {
 	return ""
 }
 
-// Limits are the time limits that a policy sets for stages.
+// Limits returns the time limits that a policy sets for stages.
 func Limits(p site.Policy) job.Limits {
 	out := job.Limits{}
 	for _, t := range p.Timeouts() {
@@ -107,7 +108,7 @@ func (o Observed) SeenAt() *time.Time {
 	return &o.At
 }
 
-// Addresses are those that MAAS showed, never nil.
+// Addresses returns the addresses that MAAS showed, never nil.
 func (o Observed) Addresses() []string {
 	if o.IPs == nil {
 		return []string{}
@@ -124,7 +125,7 @@ type ObservedView struct {
 	Since      *time.Time `json:"since,omitempty" doc:"Since when MAAS has been seen in this status."`
 }
 
-// ShowObserved is the machine of a job as MAAS last showed it.
+// ShowObserved shows the machine of a job as MAAS last showed it.
 func ShowObserved(m Machine) ObservedView {
 	return ObservedView{
 		MAASStatus: m.Observed.Status, MAASPower: m.Observed.Power, MAASIPs: slices.Clone(m.Observed.Addresses()),
@@ -143,5 +144,5 @@ type Working struct {
 	Goal     string // a few words
 }
 
-// String names it as holders of nodes are named.
+// String returns the name under which the job holds a node.
 func (w Working) String() string { return w.Kind + " " + w.ID }

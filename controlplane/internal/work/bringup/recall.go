@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// recall remembers the answer to a question that all machines of a site raise,
-// and asks it once for all who want to know at the same time.
+// recall remembers the answer to a question that concerns all machines of a
+// site, and asks it once for all who ask at the same time.
 type recall[T any] struct {
 	mu     sync.Mutex
 	latest *question[T]
@@ -20,9 +20,9 @@ type question[T any] struct {
 	err    error
 }
 
-// since gives the answer to the question as it was asked at a time or later. The
-// question outlives those who ask it: one of them giving up must not fail the
-// others.
+// since returns an answer that was obtained at the given time or later. The
+// question goes on if one of the askers gives up, so that the others still get
+// the answer.
 func (r *recall[T]) since(ctx context.Context, oldest, now time.Time, ask func(context.Context) (T, error)) (T, error) {
 	r.mu.Lock()
 	q := r.latest

@@ -127,7 +127,7 @@ func deployFailure(w *Work, late bool) *Failure {
 		})
 }
 
-// cause is why a deployment failed, as far as MAAS knows.
+// cause says why a deployment failed, as far as MAAS knows.
 type cause struct {
 	kind     string
 	evidence string
@@ -140,12 +140,12 @@ const (
 	maxProgress = 200
 )
 
-// datasourceWords are what MAAS records if a first boot did not get its user data,
-// or did not finish with it.
+// datasourceWords are the words that MAAS records if a first boot did not get
+// its user data, or did not finish with it.
 var datasourceWords = regexp.MustCompile(`(?i)no datasource|datasource ?(?:none|not found)|datasource(?:maas)?\b|cloud-?init|modules[ -](?:for )?final|running modules for`)
 
-// causeOf reads what MAAS has on record since the deployment began. What cannot
-// be read leaves the cause generic: then nothing is tried again by itself.
+// causeOf reads what MAAS has recorded since the deployment began. If it cannot
+// be read, the cause is generic, and nothing is tried again by itself.
 func (b *Bringup) causeOf(ctx context.Context, r *region, w *Work, m maas.Machine) cause {
 	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelInfo, Limit: maxProgress})
 	if err != nil {

@@ -56,8 +56,8 @@ var (
 	})
 )
 
-// CommissionNode gives the machine its name and power settings and lets MAAS
-// inspect it, unless it is at it, or has done so and found what is needed.
+// CommissionNode sets the machine's name and power settings and makes MAAS
+// inspect it, unless MAAS is doing so, or has done so and found what is needed.
 func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	r, err := b.region(ctx, w)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *Bringup) idle(ctx context.Context, r *region, w *Work, m maas.Machine) 
 	if m.Status != maas.StatusCommissioning {
 		return false, nil
 	}
-	if w.Facts.Hung { // as long as it still is: somebody may have mended the machine, or inspects it anew
+	if w.Facts.Hung { // as long as it hangs: somebody may have repaired the machine or inspected it again
 		if heard, err := b.heard(ctx, w, m); err != nil || b.now().Sub(heard) > mostSilent {
 			return err == nil, err
 		}
@@ -126,8 +126,8 @@ func (b *Bringup) idle(ctx context.Context, r *region, w *Work, m maas.Machine) 
 	return err == nil && now == maas.PowerOff, err
 }
 
-// beginAnew ends an inspection that gets nowhere, so that the next attempt of the
-// stage begins another one.
+// beginAnew ends an inspection that gets nowhere, so that the next attempt of
+// the stage begins another one.
 func (b *Bringup) beginAnew(ctx context.Context, r *region, w *Work) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (b *Bringup) beginAnew(ctx context.Context, r *region, w *Work) error {
 // can be Ready without one, when somebody marked it fixed.
 func inspected(m maas.Machine) bool { return len(m.BlockDevices) > 0 && len(m.Interfaces) > 0 }
 
-// describeToMAAS writes name and power settings where they differ. Of passwords
-// nobody can say whether they do: those that this job did not write are written.
+// describeToMAAS writes name and power settings if they differ. Nobody can read
+// back passwords, so it writes those that this job did not write.
 func (b *Bringup) describeToMAAS(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
 	var wanted maas.Attributes
 	if !called(m, w.Hostname) {
@@ -239,8 +239,8 @@ func begun(before, after maas.Machine) bool {
 	}
 }
 
-// notBegun is why a commissioning did not begin. MAAS goes back to the status
-// before it when the BMC fails.
+// notBegun says why a commissioning did not begin. If the BMC fails, MAAS
+// returns to the status before it.
 func (b *Bringup) notBegun(ctx context.Context, r *region, w *Work, m maas.Machine, err error) error {
 	said := b.complaints(ctx, r, w)
 	if fault.CodeOf(err) == maas.CodeRackUnavailable { // whatever MAAS then says of the BMC

@@ -158,13 +158,14 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 	}
 	w.Facts.begun(m)
 	if !ours(m, w) {
-		// Somebody released it in the moment before, and MAAS acquired it anew.
+		// Somebody released it just before, and MAAS acquired it again.
 		return b.mark(ctx, r, w)
 	}
 	return nil
 }
 
-// firstBoot reads what was rendered. It is what the facts say or nothing.
+// firstBoot reads the rendered first boot. It fails unless that is the one that
+// the facts name.
 func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error) {
 	values, err := b.cfg.Secrets.Get(ctx, firstBootPath(w))
 	userData := values[userDataField]
@@ -185,7 +186,8 @@ func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error)
 	return userData, nil
 }
 
-// syncIntervalSetting is what MAAS gives each machine when it deploys it.
+// syncIntervalSetting is the setting that MAAS gives each machine when it
+// deploys it.
 const syncIntervalSetting = "hardware_sync_interval"
 
 func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) error {
@@ -214,9 +216,9 @@ func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) er
 	return unproven(err, codeSettingUnproven, "MAAS did not confirm that machines report their hardware every %s", want)
 }
 
-// ownsInterval says whether the profile of the work decides about the interval. MAAS
-// has one for all machines; a profile that wants another one is told by preflight and
-// by the probe of its site, and goes by what the owner wants.
+// ownsInterval says whether the profile of the work decides about the interval.
+// MAAS has one for all machines. Preflight and the probe of the site tell a
+// profile that wants another one; it gets the owner's.
 func (b *Bringup) ownsInterval(ctx context.Context, w *Work) (bool, error) {
 	wishes, err := b.cfg.Sites.IntervalWishes(ctx, w.Site.ID)
 	if err != nil {

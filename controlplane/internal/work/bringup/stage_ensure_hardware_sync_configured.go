@@ -113,8 +113,8 @@ func noPin(w *Work, err error) error {
 	return f
 }
 
-// renewedPin is the digest that the agent of a node is to go by from now on. Agents
-// of before do not know that there is one, and refuse tasks that name it.
+// renewedPin returns the digest that the agent of a node uses from now on.
+// Older agents do not know about it and refuse tasks that name it.
 func (b *Bringup) renewedPin(ctx context.Context, w *Work) (string, error) {
 	n, err := b.cfg.Nodes.Node(ctx, w.Node)
 	if err != nil || !n.RenewsPins() {
@@ -134,7 +134,7 @@ func syncNotWanted() Result {
 	return Result{Skipped: true, Message: "the profile does not ask for hardware sync"}
 }
 
-// seedFirst is one attempt. What MAAS has heard of before it is no proof that it
+// seedFirst is one attempt. What MAAS heard before it does not prove that it
 // worked.
 func (b *Bringup) seedFirst(ctx context.Context, w *Work, first bool) error {
 	r, err := b.region(ctx, w)

@@ -221,9 +221,9 @@ func replaced(w *Work, why string) *Failure {
 		w.Hostname, why).ForGood()
 }
 
-// emptiedAgain says whether a job that had released and deployed its machine has
-// begun anew with the node that came of it: what is there now is what was there
-// before.
+// emptiedAgain says whether a job that had released and deployed its machine
+// has started over with the resulting node: then the present installation is to
+// be released again.
 func (b *Bringup) emptiedAgain(ctx context.Context, w *Work, m maas.Machine) (bool, error) {
 	if !w.Reimage || !w.Facts.NodeCreated || !ours(m, w) {
 		return false, nil

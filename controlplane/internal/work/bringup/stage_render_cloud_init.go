@@ -85,7 +85,7 @@ var (
 	})
 )
 
-// userDataField is what a rendered first boot is called in the secrets engine.
+// userDataField is the name of a rendered first boot in the secrets engine.
 const userDataField = "user_data"
 
 // FirstBootPath is where the secrets engine keeps the first boot that a job of a
@@ -169,7 +169,7 @@ func (b *Bringup) render(ctx context.Context, r *region, w *Work, m maas.Machine
 	}, nil
 }
 
-// layers are those of §9, in the order in which they run.
+// layers returns the layers of §9, in the order in which they run.
 func (b *Bringup) layers(ctx context.Context, r *region, w *Work, m maas.Machine,
 	token redact.Secret,
 ) ([]firstboot.Layer, error) {
@@ -223,7 +223,7 @@ func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l first
 	return l, true, err
 }
 
-// shareFilesystem is what every image can make and mount.
+// shareFilesystem is a file system that every image can make and mount.
 const shareFilesystem = "ext4"
 
 // diskInit DESTROYS the data of all disks but the root disk, and is there only

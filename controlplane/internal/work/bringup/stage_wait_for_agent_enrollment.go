@@ -116,7 +116,7 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 		w.Facts.EnrollEpoch, w.Facts.TokenRefreshes, w.Facts.TokenRefreshed = w.Epoch, 0, nil
 	}
 	switch due := w.refreshDue(); {
-	case again: // an operator asked for it: the machine has to try anew, now
+	case again: // an operator asked for it: the machine has to try again, now
 		return b.refresh(ctx, w, m)
 	case b.now().Before(due):
 		return b.untilPoll(due), nil
@@ -251,7 +251,7 @@ func (b *Bringup) notEnrolled(ctx context.Context, w *Work, m maas.Machine, n no
 	return f.About(details)
 }
 
-// bootRecord is what a machine keeps of one layer of its first boot.
+// bootRecord is what a machine records about one layer of its first boot.
 type bootRecord struct {
 	Layer    string `json:"layer"`
 	Version  string `json:"version"`
@@ -263,7 +263,7 @@ type bootRecord struct {
 
 type bootRecords []bootRecord
 
-// failure is the layer at which the first boot stopped; nil: none did.
+// failure returns the layer at which the first boot stopped, or nil.
 func (r bootRecords) failure() *bootRecord {
 	for i := range r {
 		if r[i].State == "failed" {
@@ -313,7 +313,7 @@ func (b *Bringup) firstBootOf(ctx context.Context, w *Work, m maas.Machine, repe
 	return found, w.Save(ctx)
 }
 
-// enrolmentToken is what a bootstrap may print when it fails.
+// enrolmentToken matches tokens that a bootstrap may print when it fails.
 var enrolmentToken = regexp.MustCompile(`gpuaas_n[A-Za-z0-9_-]+`)
 
 // parseRecords reads what a machine said, line by line. It is text from outside:

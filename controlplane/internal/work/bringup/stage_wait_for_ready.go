@@ -169,8 +169,9 @@ func (b *Bringup) heard(ctx context.Context, w *Work, m maas.Machine) (time.Time
 	return events[len(events)-1].Created.Time, nil
 }
 
-// hung ends a wait for an inspection that gets nowhere. It is begun anew: at once
-// if this job has not done so before, otherwise when an operator lets it go on.
+// hung ends a wait for an inspection that gets nowhere. The inspection is
+// started again: at once if this job has not done so before, otherwise when an
+// operator lets the job go on.
 func hung(w *Work, f *Failure) *Failure {
 	w.Facts.Hung = true
 	if w.Facts.Commissions < mostCommissions {

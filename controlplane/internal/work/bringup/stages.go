@@ -11,14 +11,14 @@ import (
 // in which order.
 var catalog job.Catalog[func(*Bringup, context.Context, *Work) (Result, error)]
 
-// The families of jobs on machines, by their nouns. Which action mends a failure
-// may differ between them.
+// The families of jobs on machines, by their nouns. The action that repairs a
+// failure may differ between them.
 const (
 	Onboarding   = "onboarding"
 	Decommission = "decommission"
 )
 
-// The ways to fail that several stages have in common.
+// The failures that several stages share.
 var (
 	MAASAway     = job.FailsWith(UpstreamTransient, "MAAS or the secrets engine cannot be reached")
 	OutOfBand    = job.FailsWith(StateAmbiguity, "the machine was changed, removed or taken by somebody else")
@@ -34,8 +34,8 @@ var (
 // such stage.
 func MachineStage(name string) job.Stage { return catalog.Of(name) }
 
-// AfterDeployment is the order of the stages between a proven deployment and a
-// node. Onboardings, reimages and adoptions go through all of them.
+// AfterDeployment lists the stages between a proven deployment and a node, in
+// order. Onboardings, reimages and adoptions go through all of them.
 var AfterDeployment = []string{EnsureHardwareSyncConfigured, WaitForHardwareSyncHealthy, WaitForAgentEnrollment}
 
 // Stages returns the functions that perform the stages, by the names of the

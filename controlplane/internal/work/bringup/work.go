@@ -15,13 +15,13 @@ import (
 
 // Stages speak of these by the names that every family of jobs gives them.
 type (
-	// Result is how a stage ended when it did not fail.
+	// Result is the result of a stage that did not fail.
 	Result = job.Result
-	// Evidence is something that a stage saw, as it is kept.
+	// Evidence is something that a stage saw, as it is recorded.
 	Evidence = job.Evidence
-	// Await is what a stage that is not over waits for.
+	// Await says what a stage that is not over waits for.
 	Await = job.Await
-	// Failure is why a stage did not reach its end.
+	// Failure says why a stage did not reach its end.
 	Failure = job.Failure //nolint:errname // named as the specification names it
 )
 
@@ -36,7 +36,7 @@ const (
 	EvidenceFollowUp = "follow_up" // FollowUp
 )
 
-// FollowUp is something that a job leaves to somebody.
+// FollowUp is work that a job leaves to a person.
 type FollowUp struct {
 	What    string `json:"what"`
 	Why     string `json:"why"`
@@ -87,13 +87,14 @@ func (o Observed) like(other Observed) bool {
 	return o.Status == other.Status && o.Power == other.Power && slices.Equal(o.IPs, other.IPs)
 }
 
-// noteEvery is how often a wait notes that a machine is still as it was.
+// noteEvery is how often a wait records that a machine has not changed.
 const noteEvery = time.Minute
 
-// Facts are what stages found out and later ones go by. They are kept as JSON in
-// the row of the job, so fields may be added but not renamed. Never a secret.
+// Facts are what stages found out and later stages use. They are stored as JSON
+// in the row of the job, so fields may be added but not renamed. They never
+// hold a secret.
 type Facts struct {
-	PowerOverride    string `json:"power_override,omitempty"` // id; empty: the site's own
+	PowerOverride    string `json:"power_override,omitempty"` // id; empty if the site's own credentials are used
 	PowerFingerprint string `json:"power_fingerprint,omitempty"`
 	PowerReason      string `json:"power_reason,omitempty"`
 	PowerWritten     string `json:"power_written,omitempty"` // fingerprint of what this job gave MAAS
@@ -103,8 +104,8 @@ type Facts struct {
 	NetworkBootsAt *time.Time `json:"network_boots_at,omitempty"` // when this job last made its server boot from the network
 	QueuedAt       *time.Time `json:"queued_at,omitempty"`        // since when this job waits for its turn to do so
 	Commissions    int        `json:"commissions,omitempty"`      // how often this job has started commissioning
-	Hung           bool       `json:"hung,omitempty"`             // MAAS shows an inspection that gets nowhere: it is to be begun anew
-	Reinspect      bool       `json:"reinspect,omitempty"`        // what MAAS knows of the hardware did not do: it may have been mended since
+	Hung           bool       `json:"hung,omitempty"`             // MAAS shows an inspection that gets nowhere: it must be started again
+	Reinspect      bool       `json:"reinspect,omitempty"`        // the hardware that MAAS knows did not suffice: it may have been repaired since
 
 	BootDiskID   int64    `json:"boss_disk_id,omitempty"`
 	BootDisk     string   `json:"boss_disk,omitempty"`
@@ -119,7 +120,7 @@ type Facts struct {
 	HostKey         string               `json:"host_key,omitempty"`    // that the first boot gives the machine: it must show this one
 	DeployUser      string               `json:"deploy_user,omitempty"` // account that the first boot makes: the site may call it otherwise since
 	SyncPinned      bool                 `json:"sync_pinned,omitempty"` // the first boot knows the program that reports hardware by its digest
-	SyncURL         string               `json:"sync_url,omitempty"`    // where the first boot has it fetched from; empty: not kept
+	SyncURL         string               `json:"sync_url,omitempty"`    // where the first boot fetches it from; empty if not recorded
 	TokenExpiresAt  *time.Time           `json:"token_expires_at,omitempty"`
 	TokenRefreshes  int                  `json:"token_refreshes,omitempty"` // in the present wait for the agent
 	TokenRefreshed  *time.Time           `json:"token_refreshed_at,omitempty"`
@@ -161,11 +162,11 @@ type Facts struct {
 type AskedFacts struct {
 	KeepOut       bool `json:"keep_out,omitempty"`       // install, but keep the node out of service
 	MatchHardware bool `json:"match_hardware,omitempty"` // accept only hardware that matches the SKU
-	// Grouping is what a new node gets.
+	// Grouping is given to a new node.
 	Grouping *node.Grouping `json:"grouping,omitempty"`
 }
 
-// FactsAsked are the facts that a job begins with.
+// FactsAsked returns the facts that a job begins with.
 func FactsAsked(a AskedFacts) Facts {
 	if !a.KeepOut && !a.MatchHardware && a.Grouping == nil {
 		return Facts{}
@@ -184,11 +185,11 @@ func (f Facts) GroupedAs() node.Grouping {
 // KeepsOut says whether the request asked to keep the node out of service.
 func (f Facts) KeepsOut() bool { return f.Asked != nil && f.Asked.KeepOut }
 
-// KeptOut is why a node is quarantined whose request asked for that.
+// KeptOut is the cause of the quarantine of a node whose request asked for it.
 const KeptOut = "the request asked to install it and to keep it out of service"
 
-// InstallationFacts are what MAAS answered to a deployment. What MAAS says later
-// of the image is not proof: a hardware sync renames it.
+// InstallationFacts are what MAAS answered to a deployment. What MAAS says
+// about the image later is not proof: a hardware sync renames it.
 type InstallationFacts struct {
 	ID    int64  `json:"id"` // of MAAS's record of the installation: another deployment has another one
 	Image string `json:"image"`
@@ -200,7 +201,7 @@ const (
 	DecidedByAdopting = "an operator, by adopting the machine as it is"
 )
 
-// ReleaseFacts are how the machine was given back to MAAS.
+// ReleaseFacts record how the machine was returned to MAAS.
 type ReleaseFacts struct {
 	Requested      string     `json:"requested"`          // the erasing that was asked for: none, quick or secure
 	Achieved       string     `json:"achieved,omitempty"` // by how the release went, as far as MAAS says; unknown when somebody else released it
@@ -214,22 +215,23 @@ type ReleaseFacts struct {
 	Ladder         []string   `json:"ladder,omitempty"` // what was tried on a release that got stuck
 }
 
-// PowerFacts are how the machine was switched off.
+// PowerFacts record how the machine was switched off.
 type PowerFacts struct {
 	State      string    `json:"state"` // as the BMC last told MAAS
 	ObservedAt time.Time `json:"observed_at"`
 	Confirmed  bool      `json:"confirmed"` // it was seen to be off
 }
 
-// RecordFacts are what became of the machine's record in MAAS.
+// RecordFacts record what became of the machine's record in MAAS.
 type RecordFacts struct {
 	Removed bool      `json:"removed"`
 	At      time.Time `json:"at"`
 	Why     string    `json:"why"`
 }
 
-// Host is the address by which people reach the machine: the one that a login
-// worked by, or else the best that MAAS showed; empty: none is known.
+// Host returns the address by which people reach the machine: the one through
+// which a login worked, or else the best that MAAS showed. It is empty if none
+// is known.
 func (f Facts) Host() string {
 	if f.SSHAddress != "" || len(f.Addresses) == 0 {
 		return f.SSHAddress
