@@ -66,6 +66,7 @@ func (m Machine) facts(nics []agentwire.NIC) map[string]string {
 	facts := map[string]string{
 		"gpu.vendor": none, "gpu.architecture": none, "gpu.driver_series": none, "compute.runtime": none,
 		"fabric.type": m.fabric(nics), "container.runtime": m.containerRuntime(),
+		agentwire.FactHandover: "1",
 	}
 	if m.exists("/sys/class/kfd/kfd") && m.exists("/opt/rocm") {
 		facts["compute.runtime"] = "rocm"

@@ -40,10 +40,10 @@ func (h provision) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if !s.mark.Ready || !s.exists || s.there.UID != p.UID || s.there.GID != p.GID || s.there.Home != homeOf(p.Username) {
 		return nil, false, nil
 	}
-	if !h.homeIs(p) || !h.keysAre(p) || !h.sudoIs(p) {
+	if !h.homeIs(p) || !h.keysAre(p) || !h.sudoIs(p) || !h.handoverIs(p) {
 		return nil, false, nil
 	}
-	return output(p, false), true, nil
+	return h.output(p, false), true, nil
 }
 
 // Apply implements task.Handler.
@@ -79,6 +79,7 @@ func (h provision) Apply(ctx context.Context, t *task.Task) (any, error) {
 		{"account", func() (string, error) { return "", h.create(ctx, p, s.exists) }},
 		{"keys", func() (string, error) { return strconv.Itoa(len(p.AuthorizedKeys)) + " keys", h.writeKeys(p) }},
 		{"sudo", func() (string, error) { return strconv.FormatBool(p.Sudo), h.writeSudo(ctx, p) }},
+		{"handover", func() (string, error) { return "", h.writeHandover(p) }},
 	}
 	for _, w := range work {
 		if err := step(t, w.name, w.do); err != nil {
@@ -89,13 +90,13 @@ func (h provision) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err := h.mark(mark); err != nil {
 		return nil, err
 	}
-	return output(p, !s.exists), nil
+	return h.output(p, !s.exists), nil
 }
 
-func output(p *agentwire.ProvisionUserParams, created bool) agentwire.ProvisionUserOutput {
+func (h provision) output(p *agentwire.ProvisionUserParams, created bool) agentwire.ProvisionUserOutput {
 	return agentwire.ProvisionUserOutput{
 		Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username),
-		Created: created,
+		Created: created, LoginChecked: h.canLogIn(p),
 	}
 }
 
@@ -197,9 +198,9 @@ func keysText(p *agentwire.ProvisionUserParams) string {
 	return strings.Join(p.AuthorizedKeys, "\n") + "\n"
 }
 
-// ssh opens the user's .ssh folder. The user owns the home and may have put
-// links there for root to follow. missing says whether to create the folder.
-func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root, error) {
+// home opens the home of the user, who may have put links there for root to
+// follow.
+func (h provision) home(p *agentwire.ProvisionUserParams) (*os.Root, error) {
 	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(homeOf(p.Username))))
 	if err != nil {
 		return nil, fmt.Errorf("open folder of homes: %w", err)
@@ -209,49 +210,79 @@ func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root
 	if err != nil {
 		return nil, fmt.Errorf("open home of %s: %w", p.Username, err)
 	}
+	return home, nil
+}
+
+func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root, error) {
+	return h.folder(p, ".ssh", missing)
+}
+
+// folder opens a folder in the home of the user. missing says whether to create
+// it.
+func (h provision) folder(p *agentwire.ProvisionUserParams, name string, missing bool) (*os.Root, error) {
+	home, err := h.home(p)
+	if err != nil {
+		return nil, err
+	}
 	defer home.Close()
 	if missing {
-		if err := home.Mkdir(".ssh", 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("make .ssh of %s: %w", p.Username, err)
+		if err := home.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("make %s of %s: %w", name, p.Username, err)
 		}
-		if err := h.chown(func(u, g int) error { return home.Lchown(".ssh", u, g) }, p.UID, p.GID); err != nil {
-			return nil, fmt.Errorf("give .ssh to %s: %w", p.Username, err)
+		if err := h.chown(func(u, g int) error { return home.Lchown(name, u, g) }, p.UID, p.GID); err != nil {
+			return nil, fmt.Errorf("give %s to %s: %w", name, p.Username, err)
 		}
 	}
-	ssh, err := openChild(home, ".ssh")
+	out, err := openChild(home, name)
 	if err != nil {
-		return nil, task.Fail("home_unsafe", "the .ssh of "+p.Username+" is not a folder of its own",
+		return nil, task.Fail("home_unsafe", "the "+name+" of "+p.Username+" is not a folder of its own",
 			"remove it and try again", err)
 	}
-	return ssh, nil
+	return out, nil
 }
 
 const keysFile = "authorized_keys"
 
-// keysAre compares the keys. The user owns the file: it may have any size, or
-// be replaced by something that never ends.
+// keysAre compares the keys.
 func (h provision) keysAre(p *agentwire.ProvisionUserParams) bool {
 	ssh, err := h.ssh(p, false)
 	if err != nil {
 		return false
 	}
 	defer ssh.Close()
-	seen, err := ssh.Lstat(keysFile)
-	if err != nil || !seen.Mode().IsRegular() {
-		return false
-	}
-	f, err := ssh.OpenFile(keysFile, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	return holds(ssh, keysFile, keysText(p))
+}
+
+// holds says whether a file of the user has exactly this text. The user owns the
+// file: it may have any size, or be replaced by something that never ends.
+func holds(folder *os.Root, name, wanted string) bool {
+	raw, mode, err := readSmall(folder, name, len(wanted))
+	return err == nil && mode == 0o600 && string(raw) == wanted
+}
+
+// readSmall reads a regular file of the user that has at most so many bytes.
+func readSmall(folder *os.Root, name string, most int) ([]byte, fs.FileMode, error) {
+	seen, err := folder.Lstat(name)
 	if err != nil {
-		return false
+		return nil, 0, err
+	}
+	if !seen.Mode().IsRegular() || seen.Size() > int64(most) {
+		return nil, 0, fmt.Errorf("%s is no plain file, or too large", name)
+	}
+	f, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, 0, err
 	}
 	defer f.Close()
-	wanted := keysText(p)
 	info, err := f.Stat()
-	if err != nil || !os.SameFile(seen, info) || info.Mode().Perm() != 0o600 || info.Size() != int64(len(wanted)) {
-		return false
+	if err != nil || !os.SameFile(seen, info) {
+		return nil, 0, errors.Join(err, fmt.Errorf("%s was exchanged", name))
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, int64(len(wanted))+1))
-	return err == nil && string(raw) == wanted
+	raw, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err == nil && len(raw) > most {
+		err = fmt.Errorf("%s is too large", name)
+	}
+	return raw, info.Mode().Perm(), err
 }
 
 func (h provision) writeKeys(p *agentwire.ProvisionUserParams) error {
@@ -260,23 +291,28 @@ func (h provision) writeKeys(p *agentwire.ProvisionUserParams) error {
 		return err
 	}
 	defer ssh.Close()
-	const fresh = ".authorized_keys.gpuaas"
-	if err := ssh.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove remains of earlier keys: %w", err)
-	}
-	f, err := ssh.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("create keys of %s: %w", p.Username, err)
-	}
-	_, err = f.WriteString(keysText(p))
-	err = errors.Join(err, f.Chmod(0o600), h.chown(f.Chown, p.UID, p.GID), f.Sync(), f.Close())
-	if err == nil {
-		err = ssh.Rename(fresh, keysFile)
-	}
-	if err != nil {
+	if err := h.write(ssh, keysFile, keysText(p), p); err != nil {
 		return fmt.Errorf("write keys of %s: %w", p.Username, err)
 	}
 	return nil
+}
+
+// write puts a file of the user in place, in a folder that the user owns.
+func (h provision) write(folder *os.Root, name, text string, p *agentwire.ProvisionUserParams) error {
+	fresh := "." + strings.TrimPrefix(name, ".") + ".gpuaas"
+	if err := folder.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove remains of an earlier attempt: %w", err)
+	}
+	f, err := folder.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o600), h.chown(f.Chown, p.UID, p.GID), f.Sync(), f.Close())
+	if err == nil {
+		err = folder.Rename(fresh, name)
+	}
+	return err
 }
 
 func sudoersText(name string) string { return name + " ALL=(ALL:ALL) NOPASSWD: ALL\n" }

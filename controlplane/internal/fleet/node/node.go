@@ -125,6 +125,13 @@ type Node struct {
 // digest.
 func (n Node) RenewsPins() bool { return n.HardwareSaid }
 
+// TakesHandover says whether the agent writes down for a tenant what was handed
+// over. Agents of earlier versions refuse to be told.
+func (n Node) TakesHandover() bool {
+	var facts map[string]string
+	return json.Unmarshal(n.Capabilities, &facts) == nil && facts[agentwire.FactHandover] != ""
+}
+
 // inspection is a report about a machine in the two forms that are stored.
 type inspection struct{ facts, found json.RawMessage }
 

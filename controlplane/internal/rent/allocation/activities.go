@@ -13,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
 )
 
 // Activities are what the workflows of allocations call. Each may be repeated.
@@ -61,13 +62,14 @@ func (a *Activities) AskNode(ctx context.Context, e Errand) (Answer, error) {
 	var of Allocation
 	err := a.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		if of, _, err = hold(ctx, tx, e.ID); err != nil {
+		var n node.Node
+		if of, n, err = hold(ctx, tx, e.ID); err != nil {
 			return err
 		}
 		if of.Status != Provisioning || of.Placements != e.Placement || of.cancelled() {
 			return fault.New(fault.Conflict, CodeCancelled, "allocation %s does not need its node any more", e.ID)
 		}
-		if task, err = a.tasks.Enqueue(ctx, tx, of.request(e)); err != nil {
+		if task, err = a.tasks.Enqueue(ctx, tx, of.request(e, n.TakesHandover())); err != nil {
 			return err
 		}
 		return wait(ctx, tx, of, waitsFor[e.What])
@@ -92,8 +94,9 @@ var waitsFor = map[string]string{
 	errandProbe: "the node to show that it is ready", errandAccount: "the account to be made on the node",
 }
 
-// request is the task that an errand is.
-func (a Allocation) request(e Errand) agenttask.Request {
+// request is the task that an errand is. tells says whether the agent takes what the
+// tenant is to be told.
+func (a Allocation) request(e Errand, tells bool) agenttask.Request {
 	r := agenttask.Request{
 		Node: a.Node, Owner: tenant{a.ID}, Reason: "allocation " + a.ID.String(),
 		IdempotencyKey: fmt.Sprintf("allocation/%s/%d/%s", a.ID, e.Placement, e.What),
@@ -106,12 +109,28 @@ func (a Allocation) request(e Errand) agenttask.Request {
 		for i, k := range a.Keys {
 			keys[i] = k.PublicKey
 		}
-		r.Type, r.Params = agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
+		p := agentwire.ProvisionUserParams{
 			AllocationID: a.ID.String(), Username: a.Username, UID: int(a.UID), GID: int(a.UID), AuthorizedKeys: keys,
 			Sudo: a.Access == RootAccess,
 		}
+		if tells {
+			p.Handover = a.handover()
+			r.IdempotencyKey += "/until " + p.Handover.ExpiresAt // somebody may extend it meanwhile: then it is told again
+		}
+		r.Type, r.Params = agentwire.TypeProvisionUser, p
 	}
 	return r
+}
+
+// handover is what the tenant reads about the node at login.
+func (a Allocation) handover() *agentwire.Handover {
+	o := &agentwire.Handover{
+		Project: a.Project.String(), Node: a.Hostname, SKU: a.SKU, GPUs: int(a.Terms.GPUsTotal),
+	}
+	if a.ExpiresAt != nil {
+		o.ExpiresAt = a.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	return o
 }
 
 // tenant owns the tasks that let somebody in on behalf of an allocation.
@@ -119,12 +138,12 @@ type tenant struct{ of id.Allocation }
 
 // Owns implements agenttask.Owner: an allocation lets its tenant in while it is being
 // provisioned, on its own node only.
-func (t tenant) Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error {
+func (t tenant) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) error {
 	a, err := lock(ctx, tx, t.of)
 	if err != nil {
 		return err
 	}
-	if a.Node != node || a.Status != Provisioning || a.cancelled() {
+	if a.Node != on || a.Status != Provisioning || a.cancelled() {
 		return fault.New(fault.Conflict, "allocation_state_conflict", "allocation %s does not ask for %s on this node", a.ID,
 			typ)
 	}
