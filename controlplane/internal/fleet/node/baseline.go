@@ -17,10 +17,10 @@ import (
 type Baseline struct {
 	TakenAt time.Time
 	Digest  string
-	Serial  string // of the certificate whose key signed it
+	Serial  string // serial of the certificate whose key signed it
 	entries map[string][]string
-	acls    map[string]map[string]int // whom they name and what those may, by path
-	covers  []string                  // those of agentwire.LaterPlaces that it looked at
+	acls    map[string]map[string]int // the users and groups they name, with their rights, by path
+	covers  []string                  // the places of agentwire.LaterPlaces that it looked at
 }
 
 func newBaseline(lists ...[]agentwire.Entry) Baseline {
@@ -63,7 +63,7 @@ func (b Baseline) Uncovered() []string {
 		func(place string) bool { return slices.Contains(b.covers, place) })
 }
 
-// covered says whether the baseline would have an entry if it had been there.
+// covered says whether the baseline would list this entry if it had been there.
 func (b Baseline) covered(e agentwire.Entry) bool {
 	return e.Kind != agentwire.EntryUnit || !slices.ContainsFunc(b.Uncovered(), func(place string) bool {
 		return e.Name == place || strings.HasPrefix(e.Name, place+"/")
@@ -93,7 +93,7 @@ func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.Cle
 		f := agentwire.CleanFinding{Kind: e.Kind, Subject: e.Name, Detail: b.differs(e, now, c)}
 		switch {
 		case f.Detail == "":
-		case LeftByRoot(f): // first: nobody hides it behind many others
+		case LeftByRoot(f): // first, so that nobody can hide it behind many others
 			findings = append(findings, f)
 		default:
 			others = append(others, f)
@@ -125,8 +125,8 @@ var ofRoot = []string{
 	agentwire.EntryModule, agentwire.EntryCapability, agentwire.EntryAgent,
 }
 
-// owned reads from a difference to whom a file belongs now; the agent names no
-// owner where that is root.
+// owned extracts the present owner of a file from a difference. The agent names
+// no owner if it is root.
 var owned = regexp.MustCompile(`^(?:not in|differs from) the baseline of the installation: (?:it is )?(?:mode [0-7]{4}|sha256:[0-9a-f]{64}) uid ([0-9]+) gid ([0-9]+)(?: |$)`)
 
 // LeftByRoot says whether only somebody with root can have left what a validation
@@ -134,15 +134,15 @@ var owned = regexp.MustCompile(`^(?:not in|differs from) the baseline of the ins
 func LeftByRoot(f agentwire.CleanFinding) bool {
 	uid, gid := 0, 0
 	if m := owned.FindStringSubmatch(f.Detail); m != nil {
-		uid, _ = strconv.Atoi(m[1]) // what is no number counts as root
+		uid, _ = strconv.Atoi(m[1]) // text that is no number counts as root
 		gid, _ = strconv.Atoi(m[2])
 	}
 	switch f.Kind {
-	case "users": // as the agent itself says of another account with uid 0
+	case "users": // the agent itself says so of another account with uid 0
 		return strings.HasSuffix(f.Detail, "with the rights of root")
 	case KindBaseline:
 		return f.Subject == withheld
-	case agentwire.EntrySetID: // who has an id can make such a file of that id only
+	case agentwire.EntrySetID: // a user can make such a file only for their own id
 		return uid < agentwire.MinUID || gid < agentwire.MinUID
 	case agentwire.EntryCron:
 		return uid == 0 || !strings.HasPrefix(f.Subject, "/var/spool/cron/")
@@ -178,15 +178,15 @@ func orNothing(s string) string {
 	return s
 }
 
-// snapMount are units that mount the images of snaps, which change by themselves;
-// they start nothing.
+// snapMount matches the units that mount the images of snaps. They change by
+// themselves and start nothing.
 var snapMount = regexp.MustCompile(`^/etc/systemd/system/([a-z-]+\.target\.wants/)?snap-[^/]+\.mount$`)
 
-// explained says whether something new comes from elsewhere than a tenant.
+// explained says whether something new has another origin than a tenant.
 func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Comparison) bool {
 	switch e.Kind {
 	case agentwire.EntryModuleIndex:
-		return true // it speaks for modules only
+		return true // it only explains modules
 	case agentwire.EntryModule:
 		return e.Packaged || e.Value != "" && b.sameModules(now)
 	case agentwire.EntryUnit:
@@ -206,8 +206,9 @@ func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Compar
 	return false
 }
 
-// rightsOf are folders whose files give rights by being there. Packages seldom
-// bring a new one, and whoever has root can write what the package manager knows.
+// rightsOf are folders whose files give rights just by being there. Packages
+// seldom add one, and somebody with root can write whatever the package manager
+// checks.
 var rightsOf = []string{"/etc/systemd/", "/etc/sudoers.d/", "/etc/pam.d/", "/etc/ssh/"}
 
 // newRight says whether a file gives rights that the baseline does not have.
@@ -216,9 +217,9 @@ func (b Baseline) newRight(e agentwire.Entry) bool {
 		func(folder string) bool { return strings.HasPrefix(e.Name, folder) })
 }
 
-// sameRights says whether a set-id file has the mode and the owner that the
-// baseline has of it, and only another content: package managers know contents and
-// no modes, so a package does not speak for a bit that somebody set.
+// sameRights says whether a set-id file has the mode and owner of the baseline,
+// and only its content changed. Package managers know contents but not modes,
+// so a package does not explain a bit that somebody set.
 func (b Baseline) sameRights(e agentwire.Entry) bool {
 	rights := e.Value[:strings.LastIndex(e.Value, " ")+1] // the digest comes last
 	return rights != "" && slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool {
@@ -227,15 +228,15 @@ func (b Baseline) sameRights(e agentwire.Entry) bool {
 }
 
 // sameModules says whether the kernel finds the same modules as when the
-// baseline was taken: which of them are in use changes.
+// baseline was taken. Which of them are loaded may change.
 func (b Baseline) sameModules(now agentwire.Inventory) bool {
 	return slices.ContainsFunc(now.Entries, func(e agentwire.Entry) bool {
 		return e.Kind == agentwire.EntryModuleIndex && slices.Contains(b.entries[keyOf(e)], e.Value)
 	})
 }
 
-// sameID says whether an account has the uid and the gid that the baseline knows
-// it by: one of the same name with others, or with those of root, is another
+// sameID says whether an account has the uid and gid of the baseline. An
+// account of the same name with other ids, or with those of root, is another
 // account.
 func (b Baseline) sameID(e agentwire.Entry) bool {
 	ids, _, _ := strings.Cut(e.Value, " home ")
@@ -254,8 +255,8 @@ func (b Baseline) closed(e agentwire.Entry) bool {
 		func(before string) bool { return strings.HasPrefix(before, account+" shell ") })
 }
 
-// inherited says whether an ACL allows nobody more than that of a folder above
-// it did before: files get what their folder says.
+// inherited says whether an ACL allows nobody more than the ACL of a folder
+// above it did before, because files inherit from their folder.
 func (b Baseline) inherited(e agentwire.Entry) bool {
 	for folder := path.Dir(e.Name); folder != "/" && folder != "."; folder = path.Dir(folder) {
 		if above, ok := b.acls[folder]; ok && within(namedBy(e.Value), above) {
@@ -274,7 +275,7 @@ func within(named, above map[string]int) bool {
 	return true
 }
 
-// namedBy are the users and groups that an ACL names, with all that they may.
+// namedBy returns the users and groups that an ACL names, with their rights.
 func namedBy(acl string) map[string]int {
 	named := map[string]int{}
 	for word := range strings.FieldsSeq(acl) {
@@ -291,7 +292,7 @@ func namedBy(acl string) map[string]int {
 	return named
 }
 
-// Where an agent has its programs.
+// agentPrograms is the folder of the agent's programs.
 const agentPrograms = "/opt/gpuaas/agent/"
 
 // delivered compares a file of the agent with the one that the control plane

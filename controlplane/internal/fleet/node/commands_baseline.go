@@ -18,16 +18,16 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// SignedBaseline is a baseline whose signature was found good.
+// SignedBaseline is a baseline whose signature was verified.
 type SignedBaseline struct {
 	Inventory agentwire.Inventory
 	Raw       []byte // what was signed
 	Signature []byte
-	Serial    string // of the certificate whose key signed it
+	Serial    string // serial of the certificate whose key signed it
 }
 
-// KeepBaseline keeps what an installation is like, as long as no tenant had
-// access to it: whoever has been there could have written it.
+// KeepBaseline stores the baseline of an installation, as long as no tenant had
+// access to it: somebody with access could have written it.
 func (s *Service) KeepBaseline(ctx context.Context, node id.Node, b SignedBaseline) (
 	agentwire.BaselineResponse, error,
 ) {
@@ -66,8 +66,8 @@ func (s *Service) KeepBaseline(ctx context.Context, node id.Node, b SignedBaseli
 	return answer, err
 }
 
-// baselineOpen says why no baseline of the present installation is taken any
-// more; empty: it is.
+// baselineOpen says why a baseline of the present installation is no longer
+// accepted, or "" if it is.
 func (c change) baselineOpen(ctx context.Context, n Node, installation string) (
 	open nodedb.NodeBaseline, refusal string, err error,
 ) {
@@ -103,8 +103,9 @@ func (c change) baselineOpen(ctx context.Context, n Node, installation string) (
 	return open, refusal, nil
 }
 
-// openBaseline awaits the baseline of an installation that enrols for the first
-// time. With a recovery token it is the one that was there before.
+// openBaseline records that the baseline of an installation is expected, when
+// it enrols for the first time. An enrolment with a recovery token keeps the
+// earlier installation.
 func (c change) openBaseline(ctx context.Context, n Node, purpose Purpose) error {
 	if purpose != Bootstrap {
 		return nil
@@ -115,8 +116,8 @@ func (c change) openBaseline(ctx context.Context, n Node, purpose Purpose) error
 	return nil
 }
 
-// AmendBaseline adds what a task changed of the installation of a node, within
-// the transaction that ends the task.
+// AmendBaseline adds the changes that a task made to the installation of a
+// node, in the transaction that ends the task.
 func AmendBaseline(ctx context.Context, tx pgx.Tx, node id.Node, task id.NodeTask, taskType, serial string,
 	a agentwire.Amendment,
 ) error {
@@ -133,9 +134,9 @@ func AmendBaseline(ctx context.Context, tx pgx.Tx, node id.Node, task id.NodeTas
 	return nil
 }
 
-// PresentBaseline says which installation the baseline is of that the node enrolled
-// from last; ok is false when none has come. An agent that handed one over can say
-// at any time what its installation is like.
+// PresentBaseline returns the installation whose baseline the node delivered at
+// its last enrolment. ok is false if none has come. An agent that delivered a
+// baseline can report its installation at any time.
 func (s *Service) PresentBaseline(ctx context.Context, node id.Node) (installation string, ok bool, err error) {
 	installation, err = s.reads.PresentBaseline(ctx, node)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -147,7 +148,7 @@ func (s *Service) PresentBaseline(ctx context.Context, node id.Node) (installati
 	return installation, true, nil
 }
 
-// BaselineOf reads the baseline of an installation of a node; ok is false when
+// BaselineOf reads the baseline of an installation of a node. ok is false if
 // there is none.
 func (s *Service) BaselineOf(ctx context.Context, node id.Node, installation string) (b Baseline, ok bool, err error) {
 	row, err := s.reads.BaselineOf(ctx, nodedb.BaselineOfParams{NodeID: node, Installation: installation})

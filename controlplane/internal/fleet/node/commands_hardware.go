@@ -191,8 +191,9 @@ func (s *Service) refuseMachine(ctx context.Context, c change, n Node, k claim, 
 	return c.conflict(ctx, n, "hardware:"+k.from, cause)
 }
 
-// claimed is what an operator may accept of what a machine says; nil: nothing, and
-// the claim that they may be reading stays.
+// claimed returns what an operator may accept of a machine's claim. It returns
+// nil if there is nothing; then the earlier claim stays, which an operator may
+// be reading.
 func claimed(said *agentwire.Hardware) (json.RawMessage, error) {
 	if said == nil || !identifies(*said) {
 		return nil, nil

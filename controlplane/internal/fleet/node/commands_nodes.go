@@ -20,16 +20,16 @@ import (
 
 // NewNode describes a node to add.
 type NewNode struct {
-	ID          id.Node // zero: a new id
-	Hostname    string  // empty: taken from Host if that is a name
-	Host        string  // where it is reached; empty: the hostname
+	ID          id.Node // if zero, a new id
+	Hostname    string  // if empty, taken from Host if that is a name
+	Host        string  // where it is reached; if empty, the hostname
 	Port        int32   // 0: 22
 	SSHUsername string
 	SKU         string
-	GPUsTotal   *int32 // nil: as many as the SKU says
+	GPUsTotal   *int32 // if nil, as many as the SKU says
 	RegionCode  string
-	Mode        Mode   // empty: manual
-	AwaitedBy   string // workflow to signal at the first poll; empty: none
+	Mode        Mode   // if empty, manual
+	AwaitedBy   string // workflow to signal at the first poll, or empty
 	Grouping
 }
 
@@ -187,7 +187,7 @@ type Change struct {
 	GPUsTotal           *int32
 	Rack                *string
 	Pool                *string
-	Labels              *map[string]string // all of them: others go
+	Labels              *map[string]string // the complete set: other labels are removed
 	Schedulable         *bool
 	HoldReason          *string
 	AgentChannel        *Channel

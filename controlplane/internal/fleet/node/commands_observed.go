@@ -57,7 +57,8 @@ func Note(ctx context.Context, tx pgx.Tx, node id.Node, event, cause string, see
 	return nil
 }
 
-// observed reads how a node was last seen before a time (nil: now).
+// observed reads how a node was last seen before a time, or until now if that
+// is nil.
 func (s *Service) observed(ctx context.Context, node id.Node, until *time.Time) (*Observed, error) {
 	snapshot, err := s.reads.ObservedUntil(ctx, nodedb.ObservedUntilParams{NodeID: node, Until: until})
 	if errors.Is(err, pgx.ErrNoRows) {

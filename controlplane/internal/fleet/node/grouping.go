@@ -13,8 +13,8 @@ import (
 // Grouping says which groups a node belongs to. Placement, operations and
 // rollouts select nodes by them.
 type Grouping struct {
-	Rack   string            `json:"rack,omitempty"`   // where the machine stands; empty: nobody said
-	Pool   string            `json:"pool,omitempty"`   // what the node is kept for; empty: the general pool
+	Rack   string            `json:"rack,omitempty"`   // where the machine stands; empty if nobody said
+	Pool   string            `json:"pool,omitempty"`   // what the node is reserved for; empty for the general pool
 	Labels map[string]string `json:"labels,omitempty"` // words of the operators
 }
 

@@ -18,7 +18,7 @@ import (
 type Mismatch struct {
 	Field string `json:"field"`
 	Known string `json:"known"`
-	Said  string `json:"said"` // empty: the machine says nothing about it
+	Said  string `json:"said"` // empty if the machine says nothing about it
 }
 
 // Names of the hardware fields, for people.
@@ -200,7 +200,7 @@ func someOf(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
-// described is hardware in words, without what is not known.
+// described returns hardware in words, without unknown fields.
 func described(h agentwire.Hardware) string {
 	var parts []string
 	for _, f := range [][2]string{
@@ -220,7 +220,8 @@ func described(h agentwire.Hardware) string {
 	return strings.Join(parts, ", ")
 }
 
-// claimOf is the digest by which an operator names the claim that they have read.
+// claimOf returns the digest by which an operator names the claim that they
+// have read.
 func claimOf(h agentwire.Hardware) (string, error) {
 	raw, err := json.Marshal(h)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// pinAgain is when a node is asked again that did not say that it goes by the pin:
-// its agent may have been updated since.
+// pinAgain is how long to wait before asking a node again that did not confirm
+// the pin: its agent may have been updated since.
 const pinAgain = 24 * time.Hour
 
 // pinnable are the statuses of nodes that are asked, as for their deploy login.

@@ -23,8 +23,8 @@ var withheldWords = map[Action]string{
 	Quarantine: "the quarantine", Release: "the release", UpdateHost: "the new address",
 }
 
-// withheldByBreaker says which action an open breaker withholds, and why; empty:
-// it withholds nothing of that.
+// withheldByBreaker says which action an open breaker withholds, and why. It
+// returns "" if the breaker does not withhold the action.
 func withheldByBreaker(a Action) string {
 	what, withheld := withheldWords[a]
 	if !withheld {
@@ -34,7 +34,8 @@ func withheldByBreaker(a Action) string {
 		"MAAS may be wrong, and an operator must decide that"
 }
 
-// releasedHold is why a node is out of scheduling whose quarantine is withheld.
+// releasedHold is the reason that keeps a node out of scheduling while the
+// breaker withholds its quarantine.
 const releasedHold = "MAAS has released its machine"
 
 // maxSetAside keeps one run from reading a whole site machine by machine.

@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// resolve carries out a decision that needs a look. It goes by what MAAS and
+// resolve carries out a decision that needs a look. It relies on what MAAS and
 // the agent show now, and refuses what they do not prove. A refused resolution
 // has changed nothing, and one that was carried out is never reported as
 // refused.
