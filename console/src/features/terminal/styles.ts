@@ -6,6 +6,7 @@
  */
 export function styledByScript(page: Document): () => void {
   const made: CSSStyleSheet[] = []
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- only one of its overloads is
   const create = page.createElement.bind(page)
   const createElement = (name: string, options?: ElementCreationOptions) => {
     if (name === 'span') {
