@@ -38,6 +38,7 @@ func run(ctx context.Context, p Program, around frame.Surroundings) int {
 const (
 	groupIdentity = "identity"
 	groupWatching = "watching"
+	groupRent     = "rent"
 	groupMachines = "machines"
 	groupSession  = "session"
 	groupServer   = "server"
@@ -62,6 +63,7 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupSession, Title: "Signing in:"},
 		&cobra.Group{ID: groupIdentity, Title: "People, tenants and access:"},
+		&cobra.Group{ID: groupRent, Title: "What you rent:"},
 		&cobra.Group{ID: groupMachines, Title: "Machines and where they come from:"},
 		&cobra.Group{ID: groupWatching, Title: "What happens and how it is:"},
 		&cobra.Group{ID: groupServer, Title: "Control plane:"},
@@ -69,7 +71,8 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.contextCommand(), a.authCommand(),
 		a.tenantCommand(), a.projectCommand(), a.memberCommand(), a.userCommand(), a.serviceAccountCommand(),
-		a.tokenCommand(), a.keyCommand(),
+		a.tokenCommand(), a.keyCommand(), a.quotaCommand(),
+		a.allocationCommand(), a.sshCommand(),
 		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.driftCommand(), a.reconcileCommand(),
 		a.decommissionCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.certificateCommand(), a.skuCommand(),
 		a.signerCommand(), a.trustCommand(), a.siteCommand(),

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -42,7 +41,14 @@ func (a *app) terminalCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.openTerminal(node, cmp.Or(*name, ownName()))
+				username := cmp.Or(*name, ownName())
+				if username == "" {
+					return failure.Misuse(s.Cmd, "--user is required")
+				}
+				return s.openTerminal(func(columns, rows *int64) (apiclient.Answer, error) {
+					return s.API.CreateTerminalTokenWithResponse(s.Ctx, node, &apiclient.CreateTerminalTokenParams{},
+						apiclient.TerminalNewSession{Username: username, Columns: columns, Rows: rows})
+				})
 			}
 		},
 	})
@@ -94,15 +100,11 @@ func (c *console) raw() (restore func(), err error) {
 	return func() { _ = term.Restore(fd, state) }, nil // nothing can be done about it
 }
 
-func (s *session) openTerminal(node types.UUID, username string) error {
-	if username == "" {
-		return failure.Misuse(s.Cmd, "--user is required")
-	}
+// openTerminal uses the session that a token of this size opens.
+func (s *session) openTerminal(mint func(columns, rows *int64) (apiclient.Answer, error)) error {
 	c := s.console()
 	columns, rows := c.size()
-	token, err := frame.Fetch[apiclient.TerminalToken](
-		s.API.CreateTerminalTokenWithResponse(s.Ctx, node, &apiclient.CreateTerminalTokenParams{},
-			apiclient.TerminalNewSession{Username: username, Columns: frame.Ptr(int64(columns)), Rows: frame.Ptr(int64(rows))}))
+	token, err := frame.Fetch[apiclient.TerminalToken](mint(frame.Ptr(int64(columns)), frame.Ptr(int64(rows))))
 	if err != nil {
 		return err
 	}

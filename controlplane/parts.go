@@ -33,6 +33,7 @@ import (
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
+	"gpuaas/controlplane/internal/rent/quota"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
@@ -62,6 +63,7 @@ type parts struct {
 	jobs            []kind
 	decommissions   *decommission.Service
 	allocations     *allocation.Service
+	quotas          *quota.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
 	monitor         *health.Monitor
@@ -238,6 +240,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	feed := outbox.NewFeed(p.nats)
 	p.identity.Register(api)
 	sshkey.New(p.db).Register(api)
+	p.quotas.Register(api)
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)

@@ -1555,6 +1555,8 @@ const (
 	ProjectUpdate        Permission = "project:update"
 	PruningRead          Permission = "pruning:read"
 	PruningRun           Permission = "pruning:run"
+	QuotaManage          Permission = "quota:manage"
+	QuotaRead            Permission = "quota:read"
 	ReconciliationManage Permission = "reconciliation:manage"
 	ReconciliationRead   Permission = "reconciliation:read"
 	SelfCheckRead        Permission = "self_check:read"
@@ -1573,6 +1575,7 @@ const (
 	SshKeyRead           Permission = "ssh_key:read"
 	SystemRead           Permission = "system:read"
 	TenantCreate         Permission = "tenant:create"
+	TenantQuotaManage    Permission = "tenant_quota:manage"
 	TenantRead           Permission = "tenant:read"
 	TenantUpdate         Permission = "tenant:update"
 	TerminalOpen         Permission = "terminal:open"
@@ -7291,6 +7294,60 @@ type PruningSurvey struct {
 	LastRunAt *time.Time `json:"last_run_at,omitempty"`
 }
 
+// QuotaLimitsBody defines model for QuotaLimitsBody.
+type QuotaLimitsBody struct {
+	// Gpus How many GPUs; left out, they are not limited.
+	Gpus *int32 `json:"gpus,omitempty"`
+
+	// Nodes How many nodes; left out, they are not limited.
+	Nodes *int32 `json:"nodes,omitempty"`
+}
+
+// QuotaView defines model for QuotaView.
+type QuotaView struct {
+	// Gpus How many GPUs may be held. Left out: this quota does not limit them.
+	Gpus *int32 `json:"gpus,omitempty"`
+
+	// Nodes How many nodes may be held. Left out: this quota does not limit them.
+	Nodes *int32 `json:"nodes,omitempty"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// ProjectId Id of the project whose quota it is. Left out: it is the tenant's, over all its projects.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// QuotaId Id of the quota.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	QuotaId openapi_types.UUID `json:"quota_id"`
+
+	// Sku The SKU that it is about. Left out: whatever the SKU.
+	//
+	// Examples: h100.80g.8gpu
+	Sku       *string   `json:"sku,omitempty"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// UpdatedBy Id of who set it last.
+	UpdatedBy string `json:"updated_by"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// QuotaViewList defines model for QuotaViewList.
+type QuotaViewList struct {
+	// Items The items of this page.
+	Items []QuotaView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // ReconciliationAcknowledgeBody defines model for ReconciliationAcknowledgeBody.
 type ReconciliationAcknowledgeBody struct {
 	// Reason What is known about it; it goes into the audit log.
@@ -10747,6 +10804,33 @@ type PutProjectMemberParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// RemoveProjectQuotaParams defines parameters for RemoveProjectQuota.
+type RemoveProjectQuotaParams struct {
+	// Sku The SKU that the quota is about. Left out: whatever the SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListProjectQuotasParams defines parameters for ListProjectQuotas.
+type ListProjectQuotasParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// PutProjectQuotaParams defines parameters for PutProjectQuota.
+type PutProjectQuotaParams struct {
+	// Sku The SKU that the quota is about. Left out: whatever the SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -10869,6 +10953,33 @@ type ListProjectsParams struct {
 
 // CreateProjectParams defines parameters for CreateProject.
 type CreateProjectParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RemoveTenantQuotaParams defines parameters for RemoveTenantQuota.
+type RemoveTenantQuotaParams struct {
+	// Sku The SKU that the quota is about. Left out: whatever the SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTenantQuotasParams defines parameters for ListTenantQuotas.
+type ListTenantQuotasParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// PutTenantQuotaParams defines parameters for PutTenantQuota.
+type PutTenantQuotaParams struct {
+	// Sku The SKU that the quota is about. Left out: whatever the SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -12600,6 +12711,37 @@ func (c *Client) PutProjectMemberWithResponse(ctx context.Context, projectId ope
 	return call[IdentityMemberView](ctx, c, r, edit)
 }
 
+// RemoveProjectQuotaWithResponse is DELETE /api/v1/projects/{project_id}/quotas: Lift a limit of a project
+func (c *Client) RemoveProjectQuotaWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RemoveProjectQuotaParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/quotas", projectId)
+	if params != nil {
+		r.query("sku", params.Sku, false)
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// ListProjectQuotasWithResponse is GET /api/v1/projects/{project_id}/quotas: List the quotas that a project is held to
+func (c *Client) ListProjectQuotasWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListProjectQuotasParams, edit ...RequestEditorFn) (*Response[QuotaViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/quotas", projectId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[QuotaViewList](ctx, c, r, edit)
+}
+
+// PutProjectQuotaWithResponse is PUT /api/v1/projects/{project_id}/quotas: Set what a project may hold
+func (c *Client) PutProjectQuotaWithResponse(ctx context.Context, projectId openapi_types.UUID, params *PutProjectQuotaParams, body QuotaLimitsBody, edit ...RequestEditorFn) (*Response[QuotaView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/projects/%s/quotas", projectId)
+	if params != nil {
+		r.query("sku", params.Sku, false)
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[QuotaView](ctx, c, r, edit)
+}
+
 // ListServiceAccountsWithResponse is GET /api/v1/projects/{project_id}/service-accounts: List the service accounts of a project
 func (c *Client) ListServiceAccountsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListServiceAccountsParams, edit ...RequestEditorFn) (*Response[IdentityServiceAccountViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/service-accounts", projectId)
@@ -12778,6 +12920,37 @@ func (c *Client) CreateProjectWithResponse(ctx context.Context, orgId openapi_ty
 	}
 	r.json(body)
 	return call[IdentityProjectView](ctx, c, r, edit)
+}
+
+// RemoveTenantQuotaWithResponse is DELETE /api/v1/tenants/{org_id}/quotas: Lift a limit of a tenant
+func (c *Client) RemoveTenantQuotaWithResponse(ctx context.Context, orgId openapi_types.UUID, params *RemoveTenantQuotaParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/tenants/%s/quotas", orgId)
+	if params != nil {
+		r.query("sku", params.Sku, false)
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// ListTenantQuotasWithResponse is GET /api/v1/tenants/{org_id}/quotas: List the quotas of a tenant and of its projects
+func (c *Client) ListTenantQuotasWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListTenantQuotasParams, edit ...RequestEditorFn) (*Response[QuotaViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/quotas", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[QuotaViewList](ctx, c, r, edit)
+}
+
+// PutTenantQuotaWithResponse is PUT /api/v1/tenants/{org_id}/quotas: Set what a tenant may hold
+func (c *Client) PutTenantQuotaWithResponse(ctx context.Context, orgId openapi_types.UUID, params *PutTenantQuotaParams, body QuotaLimitsBody, edit ...RequestEditorFn) (*Response[QuotaView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/quotas", orgId)
+	if params != nil {
+		r.query("sku", params.Sku, false)
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[QuotaView](ctx, c, r, edit)
 }
 
 // GetMetricsWithResponse is GET /metrics: Read the metrics of this replica, in the text format of Prometheus

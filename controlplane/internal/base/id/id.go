@@ -31,6 +31,8 @@ type (
 	Token = Of[tokenNoun]
 	// SSHKey is the identifier of an SSH key of a person or a project.
 	SSHKey = Of[sshKeyNoun]
+	// Quota is the identifier of a quota of a tenant or a project.
+	Quota = Of[quotaNoun]
 	// Event is the identifier of an event.
 	Event = Of[eventNoun]
 	// SelfCheck is the identifier of a self-check.
@@ -84,6 +86,7 @@ type (
 	serviceAccountNoun    struct{}
 	tokenNoun             struct{}
 	sshKeyNoun            struct{}
+	quotaNoun             struct{}
 	eventNoun             struct{}
 	selfCheckNoun         struct{}
 	siteNoun              struct{}

@@ -32,6 +32,8 @@ const (
 	ProjectUpdate        Permission = "project:update"
 	PruningRead          Permission = "pruning:read"
 	PruningRun           Permission = "pruning:run"
+	QuotaRead            Permission = "quota:read"
+	QuotaManage          Permission = "quota:manage" // of projects
 	ReconciliationRead   Permission = "reconciliation:read"
 	ReconciliationManage Permission = "reconciliation:manage"
 	SelfCheckRead        Permission = "self_check:read"
@@ -52,6 +54,7 @@ const (
 	TenantCreate         Permission = "tenant:create"
 	TenantRead           Permission = "tenant:read"
 	TenantUpdate         Permission = "tenant:update"
+	TenantQuotaManage    Permission = "tenant_quota:manage" // of tenants
 	TerminalOpen         Permission = "terminal:open"
 	UserRead             Permission = "user:read"
 	UserManage           Permission = "user:manage"
@@ -59,7 +62,7 @@ const (
 
 var (
 	viewerMay = []Permission{
-		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead, SSHKeyRead,
+		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
 		AllocationRead,
 	}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
@@ -67,10 +70,10 @@ var (
 		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
 		AllocationManage,
 	})
-	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
+	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, QuotaManage, AuditRead})
 	auditMay  = []Permission{
 		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
-		OnboardingRead, OutboxRead, ProjectRead, PruningRead,
+		OnboardingRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead,
 	}
@@ -85,7 +88,8 @@ var (
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TenantQuotaManage,
+		TerminalOpen, UserManage,
 	})
 )
 

@@ -147,6 +147,21 @@ func (s *Service) Timeline(ctx context.Context, of id.Allocation, page postgres.
 	return out, nil
 }
 
+// Holdings counts what tenants and projects have, for quotas.
+type Holdings struct{}
+
+// Held counts what a tenant (zero project) or a project has, of a SKU or of all
+// ("").
+func (Holdings) Held(
+	ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string,
+) (gpus, nodes int32, err error) {
+	held, err := allocationdb.New(tx).Held(ctx, allocationdb.HeldParams{OrgID: org, Project: textOf(project), Sku: sku})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count allocations: %w", err)
+	}
+	return held.Gpus, held.Nodes, nil
+}
+
 func textOf[noun any](of id.Of[noun]) *string {
 	if of.IsZero() {
 		return nil

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"maps"
+	"net/http"
+)
+
+// errand is a command and the golden file of its answer.
+type errand struct{ name, args string }
+
+const (
+	quotaPart       = `"quota_id":"0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e3","org_id":"` + orgID + `","updated_by":"` + userID + `",` + times
+	tenantQuotaJSON = `{` + quotaPart + `,"gpus":64,"nodes":8}`
+	projectQuota    = `{` + quotaPart + `,"project_id":"` + projectID + `","sku":"h200-sxm-baremetal-8g","nodes":2}`
+)
+
+var rentErrands = []errand{
+	{"quota-list-tenant", "quota list --tenant acme"},
+	{"quota-list-project", "quota list --project acme/training"},
+	{"quota-set-tenant", "quota set --tenant acme --gpus 64 --nodes 8"},
+	{"quota-set-project", "quota set --project acme/training --sku h200-sxm-baremetal-8g --nodes 2 -o json"},
+	{"quota-remove-tenant", "quota remove --tenant acme"},
+	{"quota-remove-project", "quota remove --project acme/training --sku h200-sxm-baremetal-8g"},
+}
+
+const (
+	allocationID   = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e4"
+	allocationPart = `"allocation_id":"` + allocationID + `","project_id":"` + projectID + `","name":"train",` +
+		`"capacity_shape":"baremetal","sku":"h200-sxm-baremetal-8g","gpus":8,"price_minor":350,"price_currency":"USD",` +
+		`"region":"eu-1","node_id":"` + nodeID + `","hostname":"gpu-1","username":"alice","access":"user",` +
+		`"ssh_keys":[],"protected":false,"requested_by":"` + userID + `","requested_by_name":"Ada",` +
+		`"created_at":"2026-03-04T05:06:07Z","status_changed_at":"2026-03-04T05:06:07Z"`
+	requestedJSON = `{` + allocationPart + `,"status":"requested","waiting_for":"a worker that takes it up"}`
+	activeJSON    = `{` + allocationPart + `,"status":"active","host":"10.0.0.7","port":22,"active_at":"2026-03-04T05:06:08Z"}`
+	releasingJSON = `{` + allocationPart + `,"status":"releasing","waiting_for":"the cleaning of the node"}`
+	madeJSON      = `{"allocation_id":"` + allocationID + `","status":"requested","allocations":[` + requestedJSON + `]}`
+	momentJSON    = `{"seq":1,"at":"2026-03-04T05:06:07Z","event":"requested","status":"requested","actor_kind":"user",` +
+		`"actor":"Ada","message":"asked for h200-sxm-baremetal-8g, placed on gpu-1"}`
+	capacityJSON = `{"sku":"h200-sxm-baremetal-8g","nodes":40,"free":2,"filters":[` +
+		`{"reason":"rented","text":"are rented","before":40,"after":9},` +
+		`{"reason":"silent","text":"were not heard of lately","before":9,"after":9},` +
+		`{"reason":"unclean","text":"are being cleaned","before":9,"after":2}]}`
+)
+
+var allocationErrands = []errand{
+	{"allocation-create", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --ssh-key laptop"},
+	{"allocation-create-wait", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait"},
+	{"allocation-create-node", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --node c07u31"},
+	{"allocation-create-no-key", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --ssh-key gone"},
+	{"allocation-explain", "allocation explain --project acme/training --sku h200-sxm-baremetal-8g"},
+	{"allocation-explain-json", "allocation explain --project acme/training --sku h200-sxm-baremetal-8g -o json"},
+	{"allocation-list", "allocation list --project acme/training --status active"},
+	{"allocation-list-all", "allocation list"},
+	{"allocation-show", "allocation show train --project acme/training"},
+	{"allocation-timeline", "allocation timeline " + allocationID},
+	{"allocation-release", "allocation release " + allocationID + " --yes"},
+	{"allocation-release-complaint", "allocation release train --project acme/training --yes --complaint gpu " +
+		"--complaint-text xid-79"},
+	{"allocation-extend", "allocation extend " + allocationID + " --expires-in 2d"},
+	{"allocation-protect", "allocation protect " + allocationID},
+	{"allocation-force-release", "allocation force-release " + allocationID + " --reason abuse --yes"},
+	{"allocation-force-cleanup", "allocation force-cleanup " + allocationID + " --reason stuck --verified-absent"},
+	{"ssh", "ssh train --project acme/training"},
+	{"ssh-config", "ssh train --project acme/training --config"},
+}
+
+// rentAnswers are what the fake API says about what is rented.
+func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
+	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	maps.Copy(into, map[string]http.HandlerFunc{
+		"list-tenant-quotas": pageOf(tenantQuotaJSON, projectQuota), "put-tenant-quota": answer(200, tenantQuotaJSON),
+		"remove-tenant-quota": nothing,
+		"list-project-quotas": pageOf(tenantQuotaJSON, projectQuota), "put-project-quota": answer(200, projectQuota),
+		"remove-project-quota": nothing,
+		"create-allocation":    answer(201, madeJSON), "place-allocation": answer(201, madeJSON),
+		"create-allocation-flat": answer(201, madeJSON), "explain-allocation": answer(200, capacityJSON),
+		"list-allocations": pageOf(activeJSON), "list-all-allocations": pageOf(activeJSON, releasingJSON),
+		"get-allocation": answer(200, activeJSON), "get-allocation-flat": answer(200, activeJSON),
+		"create-allocation-terminal-token": refuse(http.StatusConflict, "node_offline", terminalOffline,
+			"wait until the node is active"),
+		"list-allocation-events": pageOf(momentJSON), "update-allocation": answer(200, activeJSON),
+		"release-allocation": answer(202, releasingJSON), "release-allocation-flat": answer(202, releasingJSON),
+		"force-release-allocation": answer(202, releasingJSON), "force-cleanup-allocation": answer(202, releasingJSON),
+	})
+	return into
+}
