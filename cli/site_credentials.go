@@ -27,22 +27,22 @@ func (a *app) siteCredentialsCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				f := cmd.Flags()
 				token := f.String("maas-token-file", "", "file with the API key of a MAAS administrator")
-				power := f.String("power-file", "", "file with the default BMC credentials")
+				power := addPowerFlags(cmd, "file with the default BMC credentials")
 				deploy := f.String("deploy-password-file", "", "file with the password of the deploy user")
-				for _, name := range []string{"maas-token-file", "power-file", "deploy-password-file"} {
+				for _, name := range []string{"maas-token-file", "deploy-password-file"} {
 					_ = cmd.MarkFlagFilename(name) // defined above
 				}
-				return func(s *session, args []string) error { return a.setCredentials(s, args[0], *token, *power, *deploy) }
+				return func(s *session, args []string) error { return a.setCredentials(s, args[0], *token, power, *deploy) }
 			},
 		}),
 	)
 }
 
-func (a *app) setCredentials(s *session, site, tokenFile, powerFile, deployFile string) error {
+func (a *app) setCredentials(s *session, site, tokenFile string, power *powerFlags, deployFile string) error {
 	if err := s.Anything("maas-token-file", "power-file", "deploy-password-file"); err != nil {
 		return err
 	}
-	inputs := slices.DeleteFunc([]string{tokenFile, powerFile, deployFile}, func(file string) bool { return file != "-" })
+	inputs := slices.DeleteFunc([]string{tokenFile, power.file, deployFile}, func(file string) bool { return file != "-" })
 	if len(inputs) > 1 {
 		return failure.Misuse(s.Cmd, "standard input can hold only one of them")
 	}
@@ -54,7 +54,7 @@ func (a *app) setCredentials(s *session, site, tokenFile, powerFile, deployFile 
 	if body.DeployPassword, err = s.secretLine(deployFile); err != nil {
 		return err
 	}
-	if body.Power, err = s.powerFile(powerFile); err != nil {
+	if body.Power, err = s.power(power); err != nil {
 		return err
 	}
 	id, err := s.siteID(site)
@@ -93,17 +93,4 @@ func (s *session) secretLine(file string) (*string, error) {
 			"the file must hold the secret on one line and nothing else", "%s does not hold one line", file)
 	}
 	return &line, nil
-}
-
-func (s *session) powerFile(file string) (*apiclient.SitePowerBody, error) {
-	line, err := s.secretLine(file)
-	if line == nil || err != nil {
-		return nil, err
-	}
-	user, pass, found := strings.Cut(*line, ":")
-	if !found || user == "" || pass == "" {
-		return nil, failure.New(failure.Usage, "secret_unreadable", "write it as one line: USER:PASSWORD",
-			"%s does not hold BMC credentials", file)
-	}
-	return &apiclient.SitePowerBody{User: user, Pass: &pass}, nil
 }

@@ -150,16 +150,15 @@ func (a *app) overrideSetCommand() *cobra.Command {
 		example:    "  gpuaas site power-override set dc1 --hostname c07u31 --power-file bmc.txt",
 		flags: func(cmd *cobra.Command) action {
 			m := addMachineFlags(cmd)
-			file := cmd.Flags().String("power-file", "", "file with the BMC credentials, - for standard input")
-			_ = cmd.MarkFlagFilename("power-file") // defined above
+			power := addPowerFlags(cmd, "file with the BMC credentials, - for standard input")
 			cmd.Flags().Bool("disable", false, "pass the override over until it is enabled again")
 			cmd.Flags().Bool("enable", false, "use the override again")
-			return func(s *session, args []string) error { return a.setOverride(s, args[0], *m, *file) }
+			return func(s *session, args []string) error { return a.setOverride(s, args[0], *m, power) }
 		},
 	})
 }
 
-func (a *app) setOverride(s *session, siteName string, m machineFlags, file string) error {
+func (a *app) setOverride(s *session, siteName string, m machineFlags, given *powerFlags) error {
 	kind, value, err := m.selector(s)
 	if err != nil {
 		return err
@@ -171,7 +170,7 @@ func (a *app) setOverride(s *session, siteName string, m machineFlags, file stri
 	if err != nil {
 		return err
 	}
-	power, err := s.powerFile(file)
+	power, err := s.power(given)
 	if err != nil {
 		return err
 	}
@@ -191,10 +190,7 @@ func (a *app) setOverride(s *session, siteName string, m machineFlags, file stri
 		}
 		return frame.Show(s.Session, a.overrideColumns())(
 			s.API.CreatePowerOverrideWithResponse(s.Ctx, site, &apiclient.CreatePowerOverrideParams{},
-				apiclient.SiteNewPowerOverrideBody{
-					SelectorType: apiclient.SiteNewPowerOverrideBodySelectorType(kind), SelectorValue: value, User: power.User,
-					Pass: power.Pass,
-				}))
+				newOverride(kind, value, *power)))
 	}
 	body := apiclient.SitePowerOverrideChangeBody{Credentials: power}
 	if off != nil {

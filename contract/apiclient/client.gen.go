@@ -1804,6 +1804,33 @@ const (
 	SiteNewBodyRequiredCapabilitiesRedundantRacks SiteNewBodyRequiredCapabilities = "redundant_racks"
 )
 
+// Defines values for SiteNewPowerOverrideBodyCipherSuiteId.
+const (
+	SiteNewPowerOverrideBodyCipherSuiteIdN12 SiteNewPowerOverrideBodyCipherSuiteId = "12"
+	SiteNewPowerOverrideBodyCipherSuiteIdN17 SiteNewPowerOverrideBodyCipherSuiteId = "17"
+	SiteNewPowerOverrideBodyCipherSuiteIdN3  SiteNewPowerOverrideBodyCipherSuiteId = "3"
+	SiteNewPowerOverrideBodyCipherSuiteIdN8  SiteNewPowerOverrideBodyCipherSuiteId = "8"
+)
+
+// Defines values for SiteNewPowerOverrideBodyPowerDriver.
+const (
+	SiteNewPowerOverrideBodyPowerDriverLAN   SiteNewPowerOverrideBodyPowerDriver = "LAN"
+	SiteNewPowerOverrideBodyPowerDriverLAN20 SiteNewPowerOverrideBodyPowerDriver = "LAN_2_0"
+)
+
+// Defines values for SiteNewPowerOverrideBodyPowerType.
+const (
+	SiteNewPowerOverrideBodyPowerTypeIpmi    SiteNewPowerOverrideBodyPowerType = "ipmi"
+	SiteNewPowerOverrideBodyPowerTypeRedfish SiteNewPowerOverrideBodyPowerType = "redfish"
+)
+
+// Defines values for SiteNewPowerOverrideBodyPrivilegeLevel.
+const (
+	SiteNewPowerOverrideBodyPrivilegeLevelADMIN    SiteNewPowerOverrideBodyPrivilegeLevel = "ADMIN"
+	SiteNewPowerOverrideBodyPrivilegeLevelOPERATOR SiteNewPowerOverrideBodyPrivilegeLevel = "OPERATOR"
+	SiteNewPowerOverrideBodyPrivilegeLevelUSER     SiteNewPowerOverrideBodyPrivilegeLevel = "USER"
+)
+
 // Defines values for SiteNewPowerOverrideBodySelectorType.
 const (
 	SiteNewPowerOverrideBodySelectorTypeHostname SiteNewPowerOverrideBodySelectorType = "hostname"
@@ -1856,6 +1883,33 @@ const (
 	SiteNewProfileBodyRetiredMachinesLeave    SiteNewProfileBodyRetiredMachines = "leave"
 	SiteNewProfileBodyRetiredMachinesPowerOff SiteNewProfileBodyRetiredMachines = "power_off"
 	SiteNewProfileBodyRetiredMachinesRelease  SiteNewProfileBodyRetiredMachines = "release"
+)
+
+// Defines values for SitePowerBodyCipherSuiteId.
+const (
+	SitePowerBodyCipherSuiteIdN12 SitePowerBodyCipherSuiteId = "12"
+	SitePowerBodyCipherSuiteIdN17 SitePowerBodyCipherSuiteId = "17"
+	SitePowerBodyCipherSuiteIdN3  SitePowerBodyCipherSuiteId = "3"
+	SitePowerBodyCipherSuiteIdN8  SitePowerBodyCipherSuiteId = "8"
+)
+
+// Defines values for SitePowerBodyPowerDriver.
+const (
+	SitePowerBodyPowerDriverLAN   SitePowerBodyPowerDriver = "LAN"
+	SitePowerBodyPowerDriverLAN20 SitePowerBodyPowerDriver = "LAN_2_0"
+)
+
+// Defines values for SitePowerBodyPowerType.
+const (
+	SitePowerBodyPowerTypeIpmi    SitePowerBodyPowerType = "ipmi"
+	SitePowerBodyPowerTypeRedfish SitePowerBodyPowerType = "redfish"
+)
+
+// Defines values for SitePowerBodyPrivilegeLevel.
+const (
+	SitePowerBodyPrivilegeLevelADMIN    SitePowerBodyPrivilegeLevel = "ADMIN"
+	SitePowerBodyPrivilegeLevelOPERATOR SitePowerBodyPrivilegeLevel = "OPERATOR"
+	SitePowerBodyPrivilegeLevelUSER     SitePowerBodyPrivilegeLevel = "USER"
 )
 
 // Defines values for SitePowerChoiceViewSource.
@@ -8412,8 +8466,25 @@ type SiteNewBundleBody struct {
 
 // SiteNewPowerOverrideBody defines model for SiteNewPowerOverrideBody.
 type SiteNewPowerOverrideBody struct {
+	// CipherSuiteId IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know.
+	CipherSuiteId *SiteNewPowerOverrideBodyCipherSuiteId `json:"cipher_suite_id,omitempty"`
+
+	// NodeId Redfish only: which system of the BMC it is; left out, the only one.
+	//
+	// Examples: 1
+	NodeId *string `json:"node_id,omitempty"`
+
 	// Pass Its password.
 	Pass *string `json:"pass,omitempty"`
+
+	// PowerDriver IPMI only: LAN_2_0 is IPMI 2.0 (lanplus), LAN is IPMI 1.5.
+	PowerDriver *SiteNewPowerOverrideBodyPowerDriver `json:"power_driver,omitempty"`
+
+	// PowerType How MAAS speaks to the BMC; ipmi by default.
+	PowerType *SiteNewPowerOverrideBodyPowerType `json:"power_type,omitempty"`
+
+	// PrivilegeLevel IPMI only: as what the account logs on.
+	PrivilegeLevel *SiteNewPowerOverrideBodyPrivilegeLevel `json:"privilege_level,omitempty"`
 
 	// SelectorType By what it finds its machine.
 	SelectorType SiteNewPowerOverrideBodySelectorType `json:"selector_type"`
@@ -8428,6 +8499,18 @@ type SiteNewPowerOverrideBody struct {
 	// Examples: root
 	User string `json:"user"`
 }
+
+// SiteNewPowerOverrideBodyCipherSuiteId IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know.
+type SiteNewPowerOverrideBodyCipherSuiteId string
+
+// SiteNewPowerOverrideBodyPowerDriver IPMI only: LAN_2_0 is IPMI 2.0 (lanplus), LAN is IPMI 1.5.
+type SiteNewPowerOverrideBodyPowerDriver string
+
+// SiteNewPowerOverrideBodyPowerType How MAAS speaks to the BMC; ipmi by default.
+type SiteNewPowerOverrideBodyPowerType string
+
+// SiteNewPowerOverrideBodyPrivilegeLevel IPMI only: as what the account logs on.
+type SiteNewPowerOverrideBodyPrivilegeLevel string
 
 // SiteNewPowerOverrideBodySelectorType By what it finds its machine.
 type SiteNewPowerOverrideBodySelectorType string
@@ -8569,14 +8652,43 @@ type SiteNewProfileBodyRetiredMachines string
 
 // SitePowerBody defines model for SitePowerBody.
 type SitePowerBody struct {
+	// CipherSuiteId IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know.
+	CipherSuiteId *SitePowerBodyCipherSuiteId `json:"cipher_suite_id,omitempty"`
+
+	// NodeId Redfish only: which system of the BMC it is; left out, the only one.
+	//
+	// Examples: 1
+	NodeId *string `json:"node_id,omitempty"`
+
 	// Pass Its password.
 	Pass *string `json:"pass,omitempty"`
+
+	// PowerDriver IPMI only: LAN_2_0 is IPMI 2.0 (lanplus), LAN is IPMI 1.5.
+	PowerDriver *SitePowerBodyPowerDriver `json:"power_driver,omitempty"`
+
+	// PowerType How MAAS speaks to the BMC; ipmi by default.
+	PowerType *SitePowerBodyPowerType `json:"power_type,omitempty"`
+
+	// PrivilegeLevel IPMI only: as what the account logs on.
+	PrivilegeLevel *SitePowerBodyPrivilegeLevel `json:"privilege_level,omitempty"`
 
 	// User Account of the BMC.
 	//
 	// Examples: root
 	User string `json:"user"`
 }
+
+// SitePowerBodyCipherSuiteId IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know.
+type SitePowerBodyCipherSuiteId string
+
+// SitePowerBodyPowerDriver IPMI only: LAN_2_0 is IPMI 2.0 (lanplus), LAN is IPMI 1.5.
+type SitePowerBodyPowerDriver string
+
+// SitePowerBodyPowerType How MAAS speaks to the BMC; ipmi by default.
+type SitePowerBodyPowerType string
+
+// SitePowerBodyPrivilegeLevel IPMI only: as what the account logs on.
+type SitePowerBodyPrivilegeLevel string
 
 // SitePowerChoiceView defines model for SitePowerChoiceView.
 type SitePowerChoiceView struct {

@@ -1377,6 +1377,25 @@ var enums = map[string][]string{
 		"redundant_racks",
 		"redundant_dhcp",
 	},
+	"SiteNewPowerOverrideBody.cipher_suite_id": {
+		"3",
+		"8",
+		"12",
+		"17",
+	},
+	"SiteNewPowerOverrideBody.power_driver": {
+		"LAN_2_0",
+		"LAN",
+	},
+	"SiteNewPowerOverrideBody.power_type": {
+		"ipmi",
+		"redfish",
+	},
+	"SiteNewPowerOverrideBody.privilege_level": {
+		"USER",
+		"OPERATOR",
+		"ADMIN",
+	},
 	"SiteNewPowerOverrideBody.selector_type": {
 		"hostname",
 		"ipmi_ip",
@@ -1414,6 +1433,25 @@ var enums = map[string][]string{
 		"leave",
 		"power_off",
 		"release",
+	},
+	"SitePowerBody.cipher_suite_id": {
+		"3",
+		"8",
+		"12",
+		"17",
+	},
+	"SitePowerBody.power_driver": {
+		"LAN_2_0",
+		"LAN",
+	},
+	"SitePowerBody.power_type": {
+		"ipmi",
+		"redfish",
+	},
+	"SitePowerBody.privilege_level": {
+		"USER",
+		"OPERATOR",
+		"ADMIN",
 	},
 	"SitePowerChoiceView.source": {
 		"override",

@@ -13,6 +13,7 @@ import (
 type PowerBody struct {
 	User string        `json:"user" minLength:"1" maxLength:"64" doc:"Account of the BMC." example:"root"`
 	Pass redact.Secret `json:"pass" writeOnly:"true" format:"password" minLength:"1" maxLength:"256" doc:"Its password."`
+	PowerParameters
 }
 
 // CredentialsBody is secrets to be written; what is left out stays.
@@ -42,7 +43,7 @@ func (s *Service) registerCredentials(api *httpapi.API) {
 	) (*httpapi.Versioned[View], error) {
 		given := Credentials{APIToken: in.Body.APIToken, DeployPassword: in.Body.DeployPassword}
 		if p := in.Body.Power; p != nil {
-			given.Power = &PowerCredentials{User: p.User, Pass: p.Pass}
+			given.Power = &PowerCredentials{User: p.User, Pass: p.Pass, PowerParameters: p.PowerParameters}
 		}
 		after, err := s.SetCredentials(ctx, in.SiteID, given)
 		return httpapi.AtVersion(after.Version, show(after)), err

@@ -41,6 +41,7 @@ type NewPowerOverrideBody struct {
 	SelectorValue string        `json:"selector_value" minLength:"1" maxLength:"253" doc:"The host name, BMC address or PXE MAC address of the machine." example:"c07u31"`
 	User          string        `json:"user" minLength:"1" maxLength:"64" doc:"Account of the BMC." example:"root"`
 	Pass          redact.Secret `json:"pass" writeOnly:"true" format:"password" minLength:"1" maxLength:"256" doc:"Its password."`
+	PowerParameters
 }
 
 // PowerOverrideChangeBody is the change of an override; what is left out stays.
@@ -86,7 +87,7 @@ func (s *Service) registerOverrides(api *httpapi.API) {
 		b := in.Body
 		made, err := s.CreatePowerOverride(ctx, in.SiteID, NewPowerOverride{
 			Selector:    Selector{Type: b.SelectorType, Value: b.SelectorValue},
-			Credentials: PowerCredentials{User: b.User, Pass: b.Pass},
+			Credentials: PowerCredentials{User: b.User, Pass: b.Pass, PowerParameters: b.PowerParameters},
 		})
 		return httpapi.AtVersion(made.Version, showOverride(made)), err
 	})
@@ -132,7 +133,7 @@ func (s *Service) registerOverrideChanges(api *httpapi.API, one string) {
 		}
 		ch := PowerOverrideChange{Status: in.Body.Status}
 		if c := in.Body.Credentials; c != nil {
-			ch.Credentials = &PowerCredentials{User: c.User, Pass: c.Pass}
+			ch.Credentials = &PowerCredentials{User: c.User, Pass: c.Pass, PowerParameters: c.PowerParameters}
 		}
 		after, err := s.UpdatePowerOverride(ctx, in.SiteID, in.PowerOverrideID, version, ch)
 		return httpapi.AtVersion(after.Version, showOverride(after)), err

@@ -121,7 +121,7 @@ func (s *Service) store(
 		if err := put("power", powerPath(site.ID), given.Power.fields()); err != nil {
 			return noted, nil, err
 		}
-		noted.PowerFingerprint = s.fingerprint(site.salt, given.Power.User, given.Power.Pass.Reveal())
+		noted.PowerFingerprint = s.fingerprint(site.salt, given.Power.parts()...)
 		noted.PowerRotatedAt = &now
 	}
 	if !given.DeployPassword.IsZero() {
@@ -216,7 +216,7 @@ func (s *Service) PowerFor(ctx context.Context, site id.Site, m Machine) (PowerC
 		path = overridePath(site, choice.Override)
 	}
 	values, err := s.secret(ctx, found, path, "BMC credentials", "--power-file FILE")
-	return PowerCredentials{User: values[fieldUser].Reveal(), Pass: values[fieldPass]}, choice, err
+	return powerFrom(values), choice, err
 }
 
 func (s *Service) secret(ctx context.Context, site Site, path, what, flag string) (map[string]redact.Secret, error) {

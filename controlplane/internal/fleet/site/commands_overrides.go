@@ -58,7 +58,7 @@ func (s *Service) noteOverride(ctx context.Context, owner Site, override id.Powe
 		row, err := c.InsertOverride(ctx, sitedb.InsertOverrideParams{
 			ID: override, SiteID: now.ID, SelectorType: string(selector.Type), SelectorValue: selector.Value,
 			Status:      string(Active),
-			Fingerprint: s.fingerprint(now.salt, given.User, given.Pass.Reveal()), RotatedAt: s.now().UTC(),
+			Fingerprint: s.fingerprint(now.salt, given.parts()...), RotatedAt: s.now().UTC(),
 		})
 		if postgres.Violates(err, "maas_power_override_selector") {
 			return selectorTaken(selector)
@@ -133,7 +133,7 @@ func (s *Service) changeOverride(ctx context.Context, c change, owner Site, row 
 		params.Status = string(*ch.Status)
 	}
 	if ch.Credentials != nil {
-		params.Fingerprint = s.fingerprint(owner.salt, ch.Credentials.User, ch.Credentials.Pass.Reveal())
+		params.Fingerprint = s.fingerprint(owner.salt, ch.Credentials.parts()...)
 		params.RotatedAt = s.now().UTC()
 	}
 	row, err := c.UpdateOverride(ctx, params)

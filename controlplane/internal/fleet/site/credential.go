@@ -26,6 +26,7 @@ func (c Credential) Present() bool { return c.Fingerprint != "" }
 type PowerCredentials struct {
 	User string
 	Pass redact.Secret
+	PowerParameters
 }
 
 // Credentials are secrets to be written; what is absent stays.
@@ -101,10 +102,18 @@ func (c PowerCredentials) check(p *problems, at string) {
 		p.add(at+"pass", "must not be empty")
 	}
 	p.note(at+"pass", readable(c.Pass.Reveal(), 256))
+	c.PowerParameters.check(p, at)
 }
 
 func (c PowerCredentials) fields() map[string]redact.Secret {
-	return map[string]redact.Secret{fieldUser: redact.New(c.User), fieldPass: c.Pass}
+	out := map[string]redact.Secret{fieldUser: redact.New(c.User), fieldPass: c.Pass}
+	if c.PowerType != "" {
+		out[fieldPowerType] = redact.New(c.PowerType)
+	}
+	for name, value := range c.Extra() {
+		out[name] = redact.New(value)
+	}
+	return out
 }
 
 // uncheckable turns what MAAS did during the check of a credential into the

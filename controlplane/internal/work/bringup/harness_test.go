@@ -410,7 +410,7 @@ func (v *vault) plain() []string {
 	var out []string
 	for _, values := range v.kept {
 		for field, value := range values {
-			if field != "user" && field != "api_base_url" {
+			if !slices.Contains([]string{"user", "api_base_url", "power_driver", "cipher_suite_id"}, field) {
 				out = append(out, value.Reveal())
 			}
 		}

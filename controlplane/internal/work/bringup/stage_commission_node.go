@@ -156,7 +156,7 @@ func (b *Bringup) describeToMAAS(ctx context.Context, r *region, w *Work, m maas
 	if err != nil {
 		return m, err
 	}
-	write := m.PowerType != "ipmi" || w.Facts.PowerWritten != w.Facts.PowerFingerprint
+	write := m.PowerType != credentials.Type() || w.Facts.PowerWritten != w.Facts.PowerFingerprint
 	if !write && w.Facts.Commissions > 0 { // something did not go well since: look closer
 		addresses, err := bmcAddresses(ctx, r, m.SystemID)
 		if err != nil {
@@ -165,7 +165,7 @@ func (b *Bringup) describeToMAAS(ctx context.Context, r *region, w *Work, m maas
 		write = addresses[m.SystemID] != canonical(w.IPMIIP)
 	}
 	if write {
-		wanted.Power = maas.Power{Type: "ipmi", Address: w.IPMIIP, User: credentials.User, Password: credentials.Pass}
+		wanted.Power = powerSettings(w, credentials)
 	}
 	if wanted.Hostname == "" && !write {
 		return m, nil

@@ -50,13 +50,18 @@ func TestAMachineGetsItsNameAndPowerSettings(t *testing.T) {
 	// Credentials that are rotated, or chosen anew by the MAC, are written.
 	if _, err := w.sites.CreatePowerOverride(system(t), w.site.ID, site.NewPowerOverride{
 		Selector:    site.Selector{Type: site.ByPXEMAC, Value: job.PXEMAC},
-		Credentials: site.PowerCredentials{User: "special", Pass: redact.New(overridePass)},
+		Credentials: site.PowerCredentials{
+			User: "special", Pass: redact.New(overridePass),
+			PowerParameters: site.PowerParameters{PowerDriver: "LAN_2_0", CipherSuiteID: "17"},
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	w.does(t, bringup.CommissionNode, job)
 	if p := w.bmcSettings(t, job.SystemID); p["power_user"] != "special" || p["power_pass"] != overridePass {
 		t.Errorf("the BMC is reached by %v", p["power_user"])
+	} else if p["cipher_suite_id"] != "17" || p["power_driver"] != "LAN_2_0" {
+		t.Errorf("MAAS speaks to the BMC by %v, %v", p["power_driver"], p["cipher_suite_id"])
 	}
 	if w.asked.of("machine.put") != 2 || w.asked.of("machine.commission") != 1 {
 		t.Errorf("MAAS was asked %s", w.asked)

@@ -300,7 +300,7 @@ func (b *Bringup) create(ctx context.Context, r *region, w *Work) (Result, error
 	}
 	made, err := r.Create(ctx, maas.CreateOptions{Attributes: maas.Attributes{
 		Hostname: w.Hostname, Architecture: w.Profile.Policy.Architecture,
-		Power: maas.Power{Type: "ipmi", Address: w.IPMIIP, User: credentials.User, Password: credentials.Pass},
+		Power: powerSettings(w, credentials),
 	}})
 	switch {
 	case err == nil:

@@ -3,6 +3,7 @@ package bringup
 import (
 	"context"
 
+	"gpuaas/controlplane/internal/adapter/maas"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -45,4 +46,9 @@ func (b *Bringup) power(ctx context.Context, w *Work) (site.PowerCredentials, er
 	}
 	w.Facts.PowerFingerprint, w.Facts.PowerReason = choice.Fingerprint, choice.Reason
 	return found, nil
+}
+
+// powerSettings are what MAAS is told of the BMC of the machine.
+func powerSettings(w *Work, c site.PowerCredentials) maas.Power {
+	return maas.Power{Type: c.Type(), Address: w.IPMIIP, User: c.User, Password: c.Pass, Extra: c.Extra()}
 }
