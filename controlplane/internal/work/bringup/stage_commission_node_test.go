@@ -49,7 +49,7 @@ func TestAMachineGetsItsNameAndPowerSettings(t *testing.T) {
 
 	// Credentials that are rotated, or chosen anew by the MAC, are written.
 	if _, err := w.sites.CreatePowerOverride(system(t), w.site.ID, site.NewPowerOverride{
-		Selector:    site.Selector{Type: site.ByPXEMAC, Value: job.PXEMAC},
+		Selector: site.Selector{Type: site.ByPXEMAC, Value: job.PXEMAC},
 		Credentials: site.PowerCredentials{
 			User: "special", Pass: redact.New(overridePass),
 			PowerParameters: site.PowerParameters{PowerDriver: "LAN_2_0", CipherSuiteID: "17"},
