@@ -78,7 +78,7 @@ func TestEvidenceOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodGet, "decommissions/"+made.ID.String()+"/evidence", nil).Into(t, http.StatusOK, &out)
 	var kinds []string
 	for _, e := range out.Items {
-		kinds = append(kinds, e.Kind)
+		kinds = append(kinds, string(e.Kind))
 		if e.Value == nil || e.RecordedAt.IsZero() {
 			t.Errorf("%+v", e)
 		}
