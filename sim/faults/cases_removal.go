@@ -10,7 +10,7 @@ import (
 // Why some combinations cannot exist.
 const (
 	onlyInventory = "the stage changes the inventory alone, in one transaction: there is no provider that could"
-	noAllocations = "nothing allocates nodes yet, so that the stage has nothing to ask: it is passed over, with its reason"
+	noAllocations = "no tenant has the node, so that the stage has nothing to end: it is passed over, with its reason"
 	trustedSigner = "a signature is checked before it is kept, and by everybody who reads the certificate: a false one " +
 		"is a failure, not a lie"
 	noAgentLeft = "the installation is gone with the release, and no agent is asked: see " +
