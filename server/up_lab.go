@@ -67,6 +67,7 @@ func (u *up) openLab(r rack.Rack) (*lab.Lab, func(), error) {
 	}
 	u.say("lab       %d machines behind MAAS at %s", l.Count(), l.URL)
 	return l, func() {
+		u.say("stopping the lab")
 		if err := errors.Join(l.Close(), log.Close()); err != nil {
 			u.say("could not stop the lab cleanly: %v", err)
 		}

@@ -41,6 +41,7 @@ func (u *up) openRack(ctx context.Context) (r rack.Rack, closeRack func(), err e
 		}
 	}()
 	return r, func() {
+		u.say("stopping the machines of the virtual rack")
 		stop()
 		<-served
 		if err := r.Close(context.WithoutCancel(ctx)); err != nil {
