@@ -93,7 +93,7 @@ func (h provision) writeHandover(p *agentwire.ProvisionUserParams) error {
 	before, _, err := readSmall(home, profileFile, maxProfile)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil //nolint:nilerr // the tenant made something else of it, and can read the files
+		return nil // the tenant made something else of it, and can read the files
 	case strings.Contains(string(before), profileLine):
 		return nil
 	}
