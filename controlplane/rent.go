@@ -21,7 +21,8 @@ func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) 
 func (p *parts) newRent() {
 	p.quotas = quota.New(p.db)
 	cfg := allocation.Config{
-		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Logger: p.logger,
+		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
+		Logger:      p.logger,
 		HeardWithin: p.cfg.Nodes.OfflineAfter, WithoutGPUs: p.cfg.Nodes.WithoutGPUs, Admission: admission{p.quotas},
 	}
 	if p.opts.HurryRetries {

@@ -63,7 +63,7 @@ const (
 var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
-		AllocationRead,
+		AllocationRead, CertificateRead,
 	}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
 	adminMay  = slices.Concat(memberMay, []Permission{

@@ -180,6 +180,7 @@ func position(v View) any { return v.AllocationID }
 func (s *Service) Register(api *httpapi.API) {
 	s.registerProject(api)
 	s.registerOne(api)
+	s.registerReceipts(api)
 	s.registerFlat(api)
 	s.registerAdmin(api)
 }

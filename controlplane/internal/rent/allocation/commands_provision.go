@@ -157,7 +157,7 @@ func (s *Service) requestCleanup(ctx context.Context, of id.Allocation) error {
 		return err
 	}
 	r := decommission.Request{
-		Mode: decommission.SoftReset, Reason: "cleanup after allocation " + a.ID.String(), CleanupOf: a.ID,
+		Mode: decommission.SoftReset, Reason: "a tenant has left", CleanupOf: a.ID,
 	}
 	if n.Root.Stands() {
 		r.Mode = decommission.Reimage

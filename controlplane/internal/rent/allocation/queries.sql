@@ -166,3 +166,15 @@ SELECT org_id FROM projects WHERE id = $1;
 -- GiveClaim gives a claim that was made for a new placement to the allocation that is placed again.
 -- name: GiveClaim :exec
 UPDATE allocation_resource_claims SET allocation_id = $1 WHERE node_id = $2 AND ended_at IS NULL;
+
+-- Receipts are the papers of an allocation: the newest one about its node from before it was placed there, and those of
+-- the operation that cleaned up after it.
+-- name: Receipts :many
+SELECT CASE WHEN c.decommission_id = a.cleanup_id THEN 'release' ELSE 'handover' END AS moment, c.id::text AS certificate_id,
+       c.kind, c.digest, c.issued_at,
+       CASE WHEN c.document #> '{document,downgrades}' = '[]' AND c.document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
+FROM allocations a JOIN decommission_certificates c ON c.node_id = a.node_id
+WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
+    OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= a.created_at
+               ORDER BY b.issued_at DESC LIMIT 1))
+ORDER BY c.issued_at;

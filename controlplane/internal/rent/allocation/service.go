@@ -53,6 +53,11 @@ type Terminals interface {
 	EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error
 }
 
+// Papers reads signed documents; certificate.Service does.
+type Papers interface {
+	Signed(ctx context.Context, of id.Certificate) ([]byte, error)
+}
+
 // Config is what the package needs.
 type Config struct {
 	DB        *postgres.DB
@@ -60,6 +65,7 @@ type Config struct {
 	Tasks     Tasks
 	Cleanups  Cleanups
 	Terminals Terminals
+	Papers    Papers
 	// HeardWithin is how lately the agent of a node must have called; zero: 90 s.
 	HeardWithin time.Duration
 	// Patience is how long a task of provisioning may wait for its node to fetch
@@ -79,6 +85,7 @@ type Service struct {
 	tasks     Tasks
 	cleanups  Cleanups
 	terminals Terminals
+	papers    Papers
 	heard     time.Duration
 	patience  time.Duration
 	gate      gate
@@ -89,7 +96,8 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
-		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
+		papers: cfg.Papers,
+		heard:  cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
 	}
 	if s.heard == 0 {
 		s.heard = 90 * time.Second

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -168,4 +169,30 @@ func textOf[noun any](of id.Of[noun]) *string {
 	}
 	text := of.String()
 	return &text
+}
+
+// Receipt is a paper about the node of an allocation.
+type Receipt struct {
+	Moment   string // handover or release
+	ID       id.Certificate
+	Kind     string
+	Digest   string
+	Outcome  string
+	IssuedAt time.Time
+}
+
+// Receipts gives the papers of an allocation, oldest first.
+func (s *Service) Receipts(ctx context.Context, of id.Allocation) ([]Receipt, error) {
+	rows, err := allocationdb.New(s.db).Receipts(ctx, of)
+	if err != nil {
+		return nil, fmt.Errorf("list receipts of allocation %s: %w", of, err)
+	}
+	out := make([]Receipt, len(rows))
+	for i, r := range rows {
+		out[i] = Receipt{Moment: r.Moment, Kind: r.Kind, Digest: r.Digest, Outcome: r.Outcome, IssuedAt: r.IssuedAt}
+		if out[i].ID, err = id.Parse[id.Certificate](r.CertificateID); err != nil {
+			return nil, fmt.Errorf("read id of receipt: %w", err)
+		}
+	}
+	return out, nil
 }

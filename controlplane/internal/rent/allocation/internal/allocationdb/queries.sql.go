@@ -840,6 +840,55 @@ func (q *Queries) RacksOf(ctx context.Context, projectID id.Project) ([]string, 
 	return items, nil
 }
 
+const receipts = `-- name: Receipts :many
+SELECT CASE WHEN c.decommission_id = a.cleanup_id THEN 'release' ELSE 'handover' END AS moment, c.id::text AS certificate_id,
+       c.kind, c.digest, c.issued_at,
+       CASE WHEN c.document #> '{document,downgrades}' = '[]' AND c.document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
+FROM allocations a JOIN decommission_certificates c ON c.node_id = a.node_id
+WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
+    OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= a.created_at
+               ORDER BY b.issued_at DESC LIMIT 1))
+ORDER BY c.issued_at
+`
+
+type ReceiptsRow struct {
+	Moment        string
+	CertificateID string
+	Kind          string
+	Digest        string
+	IssuedAt      time.Time
+	Outcome       string
+}
+
+// Receipts are the papers of an allocation: the newest one about its node from before it was placed there, and those of
+// the operation that cleaned up after it.
+func (q *Queries) Receipts(ctx context.Context, argID id.Allocation) ([]ReceiptsRow, error) {
+	rows, err := q.db.Query(ctx, receipts, argID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceiptsRow
+	for rows.Next() {
+		var i ReceiptsRow
+		if err := rows.Scan(
+			&i.Moment,
+			&i.CertificateID,
+			&i.Kind,
+			&i.Digest,
+			&i.IssuedAt,
+			&i.Outcome,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const roomyRacks = `-- name: RoomyRacks :many
 SELECT n.rack FROM nodes n
 WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL AND n.rack <> ''
