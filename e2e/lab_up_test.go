@@ -16,7 +16,8 @@ import (
 )
 
 // TestUpOnboardsMachines is the second day of a newcomer without hardware: the
-// commands that gpuaas up suggests make nodes of all machines of its lab. Then the
+// commands that gpuaas up suggests make nodes of all machines of its lab, and two
+// tenants rent them. Then the
 // state folder is lost, and everything is there again from a backup: nodes go on.
 func TestUpOnboardsMachines(t *testing.T) {
 	t.Parallel()
@@ -45,6 +46,7 @@ func TestUpOnboardsMachines(t *testing.T) {
 	if made != 24 {
 		t.Errorf("%d machines became nodes, want all 24", made)
 	}
+	p.checkRent(t, made)
 	list := filepath.Join(state, "lab.csv")
 	succeed(t, cli, "sim", "site", "--state", state, "--csv", list)
 	if rows, err := os.ReadFile(list); err != nil || string(rows) != "hostname,ipmi_ip\n" {

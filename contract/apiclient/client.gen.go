@@ -120,6 +120,24 @@ const (
 	AllocationMomentViewStatusRequested     AllocationMomentViewStatus = "requested"
 )
 
+// Defines values for AllocationReceiptViewKind.
+const (
+	AllocationReceiptViewKindCertificate     AllocationReceiptViewKind = "certificate"
+	AllocationReceiptViewKindHandoverReceipt AllocationReceiptViewKind = "handover_receipt"
+)
+
+// Defines values for AllocationReceiptViewMoment.
+const (
+	AllocationReceiptViewMomentHandover AllocationReceiptViewMoment = "handover"
+	AllocationReceiptViewMomentRelease  AllocationReceiptViewMoment = "release"
+)
+
+// Defines values for AllocationReceiptViewOutcome.
+const (
+	AllocationReceiptViewOutcomeClean    AllocationReceiptViewOutcome = "clean"
+	AllocationReceiptViewOutcomeWithGaps AllocationReceiptViewOutcome = "with_gaps"
+)
+
 // Defines values for AllocationState.
 const (
 	AllocationStateActive        AllocationState = "active"
@@ -2885,6 +2903,37 @@ type AllocationMomentViewStatus string
 type AllocationMomentViewList struct {
 	// Items The items of this page.
 	Items []AllocationMomentView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationReceiptView defines model for AllocationReceiptView.
+type AllocationReceiptView struct {
+	// CertificateId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	CertificateId openapi_types.UUID        `json:"certificate_id"`
+	Digest        string                    `json:"digest"`
+	IssuedAt      time.Time                 `json:"issued_at"`
+	Kind          AllocationReceiptViewKind `json:"kind"`
+
+	// Moment handover: about the node before the tenant had it; release: about its cleaning afterwards.
+	Moment  AllocationReceiptViewMoment  `json:"moment"`
+	Outcome AllocationReceiptViewOutcome `json:"outcome"`
+}
+
+// AllocationReceiptViewKind defines model for AllocationReceiptView.Kind.
+type AllocationReceiptViewKind string
+
+// AllocationReceiptViewMoment handover: about the node before the tenant had it; release: about its cleaning afterwards.
+type AllocationReceiptViewMoment string
+
+// AllocationReceiptViewOutcome defines model for AllocationReceiptView.Outcome.
+type AllocationReceiptViewOutcome string
+
+// AllocationReceiptViewList defines model for AllocationReceiptViewList.
+type AllocationReceiptViewList struct {
+	// Items The items of this page.
+	Items []AllocationReceiptView `json:"items"`
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
@@ -10868,6 +10917,15 @@ type ExplainAllocationParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListAllocationReceiptsParams defines parameters for ListAllocationReceipts.
+type ListAllocationReceiptsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
 // ReleaseAllocationParams defines parameters for ReleaseAllocation.
 type ReleaseAllocationParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -12752,6 +12810,22 @@ func (c *Client) ExplainAllocationWithResponse(ctx context.Context, projectId op
 func (c *Client) GetAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AllocationView], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s", projectId, allocationId)
 	return call[AllocationView](ctx, c, r, edit)
+}
+
+// ListAllocationReceiptsWithResponse is GET /api/v1/projects/{project_id}/allocations/{allocation_id}/receipts: List what proves that the node was clean before the allocation, and was cleaned after it
+func (c *Client) ListAllocationReceiptsWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *ListAllocationReceiptsParams, edit ...RequestEditorFn) (*Response[AllocationReceiptViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s/receipts", projectId, allocationId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationReceiptViewList](ctx, c, r, edit)
+}
+
+// GetAllocationReceiptWithResponse is GET /api/v1/projects/{project_id}/allocations/{allocation_id}/receipts/{certificate_id}: Read a signed paper of an allocation
+func (c *Client) GetAllocationReceiptWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, certificateId openapi_types.UUID, edit ...RequestEditorFn) (*Response[CertificateSigned], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s/receipts/%s", projectId, allocationId, certificateId)
+	return call[CertificateSigned](ctx, c, r, edit)
 }
 
 // ReleaseAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/release: Give an allocation back

@@ -180,6 +180,18 @@ var enums = map[string][]string{
 		"failed",
 		"release_failed",
 	},
+	"AllocationReceiptView.kind": {
+		"certificate",
+		"handover_receipt",
+	},
+	"AllocationReceiptView.moment": {
+		"handover",
+		"release",
+	},
+	"AllocationReceiptView.outcome": {
+		"clean",
+		"with_gaps",
+	},
 	"AllocationView.access": {
 		"user",
 		"root",

@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpuaas/testkit"
+)
+
+// rental is what these scenarios read of an allocation.
+type rental struct {
+	AllocationID  string `json:"allocation_id"`
+	Status        string
+	NodeID        string `json:"node_id"`
+	Hostname      string
+	WaitingFor    string     `json:"waiting_for"`
+	FailureReason string     `json:"failure_reason"`
+	ReleaseFailed string     `json:"release_failed_reason"`
+	CreatedAt     time.Time  `json:"created_at"`
+	ActiveAt      *time.Time `json:"active_at"`
+}
+
+// tenant is a member of a project, with no other right.
+type tenant struct {
+	*plane
+	path string // of the allocations of its project
+}
+
+// newTenant makes a tenant with a project, and signs a member of it in.
+func (p *plane) newTenant(t *testing.T, slug string) tenant {
+	t.Helper()
+	cli := p.cli(t)
+	succeed(t, cli, "tenant", "create", slug, "--name", slug)
+	var project struct {
+		ProjectID string `json:"project_id"`
+	}
+	said := succeed(t, cli, "project", "create", "training", "--tenant", slug, "-o", "json")
+	if err := json.Unmarshal([]byte(said), &project); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, cli, "service-account", "create", "ci", "--project", slug+"/training", "--role", "project_member")
+	member := *p
+	member.token = strings.TrimSpace(succeed(t, cli, "token", "create", "ci", "--service-account", "ci", "--project",
+		slug+"/training", "--expires-in", "1h"))
+	return tenant{plane: &member, path: "/api/v1/projects/" + project.ProjectID + "/allocations"}
+}
+
+func (m tenant) get(t *testing.T, of string) (r rental) {
+	t.Helper()
+	m.do(t, http.MethodGet, m.path+"/"+of, nil, http.StatusOK, &r)
+	return r
+}
+
+// becomes waits until an allocation has a status.
+func (m tenant) becomes(t *testing.T, of, status string) rental {
+	t.Helper()
+	var r rental
+	testkit.Succeeds(t, "allocation is "+status, 2*time.Minute, func() error {
+		if r = m.get(t, of); r.Status == status {
+			return nil
+		}
+		return fmt.Errorf("it is %s: %s%s%s", r.Status, r.WaitingFor, r.FailureReason, r.ReleaseFailed)
+	})
+	return r
+}
+
+// ask asks for an allocation of a lab machine.
+func (m tenant) ask(t *testing.T, count int, want int) (made struct{ Allocations []rental }) {
+	t.Helper()
+	m.do(t, http.MethodPost, m.path, map[string]any{"sku": labSKU, "count": count}, want, &made)
+	return made
+}
+
+const labSKU = "h200-sxm-baremetal-8g"
+
+// checkRent is the first day of two tenants on a fleet of n nodes: all nodes are
+// rented, the last one is asked for twice, everything is given back, and what they
+// hold in their hands proves it.
+func (p *plane) checkRent(t *testing.T, n int) {
+	t.Helper()
+	acme, globex := p.newTenant(t, "acme"), p.newTenant(t, "globex")
+	began := time.Now()
+	made := acme.ask(t, n-1, http.StatusCreated).Allocations
+	for _, a := range made {
+		acme.becomes(t, a.AllocationID, "active")
+	}
+	t.Logf("%d allocations were active after %s", n-1, time.Since(began).Round(10*time.Millisecond))
+	last := p.lastNode(t, acme, globex)
+	for _, a := range append(made, last) {
+		acme.do(t, http.MethodPost, acme.path+"/"+a.AllocationID+"/release", map[string]any{}, http.StatusAccepted, nil)
+	}
+	began = time.Now()
+	for _, a := range append(made, last) {
+		acme.becomes(t, a.AllocationID, "released")
+	}
+	t.Logf("%d allocations were released and proven clean after %s", n, time.Since(began).Round(10*time.Millisecond))
+	second := globex.becomes(t, globex.ask(t, 1, http.StatusCreated).Allocations[0].AllocationID, "active")
+	globex.do(t, http.MethodPost, globex.path+"/"+second.AllocationID+"/release", map[string]any{}, http.StatusAccepted, nil)
+	globex.becomes(t, second.AllocationID, "released")
+	p.checkReceipts(t, globex, second)
+	// What belongs to others does not exist.
+	globex.do(t, http.MethodGet, globex.path+"/"+last.AllocationID, nil, http.StatusNotFound, nil)
+	globex.do(t, http.MethodGet, acme.path+"/"+last.AllocationID, nil, http.StatusNotFound, nil)
+	globex.do(t, http.MethodPost, "/api/v1/allocations/"+last.AllocationID+"/release", map[string]any{}, http.StatusNotFound, nil)
+}
+
+// lastNode has both tenants ask for the last node at once: one gets it, and the other
+// is told why not.
+func (p *plane) lastNode(t *testing.T, acme, globex tenant) rental {
+	t.Helper()
+	var wait sync.WaitGroup
+	codes := make([]int, 2)
+	made := make([]struct{ Allocations []rental }, 2)
+	for i, m := range []tenant{acme, globex} {
+		wait.Go(func() {
+			a, err := m.call(t.Context(), http.MethodPost, m.path, map[string]any{"sku": labSKU})
+			if err == nil && a.status == http.StatusCreated {
+				err = json.Unmarshal(a.body, &made[i])
+			}
+			if codes[i] = a.status; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if codes[0]+codes[1] != http.StatusCreated+http.StatusConflict {
+		t.Fatalf("the last node was asked for twice: %v", codes)
+	}
+	if codes[0] == http.StatusCreated {
+		return acme.becomes(t, made[0].Allocations[0].AllocationID, "active")
+	}
+	// It is globex's: it gives it back, and acme gets it then.
+	of := made[1].Allocations[0].AllocationID
+	globex.becomes(t, of, "active")
+	globex.do(t, http.MethodPost, globex.path+"/"+of+"/release", map[string]any{}, http.StatusAccepted, nil)
+	globex.becomes(t, of, "released")
+	return acme.becomes(t, acme.ask(t, 1, http.StatusCreated).Allocations[0].AllocationID, "active")
+}
+
+// checkReceipts verifies both papers of an allocation with the command line alone.
+func (p *plane) checkReceipts(t *testing.T, m tenant, of rental) {
+	t.Helper()
+	var papers struct {
+		Items []struct {
+			Moment        string
+			CertificateID string `json:"certificate_id"`
+			Outcome       string
+		}
+	}
+	m.do(t, http.MethodGet, m.path+"/"+of.AllocationID+"/receipts", nil, http.StatusOK, &papers)
+	if len(papers.Items) != 2 || papers.Items[0].Moment != "handover" || papers.Items[1].Moment != "release" {
+		t.Fatalf("papers of an allocation: %+v", papers.Items)
+	}
+	folder := t.TempDir()
+	keys := filepath.Join(folder, "keys.json")
+	m.download(t, "/api/v1/certificate-keys", keys)
+	for i, paper := range papers.Items {
+		file := filepath.Join(folder, fmt.Sprintf("%d.json", i))
+		m.download(t, m.path+"/"+of.AllocationID+"/receipts/"+paper.CertificateID, file)
+		succeed(t, nil, "certificate", "verify", file, "--keys", keys)
+	}
+}
+
+// download writes what a path answers into a file.
+func (p *plane) download(t *testing.T, path, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, p.do(t, http.MethodGet, path, nil, http.StatusOK, nil).body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
