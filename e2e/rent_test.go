@@ -71,6 +71,11 @@ func (m tenant) becomes(t *testing.T, of, status string) rental {
 	return r
 }
 
+func (m tenant) release(t *testing.T, of string) {
+	t.Helper()
+	m.do(t, http.MethodPost, m.path+"/"+of+"/release", map[string]any{}, http.StatusAccepted, nil)
+}
+
 // ask asks for an allocation of a lab machine.
 func (m tenant) ask(t *testing.T, count int, want int) (made struct{ Allocations []rental }) {
 	t.Helper()
@@ -94,7 +99,7 @@ func (p *plane) checkRent(t *testing.T, n int) {
 	t.Logf("%d allocations were active after %s", n-1, time.Since(began).Round(10*time.Millisecond))
 	last := p.lastNode(t, acme, globex)
 	for _, a := range append(made, last) {
-		acme.do(t, http.MethodPost, acme.path+"/"+a.AllocationID+"/release", map[string]any{}, http.StatusAccepted, nil)
+		acme.release(t, a.AllocationID)
 	}
 	began = time.Now()
 	for _, a := range append(made, last) {
@@ -102,13 +107,14 @@ func (p *plane) checkRent(t *testing.T, n int) {
 	}
 	t.Logf("%d allocations were released and proven clean after %s", n, time.Since(began).Round(10*time.Millisecond))
 	second := globex.becomes(t, globex.ask(t, 1, http.StatusCreated).Allocations[0].AllocationID, "active")
-	globex.do(t, http.MethodPost, globex.path+"/"+second.AllocationID+"/release", map[string]any{}, http.StatusAccepted, nil)
+	globex.release(t, second.AllocationID)
 	globex.becomes(t, second.AllocationID, "released")
 	p.checkReceipts(t, globex, second)
 	// What belongs to others does not exist.
 	globex.do(t, http.MethodGet, globex.path+"/"+last.AllocationID, nil, http.StatusNotFound, nil)
 	globex.do(t, http.MethodGet, acme.path+"/"+last.AllocationID, nil, http.StatusNotFound, nil)
-	globex.do(t, http.MethodPost, "/api/v1/allocations/"+last.AllocationID+"/release", map[string]any{}, http.StatusNotFound, nil)
+	globex.do(t, http.MethodPost, "/api/v1/allocations/"+last.AllocationID+"/release", map[string]any{},
+		http.StatusNotFound, nil)
 }
 
 // lastNode has both tenants ask for the last node at once: one gets it, and the other
@@ -139,7 +145,7 @@ func (p *plane) lastNode(t *testing.T, acme, globex tenant) rental {
 	// It is globex's: it gives it back, and acme gets it then.
 	of := made[1].Allocations[0].AllocationID
 	globex.becomes(t, of, "active")
-	globex.do(t, http.MethodPost, globex.path+"/"+of+"/release", map[string]any{}, http.StatusAccepted, nil)
+	globex.release(t, of)
 	globex.becomes(t, of, "released")
 	return acme.becomes(t, acme.ask(t, 1, http.StatusCreated).Allocations[0].AllocationID, "active")
 }
