@@ -61,7 +61,8 @@ func (a *app) allocationCommand() *cobra.Command {
 		long: "An allocation is named by its id, or by its name with --project.",
 	},
 		a.allocationCreateCommand(), a.allocationExplainCommand(), a.allocationListCommand(), a.allocationShowCommand(),
-		a.allocationTimelineCommand(), a.allocationReleaseCommand(), a.allocationExtendCommand(),
+		a.allocationTimelineCommand(), a.allocationReceipts(), a.allocationReceipt(), a.allocationReleaseCommand(),
+		a.allocationExtendCommand(),
 		a.allocationProtectCommand(), a.allocationForceReleaseCommand(), a.allocationForceCleanupCommand())
 }
 

@@ -9,7 +9,8 @@ import (
 type errand struct{ name, args string }
 
 const (
-	quotaPart       = `"quota_id":"0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e3","org_id":"` + orgID + `","updated_by":"` + userID + `",` + times
+	quotaPart = `"quota_id":"0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e3","org_id":"` + orgID + `","updated_by":"` +
+		userID + `",` + times
 	tenantQuotaJSON = `{` + quotaPart + `,"gpus":64,"nodes":8}`
 	projectQuota    = `{` + quotaPart + `,"project_id":"` + projectID + `","sku":"h200-sxm-baremetal-8g","nodes":2}`
 )
@@ -36,6 +37,9 @@ const (
 	madeJSON      = `{"allocation_id":"` + allocationID + `","status":"requested","allocations":[` + requestedJSON + `]}`
 	momentJSON    = `{"seq":1,"at":"2026-03-04T05:06:07Z","event":"requested","status":"requested","actor_kind":"user",` +
 		`"actor":"Ada","message":"asked for h200-sxm-baremetal-8g, placed on gpu-1"}`
+	receiptJSON = `{"moment":"release","certificate_id":"` + certificateID +
+		`","kind":"handover_receipt","outcome":"clean",` +
+		`"digest":"sha256:ab","issued_at":"2026-03-04T05:06:07Z"}`
 	capacityJSON = `{"sku":"h200-sxm-baremetal-8g","nodes":40,"free":2,"filters":[` +
 		`{"reason":"rented","text":"are rented","before":40,"after":9},` +
 		`{"reason":"silent","text":"were not heard of lately","before":9,"after":9},` +
@@ -53,6 +57,8 @@ var allocationErrands = []errand{
 	{"allocation-list-all", "allocation list"},
 	{"allocation-show", "allocation show train --project acme/training"},
 	{"allocation-timeline", "allocation timeline " + allocationID},
+	{"allocation-receipts", "allocation receipts " + allocationID},
+	{"allocation-receipt", "allocation receipt " + allocationID + " " + certificateID},
 	{"allocation-release", "allocation release " + allocationID + " --yes"},
 	{"allocation-release-complaint", "allocation release train --project acme/training --yes --complaint gpu " +
 		"--complaint-text xid-79"},
@@ -78,7 +84,9 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"get-allocation": answer(200, activeJSON), "get-allocation-flat": answer(200, activeJSON),
 		"create-allocation-terminal-token": refuse(http.StatusConflict, "node_offline", terminalOffline,
 			"wait until the node is active"),
-		"list-allocation-events": pageOf(momentJSON), "update-allocation": answer(200, activeJSON),
+		"list-allocation-receipts": pageOf(receiptJSON),
+		"get-allocation-receipt":   answer(200, issuedFile("certificate.json")),
+		"list-allocation-events":   pageOf(momentJSON), "update-allocation": answer(200, activeJSON),
 		"release-allocation": answer(202, releasingJSON), "release-allocation-flat": answer(202, releasingJSON),
 		"force-release-allocation": answer(202, releasingJSON), "force-cleanup-allocation": answer(202, releasingJSON),
 	})

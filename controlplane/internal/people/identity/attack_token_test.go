@@ -289,7 +289,7 @@ func TestAScopedTokenGrantsWhatItsScopesHold(t *testing.T) {
 	s := newStage(t)
 	viewer := []auth.Permission{
 		auth.TenantRead, auth.ProjectRead, auth.MemberRead, auth.EventRead, auth.LifecycleRead,
-		auth.QuotaRead, auth.SKURead, auth.SSHKeyRead,
+		auth.QuotaRead, auth.SKURead, auth.SSHKeyRead, auth.AllocationRead, auth.CertificateRead,
 	}
 	boss := s.as(t, s.token(t, s.boss.ID, append(viewer, auth.MemberManage, auth.ServiceAccountManage)...))
 	must(s.service.PutProjectMember(boss, s.project.ID, s.new.ID, auth.ProjectViewer))(t)
