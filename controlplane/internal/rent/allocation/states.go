@@ -91,9 +91,3 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 
 // live says whether the tenant has the node in a state, or is about to.
 func (s Status) live() bool { return Lifecycle.Is(s, Live) }
-
-// ended says whether nothing follows.
-func (s Status) ended() bool {
-	state, _ := Lifecycle.State(s)
-	return state.Terminal
-}
