@@ -331,8 +331,10 @@ func (p *parts) markWorkflows(ctx context.Context) {
 }
 
 func (p *parts) workflows() []durable.Registration {
-	out := []durable.Registration{selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
-		p.allocations.RegisterWorker}
+	out := []durable.Registration{
+		selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
+		p.allocations.RegisterWorker,
+	}
 	for _, k := range p.jobs {
 		out = append(out, k.RegisterWorker)
 	}

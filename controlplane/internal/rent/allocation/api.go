@@ -11,7 +11,6 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
-	"gpuaas/controlplane/internal/engine/postgres"
 )
 
 const (
@@ -285,6 +284,6 @@ func (s *Service) timeline(ctx context.Context, of id.Allocation, page httpapi.P
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.Timeline(ctx, of, postgres.Slice[int64](slice))
+	rows, err := s.Timeline(ctx, of, slice)
 	return httpapi.ListOf(page, rows, err, moment, func(m MomentView) any { return m.Seq })
 }

@@ -186,7 +186,7 @@ func TestPlacementHoldsWhateverHappens(t *testing.T) {
 	}
 	var wait sync.WaitGroup
 	for worker := range 6 {
-		roll := rand.New(rand.NewPCG(seed, uint64(worker)+2)) //nolint:gosec // small
+		roll := rand.New(rand.NewPCG(seed, uint64(worker)+2))
 		wait.Go(func() { w.act(t, roll, nodes, bad) })
 	}
 	wait.Wait()
@@ -216,7 +216,7 @@ func (w *world) act(t *testing.T, roll *rand.Rand, nodes []id.Node, bad map[id.N
 		switch roll.IntN(4) {
 		case 0, 1:
 			ask := picky()
-			ask.Count = int32(roll.IntN(3)) + 1 //nolint:gosec // small
+			ask.Count = int32(roll.IntN(3)) + 1
 			ask.Wish.Arrangement = []allocation.Arrangement{"", allocation.Pack, allocation.SameRack}[roll.IntN(3)]
 			made, err := w.try(ask)
 			if err != nil && fault.CodeOf(err) != allocation.CodeUnavailable {

@@ -226,12 +226,12 @@ func TestAttackQuotasAreNotExceededByAskingAtOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	var admitted, refused atomic.Int32
 	for n := range 8 {
-		random := rand.New(rand.NewPCG(7, uint64(n))) //nolint:gosec // a test repeats itself
+		random := rand.New(rand.NewPCG(7, uint64(n)))
 		wait.Go(func() {
 			for range 25 {
 				a := quota.Ask{
 					Org: w.org, Project: w.projects[random.IntN(2)], SKU: []string{big, other}[random.IntN(2)],
-					GPUs: int32(random.IntN(9)), Nodes: int32(random.IntN(2)), //nolint:gosec // small
+					GPUs: int32(random.IntN(9)), Nodes: int32(random.IntN(2)),
 				}
 				switch err := w.take(t.Context(), a); {
 				case err == nil:

@@ -243,15 +243,18 @@ func TestAParkedCleanupIsTold(t *testing.T) {
 		then  []visit
 	}{
 		{
-			"goes on", []string{"end: ", "parked: ", "resumed", "cleaned: "},
+			"goes on",
+			[]string{"end: ", "parked: ", "resumed", "cleaned: "},
 			[]visit{acts(job.Resume, wellAgain)},
 		},
 		{
-			"begins again", []string{"end: ", "parked: ", "resumed", "cleaned: "},
+			"begins again",
+			[]string{"end: ", "parked: ", "resumed", "cleaned: "},
 			[]visit{acts(job.RestartClean, wellAgain)},
 		},
 		{
-			"is cancelled", []string{"end: ", "parked: ", "parked: the soft_reset that cleaned up was cancelled"},
+			"is cancelled",
+			[]string{"end: ", "parked: ", "parked: the soft_reset that cleaned up was cancelled"},
 			[]visit{acts(job.Cancel, wellAgain)},
 		},
 	} {
