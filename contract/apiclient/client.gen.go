@@ -2753,6 +2753,7 @@ type AllocationCapacity struct {
 
 // AllocationChangeBody defines model for AllocationChangeBody.
 type AllocationChangeBody struct {
+	// ExpiresAt Only with no expires_in_seconds: when it ends.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// ExpiresInSeconds From now on; 0: never.
@@ -8518,7 +8519,7 @@ type SiteNewPowerOverrideBody struct {
 	// CipherSuiteId IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know.
 	CipherSuiteId *SiteNewPowerOverrideBodyCipherSuiteId `json:"cipher_suite_id,omitempty"`
 
-	// NodeId Redfish only: which system of the BMC it is; left out, the only one.
+	// NodeId Only with redfish: which system of the BMC it is; left out, the only one.
 	//
 	// Examples: 1
 	NodeId *string `json:"node_id,omitempty"`
@@ -8704,7 +8705,7 @@ type SitePowerBody struct {
 	// CipherSuiteId IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know.
 	CipherSuiteId *SitePowerBodyCipherSuiteId `json:"cipher_suite_id,omitempty"`
 
-	// NodeId Redfish only: which system of the BMC it is; left out, the only one.
+	// NodeId Only with redfish: which system of the BMC it is; left out, the only one.
 	//
 	// Examples: 1
 	NodeId *string `json:"node_id,omitempty"`

@@ -14,7 +14,7 @@ type PowerParameters struct {
 	PowerDriver    string `json:"power_driver,omitempty" enum:"LAN_2_0,LAN" doc:"IPMI only: LAN_2_0 is IPMI 2.0 (lanplus), LAN is IPMI 1.5."`
 	CipherSuiteID  string `json:"cipher_suite_id,omitempty" enum:"3,8,12,17" doc:"IPMI only: the cipher suite that MAAS uses; 17 is the strongest, 3 what older BMCs know."`
 	PrivilegeLevel string `json:"privilege_level,omitempty" enum:"USER,OPERATOR,ADMIN" doc:"IPMI only: as what the account logs on."`
-	NodeID         string `json:"node_id,omitempty" maxLength:"64" doc:"Redfish only: which system of the BMC it is; left out, the only one." example:"1"`
+	NodeID         string `json:"node_id,omitempty" maxLength:"64" doc:"Only with redfish: which system of the BMC it is; left out, the only one." example:"1"`
 }
 
 var nodeIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{0,64}$`)

@@ -76,7 +76,7 @@ type ChangeBody struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Protected *bool             `json:"protected,omitempty"`
 	ExpiresIn *int64            `json:"expires_in_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"From now on; 0: never."`
-	ExpiresAt *time.Time        `json:"expires_at,omitempty"`
+	ExpiresAt *time.Time        `json:"expires_at,omitempty" doc:"Only with no expires_in_seconds: when it ends."`
 }
 
 func (b ChangeBody) terms() Terms {

@@ -168,17 +168,17 @@ func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason str
 func (s *Service) ForceCleanup(ctx context.Context, of id.Allocation, verifiedAbsent bool, reason string) (Allocation,
 	error,
 ) {
-	if !verifiedAbsent {
-		return Allocation{}, rejected(fault.Field{
-			Path:    "body.runtime_verified_absent",
-			Message: "must be true: look at the node first, and say that nothing of the allocation runs there",
-		})
-	}
 	var now Allocation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		a, _, err := hold(ctx, tx, of)
 		if err != nil {
 			return err
+		}
+		if !verifiedAbsent {
+			return rejected(fault.Field{
+				Path:    "body.runtime_verified_absent",
+				Message: "must be true: look at the node first, and say that nothing of the allocation runs there",
+			})
 		}
 		if err := record(ctx, tx, "allocation.force_cleanup", a, reason,
 			map[string]any{"prior_status": a.Status}); err != nil {
