@@ -54,10 +54,14 @@ type vacancy struct{}
 func (vacancy) Of(context.Context, postgres.Querier, id.Node) (*Tenancy, error) {
 	return nil, nil //nolint:nilnil // nobody has the node
 }
-func (vacancy) End(context.Context, pgx.Tx, id.Node, id.Decommission, string) error     { return nil }
+
+func (vacancy) End(context.Context, pgx.Tx, id.Node, id.Decommission, string) error { return nil }
+
 func (vacancy) Cleaned(context.Context, pgx.Tx, id.Node, id.Decommission, string) error { return nil }
-func (vacancy) Parked(context.Context, pgx.Tx, id.Node, id.Decommission, string) error  { return nil }
-func (vacancy) Resumed(context.Context, pgx.Tx, id.Node, id.Decommission) error         { return nil }
+
+func (vacancy) Parked(context.Context, pgx.Tx, id.Node, id.Decommission, string) error { return nil }
+
+func (vacancy) Resumed(context.Context, pgx.Tx, id.Node, id.Decommission) error { return nil }
 
 // String is what people read about a tenancy.
 func (t Tenancy) String() string {
