@@ -141,26 +141,29 @@ func TestARunDeletesWhatTheSurveyCounts(t *testing.T) {
 	}
 	want(t, "run", rowsOf(run.Kinds), expected)
 	metrics.Wants(t, `gpuaas_pruning_deleted_total{kind="node_tasks"} 6`, `gpuaas_pruning_runs_total{outcome="complete"} 1`)
-	for query, left := range map[string]int64{
-		`SELECT count(*) FROM outbox_events`:                                               2,
-		`SELECT count(*) FROM node_certificates WHERE serial IN ('only', 'old9', 'old10')`: 3,
-		`SELECT count(*) FROM node_certificates`:                                           3,
-		`SELECT count(*) FROM node_tasks`:                                                  5,
-		`SELECT count(*) FROM node_task_steps`:                                             5,
-		`SELECT count(*) FROM node_tasks t JOIN node_decommission_evidence e ON e.evidence->>'task_id' = t.id::text`: 1,
-		`SELECT count(*) FROM node_tasks WHERE type = 'node.lock_login'`:                                             1,
-		`SELECT count(*) FROM node_events WHERE kind = 'certificate_renewed'`:                                        2,
-		`SELECT count(*) FROM node_events WHERE kind = 'updated'`:                                                    10,
-		`SELECT count(*) FROM job_events WHERE job_id = '00000000-0000-7000-8000-000000000201'`:                      10,
-		`SELECT count(*) FROM job_events WHERE job_id = '00000000-0000-7000-8000-000000000202'`:                      1,
-		`SELECT count(*) FROM job_events WHERE job_id = '00000000-0000-7000-8000-000000000203'`:                      10,
-		`SELECT count(*) FROM jobs`:                                                                        5,
-		`SELECT count(*) FROM node_decommission_evidence`:                                                  1,
-		`SELECT count(*) FROM decommission_certificates`:                                                   1,
-		`SELECT count(*) FROM audit_logs WHERE action IN ('pruning.begin', 'pruning.end')`:                 2,
-		`SELECT (metadata->'deleted'->>'node_tasks')::bigint FROM audit_logs WHERE action = 'pruning.end'`: 6,
+	for _, c := range []struct {
+		query string
+		left  int64
+	}{
+		{`SELECT count(*) FROM outbox_events`, 2},
+		{`SELECT count(*) FROM node_certificates WHERE serial IN ('only', 'old9', 'old10')`, 3},
+		{`SELECT count(*) FROM node_certificates`, 3},
+		{`SELECT count(*) FROM node_tasks`, 5},
+		{`SELECT count(*) FROM node_task_steps`, 5},
+		{`SELECT count(*) FROM node_tasks t JOIN node_decommission_evidence e ON e.evidence->>'task_id' = t.id::text`, 1},
+		{`SELECT count(*) FROM node_tasks WHERE type = 'node.lock_login'`, 1},
+		{`SELECT count(*) FROM node_events WHERE kind = 'certificate_renewed'`, 2},
+		{`SELECT count(*) FROM node_events WHERE kind = 'updated'`, 10},
+		{`SELECT count(*) FROM job_events WHERE job_id = '00000000-0000-7000-8000-000000000201'`, 10},
+		{`SELECT count(*) FROM job_events WHERE job_id = '00000000-0000-7000-8000-000000000202'`, 1},
+		{`SELECT count(*) FROM job_events WHERE job_id = '00000000-0000-7000-8000-000000000203'`, 10},
+		{`SELECT count(*) FROM jobs`, 5},
+		{`SELECT count(*) FROM node_decommission_evidence`, 1},
+		{`SELECT count(*) FROM decommission_certificates`, 1},
+		{`SELECT count(*) FROM audit_logs WHERE action IN ('pruning.begin', 'pruning.end')`, 2},
+		{`SELECT (metadata->'deleted'->>'node_tasks')::bigint FROM audit_logs WHERE action = 'pruning.end'`, 6},
 	} {
-		want(t, query, count(t, owner, query), left)
+		want(t, c.query, count(t, owner, c.query), c.left)
 	}
 	if due, err = s.Survey(ctx); err != nil || due.LastRun == nil || !due.LastRun.Equal(today) {
 		t.Fatal(due, err)
