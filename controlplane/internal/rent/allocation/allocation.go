@@ -123,7 +123,7 @@ func (a Allocation) WorkflowID() string { return "provisioning-" + a.Event.Strin
 // releaseWorkflowID is the id of the workflow that has the node cleaned. Every
 // request for the release has one of its own.
 func (a Allocation) releaseWorkflowID() string {
-	return fmt.Sprintf("release-%s-%d", a.ID, a.Version)
+	return fmt.Sprintf("release-%s-%s", a.ID, id.NewString())
 }
 
 // cancelled says whether its tenant ended it before it was active.

@@ -149,10 +149,11 @@ func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason str
 			return err
 		}
 		if a.Status == Failed { // its node may still wait to be cleaned
-			if now = a; a.Cleanup.IsZero() {
-				return startCleanup(ctx, tx, a)
+			now = a
+			if err := record(ctx, tx, "allocation.force_release", a, reason, nil); err != nil {
+				return err
 			}
-			return nil
+			return startCleanup(ctx, tx, a)
 		}
 		if now, err = s.release(ctx, tx, a, Leaving{Cause: ByAdmin, Reason: reason}); err != nil {
 			return err
