@@ -74,7 +74,7 @@ func (a *app) findingText(f apiclient.ReconciliationFindingView) string {
 	line("expected", f.Expected)
 	line("observed", f.Observed)
 	line("since", a.When(f.OpenedAt)+", last seen "+a.When(f.LastSeenAt))
-	line("believed", believed(f))
+	line("confirmed", confirmed(f))
 	line("done", a.doneAbout(f))
 	if f.Occurrence > 1 {
 		line("again", fmt.Sprintf("time %d within a month", f.Occurrence))
@@ -83,11 +83,11 @@ func (a *app) findingText(f apiclient.ReconciliationFindingView) string {
 	return b.String()
 }
 
-func believed(f apiclient.ReconciliationFindingView) string {
+func confirmed(f apiclient.ReconciliationFindingView) string {
 	if f.Status == "open" {
-		return "not yet: a second look is due"
+		return "not yet: a second check is due"
 	}
-	return "yes, after " + plural(int(f.Looks), "look")
+	return "by " + plural(int(f.Looks), "check")
 }
 
 // doneAbout says what reconciliation did about a finding, or why it did not.

@@ -7705,7 +7705,7 @@ type ReconciliationFindingView struct {
 	// SiteName Examples: dc1
 	SiteName string `json:"site_name"`
 
-	// Status open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over.
+	// Status open: one check has shown it; confirmed: enough checks have shown it; acted: reconciliation did what it does about it; closed: it is over.
 	Status ReconciliationFindingViewStatus `json:"status"`
 
 	// Title What kind that is, in a few words.
@@ -7726,7 +7726,7 @@ type ReconciliationFindingViewAction string
 // ReconciliationFindingViewSeverity defines model for ReconciliationFindingView.Severity.
 type ReconciliationFindingViewSeverity string
 
-// ReconciliationFindingViewStatus open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over.
+// ReconciliationFindingViewStatus open: one check has shown it; confirmed: enough checks have shown it; acted: reconciliation did what it does about it; closed: it is over.
 type ReconciliationFindingViewStatus string
 
 // ReconciliationFindingViewList defines model for ReconciliationFindingViewList.

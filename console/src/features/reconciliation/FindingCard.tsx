@@ -59,7 +59,7 @@ function Subject({ finding: f }: { finding: Finding }) {
 
 function FindingStatus({ finding: f }: { finding: Finding }) {
   if (f.status === 'closed') return <Badge tone="ok">over</Badge>
-  if (f.status === 'open') return <Badge title="One look has shown it; it is not believed yet.">seen once</Badge>
+  if (f.status === 'open') return <Badge title="One check has shown it; a second one confirms it.">seen once</Badge>
   return <Badge tone={f.status === 'acted' ? 'ok' : 'warn'}>{words(f.status)}</Badge>
 }
 
@@ -93,7 +93,7 @@ function More({ finding: f, advised }: { finding: Finding; advised?: boolean }) 
           {f.looks} {f.looks === 1 ? 'time' : 'times'}, last <When at={f.last_seen_at} />
         </Pair>
         {f.confirmed_at && (
-          <Pair name="Believed">
+          <Pair name="Confirmed">
             <When at={f.confirmed_at} />
           </Pair>
         )}

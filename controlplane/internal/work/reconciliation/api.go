@@ -56,7 +56,7 @@ type FindingView struct {
 	Title           string      `json:"title" doc:"What kind that is, in a few words."`
 	Means           string      `json:"means" doc:"What it means to those on the node."`
 	Severity        Severity    `json:"severity"`
-	Status          Status      `json:"status" doc:"open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over."`
+	Status          Status      `json:"status" doc:"open: one check has shown it; confirmed: enough checks have shown it; acted: reconciliation did what it does about it; closed: it is over."`
 	Expected        string      `json:"expected" example:"Deployed"`
 	Observed        string      `json:"observed" example:"Ready"`
 	Message         string      `json:"message" doc:"What happened, for people."`

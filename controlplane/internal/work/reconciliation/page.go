@@ -13,7 +13,7 @@ func Page() string {
 	say("Made from the rules in `controlplane/internal/work/reconciliation/rule_*.go` by `make gen`; do not edit.\n")
 	say("A finding is something in which MAAS, the agents and the inventory disagree. It opens when a look shows it. " +
 		"Where one look can be wrong,")
-	say("it is believed only after a second one. What is done about it by itself is done once; what runs on a node is " +
+	say("it is confirmed only by a second one. What is done about it by itself is done once; what runs on a node is " +
 		"never touched by that.")
 	say("It closes by itself when a look at the very machine does not show it any more: what MAAS does not answer, or " +
 		"answers in part, opens nothing")
@@ -36,7 +36,7 @@ func Page() string {
 		say("**%s.** %s\n", d.Title, d.Means)
 		say("- Severity: %s", d.Severity)
 		say("- When: %s", d.Holds)
-		say("- Believed: %s", believed(d))
+		say("- Confirmed: %s", confirmedBy(d))
 		say("- By itself: %s", byItself(d.Action))
 		say("- What to do:")
 		for i, text := range d.Advice {
@@ -71,12 +71,12 @@ func byItself(a Action) string {
 	return actionShort[a]
 }
 
-// believed says after how many looks a finding is believed.
-func believed(r Rule) string {
+// confirmedBy says how many checks confirm a finding.
+func confirmedBy(r Rule) string {
 	if r.Looks > 1 {
-		return fmt.Sprintf("after %d looks", r.Looks)
+		return fmt.Sprintf("by %d checks", r.Looks)
 	}
-	return "at once"
+	return "by the first check"
 }
 
 func adoptable(yes bool) string {

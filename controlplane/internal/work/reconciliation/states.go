@@ -32,7 +32,7 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "finding", Title: "Finding lifecycle", Initial: []Status{Open, Confirmed},
 	States: []lifecycle.State[Status]{
 		{Name: Open, Meaning: "one look has shown it; a second one is due"},
-		{Name: Confirmed, Meaning: "believed; it acts if nothing withholds that"},
+		{Name: Confirmed, Meaning: "confirmed by as many checks as its kind needs; reconciliation acts unless something withholds that"},
 		{Name: Acted, Meaning: "reconciliation did what it does about it; it is not over yet"},
 		{Name: Closed, Meaning: "over: a look did not show it any more, or somebody settled it", Terminal: true},
 	},
