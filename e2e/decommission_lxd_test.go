@@ -63,6 +63,7 @@ func (p *plane) nodeID(t *testing.T, hostname string) string {
 // and onboards the machine again.
 func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, hostname string) {
 	cli, node := p.cli(t), p.nodeID(t, hostname)
+	acme := p.newTenant(t, "acme")
 	run := func(line string) string {
 		machines, err := r.Machines(t.Context())
 		if err != nil || len(machines) != 1 {
@@ -75,13 +76,13 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 		return strings.TrimSpace(out)
 	}
 	t.Run("a soft reset removes users, processes and files", func(t *testing.T) {
-		leaveTraces(t, cli, hostname, run)
-		p.operate(t, node, map[string]any{"mode": "soft_reset", "storage_cleanup": "local"})
+		user := p.leaveTraces(t, acme, node, run)
+		p.operate(t, node, map[string]any{"mode": "soft_reset", "storage_cleanup": "local", "end_allocation": true})
 		for line, want := range map[string]string{
-			"id tenant-a >/dev/null 2>&1 && echo there || echo gone":                         "gone",
+			"id " + user + " >/dev/null 2>&1 && echo there || echo gone":                     "gone",
 			"ps -eo args= | grep -c '[s]leep 86400' || true":                                 "0",
 			"ls -A /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant 2>/dev/null | wc -l": "0",
-			"test -d /home/tenant-a && echo there || echo gone":                              "gone",
+			"test -d /home/" + user + " && echo there || echo gone":                          "gone",
 		} {
 			if got := run(line); got != want {
 				t.Errorf("%s: %q, want %q", line, got, want)
@@ -102,7 +103,7 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 		}
 	})
 	t.Run("a tenant with root is not cleaned away by a soft reset",
-		func(t *testing.T) { p.rootIsInstalledAway(t, cli, node, hostname, run) })
+		func(t *testing.T) { p.rootIsInstalledAway(t, acme, node, hostname, run) })
 	t.Run("a full decommission ends the node", func(t *testing.T) {
 		p.operate(t, node, map[string]any{"mode": "full_decommission", "erase": "quick"})
 		if m := l.Overview()[0]; m.Status != "Ready" || m.Power != "off" {
@@ -138,35 +139,33 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 // rootIsInstalledAway lets a tenant with sudo plant what outlives its account. Nothing
 // that goes by the word of that installation takes the node back; a new one does,
 // and its certificate says what was known.
-func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname string, run func(string) string) {
-	succeed(t, cli, "node", "task", "run", hostname, "allocation.provision_user", "--reason", "test", "--wait",
-		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3d", "--param", "username=tenant-r", "--param",
-		"uid=20200", "--param", "gid=20200",
-		"--param", `authorized_keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 mallory@example"]`, "--param", "sudo=true")
+func (p *plane) rootIsInstalledAway(t *testing.T, m tenant, node, hostname string, run func(string) string) {
+	cli, user := p.cli(t), m.rents(t, p, node, "root").Username
 	for _, line := range []string{
 		`printf "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n" > /etc/systemd/system/planted.service && systemctl enable --now planted.service`,
 		`cp /bin/sh /usr/local/bin/planted && chmod 4755 /usr/local/bin/planted`,
 		`useradd --uid 1500 --create-home planted`,
 		`f=$(readlink -f /proc/$(systemctl show --property MainPID --value gpuaas-node-agent)/exe) && cp -p $f /root/agent && printf x >> /root/agent && mv /root/agent $f`,
 	} {
-		run("runuser -u tenant-r -- sudo -n sh -c '" + line + "'")
+		run("runuser -u " + user + " -- sudo -n sh -c '" + line + "'")
 	}
 	for _, mode := range []string{"soft_reset", "retire", "storage_cleanup"} {
 		var plan struct {
 			Blocks []struct{ Code, Message, Remedy string }
 		}
-		p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission/plan", map[string]any{"mode": mode},
-			http.StatusOK, &plan)
+		p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission/plan",
+			map[string]any{"mode": mode, "end_allocation": true}, http.StatusOK, &plan)
 		if len(plan.Blocks) != 1 || plan.Blocks[0].Code != "node_root_tainted" ||
 			!strings.Contains(plan.Blocks[0].Remedy, "gpuaas node reimage "+hostname) {
 			t.Errorf("%s: %+v", mode, plan.Blocks)
 		}
 	}
-	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test", "--yes"); code == 0 ||
+	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test", "--yes",
+		"--end-allocation"); code == 0 ||
 		!strings.Contains(stderr, "somebody had root") {
 		t.Errorf("a soft reset ends with %d: %s", code, stderr)
 	}
-	done := p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick"})
+	done := p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick", "end_allocation": true})
 	if got := run("test -e /etc/systemd/system/planted.service -o -e /usr/local/bin/planted && echo there || echo gone; id planted 2>/dev/null || true"); got != "gone" {
 		t.Errorf("what was planted is %s", got)
 	}
@@ -193,17 +192,16 @@ func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname s
 	t.Errorf("the reimage has no certificate: %s", shown)
 }
 
-// leaveTraces makes a tenant and lets it leave things behind.
-func leaveTraces(t *testing.T, cli []string, hostname string, run func(string) string) {
+// leaveTraces has a tenant rent the node and leave things behind. It returns the
+// tenant's account.
+func (p *plane) leaveTraces(t *testing.T, m tenant, node string, run func(string) string) string {
 	t.Helper()
-	succeed(t, cli, "node", "task", "run", hostname, "allocation.provision_user", "--reason", "test", "--wait",
-		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", "--param", "username=tenant-a", "--param",
-		"uid=20100", "--param", "gid=20100",
-		"--param", `authorized_keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 alice@example"]`)
-	run(`runuser -u tenant-a -- sh -c 'mkdir -p /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant; echo secret > /tmp/of-tenant/f; echo secret > /dev/shm/of-tenant/f; nohup setsid sleep 86400 >/dev/null 2>&1 & '`)
+	user := m.rents(t, p, node, "user").Username
+	run(`runuser -u ` + user + ` -- sh -c 'mkdir -p /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant; echo secret > /tmp/of-tenant/f; echo secret > /dev/shm/of-tenant/f; nohup setsid sleep 86400 >/dev/null 2>&1 & '`)
 	if got := run("ps -eo args= | grep -c '[s]leep 86400' || true"); got != "1" {
 		t.Fatalf("the tenant has %s processes", got)
 	}
+	return user
 }
 
 // checkDocuments verifies all documents of a node with nothing but their files

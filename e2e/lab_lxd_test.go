@@ -41,6 +41,7 @@ func startPlaneForLab(t *testing.T, r rack.Rack, l *lab.Lab) *plane {
 	return startPlane(t, stacktest.Start(t, stack.Options{}).Endpoints(), planeOptions{env: []string{
 		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + l.SSHProxy,
 		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent,
+		"GPUAAS_NODES_WITHOUT_GPUS=true",
 	}})
 }
 

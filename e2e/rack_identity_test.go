@@ -17,23 +17,19 @@ import (
 // opensTerminal types into a session of an allocation user, from the command
 // line as people do.
 func (n *rackNode) opensTerminal(t *testing.T) {
-	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
-		AllocationID: allocation, Username: "eve",
-		UID: 20007, GID: 20007,
-	}, &agentwire.ProvisionUserOutput{})
-	cmd := exec.CommandContext(t.Context(), program, "terminal", n.id, "--user", "eve")
+	eve := n.tenant.rents(t, n.plane, n.id, "user")
+	cmd := exec.CommandContext(t.Context(), program, "terminal", n.id, "--user", eve.Username)
 	cmd.Env = append(neutralEnv(), n.plane.cli(t)...)
 	cmd.Stdin = strings.NewReader("id -u\nexit\n")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "20007") {
+	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), n.run(t, "id", "-u", eve.Username)) {
 		t.Errorf("terminal: %v\n%s%s", err, out.String(), errs.String())
 	}
 	if _, errs, code := command(t, n.plane.cli(t), "terminal", n.id, "--user", "root"); code == 0 {
 		t.Errorf("a terminal of root was opened: %s", errs)
 	}
-	n.does(t, agentwire.TypeRevokeUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "eve"},
-		&agentwire.DeprovisionUserOutput{})
+	n.tenant.leaves(t, n.plane, eve)
 }
 
 // recovers loses its identity and gets it back with a recovery command.

@@ -87,6 +87,7 @@ func startPlaneFor(t *testing.T, r rack.Rack) *plane {
 	return startPlane(t, stacktest.Start(t, stack.Options{}).Endpoints(), planeOptions{env: []string{
 		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address,
 		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent,
+		"GPUAAS_NODES_WITHOUT_GPUS=true",
 	}})
 }
 
@@ -95,6 +96,7 @@ type rackNode struct {
 	plane   *plane
 	machine rack.Machine
 	id      string
+	tenant  tenant // who rents it
 }
 
 type newNode struct {
@@ -201,7 +203,7 @@ func TestLXDMachinesAsNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := p.addNode(t, "pasted", "shell")
-	n := &rackNode{plane: p, machine: bare, id: made.Node.ID}
+	n := &rackNode{plane: p, machine: bare, id: made.Node.ID, tenant: p.newTenant(t, "acme")}
 	began := time.Now()
 	if out, err := bare.Exec(t.Context(), strings.NewReader(made.Bootstrap.Command+"\n"), "sh"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -231,19 +233,18 @@ func TestLXDMachinesAsNodes(t *testing.T) {
 	t.Run("uninstall", func(t *testing.T) { n.isUninstalled(t) })
 }
 
-const allocation = "3f0b0c1e-3f62-4f7a-9d0e-6a2f4d1f7a10"
-
 func (n *rackNode) provisions(t *testing.T) {
-	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGdwdWFhcyB0ZXN0IGtleSBvZiBub2JvZHkhISEhISEh test"
-	var made agentwire.ProvisionUserOutput
-	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
-		AllocationID: allocation, Username: "ada",
-		UID: 20001, GID: 20001, AuthorizedKeys: []string{key},
-	}, &made)
-	if got := n.run(t, "id", "-u", "ada"); got != "20001" || !made.Created {
-		t.Errorf("uid %s, %+v", got, made)
+	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGdwdWFhcyB0ZXN0IGtleSBvZiBub2JvZHkhISEhISEh"
+	var kept struct {
+		ID string `json:"ssh_key_id"`
 	}
-	if got := n.run(t, "cat", "/home/ada/.ssh/authorized_keys"); !strings.Contains(got, key) {
+	n.plane.do(t, http.MethodPost, "/api/v1/projects/"+n.tenant.project+"/ssh-keys",
+		map[string]string{"name": "test", "public_key": key}, http.StatusCreated, &kept)
+	ada := n.tenant.rents(t, n.plane, n.id, "user", kept.ID)
+	if got := n.run(t, "id", "-un", ada.Username); got != ada.Username {
+		t.Errorf("the account is %s, want %s", got, ada.Username)
+	}
+	if got := n.run(t, "cat", "/home/"+ada.Username+"/.ssh/authorized_keys"); !strings.Contains(got, key) {
 		t.Errorf("keys %q", got)
 	}
 	var verdict agentwire.ValidateCleanOutput
@@ -253,7 +254,7 @@ func (n *rackNode) provisions(t *testing.T) {
 	}
 	var drained agentwire.DrainOutput
 	n.does(t, agentwire.TypeDrain, agentwire.DrainParams{Reason: "test", RevokeUsers: true}, &drained)
-	if _, err := n.machine.Exec(t.Context(), nil, "id", "ada"); err == nil || len(drained.UsersLeft) > 0 {
+	if _, err := n.machine.Exec(t.Context(), nil, "id", ada.Username); err == nil || len(drained.UsersLeft) > 0 {
 		t.Errorf("after the drain: %v, %+v", err, drained)
 	}
 	n.does(t, agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{Scope: "local"},
@@ -265,6 +266,7 @@ func (n *rackNode) provisions(t *testing.T) {
 		t.Errorf("findings %+v", verdict.Findings)
 	}
 	n.does(t, agentwire.TypeDrain, agentwire.DrainParams{Reason: "test", Resume: true}, &drained)
+	n.tenant.leaves(t, n.plane, ada)
 }
 
 func (n *rackNode) looksAtItself(t *testing.T) {
@@ -337,20 +339,11 @@ func TestProcessMachinesAsNodes(t *testing.T) {
 	if err := m.Booted(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n := &rackNode{plane: p, machine: m, id: made.Node.ID}
+	n := &rackNode{plane: p, machine: m, id: made.Node.ID, tenant: p.newTenant(t, "acme")}
 	n.becomes(t, "active")
 	t.Logf("active %s after the machine was ordered", time.Since(began).Round(time.Millisecond))
-	var user agentwire.ProvisionUserOutput
-	n.does(t, agentwire.TypeProvisionUser, agentwire.ProvisionUserParams{
-		AllocationID: allocation, Username: "ada",
-		UID: 20001, GID: 20001,
-	}, &user)
-	var gone agentwire.DeprovisionUserOutput
-	n.does(t, agentwire.TypeDeprovisionUser, agentwire.DeprovisionUserParams{AllocationID: allocation, Username: "ada"},
-		&gone)
-	if !user.Created || !gone.Existed {
-		t.Errorf("made %+v, removed %+v", user, gone)
-	}
+	ada := n.tenant.rents(t, p, n.id, "user")
+	n.tenant.leaves(t, n.plane, ada)
 	n.updatesInFolder(t)
 	n.does(t, agentwire.TypeUninstall, agentwire.UninstallParams{}, &agentwire.UninstallOutput{})
 	testkit.Succeeds(t, "an inactive unit", time.Minute, func() error {

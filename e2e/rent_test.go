@@ -20,6 +20,7 @@ type rental struct {
 	Status        string
 	NodeID        string `json:"node_id"`
 	Hostname      string
+	Username      string
 	WaitingFor    string     `json:"waiting_for"`
 	FailureReason string     `json:"failure_reason"`
 	ReleaseFailed string     `json:"release_failed_reason"`
@@ -30,7 +31,8 @@ type rental struct {
 // tenant is a member of a project, with no other right.
 type tenant struct {
 	*plane
-	path string // of the allocations of its project
+	path    string // of the allocations of its project
+	project string
 }
 
 // newTenant makes a tenant with a project, and signs a member of it in.
@@ -49,7 +51,9 @@ func (p *plane) newTenant(t *testing.T, slug string) tenant {
 	member := *p
 	member.token = strings.TrimSpace(succeed(t, cli, "token", "create", "ci", "--service-account", "ci", "--project",
 		slug+"/training", "--expires-in", "1h"))
-	return tenant{plane: &member, path: "/api/v1/projects/" + project.ProjectID + "/allocations"}
+	return tenant{
+		plane: &member, path: "/api/v1/projects/" + project.ProjectID + "/allocations", project: project.ProjectID,
+	}
 }
 
 func (m tenant) get(t *testing.T, of string) (r rental) {
@@ -74,6 +78,27 @@ func (m tenant) becomes(t *testing.T, of, status string) rental {
 func (m tenant) release(t *testing.T, of string) {
 	t.Helper()
 	m.do(t, http.MethodPost, m.path+"/"+of+"/release", map[string]any{}, http.StatusAccepted, nil)
+}
+
+// rents has an administrator rent a certain node for the tenant, and waits until the
+// account is there. access is user or root.
+func (m tenant) rents(t *testing.T, admin *plane, node, access string, keys ...string) rental {
+	t.Helper()
+	var made struct{ Allocations []rental }
+	body := map[string]any{"project_id": m.project, "sku": labSKU, "node_id": node, "access": access}
+	if len(keys) > 0 {
+		body["ssh_key_ids"] = keys
+	}
+	admin.do(t, http.MethodPost, "/api/v1/admin/allocations", body, http.StatusCreated, &made)
+	return m.becomes(t, made.Allocations[0].AllocationID, "active")
+}
+
+// leaves has an administrator give an allocation back, and waits until its node is
+// proven clean.
+func (m tenant) leaves(t *testing.T, admin *plane, r rental) {
+	t.Helper()
+	admin.do(t, http.MethodPost, m.path+"/"+r.AllocationID+"/release", map[string]any{}, http.StatusAccepted, nil)
+	m.becomes(t, r.AllocationID, "released")
 }
 
 // ask asks for an allocation of a lab machine.

@@ -102,10 +102,11 @@ func TestWhoGetsInByATask(t *testing.T) {
 	for name, c := range map[string]struct{ got, want []string }{
 		"lets in":    {lets, []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen}},
 		"gives root": {root, []string{agentwire.TypeProvisionUser}},
-		"reserved":   {reserved, []string{agentwire.TypeUpdateVerifiers, agentwire.TypeTerminalOpen}},
-		"needs": {needs, []string{
-			agentwire.TypeProvisionUser + " terminal:open", agentwire.TypeHWSyncReseed + " site:manage",
+		"reserved": {reserved, []string{
+			agentwire.TypeDeprovisionUser, agentwire.TypeProvisionUser, agentwire.TypeRevokeUser,
+			agentwire.TypeUpdateVerifiers, agentwire.TypeTerminalOpen,
 		}},
+		"needs":                {needs, []string{agentwire.TypeHWSyncReseed + " site:manage"}},
 		"asks for credentials": {asks, agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken)},
 	} {
 		if !slices.Equal(c.got, c.want) {

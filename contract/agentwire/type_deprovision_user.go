@@ -13,9 +13,12 @@ const TypeRevokeUser = "allocation.revoke_user"
 const accountRemoved = "The account of the allocation is removed from the node with what runs under it. Its tenant " +
 	"is cut off."
 
+const releases = "release the allocation, which removes the account: gpuaas allocation release ALLOCATION"
+
 var _ = declare[DeprovisionUserParams, DeprovisionUserOutput](Spec{
 	Type: TypeDeprovisionUser, Title: "remove the account of an allocation", Destroys: accountRemoved,
-	Class: ClassUser, Window: 15 * time.Minute, Patience: time.Hour, Attempts: 3,
+	Reserved: releases,
+	Class:    ClassUser, Window: 15 * time.Minute, Patience: time.Hour, Attempts: 3,
 	Sound: []string{
 		`{"allocation_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c","username":"alice","keep_home":true}`,
 	},
@@ -23,7 +26,8 @@ var _ = declare[DeprovisionUserParams, DeprovisionUserOutput](Spec{
 
 var _ = declare[DeprovisionUserParams, DeprovisionUserOutput](Spec{
 	Type: TypeRevokeUser, Title: "remove the account of an allocation (older name)", Destroys: accountRemoved,
-	Class: ClassUser, Window: 15 * time.Minute, Patience: time.Hour, Attempts: 3,
+	Reserved: releases,
+	Class:    ClassUser, Window: 15 * time.Minute, Patience: time.Hour, Attempts: 3,
 	Sound: []string{`{"allocation_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c","username":"alice"}`},
 })
 

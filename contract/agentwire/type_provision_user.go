@@ -13,7 +13,8 @@ const TypeProvisionUser = "allocation.provision_user"
 var _ = declare[ProvisionUserParams, ProvisionUserOutput](Spec{
 	Type: TypeProvisionUser, Title: "create the account of an allocation",
 	Class: ClassUser, Window: 15 * time.Minute, Patience: time.Hour, Attempts: 3,
-	Needs: "terminal:open", LetsIn: true,
+	Reserved: "rent the node, which makes the account: gpuaas allocation create --project PROJECT --node NODE",
+	LetsIn:   true,
 	Sound: []string{
 		`{"allocation_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c","username":"alice","uid":20000,"gid":20000,` +
 			`"authorized_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 alice@example"],"sudo":true}`,

@@ -7,7 +7,6 @@ import (
 
 	"github.com/oapi-codegen/runtime/types"
 
-	"gpuaas/contract/agentwire"
 	"gpuaas/contract/apiclient"
 )
 
@@ -52,35 +51,6 @@ func (r *run) undisturbed(ctx context.Context, ask func(context.Context) error) 
 	}
 	return nil
 }
-
-// tenant gives somebody an account on the node.
-func (r *run) tenant(ctx context.Context) error {
-	made, err := r.world.api.CreateNodeTaskWithResponse(ctx, r.node, &apiclient.CreateNodeTaskParams{},
-		apiclient.AgenttaskNewBody{
-			Type: agentwire.TypeProvisionUser, Reason: "a tenant moves in", Params: agentwire.ProvisionUserParams{
-				AllocationID: r.node.String(), Username: "tenant", UID: firstUID, GID: firstUID,
-				AuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKOhgPBwPFNhU3iB7xC2cXMmy/gSvSrVfcb6M2uVgDzH tenant"},
-			},
-		})
-	if _, err := apiclient.Read(made, err); err != nil {
-		return fmt.Errorf("let a tenant in: %w", err)
-	}
-	return nil
-}
-
-// lockedOut lets a tenant try to come in while the node is worked on.
-func (r *run) lockedOut(ctx context.Context) error {
-	err := r.tenant(ctx)
-	if refusal := (*apiclient.Problem)(nil); errors.As(err, &refusal) && refusal.Code == "node_held" {
-		return nil
-	}
-	if err == nil {
-		err = errors.New("a tenant was let in while an operation holds the node")
-	}
-	return err
-}
-
-const firstUID = 20000
 
 // alter changes the site of a run as the case needs it.
 func (r *run) alter(ctx context.Context) error {
@@ -127,7 +97,8 @@ func (r *run) ask(ctx context.Context, mode string) error {
 }
 
 func (r *run) asked(ctx context.Context, mode string) (types.UUID, error) {
-	api, because := r.world.api, apiclient.DecommissionReasonBody{Reason: "the tenant left"}
+	api, end := r.world.api, true // what the tenant still has there ends with it
+	because := apiclient.DecommissionReasonBody{Reason: "the tenant left", EndAllocation: &end}
 	var view *apiclient.DecommissionNewView
 	switch mode {
 	case retireMode:
@@ -149,7 +120,9 @@ func (r *run) asked(ctx context.Context, mode string) (types.UUID, error) {
 		}
 		view = made.JSON
 	default:
-		body := apiclient.DecommissionNewBody{Mode: apiclient.DecommissionNewBodyMode(mode), Reason: because.Reason}
+		body := apiclient.DecommissionNewBody{
+			Mode: apiclient.DecommissionNewBodyMode(mode), Reason: because.Reason, EndAllocation: &end,
+		}
 		if r.wish.erase != "" {
 			erase := apiclient.DecommissionNewBodyErase(r.wish.erase)
 			body.Erase = &erase

@@ -31,6 +31,7 @@ type run struct {
 	tokenKey      string
 	job, node     types.UUID
 	doing         Family     // the family of the job
+	guest         string     // the account of the tenant on the node
 	brought       types.UUID // the job that made the node of a decommission
 	// The machine and its PXE interface before they were disturbed.
 	laidOut, linked string

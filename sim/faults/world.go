@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/oapi-codegen/runtime/types"
+
 	"gpuaas/contract/apiclient"
 	"gpuaas/contract/eventwire"
 	"gpuaas/sim/lab"
@@ -52,6 +54,7 @@ type World struct {
 	next    int
 	unknown int
 	nodes   map[string]string // by id: the case that the node was made for
+	project types.UUID        // that tenants rent for; zero: not made yet
 }
 
 // OpenWorld opens a data centre for a number of cases. MAAS has shorter time

@@ -56,19 +56,41 @@ func (d *desk) callAs(t *testing.T, token, method, path string, body, into any) 
 	return a.Status, a.Problem(t).Code
 }
 
-// Whoever runs machines gives tasks, but none that would make them a user of a
-// node, or choose the program that a node runs as root.
+// Whoever runs machines gives tasks, but none that would choose the program that a
+// node runs as root. Nobody makes or removes accounts by a task, not even an
+// administrator: allocations do.
 func TestAttackAnOperatorGetsOntoANodeByTasks(t *testing.T) {
 	d := newDesk(t)
 	tasks := "/nodes/" + d.node(t).String() + "/tasks"
-	for typ, params := range map[string]object{
-		agentwire.TypeProvisionUser: {"username": "me", "uid": 20001, "authorized_keys": []string{}, "sudo": true},
-		agentwire.TypeHWSyncReseed:  {"maas_url": "http://192.0.2.1/MAAS", "system_id": "abc123"},
+	reseed := object{"maas_url": "http://192.0.2.1/MAAS", "system_id": "abc123"}
+	for _, c := range []struct {
+		as, typ string
+		params  any
+		status  int
+		code    string
+	}{
+		{httpapitest.Operator, agentwire.TypeHWSyncReseed, reseed, http.StatusForbidden, "insufficient_permissions"},
+		{
+			httpapitest.Operator, agentwire.TypeProvisionUser, params[agentwire.TypeProvisionUser],
+			http.StatusUnprocessableEntity, "node_task_type_reserved",
+		},
+		{
+			httpapitest.Root, agentwire.TypeProvisionUser, params[agentwire.TypeProvisionUser],
+			http.StatusUnprocessableEntity, "node_task_type_reserved",
+		},
+		{
+			httpapitest.Root, agentwire.TypeDeprovisionUser, params[agentwire.TypeDeprovisionUser],
+			http.StatusUnprocessableEntity, "node_task_type_reserved",
+		},
+		{
+			httpapitest.Root, agentwire.TypeRevokeUser, params[agentwire.TypeDeprovisionUser],
+			http.StatusUnprocessableEntity, "node_task_type_reserved",
+		},
 	} {
-		body := object{"type": typ, "params": params, "reason": "because"}
-		status, code := d.callAs(t, httpapitest.Operator, http.MethodPost, tasks, body, nil)
-		if status != http.StatusForbidden || code != "insufficient_permissions" {
-			t.Errorf("%s by an operator: %d %s", typ, status, code)
+		body := object{"type": c.typ, "params": c.params, "reason": "because"}
+		status, code := d.callAs(t, c.as, http.MethodPost, tasks, body, nil)
+		if status != c.status || code != c.code {
+			t.Errorf("%s by %s: %d %s", c.typ, c.as, status, code)
 		}
 	}
 	if n := d.count(t, `SELECT count(*) FROM node_tasks`); n != 0 {

@@ -186,10 +186,10 @@ func (w *world) enqueue(ctx context.Context, r agenttask.Request) (t agenttask.T
 	return t, err
 }
 
-// ask enqueues a task without parameters.
+// ask enqueues a task for a row that asks for it.
 func (w *world) ask(tb testing.TB, node id.Node, typ string) agenttask.Task {
 	tb.Helper()
-	t, err := w.enqueue(w.ctx, agenttask.Request{Node: node, Type: typ, Params: params[typ], Reason: "test"})
+	t, err := w.enqueue(w.ctx, agenttask.Request{Node: node, Type: typ, Params: params[typ], Reason: "test", Owner: row{}})
 	if err != nil {
 		tb.Fatal(err)
 	}

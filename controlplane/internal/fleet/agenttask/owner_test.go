@@ -26,6 +26,8 @@ func TestAttackNobodyGivesAReservedTaskWithoutItsRow(t *testing.T) {
 	ctx := auth.With(w.ctx, auth.System("workflow:forged"))
 	ended := errors.New("the row has ended")
 	for typ, params := range map[string]any{
+		agentwire.TypeProvisionUser:   params[agentwire.TypeProvisionUser],
+		agentwire.TypeRevokeUser:      params[agentwire.TypeDeprovisionUser],
 		agentwire.TypeUpdateVerifiers: agentwire.UpdateVerifiersParams{Set: w.signer.trusted},
 		agentwire.TypeTerminalOpen: agentwire.TerminalOpenParams{
 			SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://attacker.example:8443",

@@ -95,9 +95,9 @@ func TestLettingATenantInTaintsTheNode(t *testing.T) {
 		agentwire.TypeDeprovisionUser: false, agentwire.TypeValidateClean: false, agentwire.TypeDrain: false,
 	} {
 		n := w.node(t)
-		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], IdempotencyKey: "k", Reason: "test"}
+		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], IdempotencyKey: "k", Owner: row{}, Reason: "test"}
 		if typ == agentwire.TypeTerminalOpen {
-			r.Params, r.Owner = terminalParams, row{}
+			r.Params = terminalParams
 		}
 		if _, err := w.enqueue(w.ctx, r); err != nil {
 			t.Fatalf("%s: %v", typ, err)
@@ -194,9 +194,9 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	hold("decommission 1")
 	w.provenClean(t, n)
 	for _, typ := range []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen} {
-		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], Reason: "test"}
+		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], Owner: row{}, Reason: "test"}
 		if typ == agentwire.TypeTerminalOpen {
-			r.Params, r.Owner = terminalParams, row{}
+			r.Params = terminalParams
 		}
 		_, err := w.enqueue(w.ctx, r)
 		if fault.CodeOf(err) != "node_held" || !strings.Contains(err.Error(), "decommission 1") {
@@ -282,8 +282,7 @@ func TestAttackSudoIsNotedAsRoot(t *testing.T) {
 	}{{false, node.UserAccess}, {true, node.RootAccess}, {false, node.RootAccess}} {
 		given.Sudo = c.sudo
 		task, err := w.enqueue(w.ctx, agenttask.Request{
-			Node: n, Type: agentwire.TypeProvisionUser, Params: given,
-			Reason: "test",
+			Node: n, Type: agentwire.TypeProvisionUser, Params: given, Owner: row{}, Reason: "test",
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -19,12 +19,17 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
+// rented is the allocation that lets the tenant in.
+type rented struct{}
+
+func (rented) Owns(context.Context, pgx.Tx, id.Node, string) error { return nil }
+
 // provision gives a tenant an account on a node; sudo: with root.
 func (y *yard) provision(tb testing.TB, of id.Node, sudo bool) {
 	tb.Helper()
 	err := y.db.InTx(y.ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := y.tasks.Enqueue(ctx, tx, agenttask.Request{
-			Node: of, Type: agentwire.TypeProvisionUser, Reason: "a tenant comes",
+			Node: of, Type: agentwire.TypeProvisionUser, Reason: "a tenant comes", Owner: rented{},
 			Params: agentwire.ProvisionUserParams{
 				AllocationID: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", Username: "mallory", UID: 20100, GID: 20100, Sudo: sudo,
 				AuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 mallory@example"},
