@@ -80,15 +80,22 @@ func (p *placing) arrange(ctx context.Context, ask Ask) error {
 		} else {
 			err = p.spread(ctx, mine)
 		}
-		if err != nil {
-			return err
+		if err != nil || ask.Wish.Arrangement == Spread && len(mine) == 0 && len(p.got) == 0 {
+			return err // nothing was left out of that look
 		}
 	}
 	return p.take(ctx, nil, nil, p.want-len(p.got))
 }
 
+// wide is in how many racks a project is spread well enough. Beyond it, looking for
+// yet another rack would mean to look at every free node of the fleet, and find none.
+const wide = 64
+
 // spread takes one node of each rack that the project has nothing in.
 func (p *placing) spread(ctx context.Context, mine []string) error {
+	if len(mine) >= wide {
+		return nil
+	}
 	if mine == nil {
 		mine = []string{}
 	}

@@ -119,7 +119,7 @@ LIMIT sqlc.arg(most) FOR NO KEY UPDATE OF n SKIP LOCKED;
 
 -- RacksOf are the racks that a project has nodes in.
 -- name: RacksOf :many
-SELECT DISTINCT n.rack FROM allocations a JOIN nodes n ON n.allocation_id = a.id
+SELECT DISTINCT n.rack FROM allocations a JOIN nodes n ON n.id = a.node_id AND n.allocation_id = a.id
 WHERE a.project_id = $1 AND a.status IN ('requested', 'provisioning', 'active') AND n.rack <> '';
 
 -- RoomyRacks are racks with enough free nodes, the fullest first.
@@ -136,8 +136,8 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
     SELECT CASE
         WHEN sqlc.arg(region)::text <> '' AND n.region_code <> sqlc.arg(region) THEN 'other_region'
         WHEN n.pool <> sqlc.arg(pool)::text THEN 'other_pool'
-        WHEN NOT n.labels @> sqlc.arg(labels)::jsonb THEN 'labels_missing'
-        WHEN NOT n.capabilities @> sqlc.arg(capabilities)::jsonb THEN 'capabilities_missing'
+        WHEN sqlc.arg(labels)::jsonb <> '{}' AND NOT n.labels @> sqlc.arg(labels)::jsonb THEN 'labels_missing'
+        WHEN sqlc.arg(capabilities)::jsonb <> '{}' AND NOT n.capabilities @> sqlc.arg(capabilities)::jsonb THEN 'capabilities_missing'
         WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
         WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
         WHEN n.status = 'quarantined' THEN 'quarantined'
@@ -146,10 +146,11 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR (n.tainted_at IS NULL OR n.clean_at > n.tainted_at) IS NOT TRUE
             OR (n.root_at IS NULL OR n.root_ended_at > n.root_at) IS NOT TRUE THEN 'being_cleaned'
         WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
-        WHEN NOT EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since)) THEN 'silent'
-        WHEN EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical') THEN 'drifted'
+        WHEN (c.last_contact_at > sqlc.arg(heard_since)) IS NOT TRUE THEN 'silent'
+        WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
+            AND f.node_id IS NOT NULL) THEN 'drifted'
         ELSE 'free' END AS why
-    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id
+    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
     WHERE n.sku_id = sqlc.arg(sku) AND n.status <> 'deleted') AS counted
 GROUP BY why;
 

@@ -123,8 +123,8 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
     SELECT CASE
         WHEN $1::text <> '' AND n.region_code <> $1 THEN 'other_region'
         WHEN n.pool <> $2::text THEN 'other_pool'
-        WHEN NOT n.labels @> $3::jsonb THEN 'labels_missing'
-        WHEN NOT n.capabilities @> $4::jsonb THEN 'capabilities_missing'
+        WHEN $3::jsonb <> '{}' AND NOT n.labels @> $3::jsonb THEN 'labels_missing'
+        WHEN $4::jsonb <> '{}' AND NOT n.capabilities @> $4::jsonb THEN 'capabilities_missing'
         WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
         WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
         WHEN n.status = 'quarantined' THEN 'quarantined'
@@ -133,10 +133,11 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR (n.tainted_at IS NULL OR n.clean_at > n.tainted_at) IS NOT TRUE
             OR (n.root_at IS NULL OR n.root_ended_at > n.root_at) IS NOT TRUE THEN 'being_cleaned'
         WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
-        WHEN NOT EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > $5) THEN 'silent'
-        WHEN EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical') THEN 'drifted'
+        WHEN (c.last_contact_at > $5) IS NOT TRUE THEN 'silent'
+        WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
+            AND f.node_id IS NOT NULL) THEN 'drifted'
         ELSE 'free' END AS why
-    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id
+    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
     WHERE n.sku_id = $6 AND n.status <> 'deleted') AS counted
 GROUP BY why
 `
@@ -815,7 +816,7 @@ func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (id.Org, error) {
 }
 
 const racksOf = `-- name: RacksOf :many
-SELECT DISTINCT n.rack FROM allocations a JOIN nodes n ON n.allocation_id = a.id
+SELECT DISTINCT n.rack FROM allocations a JOIN nodes n ON n.id = a.node_id AND n.allocation_id = a.id
 WHERE a.project_id = $1 AND a.status IN ('requested', 'provisioning', 'active') AND n.rack <> ''
 `
 
