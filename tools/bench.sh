@@ -87,6 +87,7 @@ wait "$agents" 2>/dev/null || true
 down
 bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/fleet/node | grep Benchmark
 bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/fleet/agenttask | grep Benchmark
+bin/withstack -- go test -run '^$' -bench . -benchtime 50x ./controlplane/internal/rent/allocation | grep Benchmark
 bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/engine/secrets ./controlplane/internal/fleet/signer | grep Benchmark
 echo
 echo "== agent"
@@ -109,5 +110,6 @@ go test -run '^$' -bench 'BenchmarkVerifyRead' -benchtime 5x ./agent/internal/sa
 echo
 tools/bench-onboarding.sh
 tools/bench-decommission.sh
+tools/bench-allocation.sh
 tools/bench-reconciliation.sh
 tools/bench-console.sh

@@ -83,7 +83,8 @@ func BenchmarkRefusal(b *testing.B) {
 	var took []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		if _, err := w.try(allocation.Ask{Wish: allocation.Wish{Region: "eu"}}); fault.CodeOf(err) != allocation.CodeUnavailable {
+		_, err := w.try(allocation.Ask{Wish: allocation.Wish{Region: "eu"}})
+		if fault.CodeOf(err) != allocation.CodeUnavailable {
 			b.Fatal(err)
 		}
 		took = append(took, time.Since(began))
