@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,13 +18,19 @@ func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) 
 	return a.quotas.Admit(ctx, tx, quota.Ask(r), allocation.Holdings{})
 }
 
+// heardWithin is how lately an agent must have polled before its node is let. It is
+// shorter than the patience with a task that nobody fetches, so that one request
+// does not try nodes that have fallen silent.
+const heardWithin = 90 * time.Second
+
 // newRent puts together what tenants rent.
 func (p *parts) newRent() {
 	p.quotas = quota.New(p.db)
 	cfg := allocation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
-		HeardWithin: p.cfg.Nodes.OfflineAfter, WithoutGPUs: p.cfg.Nodes.WithoutGPUs, Admission: admission{p.quotas},
+		HeardWithin: min(p.cfg.Nodes.OfflineAfter, heardWithin), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
+		Admission: admission{p.quotas},
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience

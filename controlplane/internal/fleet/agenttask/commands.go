@@ -65,7 +65,8 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	}
 	row, err := q.Insert(ctx, agenttaskdb.InsertParams{
 		ID: id.New[id.NodeTask](), NodeID: r.Node, Type: r.Type, Params: params, ConcurrencyClass: string(spec.Class),
-		Generation: generation, MaxAttempts: int32(spec.Attempts), DeadlineAt: c.deadline(spec), //nolint:gosec // a small number of the catalog
+		Generation: generation, MaxAttempts: int32(spec.Attempts),
+		DeadlineAt:     c.deadline(spec), //nolint:gosec // a small number of the catalog
 		IdempotencyKey: r.IdempotencyKey, AwaitWorkflowID: r.AwaitWorkflow, RequestedBy: auth.From(ctx).ID, Reason: r.Reason,
 		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
 	})
@@ -147,8 +148,9 @@ func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, r Request) (in
 	}
 	q := agenttaskdb.New(tx)
 	n, err := q.InsertForFleet(ctx, agenttaskdb.InsertForFleetParams{
-		Type: r.Type, Params: encoded, ConcurrencyClass: string(spec.Class), MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
-		DeadlineAt: c.deadline(spec), IdempotencyKey: r.IdempotencyKey, RequestedBy: auth.From(ctx).ID,
+		Type: r.Type, Params: encoded, ConcurrencyClass: string(spec.Class),
+		MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
+		DeadlineAt:  c.deadline(spec), IdempotencyKey: r.IdempotencyKey, RequestedBy: auth.From(ctx).ID,
 		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
 	})
 	if err != nil {
@@ -169,30 +171,35 @@ func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, r Request) (in
 func (c Commands) Cancel(ctx context.Context, task id.NodeTask, reason string) (Task, error) {
 	var t Task
 	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		q := agenttaskdb.New(tx)
-		row, err := q.Held(ctx, task)
-		if t, err = found(row.NodeTask, err, task); err != nil {
-			return err
-		}
-		if _, err := Lifecycle.Next(t.Status, Cancel); err != nil {
-			return err
-		}
-		if err := record(ctx, tx, "node_task.cancel", t, audit.Success, reason,
-			map[string]any{"prior_status": t.Status}); err != nil {
-			return err
-		}
-		if t.Status == Queued {
-			t, err = finish(ctx, tx, t, c.now(), ending{
-				event: Cancel,
-				err:   agentwire.TaskError{Code: CodeCancelled, Message: reason},
-			})
-			return err
-		}
-		after, err := q.RequestCancel(ctx, task)
-		t, err = found(after, err, task)
+		var err error
+		t, err = c.cancel(ctx, tx, task, reason)
 		return err
 	})
 	return t, err
+}
+
+func (c Commands) cancel(ctx context.Context, tx pgx.Tx, task id.NodeTask, reason string) (Task, error) {
+	q := agenttaskdb.New(tx)
+	row, err := q.Held(ctx, task)
+	t, err := found(row.NodeTask, err, task)
+	if err != nil {
+		return t, err
+	}
+	if _, err := Lifecycle.Next(t.Status, Cancel); err != nil {
+		return t, err
+	}
+	if err := record(ctx, tx, "node_task.cancel", t, audit.Success, reason,
+		map[string]any{"prior_status": t.Status}); err != nil {
+		return t, err
+	}
+	if t.Status == Queued {
+		return finish(ctx, tx, t, c.now(), ending{
+			event: Cancel,
+			err:   agentwire.TaskError{Code: CodeCancelled, Message: reason},
+		})
+	}
+	after, err := q.RequestCancel(ctx, task)
+	return found(after, err, task)
 }
 
 // checked looks up the type and brings the parameters into the form that is

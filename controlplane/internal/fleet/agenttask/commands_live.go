@@ -32,12 +32,21 @@ func LiveOf(ctx context.Context, db agenttaskdb.DBTX, node id.Node, workflowID s
 
 // CancelOf stops the tasks that a workflow gave a node and that have not ended.
 func (c Commands) CancelOf(ctx context.Context, node id.Node, workflowID, reason string) error {
-	tasks, err := LiveOf(ctx, c.DB, node, workflowID)
+	return c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return c.Withdraw(ctx, tx, node, workflowID, reason)
+	})
+}
+
+// Withdraw is CancelOf in the transaction of whoever does not want the tasks any
+// more: if it commits, no node gets one of them. Owners other than workflows begin
+// the keys of their tasks likewise.
+func (c Commands) Withdraw(ctx context.Context, tx pgx.Tx, node id.Node, owner, reason string) error {
+	tasks, err := LiveOf(ctx, tx, node, owner)
 	if err != nil {
 		return err
 	}
 	for _, t := range tasks {
-		if _, err := c.Cancel(ctx, t.ID, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
+		if _, err := c.cancel(ctx, tx, t.ID, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ var waitsFor = map[string]string{
 func (a Allocation) request(e Errand, tells bool) agenttask.Request {
 	r := agenttask.Request{
 		Node: a.Node, Owner: tenant{a.ID}, Reason: "allocation " + a.ID.String(),
-		IdempotencyKey: fmt.Sprintf("allocation/%s/%d/%s", a.ID, e.Placement, e.What),
+		IdempotencyKey: fmt.Sprintf("%s/%d/%s", a.tasksOf(), e.Placement, e.What),
 	}
 	switch e.What {
 	case errandProbe:

@@ -101,7 +101,11 @@ type Allocation struct {
 }
 
 // Failure is why an allocation could not be provided.
-type Failure struct{ Code, Reason, Remedy string }
+type Failure struct {
+	Code, Reason, Remedy string
+	// Shown: the node itself answered so. Otherwise nobody knows whose fault it is.
+	Shown bool `json:",omitempty"`
+}
 
 // Ending is how an allocation was ended.
 type Ending struct {
@@ -125,6 +129,9 @@ func (a Allocation) WorkflowID() string { return "provisioning-" + a.Event.Strin
 func (a Allocation) releaseWorkflowID() string {
 	return fmt.Sprintf("release-%s-%s", a.ID, id.NewString())
 }
+
+// tasksOf is what the keys of its tasks begin with, before a slash.
+func (a Allocation) tasksOf() string { return "allocation/" + a.ID.String() }
 
 // cancelled says whether its tenant ended it before it was active.
 func (a Allocation) cancelled() bool { return a.Times.ReleaseRequested != nil && a.Times.Active == nil }

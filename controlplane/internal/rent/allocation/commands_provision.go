@@ -49,12 +49,14 @@ func wait(ctx context.Context, tx pgx.Tx, a Allocation, what string) error {
 func (a Allocation) judged(what string, t agenttask.Task, g gate) Failure {
 	if err := t.Result().Err(); err != nil {
 		f, _ := fault.As(err)
-		return Failure{Code: f.Code, Reason: f.Message, Remedy: f.Remedy}
+		return Failure{Code: f.Code, Reason: f.Message, Remedy: f.Remedy, Shown: t.Status == agenttask.Failed}
 	}
 	if what != errandProbe {
 		return Failure{}
 	}
-	return g.unready(t.Output, a.Terms)
+	f := g.unready(t.Output, a.Terms)
+	f.Shown = f.Code != ""
+	return f
 }
 
 // settle records how the errands on one node went.
@@ -86,12 +88,14 @@ func (s *Service) settle(ctx context.Context, of id.Allocation, placement int32,
 	return next, err
 }
 
-// elsewhere takes a node out of service that is not ready, and places the allocation
-// on another one, once.
+// elsewhere takes a node out of service that showed that it is not ready, and places
+// the allocation on another one, once. A node that gave no answer stays in service:
+// the control plane may be what did not ask, and the silence of a node is judged
+// elsewhere.
 func (s *Service) elsewhere(ctx context.Context, tx pgx.Tx, a Allocation, n node.Node, t Trouble) (next int32,
 	err error,
 ) {
-	if n.Status.Is(node.Serving) {
+	if t.Shown && n.Status.Is(node.Serving) {
 		if _, err := node.Move(ctx, tx, n.ID, node.Quarantine, "it was not ready for a tenant: "+t.Reason); err != nil {
 			return 0, err
 		}
@@ -162,7 +166,11 @@ func (s *Service) requestCleanup(ctx context.Context, of id.Allocation) error {
 	if n.Root.Stands() {
 		r.Mode = decommission.Reimage
 	}
-	_, _, err = s.cleanups.Request(ctx, a.Node, r)
+	for range 5 { // the node may change while it is looked at
+		if _, _, err = s.cleanups.Request(ctx, a.Node, r); fault.CodeOf(err) != decommission.CodePlanStale {
+			break
+		}
+	}
 	return s.stopped(ctx, a, err)
 }
 
@@ -189,7 +197,9 @@ func (s *Service) resume(ctx context.Context, a Allocation) (done bool, err erro
 // stopped parks an allocation whose node cannot be cleaned as things are. What may
 // go away by itself is an error, and is tried again.
 func (s *Service) stopped(ctx context.Context, a Allocation, why error) error {
-	if kind := fault.KindOf(why); why == nil || kind != fault.Conflict && kind != fault.Invalid {
+	kind := fault.KindOf(why)
+	if why == nil || kind != fault.Conflict && kind != fault.Invalid && kind != fault.NotFound ||
+		fault.CodeOf(why) == decommission.CodePlanStale {
 		return why
 	}
 	f, _ := fault.As(why)
@@ -197,6 +207,9 @@ func (s *Service) stopped(ctx context.Context, a Allocation, why error) error {
 		now, _, err := hold(ctx, tx, a.ID)
 		if err != nil {
 			return err
+		}
+		if t, err := (Tenancies{}).Of(ctx, tx, now.Node); err != nil || t == nil || t.ID != now.ID {
+			return err // it was cleaned meanwhile
 		}
 		return park(ctx, tx, now, f.Message)
 	})

@@ -3,6 +3,7 @@ package allocation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,11 +48,22 @@ func (s *Service) Release(ctx context.Context, of id.Allocation, l Leaving) (All
 
 func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) (Allocation, error) {
 	switch {
+	case a.Status == Releasing && l.Cause == ByAdmin:
+		return a, startAgain(ctx, tx, a, l.Reason)
 	case a.Status == Releasing, a.Status == Released, a.cancelled():
 		return a, nil // asked for already
 	case a.Status == Failed:
 		return a, fault.New(fault.Conflict, "allocation_state_conflict",
 			"allocation %s failed: there is nothing to release", a.called())
+	case l.Cause == ByExpiry:
+		// somebody may have extended it since it was found due
+		due, err := allocationdb.New(tx).Due(ctx, a.ID)
+		if err != nil {
+			return a, fmt.Errorf("look whether the time of allocation %s is over: %w", a.ID, err)
+		}
+		if !due {
+			return a, nil
+		}
 	case a.Protected && l.Cause == ByTenant:
 		return a, fault.New(fault.Conflict, "allocation_protected", "allocation %s is protected against its release",
 			a.called()).
@@ -131,6 +143,16 @@ func startCleanup(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	})
 }
 
+// startAgain has the node cleaned of an allocation whose release was asked for
+// before, in case the workflow that had to see to it was lost. Where a cleaning is
+// under way nothing more happens.
+func startAgain(ctx context.Context, tx pgx.Tx, a Allocation, reason string) error {
+	if err := record(ctx, tx, "allocation.force_release", a, reason, nil); err != nil {
+		return err
+	}
+	return startCleanup(ctx, tx, a)
+}
+
 // complained holds the node for an operator: it is cleaned as always, and does not
 // go back into service before somebody has looked at it.
 func (s *Service) complained(ctx context.Context, tx pgx.Tx, a Allocation, c Complaint) error {
@@ -150,10 +172,7 @@ func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason str
 		}
 		if a.Status == Failed { // its node may still wait to be cleaned
 			now = a
-			if err := record(ctx, tx, "allocation.force_release", a, reason, nil); err != nil {
-				return err
-			}
-			return startCleanup(ctx, tx, a)
+			return startAgain(ctx, tx, a, reason)
 		}
 		if now, err = s.release(ctx, tx, a, Leaving{Cause: ByAdmin, Reason: reason}); err != nil {
 			return err
@@ -267,6 +286,9 @@ func (s *Service) Change(ctx context.Context, of id.Allocation, t Terms) (Alloca
 			p.Name = strings.TrimSpace(*t.Name)
 		}
 		if t.Labels != nil {
+			if bad := unfit("body.labels", t.Labels); len(bad) > 0 {
+				return rejected(bad...)
+			}
 			labels = t.Labels
 		}
 		if t.Protected != nil {
@@ -306,11 +328,15 @@ func (s *Service) Expire(ctx context.Context) (ended int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("list allocations whose time is over: %w", err)
 	}
-	for _, of := range due {
-		if _, err := s.Release(ctx, of, Leaving{Cause: ByExpiry}); err != nil && fault.KindOf(err) != fault.Conflict {
-			return ended, err
+	var failed []error
+	for _, of := range due { // one that cannot be ended must not keep the others
+		now, err := s.Release(ctx, of, Leaving{Cause: ByExpiry})
+		switch {
+		case err == nil && now.Status != Active:
+			ended++
+		case err != nil && fault.KindOf(err) != fault.Conflict:
+			failed = append(failed, err)
 		}
-		ended++
 	}
-	return ended, nil
+	return ended, errors.Join(failed...)
 }

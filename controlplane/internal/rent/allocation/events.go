@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 )
 
@@ -100,6 +101,12 @@ func move(ctx context.Context, tx pgx.Tx, a Allocation, event Event, waitingFor,
 	}))
 	if err != nil {
 		return a, err
+	}
+	if event == Fail || event == Release { // no task may let its people in behind the cleaning
+		if err := (agenttask.Commands{}).Withdraw(ctx, tx, a.Node, a.tasksOf(),
+			"allocation "+a.ID.String()+" has ended"); err != nil {
+			return after, err
+		}
 	}
 	if err := note(ctx, tx, after, string(event), message, details); err != nil {
 		return after, err

@@ -253,12 +253,15 @@ type cleanups struct {
 	refuse  error
 	live    decommission.Decommission
 	started int
+	// refusals is how often refuse is the answer; zero: always.
+	refusals, refused int
 }
 
 func (c *cleanups) Request(ctx context.Context, of id.Node, r decommission.Request) (d decommission.Decommission,
 	made bool, err error,
 ) {
-	if c.refuse != nil {
+	if c.refuse != nil && (c.refusals == 0 || c.refused < c.refusals) {
+		c.refused++
 		return d, false, c.refuse
 	}
 	c.asked = append(c.asked, r)

@@ -33,7 +33,8 @@ UPDATE allocations SET status = sqlc.arg(to_status)::text, version = version + 1
     active_at = CASE WHEN sqlc.arg(to_status)::text = 'active' THEN clock_timestamp() ELSE active_at END,
     released_at = CASE WHEN sqlc.arg(to_status)::text = 'released' THEN clock_timestamp() END,
     failed_at = CASE WHEN sqlc.arg(to_status)::text = 'failed' THEN clock_timestamp() END,
-    release_failed_at = CASE WHEN sqlc.arg(to_status)::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END
+    release_failed_at = CASE WHEN sqlc.arg(to_status)::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END,
+    release_failed_reason = CASE WHEN sqlc.arg(to_status)::text IN ('releasing', 'released') THEN '' ELSE release_failed_reason END
 WHERE id = sqlc.arg(id) RETURNING *;
 
 -- name: SetWaiting :execrows
@@ -68,6 +69,9 @@ WHERE id = $1 RETURNING *;
 
 -- name: Expired :many
 SELECT id FROM allocations WHERE status = 'active' AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT 100;
+
+-- name: Due :one
+SELECT (expires_at IS NOT NULL AND expires_at <= clock_timestamp())::boolean FROM allocations WHERE id = $1;
 
 -- Claim takes a node, unless somebody has it.
 -- name: Claim :execrows
@@ -154,12 +158,17 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
     WHERE n.sku_id = sqlc.arg(sku) AND n.status <> 'deleted') AS counted
 GROUP BY why;
 
--- Held counts what a tenant or one of its projects holds. What could not be cleaned by our fault does not count.
+-- Held counts what a tenant or one of its projects holds, until it is proven clean. A node whose cleaning stopped by our
+-- fault does not count; one that its tenant has root on does, since the tenant may be what stopped it.
 -- name: Held :one
-SELECT COALESCE(sum(gpus), 0)::integer AS gpus, count(*)::integer AS nodes FROM allocations
-WHERE org_id = $1 AND status IN ('requested', 'provisioning', 'active', 'releasing')
-  AND (sqlc.narg(project)::uuid IS NULL OR project_id = sqlc.narg(project))
-  AND (sqlc.arg(sku)::text = '' OR sku_id = sqlc.arg(sku));
+SELECT COALESCE(sum(a.gpus), 0)::integer AS gpus, count(*)::integer AS nodes
+FROM allocations a JOIN allocation_resource_claims c ON c.allocation_id = a.id AND c.ended_at IS NULL
+    JOIN nodes n ON n.id = c.node_id
+WHERE a.org_id = $1
+  AND (a.status <> 'release_failed' AND (a.status <> 'failed' OR a.release_failed_reason = '')
+    OR n.root_at IS NOT NULL AND (n.root_ended_at > n.root_at) IS NOT TRUE)
+  AND (sqlc.narg(project)::uuid IS NULL OR a.project_id = sqlc.narg(project))
+  AND (sqlc.arg(sku)::text = '' OR a.sku_id = sqlc.arg(sku));
 
 -- name: OrgOf :one
 SELECT org_id FROM projects WHERE id = $1;

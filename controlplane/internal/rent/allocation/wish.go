@@ -89,17 +89,28 @@ func (a Ask) checked() (Ask, error) {
 	for path, of := range map[string]map[string]string{
 		"node_labels": a.Wish.Labels, "capabilities": a.Wish.Capabilities, "labels": a.Labels,
 	} {
-		reject(len(of) <= maxSelectors, path, "must be at most %d", maxSelectors)
-		for _, k := range slices.Sorted(maps.Keys(of)) {
-			reject(len(k) >= 1 && len(k) <= 63 &&
-				len(of[k]) <= 200, path, "has a key or a value that is empty or too long: %.63q", k)
-		}
+		bad = append(bad, unfit("body."+path, of)...)
 	}
 	if len(bad) > 0 {
 		slices.SortFunc(bad, func(x, y fault.Field) int { return strings.Compare(x.Path, y.Path) })
 		return a, rejected(bad...)
 	}
 	return a, nil
+}
+
+// unfit says what is wrong with labels.
+func unfit(path string, labels map[string]string) (bad []fault.Field) {
+	if len(labels) > maxSelectors {
+		bad = append(bad, fault.Field{Path: path, Message: fmt.Sprintf("must be at most %d", maxSelectors)})
+	}
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		if len(k) < 1 || len(k) > 63 || len(labels[k]) > 200 {
+			bad = append(bad, fault.Field{
+				Path: path, Message: fmt.Sprintf("has a key or a value that is empty or too long: %.63q", k),
+			})
+		}
+	}
+	return bad
 }
 
 // fits refuses a request that the terms of a SKU do not allow.

@@ -405,3 +405,16 @@ func TestAttackPassingForAnAllocation(t *testing.T) {
 	d.begin(t, n, "drain", object{"reason": "told to", "end_allocation": true})
 	l.heard(t, "end: told to")
 }
+
+// A tenant came and left while an operation waited for its turn: nobody else cleans
+// up after that tenant.
+func TestAnOperationFromBeforeATenantCleansUpAfterIt(t *testing.T) {
+	l := &landlord{}
+	y := newYard(t, renting(l))
+	n := y.node(t, node.Active, false)
+	d := y.begun(t, n, asked(decommission.SoftReset))
+	l.rent(n, "release_failed", false)
+	if end := y.run(t, d.ID); end.Status != job.Completed || l.has[n] != nil {
+		t.Errorf("%s, told %q, claim %v", end.Status, l.told, l.has[n] != nil)
+	}
+}

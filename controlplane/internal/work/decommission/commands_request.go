@@ -102,8 +102,12 @@ func (s situation) refuse(r Request) error {
 	return nil
 }
 
+// CodePlanStale is the code of a request that read something which changed before it
+// was recorded. Asking again may do.
+const CodePlanStale = "plan_stale"
+
 func stale() error {
-	return fault.New(fault.Conflict, "plan_stale", "something that the plan depends on has changed since it was made").
+	return fault.New(fault.Conflict, CodePlanStale, "something that the plan depends on has changed since it was made").
 		WithRemedy("plan again, read what has changed, and apply with the new hash")
 }
 

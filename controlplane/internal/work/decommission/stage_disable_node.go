@@ -67,11 +67,15 @@ func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) 
 }
 
 // unrented refuses to touch a node that was given to a tenant after the operation
-// was asked for: nobody was told whose work that would end.
+// was asked for: nobody was told whose work that would end. After a tenant that has
+// left meanwhile, the operation is what cleans up.
 func (s *Service) unrented(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	t, err := s.allocations.Of(ctx, tx, d.Node)
-	if err != nil || t == nil || !t.Live || t.Cleanup == d.ID {
+	if err != nil || t == nil || t.Cleanup == d.ID {
 		return err
+	}
+	if !t.Live {
+		return s.takeOver(ctx, tx, t, d)
 	}
 	return codeAllocated.Failed("%s was given to a tenant after this operation was asked for: %s", d.Hostname, t).
 		ForGood().About(map[string]any{"allocation_id": t.ID})

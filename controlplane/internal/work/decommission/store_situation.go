@@ -106,7 +106,7 @@ func (s situation) again(ctx context.Context, tx pgx.Tx, allocations Allocations
 		return s, err
 	}
 	if seen.Status != s.node.Status || seen.Generation != s.node.Generation {
-		return s, fault.New(fault.Conflict, "plan_stale", "node %s became %s meanwhile", seen.Hostname,
+		return s, fault.New(fault.Conflict, CodePlanStale, "node %s became %s meanwhile", seen.Hostname,
 			seen.Status).WithRemedy("ask again")
 	}
 	s.node = seen

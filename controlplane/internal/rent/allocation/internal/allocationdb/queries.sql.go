@@ -204,6 +204,17 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const due = `-- name: Due :one
+SELECT (expires_at IS NOT NULL AND expires_at <= clock_timestamp())::boolean FROM allocations WHERE id = $1
+`
+
+func (q *Queries) Due(ctx context.Context, argID id.Allocation) (bool, error) {
+	row := q.db.QueryRow(ctx, due, argID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const endClaims = `-- name: EndClaims :execrows
 UPDATE allocation_resource_claims SET ended_at = clock_timestamp(), ended_because = $3
 WHERE allocation_id = $1 AND node_id = $2 AND ended_at IS NULL
@@ -323,10 +334,14 @@ func (q *Queries) GiveClaim(ctx context.Context, arg GiveClaimParams) error {
 }
 
 const held = `-- name: Held :one
-SELECT COALESCE(sum(gpus), 0)::integer AS gpus, count(*)::integer AS nodes FROM allocations
-WHERE org_id = $1 AND status IN ('requested', 'provisioning', 'active', 'releasing')
-  AND ($2::uuid IS NULL OR project_id = $2)
-  AND ($3::text = '' OR sku_id = $3)
+SELECT COALESCE(sum(a.gpus), 0)::integer AS gpus, count(*)::integer AS nodes
+FROM allocations a JOIN allocation_resource_claims c ON c.allocation_id = a.id AND c.ended_at IS NULL
+    JOIN nodes n ON n.id = c.node_id
+WHERE a.org_id = $1
+  AND (a.status <> 'release_failed' AND (a.status <> 'failed' OR a.release_failed_reason = '')
+    OR n.root_at IS NOT NULL AND (n.root_ended_at > n.root_at) IS NOT TRUE)
+  AND ($2::uuid IS NULL OR a.project_id = $2)
+  AND ($3::text = '' OR a.sku_id = $3)
 `
 
 type HeldParams struct {
@@ -340,7 +355,8 @@ type HeldRow struct {
 	Nodes int32
 }
 
-// Held counts what a tenant or one of its projects holds. What could not be cleaned by our fault does not count.
+// Held counts what a tenant or one of its projects holds, until it is proven clean. A node whose cleaning stopped by our
+// fault does not count; one that its tenant has root on does, since the tenant may be what stopped it.
 func (q *Queries) Held(ctx context.Context, arg HeldParams) (HeldRow, error) {
 	row := q.db.QueryRow(ctx, held, arg.OrgID, arg.Project, arg.Sku)
 	var i HeldRow
@@ -651,7 +667,8 @@ UPDATE allocations SET status = $1::text, version = version + 1, waiting_for = $
     active_at = CASE WHEN $1::text = 'active' THEN clock_timestamp() ELSE active_at END,
     released_at = CASE WHEN $1::text = 'released' THEN clock_timestamp() END,
     failed_at = CASE WHEN $1::text = 'failed' THEN clock_timestamp() END,
-    release_failed_at = CASE WHEN $1::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END
+    release_failed_at = CASE WHEN $1::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END,
+    release_failed_reason = CASE WHEN $1::text IN ('releasing', 'released') THEN '' ELSE release_failed_reason END
 WHERE id = $3 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
 `
 
