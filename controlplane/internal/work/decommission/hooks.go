@@ -159,6 +159,11 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		}
 	}
 	if perform, own := catalog.Performer(stage); own {
+		if doubted, err := h.afterRoot(ctx, d, stage); err != nil {
+			return job.Result{}, err
+		} else if doubted {
+			return h.tryOldAgent(ctx, d, stage, w, perform)
+		}
 		return perform(h, ctx, d, w)
 	}
 	return h.onMachine(ctx, d, stage, w)
