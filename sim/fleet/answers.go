@@ -64,6 +64,10 @@ func Answer(v agentwire.Verified) any {
 		return cleaned(p)
 	case *agentwire.GPUScrubParams:
 		return scrubbed()
+	case *agentwire.ProvisionUserParams:
+		return agentwire.ProvisionUserOutput{
+			Username: p.Username, UID: p.UID, GID: p.GID, Home: "/home/" + p.Username, Created: true, LoginChecked: true,
+		}
 	case *agentwire.HealthProbeParams:
 		return healthy()
 	case *agentwire.ValidateCleanParams:

@@ -3,6 +3,7 @@ package allocation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -87,7 +88,11 @@ func (a *Activities) AskNode(ctx context.Context, e Errand) (Answer, error) {
 	if !task.Status.Ended() {
 		return a.later(ctx, of, task)
 	}
-	return Answer{Failure: of.judged(e.What, task, a.gate)}, nil
+	judged := of.judged(e.What, task, a.gate)
+	if slices.Contains(uidRefused, judged.Code) {
+		return a.retake(ctx, e, judged)
+	}
+	return Answer{Failure: judged}, nil
 }
 
 var waitsFor = map[string]string{
@@ -105,6 +110,7 @@ func (a Allocation) request(e Errand, tells bool) agenttask.Request {
 	case errandProbe:
 		r.Type = agentwire.TypeHealthProbe
 	case errandAccount:
+		r.IdempotencyKey += fmt.Sprintf("/uid %d", a.UID) // the node may refuse it, and gets another one
 		keys := make([]string, len(a.Keys))
 		for i, k := range a.Keys {
 			keys[i] = k.PublicKey

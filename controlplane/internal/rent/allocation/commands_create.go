@@ -99,7 +99,7 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask) ([]Allocation,
 			return nil, err
 		}
 	}
-	keys, err := keysOf(ctx, tx, ask)
+	keys, err := keysOf(ctx, tx, org, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -134,15 +134,24 @@ func offered(ctx context.Context, tx pgx.Tx, ask Ask) (sku.SKU, error) {
 }
 
 // keysOf are the keys of a request: those it names, or those of the person who asks
-// and of the project.
-func keysOf(ctx context.Context, tx pgx.Tx, ask Ask) ([]Key, error) {
+// and of the project. Whoever may not use allocations of the project cannot get in
+// with keys of their own: operators place allocations for others, and that must not
+// be a way around the permission for terminals.
+func keysOf(ctx context.Context, tx pgx.Tx, org id.Org, ask Ask) ([]Key, error) {
 	owner := sshkey.Owner{Project: ask.Project}
-	if who := auth.From(ctx); who.Kind == auth.KindUser {
+	who := auth.From(ctx)
+	ofProject := who.Decide(auth.AllocationUse, auth.Target{Org: org, Project: ask.Project}) == auth.Allowed
+	if who.Kind == auth.KindUser && ofProject {
 		if user, err := id.Parse[id.User](who.ID); err == nil {
 			owner.User = user
 		}
 	}
 	found, err := sshkey.Usable(ctx, tx, owner, ask.Keys)
+	if fault.KindOf(err) == fault.NotFound && !ofProject {
+		return nil, fault.New(fault.Forbidden, "ssh_key_not_of_project",
+			"you have no role in the project: only keys that the project shares can be used").
+			WithRemedy("name keys of the project (gpuaas key list --project PROJECT), or have a member of the project ask for it")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (*short) Error() string { return "there are not enough nodes" }
 // place claims as many nodes as a request asks for. It fails with a *short where it
 // cannot, and leaves it to the caller to undo the claims.
 func (s *Service) place(ctx context.Context, q *allocationdb.Queries, sku string, ask Ask) ([]spot, error) {
-	look, err := s.look(sku, ask.Wish)
+	look, err := s.look(sku, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +143,13 @@ func (p *placing) take(ctx context.Context, racks, others []string, most int) er
 	return nil
 }
 
-// look is the search that a wish leads to.
-func (s *Service) look(sku string, w Wish) (allocationdb.CandidatesParams, error) {
+// look is the search that a request leads to. A tenant with root gets only a node
+// that MAAS can install anew.
+func (s *Service) look(sku string, ask Ask) (allocationdb.CandidatesParams, error) {
+	w := ask.Wish
 	p := allocationdb.CandidatesParams{
 		Sku: sku, Region: w.Region, Pool: w.Pool, HeardSince: time.Now().Add(-s.heard), Node: textOf(w.Node),
-		Passed: []string{},
+		Passed: []string{}, Root: ask.Access == RootAccess,
 	}
 	for _, n := range w.Passed {
 		p.Passed = append(p.Passed, n.String())
@@ -174,7 +176,7 @@ func object(of map[string]string) (json.RawMessage, error) {
 func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.CandidatesParams) (Capacity, error) {
 	rows, err := q.Census(ctx, allocationdb.CensusParams{
 		Sku: of.Sku, Region: of.Region, Pool: of.Pool, Labels: of.Labels, Capabilities: of.Capabilities,
-		HeardSince: of.HeardSince,
+		HeardSince: of.HeardSince, Root: of.Root,
 	})
 	if err != nil {
 		return Capacity{}, fmt.Errorf("count nodes: %w", err)
@@ -198,7 +200,7 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 		if err != nil {
 			return err
 		}
-		look, err := s.look(of.ID, ask.Wish)
+		look, err := s.look(of.ID, ask)
 		if err != nil {
 			return err
 		}

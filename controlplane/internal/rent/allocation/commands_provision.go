@@ -51,8 +51,8 @@ func (a Allocation) judged(what string, t agenttask.Task, g gate) Failure {
 		f, _ := fault.As(err)
 		return Failure{Code: f.Code, Reason: f.Message, Remedy: f.Remedy, Shown: t.Status == agenttask.Failed}
 	}
-	if what != errandProbe {
-		return Failure{}
+	if what == errandAccount {
+		return unusable(t)
 	}
 	f := g.unready(t.Output, a.Terms)
 	f.Shown = f.Code != ""
@@ -109,7 +109,7 @@ func (s *Service) elsewhere(ctx context.Context, tx pgx.Tx, a Allocation, n node
 	}
 	wish := a.Wish
 	wish.Passed = append(wish.Passed, a.Node)
-	spots, err := s.place(ctx, allocationdb.New(tx), a.SKU, Ask{Project: a.Project, Count: 1, Wish: wish})
+	spots, err := s.place(ctx, allocationdb.New(tx), a.SKU, Ask{Project: a.Project, Count: 1, Wish: wish, Access: a.Access})
 	var none *short
 	if errors.As(err, &none) {
 		t.Reason += "; and there is no other node"

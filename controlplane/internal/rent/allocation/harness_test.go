@@ -189,6 +189,8 @@ type agents struct {
 	unhealthy map[id.Node]string
 	given     []agenttask.Request
 	silent    bool
+	noLogin   bool         // nobody can log in to the accounts that they make
+	hadUID    map[int]bool // uids that somebody had on their installations
 	tasks     map[id.NodeTask]agenttask.Task
 }
 
@@ -219,16 +221,33 @@ func (a *agents) Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (a
 		t.Status, t.Error = agenttask.Failed, e
 	}
 	out := agentwire.HealthProbeOutput{Healthy: true, Checks: []agentwire.HealthCheck{{Name: "disk", Status: "ok"}}}
+	if p, ok := r.Params.(agentwire.ProvisionUserParams); ok {
+		if a.hadUID[p.UID] {
+			t.Status, t.Error = agenttask.Failed, agentwire.TaskError{
+				Code: "id_used_before", Message: "uid was given to mallory of allocation 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c",
+			}
+		}
+		var err error
+		if t.Params, err = json.Marshal(p); err != nil {
+			return t, err
+		}
+		t.Output, err = json.Marshal(agentwire.ProvisionUserOutput{Username: p.Username, UID: p.UID, LoginChecked: !a.noLogin})
+		return a.keep(t), err
+	}
 	if why := a.unhealthy[r.Node]; why != "" {
 		out = agentwire.HealthProbeOutput{Checks: []agentwire.HealthCheck{{Name: "gpu", Status: "failed", Detail: why}}}
 	}
 	var err error
 	t.Output, err = json.Marshal(out)
+	return a.keep(t), err
+}
+
+func (a *agents) keep(t agenttask.Task) agenttask.Task {
 	if a.tasks == nil {
 		a.tasks = map[id.NodeTask]agenttask.Task{}
 	}
 	a.tasks[t.ID] = t
-	return t, err
+	return t
 }
 
 func (a *agents) Task(_ context.Context, task id.NodeTask) (agenttask.Task, error) {

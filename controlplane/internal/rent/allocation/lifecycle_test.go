@@ -77,7 +77,7 @@ func (w *world) given() string {
 
 func TestRootIsInstalledAnew(t *testing.T) {
 	w := newWorld(t)
-	w.node(t, "n1")
+	w.bind(t, w.node(t, "n1"))
 	a := w.active(t, allocation.Ask{Access: allocation.RootAccess})
 	w.clean(t, w.release(t, a))
 	if got := w.cleanups.asked[0].Mode; got != decommission.Reimage {

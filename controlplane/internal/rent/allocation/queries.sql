@@ -62,6 +62,9 @@ UPDATE allocations SET expires_at = sqlc.narg(expires_at), protected = sqlc.arg(
     labels = sqlc.arg(labels), version = version + 1, updated_at = clock_timestamp()
 WHERE id = sqlc.arg(id) RETURNING *;
 
+-- name: SetAccount :one
+UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
+
 -- name: SetPlace :one
 UPDATE allocations SET node_id = $2, hostname = $3, uid = $4, username = $5, placements = placements + 1, version = version + 1,
     updated_at = clock_timestamp()
@@ -93,11 +96,15 @@ SELECT EXISTS (SELECT FROM allocation_resource_claims WHERE allocation_id = $1 A
 
 -- name: NextUID :one
 INSERT INTO allocation_uids (node_id, next_uid) VALUES ($1, 20001)
-ON CONFLICT (node_id) DO UPDATE SET next_uid = CASE WHEN allocation_uids.next_uid >= 60000 THEN 20000 ELSE allocation_uids.next_uid + 1 END
+ON CONFLICT (node_id) DO UPDATE SET next_uid = CASE WHEN allocation_uids.next_uid >= 60000 THEN 20001 ELSE allocation_uids.next_uid + 1 END
 RETURNING (next_uid - 1)::integer AS uid;
 
 -- name: AddEvent :exec
 INSERT INTO allocation_events (allocation_id, event, status, actor_kind, actor, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- CountEvents says how often something happened to an allocation.
+-- name: CountEvents :one
+SELECT count(*)::integer FROM allocation_events WHERE allocation_id = $1 AND event = $2;
 
 -- name: Timeline :many
 SELECT * FROM allocation_events WHERE allocation_id = $1 AND seq > sqlc.arg(after) ORDER BY seq LIMIT sqlc.arg(page_size);
@@ -114,6 +121,7 @@ WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
   AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
   AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since))
   AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
+  AND (NOT sqlc.arg(root)::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
   AND (sqlc.narg(node)::uuid IS NULL OR n.id = sqlc.narg(node))
   AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
   AND (sqlc.narg(racks)::text[] IS NULL OR n.rack = ANY (sqlc.narg(racks)::text[]))
@@ -142,6 +150,7 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.pool <> sqlc.arg(pool)::text THEN 'other_pool'
         WHEN sqlc.arg(labels)::jsonb <> '{}' AND NOT n.labels @> sqlc.arg(labels)::jsonb THEN 'labels_missing'
         WHEN sqlc.arg(capabilities)::jsonb <> '{}' AND NOT n.capabilities @> sqlc.arg(capabilities)::jsonb THEN 'capabilities_missing'
+        WHEN sqlc.arg(root)::boolean AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id) THEN 'not_reinstallable'
         WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
         WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
         WHEN n.status = 'quarantined' THEN 'quarantined'
@@ -185,6 +194,7 @@ SELECT CASE WHEN c.decommission_id = a.cleanup_id THEN 'release' ELSE 'handover'
        CASE WHEN c.document #> '{document,downgrades}' = '[]' AND c.document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
 FROM allocations a JOIN decommission_certificates c ON c.node_id = a.node_id
 WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
-    OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= a.created_at
+    OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= COALESCE((
+                   SELECT max(k.created_at) FROM allocation_resource_claims k WHERE k.allocation_id = a.id AND k.node_id = a.node_id), a.created_at)
                ORDER BY b.issued_at DESC LIMIT 1))
 ORDER BY c.issued_at;

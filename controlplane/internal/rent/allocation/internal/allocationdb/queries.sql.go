@@ -50,12 +50,13 @@ WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
   AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
   AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > $6)
   AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
-  AND ($7::uuid IS NULL OR n.id = $7)
-  AND NOT n.id = ANY ($8::uuid[])
-  AND ($9::text[] IS NULL OR n.rack = ANY ($9::text[]))
-  AND ($10::text[] IS NULL OR NOT n.rack = ANY ($10::text[]))
+  AND (NOT $7::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
+  AND ($8::uuid IS NULL OR n.id = $8)
+  AND NOT n.id = ANY ($9::uuid[])
+  AND ($10::text[] IS NULL OR n.rack = ANY ($10::text[]))
+  AND ($11::text[] IS NULL OR NOT n.rack = ANY ($11::text[]))
 ORDER BY n.clean_at NULLS FIRST, n.id
-LIMIT $11 FOR NO KEY UPDATE OF n SKIP LOCKED
+LIMIT $12 FOR NO KEY UPDATE OF n SKIP LOCKED
 `
 
 type CandidatesParams struct {
@@ -65,6 +66,7 @@ type CandidatesParams struct {
 	Labels       json.RawMessage
 	Capabilities json.RawMessage
 	HeardSince   time.Time
+	Root         bool
 	Node         *string
 	Passed       []string
 	Racks        []string
@@ -89,6 +91,7 @@ func (q *Queries) Candidates(ctx context.Context, arg CandidatesParams) ([]Candi
 		arg.Labels,
 		arg.Capabilities,
 		arg.HeardSince,
+		arg.Root,
 		arg.Node,
 		arg.Passed,
 		arg.Racks,
@@ -125,6 +128,7 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.pool <> $2::text THEN 'other_pool'
         WHEN $3::jsonb <> '{}' AND NOT n.labels @> $3::jsonb THEN 'labels_missing'
         WHEN $4::jsonb <> '{}' AND NOT n.capabilities @> $4::jsonb THEN 'capabilities_missing'
+        WHEN $5::boolean AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id) THEN 'not_reinstallable'
         WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
         WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
         WHEN n.status = 'quarantined' THEN 'quarantined'
@@ -133,12 +137,12 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR (n.tainted_at IS NULL OR n.clean_at > n.tainted_at) IS NOT TRUE
             OR (n.root_at IS NULL OR n.root_ended_at > n.root_at) IS NOT TRUE THEN 'being_cleaned'
         WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
-        WHEN (c.last_contact_at > $5) IS NOT TRUE THEN 'silent'
+        WHEN (c.last_contact_at > $6) IS NOT TRUE THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
         ELSE 'free' END AS why
     FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
-    WHERE n.sku_id = $6 AND n.status <> 'deleted') AS counted
+    WHERE n.sku_id = $7 AND n.status <> 'deleted') AS counted
 GROUP BY why
 `
 
@@ -147,6 +151,7 @@ type CensusParams struct {
 	Pool         string
 	Labels       json.RawMessage
 	Capabilities json.RawMessage
+	Root         bool
 	HeardSince   time.Time
 	Sku          string
 }
@@ -163,6 +168,7 @@ func (q *Queries) Census(ctx context.Context, arg CensusParams) ([]CensusRow, er
 		arg.Pool,
 		arg.Labels,
 		arg.Capabilities,
+		arg.Root,
 		arg.HeardSince,
 		arg.Sku,
 	)
@@ -202,6 +208,23 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const countEvents = `-- name: CountEvents :one
+SELECT count(*)::integer FROM allocation_events WHERE allocation_id = $1 AND event = $2
+`
+
+type CountEventsParams struct {
+	AllocationID id.Allocation
+	Event        string
+}
+
+// CountEvents says how often something happened to an allocation.
+func (q *Queries) CountEvents(ctx context.Context, arg CountEventsParams) (int32, error) {
+	row := q.db.QueryRow(ctx, countEvents, arg.AllocationID, arg.Event)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const due = `-- name: Due :one
@@ -737,7 +760,7 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Allocation, error) 
 
 const nextUID = `-- name: NextUID :one
 INSERT INTO allocation_uids (node_id, next_uid) VALUES ($1, 20001)
-ON CONFLICT (node_id) DO UPDATE SET next_uid = CASE WHEN allocation_uids.next_uid >= 60000 THEN 20000 ELSE allocation_uids.next_uid + 1 END
+ON CONFLICT (node_id) DO UPDATE SET next_uid = CASE WHEN allocation_uids.next_uid >= 60000 THEN 20001 ELSE allocation_uids.next_uid + 1 END
 RETURNING (next_uid - 1)::integer AS uid
 `
 
@@ -864,7 +887,8 @@ SELECT CASE WHEN c.decommission_id = a.cleanup_id THEN 'release' ELSE 'handover'
        CASE WHEN c.document #> '{document,downgrades}' = '[]' AND c.document #> '{document,overrides}' = '[]' THEN 'clean' ELSE 'with_gaps' END AS outcome
 FROM allocations a JOIN decommission_certificates c ON c.node_id = a.node_id
 WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
-    OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= a.created_at
+    OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= COALESCE((
+                   SELECT max(k.created_at) FROM allocation_resource_claims k WHERE k.allocation_id = a.id AND k.node_id = a.node_id), a.created_at)
                ORDER BY b.issued_at DESC LIMIT 1))
 ORDER BY c.issued_at
 `
@@ -950,6 +974,72 @@ func (q *Queries) RoomyRacks(ctx context.Context, arg RoomyRacksParams) ([]strin
 		return nil, err
 	}
 	return items, nil
+}
+
+const setAccount = `-- name: SetAccount :one
+UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
+`
+
+type SetAccountParams struct {
+	ID       id.Allocation
+	Uid      int32
+	Username string
+}
+
+func (q *Queries) SetAccount(ctx context.Context, arg SetAccountParams) (Allocation, error) {
+	row := q.db.QueryRow(ctx, setAccount, arg.ID, arg.Uid, arg.Username)
+	var i Allocation
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.GroupID,
+		&i.Name,
+		&i.Labels,
+		&i.Status,
+		&i.CapacityShape,
+		&i.SkuID,
+		&i.SkuTerms,
+		&i.PriceMinor,
+		&i.PriceCurrency,
+		&i.Gpus,
+		&i.RegionCode,
+		&i.NodeID,
+		&i.Hostname,
+		&i.Wish,
+		&i.Placements,
+		&i.Access,
+		&i.Username,
+		&i.Uid,
+		&i.SshKeys,
+		&i.Protected,
+		&i.ExpiresAt,
+		&i.EventID,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.CorrelationID,
+		&i.WaitingFor,
+		&i.FailureCode,
+		&i.FailureReason,
+		&i.FailureRemedy,
+		&i.ReleaseCause,
+		&i.ReleaseReason,
+		&i.ReleaseRequestedBy,
+		&i.ReleaseFailedReason,
+		&i.Complaint,
+		&i.CleanupID,
+		&i.CreatedAt,
+		&i.ProvisioningStartedAt,
+		&i.ActiveAt,
+		&i.ReleaseRequestedAt,
+		&i.ReleasedAt,
+		&i.FailedAt,
+		&i.ReleaseFailedAt,
+		&i.StatusChangedAt,
+		&i.UpdatedAt,
+		&i.Version,
+	)
+	return i, err
 }
 
 const setCleanup = `-- name: SetCleanup :exec
