@@ -231,7 +231,7 @@ func (a *agents) Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (a
 		if t.Params, err = json.Marshal(p); err != nil {
 			return t, err
 		}
-		t.Output, err = json.Marshal(agentwire.ProvisionUserOutput{Username: p.Username, UID: p.UID, LoginChecked: !a.noLogin})
+		t.Output, err = json.Marshal(agentwire.ProvisionUserOutput{UID: p.UID, LoginChecked: !a.noLogin})
 		return a.keep(t), err
 	}
 	if why := a.unhealthy[r.Node]; why != "" {

@@ -58,7 +58,7 @@ func (h hooks) tryOldAgent(ctx context.Context, d Decommission, stage string, w 
 	if err := w.Fence(ctx); err != nil { // without the fence this would stop tasks of the next epoch
 		return job.Result{}, err
 	}
-	if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the operation goes on without the old installation"); err != nil {
+	if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the old installation is not waited for"); err != nil {
 		return job.Result{}, err
 	}
 	return skipped(fmt.Sprintf("a tenant had root on this installation, and %s is not waited for: %s; MAAS releases the machine, and the new installation is cleaned",
