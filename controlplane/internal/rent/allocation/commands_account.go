@@ -78,4 +78,3 @@ func unusable(t agenttask.Task) Failure {
 		Remedy: "ask again; an operator looks at the node",
 	}
 }
-
