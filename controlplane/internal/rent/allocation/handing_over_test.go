@@ -107,7 +107,8 @@ func TestAUIDThatSomebodyHadIsPassedOver(t *testing.T) {
 	}
 	w.node(t, "n2")
 	b := w.provision(t, w.create(t, allocation.Ask{})[0])
-	if b.Status != allocation.Failed || b.Failure.Code != "id_used_before" || strings.Contains(b.Failure.Reason, "mallory") {
+	if b.Status != allocation.Failed || b.Failure.Code != "id_used_before" ||
+		strings.Contains(b.Failure.Reason, "mallory") {
 		t.Errorf("%s, %+v", b.Status, b.Failure)
 	}
 	if told := w.count(t, `SELECT count(*) FROM allocation_events WHERE message || details::text LIKE '%mallory%'`); told != 0 {
