@@ -32,9 +32,26 @@ func (s *Service) RegisterWorker(w worker.Registry) {
 }
 
 // BeginProvisioning takes an allocation up. It returns the number of its placement,
-// or zero where nothing is left to do.
+// or zero where nothing is left to do: an agent that is there needs milliseconds for
+// its errands, while every further activity costs the engines more than that. What
+// does not go well at once, the workflow takes up errand by errand.
 func (a *Activities) BeginProvisioning(ctx context.Context, of id.Allocation) (int32, error) {
-	return a.begin(ctx, of)
+	placement, err := a.begin(ctx, of)
+	if err != nil || placement == 0 {
+		return placement, err
+	}
+	for _, what := range errands {
+		answer, err := a.AskNode(ctx, Errand{ID: of, What: what, Placement: placement})
+		if err != nil {
+			a.logger.WarnContext(ctx, "a node could not be asked at once; the workflow asks it again", "allocation_id", of,
+				"errand", what, "error", err)
+			return placement, nil
+		}
+		if answer.Signal != "" || answer.Failure.Code != "" {
+			return placement, nil
+		}
+	}
+	return a.settle(ctx, of, placement, Trouble{})
 }
 
 // SettleProvisioning records how the errands on one node went. It returns the number
@@ -157,7 +174,7 @@ func (t tenant) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) err
 }
 
 func (a *Activities) linger(ctx context.Context, t agenttask.Task) (agenttask.Task, error) {
-	const first, longest = 5 * time.Millisecond, 100 * time.Millisecond
+	const first, longest = 5 * time.Millisecond, 400 * time.Millisecond
 	began := time.Now()
 	for wait := first; !t.Status.Ended() && time.Since(began) < lingers; wait = min(2*wait, longest) {
 		if err := pause(ctx, wait); err != nil {
