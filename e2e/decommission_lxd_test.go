@@ -58,9 +58,9 @@ func (p *plane) nodeID(t *testing.T, hostname string) string {
 	return nodes.Items[0].NodeID
 }
 
-// decommissionsMachine takes a real Linux system through soft reset, reimage and
-// full decommission with what tenants leave behind, checks the documents offline
-// and onboards the machine again.
+// decommissionsMachine takes a real Linux system through the releases of tenants, a
+// reimage and a full decommission with what tenants leave behind, checks the documents
+// offline and onboards the machine again.
 func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, hostname string) {
 	cli, node := p.cli(t), p.nodeID(t, hostname)
 	acme := p.newTenant(t, "acme")
@@ -75,23 +75,15 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 		}
 		return strings.TrimSpace(out)
 	}
-	t.Run("a soft reset removes users, processes and files", func(t *testing.T) {
-		user := p.leaveTraces(t, acme, node, run)
-		p.operate(t, node, map[string]any{"mode": "soft_reset", "storage_cleanup": "local", "end_allocation": true})
-		for line, want := range map[string]string{
-			"id " + user + " >/dev/null 2>&1 && echo there || echo gone":                     "gone",
-			"ps -eo args= | grep -c '[s]leep 86400' || true":                                 "0",
-			"ls -A /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant 2>/dev/null | wc -l": "0",
-			"test -d /home/" + user + " && echo there || echo gone":                          "gone",
-		} {
-			if got := run(line); got != want {
-				t.Errorf("%s: %q, want %q", line, got, want)
-			}
-		}
+	t.Run("what an interrupted first boot left is cleaned up", func(t *testing.T) { settlesFirstBoot(t, run) })
+	t.Run("a release removes what a tenant left over SSH", func(t *testing.T) {
+		p.leavesOverSSH(t, r, acme, node, run)
 		if err := p.nodeIs(hostname, "active"); err != nil {
 			t.Error(err)
 		}
 	})
+	t.Run("the next tenant knows what is proven",
+		func(t *testing.T) { p.knowsWhatIsProven(t, r, p.newTenant(t, "globex"), node) })
 	t.Run("a reimage leaves nothing and keeps the id", func(t *testing.T) {
 		run("touch /root/of-the-old-system")
 		p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick"})
@@ -103,7 +95,7 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 		}
 	})
 	t.Run("a tenant with root is not cleaned away by a soft reset",
-		func(t *testing.T) { p.rootIsInstalledAway(t, acme, node, hostname, run) })
+		func(t *testing.T) { p.rootIsInstalledAway(t, r, acme, node, hostname, run) })
 	t.Run("a full decommission ends the node", func(t *testing.T) {
 		p.operate(t, node, map[string]any{"mode": "full_decommission", "erase": "quick"})
 		if m := l.Overview()[0]; m.Status != "Ready" || m.Power != "off" {
@@ -139,15 +131,18 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 // rootIsInstalledAway lets a tenant with sudo plant what outlives its account. Nothing
 // that goes by the word of that installation takes the node back; a new one does,
 // and its certificate says what was known.
-func (p *plane) rootIsInstalledAway(t *testing.T, m tenant, node, hostname string, run func(string) string) {
-	cli, user := p.cli(t), m.rents(t, p, node, "root").Username
+func (p *plane) rootIsInstalledAway(t *testing.T, r rack.Rack, m tenant, node, hostname string,
+	run func(string) string,
+) {
+	cli := p.cli(t)
+	rented, over := m.logsIn(t, p, r, node, "root")
 	for _, line := range []string{
 		`printf "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n" > /etc/systemd/system/planted.service && systemctl enable --now planted.service`,
 		`cp /bin/sh /usr/local/bin/planted && chmod 4755 /usr/local/bin/planted`,
 		`useradd --uid 1500 --create-home planted`,
 		`f=$(readlink -f /proc/$(systemctl show --property MainPID --value gpuaas-node-agent)/exe) && cp -p $f /root/agent && printf x >> /root/agent && mv /root/agent $f`,
 	} {
-		run("runuser -u " + user + " -- sudo -n sh -c '" + line + "'")
+		over.do(t, "sudo -n sh -c '"+line+"'")
 	}
 	for _, mode := range []string{"soft_reset", "retire", "storage_cleanup"} {
 		var plan struct {
@@ -165,7 +160,8 @@ func (p *plane) rootIsInstalledAway(t *testing.T, m tenant, node, hostname strin
 		!strings.Contains(stderr, "somebody had root") {
 		t.Errorf("a soft reset ends with %d: %s", code, stderr)
 	}
-	done := p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick", "end_allocation": true})
+	m.release(t, rented.AllocationID)
+	cleanup := m.becomes(t, rented.AllocationID, "released").CleanupID
 	if got := run("test -e /etc/systemd/system/planted.service -o -e /usr/local/bin/planted && echo there || echo gone; id planted 2>/dev/null || true"); got != "gone" {
 		t.Errorf("what was planted is %s", got)
 	}
@@ -178,11 +174,11 @@ func (p *plane) rootIsInstalledAway(t *testing.T, m tenant, node, hostname strin
 		t.Fatal(err)
 	}
 	for _, c := range list {
-		if c.Decommission != done.ID {
+		if c.Decommission != cleanup {
 			continue
 		}
 		text := succeed(t, cli, "certificate", "show", c.ID)
-		for _, says := range []string{"root (sudo)", "decommission " + done.ID, "NOT INDEPENDENT", "firmware, BMC"} {
+		for _, says := range []string{"root (sudo)", "decommission " + cleanup, "NOT INDEPENDENT", "firmware, BMC"} {
 			if !strings.Contains(text, says) {
 				t.Errorf("the certificate does not say %q:\n%s", says, text)
 			}
@@ -190,18 +186,6 @@ func (p *plane) rootIsInstalledAway(t *testing.T, m tenant, node, hostname strin
 		return
 	}
 	t.Errorf("the reimage has no certificate: %s", shown)
-}
-
-// leaveTraces has a tenant rent the node and leave things behind. It returns the
-// tenant's account.
-func (p *plane) leaveTraces(t *testing.T, m tenant, node string, run func(string) string) string {
-	t.Helper()
-	user := m.rents(t, p, node, "user").Username
-	run(`runuser -u ` + user + ` -- sh -c 'mkdir -p /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant; echo secret > /tmp/of-tenant/f; echo secret > /dev/shm/of-tenant/f; nohup setsid sleep 86400 >/dev/null 2>&1 & '`)
-	if got := run("ps -eo args= | grep -c '[s]leep 86400' || true"); got != "1" {
-		t.Fatalf("the tenant has %s processes", got)
-	}
-	return user
 }
 
 // checkDocuments verifies all documents of a node with nothing but their files
@@ -223,7 +207,7 @@ func checkDocuments(t *testing.T, cli []string, node string) {
 		&list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 4 {
+	if len(list) != 5 {
 		t.Fatalf("%d documents were issued", len(list))
 	}
 	verify := []string{"certificate", "verify", "--keys", keys}

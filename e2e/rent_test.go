@@ -21,6 +21,7 @@ type rental struct {
 	NodeID        string `json:"node_id"`
 	Hostname      string
 	Username      string
+	CleanupID     string     `json:"cleanup_id"`
 	WaitingFor    string     `json:"waiting_for"`
 	FailureReason string     `json:"failure_reason"`
 	ReleaseFailed string     `json:"release_failed_reason"`
@@ -66,7 +67,7 @@ func (m tenant) get(t *testing.T, of string) (r rental) {
 func (m tenant) becomes(t *testing.T, of, status string) rental {
 	t.Helper()
 	var r rental
-	testkit.Succeeds(t, "allocation is "+status, 2*time.Minute, func() error {
+	testkit.Succeeds(t, "allocation is "+status, 5*time.Minute, func() error {
 		if r = m.get(t, of); r.Status == status {
 			return nil
 		}
