@@ -1,5 +1,5 @@
-import AxeBuilder from '@axe-core/playwright'
 import { expect, test, type Page } from '@playwright/test'
+import { flaws } from './flaws'
 import { loaded } from './loaded'
 import { pages } from './pages'
 import { signIn } from './people'
@@ -9,11 +9,6 @@ async function settled(page: Page, path: string) {
   await page.goto(plane.url + path)
   await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
   await expect(page.getByText(/^Loading /)).toHaveCount(0)
-}
-
-async function flaws(page: Page): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']).analyze()
-  return violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`)
 }
 
 for (const scheme of ['light', 'dark'] as const) {

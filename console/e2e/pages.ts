@@ -43,6 +43,7 @@ export async function pages(): Promise<Page[]> {
     { name: 'system', path: '/system' },
     { name: 'signers', path: '/signers' },
     { name: 'access', path: '/access' },
+    { name: 'allocations', path: '/allocations' },
     { name: 'ssh-keys', path: '/ssh-keys' },
     { name: 'node-terminal', path: `/nodes/${node}/terminal` },
     { name: 'not-found', path: '/nowhere' },

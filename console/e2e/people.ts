@@ -20,10 +20,10 @@ export async function comeAs(browser: Browser, who: typeof admin, to = '/'): Pro
 }
 
 /** call asks the API with the administrator's token, past the console. */
-export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+export async function call<T>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<T> {
   const response = await fetch(plane.url + path, {
     method,
-    headers: { Authorization: `Bearer ${plane.token}`, 'Content-Type': 'application/json' },
+    headers: { Authorization: `Bearer ${plane.token}`, 'Content-Type': 'application/json', ...headers },
     body: body === undefined ? undefined : JSON.stringify(body),
   })
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)

@@ -7,6 +7,7 @@ import { clientID, startProvider, type Person } from './provider'
 
 export const admin: Person = { sub: 'ada', email: 'ada@operators.example', name: 'Ada Admin' }
 export const auditor: Person = { sub: 'olga', email: 'olga@auditors.example', name: 'Olga Auditor' }
+export const tenant: Person = { sub: 'tess', email: 'tess@research.example', name: 'Tess Tenant' }
 export const stranger: Person = { sub: 'sam', email: 'sam@elsewhere.example', name: 'Sam Stranger' }
 
 /**
@@ -15,7 +16,7 @@ export const stranger: Person = { sub: 'sam', email: 'sam@elsewhere.example', na
  */
 export async function up(extra: string[] = []) {
   const state = mkdtempSync(join(tmpdir(), 'gpuaas-console-'))
-  const provider = await startProvider([admin, auditor, stranger])
+  const provider = await startProvider([admin, auditor, tenant, stranger])
   const gpuaas = spawn(
     '../bin/gpuaas',
     ['up', '--state', state, '--listen', '127.0.0.1:0', '--nodes-listen', '127.0.0.1:0', '--oidc-issuer', provider.issuer, '--oidc-client-id', clientID, ...extra],

@@ -15,6 +15,8 @@ const concerns: [prefix: string, keys: string[]][] = [
   ...jobFamilies.map((f): [string, string[]] => [`node.${f}.`, [`${f}s`, `${f}-batches`, 'fleet', 'nodes']]),
   ['node.drift.', ['drift', 'fleet', 'nodes']],
   ['node.certificate.', ['certificates']],
+  ['provisioning.', ['allocations', 'nodes', 'fleet']],
+  ['allocation', ['allocations', 'allocation-requests', 'nodes', 'fleet']],
   ['node_task.', ['tasks']],
   ['node.', ['nodes', 'fleet']],
   ['reconciliation.', ['drift', 'fleet']],

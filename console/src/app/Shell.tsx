@@ -61,11 +61,11 @@ function useNewPage(content: RefObject<HTMLElement | null>) {
   }, [path, content])
 }
 
-/** Landing is the page that was asked for. Whoever may not see the fleet has no use for its overview and begins with their own access. */
+/** Landing is the page that was asked for. Whoever may not see the fleet has no use for its overview and begins with what they rent. */
 function Landing() {
   const may = useMay()
   const atStart = useLocation({ select: (l) => l.pathname === '/' })
-  return atStart && !may('node:read') ? <Navigate to="/access" replace /> : <Outlet />
+  return atStart && !may('node:read') ? <Navigate to="/allocations" replace /> : <Outlet />
 }
 
 function Navigation({ onGo }: { onGo: () => void }) {

@@ -1,0 +1,172 @@
+import { useQuery } from '@tanstack/react-query'
+import { lazy, Suspense, useState, type ReactNode } from 'react'
+import { api, got } from '../../api/client'
+import { usePages } from '../../api/pages'
+import { useParam } from '../../app/location'
+import { useMay, useMe } from '../../app/session'
+import { Badge, Button, Card, Code, Facts, Loading, Note, Page, State, TextLink } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import { When } from '../../ui/time'
+import { useProject } from '../access/reading'
+import { mayIn } from '../access/roles'
+import { byWhom, called, hourly, isOver, mayEnd, money, ssh, type Allocation } from './allocation'
+import { Force } from './Force'
+import { ProjectName } from './ProjectName'
+import { allocationQuery } from './queries'
+import { Receipts } from './Receipts'
+import { Release } from './Release'
+import { Terms } from './Terms'
+
+// The terminal is heavy: it comes when it is asked for.
+const Screen = lazy(() => import('../terminal/Screen').then((m) => ({ default: m.Screen })))
+
+/** AllocationPage is one allocation: how to get in, what it waits for, what happened, and its end. */
+export default function AllocationPage() {
+  const id = useParam('allocationId')
+  const read = useQuery({ ...allocationQuery(id), refetchInterval: (q) => (q.state.data && isOver(q.state.data) ? false : 5_000) })
+  if (read.isPending) return <Loading what="the allocation" />
+  if (!read.data) {
+    return (
+      <Page title="Allocation" back={<TextLink to="/allocations">Allocations</TextLink>}>
+        <ProblemNote error={read.error} onRetry={() => void read.refetch()} />
+      </Page>
+    )
+  }
+  return <Shown key={id} allocation={read.data} error={read.error} />
+}
+
+type Doing = 'working' | 'ending' | 'changing'
+
+function Shown({ allocation: a, error }: { allocation: Allocation; error: unknown }) {
+  const me = useMe()
+  const project = useProject(a.project_id)
+  const [doing, setDoing] = useState<Doing>()
+  const where = { orgId: project.data?.body.org_id ?? '', projectId: a.project_id }
+  const mine = mayIn(me, a.requested_by === me.id ? 'allocation:use' : 'allocation:manage', where)
+  const stop = () => setDoing(undefined)
+  return (
+    <Page
+      back={<TextLink to="/allocations">Allocations</TextLink>}
+      title={
+        <>
+          {called(a)}
+          <State of="allocation" is={a.status} />
+          {a.protected && <Badge tone="accent">protected</Badge>}
+        </>
+      }
+      lead={
+        <>
+          {a.sku} · <ProjectName id={a.project_id} /> · {money(hourly(a.price_minor, a.gpus), a.price_currency)} an hour
+        </>
+      }
+      actions={
+        <>
+          {mine && a.status === 'active' && doing !== 'working' && (
+            <Button look="primary" onClick={() => setDoing('working')}>
+              Terminal
+            </Button>
+          )}
+          {mine && mayEnd(a) && <Button onClick={() => setDoing('changing')}>Change …</Button>}
+          {mine && mayEnd(a) && <Button onClick={() => setDoing('ending')}>{a.status === 'release_failed' ? 'Clean again …' : 'Release …'}</Button>}
+          <Force allocation={a} />
+        </>
+      }
+    >
+      {!!error && <ProblemNote error={error} />}
+      <Standing allocation={a} />
+      {doing === 'working' && a.status === 'active' && (
+        <Suspense fallback={<Loading what="the terminal" />}>
+          <Screen
+            label={`Terminal of ${a.username} on ${a.hostname}`}
+            open={(size) => got(api.POST('/api/v1/projects/{project_id}/allocations/{allocation_id}/terminal-token', { params: { path: { project_id: a.project_id, allocation_id: a.allocation_id } }, body: size }))}
+            onLeave={stop}
+          />
+        </Suspense>
+      )}
+      <div className="grid items-start gap-4 lg:grid-cols-2">
+        <About allocation={a} />
+        <div className="flex min-w-0 flex-col gap-4">
+          {mayIn(me, 'certificate:read', where) && <Receipts allocation={a} />}
+          <Timeline allocation={a} />
+        </div>
+      </div>
+      {doing === 'ending' && <Release allocation={a} onClose={stop} />}
+      {doing === 'changing' && <Terms allocation={a} onClose={stop} />}
+    </Page>
+  )
+}
+
+/** Standing says what an allocation waits for, or why it came to nothing. */
+function Standing({ allocation: a }: { allocation: Allocation }) {
+  return (
+    <>
+      {a.waiting_for && <Note title={`Waits for: ${a.waiting_for}`} />}
+      {a.failure_reason && (
+        <Note tone="bad" title={a.failure_reason}>
+          {a.remedy}
+        </Note>
+      )}
+      {a.release_failed_reason && (
+        <Note tone="warn" title={`The node could not be cleaned: ${a.release_failed_reason}`}>
+          Nothing is charged for it. Nobody else gets the node before it is proven clean.
+        </Note>
+      )}
+    </>
+  )
+}
+
+function About({ allocation: a }: { allocation: Allocation }) {
+  const may = useMay()
+  const command = ssh(a)
+  const facts: [string, ReactNode][] = [
+    ['Node', may('node:read') ? <TextLink key="n" to={`/nodes/${a.node_id}`}>{a.hostname}</TextLink> : a.hostname],
+    ['GPUs', String(a.gpus)],
+    ['Region', a.region],
+    ['User on the node', <span key="u"><Code>{a.username}</Code>{a.access === 'root' && ', with sudo'}</span>],
+    ...(command ? [['Log in', <Code key="s">{command}</Code>] as [string, ReactNode]] : []),
+    ['SSH keys', a.ssh_keys.length === 0 ? 'none: use the terminal' : a.ssh_keys.map((k) => k.name).join(', ')],
+    ['Asked for by', a.requested_by_name ?? a.requested_by],
+    ['Asked for', <When key="c" at={a.created_at} />],
+    ['Yours since', a.active_at ? <When key="a" at={a.active_at} /> : isOver(a) ? 'never' : 'not yet'],
+    ...(a.release_requested_at ? [['Given back', <When key="r" at={a.release_requested_at} />] as [string, ReactNode]] : []),
+    ...(isOver(a) ? [] : [['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'not by itself'] as [string, ReactNode]]),
+    ...Object.entries(a.labels ?? {}).map(([k, v]): [string, ReactNode] => [`Label ${k}`, v]),
+    ['Id', <Code key="i">{a.allocation_id}</Code>],
+  ]
+  return (
+    <Card title="What it is">
+      <Facts of={facts} />
+    </Card>
+  )
+}
+
+function Timeline({ allocation: a }: { allocation: Allocation }) {
+  const path = { project_id: a.project_id, allocation_id: a.allocation_id }
+  const pages = usePages(
+    ['allocations', 'timeline', a.allocation_id],
+    (cursor) => got(api.GET('/api/v1/projects/{project_id}/allocations/{allocation_id}/timeline', { params: { path, query: { cursor, page_size: 100 } } })),
+    { refetchInterval: isOver(a) ? undefined : 5_000 },
+  )
+  return (
+    <Card title="What happened">
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      {pages.loading && <Loading what="what happened" />}
+      <ol className="flex flex-col divide-y divide-line text-sm">
+        {pages.rows.map((m) => (
+          <li key={m.seq} className="flex flex-wrap gap-x-3 py-1.5">
+            <span className="w-28 shrink-0 text-muted">
+              <When at={m.at} />
+            </span>
+            <span className="min-w-0 flex-1 break-words">{m.message}</span>
+            <span className="text-muted">{byWhom(m)}</span>
+          </li>
+        ))}
+      </ol>
+      {pages.hasMore && (
+        <Button className="mt-2" disabled={!pages.more} onClick={pages.more}>
+          Show more
+        </Button>
+      )}
+    </Card>
+  )
+}

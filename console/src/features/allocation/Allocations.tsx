@@ -1,0 +1,119 @@
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, got } from '../../api/client'
+import { usePages } from '../../api/pages'
+import { useSearchState } from '../../app/location'
+import { useMay, useMe } from '../../app/session'
+import { Button, Empty, Loading, Page, State, TextLink } from '../../ui/basics'
+import { SelectField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { Table, type Column } from '../../ui/table'
+import { When } from '../../ui/time'
+import { words } from '../../ui/tone'
+import { mayIn } from '../access/roles'
+import { called, isOver, states, type Allocation } from './allocation'
+import { ProjectName } from './ProjectName'
+import { useProjects, type Project } from './projects'
+import { Request } from './Request'
+
+const everybody = 'all'
+// What a project has comes first; what it had is a choice away.
+const now = 'now'
+const current = states.filter((status) => !isOver({ status }))
+
+/** wanted is the states that a filter asks for; undefined is all of them. */
+const wanted = (filter: string | undefined) => (filter === 'all' ? undefined : states.filter((s) => (filter && filter !== now ? s === filter : current.includes(s))))
+
+/** Allocations is a tenant's home: what the project has, since when, and what it waits for; for operators, who is on which node. */
+export default function Allocations() {
+  const may = useMay()
+  const me = useMe()
+  const { projects, loading } = useProjects()
+  const [search, change] = useSearchState()
+  const [asking, setAsking] = useState(false)
+  const seesAll = may('allocation:read')
+  const chosen = projects.find((p) => p.project_id === search.project) ?? (seesAll ? undefined : projects[0])
+  const mayAsk = chosen && mayIn(me, 'allocation:use', { orgId: chosen.org_id, projectId: chosen.project_id })
+  const ask = mayAsk ? () => setAsking(true) : undefined
+  if (loading) return <Loading what="your projects" />
+  return (
+    <Page
+      title="Allocations"
+      lead="Whole nodes for one project at a time: checked before they are handed over, erased afterwards, with a signed receipt for both."
+      actions={
+        ask && (
+          <Button look="primary" onClick={ask}>
+            Rent …
+          </Button>
+        )
+      }
+    >
+      {!chosen && !seesAll && <Empty title="You are in no project yet">Whoever administers a tenant or project gives you a role in it. They may ask for your id: it is on the page Access.</Empty>}
+      {(chosen ?? seesAll) && (
+        <>
+          <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
+            {(projects.length > 1 || (seesAll && projects.length > 0)) && (
+              <SelectField
+                label="Project"
+                value={chosen?.project_id ?? everybody}
+                onChange={(v) => change({ project: v === everybody ? undefined : v })}
+                options={[...(seesAll ? [{ value: everybody, label: 'all of all tenants' }] : []), ...projects.map((p) => ({ value: p.project_id, label: p.name }))]}
+              />
+            )}
+            <SelectField label="Status" value={search.status ?? now} onChange={(status) => change({ status: status === now ? undefined : status })} options={[{ value: now, label: 'what there is now' }, { value: 'all', label: 'all, also what has ended' }, ...states.map((s) => ({ value: s, label: words(s) }))]} />
+          </div>
+          <List key={chosen?.project_id ?? everybody} project={chosen} filter={search.status} onAsk={ask} />
+        </>
+      )}
+      {asking && chosen && <Request projectId={chosen.project_id} onClose={() => setAsking(false)} />}
+    </Page>
+  )
+}
+
+const name: Column<Allocation> = { key: 'name', title: 'Name', width: 'minmax(9rem,1fr)', cell: (a) => <TextLink to={`/allocations/${a.allocation_id}`}>{called(a)}</TextLink> }
+const project: Column<Allocation> = { key: 'project', title: 'Project', width: 'minmax(9rem,1fr)', cell: (a) => <ProjectName id={a.project_id} /> }
+const columns: Column<Allocation>[] = [
+  { key: 'status', title: 'Status', width: '8.5rem', cell: (a) => <State of="allocation" is={a.status} /> },
+  { key: 'since', title: 'Since', width: '7rem', cell: (a) => <When at={a.status_changed_at} /> },
+  { key: 'waits', title: 'Waits for', width: 'minmax(9rem,1.2fr)', cell: (a) => a.waiting_for ?? '' },
+  { key: 'node', title: 'Node', width: 'minmax(7rem,0.8fr)', cell: (a) => a.hostname },
+  { key: 'sku', title: 'SKU', width: 'minmax(9rem,1fr)', cell: (a) => a.sku },
+  { key: 'who', title: 'Asked for by', width: 'minmax(8rem,0.8fr)', cell: (a) => a.requested_by_name ?? a.requested_by },
+  { key: 'ends', title: 'Ends', width: '7rem', cell: (a) => (a.expires_at ? <When at={a.expires_at} /> : 'never') },
+]
+
+type Props = { project?: Project; filter?: string; onAsk?: () => void }
+
+function List({ project: of, filter, onAsk }: Props) {
+  const navigate = useNavigate()
+  const status = wanted(filter)
+  const pages = usePages(['allocations', of?.project_id ?? everybody, filter], (cursor) =>
+    of
+      ? got(api.GET('/api/v1/projects/{project_id}/allocations', { params: { path: { project_id: of.project_id }, query: { status, cursor, page_size: 100 } } }))
+      : got(api.GET('/api/v1/admin/allocations', { params: { query: { status, cursor, page_size: 100 } } })),
+  )
+  if (pages.loading) return <Loading what="allocations" />
+  if (pages.error && pages.rows.length === 0) return <ProblemNote error={pages.error} onRetry={pages.retry} />
+  const nothing = filter ? (
+    <Empty title="There is nothing of that kind">Choose another status to see the others.</Empty>
+  ) : (
+    <Empty title={of ? `${of.name} rents nothing now` : 'Nobody rents anything now'} action={onAsk && <Button onClick={onAsk}>Rent …</Button>}>
+      What {of ? 'the project rents' : 'projects rent'} appears here, from the request on. What has ended, and its receipts, are under another status.
+    </Empty>
+  )
+  return (
+    <>
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      <Table
+        label="Allocations"
+        columns={of ? [name, ...columns] : [name, project, ...columns]}
+        rows={pages.rows}
+        rowKey={(a) => a.allocation_id}
+        onOpen={(a) => void navigate({ to: `/allocations/${a.allocation_id}` })}
+        more={pages.more}
+        stale={pages.stale}
+        empty={nothing}
+      />
+    </>
+  )
+}

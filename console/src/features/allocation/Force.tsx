@@ -1,0 +1,47 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, got } from '../../api/client'
+import { useMay } from '../../app/session'
+import { ReasonDialog } from '../../ui/dialog'
+import { CheckField } from '../../ui/form'
+import { Menu, type Entry } from '../../ui/menu'
+import { say } from '../../ui/toast'
+import { called, type Allocation } from './allocation'
+
+/** Force is what administrators do to the allocations of others. */
+export function Force({ allocation: a }: { allocation: Allocation }) {
+  const may = useMay()
+  const queries = useQueryClient()
+  const [asked, setAsked] = useState<'release' | 'cleanup'>()
+  const [absent, setAbsent] = useState(false)
+  if (!may('allocation:force')) return null
+  const path = { allocation_id: a.allocation_id }
+  const entries: Entry[] = []
+  if (a.status !== 'released') entries.push({ key: 'release', title: 'Force the release …', hint: 'End it without its tenant, or have it cleaned again.', onSelect: () => setAsked('release') })
+  if (a.status === 'requested' || a.status === 'provisioning') entries.push({ key: 'cleanup', title: 'Give it up …', hint: 'One that is stuck before it was handed over.', onSelect: () => setAsked('cleanup') })
+  const common = {
+    danger: true,
+    confirm: called(a),
+    onDone: () => {
+      say('The control plane is on it.')
+      void queries.invalidateQueries({ queryKey: ['allocations'] })
+    },
+    onClose: () => setAsked(undefined),
+  }
+  return (
+    <>
+      <Menu label="Administrate" entries={entries} />
+      {asked === 'release' && (
+        <ReasonDialog {...common} title={`Force the release of ${called(a)}`} does="Force the release" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/force-release', { params: { path }, body: { reason } }))}>
+          <p>Everything that the tenant has on {a.hostname} is destroyed. The node is cleaned as after any release, and nobody gets it before it is proven clean.</p>
+        </ReasonDialog>
+      )}
+      {asked === 'cleanup' && (
+        <ReasonDialog {...common} title={`Give up ${called(a)}`} does="Give it up" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/force-cleanup', { params: { path }, body: { reason, runtime_verified_absent: absent } }))}>
+          <p>The allocation fails, and {a.hostname} is cleaned.</p>
+          <CheckField label={`I looked: nothing of it runs on ${a.hostname}`} value={absent} onChange={setAbsent} hint="Refused without." />
+        </ReasonDialog>
+      )}
+    </>
+  )
+}
