@@ -200,8 +200,11 @@ func TestLabelsThatAreChangedHaveLimits(t *testing.T) {
 	w := newWorld(t)
 	w.node(t, "n1")
 	a := w.create(t, allocation.Ask{})[0]
-	for _, labels := range []map[string]string{{strings.Repeat("k", 64): "v"}, {"k": strings.Repeat("v", 201)},
-		{"": "v"}} {
+	for _, labels := range []map[string]string{
+		{strings.Repeat("k", 64): "v"},
+		{"k": strings.Repeat("v", 201)},
+		{"": "v"},
+	} {
 		if _, err := w.service.Change(w.ctx, a.ID, allocation.Terms{Labels: labels}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%.80v: %v", labels, err)
 		}
