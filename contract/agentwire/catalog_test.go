@@ -26,9 +26,12 @@ func terminalOpen(user, gateway string, columns, idle int) string {
 func TestTheCatalogIsComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range agentwire.Catalog() {
-		if seen[s.Type] || s.Title == "" || s.Attempts < 1 || s.Window < agentwire.Lease || s.Patience < agentwire.Lease ||
-			s.Window > 24*time.Hour {
+		if seen[s.Type] || s.Title == "" || s.Attempts < 1 || s.Window > 24*time.Hour {
 			t.Errorf("%+v", s)
+		}
+		if s.Window < agentwire.Lease || s.Patience < agentwire.Lease {
+			t.Errorf("%s: its window (%s) and patience (%s) must not be shorter than the lease (%s): raise them in its "+
+				"type_*.go", s.Type, s.Window, s.Patience, agentwire.Lease)
 		}
 		seen[s.Type] = true
 		switch s.Class {

@@ -98,7 +98,7 @@ func TestAdoption(t *testing.T) {
 		}, bringup.ClassifyDeployFailure, ""},
 		"deployed": {
 			func(t *testing.T, w *world, job *bringup.Work) { w.deployed(t, job) },
-			bringup.EnsureHardwareSyncConfigured, "",
+			bringup.AfterDeployment[0], "",
 		},
 		"deployed, not yet noticed": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.deployed(t, job)
@@ -120,7 +120,7 @@ func TestAdoption(t *testing.T) {
 		"deployed by hand, and enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
 			byHand(t, w, job)
 			w.heard(t, job, time.Now().Add(5*time.Second))
-		}, bringup.EnsureHardwareSyncConfigured, ""},
+		}, bringup.AfterDeployment[0], ""},
 		"deployed by hand after it had enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
 			byHand(t, w, job)
 			w.heard(t, job, time.Now().Add(-5*time.Second))
@@ -138,7 +138,7 @@ func TestAdoption(t *testing.T) {
 			_, err := w.sim.SetAnnotations(admin, job.SystemID, url.Values{"gpuaas-job": {job.Job}})
 			must(t, err)
 			w.heard(t, job, time.Now().Add(5*time.Second))
-		}, bringup.EnsureHardwareSyncConfigured, ""},
+		}, bringup.AfterDeployment[0], ""},
 		"adopted before, and never enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
 			byHand(t, w, job)
 			_, err := w.sim.SetAnnotations(admin, job.SystemID, url.Values{"gpuaas-job": {job.Job}})
@@ -147,7 +147,7 @@ func TestAdoption(t *testing.T) {
 		}, "", ""},
 		"enrolled without its mark": {
 			func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "") },
-			bringup.EnsureHardwareSyncConfigured, "",
+			bringup.AfterDeployment[0], "",
 		},
 		"releasing": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.deployed(t, job)
@@ -253,7 +253,7 @@ func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
 	w.heard(t, job, time.Now().Add(5*time.Second))
 	job.Epoch++
 	r, err := w.bringup.Adopt(system(t), job)
-	if err != nil || r.Next != bringup.EnsureHardwareSyncConfigured {
+	if err != nil || r.Next != bringup.AfterDeployment[0] {
 		t.Fatalf("it goes on with %q, %v", r.Next, err)
 	}
 	if f := job.Facts; f.DeployedAt == nil || f.SSHHostKey != "" || f.HostKey != "" || !f.Adopted ||

@@ -241,7 +241,7 @@ func TestAdoptionByADecommission(t *testing.T) {
 		},
 		"deployed": {
 			erase: "none", before: upTo(""),
-			next: bringup.EnsureHardwareSyncConfigured,
+			next: bringup.AfterDeployment[0],
 		},
 		"deployed, not noticed": {
 			erase: "none", next: bringup.WaitForDeployed,

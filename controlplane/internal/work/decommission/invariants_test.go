@@ -22,7 +22,7 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-var updateGolden = flag.Bool("update-golden", false, "write the golden files anew")
+var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -41,7 +41,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("%s is not as it was; write it anew with -update-golden and read the difference. It is now:\n%s", name, got)
+		t.Errorf("%s is not as it was; write it anew with -update and read the difference. It is now:\n%s", name, got)
 	}
 }
 
@@ -250,5 +250,20 @@ func TestAReasonOfAnOperatorOutlastsAReset(t *testing.T) {
 	wants(t, d, job.Completed, decommission.StageEnable, "")
 	if now := y.see(t, n); now.Schedulable || now.HoldReason != "investigated" || now.HeldBy != "" {
 		t.Errorf("the node is %+v", now)
+	}
+}
+
+func TestOperationsThatTakeANodeOutCanDrainIt(t *testing.T) {
+	for _, m := range []decommission.Mode{
+		decommission.Reimage, decommission.FullDecommission, decommission.Drain, decommission.Retire,
+	} {
+		for _, s := range decommission.From(m) {
+			if s == node.Draining || s == node.Retired {
+				continue
+			}
+			if _, err := node.Lifecycle.Next(s, node.Drain); err != nil {
+				t.Errorf("%s may begin at a node that is %s, and cannot drain it: %v", m, s, err)
+			}
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"gpuaas/controlplane/internal/work/onboarding"
 )
 
-var writeExplanations = flag.Bool("update-explanations", false, "write the golden explanations")
+var writeExplanations = flag.Bool("update", false, "write the golden explanations")
 
 func at(minute int) time.Time { return time.Date(2026, 3, 4, 5, minute, 0, 0, time.UTC) }
 
@@ -185,7 +185,7 @@ func absent(o onboarding.Onboarding) onboarding.Onboarding {
 }
 
 // What operators read is reviewed as text; the file is written by
-// go test -run TestExplanations -update-explanations.
+// go test -run TestExplanations -update.
 func TestExplanations(t *testing.T) {
 	var b strings.Builder
 	for _, c := range cases() {
@@ -212,7 +212,7 @@ func TestExplanations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("explanations differ (- file, + now); write them with -update-explanations\n%s", diff)
+		t.Errorf("explanations differ (- file, + now); write them with -update\n%s", diff)
 	}
 }
 
