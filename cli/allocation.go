@@ -63,7 +63,8 @@ func (a *app) allocationCommand() *cobra.Command {
 		a.allocationCreateCommand(), a.allocationExplainCommand(), a.allocationListCommand(), a.allocationShowCommand(),
 		a.allocationTimelineCommand(), a.allocationReceipts(), a.allocationReceipt(), a.allocationReleaseCommand(),
 		a.allocationExtendCommand(),
-		a.allocationProtectCommand(), a.allocationForceReleaseCommand(), a.allocationForceCleanupCommand())
+		a.allocationProtectCommand(), a.allocationForceReleaseCommand(), a.allocationForceCleanupCommand(),
+		a.allocationRequestCommand())
 }
 
 // allocation reads one that is named by its id, or by its name in a project.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -19,11 +20,11 @@ import (
 // askFlags are the flags that say what is asked for.
 type askFlags struct {
 	scope
-	sku, region, arrangement, name, access, expires string
-	count                                           int32
-	keys                                            []string
-	labels, nodeLabels, capabilities                map[string]string
-	protected                                       bool
+	sku, region, arrangement, name, access, expires, patience string
+	count                                                     int32
+	keys                                                      []string
+	labels, nodeLabels, capabilities                          map[string]string
+	protected                                                 bool
 }
 
 func addAskFlags(cmd *cobra.Command) *askFlags {
@@ -66,6 +67,13 @@ func (f *askFlags) wanted(s *session) (apiclient.AllocationAskBody, error) {
 		}
 		b.ExpiresInSeconds = frame.Ptr(int64(life.Seconds()))
 	}
+	if f.patience != "" {
+		patience, err := moment.ParseLife(f.patience)
+		if err != nil {
+			return b, err
+		}
+		b.WaitUpToSeconds = frame.Ptr(int64(patience.Seconds()))
+	}
 	b.SshKeyIds, err = s.chosenKeys(f)
 	return b, err
 }
@@ -107,13 +115,16 @@ func (a *app) allocationCreateCommand() *cobra.Command {
 		use: "create", short: "Rent nodes",
 		operations: []string{
 			"create-allocation", "place-allocation", "get-allocation-flat", "list-my-ssh-keys", "list-project-ssh-keys",
+			"get-allocation-request",
 		},
 		long: "The nodes are placed at once, all or none; where there are not enough, the refusal says why. Then\n" +
 			"they are checked and your account is made: --wait returns when that is done, with exit code 8 when it\n" +
-			"failed. Without --ssh-key your own keys and those of the project are used. --node and --pool are for\n" +
+			"failed. With --wait-up-to a request for which there are not enough nodes waits for them: it is shown\n" +
+			"instead (gpuaas allocation request), and --wait follows it too. Without --ssh-key your own keys and those of the project are used. --node and --pool are for\n" +
 			"administrators of the platform.",
 		example: "  gpuaas allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait\n" +
-			"  gpuaas allocation create --project acme/training --sku h200-sxm-baremetal-8g --count 2 --expires-in 2d",
+			"  gpuaas allocation create --project acme/training --sku h200-sxm-baremetal-8g --count 2 --expires-in 2d\n" +
+			"  gpuaas allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait-up-to 2h --wait",
 		flags: func(cmd *cobra.Command) action {
 			f := addAskFlags(cmd)
 			flags := cmd.Flags()
@@ -123,6 +134,7 @@ func (a *app) allocationCreateCommand() *cobra.Command {
 			frame.Complete(cmd, "access", apiclient.Words("AllocationAskBody.access")...)
 			flags.StringSliceVar(&f.keys, "ssh-key", nil, "a key, by name, fingerprint or id; may be repeated")
 			flags.StringVar(&f.expires, "expires-in", "", "when it ends by itself, such as 12h or 30d (default never)")
+			flags.StringVar(&f.patience, "wait-up-to", "", "how long to wait for nodes if there are not enough, such as 2h")
 			flags.BoolVar(&f.protected, "protect", false, "refuse its release until that is lifted")
 			node := flags.String("node", "", "this node only, for administrators")
 			pool := flags.String("pool", "", "a node that is kept in this pool, for administrators")
@@ -141,15 +153,18 @@ func (a *app) createAllocation(s *session, f *askFlags, node, pool string, w wat
 	if err != nil {
 		return err
 	}
-	var raw json.RawMessage
+	var given apiclient.Answer
 	if node == "" && pool == "" {
-		raw, err = apiclient.Read(s.API.CreateAllocationWithResponse(s.Ctx, project, &apiclient.CreateAllocationParams{},
-			body))
+		given, err = s.API.CreateAllocationWithResponse(s.Ctx, project, &apiclient.CreateAllocationParams{}, body)
 	} else {
-		raw, err = s.placeAllocation(project, body, node, pool)
+		given, err = s.placeAllocation(project, body, node, pool)
 	}
+	raw, err := apiclient.Read(given, err)
 	if err != nil {
 		return err
+	}
+	if given.StatusCode() == http.StatusAccepted {
+		return a.followRequest(s, raw, w)
 	}
 	made, err := output.Decode[apiclient.AllocationMade](raw)
 	if err != nil {
@@ -163,11 +178,11 @@ func (a *app) createAllocation(s *session, f *askFlags, node, pool string, w wat
 
 func (s *session) placeAllocation(
 	project types.UUID, b apiclient.AllocationAskBody, node, pool string,
-) (json.RawMessage, error) {
+) (apiclient.Answer, error) {
 	place := apiclient.AllocationAdminAskBody{
 		ProjectId: project, Sku: b.Sku, Count: b.Count, Region: b.Region, NodeLabels: b.NodeLabels,
 		Capabilities: b.Capabilities, Name: b.Name, Labels: b.Labels, SshKeyIds: b.SshKeyIds,
-		ExpiresInSeconds: b.ExpiresInSeconds, Protected: b.Protected,
+		ExpiresInSeconds: b.ExpiresInSeconds, Protected: b.Protected, WaitUpToSeconds: b.WaitUpToSeconds,
 		Access:      (*apiclient.AllocationAdminAskBodyAccess)(b.Access),
 		Arrangement: (*apiclient.AllocationAdminAskBodyArrangement)(b.Arrangement),
 		Pool:        frame.Given(s.Session, "pool", &pool),
@@ -179,7 +194,7 @@ func (s *session) placeAllocation(
 		}
 		place.NodeId = &id
 	}
-	return apiclient.Read(s.API.PlaceAllocationWithResponse(s.Ctx, &apiclient.PlaceAllocationParams{}, place))
+	return s.API.PlaceAllocationWithResponse(s.Ctx, &apiclient.PlaceAllocationParams{}, place)
 }
 
 func (a *app) printAllocations(s *session, all []apiclient.AllocationView) error {

@@ -46,6 +46,16 @@ const (
 		`{"reason":"unclean","text":"are being cleaned","before":9,"after":2}]}`
 )
 
+const (
+	requestID   = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e5"
+	requestPart = `"request_id":"` + requestID + `","project_id":"` + projectID + `","sku":"h200-sxm-baremetal-8g",` +
+		`"count":2,"access":"user","requested_by":"` + userID + `","requested_by_name":"Ada",` +
+		`"created_at":"2026-03-04T05:06:07Z","wait_until":"2026-03-04T07:06:07Z","allocation_ids":[]`
+	waitingJSON = `{` + requestPart + `,"status":"waiting","position":3,"capacity":` + capacityJSON + `}`
+	refusedJSON = `{` + requestPart + `,"status":"refused","ended_at":"2026-03-04T06:06:07Z","code":"quota_exceeded",` +
+		`"reason":"the project may hold 2 nodes: used 1, asked 2, limit 2","remedy":"release something"}`
+)
+
 var allocationErrands = []errand{
 	{"allocation-create", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --ssh-key laptop"},
 	{"allocation-create-wait", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait"},
@@ -66,6 +76,10 @@ var allocationErrands = []errand{
 	{"allocation-protect", "allocation protect " + allocationID},
 	{"allocation-force-release", "allocation force-release " + allocationID + " --reason abuse --yes"},
 	{"allocation-force-cleanup", "allocation force-cleanup " + allocationID + " --reason stuck --verified-absent"},
+	{"allocation-request-list", "allocation request list --project acme/training --status waiting"},
+	{"allocation-request-list-all", "allocation request list"},
+	{"allocation-request-show", "allocation request show " + requestID},
+	{"allocation-request-cancel", "allocation request cancel " + requestID},
 	{"ssh", "ssh train --project acme/training"},
 	{"ssh-config", "ssh train --project acme/training --config"},
 }
@@ -89,6 +103,8 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"list-allocation-events":   pageOf(momentJSON), "update-allocation": answer(200, activeJSON),
 		"release-allocation": answer(202, releasingJSON), "release-allocation-flat": answer(202, releasingJSON),
 		"force-release-allocation": answer(202, releasingJSON), "force-cleanup-allocation": answer(202, releasingJSON),
+		"list-allocation-requests": pageOf(waitingJSON), "list-all-allocation-requests": pageOf(waitingJSON, refusedJSON),
+		"get-allocation-request": answer(200, waitingJSON), "cancel-allocation-request": answer(200, refusedJSON),
 	})
 	return into
 }

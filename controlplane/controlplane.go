@@ -349,6 +349,7 @@ func (p *parts) keepFleet(ctx context.Context) error {
 		func() error { return p.fleet.signers.Ensure(ctx) }); err != nil {
 		return err
 	}
+	go p.allocations.Attend(ctx)
 	p.fleet.tend(ctx)
 	return nil
 }

@@ -40,8 +40,8 @@ type fleet struct {
 	// doubt asks for a look at the machine of a node. It is set once the rest
 	// exists.
 	doubt func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error
-	// expire ends allocations whose time is over. It is set once the rest exists.
-	expire func(ctx context.Context) (int, error)
+	// rent tends what tenants rent. It is set once the rest exists.
+	rent func(ctx context.Context) error
 }
 
 func newFleet(
@@ -167,7 +167,7 @@ func (f *fleet) tend(ctx context.Context) {
 		"nodes":   func(ctx context.Context) error { _, err := f.nodes.Sweep(ctx); return err },
 		"tasks":   func(ctx context.Context) error { _, err := f.queue.Sweep(ctx); return err },
 		"signers": f.signers.Tend,
-		"rent":    func(ctx context.Context) error { _, err := f.expire(ctx); return err },
+		"rent":    f.rent,
 		"logins":  everySo(loginsEvery, func(ctx context.Context) error { _, err := f.tasks.LockLogins(ctx); return err }),
 	}
 	ticker := time.NewTicker(tendEvery)

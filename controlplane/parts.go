@@ -176,7 +176,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 	return slices.Concat([]lifecycle.Description{node.Lifecycle.Describe()}, p.jobLifecycles(), []lifecycle.Description{
 		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
-		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(),
+		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
 	})
 }
 

@@ -30,11 +30,11 @@ func (p *parts) newRent() {
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
 		HeardWithin: min(p.cfg.Nodes.OfflineAfter, heardWithin), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
-		Admission: admission{p.quotas},
+		Admission: admission{p.quotas}, Members: p.identity,
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience
 	}
 	p.allocations = allocation.New(cfg)
-	p.fleet.expire = p.allocations.Expire
+	p.fleet.rent = p.allocations.Tend
 }

@@ -112,7 +112,7 @@ func (m tenant) ask(t *testing.T, count int, want int) (made struct{ Allocations
 const labSKU = "h200-sxm-baremetal-8g"
 
 // checkRent is the first day of two tenants on a fleet of n nodes: all nodes are
-// rented, the last one is asked for twice, everything is given back, and what they
+// rented, the last one is asked for twice and goes from one to the other, everything is given back, and what they
 // hold in their hands proves it.
 func (p *plane) checkRent(t *testing.T, n int) {
 	t.Helper()
@@ -143,37 +143,94 @@ func (p *plane) checkRent(t *testing.T, n int) {
 		http.StatusNotFound, nil)
 }
 
-// lastNode has both tenants ask for the last node at once: one gets it, and the other
-// is told why not.
+// asked is what a request became at once.
+type asked struct {
+	status      int
+	Allocations []rental
+	RequestID   string `json:"request_id"`
+	Position    int
+}
+
+// lastNode has both tenants ask for the last node at once, and both are ready to
+// wait: one gets it, the other waits, and gets it when the first lets go. At the end
+// acme has it.
 func (p *plane) lastNode(t *testing.T, acme, globex tenant) rental {
 	t.Helper()
+	both := []tenant{acme, globex}
 	var wait sync.WaitGroup
-	codes := make([]int, 2)
-	made := make([]struct{ Allocations []rental }, 2)
-	for i, m := range []tenant{acme, globex} {
+	got := make([]asked, 2)
+	for i, m := range both {
 		wait.Go(func() {
-			a, err := m.call(t.Context(), http.MethodPost, m.path, map[string]any{"sku": labSKU})
-			if err == nil && a.status == http.StatusCreated {
-				err = json.Unmarshal(a.body, &made[i])
+			a, err := m.call(t.Context(), http.MethodPost, m.path, map[string]any{"sku": labSKU, "wait_up_to_seconds": 600})
+			if err == nil {
+				err = json.Unmarshal(a.body, &got[i])
 			}
-			if codes[i] = a.status; err != nil {
+			if got[i].status = a.status; err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wait.Wait()
-	if codes[0]+codes[1] != http.StatusCreated+http.StatusConflict {
-		t.Fatalf("the last node was asked for twice: %v", codes)
+	if got[0].status+got[1].status != http.StatusCreated+http.StatusAccepted {
+		t.Fatalf("the last node was asked for twice: %+v", got)
 	}
-	if codes[0] == http.StatusCreated {
-		return acme.becomes(t, made[0].Allocations[0].AllocationID, "active")
+	first := 0
+	if got[1].status == http.StatusCreated {
+		first = 1
 	}
-	// It is globex's: it gives it back, and acme gets it then.
-	of := made[1].Allocations[0].AllocationID
-	globex.becomes(t, of, "active")
-	globex.release(t, of)
-	globex.becomes(t, of, "released")
+	of := got[first].Allocations[0].AllocationID
+	both[first].becomes(t, of, "active")
+	// Who waits is told why, and nobody overtakes.
+	both[1-first].waits(t, got[1-first].RequestID)
+	both[first].release(t, of)
+	both[first].becomes(t, of, "released")
+	second := both[1-first].placed(t, got[1-first].RequestID)
+	both[1-first].becomes(t, second, "active")
+	if first == 1 {
+		return acme.get(t, second)
+	}
+	globex.release(t, second)
+	globex.becomes(t, second, "released")
 	return acme.becomes(t, acme.ask(t, 1, http.StatusCreated).Allocations[0].AllocationID, "active")
+}
+
+// waiting is what these scenarios read of a request that waits.
+type waiting struct {
+	Status        string
+	Position      int
+	Reason        string
+	AllocationIDs []string `json:"allocation_ids"`
+	Capacity      struct {
+		Nodes, Free int
+		Filters     []struct {
+			Reason        string
+			Before, After int
+		}
+	}
+}
+
+// waits checks that a request waits, and says why.
+func (m tenant) waits(t *testing.T, of string) {
+	t.Helper()
+	var r waiting
+	m.do(t, http.MethodGet, "/api/v1/allocation-requests/"+of, nil, http.StatusOK, &r)
+	if r.Status != "waiting" || r.Position != 1 || r.Capacity.Free != 0 || r.Capacity.Nodes == 0 {
+		t.Errorf("a request that waits: %+v", r)
+	}
+}
+
+// placed waits until a request has its node.
+func (m tenant) placed(t *testing.T, of string) (allocation string) {
+	t.Helper()
+	var r waiting
+	testkit.Succeeds(t, "the request is placed", time.Minute, func() error {
+		m.do(t, http.MethodGet, "/api/v1/allocation-requests/"+of, nil, http.StatusOK, &r)
+		if r.Status != "placed" {
+			return fmt.Errorf("it is %s: %s", r.Status, r.Reason)
+		}
+		return nil
+	})
+	return r.AllocationIDs[0]
 }
 
 // checkReceipts verifies both papers of an allocation with the command line alone.

@@ -138,6 +138,30 @@ const (
 	AllocationReceiptViewOutcomeWithGaps AllocationReceiptViewOutcome = "with_gaps"
 )
 
+// Defines values for AllocationRequestState.
+const (
+	AllocationRequestStateCancelled AllocationRequestState = "cancelled"
+	AllocationRequestStateExpired   AllocationRequestState = "expired"
+	AllocationRequestStatePlaced    AllocationRequestState = "placed"
+	AllocationRequestStateRefused   AllocationRequestState = "refused"
+	AllocationRequestStateWaiting   AllocationRequestState = "waiting"
+)
+
+// Defines values for AllocationRequestViewAccess.
+const (
+	AllocationRequestViewAccessRoot AllocationRequestViewAccess = "root"
+	AllocationRequestViewAccessUser AllocationRequestViewAccess = "user"
+)
+
+// Defines values for AllocationRequestViewStatus.
+const (
+	AllocationRequestViewStatusCancelled AllocationRequestViewStatus = "cancelled"
+	AllocationRequestViewStatusExpired   AllocationRequestViewStatus = "expired"
+	AllocationRequestViewStatusPlaced    AllocationRequestViewStatus = "placed"
+	AllocationRequestViewStatusRefused   AllocationRequestViewStatus = "refused"
+	AllocationRequestViewStatusWaiting   AllocationRequestViewStatus = "waiting"
+)
+
 // Defines values for AllocationState.
 const (
 	AllocationStateActive        AllocationState = "active"
@@ -2168,6 +2192,15 @@ const (
 	TerminalSessionViewStatusOpening TerminalSessionViewStatus = "opening"
 )
 
+// Defines values for ListAllAllocationRequestsParamsStatus.
+const (
+	ListAllAllocationRequestsParamsStatusCancelled ListAllAllocationRequestsParamsStatus = "cancelled"
+	ListAllAllocationRequestsParamsStatusExpired   ListAllAllocationRequestsParamsStatus = "expired"
+	ListAllAllocationRequestsParamsStatusPlaced    ListAllAllocationRequestsParamsStatus = "placed"
+	ListAllAllocationRequestsParamsStatusRefused   ListAllAllocationRequestsParamsStatus = "refused"
+	ListAllAllocationRequestsParamsStatusWaiting   ListAllAllocationRequestsParamsStatus = "waiting"
+)
+
 // Defines values for ListAllAllocationsParamsStatus.
 const (
 	ListAllAllocationsParamsStatusActive        ListAllAllocationsParamsStatus = "active"
@@ -2407,6 +2440,15 @@ const (
 	ListTerminalSessionsParamsStatusIssued  ListTerminalSessionsParamsStatus = "issued"
 	ListTerminalSessionsParamsStatusOpen    ListTerminalSessionsParamsStatus = "open"
 	ListTerminalSessionsParamsStatusOpening ListTerminalSessionsParamsStatus = "opening"
+)
+
+// Defines values for ListAllocationRequestsParamsStatus.
+const (
+	ListAllocationRequestsParamsStatusCancelled ListAllocationRequestsParamsStatus = "cancelled"
+	ListAllocationRequestsParamsStatusExpired   ListAllocationRequestsParamsStatus = "expired"
+	ListAllocationRequestsParamsStatusPlaced    ListAllocationRequestsParamsStatus = "placed"
+	ListAllocationRequestsParamsStatusRefused   ListAllocationRequestsParamsStatus = "refused"
+	ListAllocationRequestsParamsStatusWaiting   ListAllocationRequestsParamsStatus = "waiting"
 )
 
 // Defines values for ListAllocationsParamsStatus.
@@ -2680,6 +2722,9 @@ type AllocationAdminAskBody struct {
 
 	// SshKeyIds Left out: your own and those of the project.
 	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
+
+	// WaitUpToSeconds Where there are not enough nodes, the request waits for them so long, and the answer is 202 with it. Left out: it is refused.
+	WaitUpToSeconds *int64 `json:"wait_up_to_seconds,omitempty"`
 }
 
 // AllocationAdminAskBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
@@ -2730,6 +2775,9 @@ type AllocationAskBody struct {
 
 	// SshKeyIds Left out: your own and those of the project.
 	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
+
+	// WaitUpToSeconds Where there are not enough nodes, the request waits for them so long, and the answer is 202 with it. Left out: it is refused.
+	WaitUpToSeconds *int64 `json:"wait_up_to_seconds,omitempty"`
 }
 
 // AllocationAskBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
@@ -2841,6 +2889,9 @@ type AllocationFlatBody struct {
 
 	// SshKeyIds Left out: your own and those of the project.
 	SshKeyIds *[]openapi_types.UUID `json:"ssh_key_ids,omitempty"`
+
+	// WaitUpToSeconds Where there are not enough nodes, the request waits for them so long, and the answer is 202 with it. Left out: it is refused.
+	WaitUpToSeconds *int64 `json:"wait_up_to_seconds,omitempty"`
 }
 
 // AllocationFlatBodyAccess root gives sudo: the node is installed anew afterwards. Left out: user.
@@ -2935,6 +2986,70 @@ type AllocationReceiptViewOutcome string
 type AllocationReceiptViewList struct {
 	// Items The items of this page.
 	Items []AllocationReceiptView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationRequestState defines model for AllocationRequestState.
+type AllocationRequestState string
+
+// AllocationRequestView defines model for AllocationRequestView.
+type AllocationRequestView struct {
+	Access AllocationRequestViewAccess `json:"access"`
+
+	// AllocationIds What it became.
+	AllocationIds []openapi_types.UUID `json:"allocation_ids"`
+	Capabilities  *map[string]string   `json:"capabilities,omitempty"`
+
+	// Capacity Why it still waits; only where one request is read.
+	Capacity *AllocationCapacity `json:"capacity,omitempty"`
+
+	// Code Why it ended without allocations.
+	Code *string `json:"code,omitempty"`
+
+	// Count Nodes that it asks for.
+	Count     int32      `json:"count"`
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+
+	// ExpiresInSeconds How long its allocations last from their placement on; absent: for ever.
+	ExpiresInSeconds *int64             `json:"expires_in_seconds,omitempty"`
+	Name             *string            `json:"name,omitempty"`
+	NodeLabels       *map[string]string `json:"node_labels,omitempty"`
+
+	// Position In the queue of the SKU, from 1. Projects take turns, so it can grow. Absent: it does not wait any more.
+	Position *int32 `json:"position,omitempty"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+	Reason    *string            `json:"reason,omitempty"`
+
+	// Region Absent: any.
+	Region *string `json:"region,omitempty"`
+	Remedy *string `json:"remedy,omitempty"`
+
+	// RequestId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RequestId       openapi_types.UUID          `json:"request_id"`
+	RequestedBy     string                      `json:"requested_by"`
+	RequestedByName *string                     `json:"requested_by_name,omitempty"`
+	Sku             string                      `json:"sku"`
+	Status          AllocationRequestViewStatus `json:"status"`
+
+	// WaitUntil When it stops waiting.
+	WaitUntil time.Time `json:"wait_until"`
+}
+
+// AllocationRequestViewAccess defines model for AllocationRequestView.Access.
+type AllocationRequestViewAccess string
+
+// AllocationRequestViewStatus defines model for AllocationRequestView.Status.
+type AllocationRequestViewStatus string
+
+// AllocationRequestViewList defines model for AllocationRequestViewList.
+type AllocationRequestViewList struct {
+	// Items The items of this page.
+	Items []AllocationRequestView `json:"items"`
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
@@ -9616,6 +9731,21 @@ type TerminalToken struct {
 	WebsocketPath string `json:"websocket_path"`
 }
 
+// ListAllAllocationRequestsParams defines parameters for ListAllAllocationRequests.
+type ListAllAllocationRequestsParams struct {
+	// Status Only in these states.
+	Status *[]ListAllAllocationRequestsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListAllAllocationRequestsParamsStatus defines parameters for ListAllAllocationRequests.
+type ListAllAllocationRequestsParamsStatus string
+
 // ListAllAllocationsParams defines parameters for ListAllAllocations.
 type ListAllAllocationsParams struct {
 	// Status Only in these states.
@@ -10807,6 +10937,12 @@ type UpdateUserParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// CancelAllocationRequestParams defines parameters for CancelAllocationRequest.
+type CancelAllocationRequestParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateAllocationFlatParams defines parameters for CreateAllocationFlat.
 type CreateAllocationFlatParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -10887,6 +11023,21 @@ type UpdateProjectParams struct {
 	// IfMatch The ETag of the version that the change is based on.
 	IfMatch string `json:"If-Match"`
 }
+
+// ListAllocationRequestsParams defines parameters for ListAllocationRequests.
+type ListAllocationRequestsParams struct {
+	// Status Only in these states.
+	Status *[]ListAllocationRequestsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListAllocationRequestsParamsStatus defines parameters for ListAllocationRequests.
+type ListAllocationRequestsParamsStatus string
 
 // ListAllocationsParams defines parameters for ListAllocations.
 type ListAllocationsParams struct {
@@ -11155,6 +11306,17 @@ type PutTenantQuotaParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListAllAllocationRequestsWithResponse is GET /api/v1/admin/allocation-requests: List the requests of all tenants that wait or waited for capacity, newest first
+func (c *Client) ListAllAllocationRequestsWithResponse(ctx context.Context, params *ListAllAllocationRequestsParams, edit ...RequestEditorFn) (*Response[AllocationRequestViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/allocation-requests")
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationRequestViewList](ctx, c, r, edit)
+}
+
 // ListAllAllocationsWithResponse is GET /api/v1/admin/allocations: List the allocations of all tenants, newest first
 func (c *Client) ListAllAllocationsWithResponse(ctx context.Context, params *ListAllAllocationsParams, edit ...RequestEditorFn) (*Response[AllocationViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/admin/allocations")
@@ -11168,13 +11330,13 @@ func (c *Client) ListAllAllocationsWithResponse(ctx context.Context, params *Lis
 }
 
 // PlaceAllocationWithResponse is POST /api/v1/admin/allocations: Rent for a project on a node or out of a pool of your choice
-func (c *Client) PlaceAllocationWithResponse(ctx context.Context, params *PlaceAllocationParams, body AllocationAdminAskBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
+func (c *Client) PlaceAllocationWithResponse(ctx context.Context, params *PlaceAllocationParams, body AllocationAdminAskBody, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/allocations")
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	r.json(body)
-	return call[AllocationMade](ctx, c, r, edit)
+	return call[AllocationRequestView](ctx, c, r, edit)
 }
 
 // ForceCleanupAllocationWithResponse is POST /api/v1/admin/allocations/{allocation_id}/force-cleanup: Give up an allocation that is stuck before it was active
@@ -12609,14 +12771,29 @@ func (c *Client) UpdateUserWithResponse(ctx context.Context, userId openapi_type
 	return call[IdentityUserView](ctx, c, r, edit)
 }
 
+// GetAllocationRequestWithResponse is GET /api/v1/allocation-requests/{request_id}: Read a request for capacity, its position, and why it still waits
+func (c *Client) GetAllocationRequestWithResponse(ctx context.Context, requestId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/allocation-requests/%s", requestId)
+	return call[AllocationRequestView](ctx, c, r, edit)
+}
+
+// CancelAllocationRequestWithResponse is POST /api/v1/allocation-requests/{request_id}/cancel: Take a request back that waits for capacity
+func (c *Client) CancelAllocationRequestWithResponse(ctx context.Context, requestId openapi_types.UUID, params *CancelAllocationRequestParams, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/allocation-requests/%s/cancel", requestId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[AllocationRequestView](ctx, c, r, edit)
+}
+
 // CreateAllocationFlatWithResponse is POST /api/v1/allocations: Rent nodes, with the project in the body
-func (c *Client) CreateAllocationFlatWithResponse(ctx context.Context, params *CreateAllocationFlatParams, body AllocationFlatBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
+func (c *Client) CreateAllocationFlatWithResponse(ctx context.Context, params *CreateAllocationFlatParams, body AllocationFlatBody, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/allocations")
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	r.json(body)
-	return call[AllocationMade](ctx, c, r, edit)
+	return call[AllocationRequestView](ctx, c, r, edit)
 }
 
 // GetAllocationFlatWithResponse is GET /api/v1/allocations/{allocation_id}: Read an allocation by its id alone
@@ -12775,6 +12952,17 @@ func (c *Client) UpdateProjectWithResponse(ctx context.Context, projectId openap
 	return call[IdentityProjectView](ctx, c, r, edit)
 }
 
+// ListAllocationRequestsWithResponse is GET /api/v1/projects/{project_id}/allocation-requests: List the requests of a project that wait or waited for capacity, newest first
+func (c *Client) ListAllocationRequestsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListAllocationRequestsParams, edit ...RequestEditorFn) (*Response[AllocationRequestViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocation-requests", projectId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationRequestViewList](ctx, c, r, edit)
+}
+
 // ListAllocationsWithResponse is GET /api/v1/projects/{project_id}/allocations: List the allocations of a project, newest first
 func (c *Client) ListAllocationsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListAllocationsParams, edit ...RequestEditorFn) (*Response[AllocationViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations", projectId)
@@ -12788,13 +12976,13 @@ func (c *Client) ListAllocationsWithResponse(ctx context.Context, projectId open
 }
 
 // CreateAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations: Rent nodes
-func (c *Client) CreateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *CreateAllocationParams, body AllocationAskBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
+func (c *Client) CreateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *CreateAllocationParams, body AllocationAskBody, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations", projectId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	r.json(body)
-	return call[AllocationMade](ctx, c, r, edit)
+	return call[AllocationRequestView](ctx, c, r, edit)
 }
 
 // ExplainAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/explain: See what a request could have now, and why not more, without asking for it

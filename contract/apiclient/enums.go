@@ -98,6 +98,15 @@ var AllocationStates = []string{
 	"release_failed",
 }
 
+// AllocationRequestStates are the states of a allocation request.
+var AllocationRequestStates = []string{
+	"waiting",
+	"placed",
+	"cancelled",
+	"expired",
+	"refused",
+}
+
 var enums = map[string][]string{
 	"AgenttaskStepView.status": {
 		"started",
@@ -191,6 +200,17 @@ var enums = map[string][]string{
 	"AllocationReceiptView.outcome": {
 		"clean",
 		"with_gaps",
+	},
+	"AllocationRequestView.access": {
+		"user",
+		"root",
+	},
+	"AllocationRequestView.status": {
+		"waiting",
+		"placed",
+		"cancelled",
+		"expired",
+		"refused",
 	},
 	"AllocationView.access": {
 		"user",
@@ -1646,6 +1666,13 @@ var enums = map[string][]string{
 		"true",
 		"false",
 	},
+	"list-all-allocation-requests.status": {
+		"waiting",
+		"placed",
+		"cancelled",
+		"expired",
+		"refused",
+	},
 	"list-all-allocations.status": {
 		"requested",
 		"provisioning",
@@ -1662,6 +1689,13 @@ var enums = map[string][]string{
 		"failed",
 		"expired",
 		"cancelled",
+	},
+	"list-allocation-requests.status": {
+		"waiting",
+		"placed",
+		"cancelled",
+		"expired",
+		"refused",
 	},
 	"list-allocations.status": {
 		"requested",

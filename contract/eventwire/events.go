@@ -25,8 +25,14 @@ const (
 	AllocationReleased    Type = "provisioning.releasing.completed"
 	AllocationParked      Type = "provisioning.release_failed"
 	AllocationForced      Type = "provisioning.force_release_requested"
-	SelfCheckRequested    Type = "self_check.requested"
-	SelfCheckFinished     Type = "self_check.finished"
+
+	AllocationRequestWaiting   Type = "allocation_request.waiting"
+	AllocationRequestPlaced    Type = "allocation_request.placed"
+	AllocationRequestCancelled Type = "allocation_request.cancelled"
+	AllocationRequestExpired   Type = "allocation_request.expired"
+	AllocationRequestRefused   Type = "allocation_request.refused"
+	SelfCheckRequested         Type = "self_check.requested"
+	SelfCheckFinished          Type = "self_check.finished"
 
 	SiteCreated            Type = "site.created"
 	SiteUpdated            Type = "site.updated"
@@ -128,6 +134,22 @@ type Token struct {
 	ServiceAccountID string    `json:"service_account_id,omitempty" format:"uuid" doc:"the owner, when it is a service account"`
 	Scopes           []string  `json:"scopes,omitempty" doc:"permissions that the token is narrowed to; absent means all of its owner"`
 	ExpiresAt        time.Time `json:"expires_at"`
+}
+
+// AllocationRequest is the payload of events about requests that wait for capacity.
+type AllocationRequest struct {
+	RequestID     string    `json:"request_id" format:"uuid"`
+	Status        string    `json:"status" words:"allocation_request"`
+	Name          string    `json:"name,omitempty"`
+	SKU           string    `json:"sku"`
+	Count         int32     `json:"count" doc:"nodes that it asks for"`
+	Region        string    `json:"region,omitempty" doc:"absent: any"`
+	RequestedBy   string    `json:"requested_by" doc:"id of who asked"`
+	WaitUntil     time.Time `json:"wait_until"`
+	AllocationIDs []string  `json:"allocation_ids,omitempty" doc:"what it became; absent: nothing"`
+	Code          string    `json:"code,omitempty" doc:"why it ended without"`
+	Message       string    `json:"message,omitempty"`
+	Remedy        string    `json:"remedy,omitempty"`
 }
 
 // Allocation is the payload of events about what tenants rent.
@@ -334,6 +356,11 @@ func Events() []Definition {
 		{AllocationReleased, "The node of an allocation is proven clean, or left the fleet.", Allocation{}},
 		{AllocationParked, "Cleaning the node of an allocation stopped and waits for somebody.", Allocation{}},
 		{AllocationForced, "An administrator ended an allocation.", Allocation{}},
+		{AllocationRequestWaiting, "A request for nodes found no capacity and waits for it.", AllocationRequest{}},
+		{AllocationRequestPlaced, "A request that waited has its nodes: the allocations exist.", AllocationRequest{}},
+		{AllocationRequestCancelled, "Somebody took a request back that waited.", AllocationRequest{}},
+		{AllocationRequestExpired, "There was no capacity for as long as a request waited.", AllocationRequest{}},
+		{AllocationRequestRefused, "A request that waited may not be placed any more, for another reason than capacity.", AllocationRequest{}},
 		{SelfCheckRequested, "An operator asked for a round trip through the control plane.", SelfCheck{}},
 		{SelfCheckFinished, "A self-check came to its end.", SelfCheck{}},
 		{SiteCreated, "A MAAS site was created.", Site{}},

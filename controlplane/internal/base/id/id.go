@@ -73,6 +73,8 @@ type (
 	Certificate = Of[certificateNoun]
 	// AllocationGroup is the identifier of allocations that were asked for together.
 	AllocationGroup = Of[allocationGroupNoun]
+	// AllocationRequest is the identifier of a request for allocations that waits for capacity.
+	AllocationRequest = Of[allocationRequestNoun]
 	// Finding is the identifier of a disagreement that reconciliation found.
 	Finding = Of[findingNoun]
 	// ReconciliationRun is the identifier of one look at a site.
@@ -107,6 +109,7 @@ type (
 	allocationNoun        struct{}
 	certificateNoun       struct{}
 	allocationGroupNoun   struct{}
+	allocationRequestNoun struct{}
 	findingNoun           struct{}
 	reconciliationRunNoun struct{}
 )

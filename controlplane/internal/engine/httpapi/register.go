@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,6 +25,10 @@ type Operation struct {
 	Tag         string
 	Access      Access
 	Status      int // on success; default: 200 with a body, 204 without
+	// Accepted is a value of the type that the answer has instead, with status 202,
+	// where the request was only recorded; nil: there is no such answer. Branched
+	// answers so.
+	Accepted any
 	// SecretResponse keeps the answer out of the store of repeated requests.
 	SecretResponse bool
 	// SecretRequest keeps even a hash of the body out of the store, because a
@@ -67,6 +72,9 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 	}
 	described := a.describe(op, input)
 	a.nameIDs(input, output)
+	if op.Accepted != nil {
+		a.nameIDs(reflect.TypeOf(op.Accepted))
+	}
 	huma.Register(a.huma, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
@@ -142,6 +150,14 @@ func (a *API) finish(op Operation) {
 		http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post,
 		http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
 	}[op.Method]
+	if op.Accepted != nil {
+		described.Responses[strconv.Itoa(http.StatusAccepted)] = &huma.Response{
+			Description: http.StatusText(http.StatusAccepted),
+			Content: map[string]*huma.MediaType{"application/json": {
+				Schema: a.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(op.Accepted), true, ""),
+			}},
+		}
+	}
 	declared := map[string]bool{}
 	for _, p := range described.Parameters {
 		declared[p.In+" "+p.Name] = true

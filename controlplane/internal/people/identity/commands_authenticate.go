@@ -87,6 +87,25 @@ func tokenInvalid() error {
 		WithRemedy("sign in again, or have a new token made")
 }
 
+// StillMay says whether somebody who asked for something a while ago would be allowed
+// to ask for it now, whatever became of the token.
+func (s *Service) StillMay(ctx context.Context, tx pgx.Tx, who string, what auth.Permission, on auth.Target) (bool,
+	error,
+) {
+	r, err := identitydb.New(tx).RolesOf(ctx, identitydb.RolesOfParams{Who: who, OrgID: on.Org, ProjectID: on.Project})
+	if err != nil {
+		return false, fmt.Errorf("read roles of %s: %w", who, err)
+	}
+	p := &auth.Principal{Kind: auth.KindUser, ID: who, Platform: auth.Role(r.Platform)}
+	if r.Tenant != "" {
+		p.Tenants = map[id.Org]auth.Role{on.Org: auth.Role(r.Tenant)}
+	}
+	if r.Project != "" {
+		p.Projects = map[id.Project]auth.ProjectRole{on.Project: {Org: on.Org, Role: auth.Role(r.Project)}}
+	}
+	return p.Decide(what, on) == auth.Allowed, nil
+}
+
 func principalOf(r identitydb.TokenOwnerRow) (*auth.Principal, error) {
 	p := &auth.Principal{Token: r.ID, Expires: r.ExpiresAt, Scopes: permissionsFrom(r.Scopes)}
 	if r.UserID.IsZero() {

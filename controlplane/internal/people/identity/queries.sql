@@ -235,6 +235,16 @@ LEFT JOIN service_accounts a ON a.id = t.service_account_id
 LEFT JOIN projects p ON p.id = a.project_id
 WHERE t.hash = sqlc.arg(hash);
 
+-- name: RolesOf :one
+-- The roles that a user or a service account holds now, on the platform, in a tenant and in a project.
+SELECT COALESCE(max(u.platform_role), '')::text AS platform, COALESCE(max(t.role), '')::text AS tenant,
+       COALESCE(max(m.role), max(a.role), '')::text AS project
+FROM (SELECT sqlc.arg(who)::uuid AS id) AS who
+LEFT JOIN users u ON u.id = who.id AND NOT u.disabled
+LEFT JOIN tenant_memberships t ON t.user_id = u.id AND t.org_id = sqlc.arg(org_id)
+LEFT JOIN project_memberships m ON m.user_id = u.id AND m.project_id = sqlc.arg(project_id)
+LEFT JOIN service_accounts a ON a.id = who.id AND a.status = 'active' AND a.project_id = sqlc.arg(project_id);
+
 -- name: TokenHash :one
 SELECT hash FROM api_tokens WHERE id = $1;
 

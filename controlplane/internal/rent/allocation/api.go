@@ -107,12 +107,14 @@ type AskBody struct {
 	SSHKeyIDs    []id.SSHKey       `json:"ssh_key_ids,omitempty" maxItems:"100" nullable:"false" doc:"Left out: your own and those of the project."`
 	ExpiresIn    int64             `json:"expires_in_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"Left out: it never ends by itself."`
 	Protected    bool              `json:"protected,omitempty" doc:"Refuses its release until that is lifted."`
+	WaitUpTo     int64             `json:"wait_up_to_seconds,omitempty" minimum:"0" maximum:"604800" doc:"Where there are not enough nodes, the request waits for them so long, and the answer is 202 with it. Left out: it is refused."`
 }
 
 func (b AskBody) ask(project id.Project) Ask {
 	return Ask{
 		Project: project, SKU: b.SKU, GPUs: b.GPUs, Count: b.Count, Name: b.Name, Labels: b.Labels, Access: b.Access,
 		Keys: b.SSHKeyIDs, ExpiresIn: time.Duration(b.ExpiresIn) * time.Second, Protected: b.Protected,
+		WaitUpTo: time.Duration(b.WaitUpTo) * time.Second,
 		Wish: Wish{
 			Labels: b.NodeLabels, Capabilities: b.Capabilities, Region: b.Region, Arrangement: b.Arrangement,
 		},
@@ -126,15 +128,20 @@ type Made struct {
 	Allocations  []View        `json:"allocations" nullable:"false"`
 }
 
-func made(list []Allocation, err error) (*httpapi.Plain[Made], error) {
+// answer shows what became of a request.
+func answer(o Outcome, err error) (*httpapi.Branched[Made], error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Request != nil {
+		return httpapi.Recorded[Made](showRequest(*o.Request)), nil
+	}
+	list := o.Allocations
 	m := Made{AllocationID: list[0].ID, Status: list[0].Status, Allocations: make([]View, len(list))}
 	for i, a := range list {
 		m.Allocations[i] = show(a)
 	}
-	return &httpapi.Plain[Made]{Body: m}, nil
+	return httpapi.Done(http.StatusCreated, m), nil
 }
 
 // ProjectPath names a project in the path. It is exported because the framework
@@ -180,6 +187,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerProject(api)
 	s.registerOne(api)
 	s.registerReceipts(api)
+	s.registerRequests(api)
 	s.registerFlat(api)
 	s.registerAdmin(api)
 }
@@ -190,14 +198,14 @@ func (s *Service) registerProject(api *httpapi.API) {
 		Summary: "Rent nodes",
 		Description: "Places them at once, all or none, and answers; a workflow checks them and makes the account. Follow " +
 			"`status`, or the events provisioning.*. Where there is not enough, the refusal `sku_unavailable` says why, with " +
-			"counts.",
-		Access: httpapi.Project(auth.AllocationUse),
+			"counts, unless the request is ready to wait (`wait_up_to_seconds`).",
+		Access: httpapi.Project(auth.AllocationUse), Accepted: RequestView{},
 	}, func(ctx context.Context, in *struct {
 		ProjectPath
 		Body AskBody
 	},
-	) (*httpapi.Plain[Made], error) {
-		return made(s.Create(ctx, in.Body.ask(in.ProjectID)))
+	) (*httpapi.Branched[Made], error) {
+		return answer(s.Request(ctx, in.Body.ask(in.ProjectID)))
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "explain-allocation", Method: http.MethodPost, Path: pathProject + "/explain", Tag: tag,

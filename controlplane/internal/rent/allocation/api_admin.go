@@ -28,12 +28,12 @@ func (s *Service) registerFlat(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-allocation-flat", Method: http.MethodPost, Path: pathFlat, Tag: tag, Status: http.StatusCreated,
 		Summary: "Rent nodes, with the project in the body", Description: "As create-allocation.",
-		Access: httpapi.Anywhere(auth.AllocationUse),
-	}, func(ctx context.Context, in *struct{ Body FlatBody }) (*httpapi.Plain[Made], error) {
+		Access: httpapi.Anywhere(auth.AllocationUse), Accepted: RequestView{},
+	}, func(ctx context.Context, in *struct{ Body FlatBody }) (*httpapi.Branched[Made], error) {
 		if err := s.mayUse(ctx, in.Body.ProjectID); err != nil {
 			return nil, err
 		}
-		return made(s.Create(ctx, in.Body.ask(in.Body.ProjectID)))
+		return answer(s.Request(ctx, in.Body.ask(in.Body.ProjectID)))
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-allocation-flat", Method: http.MethodGet, Path: pathFlat + "/{allocation_id}", Tag: tag,
@@ -105,14 +105,14 @@ func (s *Service) registerAdmin(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "place-allocation", Method: http.MethodPost, Path: pathAdmin, Tag: tag, Status: http.StatusCreated,
 		Summary: "Rent for a project on a node or out of a pool of your choice",
-		Access:  httpapi.Platform(auth.AllocationForce),
-	}, func(ctx context.Context, in *struct{ Body AdminAskBody }) (*httpapi.Plain[Made], error) {
+		Access:  httpapi.Platform(auth.AllocationForce), Accepted: RequestView{},
+	}, func(ctx context.Context, in *struct{ Body AdminAskBody }) (*httpapi.Branched[Made], error) {
 		ask := in.Body.ask(in.Body.ProjectID)
 		if in.Body.NodeID != nil {
 			ask.Wish.Node = *in.Body.NodeID
 		}
 		ask.Wish.Pool = in.Body.Pool
-		return made(s.Create(ctx, ask))
+		return answer(s.Request(ctx, ask))
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "force-release-allocation", Method: http.MethodPost, Path: pathAdmin + "/{allocation_id}/force-release", Tag: tag,

@@ -24,38 +24,71 @@ import (
 // had locked the nodes it could have.
 const races = 5
 
-// Create places allocations and records them, all or none. Each node is one
-// allocation; several that were asked for together share a group.
-func (s *Service) Create(ctx context.Context, ask Ask) ([]Allocation, error) {
+// Request places allocations, or lets the request wait for capacity where there is
+// not enough and it is ready to wait. What is refused for another reason does not
+// wait.
+func (s *Service) Request(ctx context.Context, ask Ask) (Outcome, error) {
 	ask, err := ask.checked()
 	if err != nil {
-		return nil, err
+		return Outcome{}, err
 	}
+	made, lacking, err := s.attempt(ctx, ask, nil)
+	switch {
+	case err != nil || lacking == nil:
+		return Outcome{Allocations: made}, err
+	case ask.WaitUpTo == 0 || lacking.ever() < ask.Count: // waiting would not help
+		return Outcome{}, lacking.refusal(ask.Count)
+	}
+	r, err := s.wait(ctx, ask)
+	return Outcome{Request: &r}, err
+}
+
+// Create places allocations and records them, all or none. Each node is one
+// allocation; several that were asked for together share a group. It does not wait.
+func (s *Service) Create(ctx context.Context, ask Ask) ([]Allocation, error) {
+	ask.WaitUpTo = 0
+	made, err := s.Request(ctx, ask)
+	return made.Allocations, err
+}
+
+// attempt tries to place a request once, one that waits or a new one (nil). Where
+// there is not enough, it says what there is.
+func (s *Service) attempt(ctx context.Context, ask Ask, waiting *Request) (made []Allocation, lacking *Capacity,
+	err error,
+) {
 	for attempt := 1; ; attempt++ {
-		var made []Allocation
 		err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			var err error
-			made, err = s.create(ctx, tx, ask)
+			if waiting == nil {
+				made, err = s.create(ctx, tx, ask, plot{by: askerOf(auth.From(ctx))})
+			} else {
+				made, err = s.admitWaiting(ctx, tx, *waiting)
+			}
 			return err
 		})
 		var missing *short
-		if !errors.As(err, &missing) {
-			return made, err
+		switch {
+		case errors.As(err, &missing):
+		case errors.Is(err, errQueued) && attempt < races:
+			continue
+		default:
+			return made, nil, err
 		}
 		// The claims of this attempt are undone, so that what is counted is what there is.
-		now, err := census(ctx, allocationdb.New(s.db), missing.look)
+		now, err := census(ctx, allocationdb.New(s.db), missing.look, missing.kept)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case !ask.Wish.Node.IsZero():
-			return nil, notThatNode()
+			return nil, nil, notThatNode()
 		case now.Free < ask.Count:
-			return nil, now.refusal(ask.Count)
+			return nil, &now, nil
 		case attempt == races:
-			return nil, now.locked(now.Free - ask.Count + 1).refusal(ask.Count)
+			now = now.locked(now.Free - ask.Count + 1)
+			return nil, &now, nil
 		}
 		if err := pause(ctx, time.Duration(attempt)*10*time.Millisecond); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }
@@ -78,42 +111,57 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask) ([]Allocation, error) {
-	q := allocationdb.New(tx)
-	org, err := q.OrgOf(ctx, ask.Project)
+// orgOf is the tenant of a project.
+func orgOf(ctx context.Context, q *allocationdb.Queries, project id.Project) (id.Org, error) {
+	org, err := q.OrgOf(ctx, project)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.New(fault.NotFound, "project_not_found", "there is no such project").
+		return org, fault.New(fault.NotFound, "project_not_found", "there is no such project").
 			WithRemedy("see which there are: gpuaas project list")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read tenant of project: %w", err)
+		return org, fmt.Errorf("read tenant of project: %w", err)
 	}
-	of, err := offered(ctx, tx, ask)
-	if err != nil {
+	return org, nil
+}
+
+// create places a request in a transaction. What it was made of besides is in from.
+func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]Allocation, error) {
+	q := allocationdb.New(tx)
+	var err error
+	if from.org, err = orgOf(ctx, q, ask.Project); err != nil {
+		return nil, err
+	}
+	if from.sku, err = offered(ctx, tx, ask); err != nil {
 		return nil, err
 	}
 	if s.admission != nil {
 		if err := s.admission.Admit(ctx, tx, Admitted{
-			Org: org, Project: ask.Project, SKU: of.ID, GPUs: ask.Count * of.GPUsTotal, Nodes: ask.Count,
+			Org: from.org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * from.sku.GPUsTotal, Nodes: ask.Count,
 		}); err != nil {
 			return nil, err
 		}
 	}
-	keys, err := keysOf(ctx, tx, org, ask)
+	if from.request.IsZero() {
+		from.own = auth.From(ctx).Decide(auth.AllocationUse, auth.Target{Org: from.org, Project: ask.Project}) == auth.Allowed
+	}
+	if from.keys, err = keysOf(ctx, tx, ask, from); err != nil {
+		return nil, err
+	}
+	others, err := s.keepUnderLock(ctx, q, ask, from.request)
 	if err != nil {
 		return nil, err
 	}
-	spots, err := s.place(ctx, q, of.ID, ask)
+	spots, err := s.place(ctx, q, ask, others)
 	if err != nil {
 		return nil, err
 	}
-	var group id.AllocationGroup
 	if ask.Count > 1 {
-		group = id.New[id.AllocationGroup]()
+		from.group = id.New[id.AllocationGroup]()
 	}
 	made := make([]Allocation, len(spots))
 	for i, at := range spots {
-		if made[i], err = s.insert(ctx, tx, ask, plot{org: org, group: group, sku: of, keys: keys, spot: at}); err != nil {
+		from.spot = at
+		if made[i], err = s.insert(ctx, tx, ask, from); err != nil {
 			return nil, err
 		}
 	}
@@ -137,17 +185,15 @@ func offered(ctx context.Context, tx pgx.Tx, ask Ask) (sku.SKU, error) {
 // and of the project. Whoever may not use allocations of the project cannot get in
 // with keys of their own: operators place allocations for others, and that must not
 // be a way around the permission for terminals.
-func keysOf(ctx context.Context, tx pgx.Tx, org id.Org, ask Ask) ([]Key, error) {
+func keysOf(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]Key, error) {
 	owner := sshkey.Owner{Project: ask.Project}
-	who := auth.From(ctx)
-	ofProject := who.Decide(auth.AllocationUse, auth.Target{Org: org, Project: ask.Project}) == auth.Allowed
-	if who.Kind == auth.KindUser && ofProject {
-		if user, err := id.Parse[id.User](who.ID); err == nil {
+	if from.by.Kind == auth.KindUser && from.own {
+		if user, err := id.Parse[id.User](from.by.ID); err == nil {
 			owner.User = user
 		}
 	}
 	found, err := sshkey.Usable(ctx, tx, owner, ask.Keys)
-	if fault.KindOf(err) == fault.NotFound && !ofProject {
+	if fault.KindOf(err) == fault.NotFound && !from.own {
 		return nil, fault.New(fault.Forbidden, "ssh_key_not_of_project",
 			"you have no role in the project: only keys that the project shares can be used").
 			WithRemedy("name keys of the project (gpuaas key list --project PROJECT), or have a member of the project ask for it")
@@ -164,21 +210,33 @@ func keysOf(ctx context.Context, tx pgx.Tx, org id.Org, ask Ask) ([]Key, error) 
 
 // plot is what an allocation is made of besides the request.
 type plot struct {
-	org   id.Org
-	group id.AllocationGroup
-	sku   sku.SKU
-	keys  []Key
-	spot  spot
+	by      asker
+	own     bool                 // whoever asked may use allocations of the project
+	request id.AllocationRequest // zero: it did not wait
+	waited  time.Duration
+	org     id.Org
+	group   id.AllocationGroup
+	sku     sku.SKU
+	keys    []Key
+	spot    spot
+}
+
+// asked says for people how an allocation began.
+func (p plot) asked(on string) string {
+	if p.request.IsZero() {
+		return "asked for, and placed on " + on
+	}
+	return fmt.Sprintf("placed on %s after it waited for %s", on, p.waited.Round(time.Second))
 }
 
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Allocation, error) {
-	who, q := auth.From(ctx), allocationdb.New(tx)
+	q := allocationdb.New(tx)
 	row := allocationdb.InsertParams{
 		ID: p.spot.allocation, OrgID: p.org, ProjectID: ask.Project, GroupID: p.group, Name: ask.Name,
 		CapacityShape: string(shapeOf(p.sku.CapacityShape)), SkuID: p.sku.ID, PriceMinor: p.sku.PriceMinor,
 		PriceCurrency: p.sku.PriceCurrency, Gpus: p.sku.GPUsTotal, RegionCode: p.spot.region, NodeID: p.spot.node,
 		Hostname: p.spot.hostname, Access: string(ask.Access), Protected: ask.Protected, EventID: id.New[id.Event](),
-		RequestedBy: who.ID, RequestedByName: who.Name, CorrelationID: telemetry.Correlation(ctx),
+		RequestedBy: p.by.ID, RequestedByName: p.by.Name, CorrelationID: telemetry.Correlation(ctx),
 		WaitingFor: "a worker that takes it up",
 	}
 	if ask.ExpiresIn > 0 {
@@ -206,7 +264,7 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Alloc
 	if err != nil {
 		return a, err
 	}
-	if err := note(ctx, tx, a, "request", "asked for, and placed on "+a.Hostname, nil); err != nil {
+	if err := note(ctx, tx, a, "request", p.asked(a.Hostname), nil); err != nil {
 		return a, err
 	}
 	if err := record(ctx, tx, "allocation.create", a, "", map[string]any{

@@ -22,23 +22,28 @@ type spot struct {
 }
 
 // short says that a request cannot be placed: fewer nodes could be claimed.
-type short struct{ look allocationdb.CandidatesParams }
+type short struct {
+	look allocationdb.CandidatesParams
+	kept kept
+}
 
 func (*short) Error() string { return "there are not enough nodes" }
 
 // place claims as many nodes as a request asks for. It fails with a *short where it
-// cannot, and leaves it to the caller to undo the claims.
-func (s *Service) place(ctx context.Context, q *allocationdb.Queries, sku string, ask Ask) ([]spot, error) {
-	look, err := s.look(sku, ask)
+// cannot, and leaves it to the caller to undo the claims. Nodes that are kept for
+// others are passed over.
+func (s *Service) place(ctx context.Context, q *allocationdb.Queries, ask Ask, others kept) ([]spot, error) {
+	look, err := s.look(ask)
 	if err != nil {
 		return nil, err
 	}
 	p := placing{q: q, look: look, want: int(ask.Count)}
+	p.look.Passed = append(others.nodes(), look.Passed...)
 	if err := p.arrange(ctx, ask); err != nil {
 		return nil, err
 	}
 	if len(p.got) < p.want {
-		return nil, &short{look: look}
+		return nil, &short{look: look, kept: others}
 	}
 	return p.got, nil
 }
@@ -145,10 +150,10 @@ func (p *placing) take(ctx context.Context, racks, others []string, most int) er
 
 // look is the search that a request leads to. A tenant with root gets only a node
 // that MAAS can install anew.
-func (s *Service) look(sku string, ask Ask) (allocationdb.CandidatesParams, error) {
+func (s *Service) look(ask Ask) (allocationdb.CandidatesParams, error) {
 	w := ask.Wish
 	p := allocationdb.CandidatesParams{
-		Sku: sku, Region: w.Region, Pool: w.Pool, HeardSince: time.Now().Add(-s.heard), Node: textOf(w.Node),
+		Sku: ask.SKU, Region: w.Region, Pool: w.Pool, HeardSince: time.Now().Add(-s.heard), Node: textOf(w.Node),
 		Passed: []string{}, Root: ask.Access == RootAccess,
 	}
 	for _, n := range w.Passed {
@@ -173,10 +178,12 @@ func object(of map[string]string) (json.RawMessage, error) {
 }
 
 // census counts the nodes of a SKU by why they cannot be let.
-func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.CandidatesParams) (Capacity, error) {
+func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.CandidatesParams, others kept) (Capacity,
+	error,
+) {
 	rows, err := q.Census(ctx, allocationdb.CensusParams{
 		Sku: of.Sku, Region: of.Region, Pool: of.Pool, Labels: of.Labels, Capabilities: of.Capabilities,
-		HeardSince: of.HeardSince, Root: of.Root,
+		HeardSince: of.HeardSince, Root: of.Root, Kept: others.waiting,
 	})
 	if err != nil {
 		return Capacity{}, fmt.Errorf("count nodes: %w", err)
@@ -196,16 +203,26 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 	}
 	var c Capacity
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		of, err := offered(ctx, tx, ask)
-		if err != nil {
+		if _, err := offered(ctx, tx, ask); err != nil {
 			return err
 		}
-		look, err := s.look(of.ID, ask)
-		if err != nil {
-			return err
-		}
-		c, err = census(ctx, allocationdb.New(tx), look)
+		c, err = s.capacity(ctx, allocationdb.New(tx), ask, id.AllocationRequest{})
 		return err
 	})
 	return c, err
+}
+
+// capacity says what a request could have at this moment, and why not more.
+func (s *Service) capacity(ctx context.Context, q *allocationdb.Queries, ask Ask, of id.AllocationRequest) (Capacity,
+	error,
+) {
+	look, err := s.look(ask)
+	if err != nil {
+		return Capacity{}, err
+	}
+	others, err := s.keep(ctx, q, ask, of)
+	if err != nil {
+		return Capacity{}, err
+	}
+	return census(ctx, q, look, others)
 }

@@ -12,5 +12,8 @@
 //     node. Both are times of the database at that moment, and neither ever moves.
 //   - The operation that cleans a node is a decommission; there are never two on one
 //     node. Where it parks, the allocation is release_failed.
+//   - A request that finds no capacity may wait. Nobody overtakes those who wait: each
+//     request leaves them as many free nodes as they ask for. A request that waited is
+//     placed as a request of that moment, once and whole.
 //   - A tenant learns why there is no capacity, and nothing about other tenants.
 package allocation

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 )
 
@@ -25,7 +26,11 @@ func (s *Service) Place(ctx context.Context, ask Ask) (took time.Duration, err e
 			return err
 		}
 		began := time.Now()
-		spots, err := s.place(ctx, q, of.ID, ask)
+		others, err := s.keepUnderLock(ctx, q, ask, id.AllocationRequest{})
+		if err != nil {
+			return err
+		}
+		spots, err := s.place(ctx, q, ask, others)
 		took = time.Since(began)
 		if err != nil {
 			return err

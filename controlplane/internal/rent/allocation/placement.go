@@ -35,6 +35,7 @@ var reasons = []struct {
 	{"on_hold", "are held by an operator"},
 	{"silent", "have not been heard of lately"},
 	{"drifted", "are not what they should be"},
+	{"kept_for_waiting", "are kept for those who have waited longer"},
 	{"claimed_concurrently", "are being given to somebody else at this moment"},
 }
 
@@ -79,6 +80,20 @@ func (c Capacity) locked(n int32) Capacity {
 	last.After -= n
 	c.Free -= n
 	return c
+}
+
+// lasting are the reasons that waiting does not change.
+var lasting = []Reason{"other_region", "other_pool", "labels_missing", "capabilities_missing", "not_reinstallable"}
+
+// ever counts the nodes that a request could have if all of them were free.
+func (c Capacity) ever() int32 {
+	n := c.Nodes
+	for _, f := range c.Filters {
+		if slices.Contains(lasting, f.Reason) {
+			n -= f.Before - f.After
+		}
+	}
+	return n
 }
 
 // taken says which filters take nodes out, in words.

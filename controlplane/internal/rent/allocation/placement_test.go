@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -161,7 +162,8 @@ func TestTheLastNodeGoesToOne(t *testing.T) {
 }
 
 // Whatever happens in whichever order: no node has two live claims, none is handed
-// out that must not be, and nothing is published that did not commit.
+// out that must not be, each request that waited is placed once and whole, and
+// nothing is published that did not commit.
 func TestPlacementHoldsWhateverHappens(t *testing.T) {
 	w := newWorld(t)
 	seed := rand.Uint64()
@@ -206,6 +208,34 @@ func TestPlacementHoldsWhateverHappens(t *testing.T) {
 		AND NOT EXISTS (SELECT FROM allocations a WHERE a.id::text = o.aggregate_id AND a.event_id = o.id)`); n != 0 {
 		t.Errorf("%d events of requests that did not commit", n)
 	}
+	if n := w.count(t, `SELECT count(*) FROM allocation_requests r WHERE (r.status = 'placed') <> (cardinality(r.allocation_ids) = r.nodes)
+		OR EXISTS (SELECT FROM unnest(r.allocation_ids) AS x (id) WHERE NOT EXISTS (SELECT FROM allocations a WHERE a.id = x.id))`); n != 0 {
+		t.Errorf("%d requests that waited say something else than there is", n)
+	}
+	if n := w.count(t, `SELECT count(*) FROM (SELECT x.id FROM allocation_requests r, unnest(r.allocation_ids) AS x (id)
+		GROUP BY x.id HAVING count(*) > 1) AS doubled`); n != 0 {
+		t.Errorf("%d allocations belong to two requests", n)
+	}
+}
+
+// wants asks for nodes and waits for them, takes requests back and serves, as it
+// comes.
+func (w *world) wants(t *testing.T, roll *rand.Rand) {
+	t.Helper()
+	ask := picky()
+	ask.SKU, ask.Project, ask.Count, ask.WaitUpTo = h200, w.project, int32(roll.IntN(3))+1, time.Hour
+	o, err := w.service.Request(w.ctx, ask)
+	if err != nil && fault.CodeOf(err) != allocation.CodeUnavailable { // there may be too few, whoever waits
+		t.Error(err)
+	}
+	if o.Request != nil && roll.IntN(2) == 0 {
+		if _, err := w.service.Cancel(w.ctx, o.Request.ID); err != nil && fault.KindOf(err) != fault.Conflict {
+			t.Error(err)
+		}
+	}
+	if _, err := w.service.Serve(w.ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // act asks for allocations and ends them, as it comes.
@@ -213,7 +243,9 @@ func (w *world) act(t *testing.T, roll *rand.Rand, nodes []id.Node, bad map[id.N
 	t.Helper()
 	var mine []allocation.Allocation
 	for range 25 {
-		switch roll.IntN(4) {
+		switch roll.IntN(5) {
+		case 4:
+			w.wants(t, roll)
 		case 0, 1:
 			ask := picky()
 			ask.Count = int32(roll.IntN(3)) + 1

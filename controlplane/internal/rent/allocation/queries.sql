@@ -162,6 +162,7 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN (c.last_contact_at > sqlc.arg(heard_since)) IS NOT TRUE THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
+        WHEN n.id = ANY (sqlc.arg(kept)::uuid[]) THEN 'kept_for_waiting'
         ELSE 'free' END AS why
     FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
     WHERE n.sku_id = sqlc.arg(sku) AND n.status <> 'deleted') AS counted
@@ -198,3 +199,71 @@ WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
                    SELECT max(k.created_at) FROM allocation_resource_claims k WHERE k.allocation_id = a.id AND k.node_id = a.node_id), a.created_at)
                ORDER BY b.issued_at DESC LIMIT 1))
 ORDER BY c.issued_at;
+
+-- LockSKU lets requests for a SKU run side by side, unless somebody waits for it: then they go one after the other, so
+-- that nobody overtakes. What there is to be kept is read after it.
+-- name: LockSKU :one
+SELECT one_by_one, (CASE WHEN one_by_one THEN pg_advisory_xact_lock(hashtext('gpuaas placement ' || sqlc.arg(sku)::text))
+    ELSE pg_advisory_xact_lock_shared(hashtext('gpuaas placement ' || sqlc.arg(sku)::text)) END)::text AS locked
+FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = sqlc.arg(sku)))::boolean AS one_by_one) AS t;
+
+-- Ahead are those who wait for a SKU before a request, in their order; of a request that does not wait, all.
+-- name: Ahead :many
+SELECT q.nodes, q.ask FROM allocation_queue q
+WHERE q.sku_id = sqlc.arg(sku) AND (sqlc.narg(request)::uuid IS NULL
+    OR q.position < (SELECT m.position FROM allocation_queue m WHERE m.id = sqlc.narg(request)))
+ORDER BY q.position LIMIT 1000;
+
+-- NodesToLet are free nodes for somebody else than the one who asks: those come first that are of no use to that one.
+-- name: NodesToLet :many
+SELECT n.id FROM nodes_to_let n
+WHERE n.sku_id = sqlc.arg(sku) AND (sqlc.arg(region)::text = '' OR n.region_code = sqlc.arg(region))
+  AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
+  AND n.last_contact_at > sqlc.arg(heard_since) AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
+  AND (NOT sqlc.arg(root)::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
+ORDER BY ((sqlc.arg(other_region)::text = '' OR n.region_code = sqlc.arg(other_region)) AND n.pool = sqlc.arg(other_pool)::text
+    AND n.labels @> sqlc.arg(other_labels)::jsonb AND n.capabilities @> sqlc.arg(other_capabilities)::jsonb
+    AND (sqlc.narg(other_node)::uuid IS NULL OR n.id = sqlc.narg(other_node))), n.clean_at DESC NULLS LAST, n.id
+LIMIT sqlc.arg(most);
+
+-- name: InsertRequest :one
+INSERT INTO allocation_requests (id, org_id, project_id, sku_id, nodes, ask, requested_by, requested_by_name, requester_kind,
+    correlation_id, wait_until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp() + sqlc.arg(wait_seconds)::bigint * interval '1 second')
+RETURNING *;
+
+-- name: CountWaiting :one
+SELECT count(*)::integer FROM allocation_requests WHERE project_id = $1 AND status = 'waiting';
+
+-- name: GetRequest :one
+SELECT sqlc.embed(r), COALESCE((SELECT q.position FROM allocation_queue q WHERE q.id = r.id), 0)::integer AS position
+FROM allocation_requests r WHERE r.id = $1;
+
+-- TakeRequest locks a request that waits, unless another replica is at work on it.
+-- name: TakeRequest :one
+SELECT * FROM allocation_requests WHERE id = $1 AND status = 'waiting' AND wait_until > clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: LockRequest :one
+SELECT * FROM allocation_requests WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: EndRequest :one
+UPDATE allocation_requests SET status = sqlc.arg(to_status)::text, allocation_ids = sqlc.arg(allocation_ids)::uuid[], code = sqlc.arg(code),
+    reason = sqlc.arg(reason), remedy = sqlc.arg(remedy), ended_by = sqlc.arg(ended_by), ended_at = clock_timestamp(), version = version + 1
+WHERE id = sqlc.arg(id) RETURNING *;
+
+-- name: ListRequests :many
+SELECT sqlc.embed(r), COALESCE(q.position, 0)::integer AS position
+FROM allocation_requests r LEFT JOIN allocation_queue q ON q.id = r.id
+WHERE (sqlc.narg(project)::uuid IS NULL OR r.project_id = sqlc.narg(project))
+  AND (sqlc.arg(statuses)::text[] = '{}' OR r.status = ANY (sqlc.arg(statuses)::text[]))
+  AND (sqlc.narg(before)::uuid IS NULL OR r.id < sqlc.narg(before))
+ORDER BY r.id DESC LIMIT sqlc.arg(page_size);
+
+-- name: AwaitedSKUs :many
+SELECT DISTINCT sku_id FROM allocation_requests WHERE status = 'waiting' ORDER BY sku_id;
+
+-- name: Queue :many
+SELECT q.id::text AS id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER BY q.position LIMIT 1000;
+
+-- name: OverdueRequests :many
+SELECT id FROM allocation_requests WHERE status = 'waiting' AND wait_until <= clock_timestamp() ORDER BY wait_until LIMIT 100;

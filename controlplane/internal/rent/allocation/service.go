@@ -9,6 +9,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/terminal"
@@ -58,6 +59,11 @@ type Papers interface {
 	Signed(ctx context.Context, of id.Certificate) ([]byte, error)
 }
 
+// Members says who may still do what; identity.Service does.
+type Members interface {
+	StillMay(ctx context.Context, tx pgx.Tx, who string, what auth.Permission, on auth.Target) (bool, error)
+}
+
 // Config is what the package needs.
 type Config struct {
 	DB        *postgres.DB
@@ -66,6 +72,7 @@ type Config struct {
 	Cleanups  Cleanups
 	Terminals Terminals
 	Papers    Papers
+	Members   Members // nil: whoever asked for something may still have it
 	// HeardWithin is how lately the agent of a node must have called; zero: 90 s.
 	HeardWithin time.Duration
 	// Patience is how long a task of provisioning may wait for its node to fetch
@@ -86,6 +93,7 @@ type Service struct {
 	cleanups  Cleanups
 	terminals Terminals
 	papers    Papers
+	members   Members
 	heard     time.Duration
 	patience  time.Duration
 	gate      gate
@@ -96,8 +104,8 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
-		papers: cfg.Papers,
-		heard:  cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
+		papers: cfg.Papers, members: cfg.Members,
+		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
 	}
 	if s.heard == 0 {
 		s.heard = 90 * time.Second

@@ -91,3 +91,49 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 
 // live says whether the tenant has the node in a state, or is about to.
 func (s Status) live() bool { return Lifecycle.Is(s, Live) }
+
+// RequestStatus is the state of a request that waits for capacity.
+type RequestStatus string
+
+// The states of a request.
+const (
+	Waiting          RequestStatus = "waiting"
+	Placed           RequestStatus = "placed"
+	RequestCancelled RequestStatus = "cancelled"
+	RequestExpired   RequestStatus = "expired"
+	Refused          RequestStatus = "refused"
+)
+
+// RequestEvent is something that changes the state of a request.
+type RequestEvent string
+
+// The events of a request.
+const (
+	PlaceRequest  RequestEvent = "place"
+	CancelRequest RequestEvent = "cancel"
+	ExpireRequest RequestEvent = "expire"
+	RefuseRequest RequestEvent = "refuse"
+)
+
+const byQueue = "queue of the SKU"
+
+// RequestLifecycle is the table of states of requests that wait for capacity.
+var RequestLifecycle = lifecycle.Table[RequestStatus, RequestEvent]{
+	Noun: "allocation_request", Title: "Allocation request lifecycle", Initial: []RequestStatus{Waiting},
+	States: []lifecycle.State[RequestStatus]{
+		{Name: Waiting, Meaning: "it waits for nodes, in the queue of its SKU", Tone: lifecycle.Info},
+		{Name: Placed, Meaning: "its allocations exist", Tone: lifecycle.OK, Terminal: true},
+		{Name: RequestCancelled, Meaning: "somebody of the project took it back", Tone: lifecycle.Idle, Terminal: true},
+		{Name: RequestExpired, Meaning: "there was no capacity for as long as it waited", Tone: lifecycle.Warn, Terminal: true},
+		{
+			Name: Refused, Meaning: "it may not be placed any more, for another reason than capacity", Tone: lifecycle.Bad,
+			Terminal: true,
+		},
+	},
+	Edges: []lifecycle.Edge[RequestStatus, RequestEvent]{
+		{From: Waiting, Event: PlaceRequest, To: Placed, Owner: byQueue},
+		{From: Waiting, Event: CancelRequest, To: RequestCancelled, Owner: "whoever asked, administrator of the project"},
+		{From: Waiting, Event: ExpireRequest, To: RequestExpired, Owner: byQueue},
+		{From: Waiting, Event: RefuseRequest, To: Refused, Owner: byQueue},
+	},
+}

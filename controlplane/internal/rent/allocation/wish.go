@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,17 +38,18 @@ type Wish struct {
 
 // Ask is a request for allocations.
 type Ask struct {
-	Project   id.Project
-	SKU       string
-	GPUs      int32 // zero: what the SKU has
-	Count     int32 // nodes; zero: one
-	Wish      Wish
-	Name      string
-	Labels    map[string]string
-	Access    Access // empty: user
-	Keys      []id.SSHKey
-	ExpiresIn time.Duration // zero: never
-	Protected bool
+	Project   id.Project        `json:"project"`
+	SKU       string            `json:"sku"`
+	GPUs      int32             `json:"gpus,omitempty"`  // zero: what the SKU has
+	Count     int32             `json:"count,omitempty"` // nodes; zero: one
+	Wish      Wish              `json:"wish"`
+	Name      string            `json:"name,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Access    Access            `json:"access,omitempty"` // empty: user
+	Keys      []id.SSHKey       `json:"keys,omitempty"`
+	ExpiresIn time.Duration     `json:"expires_in,omitempty"` // zero: never
+	Protected bool              `json:"protected,omitempty"`
+	WaitUpTo  time.Duration     `json:"-"` // zero: it does not wait for capacity
 }
 
 const (
@@ -55,6 +57,8 @@ const (
 	maxSelectors = 16
 	leastLife    = 5 * time.Minute
 	mostLife     = 366 * 24 * time.Hour
+	leastWait    = time.Minute
+	mostWait     = 7 * 24 * time.Hour
 )
 
 // checked gives a request its defaults, or says what makes no sense about it.
@@ -85,6 +89,9 @@ func (a Ask) checked() (Ask, error) {
 	reject(a.Wish.Node.IsZero() || a.Count == 1, "node_id", "names one node: ask for one")
 	reject(a.ExpiresIn == 0 || a.ExpiresIn >= leastLife && a.ExpiresIn <= mostLife, "expires_in",
 		"must be %s to %s, or left out", "5 minutes", "366 days")
+	reject(a.WaitUpTo == 0 || a.WaitUpTo >= leastWait && a.WaitUpTo <= mostWait, "wait_up_to_seconds",
+		"must be %s to %s, or left out", "1 minute", "7 days")
+	reject(a.WaitUpTo == 0 || a.Wish.Node.IsZero(), "wait_up_to_seconds", "cannot be had for a node that is named")
 	reject(len(a.Keys) <= 100, "ssh_key_ids", "must be at most 100")
 	for path, of := range map[string]map[string]string{
 		"node_labels": a.Wish.Labels, "capabilities": a.Wish.Capabilities, "labels": a.Labels,
@@ -111,6 +118,16 @@ func unfit(path string, labels map[string]string) (bad []fault.Field) {
 		}
 	}
 	return bad
+}
+
+// key is the same for requests that the same nodes fulfil.
+func (a Ask) key() (string, error) {
+	a.Wish.Arrangement = ""
+	raw, err := json.Marshal(a.Wish)
+	if err != nil {
+		return "", fmt.Errorf("encode wish: %w", err)
+	}
+	return string(a.Access) + string(raw), nil
 }
 
 // fits refuses a request that the terms of a SKU do not allow.

@@ -1126,6 +1126,36 @@ func (q *Queries) RevokeTokensOf(ctx context.Context, arg RevokeTokensOfParams) 
 	return result.RowsAffected(), nil
 }
 
+const rolesOf = `-- name: RolesOf :one
+SELECT COALESCE(max(u.platform_role), '')::text AS platform, COALESCE(max(t.role), '')::text AS tenant,
+       COALESCE(max(m.role), max(a.role), '')::text AS project
+FROM (SELECT $1::uuid AS id) AS who
+LEFT JOIN users u ON u.id = who.id AND NOT u.disabled
+LEFT JOIN tenant_memberships t ON t.user_id = u.id AND t.org_id = $2
+LEFT JOIN project_memberships m ON m.user_id = u.id AND m.project_id = $3
+LEFT JOIN service_accounts a ON a.id = who.id AND a.status = 'active' AND a.project_id = $3
+`
+
+type RolesOfParams struct {
+	Who       string
+	OrgID     id.Org
+	ProjectID id.Project
+}
+
+type RolesOfRow struct {
+	Platform string
+	Tenant   string
+	Project  string
+}
+
+// The roles that a user or a service account holds now, on the platform, in a tenant and in a project.
+func (q *Queries) RolesOf(ctx context.Context, arg RolesOfParams) (RolesOfRow, error) {
+	row := q.db.QueryRow(ctx, rolesOf, arg.Who, arg.OrgID, arg.ProjectID)
+	var i RolesOfRow
+	err := row.Scan(&i.Platform, &i.Tenant, &i.Project)
+	return i, err
+}
+
 const serviceAccount = `-- name: ServiceAccount :one
 SELECT id, project_id, name, role, status, version, created_at, updated_at FROM service_accounts WHERE project_id = $1 AND id = $2 AND status <> 'deleted'
 `

@@ -80,3 +80,28 @@ type AllocationEvent struct {
 	Message      string
 	Details      json.RawMessage
 }
+
+type AllocationRequest struct {
+	ID        id.AllocationRequest
+	OrgID     id.Org
+	ProjectID id.Project
+	Status    string
+	SkuID     string
+	Nodes     int32
+	// What was asked for, without keys themselves: they are looked up when it is placed.
+	Ask             json.RawMessage
+	RequestedBy     string
+	RequestedByName string
+	RequesterKind   string
+	CorrelationID   string
+	// When it stops waiting.
+	WaitUntil     time.Time
+	AllocationIds []string
+	Code          string
+	Reason        string
+	Remedy        string
+	EndedBy       string
+	CreatedAt     time.Time
+	EndedAt       *time.Time
+	Version       int64
+}

@@ -40,6 +40,68 @@ func (q *Queries) AddEvent(ctx context.Context, arg AddEventParams) error {
 	return err
 }
 
+const ahead = `-- name: Ahead :many
+SELECT q.nodes, q.ask FROM allocation_queue q
+WHERE q.sku_id = $1 AND ($2::uuid IS NULL
+    OR q.position < (SELECT m.position FROM allocation_queue m WHERE m.id = $2))
+ORDER BY q.position LIMIT 1000
+`
+
+type AheadParams struct {
+	Sku     string
+	Request *string
+}
+
+type AheadRow struct {
+	Nodes int32
+	Ask   json.RawMessage
+}
+
+// Ahead are those who wait for a SKU before a request, in their order; of a request that does not wait, all.
+func (q *Queries) Ahead(ctx context.Context, arg AheadParams) ([]AheadRow, error) {
+	rows, err := q.db.Query(ctx, ahead, arg.Sku, arg.Request)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AheadRow
+	for rows.Next() {
+		var i AheadRow
+		if err := rows.Scan(&i.Nodes, &i.Ask); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const awaitedSKUs = `-- name: AwaitedSKUs :many
+SELECT DISTINCT sku_id FROM allocation_requests WHERE status = 'waiting' ORDER BY sku_id
+`
+
+func (q *Queries) AwaitedSKUs(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, awaitedSKUs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var sku_id string
+		if err := rows.Scan(&sku_id); err != nil {
+			return nil, err
+		}
+		items = append(items, sku_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const candidates = `-- name: Candidates :many
 SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
 WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
@@ -140,9 +202,10 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN (c.last_contact_at > $6) IS NOT TRUE THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
+        WHEN n.id = ANY ($7::uuid[]) THEN 'kept_for_waiting'
         ELSE 'free' END AS why
     FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
-    WHERE n.sku_id = $7 AND n.status <> 'deleted') AS counted
+    WHERE n.sku_id = $8 AND n.status <> 'deleted') AS counted
 GROUP BY why
 `
 
@@ -153,6 +216,7 @@ type CensusParams struct {
 	Capabilities json.RawMessage
 	Root         bool
 	HeardSince   time.Time
+	Kept         []string
 	Sku          string
 }
 
@@ -170,6 +234,7 @@ func (q *Queries) Census(ctx context.Context, arg CensusParams) ([]CensusRow, er
 		arg.Capabilities,
 		arg.Root,
 		arg.HeardSince,
+		arg.Kept,
 		arg.Sku,
 	)
 	if err != nil {
@@ -227,6 +292,17 @@ func (q *Queries) CountEvents(ctx context.Context, arg CountEventsParams) (int32
 	return column_1, err
 }
 
+const countWaiting = `-- name: CountWaiting :one
+SELECT count(*)::integer FROM allocation_requests WHERE project_id = $1 AND status = 'waiting'
+`
+
+func (q *Queries) CountWaiting(ctx context.Context, projectID id.Project) (int32, error) {
+	row := q.db.QueryRow(ctx, countWaiting, projectID)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const due = `-- name: Due :one
 SELECT (expires_at IS NOT NULL AND expires_at <= clock_timestamp())::boolean FROM allocations WHERE id = $1
 `
@@ -255,6 +331,58 @@ func (q *Queries) EndClaims(ctx context.Context, arg EndClaimsParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const endRequest = `-- name: EndRequest :one
+UPDATE allocation_requests SET status = $1::text, allocation_ids = $2::uuid[], code = $3,
+    reason = $4, remedy = $5, ended_by = $6, ended_at = clock_timestamp(), version = version + 1
+WHERE id = $7 RETURNING id, org_id, project_id, status, sku_id, nodes, ask, requested_by, requested_by_name, requester_kind, correlation_id, wait_until, allocation_ids, code, reason, remedy, ended_by, created_at, ended_at, version
+`
+
+type EndRequestParams struct {
+	ToStatus      string
+	AllocationIds []string
+	Code          string
+	Reason        string
+	Remedy        string
+	EndedBy       string
+	ID            id.AllocationRequest
+}
+
+func (q *Queries) EndRequest(ctx context.Context, arg EndRequestParams) (AllocationRequest, error) {
+	row := q.db.QueryRow(ctx, endRequest,
+		arg.ToStatus,
+		arg.AllocationIds,
+		arg.Code,
+		arg.Reason,
+		arg.Remedy,
+		arg.EndedBy,
+		arg.ID,
+	)
+	var i AllocationRequest
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.Status,
+		&i.SkuID,
+		&i.Nodes,
+		&i.Ask,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.RequesterKind,
+		&i.CorrelationID,
+		&i.WaitUntil,
+		&i.AllocationIds,
+		&i.Code,
+		&i.Reason,
+		&i.Remedy,
+		&i.EndedBy,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Version,
+	)
+	return i, err
 }
 
 const expired = `-- name: Expired :many
@@ -337,6 +465,45 @@ func (q *Queries) Get(ctx context.Context, argID id.Allocation) (Allocation, err
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+	)
+	return i, err
+}
+
+const getRequest = `-- name: GetRequest :one
+SELECT r.id, r.org_id, r.project_id, r.status, r.sku_id, r.nodes, r.ask, r.requested_by, r.requested_by_name, r.requester_kind, r.correlation_id, r.wait_until, r.allocation_ids, r.code, r.reason, r.remedy, r.ended_by, r.created_at, r.ended_at, r.version, COALESCE((SELECT q.position FROM allocation_queue q WHERE q.id = r.id), 0)::integer AS position
+FROM allocation_requests r WHERE r.id = $1
+`
+
+type GetRequestRow struct {
+	AllocationRequest AllocationRequest
+	Position          int32
+}
+
+func (q *Queries) GetRequest(ctx context.Context, argID id.AllocationRequest) (GetRequestRow, error) {
+	row := q.db.QueryRow(ctx, getRequest, argID)
+	var i GetRequestRow
+	err := row.Scan(
+		&i.AllocationRequest.ID,
+		&i.AllocationRequest.OrgID,
+		&i.AllocationRequest.ProjectID,
+		&i.AllocationRequest.Status,
+		&i.AllocationRequest.SkuID,
+		&i.AllocationRequest.Nodes,
+		&i.AllocationRequest.Ask,
+		&i.AllocationRequest.RequestedBy,
+		&i.AllocationRequest.RequestedByName,
+		&i.AllocationRequest.RequesterKind,
+		&i.AllocationRequest.CorrelationID,
+		&i.AllocationRequest.WaitUntil,
+		&i.AllocationRequest.AllocationIds,
+		&i.AllocationRequest.Code,
+		&i.AllocationRequest.Reason,
+		&i.AllocationRequest.Remedy,
+		&i.AllocationRequest.EndedBy,
+		&i.AllocationRequest.CreatedAt,
+		&i.AllocationRequest.EndedAt,
+		&i.AllocationRequest.Version,
+		&i.Position,
 	)
 	return i, err
 }
@@ -527,6 +694,67 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Allocation, err
 	return i, err
 }
 
+const insertRequest = `-- name: InsertRequest :one
+INSERT INTO allocation_requests (id, org_id, project_id, sku_id, nodes, ask, requested_by, requested_by_name, requester_kind,
+    correlation_id, wait_until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp() + $11::bigint * interval '1 second')
+RETURNING id, org_id, project_id, status, sku_id, nodes, ask, requested_by, requested_by_name, requester_kind, correlation_id, wait_until, allocation_ids, code, reason, remedy, ended_by, created_at, ended_at, version
+`
+
+type InsertRequestParams struct {
+	ID              id.AllocationRequest
+	OrgID           id.Org
+	ProjectID       id.Project
+	SkuID           string
+	Nodes           int32
+	Ask             json.RawMessage
+	RequestedBy     string
+	RequestedByName string
+	RequesterKind   string
+	CorrelationID   string
+	WaitSeconds     int64
+}
+
+func (q *Queries) InsertRequest(ctx context.Context, arg InsertRequestParams) (AllocationRequest, error) {
+	row := q.db.QueryRow(ctx, insertRequest,
+		arg.ID,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.SkuID,
+		arg.Nodes,
+		arg.Ask,
+		arg.RequestedBy,
+		arg.RequestedByName,
+		arg.RequesterKind,
+		arg.CorrelationID,
+		arg.WaitSeconds,
+	)
+	var i AllocationRequest
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.Status,
+		&i.SkuID,
+		&i.Nodes,
+		&i.Ask,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.RequesterKind,
+		&i.CorrelationID,
+		&i.WaitUntil,
+		&i.AllocationIds,
+		&i.Code,
+		&i.Reason,
+		&i.Remedy,
+		&i.EndedBy,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Version,
+	)
+	return i, err
+}
+
 const list = `-- name: List :many
 SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations
 WHERE ($1::uuid IS NULL OR project_id = $1)
@@ -623,6 +851,74 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Allocation, error
 	return items, nil
 }
 
+const listRequests = `-- name: ListRequests :many
+SELECT r.id, r.org_id, r.project_id, r.status, r.sku_id, r.nodes, r.ask, r.requested_by, r.requested_by_name, r.requester_kind, r.correlation_id, r.wait_until, r.allocation_ids, r.code, r.reason, r.remedy, r.ended_by, r.created_at, r.ended_at, r.version, COALESCE(q.position, 0)::integer AS position
+FROM allocation_requests r LEFT JOIN allocation_queue q ON q.id = r.id
+WHERE ($1::uuid IS NULL OR r.project_id = $1)
+  AND ($2::text[] = '{}' OR r.status = ANY ($2::text[]))
+  AND ($3::uuid IS NULL OR r.id < $3)
+ORDER BY r.id DESC LIMIT $4
+`
+
+type ListRequestsParams struct {
+	Project  *string
+	Statuses []string
+	Before   *string
+	PageSize int32
+}
+
+type ListRequestsRow struct {
+	AllocationRequest AllocationRequest
+	Position          int32
+}
+
+func (q *Queries) ListRequests(ctx context.Context, arg ListRequestsParams) ([]ListRequestsRow, error) {
+	rows, err := q.db.Query(ctx, listRequests,
+		arg.Project,
+		arg.Statuses,
+		arg.Before,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRequestsRow
+	for rows.Next() {
+		var i ListRequestsRow
+		if err := rows.Scan(
+			&i.AllocationRequest.ID,
+			&i.AllocationRequest.OrgID,
+			&i.AllocationRequest.ProjectID,
+			&i.AllocationRequest.Status,
+			&i.AllocationRequest.SkuID,
+			&i.AllocationRequest.Nodes,
+			&i.AllocationRequest.Ask,
+			&i.AllocationRequest.RequestedBy,
+			&i.AllocationRequest.RequestedByName,
+			&i.AllocationRequest.RequesterKind,
+			&i.AllocationRequest.CorrelationID,
+			&i.AllocationRequest.WaitUntil,
+			&i.AllocationRequest.AllocationIds,
+			&i.AllocationRequest.Code,
+			&i.AllocationRequest.Reason,
+			&i.AllocationRequest.Remedy,
+			&i.AllocationRequest.EndedBy,
+			&i.AllocationRequest.CreatedAt,
+			&i.AllocationRequest.EndedAt,
+			&i.AllocationRequest.Version,
+			&i.Position,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
 SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations WHERE id = $1 FOR NO KEY UPDATE
 `
@@ -680,6 +976,58 @@ func (q *Queries) Lock(ctx context.Context, argID id.Allocation) (Allocation, er
 		&i.UpdatedAt,
 		&i.Version,
 	)
+	return i, err
+}
+
+const lockRequest = `-- name: LockRequest :one
+SELECT id, org_id, project_id, status, sku_id, nodes, ask, requested_by, requested_by_name, requester_kind, correlation_id, wait_until, allocation_ids, code, reason, remedy, ended_by, created_at, ended_at, version FROM allocation_requests WHERE id = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) LockRequest(ctx context.Context, argID id.AllocationRequest) (AllocationRequest, error) {
+	row := q.db.QueryRow(ctx, lockRequest, argID)
+	var i AllocationRequest
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.Status,
+		&i.SkuID,
+		&i.Nodes,
+		&i.Ask,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.RequesterKind,
+		&i.CorrelationID,
+		&i.WaitUntil,
+		&i.AllocationIds,
+		&i.Code,
+		&i.Reason,
+		&i.Remedy,
+		&i.EndedBy,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Version,
+	)
+	return i, err
+}
+
+const lockSKU = `-- name: LockSKU :one
+SELECT one_by_one, (CASE WHEN one_by_one THEN pg_advisory_xact_lock(hashtext('gpuaas placement ' || $1::text))
+    ELSE pg_advisory_xact_lock_shared(hashtext('gpuaas placement ' || $1::text)) END)::text AS locked
+FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = $1))::boolean AS one_by_one) AS t
+`
+
+type LockSKURow struct {
+	OneByOne bool
+	Locked   string
+}
+
+// LockSKU lets requests for a SKU run side by side, unless somebody waits for it: then they go one after the other, so
+// that nobody overtakes. What there is to be kept is read after it.
+func (q *Queries) LockSKU(ctx context.Context, sku string) (LockSKURow, error) {
+	row := q.db.QueryRow(ctx, lockSKU, sku)
+	var i LockSKURow
+	err := row.Scan(&i.OneByOne, &i.Locked)
 	return i, err
 }
 
@@ -771,6 +1119,71 @@ func (q *Queries) NextUID(ctx context.Context, nodeID id.Node) (int32, error) {
 	return uid, err
 }
 
+const nodesToLet = `-- name: NodesToLet :many
+SELECT n.id FROM nodes_to_let n
+WHERE n.sku_id = $1 AND ($2::text = '' OR n.region_code = $2)
+  AND n.pool = $3 AND n.labels @> $4::jsonb AND n.capabilities @> $5::jsonb
+  AND n.last_contact_at > $6 AND NOT n.id = ANY ($7::uuid[])
+  AND (NOT $8::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
+ORDER BY (($9::text = '' OR n.region_code = $9) AND n.pool = $10::text
+    AND n.labels @> $11::jsonb AND n.capabilities @> $12::jsonb
+    AND ($13::uuid IS NULL OR n.id = $13)), n.clean_at DESC NULLS LAST, n.id
+LIMIT $14
+`
+
+type NodesToLetParams struct {
+	Sku               string
+	Region            string
+	Pool              string
+	Labels            json.RawMessage
+	Capabilities      json.RawMessage
+	HeardSince        time.Time
+	Passed            []string
+	Root              bool
+	OtherRegion       string
+	OtherPool         string
+	OtherLabels       json.RawMessage
+	OtherCapabilities json.RawMessage
+	OtherNode         *string
+	Most              int32
+}
+
+// NodesToLet are free nodes for somebody else than the one who asks: those come first that are of no use to that one.
+func (q *Queries) NodesToLet(ctx context.Context, arg NodesToLetParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, nodesToLet,
+		arg.Sku,
+		arg.Region,
+		arg.Pool,
+		arg.Labels,
+		arg.Capabilities,
+		arg.HeardSince,
+		arg.Passed,
+		arg.Root,
+		arg.OtherRegion,
+		arg.OtherPool,
+		arg.OtherLabels,
+		arg.OtherCapabilities,
+		arg.OtherNode,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ofGroup = `-- name: OfGroup :many
 SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations WHERE group_id = $1 ORDER BY id
 `
@@ -853,6 +1266,59 @@ func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (id.Org, error) {
 	var org_id id.Org
 	err := row.Scan(&org_id)
 	return org_id, err
+}
+
+const overdueRequests = `-- name: OverdueRequests :many
+SELECT id FROM allocation_requests WHERE status = 'waiting' AND wait_until <= clock_timestamp() ORDER BY wait_until LIMIT 100
+`
+
+func (q *Queries) OverdueRequests(ctx context.Context) ([]id.AllocationRequest, error) {
+	rows, err := q.db.Query(ctx, overdueRequests)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.AllocationRequest
+	for rows.Next() {
+		var id id.AllocationRequest
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const queue = `-- name: Queue :many
+SELECT q.id::text AS id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER BY q.position LIMIT 1000
+`
+
+type QueueRow struct {
+	ID  string
+	Ask json.RawMessage
+}
+
+func (q *Queries) Queue(ctx context.Context, skuID string) ([]QueueRow, error) {
+	rows, err := q.db.Query(ctx, queue, skuID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []QueueRow
+	for rows.Next() {
+		var i QueueRow
+		if err := rows.Scan(&i.ID, &i.Ask); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const racksOf = `-- name: RacksOf :many
@@ -1286,6 +1752,39 @@ func (q *Queries) SetWaiting(ctx context.Context, arg SetWaitingParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const takeRequest = `-- name: TakeRequest :one
+SELECT id, org_id, project_id, status, sku_id, nodes, ask, requested_by, requested_by_name, requester_kind, correlation_id, wait_until, allocation_ids, code, reason, remedy, ended_by, created_at, ended_at, version FROM allocation_requests WHERE id = $1 AND status = 'waiting' AND wait_until > clock_timestamp() FOR NO KEY UPDATE SKIP LOCKED
+`
+
+// TakeRequest locks a request that waits, unless another replica is at work on it.
+func (q *Queries) TakeRequest(ctx context.Context, argID id.AllocationRequest) (AllocationRequest, error) {
+	row := q.db.QueryRow(ctx, takeRequest, argID)
+	var i AllocationRequest
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.Status,
+		&i.SkuID,
+		&i.Nodes,
+		&i.Ask,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.RequesterKind,
+		&i.CorrelationID,
+		&i.WaitUntil,
+		&i.AllocationIds,
+		&i.Code,
+		&i.Reason,
+		&i.Remedy,
+		&i.EndedBy,
+		&i.CreatedAt,
+		&i.EndedAt,
+		&i.Version,
+	)
+	return i, err
 }
 
 const tenant = `-- name: Tenant :one
