@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"io"
 	"maps"
 	"net/http"
+	"strings"
 )
 
 // errand is a command and the golden file of its answer.
@@ -56,9 +58,36 @@ const (
 		`"reason":"the project may hold 2 nodes: used 1, asked 2, limit 2","remedy":"release something"}`
 )
 
+// placedID is the id of a request that is placed when it is looked at.
+const placedID = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e6"
+
+// madeOrWaiting finds no capacity for whoever is ready to wait.
+func madeOrWaiting(w http.ResponseWriter, r *http.Request) {
+	if body, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(body), "wait_up_to_seconds") {
+		answer(201, madeJSON)(w, r)
+		return
+	}
+	answer(202, strings.Replace(waitingJSON, requestID, placedID, 1))(w, r)
+}
+
+func waitingOrPlaced(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, placedID) {
+		answer(200, waitingJSON)(w, r)
+		return
+	}
+	placed := strings.Replace(waitingJSON, requestID, placedID, 1)
+	placed = strings.Replace(placed, `"status":"waiting","position":3`, `"status":"placed"`, 1)
+	answer(200, strings.Replace(placed, `"allocation_ids":[]`, `"allocation_ids":["`+allocationID+`"]`, 1))(w, r)
+}
+
 var allocationErrands = []errand{
 	{"allocation-create", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --ssh-key laptop"},
 	{"allocation-create-wait", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait"},
+	{"allocation-create-queued", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait-up-to 2h"},
+	{
+		"allocation-create-queued-wait",
+		"allocation create --project acme/training --sku h200-sxm-baremetal-8g --wait-up-to 2h --wait",
+	},
 	{"allocation-create-node", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --node c07u31"},
 	{"allocation-create-no-key", "allocation create --project acme/training --sku h200-sxm-baremetal-8g --ssh-key gone"},
 	{"allocation-explain", "allocation explain --project acme/training --sku h200-sxm-baremetal-8g"},
@@ -92,7 +121,7 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"remove-tenant-quota": nothing,
 		"list-project-quotas": pageOf(tenantQuotaJSON, projectQuota), "put-project-quota": answer(200, projectQuota),
 		"remove-project-quota": nothing,
-		"create-allocation":    answer(201, madeJSON), "place-allocation": answer(201, madeJSON),
+		"create-allocation":    madeOrWaiting, "place-allocation": answer(201, madeJSON),
 		"create-allocation-flat": answer(201, madeJSON), "explain-allocation": answer(200, capacityJSON),
 		"list-allocations": pageOf(activeJSON), "list-all-allocations": pageOf(activeJSON, releasingJSON),
 		"get-allocation": answer(200, activeJSON), "get-allocation-flat": answer(200, activeJSON),
@@ -104,7 +133,7 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"release-allocation": answer(202, releasingJSON), "release-allocation-flat": answer(202, releasingJSON),
 		"force-release-allocation": answer(202, releasingJSON), "force-cleanup-allocation": answer(202, releasingJSON),
 		"list-allocation-requests": pageOf(waitingJSON), "list-all-allocation-requests": pageOf(waitingJSON, refusedJSON),
-		"get-allocation-request": answer(200, waitingJSON), "cancel-allocation-request": answer(200, refusedJSON),
+		"get-allocation-request": waitingOrPlaced, "cancel-allocation-request": answer(200, refusedJSON),
 	})
 	return into
 }

@@ -148,6 +148,7 @@ func (f *fakeAPI) on(operation string, answers ...http.HandlerFunc) {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body)) // an answer may depend on it
 	i := slices.IndexFunc(f.routes, func(rt route) bool { return rt.matches(r) })
 	if i < 0 {
 		f.t.Errorf("no operation of the contract: %s %s", r.Method, r.URL)
