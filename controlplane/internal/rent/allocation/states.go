@@ -124,7 +124,10 @@ var RequestLifecycle = lifecycle.Table[RequestStatus, RequestEvent]{
 		{Name: Waiting, Meaning: "it waits for nodes, in the queue of its SKU", Tone: lifecycle.Info},
 		{Name: Placed, Meaning: "its allocations exist", Tone: lifecycle.OK, Terminal: true},
 		{Name: RequestCancelled, Meaning: "somebody of the project took it back", Tone: lifecycle.Idle, Terminal: true},
-		{Name: RequestExpired, Meaning: "there was no capacity for as long as it waited", Tone: lifecycle.Warn, Terminal: true},
+		{
+			Name: RequestExpired, Meaning: "there was no capacity for as long as it waited", Tone: lifecycle.Warn,
+			Terminal: true,
+		},
 		{
 			Name: Refused, Meaning: "it may not be placed any more, for another reason than capacity", Tone: lifecycle.Bad,
 			Terminal: true,
