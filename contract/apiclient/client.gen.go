@@ -11330,13 +11330,13 @@ func (c *Client) ListAllAllocationsWithResponse(ctx context.Context, params *Lis
 }
 
 // PlaceAllocationWithResponse is POST /api/v1/admin/allocations: Rent for a project on a node or out of a pool of your choice
-func (c *Client) PlaceAllocationWithResponse(ctx context.Context, params *PlaceAllocationParams, body AllocationAdminAskBody, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
+func (c *Client) PlaceAllocationWithResponse(ctx context.Context, params *PlaceAllocationParams, body AllocationAdminAskBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/allocations")
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	r.json(body)
-	return call[AllocationRequestView](ctx, c, r, edit)
+	return call[AllocationMade](ctx, c, r, edit)
 }
 
 // ForceCleanupAllocationWithResponse is POST /api/v1/admin/allocations/{allocation_id}/force-cleanup: Give up an allocation that is stuck before it was active
@@ -12787,13 +12787,13 @@ func (c *Client) CancelAllocationRequestWithResponse(ctx context.Context, reques
 }
 
 // CreateAllocationFlatWithResponse is POST /api/v1/allocations: Rent nodes, with the project in the body
-func (c *Client) CreateAllocationFlatWithResponse(ctx context.Context, params *CreateAllocationFlatParams, body AllocationFlatBody, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
+func (c *Client) CreateAllocationFlatWithResponse(ctx context.Context, params *CreateAllocationFlatParams, body AllocationFlatBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
 	r := newRequest(http.MethodPost, "/api/v1/allocations")
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	r.json(body)
-	return call[AllocationRequestView](ctx, c, r, edit)
+	return call[AllocationMade](ctx, c, r, edit)
 }
 
 // GetAllocationFlatWithResponse is GET /api/v1/allocations/{allocation_id}: Read an allocation by its id alone
@@ -12976,13 +12976,13 @@ func (c *Client) ListAllocationsWithResponse(ctx context.Context, projectId open
 }
 
 // CreateAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations: Rent nodes
-func (c *Client) CreateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *CreateAllocationParams, body AllocationAskBody, edit ...RequestEditorFn) (*Response[AllocationRequestView], error) {
+func (c *Client) CreateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *CreateAllocationParams, body AllocationAskBody, edit ...RequestEditorFn) (*Response[AllocationMade], error) {
 	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations", projectId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	r.json(body)
-	return call[AllocationRequestView](ctx, c, r, edit)
+	return call[AllocationMade](ctx, c, r, edit)
 }
 
 // ExplainAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/explain: See what a request could have now, and why not more, without asking for it
