@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,7 @@ type up struct {
 	machines int
 	speed    float64
 	out      io.Writer
+	saying   sync.Mutex
 }
 
 func (u *up) run(cmd *cobra.Command) error {
@@ -77,28 +79,23 @@ func (u *up) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		u.say("stopping engines")
-		if err := engines.Stop(context.WithoutCancel(ctx)); err != nil {
-			u.say("could not stop cleanly: %v", err)
-		}
-		u.say("stopped; everything is kept in %s", u.state)
-	}()
-	machines, closeRack, err := u.openRack(ctx)
+	closeRack, closeLab := func() {}, func() {}
+	defer func() { u.stop(ctx, engines, func() { closeLab(); closeRack() }) }()
+	machines, stopRack, err := u.openRack(ctx)
 	if err != nil {
 		return err
 	}
-	defer closeRack()
+	closeRack = stopRack
 	ready := embedded(engines.Endpoints())
 	nodeListener, err := u.awaitNodes(ctx, named.Nodes, &ready.Nodes, nodeHost(ctx, machines))
 	if err != nil {
 		return err
 	}
-	laboratory, closeLab, err := u.openLab(machines)
+	laboratory, stopLab, err := u.openLab(machines)
 	if err != nil {
 		return errors.Join(err, nodeListener.Close())
 	}
-	defer closeLab()
+	closeLab = stopLab
 	ready.Nodes.WithoutGPUs = machines != nil // they are virtual
 	if laboratory != nil {
 		ready.Nodes.SSHProxy = laboratory.SSHProxy
@@ -127,6 +124,7 @@ func (u *up) run(cmd *cobra.Command) error {
 		return err
 	}
 	u.say("control plane starting")
+	defer context.AfterFunc(ctx, func() { u.say("stopping: the control plane ends what is in flight") })()
 	return controlplane.Run(ctx, cfg, controlplane.Options{
 		Version: u.version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken,
 		Lab:      labPages(laboratory),
@@ -136,7 +134,22 @@ func (u *up) run(cmd *cobra.Command) error {
 	})
 }
 
-func (u *up) say(format string, args ...any) { _, _ = fmt.Fprintf(u.out, "  "+format+"\n", args...) }
+// stop ends the engines and, side by side with them, the machines: the control plane,
+// which used both, has ended.
+func (u *up) stop(ctx context.Context, engines *stack.Stack, machines func()) {
+	began := time.Now()
+	u.say("stopping engines and machines side by side")
+	if err := engines.Stop(context.WithoutCancel(ctx), machines); err != nil {
+		u.say("could not stop cleanly: %v", err)
+	}
+	u.say("stopped after %s; everything is kept in %s", time.Since(began).Round(100*time.Millisecond), u.state)
+}
+
+func (u *up) say(format string, args ...any) {
+	u.saying.Lock() // engines and machines tell side by side
+	defer u.saying.Unlock()
+	_, _ = fmt.Fprintf(u.out, "  "+format+"\n", args...)
+}
 
 func (u *up) progress(p stack.Progress) {
 	line := fmt.Sprintf("%-9s %-10s %5.1fs  %s", p.Engine, p.Phase, p.Elapsed.Seconds(), p.Detail)

@@ -186,8 +186,14 @@ func (s *Stack) postgres() *postgres {
 }
 
 // Stop ends every engine, the users of an engine before the engine, and
-// releases the state folder. It kills what has not ended when ctx does.
-func (s *Stack) Stop(ctx context.Context) error {
+// releases the state folder. It kills what has not ended when ctx does. What else
+// uses the folder is ended beside it, before the folder is released.
+func (s *Stack) Stop(ctx context.Context, beside ...func()) error {
+	var group sync.WaitGroup
+	for _, f := range beside {
+		group.Go(f)
+	}
+	defer group.Wait()
 	s.end()
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -207,6 +213,7 @@ func (s *Stack) Stop(ctx context.Context) error {
 		delete(s.running, e)
 		s.mu.Unlock()
 	}
+	group.Wait() // the folder is theirs, too, until they have ended
 	s.ports.release()
 	return errors.Join(s.record.forgetPIDs(), s.lock.release())
 }
