@@ -24,6 +24,7 @@ import (
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/people/identity"
+	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/work/decommission"
 )
 
@@ -135,15 +136,17 @@ func texts[T ~string](words []T) []string {
 	return out
 }
 
-// Pages returns the documentation pages of all lifecycles and of all kinds of
-// jobs, by file name below docs.
+// Pages returns the documentation pages of all lifecycles, of all kinds of jobs and
+// of the stages of allocations, by file name below docs.
 func Pages() (map[string]string, error) {
 	p, err := describable()
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	pages := map[string]string{"lifecycles/README.md": lifecycleIndex(p.lifecycles())}
+	pages := map[string]string{
+		"lifecycles/README.md": lifecycleIndex(p.lifecycles()), "allocation-stages.md": allocation.StagesPage(),
+	}
 	for _, l := range p.lifecycles() {
 		pages["lifecycles/"+l.Noun+".md"] = l.Page()
 	}

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -52,23 +54,45 @@ func (p *parts) mischief() job.Mischief[*bringup.Work] {
 
 // Around implements job.Mischief.
 func (m mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (
-	job.Result, error,
+	result job.Result, err error,
 ) {
-	at := Point(call)
+	first := *w
+	err = m.around(ctx, Point(call), func() error {
+		_, err := stage(ctx, &first)
+		return err
+	}, func() error {
+		result, err = stage(ctx, w)
+		return err
+	})
+	return result, err
+}
+
+// around runs a stage as its plan wants it; first is what an earlier delivery of it
+// did.
+func (m mischief) around(ctx context.Context, at Point, first, stage func() error) error {
 	mishap := m.plan.Before(ctx, at)
 	if mishap == MishapTwice {
-		first := *w
-		if _, err := stage(ctx, &first); err != nil {
-			return job.Result{}, err
+		if err := first(); err != nil {
+			return err
 		}
 	} else if err := mishap.err(); err != nil {
-		return job.Result{}, err
+		return err
 	}
-	result, err := stage(ctx, w)
-	if err != nil {
-		return result, err
+	if err := stage(); err != nil {
+		return err
 	}
-	return result, m.plan.After(ctx, at).err()
+	return m.plan.After(ctx, at).err()
+}
+
+// rentMischief makes stages of allocations go wrong as a Mischief wants it.
+type rentMischief struct{ mischief }
+
+// Around implements allocation.Mischief.
+func (m rentMischief) Around(ctx context.Context, of id.Allocation, at allocation.Stage,
+	stage func(context.Context) error,
+) error {
+	run := func() error { return stage(ctx) }
+	return m.around(ctx, Point{Job: of.String(), Stage: string(at)}, run, run)
 }
 
 func (m Mishap) err() error {

@@ -35,6 +35,9 @@ func (p *parts) newRent() {
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience
 	}
+	if p.opts.Mischief != nil {
+		cfg.Mischief = rentMischief{mischief{p.opts.Mischief}}
+	}
 	p.allocations = allocation.New(cfg)
 	p.fleet.rent = p.allocations.Tend
 }

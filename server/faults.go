@@ -22,16 +22,16 @@ import (
 func faultsCommand(version string) *cobra.Command {
 	f := faultRun{version: version}
 	cmd := &cobra.Command{
-		Use: "faults", Short: "Make onboardings and decommissions go wrong in every way, and see what becomes of them",
+		Use: "faults", Short: "Make onboardings, decommissions and allocations go wrong in every way, and see what becomes of them",
 		Args: cobra.NoArgs,
-		Long: "Starts engines, a control plane and a simulated data centre of its own, makes every stage of onboardings and\n" +
-			"decommissions go wrong in every way, does what an operator is told to do, and reports. It ends with an error when\n" +
+		Long: "Starts engines, a control plane and a simulated data centre of its own, makes every stage of onboardings,\n" +
+			"decommissions and allocations go wrong in every way, does what an operator is told to do, and reports. It ends with an error when\n" +
 			"something does not hold that must hold: no machine is deployed twice, no node is schedulable that is not proven\n" +
 			"clean, no secret is found anywhere, and at least 90 % of the cases are resolved by themselves or by the first\n" +
 			"action that is recommended.",
 	}
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "the same seed makes the same things go wrong")
-	cmd.Flags().StringVar(&f.choice.Family, "family", allFamilies, "only cases of onboarding or decommission, or all")
+	cmd.Flags().StringVar(&f.choice.Family, "family", allFamilies, "only cases of onboarding, decommission or allocation, or all")
 	cmd.Flags().StringVar(&f.choice.Stage, "stage", "", "only cases of this stage")
 	cmd.Flags().StringVar(&f.choice.Kind, "kind", "", "only cases of this kind")
 	cmd.Flags().StringVar(&f.choice.Case, "case", "", "only cases whose name (stage/kind, mode/stage/kind) has this in it")
@@ -94,13 +94,14 @@ func (f *faultRun) run(cmd *cobra.Command) (err error) {
 	}
 	stop := func() error { return engines.Stop(context.WithoutCancel(ctx)) }
 	defer func() { err = errors.Join(err, stop()) }()
-	world, err := faults.OpenWorld(f.seed, len(cases))
+	world, err := faults.OpenWorld(f.seed, cases)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Lab.Close()) }()
 	world.Forget = engineOf(engines.Endpoints()).forget
-	world.Lose = (&traces{engines: engines}).lose
+	past := &traces{engines: engines}
+	world.Lose, world.Claims = past.lose, past.claims
 	report, err := f.try(cmd, engines, world, cases)
 	if err != nil {
 		return err

@@ -134,6 +134,21 @@ func (t *traces) lose(ctx context.Context, digest string) error {
 	return nil
 }
 
+// claims counts the claims of allocations on nodes that have not ended.
+func (t *traces) claims(ctx context.Context, nodes []string) (n int, err error) {
+	db, err := pgx.Connect(ctx, t.engines.Endpoints().PostgresURL)
+	if err != nil {
+		return 0, fmt.Errorf("open database: %w", err)
+	}
+	defer func() { _ = db.Close(ctx) }() // it was only read from
+	err = db.QueryRow(ctx, `SELECT count(*) FROM allocation_resource_claims
+		WHERE node_id = ANY ($1::uuid[]) AND ended_at IS NULL`, nodes).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count claims: %w", err)
+	}
+	return n, nil
+}
+
 // secretsEngine is OpenBao, past the control plane.
 type secretsEngine struct{ address, roleFile, secretFile string }
 

@@ -39,7 +39,10 @@ type Case struct {
 	wish  func(*wish)
 	set   func(*run)
 	proof func(*run) error // proves that the end is right; nil: the general checks are enough
-	slow  bool             // it waits for a time limit
+	// ends is the state that an allocation must end in, and left that of the node that
+	// it was on first; empty: active or released, by the mode, and active.
+	ends, left string
+	slow       bool // it waits for a time limit
 }
 
 // Name is the name of the case: stage/kind for an onboarding, and
@@ -74,28 +77,37 @@ func Choose(all []Case, by Choice) []Case {
 	})
 }
 
-// Sample picks one case of each stage of each family, with another kind for
-// each, and none that waits for a time limit.
+// Sample picks one case of each stage of each family, of kinds that the family does
+// not have yet as long as there are any, and none that waits for a time limit.
 func Sample(all []Case) []Case {
 	var out []Case
 	known := map[Section]bool{}
+	used := map[Family]map[Kind]bool{}
 	for _, s := range Sections {
 		once := Section{Family: s.Family, Stage: s.Stage}
 		if known[once] {
 			continue
 		}
+		if used[s.Family] == nil {
+			used[s.Family] = map[Kind]bool{}
+		}
+		var fits []Case
 		for turn := range Kinds {
 			kind := Kinds[(len(known)+turn)%len(Kinds)]
 			at := slices.IndexFunc(all, func(c Case) bool {
-				return c.Section == s && c.Kind == kind && c.NotApplicable == "" &&
-					!c.slow
+				return c.Section == s && c.Kind == kind && c.NotApplicable == "" && !c.slow
 			})
 			if at >= 0 {
-				out = append(out, all[at])
-				break
+				fits = append(fits, all[at])
 			}
 		}
 		known[once] = true
+		if len(fits) == 0 {
+			continue
+		}
+		fresh := max(slices.IndexFunc(fits, func(c Case) bool { return !used[s.Family][c.Kind] }), 0)
+		used[s.Family][fits[fresh].Kind] = true
+		out = append(out, fits[fresh])
 	}
 	return out
 }

@@ -2,8 +2,10 @@ package faults
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,35 +42,100 @@ var untried = map[string]string{
 	"scrub_gpu_again":       "it is scrub_gpu once more, on nodes on which somebody had root",
 }
 
+// listed are the stages that a page of the control plane tells of.
+func listed(t *testing.T, family Family) []string {
+	t.Helper()
+	heading := regexp.MustCompile("(?m)^## .*\\(`([a-z0-9_]+)`\\)$")
+	page, err := os.ReadFile("../../docs/" + string(family) + "-stages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range heading.FindAllStringSubmatch(string(page), -1) {
+		out = append(out, m[1])
+	}
+	if len(out) < 5 {
+		t.Fatalf("the page of %s tells of %d stages: its headings have another form", family, len(out))
+	}
+	return out
+}
+
 // The package shares no code with the control plane, so it lists stages once more.
 // The pages that the control plane writes about its stages say which there are.
 func TestEveryStageOfTheControlPlaneIsTried(t *testing.T) {
-	heading := regexp.MustCompile("(?m)^## .*\\(`([a-z0-9_]+)`\\)$")
 	for _, family := range Families {
-		page, err := os.ReadFile("../../docs/" + string(family) + "-stages.md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listed := map[string]bool{}
+		there := listed(t, family)
+		tried := map[string]bool{}
 		for _, s := range Sections {
 			if s.Family == family {
-				listed[s.Stage] = true
+				tried[s.Stage] = true
 			}
 		}
-		there := map[string]bool{}
-		for _, m := range heading.FindAllStringSubmatch(string(page), -1) {
-			there[m[1]] = true
-			if stage := m[1]; !listed[stage] && untried[stage] == "" {
+		for _, stage := range there {
+			if !tried[stage] && untried[stage] == "" {
 				t.Errorf("%s has the stage %s: add it as a constant and to the plan of its family in sections.go", family, stage)
 			}
 		}
-		if len(there) < 10 {
-			t.Fatalf("the page of %s tells of %d stages: its headings have another form", family, len(there))
+		if family == Allocation { // what cleans up after it is a decommission
+			there = append(there, listed(t, Decommission)...)
 		}
-		for stage := range listed {
-			if !there[stage] {
+		for stage := range tried {
+			if !slices.Contains(there, stage) {
 				t.Errorf("%s has no stage %s: take it out of sections.go", family, stage)
 			}
+		}
+	}
+}
+
+// Every stage of the operation that cleans up after an allocation is tried as such.
+func TestEveryStageOfTheCleanupIsTried(t *testing.T) {
+	page, err := os.ReadFile("../../docs/decommission-stages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(page), "\n| `"+softReset+"` | ")
+	row, _, _ = strings.Cut(row, "\n")
+	row = row[strings.LastIndex(row, " | ")+3:]
+	for _, stage := range strings.Split(strings.TrimSuffix(row, " |"), ", ") {
+		if !slices.Contains(Sections, Section{Allocation, releaseMode, strings.Trim(stage, "`")}) {
+			t.Errorf("the cleanup has the stage %s: add it to the plan of releases in sections.go", stage)
+		}
+	}
+}
+
+// Every state of an allocation, and every way from one to another, is known here, and
+// every state in which one can end is the end of a case.
+func TestEveryStateOfAllocationsIsTried(t *testing.T) {
+	page, err := os.ReadFile("../../docs/lifecycles/allocation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string][]string{"": {requested}}
+	state := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^`]* \\| [^|]* \\|$")
+	for _, m := range state.FindAllStringSubmatch(string(page), -1) {
+		there[m[1]] = nil
+	}
+	edge := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\| `([a-z_]+)` \\|")
+	for _, m := range edge.FindAllStringSubmatch(string(page), -1) {
+		there[m[1]] = append(there[m[1]], m[2])
+	}
+	for _, way := range there {
+		slices.Sort(way)
+	}
+	known := map[string][]string{}
+	for from, way := range wayOf {
+		known[from] = slices.Sorted(slices.Values(way))
+	}
+	if !maps.EqualFunc(there, known, slices.Equal) {
+		t.Errorf("the lifecycle has %v, and wayOf has %v", there, known)
+	}
+	ends := map[string]bool{active: true, released: true}
+	for _, c := range Choose(Catalogue(), Choice{Family: string(Allocation)}) {
+		ends[c.ends] = true
+	}
+	for state, way := range wayOf {
+		if len(way) == 0 && !ends[state] {
+			t.Errorf("no case ends as %s", state)
 		}
 	}
 }
@@ -136,7 +203,8 @@ func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 					"docs/fault-catalogue.md", c.Name())
 			case c.NotApplicable != "" && !strings.HasPrefix(outcome, "not applicable: "+c.NotApplicable):
 				t.Errorf("%s: the page says %q, want why it cannot be", c.Name(), outcome)
-			case c.NotApplicable == "" && !strings.Contains(outcome, "by itself") && !strings.Contains(outcome, "→ completed"):
+			case c.NotApplicable == "" && !strings.Contains(outcome, "by itself") && !strings.Contains(outcome, "→ completed") &&
+				!strings.Contains(outcome, "→ "+released) && !strings.Contains(outcome, "→ "+failed):
 				t.Errorf("%s: the page says %q, want an end", c.Name(), outcome)
 			}
 		}

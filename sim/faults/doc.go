@@ -1,4 +1,4 @@
-// Package faults makes onboardings and decommissions go wrong and checks what
+// Package faults makes onboardings, decommissions and allocations go wrong and checks what
 // becomes of them: each stage in each way in which providers, agents, networks
 // and workers fail. It onboards a machine of a simulated data centre through
 // the public API. If the case is about a decommission, a tenant gets an account

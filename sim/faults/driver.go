@@ -32,6 +32,7 @@ type Outcome struct {
 	Took   time.Duration
 	Broken []string // rules that did not hold
 	Warned bool     // the job reported a warning and went on
+	End    string   // the state in which an allocation ended
 	Why    string   // why a case was not resolved
 }
 
@@ -64,13 +65,18 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 			break
 		}
 		if ended(v.Status) {
+			out.End = r.ending()
 			r.checkEnd(ctx, v)
 			out.Warned = v.Facts["roce_problems"] != nil || len(v.FollowUps) > 0
 			break
 		}
 		r.checkStop(ctx, v)
+		recover := r.recover
+		if r.doing == Allocation {
+			recover = r.recoverRental
+		}
 		var stop Stop
-		stop, err = r.recover(ctx, v)
+		stop, err = recover(ctx, v)
 		out.Stops = append(out.Stops, stop)
 	}
 	r.end()
@@ -89,11 +95,11 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 }
 
 func ended(status string) bool {
-	return slices.Contains([]string{"completed", "reconciled", "cancelled"}, status)
+	return slices.Contains([]string{completed, "reconciled", "cancelled"}, status)
 }
 
 func parked(status string) bool {
-	return slices.Contains([]string{"failed_retryable", "failed_manual_intervention"}, status)
+	return slices.Contains([]string{retryable, "failed_manual_intervention"}, status)
 }
 
 // begin asks for the job. A decommission first needs a node that a tenant has
@@ -102,13 +108,21 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.world.furnish(ctx, r); err != nil {
 		return err
 	}
-	if r.Family == Decommission {
-		if err := r.prepare(ctx); err != nil {
-			return fmt.Errorf("prepare a node: %w", err)
-		}
+	var err error
+	switch r.Family {
+	case Decommission:
+		err = r.prepare(ctx)
+	case Allocation:
+		err = r.furnishRental(ctx)
+	case Onboarding:
+	}
+	if err != nil {
+		return fmt.Errorf("prepare a node: %w", err)
 	}
 	r.set(r)
-	var err error
+	if r.Family == Allocation {
+		return r.beginRental(ctx)
+	}
 	if r.Family == Decommission {
 		err = r.decommission(ctx)
 	} else {
@@ -124,10 +138,27 @@ func (r *run) begin(ctx context.Context) error {
 	return r.interrupt(ctx)
 }
 
-func (r *run) onboard(ctx context.Context) error {
+func (r *run) beginRental(ctx context.Context) error {
+	ask := r.rent
+	if r.Mode == releaseMode {
+		ask = r.leave
+	}
+	if err := ask(ctx); err != nil {
+		return err
+	}
+	if r.reached == nil {
+		return nil
+	}
+	return r.interruptRental(ctx)
+}
+
+func (r *run) onboard(ctx context.Context) error { return r.bring(ctx, r.label()) }
+
+// bring asks for the onboarding of the machine, as a node with labels.
+func (r *run) bring(ctx context.Context, labels map[string]string) error {
 	made, err := r.world.api.CreateOnboardingWithResponse(ctx, &apiclient.CreateOnboardingParams{},
 		apiclient.OnboardingNewBody{
-			SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc,
+			SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc, Labels: &labels,
 		})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("ask for the onboarding: %w", err)
@@ -156,7 +187,7 @@ func (r *run) settled(ctx context.Context) (*standing, error) {
 	defer cancel()
 	news := r.world.newsOf(r.job.String())
 	for {
-		v, err := r.world.view(ctx, r.doing, r.job)
+		v, err := r.view(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -166,7 +197,7 @@ func (r *run) settled(ctx context.Context) (*standing, error) {
 			r.mu.Unlock()
 			return v, nil
 		}
-		again := time.NewTimer(look)
+		again := time.NewTimer(r.pause())
 		select {
 		case <-news:
 		case <-again.C:
@@ -176,6 +207,22 @@ func (r *run) settled(ctx context.Context) (*standing, error) {
 		}
 		again.Stop()
 	}
+}
+
+// view reads the job.
+func (r *run) view(ctx context.Context) (*standing, error) {
+	if r.doing == Allocation {
+		return r.lookAtRental(ctx)
+	}
+	return r.world.view(ctx, r.doing, r.job)
+}
+
+// pause is how long to wait for news of the job before asking.
+func (r *run) pause() time.Duration {
+	if r.doing == Allocation { // nobody tells of those
+		return rentalLook
+	}
+	return look
 }
 
 // recover fixes what went wrong and takes the recommended action.

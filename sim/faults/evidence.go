@@ -115,6 +115,13 @@ func text[S ~string](s *S) string {
 
 // tasks returns the tasks that this job gave the node.
 func (r *run) tasks(ctx context.Context) []apiclient.AgenttaskView {
+	return slices.DeleteFunc(r.allTasks(ctx), func(t apiclient.AgenttaskView) bool {
+		return !strings.HasSuffix(text(t.WorkflowId), r.job.String())
+	})
+}
+
+// allTasks returns the tasks that the node was given.
+func (r *run) allTasks(ctx context.Context) []apiclient.AgenttaskView {
 	var out []apiclient.AgenttaskView
 	size := int64(100)
 	for params := (&apiclient.ListNodeTasksParams{PageSize: &size}); ; {
@@ -122,11 +129,7 @@ func (r *run) tasks(ctx context.Context) []apiclient.AgenttaskView {
 		if _, err := apiclient.Read(page, err); err != nil {
 			return nil // there is no node yet
 		}
-		for _, t := range page.JSON.Items {
-			if strings.HasSuffix(text(t.WorkflowId), r.job.String()) {
-				out = append(out, t)
-			}
-		}
+		out = append(out, page.JSON.Items...)
 		if page.JSON.NextCursor == nil {
 			return out
 		}

@@ -154,6 +154,10 @@ func (r *run) nodeNow(ctx context.Context) apiclient.NodeDetailView {
 
 // checkEnd checks what must hold for a job that has ended.
 func (r *run) checkEnd(ctx context.Context, v *standing) {
+	if r.Family == Allocation {
+		r.checkRental(ctx)
+		return
+	}
 	if r.Family == Decommission {
 		r.checkDecommissioned(ctx, v)
 	}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -26,6 +27,9 @@ func (o Outcome) said() string {
 		if o.Warned {
 			return "went on by itself, with a warning"
 		}
+		if o.End != "" {
+			return "ends by itself: " + o.End
+		}
 		return "healed by itself"
 	case Recovered, Unresolved:
 	}
@@ -40,22 +44,26 @@ func (o Outcome) said() string {
 	if o.Result == Unresolved {
 		return strings.Join(append(parts, "NOT RESOLVED: "+o.Why), " → ")
 	}
-	return strings.Join(append(parts, "completed"), " → ")
+	return strings.Join(append(parts, cmp.Or(o.End, completed)), " → ")
 }
 
 const preamble = `# What goes wrong, and what becomes of it
 
-This page is written by ` + "`gpuaas sim faults --report docs/fault-catalogue.md`" + `, which tries every stage of onboardings and
-decommissions in every way that stages fail: on real engines, against a simulated data centre, through the public API. Where
+This page is written by ` + "`gpuaas sim faults --report docs/fault-catalogue.md`" + `, which tries every stage of onboardings,
+decommissions and allocations in every way that stages fail: on real engines, against a simulated data centre, through the public API. Where
 a stage talks to MAAS or to an agent, it is the simulated MAAS or agent that fails; where it does not, the stage is stopped
 from outside. Nodes to decommission are onboarded first, and a tenant gets an account on them. When a job is parked, the
 explanation is read, what went wrong is put right as the last column says, and the **first** recommended action is taken.
+Where the cleanup after an allocation is parked, the tenant asks for the release again, an administrator forces it, or an
+operator takes the first action that the cleanup recommends: the seed decides, and each must lead on.
 
 What must hold, whatever happens: no machine is deployed twice, nothing has an effect after an operator took over, no node is
 active before its agent polls and its hardware sync is fresh, whatever is parked has a legal action; no node becomes
 schedulable without a clean validation newer than its last taint, every certificate verifies offline and names evidence that
 is on record, less erase than was asked for is on record, no task is given twice at once, nothing is released that somebody
-else deployed, the history of a node has no gap, a deleted node's id is never used again.
+else deployed, the history of a node has no gap, a deleted node's id is never used again. An allocation ends as it must, its
+claim is there until its node is proven clean and not longer, it asks nothing of a node after its end and nothing twice, no
+node that was taken out of service is handed over, and whoever had one holds a receipt afterwards.
 
 The same seed makes the same things go wrong: ` + "`gpuaas sim faults --seed %d --case reimage/deploy_via_maas/provider_lies`" + ` repeats
 one case.
@@ -78,7 +86,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-var headings = map[Family]string{Onboarding: "Onboarding", Decommission: "Decommission"}
+var headings = map[Family]string{Onboarding: "Onboarding", Decommission: "Decommission", Allocation: "Allocation"}
 
 // of returns the part of the report about a family.
 func (r Report) of(family Family) Report {

@@ -33,6 +33,7 @@ type run struct {
 	doing         Family     // the family of the job
 	guest         string     // the account of the tenant on the node
 	brought       types.UUID // the job that made the node of a decommission
+	rental        rental     // of a run about an allocation
 	// The machine and its PXE interface before they were disturbed.
 	laidOut, linked string
 

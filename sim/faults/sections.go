@@ -7,15 +7,16 @@ type Family string
 const (
 	Onboarding   Family = "onboarding"
 	Decommission Family = "decommission"
+	Allocation   Family = "allocation"
 )
 
 // Families lists them in the order of the report.
-var Families = []Family{Onboarding, Decommission}
+var Families = []Family{Onboarding, Decommission, Allocation}
 
 // Section is a stage of a family, or of one mode of it, as the report shows it.
 type Section struct {
 	Family Family
-	Mode   string // of a decommission
+	Mode   string // of a decommission or an allocation
 	Stage  string
 }
 
@@ -66,6 +67,24 @@ const (
 	reactivate   = "reactivate_node"
 )
 
+// The stages of allocations. The operation that cleans up after one has those of a
+// decommission.
+const (
+	takeUp      = "begin_provisioning"
+	probeNode   = "probe"
+	makeAccount = "account"
+	settle      = "settle_provisioning"
+	askCleanup  = "request_cleanup"
+)
+
+var rentalStages = []string{takeUp, probeNode, makeAccount, settle, askCleanup}
+
+// The modes of allocations: what goes wrong before a tenant has the node, and after.
+const (
+	provisionMode = "provision"
+	releaseMode   = "release"
+)
+
 // The modes of decommissions.
 const (
 	softReset        = "soft_reset"
@@ -76,8 +95,8 @@ const (
 	removeMode       = "remove"
 )
 
-// Sections are every stage of an onboarding, and every stage of a decommission
-// in the mode in which it has most to do. Stages that do something else in
+// Sections are every stage of an onboarding, every stage of a decommission in the
+// mode in which it has most to do, and every stage of an allocation. Stages that do something else in
 // another mode are listed for both.
 var Sections = laidOut([]plan{
 	{Onboarding, "", []string{
@@ -97,6 +116,8 @@ var Sections = laidOut([]plan{
 	{Decommission, retireMode, []string{validate}},
 	{Decommission, reactivateMode, []string{reactivate}},
 	{Decommission, removeMode, []string{remove}},
+	{Allocation, provisionMode, []string{takeUp, probeNode, makeAccount, settle}},
+	{Allocation, releaseMode, []string{askCleanup, disable, drain, cleanup, scrub, validate, certify, enable}},
 })
 
 // plan lists the stages of a mode.
@@ -118,8 +139,12 @@ func laidOut(plans []plan) []Section {
 
 // own returns the special case of the section. A zero case goes wrong as usual.
 func (s Section) own(kind Kind) Case {
-	if s.Family == Onboarding {
+	switch s.Family {
+	case Onboarding:
 		return cases[s.Stage][kind]
+	case Allocation:
+		return rentalCase(s.Stage, kind)
+	case Decommission:
 	}
 	if own, ok := decommissionCases[s.Mode+"/"+s.Stage]; ok {
 		return own[kind]

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -27,6 +28,9 @@ type Trap struct {
 	mu    sync.Mutex
 	runs  map[string]*run
 	known map[string]chan struct{} // closed once the run of a job is known
+	// asking is held for reading by whoever asks for an allocation, until its run is
+	// known. Stages of allocations wait for that alone: those of others are let alone.
+	asking sync.RWMutex
 }
 
 // NewTrap makes a trap that does nothing until a case is run.
@@ -36,7 +40,7 @@ func NewTrap() *Trap {
 
 // Before says what goes wrong before a stage acts.
 func (t *Trap) Before(ctx context.Context, at Point) string {
-	if r := t.await(ctx, at.Job); r != nil {
+	if r := t.of(ctx, at); r != nil {
 		return r.meet(ctx, at, true)
 	}
 	return mishapNone
@@ -45,10 +49,22 @@ func (t *Trap) Before(ctx context.Context, at Point) string {
 // After says what goes wrong when a stage has acted and nothing is recorded
 // yet.
 func (t *Trap) After(ctx context.Context, at Point) string {
-	if r := t.await(ctx, at.Job); r != nil {
+	if r := t.of(ctx, at); r != nil {
 		return r.meet(ctx, at, false)
 	}
 	return mishapNone
+}
+
+// of finds the run that a stage is part of.
+func (t *Trap) of(ctx context.Context, at Point) *run {
+	if !slices.Contains(rentalStages, at.Stage) {
+		return t.await(ctx, at.Job)
+	}
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.runs[at.Job]
 }
 
 func (t *Trap) knownOf(job string) chan struct{} {

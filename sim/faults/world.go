@@ -43,10 +43,13 @@ type World struct {
 	Forget func(ctx context.Context, path string) error
 	// Lose makes the database lose the content of a stored file.
 	Lose func(ctx context.Context, digest string) error
+	// Claims counts the claims of allocations that the database has on nodes.
+	Claims func(ctx context.Context, nodes []string) (int, error)
 
-	api   *apiclient.Client
-	boots *boots
-	known int // machines that MAAS knows from the start
+	api    *apiclient.Client // of the administrator
+	tenant *apiclient.Client // of somebody who may rent, and nothing else
+	boots  *boots
+	known  int // machines that MAAS knows from the start
 
 	mu      sync.Mutex
 	news    map[string]chan struct{} // by job id: something was settled
@@ -57,17 +60,27 @@ type World struct {
 	project types.UUID        // that tenants rent for; zero: not made yet
 }
 
-// OpenWorld opens a data centre for a number of cases. MAAS has shorter time
+// OpenWorld opens a data centre for cases. MAAS has shorter time
 // limits there: a minute instead of an hour.
-func OpenWorld(seed uint64, cases int) (*World, error) {
+func OpenWorld(seed uint64, cases []Case) (*World, error) {
+	machines := len(cases)
+	for _, c := range cases {
+		var asked wish
+		if c.wish != nil {
+			c.wish(&asked)
+		}
+		if asked.spare {
+			machines++
+		}
+	}
 	w := &World{
-		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{},
+		Trap: NewTrap(), boots: newBoots(), known: machines, news: map[string]chan struct{}{}, canary: map[string]string{},
 		nodes:       map[string]string{},
 		BMCPassword: canaryOf(seed, "bmc"),
 	}
 	l, err := lab.Open(lab.Options{
 		Region: maas.Options{
-			Seed: seed, Fleet: fleet.Options{Machines: cases, Unknown: cases, Stage: "new", Prefix: prefix},
+			Seed: seed, Fleet: fleet.Options{Machines: machines, Unknown: len(cases), Stage: "new", Prefix: prefix},
 			Timing:   region.Timing{Pace: region.PaceZero, Speed: 60},
 			Settings: map[string]string{"node_timeout": "5", "upstream_dns": "1.1.1.1 8.8.8.8"},
 		},
@@ -91,6 +104,9 @@ func (w *World) Connect(ctx context.Context, address, token string) error {
 	}
 	w.api = api
 	w.keep("token of the administrator", token)
+	if err := w.moveIn(ctx, address); err != nil {
+		return err
+	}
 	for _, open := range []func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (
 		*http.Response, error){
 		func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
@@ -172,6 +188,7 @@ type wish struct {
 	removeRecord bool // of MAAS, in the end
 	keepErase    bool // no release without the requested erase
 	erase        string
+	spare        bool // a second machine that an allocation can be placed on
 }
 
 // furnish makes the site of a run, with its own profile.
@@ -190,7 +207,7 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 		return err
 	}
 	asked := r.wish
-	if r.Family == Decommission { // it is changed once there is a node
+	if r.Family != Onboarding { // it is changed once there is a node
 		asked = wish{addresses: asked.addresses}
 	}
 	least, ttl, interval := leastTime, int32(3600), "15m"

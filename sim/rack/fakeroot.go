@@ -94,12 +94,17 @@ func installHostPrograms(root string) error {
 	if err := os.Rename(script+".new", script); err != nil {
 		return fmt.Errorf("install programs of machine: %w", err)
 	}
+	// The shell of tenants is that of this machine.
+	links := map[string]string{"bin": "usr/bin", "usr/bin/bash": "/bin/bash"}
 	for _, name := range hostProgramNames {
+		links[name] = "../lib/" + filepath.Base(hostScript)
+	}
+	for name, target := range links {
 		link := filepath.Join(root, name)
 		if _, err := os.Lstat(link); err == nil {
 			continue
 		}
-		if err := os.Symlink("../lib/"+filepath.Base(hostScript), link); err != nil {
+		if err := os.Symlink(target, link); err != nil {
 			return fmt.Errorf("install programs of machine: %w", err)
 		}
 	}

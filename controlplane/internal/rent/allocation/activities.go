@@ -35,8 +35,11 @@ func (s *Service) RegisterWorker(w worker.Registry) {
 // or zero where nothing is left to do: an agent that is there needs milliseconds for
 // its errands, while every further activity costs the engines more than that. What
 // does not go well at once, the workflow takes up errand by errand.
-func (a *Activities) BeginProvisioning(ctx context.Context, of id.Allocation) (int32, error) {
-	placement, err := a.begin(ctx, of)
+func (a *Activities) BeginProvisioning(ctx context.Context, of id.Allocation) (placement int32, err error) {
+	err = a.at(ctx, of, StageBegin, func(ctx context.Context) error {
+		placement, err = a.begin(ctx, of)
+		return err
+	})
 	if err != nil || placement == 0 {
 		return placement, err
 	}
@@ -51,21 +54,25 @@ func (a *Activities) BeginProvisioning(ctx context.Context, of id.Allocation) (i
 			return placement, nil
 		}
 	}
-	return a.settle(ctx, of, placement, Trouble{})
+	return a.SettleProvisioning(ctx, of, placement, Trouble{})
 }
 
 // SettleProvisioning records how the errands on one node went. It returns the number
 // of the next placement, or zero where the allocation is active or has failed.
-func (a *Activities) SettleProvisioning(ctx context.Context, of id.Allocation, placement int32, t Trouble) (int32,
-	error,
+func (a *Activities) SettleProvisioning(ctx context.Context, of id.Allocation, placement int32, t Trouble) (next int32,
+	err error,
 ) {
-	return a.settle(ctx, of, placement, t)
+	err = a.at(ctx, of, StageSettle, func(ctx context.Context) error {
+		next, err = a.settle(ctx, of, placement, t)
+		return err
+	})
+	return next, err
 }
 
 // RequestCleanup asks for the cleaning of the node of an allocation that has ended,
 // or has one that stopped go on.
 func (a *Activities) RequestCleanup(ctx context.Context, of id.Allocation) error {
-	return a.requestCleanup(ctx, of)
+	return a.at(ctx, of, StageCleanup, func(ctx context.Context) error { return a.requestCleanup(ctx, of) })
 }
 
 // lingers is how long an activity waits itself for a task that it has just given:
@@ -75,7 +82,17 @@ const lingers = 2 * time.Second
 
 // AskNode gives the node of an allocation a task, unless it has it already, and says
 // how it stands.
-func (a *Activities) AskNode(ctx context.Context, e Errand) (Answer, error) {
+func (a *Activities) AskNode(ctx context.Context, e Errand) (answer Answer, err error) {
+	err = a.at(ctx, e.ID, stageOf[e.What], func(ctx context.Context) error {
+		answer, err = a.ask(ctx, e)
+		return err
+	})
+	return answer, err
+}
+
+var stageOf = map[string]Stage{errandProbe: StageProbe, errandAccount: StageAccount}
+
+func (a *Activities) ask(ctx context.Context, e Errand) (Answer, error) {
 	var task agenttask.Task
 	var of Allocation
 	err := a.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -86,6 +103,9 @@ func (a *Activities) AskNode(ctx context.Context, e Errand) (Answer, error) {
 		}
 		if of.Status != Provisioning || of.Placements != e.Placement || of.cancelled() {
 			return fault.New(fault.Conflict, CodeCancelled, "allocation %s does not need its node any more", e.ID)
+		}
+		if why := outOfService(n); why != "" {
+			return fault.New(fault.Conflict, codeNotReady, "%s", why).WithRemedy("ask again; an operator has the node")
 		}
 		if task, err = a.tasks.Enqueue(ctx, tx, of.request(e, n.TakesHandover())); err != nil {
 			return err

@@ -75,10 +75,12 @@ func (s *Service) settle(ctx context.Context, of id.Allocation, placement int32,
 		case a.cancelled():
 			_, err = s.fail(ctx, tx, a, Failure{Code: CodeCancelled, Reason: "its end was asked for before it was active"})
 			return err
-		case t.Code == "":
+		case t.Code == "" && outOfService(n) == "":
 			_, err = move(ctx, tx, a, Ready, "", "the tenant can use "+a.Hostname, nil)
 			return err
-		case t.At == errandProbe && t.Code != CodeCancelled:
+		case t.Code == "":
+			t.Failure = notReady(outOfService(n))
+		case t.Code != CodeCancelled && n.Access() == node.NoAccess:
 			next, err = s.elsewhere(ctx, tx, a, n, t)
 			return err
 		}
@@ -88,6 +90,18 @@ func (s *Service) settle(ctx context.Context, of id.Allocation, placement int32,
 	return next, err
 }
 
+// outOfService says why a node must not be handed to a tenant whatever its agent says:
+// somebody took it out of service since it was placed. It is empty if it may.
+func outOfService(n node.Node) string {
+	switch {
+	case !n.Status.Is(node.Serving):
+		return fmt.Sprintf("node %s is %s", n.Hostname, n.Status)
+	case n.HoldReason != "" && !n.HeldUnclean: // the tenant's own account makes it unclean
+		return fmt.Sprintf("node %s is held by an operator", n.Hostname)
+	}
+	return ""
+}
+
 // elsewhere takes a node out of service that showed that it is not ready, and places
 // the allocation on another one, once. A node that gave no answer stays in service:
 // the control plane may be what did not ask, and the silence of a node is judged
@@ -95,7 +109,7 @@ func (s *Service) settle(ctx context.Context, of id.Allocation, placement int32,
 func (s *Service) elsewhere(ctx context.Context, tx pgx.Tx, a Allocation, n node.Node, t Trouble) (next int32,
 	err error,
 ) {
-	if t.Shown && n.Status.Is(node.Serving) {
+	if t.Shown && outOfService(n) == "" {
 		if _, err := node.Move(ctx, tx, n.ID, node.Quarantine, "it was not ready for a tenant: "+t.Reason); err != nil {
 			return 0, err
 		}

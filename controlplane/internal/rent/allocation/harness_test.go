@@ -36,6 +36,7 @@ type world struct {
 	agents    *agents
 	cleanups  *cleanups
 	terminals *terminals
+	mischief  *plan
 	org       id.Org
 	project   id.Project
 	ctx       context.Context
@@ -48,14 +49,28 @@ func newWorld(tb testing.TB) *world {
 	w := &world{org: id.New[id.Org](), project: id.New[id.Project]()}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.agents = &agents{db: w.db, fail: map[id.Node]map[string]agentwire.TaskError{}, unhealthy: map[id.Node]string{}}
-	w.cleanups, w.terminals = &cleanups{w: w}, &terminals{}
-	w.service = allocation.New(allocation.Config{DB: w.db, Tasks: w.agents, Cleanups: w.cleanups, Terminals: w.terminals})
+	w.cleanups, w.terminals, w.mischief = &cleanups{w: w}, &terminals{}, &plan{}
+	w.service = allocation.New(allocation.Config{
+		DB: w.db, Tasks: w.agents, Cleanups: w.cleanups, Terminals: w.terminals, Mischief: w.mischief,
+	})
 	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme')`, w.org)
 	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'training', 'Training')`, w.project, w.org)
 	w.exec(tb, `INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency)
 		VALUES ($1, 'H200', 'nvidia', 'H200', 8, 'node', '{1}', 350, 'USD')`, h200)
 	w.ctx = w.as(tb, "ann")
 	return w
+}
+
+// plan makes stages go wrong as a test wants it.
+type plan struct{ allocation.Mischief }
+
+func (p *plan) Around(ctx context.Context, of id.Allocation, at allocation.Stage,
+	stage func(context.Context) error,
+) error {
+	if p.Mischief == nil {
+		return stage(ctx)
+	}
+	return p.Mischief.Around(ctx, of, at, stage)
 }
 
 // as is a context in which a member of the project asks.
@@ -191,6 +206,7 @@ type agents struct {
 	silent    bool
 	noLogin   bool         // nobody can log in to the accounts that they make
 	hadUID    map[int]bool // uids that somebody had on their installations
+	late      bool         // nobody fetches anything until its time is over
 	tasks     map[id.NodeTask]agenttask.Task
 }
 
@@ -216,6 +232,9 @@ func (a *agents) Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (a
 	}
 	if a.silent {
 		t.Status = agenttask.Queued
+	}
+	if a.late {
+		t.Status, t.Error = agenttask.Expired, agentwire.TaskError{Code: agenttask.CodeNotFetched, Message: "nobody came"}
 	}
 	if e, bad := a.fail[r.Node][r.Type]; bad {
 		t.Status, t.Error = agenttask.Failed, e
@@ -254,6 +273,13 @@ func (a *agents) Task(_ context.Context, task id.NodeTask) (agenttask.Task, erro
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.tasks[task], nil
+}
+
+// expire ends what the agents do not fetch.
+func (a *agents) expire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.late = true
 }
 
 func (a *agents) TellWhenEnded(ctx context.Context, task id.NodeTask, _ string) (agenttask.Task, error) {

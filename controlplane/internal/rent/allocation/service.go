@@ -81,6 +81,7 @@ type Config struct {
 	// WithoutGPUs hands out machines on whose bus there is no GPU, although their
 	// SKU has some: virtual ones.
 	WithoutGPUs bool
+	Mischief    Mischief     // nil in production
 	Logger      *slog.Logger // nil: nothing is logged
 }
 
@@ -97,6 +98,7 @@ type Service struct {
 	heard     time.Duration
 	patience  time.Duration
 	gate      gate
+	mischief  Mischief
 	logger    *slog.Logger
 }
 
@@ -104,8 +106,11 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
-		papers: cfg.Papers, members: cfg.Members,
+		papers: cfg.Papers, members: cfg.Members, mischief: cfg.Mischief,
 		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
+	}
+	if s.mischief == nil {
+		s.mischief = peace{}
 	}
 	if s.heard == 0 {
 		s.heard = 90 * time.Second
