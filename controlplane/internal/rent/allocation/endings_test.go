@@ -101,6 +101,7 @@ func TestAttackRootThatStopsItsCleaningCountsAgainstTheQuota(t *testing.T) {
 		t.Run(string(access), func(t *testing.T) {
 			w := newWorld(t)
 			n := w.node(t, "n1")
+			w.bind(t, n)
 			w.clean(t, w.release(t, w.active(t, allocation.Ask{Access: access})))
 			w.cleanups.in(t, func(ctx context.Context, tx pgx.Tx) error {
 				return allocation.Tenancies{}.Parked(ctx, tx, n, w.cleanups.live.ID, "the agent does not answer")
