@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -90,7 +91,9 @@ func (s *session) allocation(c scope, name string) (output.Object[apiclient.Allo
 	return output.Decode[apiclient.AllocationView](raw)
 }
 
-// allocationNamed finds the newest of a name that has not ended, or the newest.
+// allocationNamed finds the one of a name that has not ended, or the newest of those
+// that have. It refuses to choose among several that are live: the wrong one could
+// be released.
 func (s *session) allocationNamed(project types.UUID, name string) (types.UUID, error) {
 	raws, _, err := listing.Collect(s.allocationsOf(project, nil), 0)
 	if err != nil {
@@ -100,17 +103,23 @@ func (s *session) allocationNamed(project types.UUID, name string) (types.UUID, 
 	if err != nil {
 		return types.UUID{}, err
 	}
-	var found []types.UUID
+	var found, live []types.UUID
 	for _, o := range all {
 		if text(o.Value.Name) != name {
 			continue
 		}
 		if !ended(o.Value) {
-			return o.Value.AllocationId, nil
+			live = append(live, o.Value.AllocationId)
 		}
 		found = append(found, o.Value.AllocationId)
 	}
-	if len(found) > 0 {
+	switch {
+	case len(live) > 1:
+		return types.UUID{}, failure.Misuse(s.Cmd, "%d allocations of the project are called %q: %s. Use the id", len(live), name,
+			strings.Trim(fmt.Sprint(live), "[]"))
+	case len(live) == 1:
+		return live[0], nil
+	case len(found) > 0:
 		return found[0], nil
 	}
 	return types.UUID{}, failure.Missing("see which there are: gpuaas allocation list --project PROJECT",

@@ -228,9 +228,9 @@ func (s *session) sshConfig(v apiclient.AllocationView) error {
 		return failure.New(failure.Unsuccessful, "allocation_not_active", "see what it waits for: gpuaas allocation show "+
 			v.AllocationId.String(), "the allocation is %s: only one that is active can be reached", v.Status)
 	}
-	alias := v.AllocationId.String()
+	alias := "gpuaas-" + v.AllocationId.String()
 	if v.Name != nil && plainWord(*v.Name) {
-		alias = *v.Name
+		alias = "gpuaas-" + *v.Name
 	}
 	if !plainWord(*v.Host) || !plainWord(v.Username) {
 		return failure.New(failure.Unexpected, "address_unusable", "use gpuaas ssh without --config",

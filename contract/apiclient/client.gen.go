@@ -3071,7 +3071,10 @@ type AllocationView struct {
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	CleanupId *openapi_types.UUID `json:"cleanup_id,omitempty"`
-	CreatedAt time.Time           `json:"created_at"`
+
+	// Complaint What its tenant found wrong with the hardware; absent: nothing.
+	Complaint *AllocationComplaintBody `json:"complaint,omitempty"`
+	CreatedAt time.Time                `json:"created_at"`
 
 	// ExpiresAt When it ends by itself; absent: never.
 	ExpiresAt     *time.Time `json:"expires_at,omitempty"`

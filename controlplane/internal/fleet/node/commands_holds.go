@@ -55,15 +55,16 @@ func Unhold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Nod
 	return c.rehold(ctx, after, entry{event: "unhold", cause: cause, metadata: map[string]any{"held_by": by}})
 }
 
-// SetAside takes a node out of scheduling for a reason, unless it is out already.
-// LetBack takes the reason away.
+// SetAside takes a node out of scheduling for a reason, unless it is out already
+// for a reason that somebody gave. LetBack takes the reason away. That the node is
+// not clean is no such reason: it ends by itself, and this one has to outlast it.
 func SetAside(ctx context.Context, tx pgx.Tx, node id.Node, reason, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
-	if err != nil || n.HoldReason != "" {
+	if err != nil || n.HoldReason != "" && !n.HeldUnclean {
 		return n, err
 	}
-	n.HoldReason = reason
+	n.HoldReason, n.HeldUnclean = reason, false
 	return c.rehold(ctx, n, entry{event: "set_aside", cause: cause})
 }
 

@@ -55,6 +55,7 @@ type View struct {
 	ReleaseCause       Cause               `json:"release_cause,omitempty" enum:"tenant,expiry,administrator,billing,operation"`
 	ReleaseReason      string              `json:"release_reason,omitempty"`
 	ReleaseFailed      string              `json:"release_failed_reason,omitempty" doc:"Why cleaning stopped; absent: it did not."`
+	Complaint          *ComplaintBody      `json:"complaint,omitempty" doc:"What its tenant found wrong with the hardware; absent: nothing."`
 	CleanupID          *id.Decommission    `json:"cleanup_id,omitempty" doc:"The operation that cleans up after it."`
 	CreatedAt          time.Time           `json:"created_at"`
 	ProvisioningAt     *time.Time          `json:"provisioning_started_at,omitempty"`
@@ -79,6 +80,7 @@ func show(a Allocation) View {
 		keys = []Key{}
 	}
 	return View{
+		Complaint:    (*ComplaintBody)(a.Complaint),
 		AllocationID: a.ID, ProjectID: a.Project, GroupID: optional(a.Group), Name: a.Name, Labels: a.Labels,
 		Status:     a.Status,
 		WaitingFor: a.WaitingFor, CapacityShape: a.Shape, SKU: a.SKU, GPUs: a.GPUs, PriceMinor: a.Terms.PriceMinor,

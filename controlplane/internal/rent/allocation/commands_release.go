@@ -2,7 +2,6 @@ package allocation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,7 +50,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leavin
 	case a.Status == Releasing && l.Cause == ByAdmin:
 		return a, startAgain(ctx, tx, a, l.Reason)
 	case a.Status == Releasing, a.Status == Released, a.cancelled():
-		return a, nil // asked for already
+		return a, s.complain(ctx, tx, a, l.Complaint) // the release was asked for already
 	case a.Status == Failed:
 		return a, fault.New(fault.Conflict, "allocation_state_conflict",
 			"allocation %s failed: there is nothing to release", a.called())
@@ -77,10 +76,8 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leavin
 	}); err != nil {
 		return a, err
 	}
-	if l.Complaint != nil {
-		if err := s.complained(ctx, tx, a, *l.Complaint); err != nil {
-			return a, err
-		}
+	if err := s.complain(ctx, tx, a, l.Complaint); err != nil {
+		return a, err
 	}
 	if a.Status == Requested || a.Status == Provisioning {
 		now, err := Get(ctx, tx, a.ID)
@@ -98,13 +95,6 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leavin
 func setRelease(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) error {
 	p := allocationdb.SetReleaseParams{
 		ID: a.ID, Cause: string(l.Cause), Reason: l.Reason, RequestedBy: auth.From(ctx).ID,
-	}
-	if l.Complaint != nil {
-		raw, err := json.Marshal(l.Complaint)
-		if err != nil {
-			return fmt.Errorf("encode complaint: %w", err)
-		}
-		p.Complaint = raw
 	}
 	if err := allocationdb.New(tx).SetRelease(ctx, p); err != nil {
 		return fmt.Errorf("note release of allocation %s: %w", a.ID, err)
@@ -151,14 +141,6 @@ func startAgain(ctx context.Context, tx pgx.Tx, a Allocation, reason string) err
 		return err
 	}
 	return startCleanup(ctx, tx, a)
-}
-
-// complained holds the node for an operator: it is cleaned as always, and does not
-// go back into service before somebody has looked at it.
-func (s *Service) complained(ctx context.Context, tx pgx.Tx, a Allocation, c Complaint) error {
-	reason := fmt.Sprintf("the tenant of allocation %s complains (%s): %.300s", a.ID, c.Category, c.Text)
-	_, err := node.SetAside(ctx, tx, a.Node, reason, "a tenant gave it back with a complaint")
-	return err
 }
 
 // ForceRelease ends an allocation for an administrator, or has one cleaned again

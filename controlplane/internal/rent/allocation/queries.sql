@@ -47,9 +47,19 @@ UPDATE allocations SET failure_code = $2, failure_reason = $3, failure_remedy = 
 -- The first request for the release decides when the tenant stopped paying.
 -- name: SetRelease :exec
 UPDATE allocations SET release_cause = sqlc.arg(cause), release_reason = sqlc.arg(reason),
-    release_requested_by = sqlc.arg(requested_by), complaint = COALESCE(sqlc.narg(complaint), complaint),
+    release_requested_by = sqlc.arg(requested_by),
     release_requested_at = COALESCE(release_requested_at, clock_timestamp()), protected = false
 WHERE id = sqlc.arg(id);
+
+-- The first complaint about a node stands.
+-- name: SetComplaint :execrows
+UPDATE allocations SET complaint = $2, updated_at = clock_timestamp() WHERE id = $1 AND complaint IS NULL;
+
+-- Complaints counts what a tenant complains about: nodes that are held for it now, and complaints of the last 30 days.
+-- name: Complaints :one
+SELECT count(*) FILTER (WHERE n.hold_reason LIKE 'the tenant of allocation ' || a.id::text || ' complains%')::integer AS holding,
+       count(*) FILTER (WHERE a.release_requested_at > clock_timestamp() - interval '30 days')::integer AS lately
+FROM allocations a JOIN nodes n ON n.id = a.node_id WHERE a.org_id = $1 AND a.complaint IS NOT NULL;
 
 -- name: SetReleaseFailed :exec
 UPDATE allocations SET release_failed_reason = $2 WHERE id = $1;
@@ -188,7 +198,8 @@ SELECT org_id FROM projects WHERE id = $1;
 UPDATE allocation_resource_claims SET allocation_id = $1 WHERE node_id = $2 AND ended_at IS NULL;
 
 -- Receipts are the papers of an allocation: the newest one about its node from before it was placed there, and those of
--- the operation that cleaned up after it.
+-- the operation that cleaned up after it. Papers with words of operators are not for tenants: those that were issued with
+-- neutral words are shown, and earlier ones that nobody but the release had a hand in.
 -- name: Receipts :many
 SELECT CASE WHEN c.decommission_id = a.cleanup_id THEN 'release' ELSE 'handover' END AS moment, c.id::text AS certificate_id,
        c.kind, c.digest, c.issued_at,
@@ -198,6 +209,9 @@ WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
     OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= COALESCE((
                    SELECT max(k.created_at) FROM allocation_resource_claims k WHERE k.allocation_id = a.id AND k.node_id = a.node_id), a.created_at)
                ORDER BY b.issued_at DESC LIMIT 1))
+  AND (c.document #>> '{document,operation,requested_by}' = 'the control plane'
+    OR c.document #>> '{document,operation,reason}' = 'a tenant has left' AND c.document #> '{document,overrides}' = '[]'
+        AND jsonb_array_length(c.document #> '{document,operation,actors}') = 1)
 ORDER BY c.issued_at;
 
 -- LockSKU lets requests for a SKU run side by side, unless somebody waits for it: then they go one after the other, so

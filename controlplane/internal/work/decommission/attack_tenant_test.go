@@ -1,6 +1,8 @@
 package decommission_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"gpuaas/contract/agentwire"
@@ -67,4 +69,38 @@ func TestAttackARootTenantCannotKeepTheMachine(t *testing.T) {
 	y.agent.set(true, false)
 	wants(t, y.run(t, y.request(t, n, decommission.Reimage).ID), job.FailedManualIntervention, decommission.StageDrain,
 		"agent_unreachable")
+}
+
+// What operators say about a tenant, and what a tenant called its file systems,
+// stays out of the paper that this tenant and the next one read.
+func TestAttackReadingWhatOperatorsSayAboutTheTenantBefore(t *testing.T) {
+	l := &landlord{}
+	y := newYard(t, renting(l))
+	n := y.node(t, node.Active, false)
+	l.rent(n, "active", true)
+	seen := cleaned()
+	seen.Unmounted, seen.ConfigRemoved = []string{"/mnt/acme-secret-project"}, []string{"/etc/acme-secret-project"}
+	y.agent.on(agentwire.TypeStorageCleanup, succeeds(seen))
+	y.agent.on(agentwire.TypeGPUScrub, fails("gpu_busy", "no"))
+	r := ending(decommission.SoftReset)
+	r.Reason = "acme-secret-project did not pay"
+	d := y.begun(t, n, r)
+	end := y.run(t, d.ID, y.override(t, d.ID, decommission.StageScrub))
+	wants(t, end, job.Completed, decommission.StageEnable, "")
+	paper := y.paper(t, d.ID)
+	raw, err := json.Marshal(paper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"secret-project", "operator-1", "shredded", "data may be readable"} {
+		if strings.Contains(string(raw), word) {
+			t.Errorf("it says %q: %s", word, raw)
+		}
+	}
+	if doc := paper.Document; len(doc.Overrides) != 1 || doc.Overrides[0].Stage != decommission.StageScrub {
+		t.Errorf("what was passed over is not named: %+v", doc.Overrides)
+	}
+	if end.Reason != r.Reason || !strings.Contains(end.Overrides[0].Reason, "shredded") {
+		t.Errorf("operators do not read it either: %+v", end)
+	}
 }

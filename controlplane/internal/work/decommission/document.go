@@ -268,7 +268,7 @@ func (b *builder) storage(s seen, out agentwire.StorageCleanupOutput, ref []cert
 		b.device(s, v, ref)
 	}
 	if len(out.ConfigRemoved) > 0 {
-		b.did(certificate.Done, "configuration", strings.Join(out.ConfigRemoved, ", "),
+		b.did(certificate.Done, "mounts", strings.Join(out.ConfigRemoved, ", "),
 			"removed: by it the node could reach file systems of a tenant", s, ref)
 	}
 	if len(out.Unmounted) > 0 {

@@ -59,6 +59,9 @@ func (s *Service) issue(ctx context.Context, d Decommission, _ *bringup.Work) (j
 		return job.Result{}, err
 	}
 	acted(&doc, ledger)
+	if err := s.neutral(ctx, d, n, &doc); err != nil {
+		return job.Result{}, err
+	}
 	issued, err := s.certificates.Issue(ctx, certificate.Draft{
 		Kind: doc.Kind, Decommission: d.ID, Node: d.Node,
 		EvidenceSeq: newest(evidence), Body: doc,

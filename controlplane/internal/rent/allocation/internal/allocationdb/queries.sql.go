@@ -275,6 +275,25 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const complaints = `-- name: Complaints :one
+SELECT count(*) FILTER (WHERE n.hold_reason LIKE 'the tenant of allocation ' || a.id::text || ' complains%')::integer AS holding,
+       count(*) FILTER (WHERE a.release_requested_at > clock_timestamp() - interval '30 days')::integer AS lately
+FROM allocations a JOIN nodes n ON n.id = a.node_id WHERE a.org_id = $1 AND a.complaint IS NOT NULL
+`
+
+type ComplaintsRow struct {
+	Holding int32
+	Lately  int32
+}
+
+// Complaints counts what a tenant complains about: nodes that are held for it now, and complaints of the last 30 days.
+func (q *Queries) Complaints(ctx context.Context, orgID id.Org) (ComplaintsRow, error) {
+	row := q.db.QueryRow(ctx, complaints, orgID)
+	var i ComplaintsRow
+	err := row.Scan(&i.Holding, &i.Lately)
+	return i, err
+}
+
 const countEvents = `-- name: CountEvents :one
 SELECT count(*)::integer FROM allocation_events WHERE allocation_id = $1 AND event = $2
 `
@@ -1356,6 +1375,9 @@ WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
     OR c.id = (SELECT b.id FROM decommission_certificates b WHERE b.node_id = a.node_id AND b.issued_at <= COALESCE((
                    SELECT max(k.created_at) FROM allocation_resource_claims k WHERE k.allocation_id = a.id AND k.node_id = a.node_id), a.created_at)
                ORDER BY b.issued_at DESC LIMIT 1))
+  AND (c.document #>> '{document,operation,requested_by}' = 'the control plane'
+    OR c.document #>> '{document,operation,reason}' = 'a tenant has left' AND c.document #> '{document,overrides}' = '[]'
+        AND jsonb_array_length(c.document #> '{document,operation,actors}') = 1)
 ORDER BY c.issued_at
 `
 
@@ -1369,7 +1391,8 @@ type ReceiptsRow struct {
 }
 
 // Receipts are the papers of an allocation: the newest one about its node from before it was placed there, and those of
-// the operation that cleaned up after it.
+// the operation that cleaned up after it. Papers with words of operators are not for tenants: those that were issued with
+// neutral words are shown, and earlier ones that nobody but the release had a hand in.
 func (q *Queries) Receipts(ctx context.Context, argID id.Allocation) ([]ReceiptsRow, error) {
 	rows, err := q.db.Query(ctx, receipts, argID)
 	if err != nil {
@@ -1522,6 +1545,24 @@ func (q *Queries) SetCleanup(ctx context.Context, arg SetCleanupParams) error {
 	return err
 }
 
+const setComplaint = `-- name: SetComplaint :execrows
+UPDATE allocations SET complaint = $2, updated_at = clock_timestamp() WHERE id = $1 AND complaint IS NULL
+`
+
+type SetComplaintParams struct {
+	ID        id.Allocation
+	Complaint []byte
+}
+
+// The first complaint about a node stands.
+func (q *Queries) SetComplaint(ctx context.Context, arg SetComplaintParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setComplaint, arg.ID, arg.Complaint)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const setFailure = `-- name: SetFailure :exec
 UPDATE allocations SET failure_code = $2, failure_reason = $3, failure_remedy = $4 WHERE id = $1
 `
@@ -1621,16 +1662,15 @@ func (q *Queries) SetPlace(ctx context.Context, arg SetPlaceParams) (Allocation,
 
 const setRelease = `-- name: SetRelease :exec
 UPDATE allocations SET release_cause = $1, release_reason = $2,
-    release_requested_by = $3, complaint = COALESCE($4, complaint),
+    release_requested_by = $3,
     release_requested_at = COALESCE(release_requested_at, clock_timestamp()), protected = false
-WHERE id = $5
+WHERE id = $4
 `
 
 type SetReleaseParams struct {
 	Cause       string
 	Reason      string
 	RequestedBy string
-	Complaint   []byte
 	ID          id.Allocation
 }
 
@@ -1640,7 +1680,6 @@ func (q *Queries) SetRelease(ctx context.Context, arg SetReleaseParams) error {
 		arg.Cause,
 		arg.Reason,
 		arg.RequestedBy,
-		arg.Complaint,
 		arg.ID,
 	)
 	return err
