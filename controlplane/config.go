@@ -57,6 +57,7 @@ type Config struct {
 	Terminals      TerminalsConfig      `koanf:"terminals"`
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 	Prune          PruneConfig          `koanf:"prune"`
+	Webhooks       WebhooksConfig       `koanf:"webhooks"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
 
@@ -146,6 +147,7 @@ func Defaults() Config {
 			StreamsPerCaller: 50, Streams: 2000,
 		},
 		Nodes: defaultNodes(), Terminals: defaultTerminals(), Reconciliation: defaultReconciliation(), Prune: defaultPrune(),
+		Webhooks: defaultWebhooks(),
 	}
 }
 
@@ -202,6 +204,7 @@ func (c Config) Validate() []error {
 	c.Terminals.check(bad)
 	c.Reconciliation.check(bad)
 	c.Prune.check(bad)
+	c.Webhooks.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }
@@ -213,9 +216,12 @@ func (c OIDCConfig) identity(clientSecret Secret) identity.OIDCConfig {
 	}
 }
 
-func (c Config) proxies() ([]netip.Prefix, error) {
+func (c Config) proxies() ([]netip.Prefix, error) { return networks(c.Proxies) }
+
+// networks reads networks in CIDR form.
+func networks(list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
-	for _, p := range c.Proxies {
+	for _, p := range list {
 		prefix, err := netip.ParsePrefix(p)
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a network such as 10.0.0.0/8", p)

@@ -34,6 +34,7 @@ import (
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/quota"
+	"gpuaas/controlplane/internal/rent/webhook"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
@@ -64,6 +65,7 @@ type parts struct {
 	decommissions   *decommission.Service
 	allocations     *allocation.Service
 	quotas          *quota.Service
+	webhooks        *webhook.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
 	monitor         *health.Monitor
@@ -108,8 +110,8 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 		return nil, err
 	}
 	p.newReconciliation()
-	p.pruning = p.newPruning()
 	p.newRent()
+	p.pruning = p.newPruning()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	p.monitor.Insecure = cfg.insecure()
 	proxies, err := cfg.proxies()
@@ -256,6 +258,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.reconciliations.Register(api)
 	p.pruning.Register(api)
 	p.allocations.Register(api)
+	p.webhooks.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

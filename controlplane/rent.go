@@ -6,8 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/controlplane/internal/adapter/courier"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/quota"
+	"gpuaas/controlplane/internal/rent/webhook"
 )
 
 // admission holds those who rent to their quotas.
@@ -26,6 +28,11 @@ const heardWithin = 90 * time.Second
 // newRent puts together what tenants rent.
 func (p *parts) newRent() {
 	p.quotas = quota.New(p.db)
+	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
+	p.webhooks = webhook.New(webhook.Config{
+		DB: p.db, Secrets: p.secrets, Logger: p.logger, DisableAfter: p.cfg.Webhooks.DisableAfter,
+		Courier: courier.New(courier.Config{Allowed: allowed, PlainHTTP: p.cfg.Webhooks.PlainHTTP}),
+	})
 	cfg := allocation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,

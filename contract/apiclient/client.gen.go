@@ -1623,6 +1623,8 @@ const (
 	TerminalOpen         Permission = "terminal:open"
 	UserManage           Permission = "user:manage"
 	UserRead             Permission = "user:read"
+	WebhookManage        Permission = "webhook:manage"
+	WebhookRead          Permission = "webhook:read"
 )
 
 // Defines values for ReconciliationBreakerBodyDecision.
@@ -2192,6 +2194,19 @@ const (
 	TerminalSessionViewStatusOpening TerminalSessionViewStatus = "opening"
 )
 
+// Defines values for WebhookDeliveryViewStatus.
+const (
+	WebhookDeliveryViewStatusDelivered WebhookDeliveryViewStatus = "delivered"
+	WebhookDeliveryViewStatusFailed    WebhookDeliveryViewStatus = "failed"
+	WebhookDeliveryViewStatusWaiting   WebhookDeliveryViewStatus = "waiting"
+)
+
+// Defines values for WebhookViewStatus.
+const (
+	WebhookViewStatusDisabled WebhookViewStatus = "disabled"
+	WebhookViewStatusEnabled  WebhookViewStatus = "enabled"
+)
+
 // Defines values for ListAllAllocationRequestsParamsStatus.
 const (
 	ListAllAllocationRequestsParamsStatusCancelled ListAllAllocationRequestsParamsStatus = "cancelled"
@@ -2460,6 +2475,13 @@ const (
 	ListAllocationsParamsStatusReleased      ListAllocationsParamsStatus = "released"
 	ListAllocationsParamsStatusReleasing     ListAllocationsParamsStatus = "releasing"
 	ListAllocationsParamsStatusRequested     ListAllocationsParamsStatus = "requested"
+)
+
+// Defines values for ListWebhookDeliveriesParamsStatus.
+const (
+	ListWebhookDeliveriesParamsStatusDelivered ListWebhookDeliveriesParamsStatus = "delivered"
+	ListWebhookDeliveriesParamsStatusFailed    ListWebhookDeliveriesParamsStatus = "failed"
+	ListWebhookDeliveriesParamsStatusWaiting   ListWebhookDeliveriesParamsStatus = "waiting"
 )
 
 // AgenttaskCancelBody defines model for AgenttaskCancelBody.
@@ -9734,6 +9756,139 @@ type TerminalToken struct {
 	WebsocketPath string `json:"websocket_path"`
 }
 
+// WebhookChangeBody defines model for WebhookChangeBody.
+type WebhookChangeBody struct {
+	// Enabled false: it is told nothing, and what waits is given up.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Kinds Examples: ["provisioning.*"]
+	Kinds *[]string `json:"kinds,omitempty"`
+	Name  *string   `json:"name,omitempty"`
+
+	// Url Examples: https://hooks.example.com/gpuaas
+	Url *string `json:"url,omitempty"`
+}
+
+// WebhookDeliveryView defines model for WebhookDeliveryView.
+type WebhookDeliveryView struct {
+	// AnswerCode Status of the last answer; absent: there was none.
+	AnswerCode *int32 `json:"answer_code,omitempty"`
+
+	// AnswerText How the last answer began, up to 1024 bytes.
+	AnswerText *string `json:"answer_text,omitempty"`
+
+	// AttemptedAt When it was tried last.
+	AttemptedAt *time.Time `json:"attempted_at,omitempty"`
+	Attempts    int32      `json:"attempts"`
+	CreatedAt   time.Time  `json:"created_at"`
+
+	// DeliveryId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DeliveryId openapi_types.UUID `json:"delivery_id"`
+
+	// DurationMs How long the last attempt took.
+	DurationMs *int32 `json:"duration_ms,omitempty"`
+
+	// EventId Posted as webhook-id.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	EventId openapi_types.UUID `json:"event_id"`
+
+	// EventType Examples: provisioning.active
+	EventType string `json:"event_type"`
+
+	// Failure Why the last attempt failed; absent: it did not.
+	Failure    *string    `json:"failure,omitempty"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// NextAttemptAt When it is tried next; absent: it is over.
+	NextAttemptAt *time.Time                `json:"next_attempt_at,omitempty"`
+	Seq           int64                     `json:"seq"`
+	Status        WebhookDeliveryViewStatus `json:"status"`
+}
+
+// WebhookDeliveryViewStatus defines model for WebhookDeliveryView.Status.
+type WebhookDeliveryViewStatus string
+
+// WebhookDeliveryViewList defines model for WebhookDeliveryViewList.
+type WebhookDeliveryViewList struct {
+	// Items The items of this page.
+	Items []WebhookDeliveryView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// WebhookNewBody defines model for WebhookNewBody.
+type WebhookNewBody struct {
+	// Kinds Types of events, or their beginnings with a star at the end. Left out: all of the project.
+	//
+	// Examples: ["provisioning.*"]
+	Kinds *[]string `json:"kinds,omitempty"`
+
+	// Name Examples: pager
+	Name string `json:"name"`
+
+	// Url https, to the public internet unless the platform allows more.
+	//
+	// Examples: https://hooks.example.com/gpuaas
+	Url string `json:"url"`
+}
+
+// WebhookSecretView defines model for WebhookSecretView.
+type WebhookSecretView struct {
+	// Secret Signs what is posted, as Standard Webhooks describes. It is not shown again.
+	Secret  string      `json:"secret"`
+	Webhook WebhookView `json:"webhook"`
+}
+
+// WebhookView defines model for WebhookView.
+type WebhookView struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy Id of who made it.
+	CreatedBy  string     `json:"created_by"`
+	DisabledAt *time.Time `json:"disabled_at,omitempty"`
+
+	// DisabledReason Why it is disabled; absent: it is not.
+	DisabledReason *string `json:"disabled_reason,omitempty"`
+
+	// FailingSince Since when every attempt has failed; absent: the last one succeeded, or there was none.
+	FailingSince *time.Time `json:"failing_since,omitempty"`
+
+	// Kinds Types of events that it is told, or their beginnings with a star at the end; none: all.
+	Kinds           []string   `json:"kinds"`
+	LastDeliveredAt *time.Time `json:"last_delivered_at,omitempty"`
+	Name            string     `json:"name"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId       openapi_types.UUID `json:"project_id"`
+	SecretRotatedAt time.Time          `json:"secret_rotated_at"`
+	Status          WebhookViewStatus  `json:"status"`
+
+	// Url Where events are posted to.
+	Url string `json:"url"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+
+	// WebhookId Id of the webhook.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	WebhookId openapi_types.UUID `json:"webhook_id"`
+}
+
+// WebhookViewStatus defines model for WebhookView.Status.
+type WebhookViewStatus string
+
+// WebhookViewList defines model for WebhookViewList.
+type WebhookViewList struct {
+	// Items The items of this page.
+	Items []WebhookView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // ListAllAllocationRequestsParams defines parameters for ListAllAllocationRequests.
 type ListAllAllocationRequestsParams struct {
 	// Status Only in these states.
@@ -11224,6 +11379,69 @@ type AddProjectSshKeyParams struct {
 
 // RemoveProjectSshKeyParams defines parameters for RemoveProjectSshKey.
 type RemoveProjectSshKeyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListWebhooksParams defines parameters for ListWebhooks.
+type ListWebhooksParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CreateWebhookParams defines parameters for CreateWebhook.
+type CreateWebhookParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteWebhookParams defines parameters for DeleteWebhook.
+type DeleteWebhookParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateWebhookParams defines parameters for UpdateWebhook.
+type UpdateWebhookParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Status Only those that are so.
+	Status *ListWebhookDeliveriesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListWebhookDeliveriesParamsStatus defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParamsStatus string
+
+// RedeliverWebhookParams defines parameters for RedeliverWebhook.
+type RedeliverWebhookParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateWebhookSecretParams defines parameters for RotateWebhookSecret.
+type RotateWebhookSecretParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// TestWebhookParams defines parameters for TestWebhook.
+type TestWebhookParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -13222,6 +13440,90 @@ func (c *Client) RemoveProjectSshKeyWithResponse(ctx context.Context, projectId 
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	return call[struct{}](ctx, c, r, edit)
+}
+
+// ListWebhooksWithResponse is GET /api/v1/projects/{project_id}/webhooks: List the webhooks of a project
+func (c *Client) ListWebhooksWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListWebhooksParams, edit ...RequestEditorFn) (*Response[WebhookViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/webhooks", projectId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[WebhookViewList](ctx, c, r, edit)
+}
+
+// CreateWebhookWithResponse is POST /api/v1/projects/{project_id}/webhooks: Have a project told its events at an address
+func (c *Client) CreateWebhookWithResponse(ctx context.Context, projectId openapi_types.UUID, params *CreateWebhookParams, body WebhookNewBody, edit ...RequestEditorFn) (*Response[WebhookSecretView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/webhooks", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[WebhookSecretView](ctx, c, r, edit)
+}
+
+// DeleteWebhookWithResponse is DELETE /api/v1/projects/{project_id}/webhooks/{webhook_id}: Delete a webhook with its log
+func (c *Client) DeleteWebhookWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, params *DeleteWebhookParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/webhooks/%s", projectId, webhookId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetWebhookWithResponse is GET /api/v1/projects/{project_id}/webhooks/{webhook_id}: Read a webhook
+func (c *Client) GetWebhookWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, edit ...RequestEditorFn) (*Response[WebhookView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/webhooks/%s", projectId, webhookId)
+	return call[WebhookView](ctx, c, r, edit)
+}
+
+// UpdateWebhookWithResponse is PATCH /api/v1/projects/{project_id}/webhooks/{webhook_id}: Change, disable or enable a webhook
+func (c *Client) UpdateWebhookWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, params *UpdateWebhookParams, body WebhookChangeBody, edit ...RequestEditorFn) (*Response[WebhookView], error) {
+	r := newRequest(http.MethodPatch, "/api/v1/projects/%s/webhooks/%s", projectId, webhookId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[WebhookView](ctx, c, r, edit)
+}
+
+// ListWebhookDeliveriesWithResponse is GET /api/v1/projects/{project_id}/webhooks/{webhook_id}/deliveries: List what a webhook was told, newest first
+func (c *Client) ListWebhookDeliveriesWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, params *ListWebhookDeliveriesParams, edit ...RequestEditorFn) (*Response[WebhookDeliveryViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/webhooks/%s/deliveries", projectId, webhookId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[WebhookDeliveryViewList](ctx, c, r, edit)
+}
+
+// RedeliverWebhookWithResponse is POST /api/v1/projects/{project_id}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver: Post an event of the log once more
+func (c *Client) RedeliverWebhookWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, deliveryId openapi_types.UUID, params *RedeliverWebhookParams, edit ...RequestEditorFn) (*Response[WebhookDeliveryView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/webhooks/%s/deliveries/%s/redeliver", projectId, webhookId, deliveryId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[WebhookDeliveryView](ctx, c, r, edit)
+}
+
+// RotateWebhookSecretWithResponse is POST /api/v1/projects/{project_id}/webhooks/{webhook_id}/rotate-secret: Give a webhook another secret
+func (c *Client) RotateWebhookSecretWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, params *RotateWebhookSecretParams, edit ...RequestEditorFn) (*Response[WebhookSecretView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/webhooks/%s/rotate-secret", projectId, webhookId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[WebhookSecretView](ctx, c, r, edit)
+}
+
+// TestWebhookWithResponse is POST /api/v1/projects/{project_id}/webhooks/{webhook_id}/test: Post the event webhook.test to a webhook
+func (c *Client) TestWebhookWithResponse(ctx context.Context, projectId openapi_types.UUID, webhookId openapi_types.UUID, params *TestWebhookParams, edit ...RequestEditorFn) (*Response[WebhookDeliveryView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/webhooks/%s/test", projectId, webhookId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[WebhookDeliveryView](ctx, c, r, edit)
 }
 
 // ListTenantsWithResponse is GET /api/v1/tenants: List the tenants you have a role in

@@ -1646,6 +1646,15 @@ var enums = map[string][]string{
 		"closed",
 		"failed",
 	},
+	"WebhookDeliveryView.status": {
+		"waiting",
+		"delivered",
+		"failed",
+	},
+	"WebhookView.status": {
+		"enabled",
+		"disabled",
+	},
 	"get-fleet-summary.agent": {
 		"current",
 		"drift",
@@ -1846,6 +1855,11 @@ var enums = map[string][]string{
 		"opening",
 		"open",
 		"closed",
+		"failed",
+	},
+	"list-webhook-deliveries.status": {
+		"waiting",
+		"delivered",
 		"failed",
 	},
 }

@@ -31,6 +31,11 @@ const (
 	AllocationRequestCancelled Type = "allocation_request.cancelled"
 	AllocationRequestExpired   Type = "allocation_request.expired"
 	AllocationRequestRefused   Type = "allocation_request.refused"
+	WebhookCreated             Type = "webhook.created"
+	WebhookUpdated             Type = "webhook.updated"
+	WebhookDeleted             Type = "webhook.deleted"
+	WebhookDisabled            Type = "webhook.disabled"
+	WebhookTest                Type = "webhook.test"
 	SelfCheckRequested         Type = "self_check.requested"
 	SelfCheckFinished          Type = "self_check.finished"
 
@@ -168,6 +173,15 @@ type Allocation struct {
 	Code               string     `json:"code,omitempty" doc:"why it failed; absent: it did not"`
 	Message            string     `json:"message,omitempty" doc:"what happened, for people"`
 	Remedy             string     `json:"remedy,omitempty"`
+}
+
+// Webhook is the payload of events about webhooks. It holds neither the address nor
+// the secret.
+type Webhook struct {
+	WebhookID string `json:"webhook_id" format:"uuid"`
+	Name      string `json:"name"`
+	Status    string `json:"status" enum:"enabled,disabled"`
+	Reason    string `json:"reason,omitempty" doc:"why it is disabled; absent: it is not"`
 }
 
 // SelfCheck is the payload of self-check events.
@@ -361,6 +375,11 @@ func Events() []Definition {
 		{AllocationRequestCancelled, "Somebody took a request back that waited.", AllocationRequest{}},
 		{AllocationRequestExpired, "There was no capacity for as long as a request waited.", AllocationRequest{}},
 		{AllocationRequestRefused, "A request that waited may not be placed any more, for another reason than capacity.", AllocationRequest{}},
+		{WebhookCreated, "A project wants to be told its events at an address.", Webhook{}},
+		{WebhookUpdated, "A webhook was changed, disabled or enabled, or has another secret.", Webhook{}},
+		{WebhookDeleted, "A webhook was deleted.", Webhook{}},
+		{WebhookDisabled, "A webhook is told nothing any more, because its receiver only failed or asked for it.", Webhook{}},
+		{WebhookTest, "Somebody tries a webhook. Only that webhook is told; it is in no stream.", Webhook{}},
 		{SelfCheckRequested, "An operator asked for a round trip through the control plane.", SelfCheck{}},
 		{SelfCheckFinished, "A self-check came to its end.", SelfCheck{}},
 		{SiteCreated, "A MAAS site was created.", Site{}},

@@ -5,7 +5,7 @@
 #   bao write auth/approle/role/gpuaas-api token_policies=gpuaas-api \
 #     token_no_default_policy=true token_ttl=1h token_max_ttl=24h
 #
-# It keeps the credentials that people give for sites, makes keys when somebody
+# It keeps the credentials that people give for sites and the secrets of webhooks, makes keys when somebody
 # rotates them, and signs packages of the agent. It cannot enrol nodes, play the
 # listener for nodes, or sign certificates about the cleaning of nodes.
 
@@ -14,6 +14,14 @@ path "gpuaas-kv/data/maas-sites/*" {
   capabilities = ["create", "read", "update", "delete"]
 }
 path "gpuaas-kv/metadata/maas-sites/*" {
+  capabilities = ["create", "read", "update", "delete", "list"]
+}
+
+# Secrets that sign what webhooks are told.
+path "gpuaas-kv/data/webhooks/*" {
+  capabilities = ["create", "read", "update", "delete"]
+}
+path "gpuaas-kv/metadata/webhooks/*" {
   capabilities = ["create", "read", "update", "delete", "list"]
 }
 

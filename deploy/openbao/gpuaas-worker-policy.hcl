@@ -26,6 +26,14 @@ path "gpuaas-kv/metadata/maas-sites/*" {
   capabilities = ["read"]
 }
 
+# Secrets that sign what webhooks are told.
+path "gpuaas-kv/data/webhooks/*" {
+  capabilities = ["read"]
+}
+path "gpuaas-kv/metadata/webhooks/*" {
+  capabilities = ["read"]
+}
+
 # The BMC credentials of one machine leave with the machine.
 path "gpuaas-kv/metadata/maas-sites/+/power/overrides/*" {
   capabilities = ["read", "delete"]

@@ -33,6 +33,10 @@ type (
 	SSHKey = Of[sshKeyNoun]
 	// Quota is the identifier of a quota of a tenant or a project.
 	Quota = Of[quotaNoun]
+	// Webhook is the identifier of an address that a project is told events at.
+	Webhook = Of[webhookNoun]
+	// WebhookDelivery is the identifier of one event that a webhook is told.
+	WebhookDelivery = Of[webhookDeliveryNoun]
 	// Event is the identifier of an event.
 	Event = Of[eventNoun]
 	// SelfCheck is the identifier of a self-check.
@@ -89,6 +93,8 @@ type (
 	tokenNoun             struct{}
 	sshKeyNoun            struct{}
 	quotaNoun             struct{}
+	webhookNoun           struct{}
+	webhookDeliveryNoun   struct{}
 	eventNoun             struct{}
 	selfCheckNoun         struct{}
 	siteNoun              struct{}

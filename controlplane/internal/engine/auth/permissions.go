@@ -58,6 +58,8 @@ const (
 	TerminalOpen         Permission = "terminal:open"
 	UserRead             Permission = "user:read"
 	UserManage           Permission = "user:manage"
+	WebhookRead          Permission = "webhook:read" // not for viewers: addresses may hold secrets of receivers
+	WebhookManage        Permission = "webhook:manage"
 )
 
 var (
@@ -68,14 +70,14 @@ var (
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
 	adminMay  = slices.Concat(memberMay, []Permission{
 		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
-		AllocationManage,
+		AllocationManage, WebhookRead, WebhookManage,
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, QuotaManage, AuditRead})
 	auditMay  = []Permission{
 		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
 		OnboardingRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
-		TenantRead, UserRead,
+		TenantRead, UserRead, WebhookRead,
 	}
 	// operateMay is everything about machines, and nothing about people, signers
 	// and secrets. Whoever may change a site can send its credentials elsewhere.

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/rent/webhook/internal/webhookdb"
+)
+
+// How many deliveries are under way at a time.
+const (
+	ofWebhook = 2
+	ofProject = 8
+	ofWorker  = 32
+)
+
+// lease is how long a worker may take for an attempt. If it dies, the next one tries
+// again afterwards.
+const lease = time.Minute
+
+// claim takes deliveries that are due.
+func (s *Service) claim(ctx context.Context, most int) (due []webhookdb.ClaimRow, _ error) {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := webhookdb.New(tx)
+		if err := q.LockClaims(ctx); err != nil {
+			return fmt.Errorf("lock deliveries of webhooks: %w", err)
+		}
+		var err error
+		if due, err = q.Claim(ctx, webhookdb.ClaimParams{
+			Lease: lease.Seconds(), OfWebhook: ofWebhook, OfProject: ofProject, Most: int32(most), //nolint:gosec // a few
+		}); err != nil {
+			return fmt.Errorf("claim deliveries of webhooks: %w", err)
+		}
+		return nil
+	})
+	return due, err
+}
+
+// outcome is how an attempt went.
+type outcome struct {
+	code    int
+	took    time.Duration
+	text    string
+	failure string // empty: delivered
+	gone    bool   // the receiver wants to be told nothing any more
+}
+
+// settle records an attempt, and what comes of it for the webhook.
+func (s *Service) settle(ctx context.Context, d webhookdb.ClaimRow, o outcome) error {
+	wait, more := s.backoff(d.Attempts)
+	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := webhookdb.New(tx)
+		n, err := q.Settle(ctx, webhookdb.SettleParams{
+			ID: d.ID, Attempts: d.Attempts, Delivered: o.failure == "", Over: o.failure == "" || !more, Wait: wait.Seconds(),
+			AnswerCode: int32(o.code), AnswerMs: int32(o.took.Milliseconds()), AnswerText: o.text, Failure: o.failure, //nolint:gosec // small
+		})
+		if err != nil {
+			return fmt.Errorf("record attempt: %w", err)
+		}
+		if n == 0 { // it was disabled, deleted or taken over meanwhile
+			return nil
+		}
+		if o.failure == "" {
+			if err := q.NoteSuccess(ctx, d.WebhookID); err != nil {
+				return fmt.Errorf("note success of webhook: %w", err)
+			}
+			return nil
+		}
+		over, err := q.NoteFailure(ctx, webhookdb.NoteFailureParams{ID: d.WebhookID, Allowed: s.disableAfter.Seconds()})
+		if err != nil {
+			return fmt.Errorf("note failure of webhook: %w", err)
+		}
+		switch {
+		case o.gone:
+			return s.disable(ctx, tx, d.WebhookID, "its receiver answered 410: it wants to be told nothing any more")
+		case over:
+			return s.disable(ctx, tx, d.WebhookID, fmt.Sprintf("every delivery failed for %s", s.disableAfter))
+		}
+		return nil
+	})
+}
+
+func (s *Service) disable(ctx context.Context, tx pgx.Tx, of id.Webhook, why string) error {
+	row, err := webhookdb.New(tx).Lock(ctx, of)
+	if err != nil {
+		return fmt.Errorf("lock webhook: %w", err)
+	}
+	w := from(row)
+	if err := s.set(ctx, tx, &w, Wish{Name: w.Name, URL: w.URL, Kinds: w.Kinds}, why); err != nil {
+		return err
+	}
+	return tell(ctx, tx, eventwire.WebhookDisabled, w)
+}
+
+// putBack gives back a delivery that was not attempted.
+func (s *Service) putBack(ctx context.Context, d webhookdb.ClaimRow, wait time.Duration) error {
+	if err := webhookdb.New(s.db).PutBack(ctx, webhookdb.PutBackParams{
+		ID: d.ID, Attempts: d.Attempts, Wait: wait.Seconds(),
+	}); err != nil {
+		return fmt.Errorf("put delivery back: %w", err)
+	}
+	return nil
+}
