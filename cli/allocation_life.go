@@ -198,7 +198,7 @@ func (a *app) sshCommand() *cobra.Command {
 			"--config prints lines for your ssh_config instead, for plain ssh, scp and editors. The control plane\n" +
 			"does not know the host key of the node: ssh asks you about it.",
 		example: "  gpuaas ssh training --project acme/training\n" +
-			"  gpuaas ssh training --project acme/training --config >> ~/.ssh/config && ssh training",
+			"  gpuaas ssh training --project acme/training --config >> ~/.ssh/config && ssh gpuaas-training",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addProject(cmd)
