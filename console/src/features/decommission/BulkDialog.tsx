@@ -13,9 +13,10 @@ import { useSites, useSkus } from '../job/lookups'
 import { largestPage, readAll } from '../../api/readall'
 import { useTypedFor } from '../job/typed'
 import { confirmationOf, meantOf, nodesInWords, subjectOf, type FittingNode } from './confirmation'
-import { choicesOf, useModes } from './decommission'
+import { choicesOf, installedOf, useModes } from './decommission'
 import { useFitting } from './fitting'
 import { Depth, ModeChoice } from './ModeChoice'
+import { More } from './More'
 import { mayDestroy, modeWords, type Choices, type Mode } from './modes'
 import { beyondSelector, chosenFrom, mostNamed, nodeStatuses, selectorOf, type Chosen, type Selector } from './selector'
 
@@ -151,7 +152,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
     mutationFn: () =>
       got(
         api.POST('/api/v1/admin/decommissions/batch', {
-          body: { mode, selector, expected_node_ids: (fitting ?? []).map((n) => n.node_id), ...choicesOf(mode, choices), max_parallel: Number(parallel), max_failures: Number(failures), skip_ineligible: skip, reason: reason.trim() },
+          body: { mode, selector, expected_node_ids: (fitting ?? []).map((n) => n.node_id), ...choicesOf(mode, choices), ...installedOf(mode, choices), max_parallel: Number(parallel), max_failures: Number(failures), skip_ineligible: skip, reason: reason.trim() },
         }),
       ),
     onSuccess: (m) => {
@@ -172,6 +173,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
   return (
     <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
       <Depth mode={mode} choices={choices} onChoices={setChoices} />
+      <More mode={mode} choices={choices} onChoices={setChoices} siteId={selector.site_id} many />
       <div className="grid gap-3 sm:grid-cols-2">
         <TextField label="At once" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." error={counts(parallel, 1) ? undefined : 'must be 1 to 1000'} />
         <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed, no further one is begun." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />

@@ -9,8 +9,10 @@ import { ReasonField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
 import { useTypedFor } from '../job/typed'
-import { begin, choicesOf, useModes } from './decommission'
+import { begin, plannedOf, useModes } from './decommission'
+import { useBinding } from '../node/Machine'
 import { Depth, ModeChoice } from './ModeChoice'
+import { More } from './More'
 import { destroys, modeWords, type Choices, type Mode } from './modes'
 
 type Plan = Schemas['DecommissionPlan']
@@ -22,6 +24,7 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
   const known = useModes()
   const [choices, setChoices] = useState<Choices>({ erase: 'quick', cleanup: 'local' })
   const node = useQuery({ queryKey: ['nodes', nodeId, 'to-turn-over'], queryFn: () => got(api.GET('/api/v1/admin/nodes/{node_id}', { params: { path: { node_id: nodeId } } })) })
+  const binding = useBinding(nodeId, node.data?.onboarding_mode === 'maas')
   if (!node.data || !known) {
     return (
       <Dialog title="Turn a node over" onClose={onClose} wide>
@@ -39,8 +42,9 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
         </p>
         <ModeChoice mode={mode} onMode={onMode} known={known} status={node.data.status} />
         {mode && <Depth mode={mode} choices={choices} onChoices={setChoices} />}
+        {mode && <More mode={mode} choices={choices} onChoices={setChoices} siteId={binding.data?.site_id} />}
         {/* What was typed to confirm one plan does not confirm another one. */}
-        {mode && <Planned key={`${mode} ${choices.erase} ${choices.cleanup}`} nodeId={nodeId} mode={mode} choices={choices} onClose={onClose} />}
+        {mode && <Planned key={JSON.stringify([mode, plannedOf(mode, choices)])} nodeId={nodeId} mode={mode} choices={choices} onClose={onClose} />}
       </div>
     </Dialog>
   )
@@ -49,8 +53,8 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
 function Planned({ nodeId, mode, choices, onClose }: { nodeId: string; mode: Mode; choices: Choices; onClose: () => void }) {
   const plan = useQuery({
     // Nobody's event makes a new plan while this one is being read: the control plane compares when it is begun.
-    queryKey: ['turnover-plan', nodeId, mode, choices],
-    queryFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/decommission/plan', { params: { path: { node_id: nodeId } }, body: { mode, ...choicesOf(mode, choices) } })),
+    queryKey: ['turnover-plan', nodeId, mode, plannedOf(mode, choices)],
+    queryFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/decommission/plan', { params: { path: { node_id: nodeId } }, body: { mode, ...plannedOf(mode, choices) } })),
     staleTime: Infinity,
     gcTime: 0,
     refetchOnWindowFocus: false,
@@ -75,6 +79,11 @@ function PlanView({ plan }: { plan: Plan }) {
           <p className="text-xs text-muted">{b.code}</p>
         </Note>
       ))}
+      {plan.short_way && (
+        <Note tone="warn" title={plan.short_way.why}>
+          {plan.short_way.does} Choose “Without the agent” above.
+        </Note>
+      )}
       <div>
         <h3 className="font-semibold">What happens to it</h3>
         <ul className="mt-1 flex flex-col gap-1">
@@ -103,6 +112,7 @@ function PlanView({ plan }: { plan: Plan }) {
         of={[
           ['Then the node is', plan.ends],
           ['Usually takes', plan.usually],
+          ['Goes by the profile', plan.profile ?? ''],
           ['Seen in MAAS', plan.maas_status ?? ''],
         ]}
       />

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got, type Schemas } from '../../api/client'
 import { actions, named, type Acted, type ActionName, type Job, type Kind, type Stage } from '../job/job'
-import { takesCleanup, takesErase, type Choices, type Mode } from './modes'
+import { takesCleanup, takesEnd, takesErase, takesInstall, type Choices, type Mode } from './modes'
 
 export type Decommission = Schemas['DecommissionView']
 export type DecommissionBatch = Schemas['DecommissionBatchView']
@@ -26,19 +26,36 @@ export function useStages(mode: Mode | undefined, siteId?: string): Stage[] {
   return useModes(siteId)?.find((m) => m.mode === mode)?.stages ?? none
 }
 
-/** choicesOf is what of the choices a mode takes. */
-export function choicesOf(mode: Mode, { erase, cleanup }: Choices) {
-  return { erase: takesErase(mode) ? erase : undefined, storage_cleanup: takesCleanup(mode) ? cleanup : undefined }
+/** choicesOf is what of the choices a mode takes, of one node or of many. */
+export function choicesOf(mode: Mode, c: Choices) {
+  return {
+    erase: takesErase(mode) ? c.erase : undefined,
+    storage_cleanup: takesCleanup(mode) ? c.cleanup : undefined,
+    profile_id: (takesInstall(mode) && c.profile) || undefined,
+    end_allocation: (takesEnd(mode) && c.endAllocation) || undefined,
+  }
+}
+
+/** plannedOf is what of them a plan depends on. */
+export function plannedOf(mode: Mode, c: Choices) {
+  const without = takesErase(mode) && c.withoutAgent && c.risk
+  return { ...choicesOf(mode, c), ...(without && { without_agent: true, residual_risk: c.risk }) }
+}
+
+/** installedOf is what of them is about the machine once it is installed anew. */
+export function installedOf(mode: Mode, c: Choices) {
+  return { keep_out_of_service: (takesInstall(mode) && c.keepOut) || undefined, require_hardware_match: (takesInstall(mode) && c.match) || undefined }
 }
 
 /** begin asks for an operation on one node. Plain steps of its life have operations of their own. */
 export function begin(nodeId: string, mode: Mode, choices: Choices, reason: string, plan_hash: string): Promise<Schemas['DecommissionNewView']> {
   const params = { path: { node_id: nodeId } }
+  const { end_allocation } = choicesOf(mode, choices)
   switch (mode) {
     case 'drain':
-      return got(api.POST('/api/v1/admin/nodes/{node_id}/drain', { params, body: { reason } }))
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/drain', { params, body: { reason, end_allocation } }))
     case 'retire':
-      return got(api.POST('/api/v1/admin/nodes/{node_id}/retire', { params, body: { reason } }))
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/retire', { params, body: { reason, end_allocation } }))
     case 'reactivate':
       return got(api.POST('/api/v1/admin/nodes/{node_id}/reactivate', { params, body: { reason } }))
     case 'remove':
@@ -48,7 +65,7 @@ export function begin(nodeId: string, mode: Mode, choices: Choices, reason: stri
     case 'soft_reset':
     case 'reimage':
     case 'full_decommission':
-      return got(api.POST('/api/v1/admin/nodes/{node_id}/decommission', { params, body: { mode, reason, plan_hash, ...choicesOf(mode, choices) } }))
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/decommission', { params, body: { mode, reason, plan_hash, ...plannedOf(mode, choices), ...installedOf(mode, choices) } }))
   }
 }
 

@@ -26,7 +26,27 @@ export function isMode(text: string | undefined): text is Mode {
   return text !== undefined && text in words
 }
 
-export type Choices = { erase: 'none' | 'quick' | 'secure'; cleanup: 'none' | 'local' | 'weka' | 'all' }
+export type Choices = {
+  erase: 'none' | 'quick' | 'secure'
+  cleanup: 'none' | 'local' | 'weka' | 'all'
+  /** Profile to install by; absent: the one that the node belongs to. */
+  profile?: string
+  /** Quarantine the node when it is ready. */
+  keepOut?: boolean
+  /** Accept the machine only if it has the hardware of its SKU. */
+  match?: boolean
+  /** End what a tenant has on the node. */
+  endAllocation?: boolean
+  /** Pass over what only the agent could do; needs the risk that is accepted. */
+  withoutAgent?: boolean
+  risk?: string
+}
+
+/** takesInstall says whether a mode installs the machine anew. */
+export const takesInstall = (mode: Mode) => mode === 'reimage'
+
+/** takesEnd says whether a mode can end what a tenant has on the node. */
+export const takesEnd = (mode: Mode) => mode !== 'reactivate' && mode !== 'remove' && mode !== 'storage_cleanup'
 
 /** takesErase says whether a mode releases the machine in MAAS, which can erase its disks. */
 export const takesErase = (mode: Mode) => mode === 'reimage' || mode === 'full_decommission'

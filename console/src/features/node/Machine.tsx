@@ -8,7 +8,7 @@ import { words } from '../../ui/tone'
 import type { Known } from './queries'
 
 /** useBinding is the machine of MAAS that a node is, as reconciliation last saw it; null where it is bound to none. */
-function useBinding(nodeId: string, enabled: boolean) {
+export function useBinding(nodeId: string, enabled: boolean) {
   return useQuery({
     queryKey: ['drift', 'binding', nodeId],
     queryFn: async () => {
