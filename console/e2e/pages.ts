@@ -22,7 +22,7 @@ export async function pages(): Promise<Page[]> {
     { name: 'sites', path: '/sites' },
     { name: 'site-new', path: '/sites/new' },
     { name: 'site', path: `/sites/${site}` },
-    ...tabs(`/sites/${site}`, 'site', ['credentials', 'profiles', 'roce', 'power']),
+    ...tabs(`/sites/${site}`, 'site', ['credentials', 'profiles', 'bundles', 'roce', 'power']),
     { name: 'skus', path: '/skus' },
     { name: 'lab', path: '/virtual-lab' },
     { name: 'onboardings', path: '/onboardings' },
