@@ -11,15 +11,15 @@ import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { mayIn } from '../access/roles'
-import { called, isOver, states, type Allocation } from './allocation'
+import { called, current, states, type Allocation } from './allocation'
 import { ProjectName } from './ProjectName'
 import { useProjects, type Project } from './projects'
 import { Request } from './Request'
+import { Requests } from './Waiting'
 
 const everybody = 'all'
 // What a project has comes first; what it had is a choice away.
 const now = 'now'
-const current = states.filter((status) => !isOver({ status }))
 
 /** wanted is the states that a filter asks for; undefined is all of them. */
 const wanted = (filter: string | undefined) => (filter === 'all' ? undefined : states.filter((s) => (filter && filter !== now ? s === filter : current.includes(s))))
@@ -62,6 +62,7 @@ export default function Allocations() {
             )}
             <SelectField label="Status" value={search.status ?? now} onChange={(status) => change({ status: status === now ? undefined : status })} options={[{ value: now, label: 'what there is now' }, { value: 'all', label: 'all, also what has ended' }, ...states.map((s) => ({ value: s, label: words(s) }))]} />
           </div>
+          <Requests key={`waiting ${chosen?.project_id ?? everybody}`} project={chosen} />
           <List key={chosen?.project_id ?? everybody} project={chosen} filter={search.status} onAsk={ask} />
         </>
       )}

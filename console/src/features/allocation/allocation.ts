@@ -13,6 +13,9 @@ export const mayEnd = (a: Pick<Allocation, 'status'>) => a.status !== 'released'
 /** isOver says whether an allocation belongs to the past. */
 export const isOver = (a: Pick<Allocation, 'status'>) => a.status === 'released' || a.status === 'failed'
 
+/** current is the states of what somebody has now. */
+export const current = states.filter((status) => !isOver({ status }))
+
 /** called is what people call an allocation. */
 export const called = (a: Pick<Allocation, 'name' | 'hostname'>) => a.name || a.hostname
 

@@ -1,6 +1,9 @@
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { words } from '../../ui/tone'
+import { called } from '../allocation/allocation'
+import { useOnNode } from '../allocation/Tenant'
+import { useProjectName } from '../allocation/nameOfProject'
 import { draw, parked, type Group } from './draw'
 import { at, layout, moved, type Layout } from './layout'
 import type { Hall, Spot } from './racks'
@@ -50,6 +53,7 @@ export function HallMap({ hall, shown, onTable }: { hall: Hall; shown: ReadonlyS
   }, [placed, width, shown, theme])
   usePointer(canvas, placed, setHinted)
 
+  const rented = useRented(hinted === undefined ? undefined : placed.tiles[hinted]?.spot)
   const index = Math.min(current, placed.tiles.length - 1)
   const tile = placed.tiles[index]
   const onKey = (e: KeyboardEvent) => {
@@ -76,9 +80,9 @@ export function HallMap({ hall, shown, onTable }: { hall: Hall; shown: ReadonlyS
           style={{ left: tile.x, top: tile.y, width: placed.size, height: placed.size }}
         />
       )}
-      {hinted !== undefined && <Hint of={placed} index={hinted} width={width} />}
+      {hinted !== undefined && <Hint of={placed} index={hinted} width={width} rented={rented} />}
       <p aria-live="polite" className="sr-only">
-        {hinted !== undefined && hinted === index && tile ? `${tile.spot.hostname}: ${told(tile.spot).join(', ')}` : ''}
+        {hinted !== undefined && hinted === index && tile ? `${tile.spot.hostname}: ${[...told(tile.spot), ...rented].join(', ')}` : ''}
       </p>
     </div>
   )
@@ -112,7 +116,14 @@ function usePointer(canvas: { current: HTMLCanvasElement | null }, placed: Layou
   }, [canvas, placed, onHint, navigate])
 }
 
-function Hint({ of, index, width }: { of: Layout; index: number; width: number }) {
+/** useRented says who is on the node that is looked at: it is asked for one node at a time, whatever their number. */
+function useRented(spot: Spot | undefined): string[] {
+  const a = useOnNode(spot?.node_id).data
+  const project = useProjectName(a?.project_id)
+  return a ? [`${words(a.status)} allocation ${called(a)}${project ? ` of ${project}` : ''}`] : []
+}
+
+function Hint({ of, index, width, rented }: { of: Layout; index: number; width: number; rented: string[] }) {
   const tile = of.tiles[index]
   if (!tile) return null
   const right = tile.x > width - 230
@@ -123,7 +134,7 @@ function Hint({ of, index, width }: { of: Layout; index: number; width: number }
       style={{ top: tile.y + of.size + 6, ...(right ? { right: Math.max(0, width - tile.x - of.size) } : { left: tile.x }) }}
     >
       <p className="font-semibold">{tile.spot.hostname}</p>
-      {told(tile.spot).map((line) => (
+      {[...told(tile.spot), ...rented].map((line) => (
         <p key={line} className="text-muted">
           {line}
         </p>

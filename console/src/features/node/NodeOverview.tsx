@@ -4,6 +4,7 @@ import { jobPath } from '../../api/jobs'
 import { useMay } from '../../app/session'
 import { Badge, Card, Code, Facts, State, TextLink } from '../../ui/basics'
 import { exact, useNow, When } from '../../ui/time'
+import { Tenant } from '../allocation/Tenant'
 import { AgentState } from './AgentState'
 import { agentBadge } from './agent'
 import { Machine } from './Machine'
@@ -16,6 +17,7 @@ export function NodeOverview({ node, past }: { node: Known; past: boolean }) {
   return (
     <div className="grid items-start gap-4 lg:grid-cols-2">
       <div className="flex min-w-0 flex-col gap-4">
+        {!past && <Tenant nodeId={node.node_id} />}
         <Scheduling node={node} />
         <Identity node={node} past={past} />
       </div>
