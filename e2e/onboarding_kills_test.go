@@ -157,7 +157,8 @@ func (w *killable) awaitAll(t *testing.T, look progress, failed func() string) {
 	})
 }
 
-func (w *killable) onboards(t *testing.T) {
+// brings asks for the onboarding of all machines, as a batch.
+func (w *killable) brings(t *testing.T) (look progress, batchID string) {
 	t.Helper()
 	succeed(t, w.api.cli(t), "sim", "site", "--state", w.state, "--csv", filepath.Join(w.state, "lab.csv"))
 	var sites struct {
@@ -172,10 +173,15 @@ func (w *killable) onboards(t *testing.T) {
 	w.api.do(t, http.MethodPost, "/api/v1/admin/onboardings/batch", map[string]any{
 		"site_id": sites.Items[0].SiteID, "sku_id": "h200-sxm-baremetal-8g", "nodes": w.site.record.Machines,
 	}, http.StatusAccepted, &batch)
-	look := w.counted(t, "/api/v1/admin/onboarding-batches/"+batch.BatchID)
+	return w.counted(t, "/api/v1/admin/onboarding-batches/"+batch.BatchID), batch.BatchID
+}
+
+func (w *killable) onboards(t *testing.T) {
+	t.Helper()
+	look, batch := w.brings(t)
 	w.kills(t, look)
 	w.awaitAll(t, look, func() string {
-		return w.explained(t, "onboarding", "onboarding_id", "--batch", batch.BatchID)
+		return w.explained(t, "onboarding", "onboarding_id", "--batch", batch)
 	})
 	active := 0
 	for _, n := range all[apiclient.NodeView](t, w.api, "/api/v1/admin/nodes") {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tries for HOURS what `make test` tries in minutes: first all end-to-end tests
 # with the race detector, then, with one seed after the other from SEED on, every
-# fault in every stage, and jobs while everything that takes part in them is
-# killed ROUNDS times. Goes on after a failure and says in the end which seeds
-# failed; the same seed makes the same things go wrong.
+# fault in every stage, jobs while everything that takes part in them is killed
+# ROUNDS times, and fifty nodes that are rented and given back meanwhile. Goes on
+# after a failure and says in the end which seeds failed; the same seed makes the same things go wrong.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seed=${SEED:-1} rounds=${ROUNDS:-4}
@@ -22,7 +22,7 @@ try() { # name, command
 }
 kills() { # seed
     GPUAAS_SOAK_SEED=$1 GPUAAS_SOAK_ROUNDS=$rounds CGO_ENABLED=1 \
-        go test -race -vet=off -count=1 -v -timeout 6h -run '^TestJobsOutliveEverythingThatIsKilled$' ./e2e
+        go test -race -vet=off -count=1 -v -timeout 6h -run '^Test(Jobs|Renting)Outlives?EverythingThatIsKilled$' ./e2e
 }
 
 try race-e2e make --no-print-directory race-e2e
