@@ -60,11 +60,11 @@ func (r *run) tenant(ctx context.Context) error {
 		if _, err := apiclient.Read(a, err); err != nil {
 			return fmt.Errorf("read allocation: %w", err)
 		}
-		switch a.JSON.Status {
-		case apiclient.AllocationViewStatusActive:
+		if a.JSON.Status == apiclient.AllocationViewStatusActive {
 			r.guest = a.JSON.Username
 			return nil
-		case apiclient.AllocationViewStatusFailed:
+		}
+		if a.JSON.Status == apiclient.AllocationViewStatusFailed {
 			return fmt.Errorf("the tenant did not get the node: %s", text(a.JSON.FailureReason))
 		}
 		again := time.NewTimer(tenantLook)
