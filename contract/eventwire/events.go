@@ -25,6 +25,7 @@ const (
 	AllocationReleased    Type = "provisioning.releasing.completed"
 	AllocationParked      Type = "provisioning.release_failed"
 	AllocationForced      Type = "provisioning.force_release_requested"
+	AllocationExpiring    Type = "allocation.expiring"
 
 	AllocationRequestWaiting   Type = "allocation_request.waiting"
 	AllocationRequestPlaced    Type = "allocation_request.placed"
@@ -170,6 +171,7 @@ type Allocation struct {
 	ActiveAt     *time.Time `json:"active_at,omitempty" doc:"since when its tenant can use it; absent: never"`
 	// ReleaseRequestedAt ends what is charged.
 	ReleaseRequestedAt *time.Time `json:"release_requested_at,omitempty" doc:"when its end was first asked for; absent: it was not"`
+	ExpiresAt          *time.Time `json:"expires_at,omitempty" doc:"when it ends by itself; absent: never"`
 	Code               string     `json:"code,omitempty" doc:"why it failed; absent: it did not"`
 	Message            string     `json:"message,omitempty" doc:"what happened, for people"`
 	Remedy             string     `json:"remedy,omitempty"`
@@ -370,6 +372,7 @@ func Events() []Definition {
 		{AllocationReleased, "The node of an allocation is proven clean, or left the fleet.", Allocation{}},
 		{AllocationParked, "Cleaning the node of an allocation stopped and waits for somebody.", Allocation{}},
 		{AllocationForced, "An administrator ended an allocation.", Allocation{}},
+		{AllocationExpiring, "An allocation ends by itself soon: 24 hours, 1 hour or 10 minutes from now.", Allocation{}},
 		{AllocationRequestWaiting, "A request for nodes found no capacity and waits for it.", AllocationRequest{}},
 		{AllocationRequestPlaced, "A request that waited has its nodes: the allocations exist.", AllocationRequest{}},
 		{AllocationRequestCancelled, "Somebody took a request back that waited.", AllocationRequest{}},

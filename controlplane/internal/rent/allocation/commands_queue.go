@@ -338,11 +338,12 @@ func (s *Service) listen(ctx context.Context, wake func()) {
 	}
 }
 
-// Tend does what the passing of time requires: it ends allocations and requests
-// whose time is over, and looks after those who wait, in case nobody told of a node.
+// Tend does what the passing of time requires: it warns of ends, ends allocations and
+// requests whose time is over, and looks after those who wait, in case nobody told of a node.
 func (s *Service) Tend(ctx context.Context) error {
+	_, warned := s.Warn(ctx)
 	_, expired := s.Expire(ctx)
 	_, gaveUp := s.GiveUp(ctx)
 	_, served := s.Serve(ctx)
-	return errors.Join(expired, gaveUp, served)
+	return errors.Join(warned, expired, gaveUp, served)
 }

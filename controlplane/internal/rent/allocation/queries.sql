@@ -68,7 +68,9 @@ UPDATE allocations SET release_failed_reason = $2 WHERE id = $1;
 UPDATE allocations SET cleanup_id = $2, updated_at = clock_timestamp() WHERE id = $1;
 
 -- name: SetTerms :one
-UPDATE allocations SET expires_at = sqlc.narg(expires_at), protected = sqlc.arg(protected), name = sqlc.arg(name),
+UPDATE allocations SET expires_at = sqlc.narg(expires_at), protected = sqlc.arg(protected),
+    expiry_set_at = CASE WHEN expires_at IS DISTINCT FROM sqlc.narg(expires_at) THEN clock_timestamp() ELSE expiry_set_at END,
+    expiry_warned = CASE WHEN expires_at IS DISTINCT FROM sqlc.narg(expires_at) THEN 0 ELSE expiry_warned END, name = sqlc.arg(name),
     labels = sqlc.arg(labels), version = version + 1, updated_at = clock_timestamp()
 WHERE id = sqlc.arg(id) RETURNING *;
 
@@ -85,6 +87,24 @@ SELECT id FROM allocations WHERE status = 'active' AND expires_at <= clock_times
 
 -- name: Due :one
 SELECT (expires_at IS NOT NULL AND expires_at <= clock_timestamp())::boolean FROM allocations WHERE id = $1;
+
+-- Expiring are allocations that end soon and whose tenants were not yet told so: the latest of the marks that have
+-- passed, in seconds before the end. A mark that had passed when the end was set does not count.
+-- name: Expiring :many
+SELECT e.id::text AS id, e.mark::bigint AS mark FROM (
+    SELECT a.id, a.expires_at, a.expiry_warned, min(m.mark) AS mark
+    FROM allocations a CROSS JOIN unnest(sqlc.arg(marks)::bigint[]) AS m (mark)
+    WHERE a.status = 'active' AND a.expires_at > clock_timestamp()
+      AND a.expires_at - m.mark * interval '1 second' <= clock_timestamp()
+      AND a.expires_at - m.mark * interval '1 second' > COALESCE(a.expiry_set_at, a.created_at)
+    GROUP BY a.id) AS e
+WHERE e.expiry_warned = 0 OR e.mark < e.expiry_warned ORDER BY e.expires_at LIMIT 100;
+
+-- name: SetWarned :one
+UPDATE allocations SET expiry_warned = sqlc.arg(mark)::bigint
+WHERE id = sqlc.arg(id) AND status = 'active' AND (expiry_warned = 0 OR expiry_warned > sqlc.arg(mark)::bigint)
+  AND expires_at - sqlc.arg(mark)::bigint * interval '1 second' <= clock_timestamp()
+RETURNING *;
 
 -- Claim takes a node, unless somebody has it.
 -- name: Claim :execrows

@@ -66,6 +66,10 @@ type Allocation struct {
 	StatusChangedAt    time.Time
 	UpdatedAt          time.Time
 	Version            int64
+	// When expires_at was changed last; NULL: it is as it was at the beginning.
+	ExpirySetAt *time.Time
+	// Seconds before expires_at of the last warning; 0: none was given.
+	ExpiryWarned int64
 }
 
 // The timeline of an allocation, as its tenant may read it.

@@ -428,8 +428,46 @@ func (q *Queries) Expired(ctx context.Context) ([]id.Allocation, error) {
 	return items, nil
 }
 
+const expiring = `-- name: Expiring :many
+SELECT e.id::text AS id, e.mark::bigint AS mark FROM (
+    SELECT a.id, a.expires_at, a.expiry_warned, min(m.mark) AS mark
+    FROM allocations a CROSS JOIN unnest($1::bigint[]) AS m (mark)
+    WHERE a.status = 'active' AND a.expires_at > clock_timestamp()
+      AND a.expires_at - m.mark * interval '1 second' <= clock_timestamp()
+      AND a.expires_at - m.mark * interval '1 second' > COALESCE(a.expiry_set_at, a.created_at)
+    GROUP BY a.id) AS e
+WHERE e.expiry_warned = 0 OR e.mark < e.expiry_warned ORDER BY e.expires_at LIMIT 100
+`
+
+type ExpiringRow struct {
+	ID   string
+	Mark int64
+}
+
+// Expiring are allocations that end soon and whose tenants were not yet told so: the latest of the marks that have
+// passed, in seconds before the end. A mark that had passed when the end was set does not count.
+func (q *Queries) Expiring(ctx context.Context, marks []int64) ([]ExpiringRow, error) {
+	rows, err := q.db.Query(ctx, expiring, marks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpiringRow
+	for rows.Next() {
+		var i ExpiringRow
+		if err := rows.Scan(&i.ID, &i.Mark); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const get = `-- name: Get :one
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations WHERE id = $1
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.Allocation) (Allocation, error) {
@@ -484,6 +522,8 @@ func (q *Queries) Get(ctx context.Context, argID id.Allocation) (Allocation, err
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -595,7 +635,7 @@ INSERT INTO allocations (id, org_id, project_id, group_id, name, labels, capacit
     price_currency, gpus, region_code, node_id, hostname, wish, access, username, uid, ssh_keys, protected, expires_at, event_id,
     requested_by, requested_by_name, correlation_id, waiting_for)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
-RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
+RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
 `
 
 type InsertParams struct {
@@ -709,6 +749,8 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Allocation, err
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -775,7 +817,7 @@ func (q *Queries) InsertRequest(ctx context.Context, arg InsertRequestParams) (A
 }
 
 const list = `-- name: List :many
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations
 WHERE ($1::uuid IS NULL OR project_id = $1)
   AND ($2::uuid IS NULL OR node_id = $2)
   AND ($3::text IS NULL OR requested_by = $3)
@@ -859,6 +901,8 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Allocation, error
 			&i.StatusChangedAt,
 			&i.UpdatedAt,
 			&i.Version,
+			&i.ExpirySetAt,
+			&i.ExpiryWarned,
 		); err != nil {
 			return nil, err
 		}
@@ -939,7 +983,7 @@ func (q *Queries) ListRequests(ctx context.Context, arg ListRequestsParams) ([]L
 }
 
 const lock = `-- name: Lock :one
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.Allocation) (Allocation, error) {
@@ -994,6 +1038,8 @@ func (q *Queries) Lock(ctx context.Context, argID id.Allocation) (Allocation, er
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -1059,7 +1105,7 @@ UPDATE allocations SET status = $1::text, version = version + 1, waiting_for = $
     failed_at = CASE WHEN $1::text = 'failed' THEN clock_timestamp() END,
     release_failed_at = CASE WHEN $1::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END,
     release_failed_reason = CASE WHEN $1::text IN ('releasing', 'released') THEN '' ELSE release_failed_reason END
-WHERE id = $3 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
+WHERE id = $3 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
 `
 
 type MoveParams struct {
@@ -1121,6 +1167,8 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Allocation, error) 
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -1204,7 +1252,7 @@ func (q *Queries) NodesToLet(ctx context.Context, arg NodesToLetParams) ([]strin
 }
 
 const ofGroup = `-- name: OfGroup :many
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version FROM allocations WHERE group_id = $1 ORDER BY id
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations WHERE group_id = $1 ORDER BY id
 `
 
 func (q *Queries) OfGroup(ctx context.Context, groupID id.AllocationGroup) ([]Allocation, error) {
@@ -1265,6 +1313,8 @@ func (q *Queries) OfGroup(ctx context.Context, groupID id.AllocationGroup) ([]Al
 			&i.StatusChangedAt,
 			&i.UpdatedAt,
 			&i.Version,
+			&i.ExpirySetAt,
+			&i.ExpiryWarned,
 		); err != nil {
 			return nil, err
 		}
@@ -1466,7 +1516,7 @@ func (q *Queries) RoomyRacks(ctx context.Context, arg RoomyRacksParams) ([]strin
 }
 
 const setAccount = `-- name: SetAccount :one
-UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
+UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
 `
 
 type SetAccountParams struct {
@@ -1527,6 +1577,8 @@ func (q *Queries) SetAccount(ctx context.Context, arg SetAccountParams) (Allocat
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -1587,7 +1639,7 @@ func (q *Queries) SetFailure(ctx context.Context, arg SetFailureParams) error {
 const setPlace = `-- name: SetPlace :one
 UPDATE allocations SET node_id = $2, hostname = $3, uid = $4, username = $5, placements = placements + 1, version = version + 1,
     updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
+WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
 `
 
 type SetPlaceParams struct {
@@ -1656,6 +1708,8 @@ func (q *Queries) SetPlace(ctx context.Context, arg SetPlaceParams) (Allocation,
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -1700,9 +1754,11 @@ func (q *Queries) SetReleaseFailed(ctx context.Context, arg SetReleaseFailedPara
 }
 
 const setTerms = `-- name: SetTerms :one
-UPDATE allocations SET expires_at = $1, protected = $2, name = $3,
+UPDATE allocations SET expires_at = $1, protected = $2,
+    expiry_set_at = CASE WHEN expires_at IS DISTINCT FROM $1 THEN clock_timestamp() ELSE expiry_set_at END,
+    expiry_warned = CASE WHEN expires_at IS DISTINCT FROM $1 THEN 0 ELSE expiry_warned END, name = $3,
     labels = $4, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $5 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version
+WHERE id = $5 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
 `
 
 type SetTermsParams struct {
@@ -1771,6 +1827,8 @@ func (q *Queries) SetTerms(ctx context.Context, arg SetTermsParams) (Allocation,
 		&i.StatusChangedAt,
 		&i.UpdatedAt,
 		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
 	)
 	return i, err
 }
@@ -1791,6 +1849,76 @@ func (q *Queries) SetWaiting(ctx context.Context, arg SetWaitingParams) (int64, 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const setWarned = `-- name: SetWarned :one
+UPDATE allocations SET expiry_warned = $1::bigint
+WHERE id = $2 AND status = 'active' AND (expiry_warned = 0 OR expiry_warned > $1::bigint)
+  AND expires_at - $1::bigint * interval '1 second' <= clock_timestamp()
+RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+`
+
+type SetWarnedParams struct {
+	Mark int64
+	ID   id.Allocation
+}
+
+func (q *Queries) SetWarned(ctx context.Context, arg SetWarnedParams) (Allocation, error) {
+	row := q.db.QueryRow(ctx, setWarned, arg.Mark, arg.ID)
+	var i Allocation
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.GroupID,
+		&i.Name,
+		&i.Labels,
+		&i.Status,
+		&i.CapacityShape,
+		&i.SkuID,
+		&i.SkuTerms,
+		&i.PriceMinor,
+		&i.PriceCurrency,
+		&i.Gpus,
+		&i.RegionCode,
+		&i.NodeID,
+		&i.Hostname,
+		&i.Wish,
+		&i.Placements,
+		&i.Access,
+		&i.Username,
+		&i.Uid,
+		&i.SshKeys,
+		&i.Protected,
+		&i.ExpiresAt,
+		&i.EventID,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.CorrelationID,
+		&i.WaitingFor,
+		&i.FailureCode,
+		&i.FailureReason,
+		&i.FailureRemedy,
+		&i.ReleaseCause,
+		&i.ReleaseReason,
+		&i.ReleaseRequestedBy,
+		&i.ReleaseFailedReason,
+		&i.Complaint,
+		&i.CleanupID,
+		&i.CreatedAt,
+		&i.ProvisioningStartedAt,
+		&i.ActiveAt,
+		&i.ReleaseRequestedAt,
+		&i.ReleasedAt,
+		&i.FailedAt,
+		&i.ReleaseFailedAt,
+		&i.StatusChangedAt,
+		&i.UpdatedAt,
+		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
+	)
+	return i, err
 }
 
 const takeRequest = `-- name: TakeRequest :one
@@ -1827,7 +1955,7 @@ func (q *Queries) TakeRequest(ctx context.Context, argID id.AllocationRequest) (
 }
 
 const tenant = `-- name: Tenant :one
-SELECT a.id, a.org_id, a.project_id, a.group_id, a.name, a.labels, a.status, a.capacity_shape, a.sku_id, a.sku_terms, a.price_minor, a.price_currency, a.gpus, a.region_code, a.node_id, a.hostname, a.wish, a.placements, a.access, a.username, a.uid, a.ssh_keys, a.protected, a.expires_at, a.event_id, a.requested_by, a.requested_by_name, a.correlation_id, a.waiting_for, a.failure_code, a.failure_reason, a.failure_remedy, a.release_cause, a.release_reason, a.release_requested_by, a.release_failed_reason, a.complaint, a.cleanup_id, a.created_at, a.provisioning_started_at, a.active_at, a.release_requested_at, a.released_at, a.failed_at, a.release_failed_at, a.status_changed_at, a.updated_at, a.version FROM allocation_resource_claims c JOIN allocations a ON a.id = c.allocation_id
+SELECT a.id, a.org_id, a.project_id, a.group_id, a.name, a.labels, a.status, a.capacity_shape, a.sku_id, a.sku_terms, a.price_minor, a.price_currency, a.gpus, a.region_code, a.node_id, a.hostname, a.wish, a.placements, a.access, a.username, a.uid, a.ssh_keys, a.protected, a.expires_at, a.event_id, a.requested_by, a.requested_by_name, a.correlation_id, a.waiting_for, a.failure_code, a.failure_reason, a.failure_remedy, a.release_cause, a.release_reason, a.release_requested_by, a.release_failed_reason, a.complaint, a.cleanup_id, a.created_at, a.provisioning_started_at, a.active_at, a.release_requested_at, a.released_at, a.failed_at, a.release_failed_at, a.status_changed_at, a.updated_at, a.version, a.expiry_set_at, a.expiry_warned FROM allocation_resource_claims c JOIN allocations a ON a.id = c.allocation_id
 WHERE c.node_id = $1 AND c.ended_at IS NULL AND c.claim_kind = 'node_exclusive'
 `
 
@@ -1888,6 +2016,8 @@ func (q *Queries) Tenant(ctx context.Context, nodeID id.Node) (TenantRow, error)
 		&i.Allocation.StatusChangedAt,
 		&i.Allocation.UpdatedAt,
 		&i.Allocation.Version,
+		&i.Allocation.ExpirySetAt,
+		&i.Allocation.ExpiryWarned,
 	)
 	return i, err
 }
