@@ -40,7 +40,8 @@ func publish(ctx context.Context, tx pgx.Tx, typ eventwire.Type, a Allocation, m
 			AllocationID: a.ID.String(), GroupID: text(a.Group), Name: a.Name, Status: string(a.Status), SKU: a.SKU,
 			GPUs:   a.GPUs,
 			NodeID: a.Node.String(), RequestedBy: a.AskedBy, ActiveAt: a.Times.Active,
-			ReleaseRequestedAt: a.Times.ReleaseRequested, ExpiresAt: a.ExpiresAt, Code: a.Failure.Code, Message: message, Remedy: a.Failure.Remedy,
+			ReleaseRequestedAt: a.Times.ReleaseRequested, ExpiresAt: a.ExpiresAt,
+			Code: a.Failure.Code, Message: message, Remedy: a.Failure.Remedy,
 		},
 	}
 	if typ == eventwire.AllocationRequested {
