@@ -239,7 +239,7 @@ func TestTheMigrationFindsWhoHadRootBefore(t *testing.T) {
 			w.clean(t, n)
 		}
 	}
-	w.exec(t, `ALTER TABLE nodes DROP COLUMN root_at, DROP COLUMN root_cause, DROP COLUMN root_ended_at, DROP COLUMN root_risk,
+	w.exec(t, `ALTER TABLE nodes DROP COLUMN root_at CASCADE, DROP COLUMN root_cause, DROP COLUMN root_ended_at CASCADE, DROP COLUMN root_risk,
 		DROP COLUMN installed_at, DROP COLUMN installed_by, DROP COLUMN installed_generation`)
 	w.exec(t, string(text))
 	w.reopen()
