@@ -62,6 +62,10 @@ test('a member of a project rents a node, works on it, gives it back, and holds 
   await expect(title.getByText('active', { exact: true })).toBeVisible({ timeout: 120_000 })
   await accessible(page, 'the allocation')
 
+  await main.getByRole('link', { name: 'Allocations' }).click()
+  await expect(page.getByRole('row').filter({ hasText: 'train' }).getByText('active', { exact: true })).toBeVisible()
+  await main.getByRole('link', { name: 'train' }).click()
+
   await page.getByRole('button', { name: 'Terminal' }).click()
   const rows = page.locator('.xterm-rows')
   await expect(rows).toContainText('$ ')

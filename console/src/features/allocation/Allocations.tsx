@@ -14,6 +14,7 @@ import { mayIn } from '../access/roles'
 import { called, current, states, type Allocation } from './allocation'
 import { ProjectName } from './ProjectName'
 import { useProjects, type Project } from './projects'
+import { inCommas } from './queries'
 import { Request } from './Request'
 import { Requests } from './Waiting'
 
@@ -90,8 +91,8 @@ function List({ project: of, filter, onAsk }: Props) {
   const status = wanted(filter)
   const pages = usePages(['allocations', of?.project_id ?? everybody, filter], (cursor) =>
     of
-      ? got(api.GET('/api/v1/projects/{project_id}/allocations', { params: { path: { project_id: of.project_id }, query: { status, cursor, page_size: 100 } } }))
-      : got(api.GET('/api/v1/admin/allocations', { params: { query: { status, cursor, page_size: 100 } } })),
+      ? got(api.GET('/api/v1/projects/{project_id}/allocations', { params: { path: { project_id: of.project_id }, query: { status, cursor, page_size: 100 } }, querySerializer: inCommas }))
+      : got(api.GET('/api/v1/admin/allocations', { params: { query: { status, cursor, page_size: 100 } }, querySerializer: inCommas })),
   )
   if (pages.loading) return <Loading what="allocations" />
   if (pages.error && pages.rows.length === 0) return <ProblemNote error={pages.error} onRetry={pages.retry} />

@@ -5,13 +5,14 @@ import { Badge, Card, Facts, State, TextLink } from '../../ui/basics'
 import { When } from '../../ui/time'
 import { called, current } from './allocation'
 import { ProjectName } from './ProjectName'
+import { inCommas } from './queries'
 
 /** useOnNode is the allocation that has a node now; null: nobody rents it, undefined: not known. */
 export function useOnNode(nodeId: string | undefined) {
   const may = useMay()
   return useQuery({
     queryKey: ['allocations', 'on', nodeId],
-    queryFn: async () => (await got(api.GET('/api/v1/admin/allocations', { params: { query: { node_id: nodeId, status: current, page_size: 1 } } }))).items[0] ?? null,
+    queryFn: async () => (await got(api.GET('/api/v1/admin/allocations', { params: { query: { node_id: nodeId, status: current, page_size: 1 } }, querySerializer: inCommas }))).items[0] ?? null,
     enabled: nodeId !== undefined && may('allocation:read'),
     staleTime: 10_000,
   })
