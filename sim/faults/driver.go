@@ -71,12 +71,12 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 			break
 		}
 		r.checkStop(ctx, v)
-		recover := r.recover
+		goOn := r.recover
 		if r.doing == Allocation {
-			recover = r.recoverRental
+			goOn = r.recoverRental
 		}
 		var stop Stop
-		stop, err = recover(ctx, v)
+		stop, err = goOn(ctx, v)
 		out.Stops = append(out.Stops, stop)
 	}
 	r.end()

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -51,6 +52,8 @@ func (w *World) view(ctx context.Context, of Family, job types.UUID) (*standing,
 			return nil, fmt.Errorf("read decommission: %w", err)
 		}
 		raw = answer.Body
+	case Allocation:
+		return nil, errors.New("an allocation is no job")
 	}
 	var v standing
 	if err := json.Unmarshal(raw, &v); err != nil {
