@@ -41,7 +41,7 @@ func (a *app) requestColumns() []table.Column[apiclient.AllocationRequestView] {
 			}
 			return v.RequestedBy
 		}},
-		{Title: "WHY", Text: func(v request) string { return whyItWaits(v) }, Detail: true},
+		{Title: "WHY", Text: whyItWaits, Detail: true},
 		{Title: "ALLOCATIONS", Text: func(v request) string {
 			ids := make([]string, len(v.AllocationIds))
 			for i, id := range v.AllocationIds {

@@ -65,8 +65,8 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	}
 	row, err := q.Insert(ctx, agenttaskdb.InsertParams{
 		ID: id.New[id.NodeTask](), NodeID: r.Node, Type: r.Type, Params: params, ConcurrencyClass: string(spec.Class),
-		Generation: generation, MaxAttempts: int32(spec.Attempts),
-		DeadlineAt:     c.deadline(spec), //nolint:gosec // a small number of the catalog
+		Generation: generation, MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
+		DeadlineAt:     c.deadline(spec),
 		IdempotencyKey: r.IdempotencyKey, AwaitWorkflowID: r.AwaitWorkflow, RequestedBy: auth.From(ctx).ID, Reason: r.Reason,
 		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
 	})
