@@ -91,8 +91,8 @@ func (h Host) hand(line *os.File, u User) error {
 
 func (h Host) shell(ctx context.Context, c ShellStart, line *os.File, folder string) *exec.Cmd {
 	program := h.Path(c.Program)
-	if !h.Real() && !executable(program) {
-		program = c.Program // a fake machine has no shells
+	if !h.Real() {
+		program = h.borrowed(c.Program)
 	}
 	// The shell outlives the call. End ends it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
@@ -108,6 +108,17 @@ func (h Host) shell(ctx context.Context, c ShellStart, line *os.File, folder str
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}
 	return cmd
+}
+
+// borrowed is the shell of a fake machine, which has none or only a link to
+// one of this system. Its user may not enter the folder of the machine, and so
+// could not follow the link.
+func (h Host) borrowed(program string) string {
+	own, err := filepath.EvalSymlinks(h.Path(program))
+	if err != nil || !executable(own) {
+		return program
+	}
+	return own
 }
 
 // openTerminal makes a pseudo-terminal. Its near end is non-blocking, so that
