@@ -9,20 +9,36 @@ import { plane, tenant } from './plane'
 
 type Made = { user_id: string; org_id: string; project_id: string }
 
+/** aProject makes a tenant with a project. */
+async function aProject(slug: string, name: string): Promise<string> {
+  const { org_id } = await call<Made>('POST', '/api/v1/admin/tenants', { slug, name })
+  return (await call<Made>('POST', `/api/v1/tenants/${org_id}/projects`, { slug: 'training', name: 'Training' })).project_id
+}
+
 /** aMember makes somebody a member of a new project, with no other right. */
 async function aMember() {
   const { user_id } = await call<Made>('POST', '/api/v1/admin/users', { email: tenant.email, name: tenant.name, platform_role: 'none' })
-  const { org_id } = await call<Made>('POST', '/api/v1/admin/tenants', { slug: 'research', name: 'Research' })
-  const { project_id } = await call<Made>('POST', `/api/v1/tenants/${org_id}/projects`, { slug: 'training', name: 'Training' })
-  await call('PUT', `/api/v1/projects/${project_id}/members/${user_id}`, { role: 'project_member' })
+  await call('PUT', `/api/v1/projects/${await aProject('research', 'Research')}/members/${user_id}`, { role: 'project_member' })
 }
 
-type Nodes = { items: { node_id: string; status: string; clean_at?: string; version: number }[] }
+type Rented = { allocation_id: string; node_id: string; status: string }
 
-/** ofPool puts the nodes that nobody was ever on into a pool: without them, tenants get one that was cleaned before. */
-async function ofPool(pool: string) {
+/** aNodeThatSomebodyLeft is one whose last tenant gave it back: only such a node comes with a receipt. */
+async function aNodeThatSomebodyLeft(): Promise<string> {
+  const { allocation_id, node_id } = (await call<{ allocations: [Rented] }>('POST', `/api/v1/projects/${await aProject('before', 'Before')}/allocations`, { sku: 'h200-sxm-baremetal-8g' })).allocations[0]
+  const becomes = (status: string) => expect.poll(async () => (await call<Rented>('GET', `/api/v1/allocations/${allocation_id}`)).status, { timeout: 120_000 }).toBe(status)
+  await becomes('active')
+  await call('POST', `/api/v1/allocations/${allocation_id}/release`, {})
+  await becomes('released')
+  return node_id
+}
+
+type Nodes = { items: { node_id: string; status: string; version: number }[] }
+
+/** setAside puts all nodes but one into another pool, from which tenants get none; an empty one takes them back. */
+async function setAside(pool: string, but: string) {
   const { items } = await call<Nodes>('GET', '/api/v1/admin/nodes?page_size=100')
-  for (const n of items.filter((n) => n.status === 'active' && !n.clean_at)) await call('PATCH', `/api/v1/admin/nodes/${n.node_id}`, { pool }, { 'If-Match': `"${n.version}"` })
+  for (const n of items.filter((n) => n.status === 'active' && n.node_id !== but)) await call('PATCH', `/api/v1/admin/nodes/${n.node_id}`, { pool }, { 'If-Match': `"${n.version}"` })
 }
 
 /** keep downloads what a button gives, and says where it is. */
@@ -43,7 +59,8 @@ async function accessible(page: Page, what: string) {
 
 test('a member of a project rents a node, works on it, gives it back, and holds both receipts', async ({ browser }) => {
   await aMember()
-  await ofPool('set-aside')
+  const node = await aNodeThatSomebodyLeft()
+  await setAside('set-aside', node)
   const page = await comeAs(browser, tenant)
   const main = page.getByRole('main')
   await expect(page).toHaveURL(/\/allocations$/) // there is no fleet to see for them
@@ -108,6 +125,6 @@ test('a member of a project rents a node, works on it, gives it back, and holds 
   for (const forbidden of ['/api/v1/admin/nodes', '/api/v1/admin/allocations']) {
     expect((await page.request.get(plane.url + forbidden)).status()).toBe(403)
   }
-  await ofPool('')
+  await setAside('', node)
   await page.context().close()
 })

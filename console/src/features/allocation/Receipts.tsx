@@ -23,7 +23,7 @@ export function Receipts({ allocation: a }: { allocation: Allocation }) {
           <One key={r.certificate_id + r.moment} allocation={a} receipt={r} />
         ))}
       </ul>
-      {a.active_at && read.data && !receipts.some((r) => r.moment === 'handover') && <p className="py-2 text-sm text-muted">There is none about the time before you: the node was new, and nobody had been on it.</p>}
+      {a.active_at && read.data && !receipts.some((r) => r.moment === 'handover') && <p className="py-2 text-sm text-muted">There is none about the time before you: what was last done to the node was not the cleaning after a tenant.</p>}
       {first && <Verify file={receiptFile(a, first)} />}
     </Card>
   )
