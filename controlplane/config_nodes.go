@@ -25,7 +25,7 @@ type NodesConfig struct {
 	NewcomerRate    int           `koanf:"newcomer_rate" doc:"bootstrap and enrolment requests a second from one address; ten seconds' worth may come at once"`
 	CertificateTTL  time.Duration `koanf:"certificate_ttl" doc:"life of a node certificate, 24h at most"`
 	BundleFolder    string        `koanf:"bundle_folder" doc:"folder of the version before with bootstrap bundles, as NAME/VERSION: the first worker that starts gives them to the sites of then; upload others with gpuaas site bundle upload"`
-	WithoutGPUs     bool          `koanf:"without_gpus" doc:"hand machines out to tenants on whose bus there is no GPU, although their SKU has some: for virtual machines only"`
+	WithoutGPUs     bool          `koanf:"without_gpus" doc:"hand machines out to tenants on whose bus there is no GPU, although their SKU has some, and do not wait for the memory of GPUs to be cleaned on those that were added by hand: for virtual machines only"`
 	SSHProxy        string        `koanf:"ssh_proxy" doc:"socks5://host:port through which freshly deployed machines are reached over SSH; empty: directly"`
 }
 

@@ -11,6 +11,7 @@ func (p *parts) newDecommission() (kind, error) {
 		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks,
 		Terminals: p.fleet.terminals, Secrets: p.secrets,
 		Allocations:  allocation.Tenancies{},
+		WithoutGPUs:  p.cfg.Nodes.WithoutGPUs,
 		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,
 	}
 	if p.opts.HurryRetries {

@@ -2,6 +2,7 @@ package decommission_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -181,5 +182,21 @@ func TestADeadNodeIsReimagedByOneDecision(t *testing.T) {
 	wants(t, d, job.Completed, decommission.StageEnable, "")
 	if len(d.Overrides) != 3 || d.Outcome != decommission.WithGaps {
 		t.Errorf("it is %s, and went on without %+v", d.Outcome, d.Overrides)
+	}
+}
+
+// A virtual machine that was added by hand has no profile that could let it pass.
+func TestAVirtualMachineAddedByHandIsCleanedWithGaps(t *testing.T) {
+	for virtual, want := range map[bool]job.Status{true: job.Completed, false: job.FailedManualIntervention} {
+		t.Run(fmt.Sprint(virtual), func(t *testing.T) {
+			y := newYard(t, func(c *decommission.Config) { c.WithoutGPUs = virtual })
+			n := y.node(t, node.Active, false)
+			y.shows(t, n, 0)
+			y.agent.on(agentwire.TypeGPUScrub, succeeds(noGPU))
+			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
+			if d.Status != want || virtual && d.Outcome != decommission.WithGaps {
+				t.Errorf("%s, %s: %s", d.Status, d.Outcome, d.ErrorMessage)
+			}
+		})
 	}
 }

@@ -75,6 +75,10 @@ type Config struct {
 	// Delivered returns the digests of the programs of an agent version, by
 	// name, or nil if they are not known here.
 	Delivered func(version string) map[string]string
+	// WithoutGPUs: machines that were added by hand, and on which no GPU was ever
+	// seen, have none, although their SKU does: virtual ones. Their cleaning ends
+	// with gaps.
+	WithoutGPUs bool
 	// AgentPatience is how long a task may wait until the agent fetches it. If
 	// zero, the profile of the node decides.
 	AgentPatience time.Duration
@@ -104,6 +108,7 @@ type Service struct {
 	delivered    func(version string) map[string]string
 	patience     time.Duration
 	lingers      time.Duration
+	withoutGPUs  bool
 	now          func() time.Time
 	logger       *slog.Logger
 	runner       *job.Runner[Decommission, *bringup.Work]
@@ -120,7 +125,7 @@ func New(cfg Config) *Service {
 		db: cfg.DB, reads: decommissiondb.New(cfg.DB), nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup,
 		tasks: cfg.Tasks, terminals: cfg.Terminals,
 		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered,
-		patience: cfg.AgentPatience, now: cfg.Clock,
+		patience: cfg.AgentPatience, withoutGPUs: cfg.WithoutGPUs, now: cfg.Clock,
 		logger: cfg.Logger, family: family(),
 	}
 	if s.allocations == nil {

@@ -230,13 +230,14 @@ const unseenRemedy = "look at the driver and the GPUs of the machine, then retry
 // gpusOf returns how many GPUs the node is known to have. The SKU decides,
 // because a GPU whose driver is gone or that fell off the bus still has its
 // memory. If the policy allows it, a node on which no GPU was ever seen has
-// none.
+// none. A node that was added by hand has no profile to say so: for it, the setting
+// for virtual machines does.
 func (s *Service) gpusOf(ctx context.Context, d Decommission, policy site.Scrub) (int, error) {
 	n, found, err := s.inspected(ctx, d.Node)
 	if err != nil {
 		return 0, err
 	}
-	if len(found.GPUs) == 0 && policy == site.ScrubIfPresent {
+	if len(found.GPUs) == 0 && (policy == site.ScrubIfPresent || s.withoutGPUs && !d.managed()) {
 		return 0, nil
 	}
 	return max(len(found.GPUs), int(n.GPUsTotal)), nil
