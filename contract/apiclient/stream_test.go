@@ -120,7 +120,7 @@ func TestSilentStreamIsOpenedAgain(t *testing.T) {
 	}}
 	var why error
 	told, err := follow(t, s, StreamRequest{
-		Silence:     50 * time.Millisecond,
+		Silence:     2 * time.Second, // a busy machine takes its time to open a stream
 		Interrupted: func(e error, _ time.Duration) { why = e },
 	}, 2)
 	if err != nil || len(told) != 2 || !errors.Is(why, errSilent) {
