@@ -218,7 +218,7 @@ func TestAServerThatAppearsLateIsRecognisedByARerun(t *testing.T) {
 			}
 			job := w.work(1)
 			for range c.rounds {
-				rerun(t, job, 200*time.Millisecond)
+				rerun(t, job, 2*time.Second)
 				w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 			}
 			late, err := w.sim.Enlist(job.IPMIIP)
