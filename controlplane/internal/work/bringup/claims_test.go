@@ -249,7 +249,7 @@ func TestWhatAppearsBeforeTheServerIsSwitchedIsAnotherOne(t *testing.T) {
 	enlists(w, fleet.BMCAddress(2))
 	blank(w, fleet.BMCAddress(2))
 	w.bmc.err = nil
-	rerun(t, job, 200*time.Millisecond)
+	rerun(t, job, 2*time.Second)
 	w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 }
 
@@ -260,7 +260,7 @@ func TestAServerThatAnotherJobHeldIsRecognisedOnceThatLetsGo(t *testing.T) {
 	strict(w, t)
 	job := w.work(1)
 	vain := func() {
-		rerun(t, job, 200*time.Millisecond)
+		rerun(t, job, 2*time.Second)
 		w.fails(t, bringup.CreateOrFindInMAAS, job, bringup.PXEDiscoveryFailure, "discovery_timeout")
 	}
 	vain()
