@@ -2,8 +2,8 @@ package decommission_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"go.temporal.io/sdk/testsuite"
@@ -188,7 +188,7 @@ func TestADeadNodeIsReimagedByOneDecision(t *testing.T) {
 // A virtual machine that was added by hand has no profile that could let it pass.
 func TestAVirtualMachineAddedByHandIsCleanedWithGaps(t *testing.T) {
 	for virtual, want := range map[bool]job.Status{true: job.Completed, false: job.FailedManualIntervention} {
-		t.Run(fmt.Sprint(virtual), func(t *testing.T) {
+		t.Run(strconv.FormatBool(virtual), func(t *testing.T) {
 			y := newYard(t, func(c *decommission.Config) { c.WithoutGPUs = virtual })
 			n := y.node(t, node.Active, false)
 			y.shows(t, n, 0)
