@@ -208,5 +208,8 @@ func unreachable(err error) error {
 		}
 		err = wrapped.Err
 	}
+	if unknown := (*net.DNSError)(nil); errors.As(err, &unknown) { // its text names our own name server
+		return fault.New(fault.Unavailable, CodeUnreachable, "the name of the receiver cannot be resolved")
+	}
 	return fault.New(fault.Unavailable, CodeUnreachable, "the receiver cannot be reached: %v", err)
 }
