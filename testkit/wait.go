@@ -30,15 +30,17 @@ func Succeeds(tb testing.TB, what string, within time.Duration, check func() err
 }
 
 // look asks often at first, because most things happen at once, and then less
-// often, because asking can be work.
+// often, because asking can be work: what takes long is noticed a twentieth later.
 func look(within time.Duration, holds func() bool) bool {
-	const most = 50 * time.Millisecond
-	deadline := time.Now().Add(within)
-	for pause := time.Millisecond; !holds(); pause = min(pause*3/2, most) {
-		if time.Now().After(deadline) {
+	const least, most = 50 * time.Millisecond, 250 * time.Millisecond
+	began := time.Now()
+	for pause := time.Millisecond; !holds(); {
+		waited := time.Since(began)
+		if waited > within {
 			return false
 		}
 		<-time.After(pause)
+		pause = min(pause*3/2, max(least, waited/20), most)
 	}
 	return true
 }

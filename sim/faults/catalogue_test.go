@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -58,6 +59,19 @@ func listed(t *testing.T, family Family) []string {
 		t.Fatalf("the page of %s tells of %d stages: its headings have another form", family, len(out))
 	}
 	return out
+}
+
+// A family has a page that tells of its stages: one that is not known here is not tried.
+func TestEveryFamilyOfTheControlPlaneIsTried(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*-stages.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages of stages: %v", err)
+	}
+	for _, page := range pages {
+		if family := Family(strings.TrimSuffix(filepath.Base(page), "-stages.md")); !slices.Contains(Families, family) {
+			t.Errorf("%s tells of the stages of %s: add the family to Families and its stages to Sections", page, family)
+		}
+	}
 }
 
 // The package shares no code with the control plane, so it lists stages once more.

@@ -38,8 +38,11 @@ type machine struct {
 	killAt int
 }
 
+// sharedSize is that of the disk of a machine.
+const sharedSize = 16 * mebi
+
 func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, root: t.TempDir(), disk: looptest.New(t, 48*mebi), values: map[string]string{}}
+	m := &machine{t: t, root: t.TempDir(), disk: looptest.New(t, sharedSize), values: map[string]string{}}
 	looptest.Machine(t, m.root)
 	m.disk.Ext4(t, diskUUID, diskLabel)
 	m.info = m.disk.Mount(t, m.root, "/share1")
@@ -168,8 +171,8 @@ func TestADataDiskIsErasedAndComesBackEmpty(t *testing.T) {
 			e := m.run(m.cleaner(agentwire.LevelClear))
 			if e.Outcome != agentwire.OutcomeSanitized || !e.Verified || !e.FilesystemRestored || e.Method != string(ZeroOut) ||
 				e.Device != m.disk.Node ||
-				e.MountPoint != "/share1" || e.Transport != "loop" || e.Tool != "gpuaas-agent 1" || e.BytesCovered != 48*mebi ||
-				e.SampleBytes != 48*mebi {
+				e.MountPoint != "/share1" || e.Transport != "loop" || e.Tool != "gpuaas-agent 1" || e.BytesCovered != sharedSize ||
+				e.SampleBytes != sharedSize {
 				t.Errorf("evidence %+v", e)
 			}
 			m.restored(c.want, c.owns)

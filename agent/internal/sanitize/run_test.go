@@ -13,7 +13,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-const diskSize = 24*mebi + 3*sector // a last block that is not whole
+const diskSize = 6*mebi + 3*sector // a last block that is not whole
 
 func TestARealDeviceIsErasedAndVerified(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestARealDeviceIsErasedAndVerified(t *testing.T) {
 			want := agentwire.DeviceSanitized{
 				SizeBytes: diskSize, Method: string(last), Level: agentwire.LevelClear, Outcome: agentwire.OutcomeSanitized,
 				Reason: e.Reason, BytesCovered: diskSize,
-				CanariesPlanted: canaryCount, SamplesRead: 25, SampleBytes: diskSize, VerifiedBy: agentwire.VerifiedByZeroes,
+				CanariesPlanted: canaryCount, SamplesRead: 7, SampleBytes: diskSize, VerifiedBy: agentwire.VerifiedByZeroes,
 				Verified: true, StartedAt: noon, EndedAt: noon,
 			}
 			if e != want {
@@ -89,10 +89,10 @@ func (liar) Discard(int64, int64, bool) error { return nil }
 type halfLiar struct{ *loop }
 
 func (h halfLiar) Zero(at, n int64) error {
-	if err := h.loop.Zero(at, 16*mebi); err != nil {
+	if err := h.loop.Zero(at, 4*mebi); err != nil {
 		return err
 	}
-	return h.loop.Zero(16*mebi+sector, n-16*mebi-sector)
+	return h.loop.Zero(4*mebi+sector, n-4*mebi-sector)
 }
 
 func TestADeviceThatLiesFails(t *testing.T) {
@@ -165,7 +165,7 @@ type broken struct {
 func (b broken) Zero(at, n int64) error { *b.erased = true; return b.loop.Zero(at, n) }
 
 func (b broken) ReadAt(p []byte, at int64) (int, error) {
-	if *b.erased && at <= 8*mebi && at+int64(len(p)) > 8*mebi {
+	if *b.erased && at <= 2*mebi && at+int64(len(p)) > 2*mebi {
 		return 0, unix.EIO
 	}
 	return b.loop.ReadAt(p, at)
