@@ -60,6 +60,34 @@ func TestNothingIsDestroyedUnasked(t *testing.T) {
 	}
 }
 
+// To end what a tenant has destroys the tenant's work, also where the mode itself destroys nothing.
+func TestATenantsWorkIsNotEndedUnasked(t *testing.T) {
+	for _, args := range [][]string{
+		{"node", "drain", "c07u31"},
+		{"decommission", "batch", "start", "--mode", "drain", "--node", "c07u31"},
+	} {
+		f := newFakeAPI(t)
+		b := signedIn(t, f)
+		args = append(args, "--reason", "r")
+		if got := b.run(args...); got.exit != failure.OK {
+			t.Errorf("%v destroys nothing, yet: %+v", args, got)
+		}
+		begun := len(f.received())
+		ending := append(args, "--end-allocation")
+		if got := b.run(ending...); got.exit != failure.Unconfirmed || !strings.Contains(got.err, "--yes") {
+			t.Errorf("%v: %+v", ending, got)
+		}
+		for _, r := range f.received()[begun:] {
+			if r.operation == "drain-node" || r.operation == "create-decommission-batch" {
+				t.Errorf("%v: begun", ending)
+			}
+		}
+		if got := b.run(append(ending, "--yes")...); got.exit != failure.OK {
+			t.Errorf("%v --yes: %+v", ending, got)
+		}
+	}
+}
+
 // asked cancels once it is shown the question.
 type asked struct {
 	buffer

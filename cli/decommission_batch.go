@@ -164,7 +164,7 @@ func (s *session) startBatch(v *batchFlags) error {
 // they are: the batch is about these. Nil: nobody looked, or they were named one by one.
 func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSelectorBody) (*[]types.UUID, error) {
 	ask := s.Ask
-	if warnings[v.mode] != "" {
+	if v.cleaning.warning(v.mode) != "" {
 		ask = s.Confirm
 	}
 	if *v.yes || !s.Asks(*v.yes) {
@@ -186,6 +186,9 @@ func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSel
 		}
 	}
 	question := "This begins a %s of %s: %s"
+	if v.cleaning.endAllocation {
+		question += "\nIt ends what tenants have on them, which DESTROYS their work."
+	}
 	if v.skip {
 		question += "\nThose of them that cannot be operated on now are left out."
 	}

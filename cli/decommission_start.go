@@ -93,15 +93,23 @@ var warnings = map[string]string{
 	"storage_cleanup":   "This DESTROYS what is in the storage of %s that is to be cleaned.",
 }
 
-// begin carries out what begins a decommission, after asking where that cannot be undone.
-func (s *session) begin(mode, name string, yes bool, w *watching,
+// warning is what cannot be undone about a mode, with the name of the node to fill in; empty: nothing.
+func (c *cleaning) warning(mode string) string {
+	if !c.endAllocation {
+		return warnings[mode]
+	}
+	return strings.TrimSpace(warnings[mode] + " It ends what a tenant has on %[1]s, which DESTROYS the tenant's work.")
+}
+
+// begin carries out what begins a decommission, after asking where there is a warning.
+func (s *session) begin(warning, name string, yes bool, w *watching,
 	call func(node types.UUID) (apiclient.Answer, error),
 ) error {
 	node, err := s.nodeID(name)
 	if err != nil {
 		return err
 	}
-	if warning := warnings[mode]; warning != "" {
+	if warning != "" {
 		if err := s.Confirm(yes, warning, name); err != nil {
 			return err
 		}
@@ -159,7 +167,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of "+
 						"the life of a node: gpuaas node --help")
 				}
-				return s.begin(*mode, args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
+				return s.begin(c.warning(*mode), args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return s.decommission(node, *mode, c, *reason, frame.Given(s.Session, "plan-hash", hash))
 				})
 			}

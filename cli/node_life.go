@@ -82,16 +82,13 @@ func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the history of the node")
 			c := &cleaning{}
 			c.addEndFlag(cmd)
-			yes := new(bool)
-			if warnings[step.mode] != "" {
-				yes = frame.AddYesFlag(cmd)
-			}
+			yes := frame.AddYesFlag(cmd)
 			w := addWatchingFlags(cmd)
 			return func(s *session, args []string) error {
 				if err := s.Require("reason"); err != nil {
 					return err
 				}
-				return s.begin(step.mode, args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
+				return s.begin(c.warning(step.mode), args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return step.call(s, node, apiclient.DecommissionReasonBody{
 						Reason: *reason, EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
 					})
@@ -132,7 +129,7 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 				if err := s.Require("reason"); err != nil {
 					return err
 				}
-				return s.begin(step.mode, args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
+				return s.begin(c.warning(step.mode), args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return s.decommission(node, step.mode, c, *reason, frame.Given(s.Session, "plan-hash", hash))
 				})
 			}
@@ -160,7 +157,7 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 				if err := s.Require("scope", "reason"); err != nil {
 					return err
 				}
-				return s.begin("storage_cleanup", args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
+				return s.begin(c.warning("storage_cleanup"), args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return s.API.CleanNodeStorageWithResponse(s.Ctx, node, &apiclient.CleanNodeStorageParams{},
 						apiclient.DecommissionCleanupBody{
 							Scope: apiclient.DecommissionCleanupBodyScope(*scope), Reason: *reason,
