@@ -208,6 +208,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 			c := addCleaningFlags(cmd)
 			c.addRiskFlag(cmd)
 			c.addProfileFlag(cmd)
+			c.addAcceptFlags(cmd)
 			c.addWithoutAgentFlag(cmd)
 			c.addEndFlag(cmd)
 			return func(s *session, args []string) error {
@@ -229,8 +230,10 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 						StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup",
 							&c.storage),
 						ResidualRisk: frame.Given(s.Session, "residual-risk", &c.risk), ProfileId: profile,
-						WithoutAgent:  frame.Given(s.Session, "without-agent", &c.withoutAgent),
-						EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
+						KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &c.keepOut),
+						RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &c.match),
+						WithoutAgent:         frame.Given(s.Session, "without-agent", &c.withoutAgent),
+						EndAllocation:        frame.Given(s.Session, endAllocation, &c.endAllocation),
 					}))
 				if err != nil {
 					return err
@@ -333,6 +336,12 @@ func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 	}
 	if c.profile != "" {
 		command += " --profile " + c.profile
+	}
+	if c.keepOut {
+		command += " --keep-out-of-service"
+	}
+	if c.match {
+		command += " --require-hardware-match"
 	}
 	if c.withoutAgent {
 		command += " --without-agent --residual-risk TEXT"

@@ -249,6 +249,23 @@ func TestPlanIsReadable(t *testing.T) {
 	}
 }
 
+// What a reimage asks of the machine is part of its plan, and of the command that carries it out.
+func TestAPlanKeepsWhatTheMachineIsAcceptedBy(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("plan-node-decommission", answer(200, planJSON("reimage", "")))
+	got := signedIn(t, f).run("decommission", "plan", "c07u31", "--mode", "reimage", "--keep-out-of-service",
+		"--require-hardware-match")
+	command := " --keep-out-of-service --require-hardware-match --plan-hash " + planHash + " --reason REASON\n"
+	if got.exit != failure.OK || !strings.HasSuffix(got.stdout, command) {
+		t.Errorf("%+v", got)
+	}
+	sent := f.received()
+	body := sent[len(sent)-1].body
+	if !strings.Contains(body, `"keep_out_of_service":true`) || !strings.Contains(body, `"require_hardware_match":true`) {
+		t.Errorf("the plan was asked for with %s", body)
+	}
+}
+
 // Each mode has its own stages on the board.
 func TestDecommissionIsWatchedOnATerminal(t *testing.T) {
 	f := newFakeAPI(t)

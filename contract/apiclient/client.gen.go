@@ -4498,6 +4498,9 @@ type DecommissionPlan struct {
 	Erase    DecommissionPlanErase `json:"erase"`
 	Hostname string                `json:"hostname"`
 
+	// KeepOutOfService The node is quarantined when it is ready, until an operator returns it.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
+
 	// MaasStatus As last seen.
 	MaasStatus   *string              `json:"maas_status,omitempty"`
 	MaasSystemId *string              `json:"maas_system_id,omitempty"`
@@ -4517,6 +4520,9 @@ type DecommissionPlan struct {
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// RequireHardwareMatch The machine is accepted only if its hardware is that of the SKU.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// ShortWay How to go about it in one decision, because the agent is known to be gone; absent: it is not, or the plan does so already.
 	ShortWay       *DecommissionShortWay          `json:"short_way,omitempty"`
@@ -4547,6 +4553,9 @@ type DecommissionPlanBody struct {
 	// Erase As in the request.
 	Erase *DecommissionPlanBodyErase `json:"erase,omitempty"`
 
+	// KeepOutOfService Only with reimage, as in the request.
+	KeepOutOfService *bool `json:"keep_out_of_service,omitempty"`
+
 	// Mode What would be done.
 	Mode DecommissionPlanBodyMode `json:"mode"`
 
@@ -4554,6 +4563,9 @@ type DecommissionPlanBody struct {
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// RequireHardwareMatch Only with reimage, as in the request.
+	RequireHardwareMatch *bool `json:"require_hardware_match,omitempty"`
 
 	// ResidualRisk As in the request.
 	ResidualRisk *string `json:"residual_risk,omitempty"`

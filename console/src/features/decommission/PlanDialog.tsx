@@ -113,6 +113,8 @@ function PlanView({ plan }: { plan: Plan }) {
           ['Then the node is', plan.ends],
           ['Usually takes', plan.usually],
           ['Goes by the profile', plan.profile ?? ''],
+          ['Serves again', plan.keep_out_of_service ? 'when an operator returns it' : ''],
+          ['Accepted', plan.require_hardware_match ? 'only if its hardware is that of its SKU' : ''],
           ['Seen in MAAS', plan.maas_status ?? ''],
         ]}
       />

@@ -39,7 +39,7 @@ export function choicesOf(mode: Mode, c: Choices) {
 /** plannedOf is what of them a plan depends on. */
 export function plannedOf(mode: Mode, c: Choices) {
   const without = takesErase(mode) && c.withoutAgent && c.risk
-  return { ...choicesOf(mode, c), ...(without && { without_agent: true, residual_risk: c.risk }) }
+  return { ...choicesOf(mode, c), ...installedOf(mode, c), ...(without && { without_agent: true, residual_risk: c.risk }) }
 }
 
 /** installedOf is what of them is about the machine once it is installed anew. */
@@ -65,7 +65,7 @@ export function begin(nodeId: string, mode: Mode, choices: Choices, reason: stri
     case 'soft_reset':
     case 'reimage':
     case 'full_decommission':
-      return got(api.POST('/api/v1/admin/nodes/{node_id}/decommission', { params, body: { mode, reason, plan_hash, ...plannedOf(mode, choices), ...installedOf(mode, choices) } }))
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/decommission', { params, body: { mode, reason, plan_hash, ...plannedOf(mode, choices) } }))
   }
 }
 

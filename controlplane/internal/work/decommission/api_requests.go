@@ -53,6 +53,8 @@ type PlanBody struct {
 	StorageCleanup Cleanup     `json:"storage_cleanup,omitempty" doc:"As in the request; of a storage_cleanup its scope."`
 	ProfileID      *id.Profile `json:"profile_id,omitempty" doc:"Only with reimage, as in the request."`
 	ResidualRisk   string      `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
+	KeepOut        bool        `json:"keep_out_of_service,omitempty" doc:"Only with reimage, as in the request."`
+	MatchHardware  bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage, as in the request."`
 	WithoutAgent   bool        `json:"without_agent,omitempty" doc:"As in the request."`
 	EndAllocation  bool        `json:"end_allocation,omitempty" doc:"As in the request."`
 }
@@ -106,6 +108,7 @@ func (s *Service) registerRequests(api *httpapi.API) {
 		plan, err := s.Plan(ctx, in.NodeID, Request{
 			Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup, ProfileID: in.Body.ProfileID,
 			ResidualRisk: in.Body.ResidualRisk, WithoutAgent: in.Body.WithoutAgent, EndAllocation: in.Body.EndAllocation,
+			KeepOut: in.Body.KeepOut, MatchHardware: in.Body.MatchHardware,
 		})
 		return &httpapi.Plain[Plan]{Body: plan}, err
 	})

@@ -159,6 +159,8 @@ type Plan struct {
 	StorageCleanup Cleanup        `json:"storage_cleanup"`
 	ProfileID      *id.Profile    `json:"profile_id,omitempty" doc:"The profile that it goes by; absent for a node that is no machine of MAAS."`
 	Profile        string         `json:"profile,omitempty" doc:"Its name."`
+	KeepOut        bool           `json:"keep_out_of_service,omitempty" doc:"The node is quarantined when it is ready, until an operator returns it."`
+	MatchHardware  bool           `json:"require_hardware_match,omitempty" doc:"The machine is accepted only if its hardware is that of the SKU."`
 	MAASSystemID   string         `json:"maas_system_id,omitempty"`
 	MAASStatus     string         `json:"maas_status,omitempty" doc:"As last seen."`
 	Ends           string         `json:"ends" doc:"How the node is when all went well."`
@@ -190,8 +192,8 @@ func planned(s situation, r Request) Plan {
 	}
 	p := Plan{
 		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode,
-		Erase: r.Erase, StorageCleanup: r.StorageCleanup,
-		Ends: s.ends(r.Mode), Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
+		Erase: r.Erase, StorageCleanup: r.StorageCleanup, KeepOut: r.KeepOut, MatchHardware: r.MatchHardware,
+		Ends: s.ends(r), Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
 	}
 	if s.managed() {
 		p.MAASSystemID, p.MAASStatus = s.binding.SystemID, s.binding.Status
@@ -222,8 +224,13 @@ func (s situation) hash(r Request) string {
 		"hold_reason": s.node.HoldReason, "held_by": s.node.HeldBy, "tainted": s.node.Tainted(), "onboarding": s.onboarding,
 		"root": s.node.Root.Stands(), "compromised": s.node.Compromised(), "risk_accepted": r.ResidualRisk != "",
 	}
-	if r.WithoutAgent {
-		facts["without_agent"] = true
+	// What a request leaves out is left out here, too: the hash of such a plan stays what it was.
+	for name, asked := range map[string]bool{
+		"without_agent": r.WithoutAgent, "keep_out_of_service": r.KeepOut, "require_hardware_match": r.MatchHardware,
+	} {
+		if asked {
+			facts[name] = true
+		}
 	}
 	if t := s.tenancy; t != nil {
 		facts["allocation"], facts["allocation_live"], facts["ends_allocation"] = t.ID, t.Live, !t.standsAgainst(r)
@@ -303,6 +310,7 @@ func (s situation) effects(r Request) []string {
 	if r.Mode == Reimage && s.initializes {
 		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks), or as the profile says (data_disks)")
 	}
+	out = append(out, acceptance(r)...)
 	switch r.Mode {
 	case FullDecommission:
 		out = append(out, "the node leaves the inventory for good: its id is never used again, its history is kept")
@@ -329,6 +337,20 @@ func (s situation) effects(r Request) []string {
 			kept = "a quarantine of an operator stays; any other ends with the installation that it is about"
 		}
 		out = append(out, kept)
+	}
+	return out
+}
+
+// acceptance describes what the request asks of the machine before it serves
+// again.
+func acceptance(r Request) (out []string) {
+	if r.MatchHardware {
+		out = append(out, "accepts the machine only if its GPUs, memory, disks and interfaces are those of its SKU "+
+			"(require_hardware_match); otherwise the operation is parked and says in what it differs")
+	}
+	if r.KeepOut {
+		out = append(out, "keeps the node out of service (keep_out_of_service): it is quarantined when it is ready, "+
+			"until an operator returns it")
 	}
 	return out
 }
@@ -361,12 +383,16 @@ var disksEffect = map[site.DataDisks]string{
 }
 
 // ends describes the node after a successful operation.
-func (s situation) ends(m Mode) string {
-	if !m.proves(s.node) {
+func (s situation) ends(r Request) string {
+	if r.KeepOut {
+		return "quarantined with a fresh installation and the same id, proven clean, with a certificate; " +
+			fmt.Sprintf("return it to service with: gpuaas node return %s --reason REASON", s.node.Hostname)
+	}
+	if !r.Mode.proves(s.node) {
 		return "active and validated, but held: it is tainted, and only a reset proves it clean: " +
 			fmt.Sprintf("gpuaas node reset %s --reason REASON", s.node.Hostname)
 	}
-	return ends[m]
+	return ends[r.Mode]
 }
 
 var ends = map[Mode]string{

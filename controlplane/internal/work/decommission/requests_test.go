@@ -344,6 +344,9 @@ func TestAPlanTellsOneRequestFromAnother(t *testing.T) {
 		{Mode: decommission.Reimage},
 		{Mode: decommission.Reimage, Erase: decommission.EraseSecure},
 		{Mode: decommission.Reimage, StorageCleanup: decommission.CleanupNone},
+		{Mode: decommission.Reimage, KeepOut: true},
+		{Mode: decommission.Reimage, MatchHardware: true},
+		{Mode: decommission.Reimage, KeepOut: true, MatchHardware: true},
 		{Mode: decommission.FullDecommission},
 		{Mode: decommission.SoftReset},
 		{Mode: decommission.Drain},
@@ -370,6 +373,35 @@ func TestAPlanTellsOneRequestFromAnother(t *testing.T) {
 	wantCode(t, err, fault.Conflict, "plan_stale")
 	if rows := y.count(t, `SELECT count(*) FROM node_decommissions`); rows != 0 {
 		t.Errorf("%d rows: planning changes nothing", rows)
+	}
+}
+
+// A plan says what is asked of the machine before it serves again, and one that did
+// not know of it is not carried out.
+func TestAPlanShowsWhatTheMachineIsAcceptedBy(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	r := asked(decommission.Reimage)
+	without, err := y.service.Plan(y.ctx, n, r)
+	if err != nil || without.KeepOut || without.MatchHardware || strings.Contains(without.Ends, "quarantined") {
+		t.Fatalf("plan is %+v, %v", without, err)
+	}
+	r.KeepOut, r.MatchHardware, r.PlanHash = true, true, without.Hash
+	_, _, err = y.service.Request(y.ctx, n, r)
+	wantCode(t, err, fault.Conflict, "plan_stale")
+	plan, err := y.service.Plan(y.ctx, n, r)
+	if err != nil || !plan.KeepOut || !plan.MatchHardware || !strings.HasPrefix(plan.Ends, "quarantined") {
+		t.Fatalf("plan is %+v, %v", plan, err)
+	}
+	for _, setting := range []string{"keep_out_of_service", "require_hardware_match"} {
+		if !strings.Contains(strings.Join(plan.Effects, "\n"), "("+setting+")") {
+			t.Errorf("the plan does not tell of %s: %q", setting, plan.Effects)
+		}
+	}
+	r.PlanHash = plan.Hash
+	if d, made, err := y.service.Request(y.ctx, n, r); err != nil || !made || !d.Facts.KeepsOut() {
+		t.Errorf("made %t, %v: %+v", made, err, d.Facts)
 	}
 }
 
