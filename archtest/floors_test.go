@@ -20,6 +20,8 @@ var sameFloor = map[string][]string{
 	"httpapi": {"auth", "postgres", "telemetry"},
 	"outbox":  {"audit", "auth", "httpapi", "postgres", "telemetry"},
 
+	"allocation": {"rentalsettings"},
+
 	"agentgateway": {"agenttask", "node"},
 	"agenttask":    {"node"},
 	"fleetview":    {"node"},

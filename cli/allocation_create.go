@@ -61,11 +61,11 @@ func (f *askFlags) wanted(s *session) (apiclient.AllocationAskBody, error) {
 	b.Access = frame.GivenAs[apiclient.AllocationAskBodyAccess](s.Session, "access", &f.access)
 	b.Protected = frame.Given(s.Session, "protect", &f.protected)
 	if f.expires != "" {
-		life, err := moment.ParseLife(f.expires)
+		life, err := expirySeconds(f.expires)
 		if err != nil {
 			return b, err
 		}
-		b.ExpiresInSeconds = frame.Ptr(int64(life.Seconds()))
+		b.ExpiresInSeconds = &life
 	}
 	if f.patience != "" {
 		patience, err := moment.ParseLife(f.patience)
@@ -133,7 +133,7 @@ func (a *app) allocationCreateCommand() *cobra.Command {
 			flags.StringVar(&f.access, "access", "", "user, or root for sudo: the node is installed anew afterwards (default user)")
 			frame.Complete(cmd, "access", apiclient.Words("AllocationAskBody.access")...)
 			flags.StringSliceVar(&f.keys, "ssh-key", nil, "a key, by name, fingerprint or id; may be repeated")
-			flags.StringVar(&f.expires, "expires-in", "", "when it ends by itself, such as 12h or 30d (default never)")
+			flags.StringVar(&f.expires, "expires-in", "", "when it ends by itself, such as 12h or 30d, or never (default as the project has settled it)")
 			flags.StringVar(&f.patience, "wait-up-to", "", "how long to wait for nodes if there are not enough, such as 2h")
 			flags.BoolVar(&f.protected, "protect", false, "refuse its release until that is lifted")
 			node := flags.String("node", "", "this node only, for administrators")

@@ -24,7 +24,17 @@ var rentErrands = []errand{
 	{"quota-set-project", "quota set --project acme/training --sku h200-sxm-baremetal-8g --nodes 2 -o json"},
 	{"quota-remove-tenant", "quota remove --tenant acme"},
 	{"quota-remove-project", "quota remove --project acme/training --sku h200-sxm-baremetal-8g"},
+	{"tenant-settings-show", "tenant settings show acme"},
+	{"tenant-settings-set", "tenant settings set acme --max-expiry 30d --clear default-expiry -o json"},
+	{"project-settings-show", "project settings show acme/training"},
+	{"project-settings-set", "project settings set acme/training --default-expiry never --root-access=false"},
+	{"project-settings-no-maximum", "project settings set acme/training --max-expiry never"},
 }
+
+const settingsJSON = `{"org_id":"` + orgID + `","project_id":"` + projectID + `","default_expiry_seconds":604800,` +
+	`"in_force":{"default_expiry_seconds":604800,"default_expiry_from":"project","max_expiry_seconds":2592000,` +
+	`"max_expiry_from":"tenant","root_access":true,"root_access_from":"platform"},"version":7,` +
+	`"updated_at":"2026-03-04T05:06:07Z","updated_by":"` + userID + `"}`
 
 const (
 	allocationID   = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e4"
@@ -120,8 +130,10 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"list-tenant-quotas": pageOf(tenantQuotaJSON, projectQuota), "put-tenant-quota": answer(200, tenantQuotaJSON),
 		"remove-tenant-quota": nothing,
 		"list-project-quotas": pageOf(tenantQuotaJSON, projectQuota), "put-project-quota": answer(200, projectQuota),
-		"remove-project-quota": nothing,
-		"create-allocation":    madeOrWaiting, "place-allocation": answer(201, madeJSON),
+		"remove-project-quota":       nothing,
+		"get-tenant-rental-settings": answer(200, settingsJSON), "put-tenant-rental-settings": answer(200, settingsJSON),
+		"get-project-rental-settings": answer(200, settingsJSON), "put-project-rental-settings": answer(200, settingsJSON),
+		"create-allocation": madeOrWaiting, "place-allocation": answer(201, madeJSON),
 		"create-webhook": answer(201, webhookSecretJSON), "list-webhooks": pageOf(webhookJSON),
 		"get-webhook": answer(200, webhookJSON), "update-webhook": answer(200, webhookJSON), "delete-webhook": nothing,
 		"rotate-webhook-secret": answer(200, webhookSecretJSON), "test-webhook": answer(202, deliveryJSON),

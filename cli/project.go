@@ -75,6 +75,7 @@ func (a *app) projectCommand() *cobra.Command {
 				}
 			},
 		}),
+		a.projectSettingsCommand(),
 	)
 }
 

@@ -26,6 +26,9 @@ func (a *app) skuColumns() []table.Column[apiclient.SkuView] {
 		{Title: "GPU-HOUR", Text: func(v sku) string {
 			return fmt.Sprintf("%d.%02d %s", v.PriceMinor/100, v.PriceMinor%100, v.PriceCurrency)
 		}},
+		{Title: "ROOT ACCESS", Text: func(v sku) string {
+			return yesNo(v.UserAccessOnly == nil || !*v.UserAccessOnly)
+		}, Detail: true},
 		{Title: "UPDATED", Text: func(v sku) string { return a.When(v.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(v sku) string { return strconv.FormatInt(v.Version, 10) }, Detail: true},
 	}
@@ -76,6 +79,7 @@ type skuFlags struct {
 	gpus                                 int32
 	counts                               []int32
 	price                                int64
+	userOnly                             bool
 }
 
 func addSKUFlags(cmd *cobra.Command) *skuFlags {
@@ -92,6 +96,7 @@ func addSKUFlags(cmd *cobra.Command) *skuFlags {
 	f.Int32Var(&v.memory, "memory-gib", 0, "memory that a machine has at least, for onboardings that require matching hardware")
 	f.Int32Var(&v.disks, "disks", 0, "disks that a machine has at least, the one with the system among them")
 	f.Int32Var(&v.nics, "nics", 0, "network interfaces that a machine has at least")
+	f.BoolVar(&v.userOnly, "user-access-only", false, "nobody can have root on machines of this kind")
 	frame.Complete(cmd, "vendor", apiclient.Words("SkuNewBody.gpu_vendor")...)
 	frame.Complete(cmd, "rented-by", apiclient.Words("SkuNewBody.capacity_shape")...)
 	return v
@@ -131,6 +136,7 @@ func (a *app) skuCreateCommand() *cobra.Command {
 						GpusTotal:     v.gpus,
 						CapacityShape: apiclient.SkuNewBodyCapacityShape(v.shape), AllowedCounts: v.counts, PriceMinor: v.price,
 						PriceCurrency: v.currency, Hardware: v.hardware(s, nil),
+						UserAccessOnly: frame.Given(s.Session, "user-access-only", &v.userOnly),
 					}))
 			}
 		},
@@ -146,7 +152,7 @@ func (a *app) skuUpdateCommand() *cobra.Command {
 			frame.Complete(cmd, "status", apiclient.Words("SkuChange.status")...)
 			return func(s *session, args []string) error {
 				if err := s.Anything("name", "vendor", "model", "gpus", "rented-by", "counts", "price-minor", "currency",
-					"status", "memory-gib", "disks", "nics"); err != nil {
+					"status", "memory-gib", "disks", "nics", "user-access-only"); err != nil {
 					return err
 				}
 				now, err := frame.Fetch[apiclient.SkuView](s.API.GetSkuWithResponse(s.Ctx, args[0]))
@@ -159,12 +165,13 @@ func (a *app) skuUpdateCommand() *cobra.Command {
 							DisplayName: frame.Given(s.Session, "name", &v.name),
 							GpuVendor:   frame.GivenAs[apiclient.SkuChangeGpuVendor](s.Session, "vendor", &v.vendor),
 							GpuModel:    frame.Given(s.Session, "model", &v.model), GpusTotal: frame.Given(s.Session, "gpus", &v.gpus),
-							CapacityShape: frame.GivenAs[apiclient.SkuChangeCapacityShape](s.Session, "rented-by", &v.shape),
-							AllowedCounts: frame.Given(s.Session, "counts", &v.counts),
-							PriceMinor:    frame.Given(s.Session, "price-minor", &v.price),
-							PriceCurrency: frame.Given(s.Session, "currency", &v.currency),
-							Hardware:      v.hardware(s, now.Hardware),
-							Status:        frame.GivenAs[apiclient.SkuChangeStatus](s.Session, "status", status),
+							CapacityShape:  frame.GivenAs[apiclient.SkuChangeCapacityShape](s.Session, "rented-by", &v.shape),
+							AllowedCounts:  frame.Given(s.Session, "counts", &v.counts),
+							PriceMinor:     frame.Given(s.Session, "price-minor", &v.price),
+							PriceCurrency:  frame.Given(s.Session, "currency", &v.currency),
+							Hardware:       v.hardware(s, now.Hardware),
+							UserAccessOnly: frame.Given(s.Session, "user-access-only", &v.userOnly),
+							Status:         frame.GivenAs[apiclient.SkuChangeStatus](s.Session, "status", status),
 						}))
 			}
 		},

@@ -70,6 +70,7 @@ func (a *app) tenantCommand() *cobra.Command {
 				return func(s *session, args []string) error { return a.renameTenant(s, args[0], *name) }
 			},
 		}),
+		a.tenantSettingsCommand(),
 	)
 }
 

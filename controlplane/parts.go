@@ -34,6 +34,7 @@ import (
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/quota"
+	"gpuaas/controlplane/internal/rent/rentalsettings"
 	"gpuaas/controlplane/internal/rent/webhook"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
@@ -243,6 +244,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.identity.Register(api)
 	sshkey.New(p.db).Register(api)
 	p.quotas.Register(api)
+	rentalsettings.New(p.db).Register(api)
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)

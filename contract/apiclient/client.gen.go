@@ -187,11 +187,11 @@ const (
 
 // Defines values for AllocationViewReleaseCause.
 const (
-	Administrator AllocationViewReleaseCause = "administrator"
-	Billing       AllocationViewReleaseCause = "billing"
-	Expiry        AllocationViewReleaseCause = "expiry"
-	Operation     AllocationViewReleaseCause = "operation"
-	Tenant        AllocationViewReleaseCause = "tenant"
+	AllocationViewReleaseCauseAdministrator AllocationViewReleaseCause = "administrator"
+	AllocationViewReleaseCauseBilling       AllocationViewReleaseCause = "billing"
+	AllocationViewReleaseCauseExpiry        AllocationViewReleaseCause = "expiry"
+	AllocationViewReleaseCauseOperation     AllocationViewReleaseCause = "operation"
+	AllocationViewReleaseCauseTenant        AllocationViewReleaseCause = "tenant"
 )
 
 // Defines values for AllocationViewStatus.
@@ -1747,6 +1747,27 @@ const (
 	ReconciliationSiteOverviewStateStale         ReconciliationSiteOverviewState = "stale"
 )
 
+// Defines values for RentalsettingsRulesViewDefaultExpiryFrom.
+const (
+	RentalsettingsRulesViewDefaultExpiryFromPlatform RentalsettingsRulesViewDefaultExpiryFrom = "platform"
+	RentalsettingsRulesViewDefaultExpiryFromProject  RentalsettingsRulesViewDefaultExpiryFrom = "project"
+	RentalsettingsRulesViewDefaultExpiryFromTenant   RentalsettingsRulesViewDefaultExpiryFrom = "tenant"
+)
+
+// Defines values for RentalsettingsRulesViewMaxExpiryFrom.
+const (
+	RentalsettingsRulesViewMaxExpiryFromPlatform RentalsettingsRulesViewMaxExpiryFrom = "platform"
+	RentalsettingsRulesViewMaxExpiryFromProject  RentalsettingsRulesViewMaxExpiryFrom = "project"
+	RentalsettingsRulesViewMaxExpiryFromTenant   RentalsettingsRulesViewMaxExpiryFrom = "tenant"
+)
+
+// Defines values for RentalsettingsRulesViewRootAccessFrom.
+const (
+	RentalsettingsRulesViewRootAccessFromPlatform RentalsettingsRulesViewRootAccessFrom = "platform"
+	RentalsettingsRulesViewRootAccessFromProject  RentalsettingsRulesViewRootAccessFrom = "project"
+	RentalsettingsRulesViewRootAccessFromTenant   RentalsettingsRulesViewRootAccessFrom = "tenant"
+)
+
 // Defines values for SelfCheckStatus.
 const (
 	SelfCheckStatusCancelled SelfCheckStatus = "cancelled"
@@ -2705,7 +2726,7 @@ type AllocationAdminAskBody struct {
 	// Examples: 1
 	Count *int32 `json:"count,omitempty"`
 
-	// ExpiresInSeconds Left out: it never ends by itself.
+	// ExpiresInSeconds 0: it never ends by itself, where the project may have that. Left out: as the rental settings of the project say.
 	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
 
 	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
@@ -2771,7 +2792,7 @@ type AllocationAskBody struct {
 	// Examples: 1
 	Count *int32 `json:"count,omitempty"`
 
-	// ExpiresInSeconds Left out: it never ends by itself.
+	// ExpiresInSeconds 0: it never ends by itself, where the project may have that. Left out: as the rental settings of the project say.
 	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
 
 	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
@@ -2880,7 +2901,7 @@ type AllocationFlatBody struct {
 	// Examples: 1
 	Count *int32 `json:"count,omitempty"`
 
-	// ExpiresInSeconds Left out: it never ends by itself.
+	// ExpiresInSeconds 0: it never ends by itself, where the project may have that. Left out: as the rental settings of the project say.
 	ExpiresInSeconds *int64 `json:"expires_in_seconds,omitempty"`
 
 	// Gpus GPUs of each; a SKU that is rented whole has what it has. Left out: that.
@@ -3035,10 +3056,13 @@ type AllocationRequestView struct {
 	CreatedAt time.Time  `json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 
-	// ExpiresInSeconds How long its allocations last from their placement on; absent: for ever.
-	ExpiresInSeconds *int64             `json:"expires_in_seconds,omitempty"`
-	Name             *string            `json:"name,omitempty"`
-	NodeLabels       *map[string]string `json:"node_labels,omitempty"`
+	// ExpiresInSeconds How long its allocations last from their placement on; absent: as the project has settled it then, or for ever.
+	ExpiresInSeconds *int64  `json:"expires_in_seconds,omitempty"`
+	Name             *string `json:"name,omitempty"`
+
+	// NeverExpires Its allocations are to last for ever.
+	NeverExpires *bool              `json:"never_expires,omitempty"`
+	NodeLabels   *map[string]string `json:"node_labels,omitempty"`
 
 	// Position In the queue of the SKU, from 1. Projects take turns, so it can grow. Absent: it does not wait any more.
 	Position *int32 `json:"position,omitempty"`
@@ -8139,6 +8163,80 @@ type ReconciliationTotals struct {
 	Unreconciled int64 `json:"unreconciled"`
 }
 
+// RentalsettingsRulesView defines model for RentalsettingsRulesView.
+type RentalsettingsRulesView struct {
+	// DefaultExpiryFrom Who settled it.
+	DefaultExpiryFrom RentalsettingsRulesViewDefaultExpiryFrom `json:"default_expiry_from"`
+
+	// DefaultExpirySeconds How long an allocation lasts whose request names no end; 0: it never ends by itself.
+	DefaultExpirySeconds int64                                `json:"default_expiry_seconds"`
+	MaxExpiryFrom        RentalsettingsRulesViewMaxExpiryFrom `json:"max_expiry_from"`
+
+	// MaxExpirySeconds How long it may last at most, counted from its placement or its last extension; 0: also for ever.
+	MaxExpirySeconds int64 `json:"max_expiry_seconds"`
+
+	// RootAccess Whether root access may be asked for, of SKUs that have it.
+	RootAccess     bool                                  `json:"root_access"`
+	RootAccessFrom RentalsettingsRulesViewRootAccessFrom `json:"root_access_from"`
+}
+
+// RentalsettingsRulesViewDefaultExpiryFrom Who settled it.
+type RentalsettingsRulesViewDefaultExpiryFrom string
+
+// RentalsettingsRulesViewMaxExpiryFrom defines model for RentalsettingsRulesView.MaxExpiryFrom.
+type RentalsettingsRulesViewMaxExpiryFrom string
+
+// RentalsettingsRulesViewRootAccessFrom defines model for RentalsettingsRulesView.RootAccessFrom.
+type RentalsettingsRulesViewRootAccessFrom string
+
+// RentalsettingsValuesBody defines model for RentalsettingsValuesBody.
+type RentalsettingsValuesBody struct {
+	// DefaultExpirySeconds How long an allocation lasts whose request names no end; 0: it never ends by itself. Left out: not set here.
+	//
+	// Examples: 86400
+	DefaultExpirySeconds *int64 `json:"default_expiry_seconds,omitempty"`
+
+	// MaxExpirySeconds How long it may last at most; each has an end then. Left out: not set here.
+	//
+	// Examples: 2592000
+	MaxExpirySeconds *int64 `json:"max_expiry_seconds,omitempty"`
+
+	// RootAccess Whether root access may be asked for. Left out: not set here.
+	RootAccess *bool `json:"root_access,omitempty"`
+}
+
+// RentalsettingsView defines model for RentalsettingsView.
+type RentalsettingsView struct {
+	// DefaultExpirySeconds As set here; 0: never. Left out: not set here.
+	DefaultExpirySeconds *int64 `json:"default_expiry_seconds,omitempty"`
+
+	// InForce What counts, with what others have settled.
+	InForce RentalsettingsRulesView `json:"in_force"`
+
+	// MaxExpirySeconds As set here. Left out: not set here.
+	MaxExpirySeconds *int64 `json:"max_expiry_seconds,omitempty"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// ProjectId Id of the project. Left out: they are the tenant's.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// RootAccess As set here. Left out: not set here.
+	RootAccess *bool      `json:"root_access,omitempty"`
+	UpdatedAt  *time.Time `json:"updated_at,omitempty"`
+
+	// UpdatedBy Id of who set them last.
+	UpdatedBy *string `json:"updated_by,omitempty"`
+
+	// Version Grows with every change; 0: nothing was ever set here.
+	Version int64 `json:"version"`
+}
+
 // SelfCheck defines model for SelfCheck.
 type SelfCheck struct {
 	CorrelationId string     `json:"correlation_id"`
@@ -9431,6 +9529,9 @@ type SkuChange struct {
 
 	// Status A disabled SKU keeps its nodes and gets no new ones.
 	Status *SkuChangeStatus `json:"status,omitempty"`
+
+	// UserAccessOnly Nobody can have root on machines of this kind; what is rented stays as it is.
+	UserAccessOnly *bool `json:"user_access_only,omitempty"`
 }
 
 // SkuChangeCapacityShape defines model for SkuChange.CapacityShape.
@@ -9497,6 +9598,9 @@ type SkuNewBody struct {
 	//
 	// Examples: h200-sxm-baremetal-8g
 	SkuId string `json:"sku_id"`
+
+	// UserAccessOnly Nobody can have root on machines of this kind.
+	UserAccessOnly *bool `json:"user_access_only,omitempty"`
 }
 
 // SkuNewBodyCapacityShape node: rented whole; slice: rented by the GPU.
@@ -9545,6 +9649,9 @@ type SkuView struct {
 	// Status A disabled SKU keeps its nodes and gets no new ones.
 	Status    SkuViewStatus `json:"status"`
 	UpdatedAt time.Time     `json:"updated_at"`
+
+	// UserAccessOnly Nobody can have root on machines of this kind.
+	UserAccessOnly *bool `json:"user_access_only,omitempty"`
 
 	// Version Grows with every change.
 	Version int64 `json:"version"`
@@ -11323,6 +11430,15 @@ type PutProjectQuotaParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// PutProjectRentalSettingsParams defines parameters for PutProjectRentalSettings.
+type PutProjectRentalSettingsParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
 // ListServiceAccountsParams defines parameters for ListServiceAccounts.
 type ListServiceAccountsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -11537,6 +11653,15 @@ type PutTenantQuotaParams struct {
 
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutTenantRentalSettingsParams defines parameters for PutTenantRentalSettings.
+type PutTenantRentalSettingsParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
 }
 
 // ListAllAllocationRequestsWithResponse is GET /api/v1/admin/allocation-requests: List the requests of all tenants that wait or waited for capacity, newest first
@@ -13350,6 +13475,23 @@ func (c *Client) PutProjectQuotaWithResponse(ctx context.Context, projectId open
 	return call[QuotaView](ctx, c, r, edit)
 }
 
+// GetProjectRentalSettingsWithResponse is GET /api/v1/projects/{project_id}/rental-settings: Read how a project rents, and who settled what
+func (c *Client) GetProjectRentalSettingsWithResponse(ctx context.Context, projectId openapi_types.UUID, edit ...RequestEditorFn) (*Response[RentalsettingsView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/rental-settings", projectId)
+	return call[RentalsettingsView](ctx, c, r, edit)
+}
+
+// PutProjectRentalSettingsWithResponse is PUT /api/v1/projects/{project_id}/rental-settings: Set how a project rents
+func (c *Client) PutProjectRentalSettingsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *PutProjectRentalSettingsParams, body RentalsettingsValuesBody, edit ...RequestEditorFn) (*Response[RentalsettingsView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/projects/%s/rental-settings", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[RentalsettingsView](ctx, c, r, edit)
+}
+
 // ListServiceAccountsWithResponse is GET /api/v1/projects/{project_id}/service-accounts: List the service accounts of a project
 func (c *Client) ListServiceAccountsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListServiceAccountsParams, edit ...RequestEditorFn) (*Response[IdentityServiceAccountViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/service-accounts", projectId)
@@ -13643,6 +13785,23 @@ func (c *Client) PutTenantQuotaWithResponse(ctx context.Context, orgId openapi_t
 	}
 	r.json(body)
 	return call[QuotaView](ctx, c, r, edit)
+}
+
+// GetTenantRentalSettingsWithResponse is GET /api/v1/tenants/{org_id}/rental-settings: Read how a tenant rents
+func (c *Client) GetTenantRentalSettingsWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[RentalsettingsView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/rental-settings", orgId)
+	return call[RentalsettingsView](ctx, c, r, edit)
+}
+
+// PutTenantRentalSettingsWithResponse is PUT /api/v1/tenants/{org_id}/rental-settings: Set how a tenant rents
+func (c *Client) PutTenantRentalSettingsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *PutTenantRentalSettingsParams, body RentalsettingsValuesBody, edit ...RequestEditorFn) (*Response[RentalsettingsView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/rental-settings", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[RentalsettingsView](ctx, c, r, edit)
 }
 
 // GetMetricsWithResponse is GET /metrics: Read the metrics of this replica, in the text format of Prometheus

@@ -1351,6 +1351,21 @@ var enums = map[string][]string{
 		"no_information",
 		"never",
 	},
+	"RentalsettingsRulesView.default_expiry_from": {
+		"platform",
+		"tenant",
+		"project",
+	},
+	"RentalsettingsRulesView.max_expiry_from": {
+		"platform",
+		"tenant",
+		"project",
+	},
+	"RentalsettingsRulesView.root_access_from": {
+		"platform",
+		"tenant",
+		"project",
+	},
 	"SelfCheck.status": {
 		"pending",
 		"running",

@@ -40,6 +40,7 @@ func (s *Service) Create(ctx context.Context, id string, terms Terms) (SKU, erro
 			GpusTotal:     terms.GPUsTotal,
 			CapacityShape: string(terms.CapacityShape), AllowedCounts: terms.AllowedCounts,
 			PriceMinor: terms.PriceMinor, PriceCurrency: terms.PriceCurrency, Hardware: terms.Hardware.encoded(),
+			UserAccessOnly: terms.UserAccessOnly,
 		})
 		if postgres.Violates(err, "skus_pkey") {
 			return fault.New(fault.Conflict, "sku_id_taken", "there is, or was, a SKU with the id %s",
@@ -77,7 +78,7 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 			GpusTotal:     after.GPUsTotal,
 			CapacityShape: string(after.CapacityShape), AllowedCounts: after.AllowedCounts,
 			PriceMinor: after.PriceMinor, PriceCurrency: after.PriceCurrency, Status: string(after.Status),
-			Hardware: after.Hardware.encoded(),
+			Hardware: after.Hardware.encoded(), UserAccessOnly: after.UserAccessOnly,
 		})
 		if err != nil {
 			return fmt.Errorf("update SKU: %w", err)

@@ -1,6 +1,7 @@
 -- name: Insert :one
-INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, hardware)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
+INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, hardware,
+    user_access_only)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING *;
 
 -- name: Get :one
 SELECT * FROM skus WHERE id = $1 AND deleted_at IS NULL;
@@ -18,7 +19,7 @@ ORDER BY id LIMIT sqlc.arg(page_size);
 
 -- name: Update :one
 UPDATE skus SET display_name = $2, gpu_vendor = $3, gpu_model = $4, gpus_total = $5, capacity_shape = $6, allowed_counts = $7,
-    price_minor = $8, price_currency = $9, status = $10, hardware = $11, version = version + 1, updated_at = clock_timestamp()
+    price_minor = $8, price_currency = $9, status = $10, hardware = $11, user_access_only = $12, version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
 -- name: Delete :one

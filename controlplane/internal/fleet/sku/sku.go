@@ -61,6 +61,8 @@ type Terms struct {
 	PriceMinor    int64   `json:"price_minor" minimum:"0" maximum:"1000000000000" doc:"Price of one GPU for one hour, in minor units of the currency." example:"350"`
 	PriceCurrency string  `json:"price_currency" pattern:"^[A-Z]{3}$" example:"USD"`
 
+	UserAccessOnly bool `json:"user_access_only,omitempty" doc:"Nobody can have root on machines of this kind."`
+
 	Hardware Hardware `json:"hardware,omitzero" required:"false" doc:"What a machine of this kind has at least besides its GPUs; for onboardings that accept only matching hardware."`
 }
 
@@ -82,7 +84,10 @@ type Change struct {
 	PriceMinor    *int64    `json:"price_minor,omitempty" minimum:"0" maximum:"1000000000000"`
 	PriceCurrency *string   `json:"price_currency,omitempty" pattern:"^[A-Z]{3}$" example:"USD"`
 	Hardware      *Hardware `json:"hardware,omitempty" doc:"What a machine of this kind has at least besides its GPUs."`
-	Status        *Status   `json:"status,omitempty" doc:"A disabled SKU keeps its nodes and gets no new ones."`
+
+	UserAccessOnly *bool `json:"user_access_only,omitempty" doc:"Nobody can have root on machines of this kind; what is rented stays as it is."`
+
+	Status *Status `json:"status,omitempty" doc:"A disabled SKU keeps its nodes and gets no new ones."`
 }
 
 func set[T any](to, from *T) {
@@ -102,6 +107,7 @@ func (c Change) applied(to SKU) (SKU, error) {
 	set(&to.PriceCurrency, c.PriceCurrency)
 	set(&to.Hardware, c.Hardware)
 	set(&to.Status, c.Status)
+	set(&to.UserAccessOnly, c.UserAccessOnly)
 	terms, err := to.checked(nil)
 	to.Terms = terms
 	return to, err

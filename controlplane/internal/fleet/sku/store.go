@@ -18,7 +18,7 @@ func from(r skudb.Sku) SKU {
 		Terms: Terms{
 			DisplayName: r.DisplayName, GPUVendor: Vendor(r.GpuVendor), GPUModel: r.GpuModel, GPUsTotal: r.GpusTotal,
 			CapacityShape: Shape(r.CapacityShape), AllowedCounts: r.AllowedCounts, PriceMinor: r.PriceMinor,
-			PriceCurrency: r.PriceCurrency, Hardware: hardwareOf(r.Hardware),
+			PriceCurrency: r.PriceCurrency, Hardware: hardwareOf(r.Hardware), UserAccessOnly: r.UserAccessOnly,
 		},
 	}
 }

@@ -107,20 +107,23 @@ type AskBody struct {
 	Labels       map[string]string `json:"labels,omitempty" doc:"Words of your own."`
 	Access       Access            `json:"access,omitempty" enum:"user,root" doc:"root gives sudo: the node is installed anew afterwards. Left out: user."`
 	SSHKeyIDs    []id.SSHKey       `json:"ssh_key_ids,omitempty" maxItems:"100" nullable:"false" doc:"Left out: your own and those of the project."`
-	ExpiresIn    int64             `json:"expires_in_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"Left out: it never ends by itself."`
+	ExpiresIn    *int64            `json:"expires_in_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"0: it never ends by itself, where the project may have that. Left out: as the rental settings of the project say."`
 	Protected    bool              `json:"protected,omitempty" doc:"Refuses its release until that is lifted."`
 	WaitUpTo     int64             `json:"wait_up_to_seconds,omitempty" minimum:"0" maximum:"604800" doc:"Where there are not enough nodes, the request waits for them so long, and the answer is 202 with it. Left out: it is refused."`
 }
 
 func (b AskBody) ask(project id.Project) Ask {
-	return Ask{
+	a := Ask{
 		Project: project, SKU: b.SKU, GPUs: b.GPUs, Count: b.Count, Name: b.Name, Labels: b.Labels, Access: b.Access,
-		Keys: b.SSHKeyIDs, ExpiresIn: time.Duration(b.ExpiresIn) * time.Second, Protected: b.Protected,
-		WaitUpTo: time.Duration(b.WaitUpTo) * time.Second,
+		Keys: b.SSHKeyIDs, Protected: b.Protected, WaitUpTo: time.Duration(b.WaitUpTo) * time.Second,
 		Wish: Wish{
 			Labels: b.NodeLabels, Capabilities: b.Capabilities, Region: b.Region, Arrangement: b.Arrangement,
 		},
 	}
+	if b.ExpiresIn != nil {
+		a.ExpiresIn, a.Never = time.Duration(*b.ExpiresIn)*time.Second, *b.ExpiresIn == 0
+	}
+	return a
 }
 
 // Made is what was made of a request.

@@ -34,7 +34,8 @@ type RequestView struct {
 	Access          Access               `json:"access" enum:"user,root"`
 	NodeLabels      map[string]string    `json:"node_labels,omitempty"`
 	Capabilities    map[string]string    `json:"capabilities,omitempty"`
-	ExpiresIn       int64                `json:"expires_in_seconds,omitempty" doc:"How long its allocations last from their placement on; absent: for ever."`
+	ExpiresIn       int64                `json:"expires_in_seconds,omitempty" doc:"How long its allocations last from their placement on; absent: as the project has settled it then, or for ever."`
+	NeverExpires    bool                 `json:"never_expires,omitempty" doc:"Its allocations are to last for ever."`
 	RequestedBy     string               `json:"requested_by"`
 	RequestedByName string               `json:"requested_by_name,omitempty"`
 	CreatedAt       time.Time            `json:"created_at"`
@@ -55,7 +56,8 @@ func showRequest(r Request) RequestView {
 	return RequestView{
 		RequestID: r.ID, ProjectID: r.Project, Status: r.Status, Position: r.Position, SKU: r.Ask.SKU, Count: r.Ask.Count,
 		Region: r.Ask.Wish.Region, Name: r.Ask.Name, Access: r.Ask.Access, NodeLabels: r.Ask.Wish.Labels,
-		Capabilities: r.Ask.Wish.Capabilities, ExpiresIn: int64(r.Ask.ExpiresIn.Seconds()), RequestedBy: r.By.ID,
+		Capabilities: r.Ask.Wish.Capabilities, ExpiresIn: int64(r.Ask.ExpiresIn.Seconds()), NeverExpires: r.Ask.Never,
+		RequestedBy: r.By.ID,
 		RequestedByName: r.By.Name, CreatedAt: r.CreatedAt.UTC(), WaitUntil: r.WaitUntil.UTC(), EndedAt: r.EndedAt,
 		AllocationIDs: made, Code: r.Failure.Code, Reason: r.Failure.Reason, Remedy: r.Failure.Remedy,
 	}

@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/sku"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+	"gpuaas/controlplane/internal/rent/rentalsettings"
 )
 
 // races limits how often a request is tried again that only failed because others
@@ -134,6 +135,9 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 	if from.sku, err = offered(ctx, tx, ask); err != nil {
 		return nil, err
 	}
+	if ask, err = allowed(ctx, tx, from.org, ask); err != nil {
+		return nil, err
+	}
 	if s.admission != nil {
 		if err := s.admission.Admit(ctx, tx, Admitted{
 			Org: from.org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * from.sku.GPUsTotal, Nodes: ask.Count,
@@ -166,6 +170,15 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 		}
 	}
 	return made, nil
+}
+
+// allowed is a request as the tenant and the project let it be made.
+func allowed(ctx context.Context, tx pgx.Tx, org id.Org, ask Ask) (Ask, error) {
+	rules, err := rentalsettings.InForce(ctx, tx, org, ask.Project)
+	if err != nil {
+		return ask, err
+	}
+	return ask.within(rules)
 }
 
 // offered is the SKU of a request, as far as it can be rented.

@@ -203,10 +203,18 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 	}
 	var c Capacity
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := allocationdb.New(tx)
+		org, err := orgOf(ctx, q, ask.Project)
+		if err != nil {
+			return err
+		}
 		if _, err := offered(ctx, tx, ask); err != nil {
 			return err
 		}
-		c, err = s.capacity(ctx, allocationdb.New(tx), ask, id.AllocationRequest{})
+		if _, err := allowed(ctx, tx, org, ask); err != nil {
+			return err
+		}
+		c, err = s.capacity(ctx, q, ask, id.AllocationRequest{})
 		return err
 	})
 	return c, err

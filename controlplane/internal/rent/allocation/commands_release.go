@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+	"gpuaas/controlplane/internal/rent/rentalsettings"
 )
 
 // Leaving is a request for the end of an allocation.
@@ -248,6 +249,33 @@ type Terms struct {
 	Never     bool
 }
 
+// end is when an allocation ends by its new terms. A later end is held to the rules of
+// the project, counted from now; an earlier one never is.
+func (t Terms) end(ctx context.Context, tx pgx.Tx, a Allocation) (*time.Time, error) {
+	var left time.Duration // zero: never
+	switch {
+	case t.Never:
+	case t.ExpiresAt == nil:
+		return a.ExpiresAt, nil
+	default:
+		if left = time.Until(*t.ExpiresAt); left < time.Minute || left > mostLife {
+			return nil, rejected(fault.Field{Path: "body.expires_at", Message: "must be 1 minute to 366 days from now"})
+		}
+	}
+	end := t.ExpiresAt
+	if t.Never {
+		end = nil
+	}
+	if a.ExpiresAt == nil || end != nil && !end.After(*a.ExpiresAt) {
+		return end, nil
+	}
+	rules, err := rentalsettings.InForce(ctx, tx, a.Org, a.Project)
+	if err != nil {
+		return nil, err
+	}
+	return end, rules.Lasts(left)
+}
+
 // Change changes the terms of an allocation that is live. A nil version changes it
 // whatever its version is.
 func (s *Service) Change(ctx context.Context, of id.Allocation, t Terms) (Allocation, error) {
@@ -276,13 +304,8 @@ func (s *Service) Change(ctx context.Context, of id.Allocation, t Terms) (Alloca
 		if t.Protected != nil {
 			p.Protected = *t.Protected
 		}
-		if t.Never {
-			p.ExpiresAt = nil
-		} else if t.ExpiresAt != nil {
-			if left := time.Until(*t.ExpiresAt); left < time.Minute || left > mostLife {
-				return rejected(fault.Field{Path: "body.expires_at", Message: "must be 1 minute to 366 days from now"})
-			}
-			p.ExpiresAt = t.ExpiresAt
+		if p.ExpiresAt, err = t.end(ctx, tx, a); err != nil {
+			return err
 		}
 		if p.Labels, err = object(labels); err != nil {
 			return err

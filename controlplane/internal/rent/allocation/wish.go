@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/sku"
+	"gpuaas/controlplane/internal/rent/rentalsettings"
 )
 
 // Arrangement is how several nodes are to stand, and how those of a project stand
@@ -47,7 +48,8 @@ type Ask struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Access    Access            `json:"access,omitempty"` // empty: user
 	Keys      []id.SSHKey       `json:"keys,omitempty"`
-	ExpiresIn time.Duration     `json:"expires_in,omitempty"` // zero: never
+	ExpiresIn time.Duration     `json:"expires_in,omitempty"` // zero: as the project has settled it
+	Never     bool              `json:"never,omitempty"`      // it has no end, whatever the project has settled
 	Protected bool              `json:"protected,omitempty"`
 	WaitUpTo  time.Duration     `json:"-"` // zero: it does not wait for capacity
 }
@@ -130,6 +132,21 @@ func (a Ask) key() (string, error) {
 	return string(a.Access) + string(raw), nil
 }
 
+// within gives a request the end that its project has settled, and refuses what the
+// rules of the project do not allow.
+func (a Ask) within(r rentalsettings.Rules) (Ask, error) {
+	if a.Access == RootAccess {
+		if err := r.Roots(); err != nil {
+			return a, err
+		}
+	}
+	if a.ExpiresIn == 0 && !a.Never {
+		a.ExpiresIn = r.DefaultExpiry
+		return a, nil
+	}
+	return a, r.Lasts(a.ExpiresIn)
+}
+
 // fits refuses a request that the terms of a SKU do not allow.
 func (a Ask) fits(s sku.SKU) error {
 	refuse := func(format string, args ...any) error {
@@ -146,6 +163,8 @@ func (a Ask) fits(s sku.SKU) error {
 			a.GPUs)
 	case !s.Allows(1):
 		return refuse("%s is rented in units of %v nodes, which one allocation cannot be", s.ID, s.AllowedCounts)
+	case a.Access == RootAccess && s.UserAccessOnly:
+		return refuse("%s is rented without root access", s.ID)
 	}
 	return nil
 }

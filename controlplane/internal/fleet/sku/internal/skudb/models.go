@@ -21,12 +21,13 @@ type Sku struct {
 	// How many units one request may ask for: GPUs of a slice, machines otherwise.
 	AllowedCounts []int32
 	// Price of one GPU for one hour, in minor units of the currency.
-	PriceMinor    int64
-	PriceCurrency string
-	Status        string
-	Version       int64
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	DeletedAt     *time.Time
-	Hardware      json.RawMessage
+	PriceMinor     int64
+	PriceCurrency  string
+	Status         string
+	Version        int64
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DeletedAt      *time.Time
+	Hardware       json.RawMessage
+	UserAccessOnly bool
 }

@@ -12,7 +12,7 @@ import (
 
 const delete = `-- name: Delete :one
 UPDATE skus SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware
+WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only
 `
 
 func (q *Queries) Delete(ctx context.Context, id string) (Sku, error) {
@@ -34,12 +34,13 @@ func (q *Queries) Delete(ctx context.Context, id string) (Sku, error) {
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Hardware,
+		&i.UserAccessOnly,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus WHERE id = $1 AND deleted_at IS NULL
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Get(ctx context.Context, id string) (Sku, error) {
@@ -61,26 +62,29 @@ func (q *Queries) Get(ctx context.Context, id string) (Sku, error) {
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Hardware,
+		&i.UserAccessOnly,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :one
-INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, hardware)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware
+INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, hardware,
+    user_access_only)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only
 `
 
 type InsertParams struct {
-	ID            string
-	DisplayName   string
-	GpuVendor     string
-	GpuModel      string
-	GpusTotal     int32
-	CapacityShape string
-	AllowedCounts []int32
-	PriceMinor    int64
-	PriceCurrency string
-	Hardware      json.RawMessage
+	ID             string
+	DisplayName    string
+	GpuVendor      string
+	GpuModel       string
+	GpusTotal      int32
+	CapacityShape  string
+	AllowedCounts  []int32
+	PriceMinor     int64
+	PriceCurrency  string
+	Hardware       json.RawMessage
+	UserAccessOnly bool
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
@@ -95,6 +99,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
 		arg.PriceMinor,
 		arg.PriceCurrency,
 		arg.Hardware,
+		arg.UserAccessOnly,
 	)
 	var i Sku
 	err := row.Scan(
@@ -113,12 +118,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Hardware,
+		&i.UserAccessOnly,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus
 WHERE deleted_at IS NULL AND id > $1::text AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -154,6 +160,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Sku, error) {
 			&i.UpdatedAt,
 			&i.DeletedAt,
 			&i.Hardware,
+			&i.UserAccessOnly,
 		); err != nil {
 			return nil, err
 		}
@@ -166,7 +173,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Sku, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, id string) (Sku, error) {
@@ -188,6 +195,7 @@ func (q *Queries) Lock(ctx context.Context, id string) (Sku, error) {
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Hardware,
+		&i.UserAccessOnly,
 	)
 	return i, err
 }
@@ -204,7 +212,7 @@ func (q *Queries) NodesOf(ctx context.Context, skuID string) (int64, error) {
 }
 
 const share = `-- name: Share :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) Share(ctx context.Context, id string) (Sku, error) {
@@ -226,28 +234,30 @@ func (q *Queries) Share(ctx context.Context, id string) (Sku, error) {
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Hardware,
+		&i.UserAccessOnly,
 	)
 	return i, err
 }
 
 const update = `-- name: Update :one
 UPDATE skus SET display_name = $2, gpu_vendor = $3, gpu_model = $4, gpus_total = $5, capacity_shape = $6, allowed_counts = $7,
-    price_minor = $8, price_currency = $9, status = $10, hardware = $11, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware
+    price_minor = $8, price_currency = $9, status = $10, hardware = $11, user_access_only = $12, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only
 `
 
 type UpdateParams struct {
-	ID            string
-	DisplayName   string
-	GpuVendor     string
-	GpuModel      string
-	GpusTotal     int32
-	CapacityShape string
-	AllowedCounts []int32
-	PriceMinor    int64
-	PriceCurrency string
-	Status        string
-	Hardware      json.RawMessage
+	ID             string
+	DisplayName    string
+	GpuVendor      string
+	GpuModel       string
+	GpusTotal      int32
+	CapacityShape  string
+	AllowedCounts  []int32
+	PriceMinor     int64
+	PriceCurrency  string
+	Status         string
+	Hardware       json.RawMessage
+	UserAccessOnly bool
 }
 
 func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
@@ -263,6 +273,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
 		arg.PriceCurrency,
 		arg.Status,
 		arg.Hardware,
+		arg.UserAccessOnly,
 	)
 	var i Sku
 	err := row.Scan(
@@ -281,6 +292,7 @@ func (q *Queries) Update(ctx context.Context, arg UpdateParams) (Sku, error) {
 		&i.UpdatedAt,
 		&i.DeletedAt,
 		&i.Hardware,
+		&i.UserAccessOnly,
 	)
 	return i, err
 }
