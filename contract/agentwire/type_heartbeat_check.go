@@ -9,7 +9,7 @@ const TypeHeartbeatCheck = "node.heartbeat_check"
 
 var _ = declare[HeartbeatParams, HeartbeatOutput](Spec{
 	Type: TypeHeartbeatCheck, Title: "answer, with the state of the agent",
-	Class: ClassConcurrent, Window: time.Minute, Patience: 5 * time.Minute, Attempts: 1,
+	Class: ClassConcurrent, Window: max(Lease, time.Minute), Patience: 5 * time.Minute, Attempts: 1,
 	Sound: []string{`{}`},
 })
 

@@ -10,7 +10,7 @@ const TypeTerminalClose = "terminal.close"
 
 var _ = declare[TerminalCloseParams, TerminalCloseOutput](Spec{
 	Type: TypeTerminalClose, Title: "end an interactive session",
-	Class: ClassConcurrent, Window: time.Minute, Patience: 5 * time.Minute, Attempts: 3,
+	Class: ClassConcurrent, Window: max(Lease, time.Minute), Patience: 5 * time.Minute, Attempts: 3,
 	Sound: []string{`{"session_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c"}`},
 })
 

@@ -12,7 +12,7 @@ const TypeTerminalOpen = "terminal.open"
 
 var _ = declare[TerminalOpenParams, TerminalOpenOutput](Spec{
 	Type: TypeTerminalOpen, Title: "open an interactive session",
-	Class: ClassConcurrent, Window: time.Minute, Patience: time.Minute, Attempts: 1,
+	Class: ClassConcurrent, Window: max(Lease, time.Minute), Patience: max(Lease, time.Minute), Attempts: 1,
 	Reserved: "open a terminal with: gpuaas terminal NODE", LetsIn: true,
 	KeptOut: []string{
 		"user_not_provisioned", "user_not_allowed", "node_draining", "terminal_params_invalid",
