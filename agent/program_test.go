@@ -80,6 +80,7 @@ func TestTheProgram(t *testing.T) {
 	agent := exec.CommandContext(t.Context(), program, with("run")...)
 	log := &lines{}
 	agent.Stderr = log
+	agent.Env = append(os.Environ(), "GOGC=100") // its memory is measured
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}

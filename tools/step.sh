@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Runs one step of `make test`, and in the end says how long each took and what
-# failed:
+# Runs one step of `make test`, and in the end says how long each took, how much
+# of that the processor worked for it, and what failed:
 #   tools/step.sh run STEP    make STEP; what it prints is kept in bin/test
 #   tools/step.sh summary
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 run() { # step
-    local rc=0 began=$SECONDS
+    local rc=0 began=$SECONDS used
     make --no-print-directory STEP=1 "$1" 2>&1 | tee "bin/test/$1.log" || rc=1
-    printf '%7d s  %-14s %s\n' $((SECONDS - began)) "$1" "$( ((rc)) && echo FAILED || echo ok)" | tee "bin/test/$1.step"
+    times >"bin/test/$1.times" # the second line is of processes that ended; a subshell would have none
+    used=$(awk -F'[ms ]+' 'NR == 2 {print int($1 * 60 + $2 + $3 * 60 + $4)}' "bin/test/$1.times")
+    printf '%7d s %7d s of processor  %-14s %s\n' $((SECONDS - began)) "$used" "$1" "$( ((rc)) && echo FAILED || echo ok)" |
+        tee "bin/test/$1.step"
     return $rc
 }
 
