@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestRestartAndBackupKeepData(t *testing.T) {
@@ -181,6 +182,33 @@ func TestEnsureAddsAnEngine(t *testing.T) {
 	if err := putBao(t.Context(), s.Endpoints()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Machines end side by side with the engines, and the folder is nobody else's until
+// they have ended.
+func TestMachinesStopSideBySideWithTheEngines(t *testing.T) {
+	told := newProgress()
+	o := Options{State: state(t), Only: []Engine{NATS}, Progress: told.report}
+	s := start(t, o)
+	err := s.Stop(t.Context(), func() {
+		late := time.After(time.Minute)
+		for step := (Progress{}); step.Engine != NATS || step.Phase != Stopped; {
+			select {
+			case step = <-told:
+			case <-late:
+				t.Error("NATS does not stop before the machines have")
+				return
+			}
+		}
+		var running *AlreadyRunning
+		if _, err := Start(t.Context(), o); !errors.As(err, &running) {
+			t.Errorf("the folder is given away while machines still stop: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, o)
 }
 
 func TestCancelledStartLeavesNothing(t *testing.T) {

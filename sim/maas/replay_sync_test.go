@@ -110,8 +110,7 @@ func (r *replay) commissioned(recorded, mac, lease string) {
 		})
 	}
 	r.must(r.region.Inspect(id, h))
-	_, err := r.region.RenderPreseed(id)
-	r.must(err)
+	r.must(r.region.Happen(id, "netboot"))
 	r.must(r.region.Signal(id, "OK"))
 	r.must(r.region.Lease(id, lease))
 	var m region.MachineDoc
@@ -141,13 +140,12 @@ func (r *replay) deployed(recorded string) {
 	id := r.names[recorded]
 	r.machine = id
 	r.must(r.region.Happen(id, "power_on"))
-	_, err := r.region.RenderPreseed(id)
-	r.must(err)
+	r.must(r.region.Happen(id, "netboot"))
 	r.report("cmd-install", "start", "", "curtin command install")
 	r.report("cmd-install/stage-partitioning", "start", "", "cmd-install/stage-partitioning")
 	r.report("cmd-install/stage-extract", "start", "", "cmd-install/stage-extract")
 	r.must(r.region.NetbootOff(id))
-	_, _, err = r.region.UserData(id)
+	_, _, err := r.region.UserData(id)
 	r.must(err)
 }
 

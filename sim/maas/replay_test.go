@@ -194,11 +194,11 @@ func (r *replay) credentials(e recording) string {
 	now, key := r.clock.Now(), r.region.Token
 	switch {
 	case strings.HasPrefix(e.Path, "/MAAS/metadata/"):
-		token, err := r.region.RenderPreseed(r.machine)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		return signature(token.String(), now, "")
+		r.must(r.region.Happen(r.machine, "netboot"))
+		answer, err := r.region.MachineToken(region.Caller{User: &region.User{Name: "admin", Admin: true}}, r.machine)
+		r.must(err)
+		token, _ := answer.(map[string]string)
+		return signature(token["consumer_key"]+":"+token["token_key"]+":"+token["token_secret"], now, "")
 	case e.User == "":
 		return ""
 	case e.User == "operator":

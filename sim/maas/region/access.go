@@ -216,19 +216,6 @@ func (r *Region) MachineToken(c Caller, systemID string) (any, error) {
 	}, nil
 }
 
-// RenderPreseed does what a rack does when a machine asks for its boot
-// configuration: from then on the machine has an API key.
-func (r *Region) RenderPreseed(systemID string) (*Token, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.bySystem[systemID]
-	if m == nil {
-		return nil, missing("Machine")
-	}
-	r.giveToken(m)
-	return m.NodeToken, nil
-}
-
 func (r *Region) giveToken(m *Machine) {
 	if m.NodeToken == nil {
 		m.NodeToken = r.addToken("node", "", m.SystemID)

@@ -11,6 +11,7 @@ import (
 var Happenings = []string{
 	"delete", "recreate", "release", "redeploy", "power_on", "power_off", "change_ip", "enlist",
 	"twin", "disown", "break_disk", "remove_disk", "fail", "break", "heal",
+	"netboot",
 }
 
 // Happen makes something happen to a machine that nobody asked MAAS for. The
@@ -58,6 +59,8 @@ func (r *Region) Happen(name, what string) error {
 		r.flip(m, what == "power_on")
 	case "change_ip":
 		r.changeIP(m)
+	case "netboot": // a rack answers with a boot configuration, and from then on the machine has an API key
+		r.giveToken(m)
 	case "disown":
 		m.Owner = ""
 	case "twin":

@@ -55,6 +55,26 @@ func TestAnEntrySaysWhoWhatWhereAndWhy(t *testing.T) {
 	}
 }
 
+// Nobody takes the work of an agent or of a workflow for that of a person.
+func TestAgentsAndWorkflowsAreAuditedAsWhatTheyAre(t *testing.T) {
+	db := postgrestest.New(t)
+	n := id.New[id.Node]()
+	for action, who := range map[string]*auth.Principal{
+		"thing.report": auth.Node(n), "thing.finish": auth.System("workflow:thing/1"),
+	} {
+		err := db.InTx(auth.With(t.Context(), who), func(ctx context.Context, tx pgx.Tx) error {
+			return audit.Record(ctx, tx, audit.Entry{Action: action, Result: audit.Success})
+		})
+		logs, listErr := audit.List(t.Context(), db, audit.Filter{Action: &action}, 0, 10)
+		if err != nil || listErr != nil || len(logs) != 1 {
+			t.Fatal(logs, err, listErr)
+		}
+		if l := logs[0]; l.ActorKind != who.Kind || l.ActorID != who.ID || string(l.ActorRole) != string(who.Kind) {
+			t.Errorf("%s is on record as done by %s %s, as %s", action, l.ActorKind, l.ActorID, l.ActorRole)
+		}
+	}
+}
+
 func TestAnEntrySharesTheFateOfItsChange(t *testing.T) {
 	db := postgrestest.New(t)
 	boom := errors.New("boom")

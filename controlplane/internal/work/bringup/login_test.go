@@ -205,13 +205,14 @@ func TestAttackTheTokenOfAMachineIsUsedAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.inService(t, 1, "quick")
-	token, err := w.sim.RenderPreseed(job.SystemID)
-	if err != nil {
-		t.Fatal(err)
+	answer, err := w.sim.MachineToken(admin, job.SystemID)
+	token, has := answer.(map[string]string)
+	if err != nil || !has {
+		t.Fatalf("the machine has the key %v, %v", answer, err)
 	}
 	use := func() error {
 		_, err := w.sim.Authenticate(fmt.Sprintf(`OAuth oauth_signature_method="PLAINTEXT", oauth_consumer_key=%q, oauth_token=%q, oauth_signature="%%26%s", oauth_timestamp="%d", oauth_nonce=%q`,
-			token.Consumer, token.Key, token.Secret, time.Now().Unix(), id.NewString()))
+			token["consumer_key"], token["token_key"], token["token_secret"], time.Now().Unix(), id.NewString()))
 		return err
 	}
 	if err := use(); err != nil {

@@ -96,8 +96,9 @@ func TestLayersOfAFirstBoot(t *testing.T) {
 
 	// The token that MAAS shows before the allocation is void by the first boot.
 	with := w.ready(t, 3)
-	if _, err := w.sim.RenderPreseed(with.SystemID); err != nil {
-		t.Fatal(err)
+	w.happens(t, with.SystemID, "netboot")
+	if shown, err := w.sim.MachineToken(admin, with.SystemID); err != nil || shown == nil {
+		t.Fatalf("MAAS shows the token %v, %v", shown, err)
 	}
 	w.does(t, bringup.RenderCloudInit, with)
 	if strings.Contains(w.userData(t, with), "token_secret:") {

@@ -137,3 +137,24 @@ func TestABatchOfReimagesCarriesTheProfile(t *testing.T) {
 		t.Errorf("left out %v, %v", left, err)
 	}
 }
+
+// The profile says how long an agent is waited for before its node counts as
+// unreachable.
+func TestTheProfileSaysHowLongAnAgentIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	now, err := y.sites.Profile(y.ctx, y.site.ID, y.profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds := int32(120)
+	if _, err := y.sites.UpdateProfile(y.ctx, y.site.ID, y.profile, now.Version,
+		site.ProfileChange{Policy: site.PolicyChange{AgentTimeoutSeconds: &seconds}}); err != nil {
+		t.Fatal(err)
+	}
+	y.agent.set(true, false) // nobody fetches anything
+	d := y.run(t, y.request(t, y.node(t, node.Active, true), decommission.SoftReset).ID)
+	if d.ErrorCode != "agent_unreachable" || !strings.Contains(d.ErrorMessage, "within 2m0s") {
+		t.Errorf("it is parked with %s: %s", d.ErrorCode, d.ErrorMessage)
+	}
+}
