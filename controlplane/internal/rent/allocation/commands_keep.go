@@ -81,7 +81,7 @@ func (s *Service) keep(ctx context.Context, q *allocationdb.Queries, ask Ask, of
 // nodesFor chooses free nodes for a request, if possible such that are of no use to
 // the one who looks.
 func (s *Service) nodesFor(ctx context.Context, q *allocationdb.Queries, ask Ask, most int32,
-	mine allocationdb.CandidatesParams, passed []string,
+	mine allocationdb.TakeParams, passed []string,
 ) ([]string, error) {
 	theirs, err := s.look(ask)
 	if err != nil {

@@ -3,6 +3,7 @@ package allocation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,7 +24,7 @@ type spot struct {
 
 // short says that a request cannot be placed: fewer nodes could be claimed.
 type short struct {
-	look allocationdb.CandidatesParams
+	look allocationdb.TakeParams
 	kept kept
 }
 
@@ -51,7 +52,7 @@ func (s *Service) place(ctx context.Context, q *allocationdb.Queries, ask Ask, o
 // placing is the search for nodes of one request.
 type placing struct {
 	q    *allocationdb.Queries
-	look allocationdb.CandidatesParams
+	look allocationdb.TakeParams
 	want int
 	got  []spot
 }
@@ -117,26 +118,31 @@ func (p *placing) spread(ctx context.Context, mine []string) error {
 }
 
 // take claims nodes, in these racks only or in none of the others; nil: wherever
-// they stand. A node that somebody claimed between the look and the claim is looked
-// past: the next look sees it.
+// they stand. A node that somebody claimed meanwhile is looked past: the next look
+// sees it.
 func (p *placing) take(ctx context.Context, racks, others []string, most int) error {
 	for most > 0 {
 		look := p.look
-		look.Racks, look.OtherRacks, look.Most = racks, others, int32(most) //nolint:gosec // at most maxCount
-		rows, err := p.q.Candidates(ctx, look)
+		look.Racks, look.OtherRacks, look.Allocations = racks, others, make([]string, most)
+		for i := range look.Allocations {
+			look.Allocations[i] = id.New[id.Allocation]().String()
+		}
+		rows, err := p.q.Take(ctx, look)
 		if err != nil {
-			return fmt.Errorf("look for nodes: %w", err)
+			return fmt.Errorf("claim nodes: %w", err)
 		}
 		lost := false
 		for _, r := range rows {
-			at := spot{allocation: id.New[id.Allocation](), node: r.ID, hostname: r.Hostname, rack: r.Rack, region: r.RegionCode}
-			n, err := p.q.Claim(ctx, allocationdb.ClaimParams{ID: id.NewString(), AllocationID: at.allocation, NodeID: at.node})
-			if err != nil {
-				return fmt.Errorf("claim node %s: %w", r.ID, err)
-			}
-			if n == 0 {
+			if r.Allocation == "" {
 				lost = true
 				continue
+			}
+			at := spot{hostname: r.Hostname, rack: r.Rack, region: r.RegionCode}
+			var ofClaim, ofNode error
+			at.allocation, ofClaim = id.Parse[id.Allocation](r.Allocation)
+			at.node, ofNode = id.Parse[id.Node](r.ID)
+			if err := errors.Join(ofClaim, ofNode); err != nil {
+				return fmt.Errorf("read claim: %w", err)
 			}
 			p.got = append(p.got, at)
 			most--
@@ -150,9 +156,9 @@ func (p *placing) take(ctx context.Context, racks, others []string, most int) er
 
 // look is the search that a request leads to. A tenant with root gets only a node
 // that MAAS can install anew.
-func (s *Service) look(ask Ask) (allocationdb.CandidatesParams, error) {
+func (s *Service) look(ask Ask) (allocationdb.TakeParams, error) {
 	w := ask.Wish
-	p := allocationdb.CandidatesParams{
+	p := allocationdb.TakeParams{
 		Sku: ask.SKU, Region: w.Region, Pool: w.Pool, HeardSince: time.Now().Add(-s.heard), Node: textOf(w.Node),
 		Passed: []string{}, Root: ask.Access == RootAccess,
 	}
@@ -178,7 +184,7 @@ func object(of map[string]string) (json.RawMessage, error) {
 }
 
 // census counts the nodes of a SKU by why they cannot be let.
-func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.CandidatesParams, others kept) (Capacity,
+func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.TakeParams, others kept) (Capacity,
 	error,
 ) {
 	rows, err := q.Census(ctx, allocationdb.CensusParams{

@@ -106,11 +106,6 @@ WHERE id = sqlc.arg(id) AND status = 'active' AND (expiry_warned = 0 OR expiry_w
   AND expires_at - sqlc.arg(mark)::bigint * interval '1 second' <= clock_timestamp()
 RETURNING *;
 
--- Claim takes a node, unless somebody has it.
--- name: Claim :execrows
-INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id) VALUES ($1, $2, 'node_exclusive', $3)
-ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING;
-
 -- name: EndClaims :execrows
 UPDATE allocation_resource_claims SET ended_at = clock_timestamp(), ended_because = $3
 WHERE allocation_id = $1 AND node_id = $2 AND ended_at IS NULL;
@@ -139,25 +134,34 @@ SELECT count(*)::integer FROM allocation_events WHERE allocation_id = $1 AND eve
 -- name: Timeline :many
 SELECT * FROM allocation_events WHERE allocation_id = $1 AND seq > sqlc.arg(after) ORDER BY seq LIMIT sqlc.arg(page_size);
 
--- Candidates are free nodes, locked: those that others have locked are passed over. It must agree with Census, which
+-- Take claims free nodes for allocations that are yet to be recorded, one for each. Nodes that others have locked are
+-- passed over; a node that turns out to have a claim comes back without an allocation. It must agree with Census, which
 -- says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
--- name: Candidates :many
-SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
-WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
-  AND n.sku_id = sqlc.arg(sku) AND (sqlc.arg(region)::text = '' OR n.region_code = sqlc.arg(region))
-  AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
-  AND n.hold_reason = '' AND n.held_by = ''
-  AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
-  AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
-  AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since))
-  AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
-  AND (NOT sqlc.arg(root)::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
-  AND (sqlc.narg(node)::uuid IS NULL OR n.id = sqlc.narg(node))
-  AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
-  AND (sqlc.narg(racks)::text[] IS NULL OR n.rack = ANY (sqlc.narg(racks)::text[]))
-  AND (sqlc.narg(other_racks)::text[] IS NULL OR NOT n.rack = ANY (sqlc.narg(other_racks)::text[]))
-ORDER BY n.clean_at NULLS FIRST, n.id
-LIMIT sqlc.arg(most) FOR NO KEY UPDATE OF n SKIP LOCKED;
+-- name: Take :many
+WITH free AS (
+    SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
+    WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
+      AND n.sku_id = sqlc.arg(sku) AND (sqlc.arg(region)::text = '' OR n.region_code = sqlc.arg(region))
+      AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
+      AND n.hold_reason = '' AND n.held_by = ''
+      AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
+      AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
+      AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since))
+      AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
+      AND (NOT sqlc.arg(root)::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
+      AND (sqlc.narg(node)::uuid IS NULL OR n.id = sqlc.narg(node))
+      AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
+      AND (sqlc.narg(racks)::text[] IS NULL OR n.rack = ANY (sqlc.narg(racks)::text[]))
+      AND (sqlc.narg(other_racks)::text[] IS NULL OR NOT n.rack = ANY (sqlc.narg(other_racks)::text[]))
+    ORDER BY n.clean_at NULLS FIRST, n.id
+    LIMIT cardinality(sqlc.arg(allocations)::uuid[]) FOR NO KEY UPDATE OF n SKIP LOCKED),
+claimed AS (
+    INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id)
+    SELECT gen_random_uuid(), (sqlc.arg(allocations)::uuid[])[row_number() OVER ()], 'node_exclusive', free.id FROM free
+    ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
+    RETURNING node_id, allocation_id)
+SELECT free.id, free.hostname, free.rack, free.region_code, COALESCE(claimed.allocation_id::text, '')::text AS allocation
+FROM free LEFT JOIN claimed ON claimed.node_id = free.id;
 
 -- RacksOf are the racks that a project has nodes in.
 -- name: RacksOf :many
@@ -172,7 +176,8 @@ WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL AND n.ra
   AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
 GROUP BY n.rack HAVING count(*) >= sqlc.arg(least)::bigint ORDER BY count(*), n.rack LIMIT 8;
 
--- Census says of every node of a SKU why it cannot be let now. The first reason counts. It must agree with Candidates.
+-- Census says of every node of a SKU why it cannot be let now. The first reason counts. It must agree with
+-- Take. What other tables say is looked up once, and only if a node gets as far as that question.
 -- name: Census :many
 SELECT why::text AS reason, count(*)::integer AS nodes FROM (
     SELECT CASE
@@ -180,8 +185,8 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.pool <> sqlc.arg(pool)::text THEN 'other_pool'
         WHEN sqlc.arg(labels)::jsonb <> '{}' AND NOT n.labels @> sqlc.arg(labels)::jsonb THEN 'labels_missing'
         WHEN sqlc.arg(capabilities)::jsonb <> '{}' AND NOT n.capabilities @> sqlc.arg(capabilities)::jsonb THEN 'capabilities_missing'
-        WHEN sqlc.arg(root)::boolean AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id) THEN 'not_reinstallable'
-        WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
+        WHEN sqlc.arg(root)::boolean AND n.id NOT IN (SELECT m.node_id FROM node_maas_state m) THEN 'not_reinstallable'
+        WHEN n.allocation_id IN (SELECT a.id FROM allocations a WHERE a.status IN ('requested', 'provisioning', 'active')) THEN 'rented'
         WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
         WHEN n.status = 'quarantined' THEN 'quarantined'
         WHEN n.status = 'offline' THEN 'offline'
@@ -189,12 +194,12 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR (n.tainted_at IS NULL OR n.clean_at > n.tainted_at) IS NOT TRUE
             OR (n.root_at IS NULL OR n.root_ended_at > n.root_at) IS NOT TRUE THEN 'being_cleaned'
         WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
-        WHEN (c.last_contact_at > sqlc.arg(heard_since)) IS NOT TRUE THEN 'silent'
+        WHEN n.id NOT IN (SELECT c.node_id FROM node_contacts c WHERE c.last_contact_at > sqlc.arg(heard_since)) THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
         WHEN n.id = ANY (sqlc.arg(kept)::uuid[]) THEN 'kept_for_waiting'
         ELSE 'free' END AS why
-    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
+    FROM nodes n
     WHERE n.sku_id = sqlc.arg(sku) AND n.status <> 'deleted') AS counted
 GROUP BY why;
 

@@ -102,87 +102,6 @@ func (q *Queries) AwaitedSKUs(ctx context.Context) ([]string, error) {
 	return items, nil
 }
 
-const candidates = `-- name: Candidates :many
-SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
-WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
-  AND n.sku_id = $1 AND ($2::text = '' OR n.region_code = $2)
-  AND n.pool = $3 AND n.labels @> $4::jsonb AND n.capabilities @> $5::jsonb
-  AND n.hold_reason = '' AND n.held_by = ''
-  AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
-  AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
-  AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > $6)
-  AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
-  AND (NOT $7::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
-  AND ($8::uuid IS NULL OR n.id = $8)
-  AND NOT n.id = ANY ($9::uuid[])
-  AND ($10::text[] IS NULL OR n.rack = ANY ($10::text[]))
-  AND ($11::text[] IS NULL OR NOT n.rack = ANY ($11::text[]))
-ORDER BY n.clean_at NULLS FIRST, n.id
-LIMIT $12 FOR NO KEY UPDATE OF n SKIP LOCKED
-`
-
-type CandidatesParams struct {
-	Sku          string
-	Region       string
-	Pool         string
-	Labels       json.RawMessage
-	Capabilities json.RawMessage
-	HeardSince   time.Time
-	Root         bool
-	Node         *string
-	Passed       []string
-	Racks        []string
-	OtherRacks   []string
-	Most         int32
-}
-
-type CandidatesRow struct {
-	ID         id.Node
-	Hostname   string
-	Rack       string
-	RegionCode string
-}
-
-// Candidates are free nodes, locked: those that others have locked are passed over. It must agree with Census, which
-// says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
-func (q *Queries) Candidates(ctx context.Context, arg CandidatesParams) ([]CandidatesRow, error) {
-	rows, err := q.db.Query(ctx, candidates,
-		arg.Sku,
-		arg.Region,
-		arg.Pool,
-		arg.Labels,
-		arg.Capabilities,
-		arg.HeardSince,
-		arg.Root,
-		arg.Node,
-		arg.Passed,
-		arg.Racks,
-		arg.OtherRacks,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []CandidatesRow
-	for rows.Next() {
-		var i CandidatesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Hostname,
-			&i.Rack,
-			&i.RegionCode,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const census = `-- name: Census :many
 SELECT why::text AS reason, count(*)::integer AS nodes FROM (
     SELECT CASE
@@ -190,8 +109,8 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.pool <> $2::text THEN 'other_pool'
         WHEN $3::jsonb <> '{}' AND NOT n.labels @> $3::jsonb THEN 'labels_missing'
         WHEN $4::jsonb <> '{}' AND NOT n.capabilities @> $4::jsonb THEN 'capabilities_missing'
-        WHEN $5::boolean AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id) THEN 'not_reinstallable'
-        WHEN a.status IN ('requested', 'provisioning', 'active') THEN 'rented'
+        WHEN $5::boolean AND n.id NOT IN (SELECT m.node_id FROM node_maas_state m) THEN 'not_reinstallable'
+        WHEN n.allocation_id IN (SELECT a.id FROM allocations a WHERE a.status IN ('requested', 'provisioning', 'active')) THEN 'rented'
         WHEN n.status IN ('bootstrap_issued', 'enrolling') THEN 'joining'
         WHEN n.status = 'quarantined' THEN 'quarantined'
         WHEN n.status = 'offline' THEN 'offline'
@@ -199,12 +118,12 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.allocation_id IS NOT NULL OR n.held_by <> '' OR (n.tainted_at IS NULL OR n.clean_at > n.tainted_at) IS NOT TRUE
             OR (n.root_at IS NULL OR n.root_ended_at > n.root_at) IS NOT TRUE THEN 'being_cleaned'
         WHEN n.hold_reason <> '' OR NOT n.schedulable THEN 'on_hold'
-        WHEN (c.last_contact_at > $6) IS NOT TRUE THEN 'silent'
+        WHEN n.id NOT IN (SELECT c.node_id FROM node_contacts c WHERE c.last_contact_at > $6) THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
         WHEN n.id = ANY ($7::uuid[]) THEN 'kept_for_waiting'
         ELSE 'free' END AS why
-    FROM nodes n LEFT JOIN allocations a ON a.id = n.allocation_id LEFT JOIN node_contacts c ON c.node_id = n.id
+    FROM nodes n
     WHERE n.sku_id = $8 AND n.status <> 'deleted') AS counted
 GROUP BY why
 `
@@ -225,7 +144,8 @@ type CensusRow struct {
 	Nodes  int32
 }
 
-// Census says of every node of a SKU why it cannot be let now. The first reason counts. It must agree with Candidates.
+// Census says of every node of a SKU why it cannot be let now. The first reason counts. It must agree with
+// Take. What other tables say is looked up once, and only if a node gets as far as that question.
 func (q *Queries) Census(ctx context.Context, arg CensusParams) ([]CensusRow, error) {
 	rows, err := q.db.Query(ctx, census,
 		arg.Region,
@@ -253,26 +173,6 @@ func (q *Queries) Census(ctx context.Context, arg CensusParams) ([]CensusRow, er
 		return nil, err
 	}
 	return items, nil
-}
-
-const claim = `-- name: Claim :execrows
-INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id) VALUES ($1, $2, 'node_exclusive', $3)
-ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
-`
-
-type ClaimParams struct {
-	ID           string
-	AllocationID id.Allocation
-	NodeID       id.Node
-}
-
-// Claim takes a node, unless somebody has it.
-func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (int64, error) {
-	result, err := q.db.Exec(ctx, claim, arg.ID, arg.AllocationID, arg.NodeID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const complaints = `-- name: Complaints :one
@@ -1919,6 +1819,98 @@ func (q *Queries) SetWarned(ctx context.Context, arg SetWarnedParams) (Allocatio
 		&i.ExpiryWarned,
 	)
 	return i, err
+}
+
+const take = `-- name: Take :many
+WITH free AS (
+    SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
+    WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
+      AND n.sku_id = $1 AND ($2::text = '' OR n.region_code = $2)
+      AND n.pool = $3 AND n.labels @> $4::jsonb AND n.capabilities @> $5::jsonb
+      AND n.hold_reason = '' AND n.held_by = ''
+      AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
+      AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
+      AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > $6)
+      AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
+      AND (NOT $7::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
+      AND ($8::uuid IS NULL OR n.id = $8)
+      AND NOT n.id = ANY ($9::uuid[])
+      AND ($10::text[] IS NULL OR n.rack = ANY ($10::text[]))
+      AND ($11::text[] IS NULL OR NOT n.rack = ANY ($11::text[]))
+    ORDER BY n.clean_at NULLS FIRST, n.id
+    LIMIT cardinality($12::uuid[]) FOR NO KEY UPDATE OF n SKIP LOCKED),
+claimed AS (
+    INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id)
+    SELECT gen_random_uuid(), ($12::uuid[])[row_number() OVER ()], 'node_exclusive', free.id FROM free
+    ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
+    RETURNING node_id, allocation_id)
+SELECT free.id, free.hostname, free.rack, free.region_code, COALESCE(claimed.allocation_id::text, '')::text AS allocation
+FROM free LEFT JOIN claimed ON claimed.node_id = free.id
+`
+
+type TakeParams struct {
+	Sku          string
+	Region       string
+	Pool         string
+	Labels       json.RawMessage
+	Capabilities json.RawMessage
+	HeardSince   time.Time
+	Root         bool
+	Node         *string
+	Passed       []string
+	Racks        []string
+	OtherRacks   []string
+	Allocations  []string
+}
+
+type TakeRow struct {
+	ID         string
+	Hostname   string
+	Rack       string
+	RegionCode string
+	Allocation string
+}
+
+// Take claims free nodes for allocations that are yet to be recorded, one for each. Nodes that others have locked are
+// passed over; a node that turns out to have a claim comes back without an allocation. It must agree with Census, which
+// says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
+func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
+	rows, err := q.db.Query(ctx, take,
+		arg.Sku,
+		arg.Region,
+		arg.Pool,
+		arg.Labels,
+		arg.Capabilities,
+		arg.HeardSince,
+		arg.Root,
+		arg.Node,
+		arg.Passed,
+		arg.Racks,
+		arg.OtherRacks,
+		arg.Allocations,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakeRow
+	for rows.Next() {
+		var i TakeRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Hostname,
+			&i.Rack,
+			&i.RegionCode,
+			&i.Allocation,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const takeRequest = `-- name: TakeRequest :one
