@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, type Locator, type Page } from '@playwright/test'
-import { flaws } from './flaws'
+import { accessible } from './flaws'
 import { call, comeAs } from './people'
 import { plane, tenant } from './plane'
 
@@ -47,14 +47,6 @@ async function keep(page: Page, button: Locator, folder: string): Promise<string
   const path = join(folder, file.suggestedFilename())
   await file.saveAs(path)
   return path
-}
-
-/** accessible looks at the page as it is, in both themes. */
-async function accessible(page: Page, what: string) {
-  for (const colorScheme of ['light', 'dark'] as const) {
-    await page.emulateMedia({ colorScheme })
-    expect.soft(await flaws(page), `${what}, ${colorScheme}`).toEqual([])
-  }
 }
 
 test('a member of a project rents a node, works on it, gives it back, and holds both receipts', async ({ browser }) => {

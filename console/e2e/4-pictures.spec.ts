@@ -1,7 +1,6 @@
 import { expect, test } from '@playwright/test'
-import { pages } from './pages'
 import { call, signIn } from './people'
-import { plane } from './plane'
+import { addresses, visit } from './visit'
 
 // A fleet in which nothing is wrong shows little: let something be.
 test.beforeAll(async () => {
@@ -30,10 +29,8 @@ for (const { folder, ...look } of looks) {
   test(`pictures, ${folder}`, async ({ browser }) => {
     const page = await browser.newPage(look)
     await signIn(page)
-    for (const { name, path } of await pages()) {
-      await page.goto(plane.url + path)
-      await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
-      await expect(page.getByText(/^Loading /)).toHaveCount(0)
+    for (const { name, path } of await addresses()) {
+      await visit(page, path)
       await page.screenshot({ path: `screenshots/${folder}/${name}.png` })
     }
     await page.close()

@@ -1,50 +1,36 @@
 import { expect, test, type Page } from '@playwright/test'
-import { flaws } from './flaws'
+import { accessible } from './flaws'
 import { loaded } from './loaded'
-import { pages } from './pages'
 import { signIn } from './people'
 import { plane } from './plane'
+import { addresses, visit } from './visit'
 
-async function settled(page: Page, path: string) {
-  await page.goto(plane.url + path)
-  await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
-  await expect(page.getByText(/^Loading /)).toHaveCount(0)
-}
+const desk = { width: 1440, height: 900 }
+const telephone = { width: 400, height: 800 }
 
-for (const scheme of ['light', 'dark'] as const) {
-  test(`every page is accessible and whole, ${scheme}`, async ({ browser }) => {
-    const context = await browser.newContext({ colorScheme: scheme, viewport: { width: 1440, height: 900 } })
-    const page = await context.newPage()
-    const broken: string[] = []
-    page.on('pageerror', (e) => broken.push(`${page.url()}: ${e.message}`))
-    page.on('console', (m) => m.type() === 'error' && !m.text().includes('401') && broken.push(`${page.url()}: ${m.text()}`))
-    await page.goto(plane.url)
-    await page.getByLabel('API token').waitFor()
-    expect(await flaws(page), 'sign-in').toEqual([])
-    await signIn(page)
-    for (const { name, path } of await pages()) {
-      await settled(page, path)
-      if (name !== 'decommission-plan') expect.soft(await page.getByRole('main').getByRole('alert').allInnerTexts(), name).toEqual([])
-      expect.soft(await flaws(page), name).toEqual([])
-    }
-    expect(broken).toEqual([])
-    await context.close()
-  })
-}
+/** overhang is by how many pixels a page, or what is in it, is too wide. */
+const overhang = (page: Page) =>
+  page.evaluate(() => Object.fromEntries(['html', 'main'].map((part) => [part, [...document.querySelectorAll(part)].reduce((most, e) => Math.max(most, e.scrollWidth - e.clientWidth), 0)])))
 
-test('no page is wider than a telephone', async ({ browser }) => {
-  const page = await browser.newPage({ viewport: { width: 400, height: 800 } })
+// A page is loaded once, and looked at in both themes and both widths.
+test('every page is whole, accessible in both themes, and not wider than a telephone', async ({ browser }) => {
+  const page = await browser.newPage({ colorScheme: 'light', viewport: desk })
+  const broken: string[] = []
+  page.on('pageerror', (e) => broken.push(`${page.url()}: ${e.message}`))
+  page.on('console', (m) => m.type() === 'error' && !m.text().includes('401') && broken.push(`${page.url()}: ${m.text()}`))
+  await page.goto(plane.url)
+  await page.getByLabel('API token').waitFor()
+  await accessible(page, 'sign-in')
   await signIn(page)
-  for (const { name, path } of await pages()) {
-    await settled(page, path)
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-    expect.soft(wide, name).toBeLessThanOrEqual(0)
-    const main = await page.evaluate(() => {
-      const m = document.querySelector('main')
-      return m ? m.scrollWidth - m.clientWidth : 0
-    })
-    expect.soft(main, `${name}, within main`).toBeLessThanOrEqual(0)
+  for (const { name, path } of await addresses()) {
+    await visit(page, path)
+    if (name !== 'decommission-plan') expect.soft(await page.getByRole('main').getByRole('alert').allInnerTexts(), name).toEqual([])
+    await accessible(page, name)
+    await page.setViewportSize(telephone)
+    expect.soft(await overhang(page), name).toEqual({ html: 0, main: 0 })
+    await page.setViewportSize(desk)
   }
+  expect(broken).toEqual([])
   await page.close()
 })
 

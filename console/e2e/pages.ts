@@ -1,51 +1,49 @@
-import { call } from './people'
+/**
+ * A page: its route as the router knows it, with what is after the question mark. From is the list whose first
+ * entry the page shows, where that is not the usual list of the last id in the route.
+ */
+export type Page = { name: string; path: string; from?: string }
 
-type Page = { name: string; path: string }
-type Listed = { items: Record<string, string>[] }
+const tabs = (path: string, prefix: string, keys: string[]): Page[] => keys.map((tab) => ({ name: `${prefix}-${tab}`, path: `${path}?tab=${tab}` }))
 
 /** pages are all pages of the console, with something to show on each: tests visit them, and so do pictures. */
-export async function pages(): Promise<Page[]> {
-  const first = async (path: string, key: string) => {
-    const found = (await call<Listed>('GET', path)).items[0]?.[key]
-    if (!found) throw new Error(`${path} lists nothing: the stories before were to make it`)
-    return found
-  }
-  const site = await first('/api/v1/admin/maas-sites', 'site_id')
-  const node = await first('/api/v1/admin/nodes?sort=hostname', 'node_id')
-  const tabs = (path: string, prefix: string, keys: string[]) => keys.map((tab) => ({ name: `${prefix}-${tab}`, path: `${path}?tab=${tab}` }))
-  return [
-    { name: 'overview', path: '/' },
-    { name: 'nodes', path: '/nodes' },
-    { name: 'node', path: `/nodes/${node}` },
-    ...tabs(`/nodes/${node}`, 'node', ['timeline', 'capabilities', 'tasks', 'drift', 'certificates']),
-    { name: 'node-past', path: `/nodes/${node}?at=${encodeURIComponent(new Date(Date.now() - 5_000).toISOString())}` },
-    { name: 'sites', path: '/sites' },
-    { name: 'site-new', path: '/sites/new' },
-    { name: 'site', path: `/sites/${site}` },
-    ...tabs(`/sites/${site}`, 'site', ['credentials', 'profiles', 'bundles', 'roce', 'power']),
-    { name: 'skus', path: '/skus' },
-    { name: 'lab', path: '/virtual-lab' },
-    { name: 'onboardings', path: '/onboardings' },
-    { name: 'onboarding-new', path: '/onboardings/new?lab=4' },
-    { name: 'onboarding', path: `/onboardings/${await first('/api/v1/admin/onboardings?hostname=gpu-00003', 'onboarding_id')}` },
-    { name: 'onboarding-batch', path: `/onboarding-batches/${await first('/api/v1/admin/onboarding-batches', 'batch_id')}` },
-    { name: 'decommissions', path: '/decommissions' },
-    { name: 'decommission', path: `/decommissions/${await first('/api/v1/admin/decommissions', 'decommission_id')}` },
-    { name: 'decommission-plan', path: `/decommissions?plan=${node}&mode=reimage` },
-    { name: 'certificates', path: '/certificates' },
-    { name: 'certificate', path: `/certificates/${await first('/api/v1/admin/certificates', 'certificate_id')}` },
-    { name: 'drift', path: '/drift' },
-    { name: 'drift-node', path: `/drift/${await first('/api/v1/admin/nodes?hostname=gpu-00005', 'node_id')}` },
-    { name: 'tasks', path: '/tasks' },
-    { name: 'task', path: `/tasks/${await first('/api/v1/admin/node-tasks', 'task_id')}` },
-    { name: 'events', path: '/events' },
-    { name: 'audit', path: '/audit' },
-    { name: 'system', path: '/system' },
-    { name: 'signers', path: '/signers' },
-    { name: 'access', path: '/access' },
-    { name: 'allocations', path: '/allocations' },
-    { name: 'ssh-keys', path: '/ssh-keys' },
-    { name: 'node-terminal', path: `/nodes/${node}/terminal` },
-    { name: 'not-found', path: '/nowhere' },
-  ]
-}
+export const pages: Page[] = [
+  { name: 'overview', path: '/' },
+  { name: 'nodes', path: '/nodes' },
+  { name: 'node', path: '/nodes/$nodeId' },
+  ...tabs('/nodes/$nodeId', 'node', ['timeline', 'capabilities', 'tasks', 'drift', 'certificates']),
+  { name: 'node-past', path: '/nodes/$nodeId?at=$before' },
+  { name: 'sites', path: '/sites' },
+  { name: 'site-new', path: '/sites/new' },
+  { name: 'site', path: '/sites/$siteId' },
+  ...tabs('/sites/$siteId', 'site', ['credentials', 'profiles', 'bundles', 'roce', 'power']),
+  { name: 'skus', path: '/skus' },
+  { name: 'lab', path: '/virtual-lab' },
+  { name: 'onboardings', path: '/onboardings' },
+  { name: 'onboarding-new', path: '/onboardings/new?lab=4' },
+  { name: 'onboarding', path: '/onboardings/$onboardingId' },
+  { name: 'onboarding-batch', path: '/onboarding-batches/$batchId', from: '/api/v1/admin/onboarding-batches' },
+  { name: 'decommissions', path: '/decommissions' },
+  { name: 'decommission', path: '/decommissions/$decommissionId' },
+  { name: 'decommission-plan', path: '/decommissions?plan=$nodeId&mode=reimage' },
+  { name: 'decommission-batch', path: '/decommission-batches/$batchId', from: '/api/v1/admin/decommission-batches' },
+  { name: 'certificates', path: '/certificates' },
+  { name: 'certificate', path: '/certificates/$certificateId' },
+  { name: 'drift', path: '/drift' },
+  { name: 'drift-node', path: '/drift/$nodeId', from: '/api/v1/admin/nodes?hostname=gpu-00005' },
+  { name: 'tasks', path: '/tasks' },
+  { name: 'task', path: '/tasks/$taskId' },
+  { name: 'events', path: '/events' },
+  { name: 'audit', path: '/audit' },
+  { name: 'system', path: '/system' },
+  { name: 'signers', path: '/signers' },
+  { name: 'access', path: '/access' },
+  { name: 'tenant', path: '/access/tenants/$orgId' },
+  { name: 'project', path: '/access/projects/$projectId' },
+  { name: 'allocations', path: '/allocations' },
+  { name: 'allocation', path: '/allocations/$allocationId' },
+  { name: 'receipt', path: '/allocations/$allocationId/receipts/$certificateId', from: '/api/v1/projects/$projectId/allocations/$allocationId/receipts' },
+  { name: 'ssh-keys', path: '/ssh-keys' },
+  { name: 'node-terminal', path: '/nodes/$nodeId/terminal' },
+  { name: 'not-found', path: '/nowhere' },
+]
