@@ -135,6 +135,9 @@ func (a *API) identify(r *http.Request, op Operation) (*auth.Principal, error) {
 func (a *API) credential(r *http.Request, op Operation) (redact.Secret, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
+		if token := offeredToken(r); op.Stream && !token.IsZero() {
+			return token, nil
+		}
 		if token, ok := sessionOf(r); ok {
 			exchangeFrom(r.Context()).session = true
 			return token, a.ownOrigin(r, op)

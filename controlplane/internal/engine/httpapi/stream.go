@@ -55,7 +55,8 @@ func (l LastEventID) Last() string {
 	return l.LastEventIDQuery
 }
 
-// RegisterStream adds a feed of server-sent events. events names each kind of
+// RegisterStream adds a feed of server-sent events, which a caller who asks for a
+// websocket gets as one. events names each kind of
 // event and gives a sample of its data for the contract. The handler runs until
 // it returns. Its context ends when the caller leaves or loses access, or when
 // the server shuts down. An error before the first event is answered as a
@@ -72,7 +73,7 @@ func RegisterStream[I any](
 	described := a.describe(op, reflect.TypeFor[I]())
 	a.nameIDs(reflect.TypeFor[I]())
 	described.Responses = map[string]*huma.Response{"200": {
-		Description: "A stream of server-sent events. It ends with an event named problem when it breaks.",
+		Description: "A stream of server-sent events. It ends with an event named problem when it breaks. A caller who asks for a websocket gets the same as one: a text message of JSON per event, with id, event and data.",
 		Content:     map[string]*huma.MediaType{streamType: {Schema: a.eventSchema(events)}},
 	}}
 	huma.Register(a.huma, described, func(_ context.Context, in *I) (*huma.StreamResponse, error) {
@@ -121,8 +122,17 @@ func (a *API) stream(
 		return
 	}
 	defer leave()
-	out := &feed{w: w, control: http.NewResponseController(w), events: events}
-	_ = out.control.SetWriteDeadline(time.Time{}) // the frame's own deadline would end the stream
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the frame's own deadline would end the stream
+	out := &feed{to: newLines(w), events: events}
+	if wantsSocket(r) {
+		if err := a.sameOrigin(r, op); err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		to := &socket{w: w, r: r, ctx: ctx, lost: func() { cancel(errUnreachable) }}
+		defer to.drop()
+		out.to = to
+	}
 
 	var beating sync.WaitGroup
 	beating.Go(func() { a.beat(ctx, cancel, out) })
@@ -131,7 +141,7 @@ func (a *API) stream(
 	err = handler(ctx, out.send)
 	ended := context.Cause(ctx)
 	stop()
-	a.endStream(r, out, err, ended)
+	a.endStream(w, r, out, err, ended)
 }
 
 // attendStream has the access to a stream rechecked while it lasts.
@@ -172,45 +182,69 @@ func (a *API) beat(ctx context.Context, cancel context.CancelCauseFunc, out *fee
 		case <-time.After(wait):
 		}
 		wait = a.cfg.Heartbeat
-		if err := out.comment("alive"); err != nil {
+		if err := out.sign("alive"); err != nil {
 			cancel(err)
 			return
 		}
 	}
 }
 
-func (a *API) endStream(r *http.Request, out *feed, err, ended error) {
+func (a *API) endStream(w http.ResponseWriter, r *http.Request, out *feed, err, ended error) {
 	var why *fault.Error
 	if errors.As(ended, &why) {
 		err = why
 	}
 	if err == nil || r.Context().Err() != nil || errors.Is(ended, errUnreachable) || errors.Is(err, errUnreachable) {
-		if !out.opened {
+		if !out.opened.Load() {
 			_ = out.send(Event{}) // opens the stream, although there is nothing to say
 		}
+		out.to.end(nil)
 		return
 	}
-	if !out.opened {
-		a.fail(out.w, r, err)
+	if !out.opened.Load() {
+		a.fail(w, r, err)
 		return
 	}
 	_ = out.message(Event{Name: problemEvent, Data: a.problem(r.Context(), err)})
+	out.to.end(err)
 }
 
 var errUnreachable = errors.New("the listener cannot be reached")
 
+// wire is how a stream reaches its listener: as server-sent events or as a
+// websocket.
+type wire interface {
+	// open begins the answer. It is called once, before anything else.
+	open() error
+	// event sends one message; data is JSON.
+	event(e Event, data []byte) error
+	// sign shows that the stream is there, although nothing happened.
+	sign(text string) error
+	// end ends the stream, for a reason or (nil) because it lasted long enough.
+	end(why error)
+}
+
 // feed writes one stream. The handler and the heartbeat share it.
 type feed struct {
-	mu      sync.Mutex
-	w       http.ResponseWriter
-	control *http.ResponseController
+	to      wire
 	events  map[string]any
-	opened  bool
+	once    sync.Once
+	opened  atomic.Bool
+	opening error
+}
+
+// ready opens the stream, unless it is open.
+func (f *feed) ready() error {
+	f.once.Do(func() {
+		f.opened.Store(true)
+		f.opening = f.to.open()
+	})
+	return f.opening
 }
 
 func (f *feed) send(e Event) error {
 	if e.Name == "" {
-		return f.comment("open")
+		return f.sign("open")
 	}
 	if _, ok := f.events[e.Name]; !ok {
 		return fault.New(fault.Internal, codeInternal, "event %q was not declared", e.Name)
@@ -223,37 +257,65 @@ func (f *feed) message(e Event) error {
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", e.Name, err)
 	}
+	for _, c := range []byte(e.ID) {
+		if c < '!' || c > '~' {
+			return fault.New(fault.Internal, codeInternal, "id of event %s is not visible ASCII", e.Name)
+		}
+	}
+	if err := f.ready(); err != nil {
+		return err
+	}
+	return f.to.event(e, data)
+}
+
+func (f *feed) sign(text string) error {
+	if err := f.ready(); err != nil {
+		return err
+	}
+	return f.to.sign(text)
+}
+
+// lines is a stream of server-sent events.
+type lines struct {
+	mu      sync.Mutex
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newLines(w http.ResponseWriter) *lines {
+	return &lines{w: w, control: http.NewResponseController(w)}
+}
+
+func (l *lines) open() error {
+	l.w.Header().Set("Content-Type", streamType)
+	l.w.Header().Set("X-Accel-Buffering", "no") // proxies must pass events on at once
+	l.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (l *lines) event(e Event, data []byte) error {
 	var b bytes.Buffer
 	if e.ID != "" {
-		for _, c := range []byte(e.ID) {
-			if c < '!' || c > '~' {
-				return fault.New(fault.Internal, codeInternal, "id of event %s is not visible ASCII", e.Name)
-			}
-		}
 		_, _ = fmt.Fprintf(&b, "id: %s\n", e.ID)
 	}
 	_, _ = fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", e.Name, data) // JSON has no line breaks
-	return f.write(b.Bytes())
+	return l.write(b.Bytes())
 }
 
-func (f *feed) comment(text string) error { return f.write([]byte(": " + text + "\n\n")) }
+func (l *lines) sign(text string) error { return l.write([]byte(": " + text + "\n\n")) }
 
-func (f *feed) write(b []byte) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.opened {
-		f.opened = true
-		f.w.Header().Set("Content-Type", streamType)
-		f.w.Header().Set("X-Accel-Buffering", "no") // proxies must pass events on at once
-		f.w.WriteHeader(http.StatusOK)
-	}
+func (l *lines) end(error) {}
+
+func (l *lines) write(b []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	// The deadline is removed afterwards, because it would end a silent stream.
-	_ = f.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
-	defer func() { _ = f.control.SetWriteDeadline(time.Time{}) }()
-	if _, err := f.w.Write(b); err != nil {
+	_ = l.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	defer func() { _ = l.control.SetWriteDeadline(time.Time{}) }()
+	if _, err := l.w.Write(b); err != nil {
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
-	if err := f.control.Flush(); err != nil {
+	if err := l.control.Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 	return nil

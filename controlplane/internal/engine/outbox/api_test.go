@@ -37,6 +37,7 @@ var people = map[string]*auth.Principal{
 	"auditor":  {Kind: auth.KindUser, ID: "auditor", Name: "auditor", Platform: auth.Auditor},
 	"tenant":   {Kind: auth.KindUser, ID: "tenant", Name: "tenant", Tenants: map[id.Org]auth.Role{orgA: auth.TenantAdmin}},
 	"nobody":   {Kind: auth.KindUser, ID: "nobody", Name: "nobody"},
+	"member":   member(),
 }
 
 type doorman struct{}
