@@ -27,6 +27,8 @@ var sameFloor = map[string][]string{
 	"fleetview":    {"node"},
 	"node":         {"sku"},
 	"terminal":     {"agenttask", "node"},
+
+	"maintenance": {"allocation"},
 }
 
 // shared are packages that are there for the other packages of their floor, which

@@ -32,6 +32,8 @@ func (a *app) allocationColumns() []table.Column[apiclient.AllocationView] {
 			}
 			return a.When(*v.ExpiresAt)
 		}},
+		{Title: "REPAIRING", Text: func(v allocation) string { return a.repairing(v) }, Detail: true},
+		{Title: "MAINTENANCE", Text: func(v allocation) string { return a.announcement(v) }, Detail: true},
 		{Title: "REGION", Text: func(v allocation) string { return v.Region }, Detail: true},
 		{Title: "GPUS", Text: func(v allocation) string { return strconv.Itoa(int(v.Gpus)) }, Detail: true},
 		{Title: "GPU-HOUR", Text: func(v allocation) string { return price(v.PriceMinor, v.PriceCurrency) }, Detail: true},
@@ -65,7 +67,7 @@ func (a *app) allocationCommand() *cobra.Command {
 		a.allocationTimelineCommand(), a.allocationReceipts(), a.allocationReceipt(), a.allocationReleaseCommand(),
 		a.allocationExtendCommand(),
 		a.allocationProtectCommand(), a.allocationForceReleaseCommand(), a.allocationForceCleanupCommand(),
-		a.allocationRequestCommand())
+		a.allocationRequestCommand(), a.allocationRepairCommand())
 }
 
 // allocation reads one that is named by its id, or by its name in a project.

@@ -140,7 +140,7 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"list-webhook-deliveries": pageOf(deliveryJSON), "redeliver-webhook": answer(202, deliveryJSON),
 		"create-allocation-flat": answer(201, madeJSON), "explain-allocation": answer(200, capacityJSON),
 		"list-allocations": pageOf(activeJSON), "list-all-allocations": pageOf(activeJSON, releasingJSON),
-		"get-allocation": answer(200, activeJSON), "get-allocation-flat": answer(200, activeJSON),
+		"get-allocation": answer(200, activeJSON), "get-allocation-flat": answer(200, caredForJSON),
 		"create-allocation-terminal-token": refuse(http.StatusConflict, "node_offline", terminalOffline,
 			"wait until the node is active"),
 		"list-allocation-receipts": pageOf(receiptJSON),

@@ -123,6 +123,7 @@ func (s *session) startBatch(v *batchFlags) error {
 			KeepOutOfService:     frame.Given(s.Session, "keep-out-of-service", &v.cleaning.keepOut),
 			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &v.cleaning.match),
 			EndAllocation:        frame.Given(s.Session, endAllocation, &v.cleaning.endAllocation),
+			UnderMaintenance:     frame.Given(s.Session, underMaintenance, &v.cleaning.underMaintenance),
 
 			MaxParallel:    frame.Given(s.Session, "max-parallel", &v.parallel),
 			MaxFailures:    frame.Given(s.Session, "max-failures", &v.failures),

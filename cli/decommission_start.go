@@ -22,6 +22,7 @@ type cleaning struct {
 	erase, storage, risk, profile string
 	keepOut, match, withoutAgent  bool
 	endAllocation                 bool
+	underMaintenance              bool
 }
 
 func (c *cleaning) addProfileFlag(cmd *cobra.Command) {
@@ -65,10 +66,15 @@ func (c *cleaning) addWithoutAgentFlag(cmd *cobra.Command) {
 func (c *cleaning) addEndFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.endAllocation, endAllocation, false,
 		"end what a tenant has on the node, which DESTROYS the tenant's work; otherwise a rented node is left alone")
+	cmd.Flags().BoolVar(&c.underMaintenance, underMaintenance, false,
+		"end what a tenant has on the node only as maintenance permits that was announced (gpuaas maintenance announce)")
 }
 
 // endAllocation is the flag that ends what a tenant has on a node.
 const endAllocation = "end-allocation"
+
+// underMaintenance is the flag that does so only as announced maintenance permits.
+const underMaintenance = "under-maintenance"
 
 func addCleaningFlags(cmd *cobra.Command) *cleaning {
 	c := &cleaning{}
@@ -194,6 +200,7 @@ func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason
 			RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &c.match),
 			WithoutAgent:         frame.Given(s.Session, "without-agent", &c.withoutAgent),
 			EndAllocation:        frame.Given(s.Session, endAllocation, &c.endAllocation),
+			UnderMaintenance:     frame.Given(s.Session, underMaintenance, &c.underMaintenance),
 		})
 }
 
@@ -234,6 +241,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 						RequireHardwareMatch: frame.Given(s.Session, "require-hardware-match", &c.match),
 						WithoutAgent:         frame.Given(s.Session, "without-agent", &c.withoutAgent),
 						EndAllocation:        frame.Given(s.Session, endAllocation, &c.endAllocation),
+						UnderMaintenance:     frame.Given(s.Session, underMaintenance, &c.underMaintenance),
 					}))
 				if err != nil {
 					return err
@@ -319,6 +327,9 @@ func applied(name string, c *cleaning, p apiclient.DecommissionPlan) string {
 	ends := ""
 	if c.endAllocation {
 		ends = " --" + endAllocation
+	}
+	if c.underMaintenance {
+		ends += " --" + underMaintenance
 	}
 	switch mode := string(p.Mode); mode {
 	case "storage_cleanup":

@@ -91,6 +91,7 @@ func (a *app) lifeCommand(step lifeStep) *cobra.Command {
 				return s.begin(c.warning(step.mode), args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
 					return step.call(s, node, apiclient.DecommissionReasonBody{
 						Reason: *reason, EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
+						UnderMaintenance: frame.Given(s.Session, underMaintenance, &c.underMaintenance),
 					})
 				})
 			}
@@ -161,8 +162,9 @@ func (a *app) nodeStorageCleanupCommand() *cobra.Command {
 					return s.API.CleanNodeStorageWithResponse(s.Ctx, node, &apiclient.CleanNodeStorageParams{},
 						apiclient.DecommissionCleanupBody{
 							Scope: apiclient.DecommissionCleanupBodyScope(*scope), Reason: *reason,
-							PlanHash:      frame.Given(s.Session, "plan-hash", hash),
-							EndAllocation: frame.Given(s.Session, endAllocation, &c.endAllocation),
+							PlanHash:         frame.Given(s.Session, "plan-hash", hash),
+							EndAllocation:    frame.Given(s.Session, endAllocation, &c.endAllocation),
+							UnderMaintenance: frame.Given(s.Session, underMaintenance, &c.underMaintenance),
 						})
 				})
 			}

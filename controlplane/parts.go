@@ -33,6 +33,7 @@ import (
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
+	"gpuaas/controlplane/internal/rent/maintenance"
 	"gpuaas/controlplane/internal/rent/quota"
 	"gpuaas/controlplane/internal/rent/rentalsettings"
 	"gpuaas/controlplane/internal/rent/webhook"
@@ -65,6 +66,7 @@ type parts struct {
 	jobs            []kind
 	decommissions   *decommission.Service
 	allocations     *allocation.Service
+	maintenances    *maintenance.Service
 	quotas          *quota.Service
 	webhooks        *webhook.Service
 	reconciliations *reconciliation.Service
@@ -180,6 +182,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
+		maintenance.Lifecycle.Describe(),
 	})
 }
 
@@ -260,6 +263,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.reconciliations.Register(api)
 	p.pruning.Register(api)
 	p.allocations.Register(api)
+	p.maintenances.Register(api)
 	p.webhooks.Register(api)
 }
 

@@ -2,12 +2,14 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/adapter/courier"
 	"gpuaas/controlplane/internal/rent/allocation"
+	"gpuaas/controlplane/internal/rent/maintenance"
 	"gpuaas/controlplane/internal/rent/quota"
 	"gpuaas/controlplane/internal/rent/webhook"
 )
@@ -46,5 +48,8 @@ func (p *parts) newRent() {
 		cfg.Mischief = rentMischief{mischief{p.opts.Mischief}}
 	}
 	p.allocations = allocation.New(cfg)
-	p.fleet.rent = p.allocations.Tend
+	p.maintenances = maintenance.New(p.db, p.allocations)
+	p.fleet.rent = func(ctx context.Context) error {
+		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx))
+	}
 }

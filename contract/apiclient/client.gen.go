@@ -62,6 +62,21 @@ const (
 	AllocationAdminAskBodyArrangementSpread   AllocationAdminAskBodyArrangement = "spread"
 )
 
+// Defines values for AllocationAnnouncedViewKind.
+const (
+	AllocationAnnouncedViewKindPause   AllocationAnnouncedViewKind = "pause"
+	AllocationAnnouncedViewKindReboot  AllocationAnnouncedViewKind = "reboot"
+	AllocationAnnouncedViewKindRelease AllocationAnnouncedViewKind = "release"
+)
+
+// Defines values for AllocationAnnouncedViewStatus.
+const (
+	AllocationAnnouncedViewStatusAnnounced AllocationAnnouncedViewStatus = "announced"
+	AllocationAnnouncedViewStatusConsented AllocationAnnouncedViewStatus = "consented"
+	AllocationAnnouncedViewStatusDeclined  AllocationAnnouncedViewStatus = "declined"
+	AllocationAnnouncedViewStatusUnderWay  AllocationAnnouncedViewStatus = "under_way"
+)
+
 // Defines values for AllocationAskBodyAccess.
 const (
 	AllocationAskBodyAccessRoot AllocationAskBodyAccess = "root"
@@ -1104,6 +1119,42 @@ const (
 	LifecycleStateDescriptionToneInfo LifecycleStateDescriptionTone = "info"
 	LifecycleStateDescriptionToneOk   LifecycleStateDescriptionTone = "ok"
 	LifecycleStateDescriptionToneWarn LifecycleStateDescriptionTone = "warn"
+)
+
+// Defines values for MaintenancePlanBodyKind.
+const (
+	MaintenancePlanBodyKindPause   MaintenancePlanBodyKind = "pause"
+	MaintenancePlanBodyKindReboot  MaintenancePlanBodyKind = "reboot"
+	MaintenancePlanBodyKindRelease MaintenancePlanBodyKind = "release"
+)
+
+// Defines values for MaintenanceState.
+const (
+	MaintenanceStateAnnounced MaintenanceState = "announced"
+	MaintenanceStateCancelled MaintenanceState = "cancelled"
+	MaintenanceStateConsented MaintenanceState = "consented"
+	MaintenanceStateDeclined  MaintenanceState = "declined"
+	MaintenanceStateDone      MaintenanceState = "done"
+	MaintenanceStateLapsed    MaintenanceState = "lapsed"
+	MaintenanceStateUnderWay  MaintenanceState = "under_way"
+)
+
+// Defines values for MaintenanceViewKind.
+const (
+	MaintenanceViewKindPause   MaintenanceViewKind = "pause"
+	MaintenanceViewKindReboot  MaintenanceViewKind = "reboot"
+	MaintenanceViewKindRelease MaintenanceViewKind = "release"
+)
+
+// Defines values for MaintenanceViewStatus.
+const (
+	MaintenanceViewStatusAnnounced MaintenanceViewStatus = "announced"
+	MaintenanceViewStatusCancelled MaintenanceViewStatus = "cancelled"
+	MaintenanceViewStatusConsented MaintenanceViewStatus = "consented"
+	MaintenanceViewStatusDeclined  MaintenanceViewStatus = "declined"
+	MaintenanceViewStatusDone      MaintenanceViewStatus = "done"
+	MaintenanceViewStatusLapsed    MaintenanceViewStatus = "lapsed"
+	MaintenanceViewStatusUnderWay  MaintenanceViewStatus = "under_way"
 )
 
 // Defines values for NodeAgentViewAgentChannel.
@@ -2319,6 +2370,17 @@ const (
 	ListMaasSitesParamsStatusDisabled ListMaasSitesParamsStatus = "disabled"
 )
 
+// Defines values for ListAllMaintenancesParamsStatus.
+const (
+	ListAllMaintenancesParamsStatusAnnounced ListAllMaintenancesParamsStatus = "announced"
+	ListAllMaintenancesParamsStatusCancelled ListAllMaintenancesParamsStatus = "cancelled"
+	ListAllMaintenancesParamsStatusConsented ListAllMaintenancesParamsStatus = "consented"
+	ListAllMaintenancesParamsStatusDeclined  ListAllMaintenancesParamsStatus = "declined"
+	ListAllMaintenancesParamsStatusDone      ListAllMaintenancesParamsStatus = "done"
+	ListAllMaintenancesParamsStatusLapsed    ListAllMaintenancesParamsStatus = "lapsed"
+	ListAllMaintenancesParamsStatusUnderWay  ListAllMaintenancesParamsStatus = "under_way"
+)
+
 // Defines values for ListAllNodeTasksParamsStatus.
 const (
 	ListAllNodeTasksParamsStatusCancelled  ListAllNodeTasksParamsStatus = "cancelled"
@@ -2496,6 +2558,17 @@ const (
 	ListAllocationsParamsStatusReleased      ListAllocationsParamsStatus = "released"
 	ListAllocationsParamsStatusReleasing     ListAllocationsParamsStatus = "releasing"
 	ListAllocationsParamsStatusRequested     ListAllocationsParamsStatus = "requested"
+)
+
+// Defines values for ListMaintenancesParamsStatus.
+const (
+	ListMaintenancesParamsStatusAnnounced ListMaintenancesParamsStatus = "announced"
+	ListMaintenancesParamsStatusCancelled ListMaintenancesParamsStatus = "cancelled"
+	ListMaintenancesParamsStatusConsented ListMaintenancesParamsStatus = "consented"
+	ListMaintenancesParamsStatusDeclined  ListMaintenancesParamsStatus = "declined"
+	ListMaintenancesParamsStatusDone      ListMaintenancesParamsStatus = "done"
+	ListMaintenancesParamsStatusLapsed    ListMaintenancesParamsStatus = "lapsed"
+	ListMaintenancesParamsStatusUnderWay  ListMaintenancesParamsStatus = "under_way"
 )
 
 // Defines values for ListWebhookDeliveriesParamsStatus.
@@ -2776,6 +2849,31 @@ type AllocationAdminAskBodyAccess string
 // AllocationAdminAskBodyArrangement How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks.
 type AllocationAdminAskBodyArrangement string
 
+// AllocationAnnouncedView defines model for AllocationAnnouncedView.
+type AllocationAnnouncedView struct {
+	// ConsentAsked Whether nothing happens without the consent of the tenant.
+	ConsentAsked bool      `json:"consent_asked"`
+	DueAt        time.Time `json:"due_at"`
+
+	// Kind What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it.
+	Kind AllocationAnnouncedViewKind `json:"kind"`
+
+	// MaintenanceId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	MaintenanceId openapi_types.UUID `json:"maintenance_id"`
+
+	// MayBegin Whether it may be carried out now.
+	MayBegin  bool                          `json:"may_begin"`
+	NotBefore time.Time                     `json:"not_before"`
+	Reason    string                        `json:"reason"`
+	Status    AllocationAnnouncedViewStatus `json:"status"`
+}
+
+// AllocationAnnouncedViewKind What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it.
+type AllocationAnnouncedViewKind string
+
+// AllocationAnnouncedViewStatus defines model for AllocationAnnouncedView.Status.
+type AllocationAnnouncedViewStatus string
+
 // AllocationAskBody defines model for AllocationAskBody.
 type AllocationAskBody struct {
 	// Access root gives sudo: the node is installed anew afterwards. Left out: user.
@@ -3034,6 +3132,52 @@ type AllocationReceiptViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// AllocationRepairBody defines model for AllocationRepairBody.
+type AllocationRepairBody struct {
+	// Reason In words for the tenant, who reads it.
+	//
+	// Examples: a fan is replaced; your files stay
+	Reason string `json:"reason"`
+}
+
+// AllocationRepairView defines model for AllocationRepairView.
+type AllocationRepairView struct {
+	// AllocationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+	BeganAt      time.Time          `json:"began_at"`
+
+	// EndedAt Absent: it goes on.
+	EndedAt      *time.Time `json:"ended_at,omitempty"`
+	EndedBecause *string    `json:"ended_because,omitempty"`
+
+	// MaintenanceId The maintenance that announced it; absent: none did.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	MaintenanceId *openapi_types.UUID `json:"maintenance_id,omitempty"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+	Reason string             `json:"reason"`
+
+	// RepairId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RepairId openapi_types.UUID `json:"repair_id"`
+}
+
+// AllocationRepairViewList defines model for AllocationRepairViewList.
+type AllocationRepairViewList struct {
+	// Items The items of this page.
+	Items []AllocationRepairView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationRepairingView defines model for AllocationRepairingView.
+type AllocationRepairingView struct {
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
 // AllocationRequestState defines model for AllocationRequestState.
 type AllocationRequestState string
 
@@ -3138,7 +3282,10 @@ type AllocationView struct {
 	Host     *string            `json:"host,omitempty"`
 	Hostname string             `json:"hostname"`
 	Labels   *map[string]string `json:"labels,omitempty"`
-	Name     *string            `json:"name,omitempty"`
+
+	// Maintenance Maintenance that is announced to its tenant; absent: none.
+	Maintenance *AllocationAnnouncedView `json:"maintenance,omitempty"`
+	Name        *string                  `json:"name,omitempty"`
 
 	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	NodeId openapi_types.UUID `json:"node_id"`
@@ -3165,9 +3312,12 @@ type AllocationView struct {
 	ReleaseRequestedAt *time.Time `json:"release_requested_at,omitempty"`
 	ReleasedAt         *time.Time `json:"released_at,omitempty"`
 	Remedy             *string    `json:"remedy,omitempty"`
-	RequestedBy        string     `json:"requested_by"`
-	RequestedByName    *string    `json:"requested_by_name,omitempty"`
-	Sku                string     `json:"sku"`
+
+	// Repairing Its node is being repaired, and its tenant keeps it; absent: it is not.
+	Repairing       *AllocationRepairingView `json:"repairing,omitempty"`
+	RequestedBy     string                   `json:"requested_by"`
+	RequestedByName *string                  `json:"requested_by_name,omitempty"`
+	Sku             string                   `json:"sku"`
 
 	// SshKeys Keys that its account was made with.
 	SshKeys         []AllocationKey      `json:"ssh_keys"`
@@ -3751,6 +3901,9 @@ type DecommissionCleanupBody struct {
 
 	// Scope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both.
 	Scope DecommissionCleanupBodyScope `json:"scope"`
+
+	// UnderMaintenance End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open.
+	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 }
 
 // DecommissionCleanupBodyScope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both.
@@ -4203,6 +4356,9 @@ type DecommissionNewBatchBody struct {
 
 	// StorageCleanup What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage.
 	StorageCleanup *DecommissionNewBatchBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+
+	// UnderMaintenance End what tenants have on the nodes only as announced maintenance permits: with their consent within the window, or from the deadline on where consent was not asked for. A node without that cannot be operated on.
+	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 }
 
 // DecommissionNewBatchBodyErase What the release in MAAS is to do to disks; quick when left out.
@@ -4259,6 +4415,9 @@ type DecommissionNewBody struct {
 
 	// StorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
 	StorageCleanup *DecommissionNewBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+
+	// UnderMaintenance End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open.
+	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 
 	// WithoutAgent Only with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent could carry out on the installation that goes. Needs residual_risk, which stands in the certificate.
 	WithoutAgent *bool `json:"without_agent,omitempty"`
@@ -4597,6 +4756,9 @@ type DecommissionPlanBody struct {
 	// StorageCleanup As in the request; of a storage_cleanup its scope.
 	StorageCleanup *DecommissionPlanBodyStorageCleanup `json:"storage_cleanup,omitempty"`
 
+	// UnderMaintenance As in the request.
+	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
+
 	// WithoutAgent As in the request.
 	WithoutAgent *bool `json:"without_agent,omitempty"`
 }
@@ -4629,6 +4791,9 @@ type DecommissionReasonBody struct {
 	//
 	// Examples: rack is moved
 	Reason string `json:"reason"`
+
+	// UnderMaintenance End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open.
+	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 }
 
 // DecommissionSelectorBody defines model for DecommissionSelectorBody.
@@ -5832,6 +5997,158 @@ type LifecycleStateDescription struct {
 
 // LifecycleStateDescriptionTone how it looks to somebody who looks at many
 type LifecycleStateDescriptionTone string
+
+// MaintenanceConsentBody defines model for MaintenanceConsentBody.
+type MaintenanceConsentBody struct {
+	// Note What operators should mind.
+	Note *string `json:"note,omitempty"`
+
+	// Now At once, whatever the window. Of one of kind release that ENDS the allocation now.
+	Now *bool `json:"now,omitempty"`
+}
+
+// MaintenanceDeclineBody defines model for MaintenanceDeclineBody.
+type MaintenanceDeclineBody struct {
+	// Reason Operators read it.
+	//
+	// Examples: our training ends on Sunday
+	Reason string `json:"reason"`
+}
+
+// MaintenanceLeftOutView defines model for MaintenanceLeftOutView.
+type MaintenanceLeftOutView struct {
+	Hostname string `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+	Reason string             `json:"reason"`
+}
+
+// MaintenanceMadeView defines model for MaintenanceMadeView.
+type MaintenanceMadeView struct {
+	// AnnouncementId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AnnouncementId openapi_types.UUID `json:"announcement_id"`
+
+	// LeftOut Nodes that nothing was announced for, and why.
+	LeftOut []MaintenanceLeftOutView `json:"left_out"`
+
+	// Maintenances One per tenant.
+	Maintenances []MaintenanceView `json:"maintenances"`
+}
+
+// MaintenancePlanBody defines model for MaintenancePlanBody.
+type MaintenancePlanBody struct {
+	// AskConsent Whether nothing happens without the consent of the tenant. Left out: the tenant is told.
+	AskConsent *bool `json:"ask_consent,omitempty"`
+
+	// DueAt When the window closes; of kind release: when the allocation ends.
+	DueAt time.Time `json:"due_at"`
+
+	// Kind What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it, which is repairing while it is under way.
+	Kind MaintenancePlanBodyKind `json:"kind"`
+
+	// NodeIds Only with no selector: these nodes.
+	NodeIds *[]openapi_types.UUID `json:"node_ids,omitempty"`
+
+	// NotBefore When the window opens. Left out: at due_at.
+	NotBefore *time.Time `json:"not_before,omitempty"`
+
+	// Reason In words for the tenants, who read it.
+	//
+	// Examples: a power supply is replaced
+	Reason string `json:"reason"`
+
+	// Selector Rented nodes that are so. Left out: node_ids names them.
+	Selector *MaintenanceSelectorBody `json:"selector,omitempty"`
+}
+
+// MaintenancePlanBodyKind What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it, which is repairing while it is under way.
+type MaintenancePlanBodyKind string
+
+// MaintenanceReasonBody defines model for MaintenanceReasonBody.
+type MaintenanceReasonBody struct {
+	// Reason In words for the tenant, who reads it.
+	Reason string `json:"reason"`
+}
+
+// MaintenanceSelectorBody defines model for MaintenanceSelectorBody.
+type MaintenanceSelectorBody struct {
+	// Labels Labels that a node has.
+	Labels *map[string]string `json:"labels,omitempty"`
+	Pool   *string            `json:"pool,omitempty"`
+	Rack   *string            `json:"rack,omitempty"`
+	Region *string            `json:"region,omitempty"`
+	Sku    *string            `json:"sku,omitempty"`
+}
+
+// MaintenanceState defines model for MaintenanceState.
+type MaintenanceState string
+
+// MaintenanceView defines model for MaintenanceView.
+type MaintenanceView struct {
+	// AllocationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// AnnouncedBy Only people with a role on the platform see it.
+	AnnouncedBy *string `json:"announced_by,omitempty"`
+
+	// AnnouncementId Those that were announced together share it.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AnnouncementId openapi_types.UUID `json:"announcement_id"`
+
+	// Answer What the tenant said with the answer.
+	Answer *string `json:"answer,omitempty"`
+
+	// AnsweredAt Absent: the tenant has not answered.
+	AnsweredAt     *time.Time `json:"answered_at,omitempty"`
+	AnsweredBy     *string    `json:"answered_by,omitempty"`
+	AnsweredByName *string    `json:"answered_by_name,omitempty"`
+
+	// BeginsNow Whether the tenant agreed to it at once, whatever the window.
+	BeginsNow *bool `json:"begins_now,omitempty"`
+
+	// ConsentAsked Whether nothing happens without the consent of the tenant.
+	ConsentAsked bool       `json:"consent_asked"`
+	CreatedAt    time.Time  `json:"created_at"`
+	DueAt        time.Time  `json:"due_at"`
+	EndedAt      *time.Time `json:"ended_at,omitempty"`
+	EndedBecause *string    `json:"ended_because,omitempty"`
+	Hostname     string     `json:"hostname"`
+
+	// Kind What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it.
+	Kind MaintenanceViewKind `json:"kind"`
+
+	// MaintenanceId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	MaintenanceId openapi_types.UUID `json:"maintenance_id"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId    openapi_types.UUID `json:"node_id"`
+	NotBefore time.Time          `json:"not_before"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+
+	// Reason Why, for the tenant.
+	Reason          string                `json:"reason"`
+	Status          MaintenanceViewStatus `json:"status"`
+	StatusChangedAt time.Time             `json:"status_changed_at"`
+}
+
+// MaintenanceViewKind What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it.
+type MaintenanceViewKind string
+
+// MaintenanceViewStatus defines model for MaintenanceView.Status.
+type MaintenanceViewStatus string
+
+// MaintenanceViewList defines model for MaintenanceViewList.
+type MaintenanceViewList struct {
+	// Items The items of this page.
+	Items []MaintenanceView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // NodeAcceptHardwareBody defines model for NodeAcceptHardwareBody.
 type NodeAcceptHardwareBody struct {
@@ -10059,6 +10376,18 @@ type ForceReleaseAllocationParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// BeginAllocationRepairParams defines parameters for BeginAllocationRepair.
+type BeginAllocationRepairParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// EndAllocationRepairParams defines parameters for EndAllocationRepair.
+type EndAllocationRepairParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAuditLogsParams defines parameters for ListAuditLogs.
 type ListAuditLogsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -10511,6 +10840,51 @@ type UpsertRoceAssignmentsParams struct {
 
 // DeleteRoceAssignmentParams defines parameters for DeleteRoceAssignment.
 type DeleteRoceAssignmentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAllMaintenancesParams defines parameters for ListAllMaintenances.
+type ListAllMaintenancesParams struct {
+	// Status Only in these states.
+	Status *[]ListAllMaintenancesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// NodeId Only of this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// AnnouncementId Only of this announcement.
+	AnnouncementId *openapi_types.UUID `form:"announcement_id,omitempty" json:"announcement_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListAllMaintenancesParamsStatus defines parameters for ListAllMaintenances.
+type ListAllMaintenancesParamsStatus string
+
+// AnnounceMaintenanceParams defines parameters for AnnounceMaintenance.
+type AnnounceMaintenanceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// BeginMaintenanceParams defines parameters for BeginMaintenance.
+type BeginMaintenanceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CancelMaintenanceParams defines parameters for CancelMaintenance.
+type CancelMaintenanceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// FinishMaintenanceParams defines parameters for FinishMaintenance.
+type FinishMaintenanceParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -11361,6 +11735,15 @@ type ReleaseAllocationParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListAllocationRepairsParams defines parameters for ListAllocationRepairs.
+type ListAllocationRepairsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
 // CreateAllocationTerminalTokenParams defines parameters for CreateAllocationTerminalToken.
 type CreateAllocationTerminalTokenParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -11380,6 +11763,33 @@ type ListAllocationEventsParams struct {
 
 	// PageSize How many items at most.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListMaintenancesParams defines parameters for ListMaintenances.
+type ListMaintenancesParams struct {
+	// Status Only in these states.
+	Status *[]ListMaintenancesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListMaintenancesParamsStatus defines parameters for ListMaintenances.
+type ListMaintenancesParamsStatus string
+
+// ConsentToMaintenanceParams defines parameters for ConsentToMaintenance.
+type ConsentToMaintenanceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeclineMaintenanceParams defines parameters for DeclineMaintenance.
+type DeclineMaintenanceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListProjectMembersParams defines parameters for ListProjectMembers.
@@ -11710,6 +12120,26 @@ func (c *Client) ForceCleanupAllocationWithResponse(ctx context.Context, allocat
 // ForceReleaseAllocationWithResponse is POST /api/v1/admin/allocations/{allocation_id}/force-release: End an allocation whatever its tenant thinks, or have its node cleaned again
 func (c *Client) ForceReleaseAllocationWithResponse(ctx context.Context, allocationId openapi_types.UUID, params *ForceReleaseAllocationParams, body AllocationForceBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/allocations/%s/force-release", allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// BeginAllocationRepairWithResponse is POST /api/v1/admin/allocations/{allocation_id}/repair/begin: Say that the node of an allocation is being repaired
+func (c *Client) BeginAllocationRepairWithResponse(ctx context.Context, allocationId openapi_types.UUID, params *BeginAllocationRepairParams, body AllocationRepairBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/allocations/%s/repair/begin", allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
+}
+
+// EndAllocationRepairWithResponse is POST /api/v1/admin/allocations/{allocation_id}/repair/end: Say that the node of an allocation is repaired
+func (c *Client) EndAllocationRepairWithResponse(ctx context.Context, allocationId openapi_types.UUID, params *EndAllocationRepairParams, body AllocationRepairBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/allocations/%s/repair/end", allocationId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
@@ -12259,6 +12689,58 @@ func (c *Client) DeleteRoceAssignmentWithResponse(ctx context.Context, siteId op
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	return call[struct{}](ctx, c, r, edit)
+}
+
+// ListAllMaintenancesWithResponse is GET /api/v1/admin/maintenances: List announced maintenances of all tenants, newest first, with their answers
+func (c *Client) ListAllMaintenancesWithResponse(ctx context.Context, params *ListAllMaintenancesParams, edit ...RequestEditorFn) (*Response[MaintenanceViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/maintenances")
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("node_id", params.NodeId, false)
+		r.query("announcement_id", params.AnnouncementId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[MaintenanceViewList](ctx, c, r, edit)
+}
+
+// AnnounceMaintenanceWithResponse is POST /api/v1/admin/maintenances: Announce maintenance of nodes to the tenants on them
+func (c *Client) AnnounceMaintenanceWithResponse(ctx context.Context, params *AnnounceMaintenanceParams, body MaintenancePlanBody, edit ...RequestEditorFn) (*Response[MaintenanceMadeView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maintenances")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[MaintenanceMadeView](ctx, c, r, edit)
+}
+
+// BeginMaintenanceWithResponse is POST /api/v1/admin/maintenances/{maintenance_id}/begin: Begin maintenance that the tenant keeps the node through
+func (c *Client) BeginMaintenanceWithResponse(ctx context.Context, maintenanceId openapi_types.UUID, params *BeginMaintenanceParams, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maintenances/%s/begin", maintenanceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[MaintenanceView](ctx, c, r, edit)
+}
+
+// CancelMaintenanceWithResponse is POST /api/v1/admin/maintenances/{maintenance_id}/cancel: Take back announced maintenance that has not begun
+func (c *Client) CancelMaintenanceWithResponse(ctx context.Context, maintenanceId openapi_types.UUID, params *CancelMaintenanceParams, body MaintenanceReasonBody, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maintenances/%s/cancel", maintenanceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[MaintenanceView](ctx, c, r, edit)
+}
+
+// FinishMaintenanceWithResponse is POST /api/v1/admin/maintenances/{maintenance_id}/finish: End maintenance that is under way: the tenant can use the node again
+func (c *Client) FinishMaintenanceWithResponse(ctx context.Context, maintenanceId openapi_types.UUID, params *FinishMaintenanceParams, body MaintenanceReasonBody, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/maintenances/%s/finish", maintenanceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[MaintenanceView](ctx, c, r, edit)
 }
 
 // ListNodeTaskTypesWithResponse is GET /api/v1/admin/node-task-types: List what nodes can be asked to do
@@ -13229,6 +13711,12 @@ func (c *Client) ListLifecyclesWithResponse(ctx context.Context, edit ...Request
 	return call[LifecycleDescriptionList](ctx, c, r, edit)
 }
 
+// GetMaintenanceWithResponse is GET /api/v1/maintenances/{maintenance_id}: Read an announced maintenance
+func (c *Client) GetMaintenanceWithResponse(ctx context.Context, maintenanceId openapi_types.UUID, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/maintenances/%s", maintenanceId)
+	return call[MaintenanceView](ctx, c, r, edit)
+}
+
 // GetMeWithResponse is GET /api/v1/me: Read who you are and what you may do
 func (c *Client) GetMeWithResponse(ctx context.Context, edit ...RequestEditorFn) (*Response[IdentityMeView], error) {
 	r := newRequest(http.MethodGet, "/api/v1/me")
@@ -13385,6 +13873,16 @@ func (c *Client) ReleaseAllocationWithResponse(ctx context.Context, projectId op
 	return call[AllocationView](ctx, c, r, edit)
 }
 
+// ListAllocationRepairsWithResponse is GET /api/v1/projects/{project_id}/allocations/{allocation_id}/repairs: List the times in which the node of an allocation was repaired, in their order
+func (c *Client) ListAllocationRepairsWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *ListAllocationRepairsParams, edit ...RequestEditorFn) (*Response[AllocationRepairViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s/repairs", projectId, allocationId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AllocationRepairViewList](ctx, c, r, edit)
+}
+
 // CreateAllocationTerminalTokenWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/terminal-token: Issue a token that opens one terminal on the node of an allocation
 func (c *Client) CreateAllocationTerminalTokenWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *CreateAllocationTerminalTokenParams, body AllocationWindowBody, edit ...RequestEditorFn) (*Response[TerminalToken], error) {
 	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/%s/terminal-token", projectId, allocationId)
@@ -13413,6 +13911,37 @@ func (c *Client) ListAllocationEventsWithResponse(ctx context.Context, projectId
 		r.query("page_size", params.PageSize, false)
 	}
 	return call[AllocationMomentViewList](ctx, c, r, edit)
+}
+
+// ListMaintenancesWithResponse is GET /api/v1/projects/{project_id}/maintenances: List the maintenances that were announced to a project, newest first
+func (c *Client) ListMaintenancesWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListMaintenancesParams, edit ...RequestEditorFn) (*Response[MaintenanceViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/maintenances", projectId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[MaintenanceViewList](ctx, c, r, edit)
+}
+
+// ConsentToMaintenanceWithResponse is POST /api/v1/projects/{project_id}/maintenances/{maintenance_id}/consent: Agree to announced maintenance
+func (c *Client) ConsentToMaintenanceWithResponse(ctx context.Context, projectId openapi_types.UUID, maintenanceId openapi_types.UUID, params *ConsentToMaintenanceParams, body MaintenanceConsentBody, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/maintenances/%s/consent", projectId, maintenanceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[MaintenanceView](ctx, c, r, edit)
+}
+
+// DeclineMaintenanceWithResponse is POST /api/v1/projects/{project_id}/maintenances/{maintenance_id}/decline: Decline announced maintenance
+func (c *Client) DeclineMaintenanceWithResponse(ctx context.Context, projectId openapi_types.UUID, maintenanceId openapi_types.UUID, params *DeclineMaintenanceParams, body MaintenanceDeclineBody, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/maintenances/%s/decline", projectId, maintenanceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[MaintenanceView](ctx, c, r, edit)
 }
 
 // ListProjectMembersWithResponse is GET /api/v1/projects/{project_id}/members: List who holds a role in a project

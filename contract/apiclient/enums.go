@@ -107,6 +107,17 @@ var AllocationRequestStates = []string{
 	"refused",
 }
 
+// MaintenanceStates are the states of a maintenance.
+var MaintenanceStates = []string{
+	"announced",
+	"consented",
+	"declined",
+	"under_way",
+	"done",
+	"lapsed",
+	"cancelled",
+}
+
 var enums = map[string][]string{
 	"AgenttaskStepView.status": {
 		"started",
@@ -144,6 +155,17 @@ var enums = map[string][]string{
 		"spread",
 		"pack",
 		"same_rack",
+	},
+	"AllocationAnnouncedView.kind": {
+		"release",
+		"reboot",
+		"pause",
+	},
+	"AllocationAnnouncedView.status": {
+		"announced",
+		"consented",
+		"declined",
+		"under_way",
 	},
 	"AllocationAskBody.access": {
 		"user",
@@ -918,6 +940,25 @@ var enums = map[string][]string{
 		"warn",
 		"bad",
 		"idle",
+	},
+	"MaintenancePlanBody.kind": {
+		"release",
+		"reboot",
+		"pause",
+	},
+	"MaintenanceView.kind": {
+		"release",
+		"reboot",
+		"pause",
+	},
+	"MaintenanceView.status": {
+		"announced",
+		"consented",
+		"declined",
+		"under_way",
+		"done",
+		"lapsed",
+		"cancelled",
 	},
 	"NodeAgentView.agent_channel": {
 		"stable",
@@ -1706,6 +1747,15 @@ var enums = map[string][]string{
 		"failed",
 		"release_failed",
 	},
+	"list-all-maintenances.status": {
+		"announced",
+		"consented",
+		"declined",
+		"under_way",
+		"done",
+		"lapsed",
+		"cancelled",
+	},
 	"list-all-node-tasks.status": {
 		"queued",
 		"dispatched",
@@ -1779,6 +1829,15 @@ var enums = map[string][]string{
 	"list-maas-sites.status": {
 		"active",
 		"disabled",
+	},
+	"list-maintenances.status": {
+		"announced",
+		"consented",
+		"declined",
+		"under_way",
+		"done",
+		"lapsed",
+		"cancelled",
 	},
 	"list-node-certificates.kind": {
 		"certificate",

@@ -26,6 +26,14 @@ const (
 	AllocationParked      Type = "provisioning.release_failed"
 	AllocationForced      Type = "provisioning.force_release_requested"
 	AllocationExpiring    Type = "allocation.expiring"
+	AllocationRepairBegan Type = "allocation.repair_began"
+	AllocationRepairEnded Type = "allocation.repair_ended"
+
+	MaintenanceAnnounced Type = "allocation.maintenance_announced"
+	MaintenanceAnswered  Type = "allocation.maintenance_answered"
+	MaintenanceDue       Type = "allocation.maintenance_due"
+	MaintenanceBegan     Type = "allocation.maintenance_began"
+	MaintenanceEnded     Type = "allocation.maintenance_ended"
 
 	AllocationRequestWaiting   Type = "allocation_request.waiting"
 	AllocationRequestPlaced    Type = "allocation_request.placed"
@@ -175,6 +183,32 @@ type Allocation struct {
 	Code               string     `json:"code,omitempty" doc:"why it failed; absent: it did not"`
 	Message            string     `json:"message,omitempty" doc:"what happened, for people"`
 	Remedy             string     `json:"remedy,omitempty"`
+}
+
+// AllocationRepair is the payload of events about repairs that a tenant keeps its
+// node through.
+type AllocationRepair struct {
+	AllocationID  string     `json:"allocation_id" format:"uuid"`
+	Name          string     `json:"name,omitempty" doc:"of the allocation"`
+	NodeID        string     `json:"node_id" format:"uuid"`
+	MaintenanceID string     `json:"maintenance_id,omitempty" format:"uuid" doc:"the maintenance that announced it; absent: none did"`
+	BeganAt       time.Time  `json:"began_at"`
+	EndedAt       *time.Time `json:"ended_at,omitempty" doc:"absent: it goes on"`
+	Message       string     `json:"message" doc:"what happened, for people"`
+}
+
+// Maintenance is the payload of events about announced maintenance.
+type Maintenance struct {
+	MaintenanceID string    `json:"maintenance_id" format:"uuid"`
+	AllocationID  string    `json:"allocation_id" format:"uuid"`
+	NodeID        string    `json:"node_id" format:"uuid"`
+	Status        string    `json:"status" words:"maintenance"`
+	Kind          string    `json:"kind" enum:"release,reboot,pause" doc:"release: the allocation ends at due_at; reboot, pause: the tenant keeps it"`
+	ConsentAsked  bool      `json:"consent_asked" doc:"whether nothing happens without the consent of the tenant"`
+	NotBefore     time.Time `json:"not_before"`
+	DueAt         time.Time `json:"due_at"`
+	Reason        string    `json:"reason" doc:"why, for the tenant"`
+	Message       string    `json:"message" doc:"what happened, for people"`
 }
 
 // Webhook is the payload of events about webhooks. It holds neither the address nor
@@ -373,6 +407,13 @@ func Events() []Definition {
 		{AllocationParked, "Cleaning the node of an allocation stopped and waits for somebody.", Allocation{}},
 		{AllocationForced, "An administrator ended an allocation.", Allocation{}},
 		{AllocationExpiring, "An allocation ends by itself soon: 24 hours, 1 hour or 10 minutes from now.", Allocation{}},
+		{AllocationRepairBegan, "The node of an allocation is being repaired; its tenant keeps it.", AllocationRepair{}},
+		{AllocationRepairEnded, "The node of an allocation is repaired, or its tenant has left meanwhile.", AllocationRepair{}},
+		{MaintenanceAnnounced, "Maintenance of the node of an allocation is announced to its tenant.", Maintenance{}},
+		{MaintenanceAnswered, "The tenant of an allocation agreed to announced maintenance, or declined it.", Maintenance{}},
+		{MaintenanceDue, "Announced maintenance is near: 24 hours, 1 hour or 10 minutes from now.", Maintenance{}},
+		{MaintenanceBegan, "Announced maintenance has begun; the tenant keeps the allocation.", Maintenance{}},
+		{MaintenanceEnded, "Announced maintenance is done, was cancelled, or its time has passed.", Maintenance{}},
 		{AllocationRequestWaiting, "A request for nodes found no capacity and waits for it.", AllocationRequest{}},
 		{AllocationRequestPlaced, "A request that waited has its nodes: the allocations exist.", AllocationRequest{}},
 		{AllocationRequestCancelled, "Somebody took a request back that waited.", AllocationRequest{}},

@@ -79,6 +79,12 @@ type (
 	AllocationGroup = Of[allocationGroupNoun]
 	// AllocationRequest is the identifier of a request for allocations that waits for capacity.
 	AllocationRequest = Of[allocationRequestNoun]
+	// Maintenance is the identifier of maintenance that was announced to the tenant of a node.
+	Maintenance = Of[maintenanceNoun]
+	// Announcement is the identifier of maintenances that were announced together.
+	Announcement = Of[announcementNoun]
+	// Repair is the identifier of a time in which the node of an allocation was repaired.
+	Repair = Of[repairNoun]
 	// Finding is the identifier of a disagreement that reconciliation found.
 	Finding = Of[findingNoun]
 	// ReconciliationRun is the identifier of one look at a site.
@@ -116,6 +122,9 @@ type (
 	certificateNoun       struct{}
 	allocationGroupNoun   struct{}
 	allocationRequestNoun struct{}
+	maintenanceNoun       struct{}
+	announcementNoun      struct{}
+	repairNoun            struct{}
 	findingNoun           struct{}
 	reconciliationRunNoun struct{}
 )

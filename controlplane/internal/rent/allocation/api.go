@@ -55,6 +55,8 @@ type View struct {
 	ReleaseCause       Cause               `json:"release_cause,omitempty" enum:"tenant,expiry,administrator,billing,operation"`
 	ReleaseReason      string              `json:"release_reason,omitempty"`
 	ReleaseFailed      string              `json:"release_failed_reason,omitempty" doc:"Why cleaning stopped; absent: it did not."`
+	Repairing          *RepairingView      `json:"repairing,omitempty" doc:"Its node is being repaired, and its tenant keeps it; absent: it is not."`
+	Maintenance        *AnnouncedView      `json:"maintenance,omitempty" doc:"Maintenance that is announced to its tenant; absent: none."`
 	Complaint          *ComplaintBody      `json:"complaint,omitempty" doc:"What its tenant found wrong with the hardware; absent: nothing."`
 	CleanupID          *id.Decommission    `json:"cleanup_id,omitempty" doc:"The operation that cleans up after it."`
 	CreatedAt          time.Time           `json:"created_at"`
@@ -192,6 +194,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerProject(api)
 	s.registerOne(api)
 	s.registerReceipts(api)
+	s.registerRepairs(api)
 	s.registerRequests(api)
 	s.registerFlat(api)
 	s.registerAdmin(api)
@@ -247,7 +250,12 @@ func (s *Service) listed(ctx context.Context, of Selection, page httpapi.Page) (
 		return nil, err
 	}
 	rows, err := s.List(ctx, of, slice)
-	return httpapi.ListOf(page, rows, err, show, position)
+	list, err := httpapi.ListOf(page, rows, err, show, position)
+	if err != nil {
+		return nil, err
+	}
+	list.Body.Items, err = s.allConditioned(ctx, list.Body.Items)
+	return list, err
 }
 
 // LeaveBody is how an allocation is given back.

@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -59,7 +60,10 @@ func (s *Service) detail(ctx context.Context, a Allocation, err error) (*httpapi
 	if err != nil {
 		return nil, err
 	}
-	v := show(a)
+	v, err := s.conditioned(ctx, show(a))
+	if err != nil {
+		return nil, err
+	}
 	if a.Status == Active {
 		n, err := node.Get(ctx, s.db, a.Node)
 		if err != nil {
@@ -68,6 +72,15 @@ func (s *Service) detail(ctx context.Context, a Allocation, err error) (*httpapi
 		v.Host, v.Port = n.Host, n.Port
 	}
 	return &httpapi.Plain[View]{Body: v}, nil
+}
+
+// conditioned shows an allocation with what holds of it besides its state.
+func (s *Service) conditioned(ctx context.Context, v View) (View, error) {
+	with, err := s.allConditioned(ctx, []View{v})
+	if err != nil {
+		return v, err
+	}
+	return with[0], nil
 }
 
 // ChangeBody is what the tenant of an allocation may change.
@@ -174,7 +187,7 @@ func (s *Service) mint(ctx context.Context, of id.Allocation, project id.Project
 	if err != nil {
 		return nil, err
 	}
-	if err := a.opens(); err != nil {
+	if err := cmp.Or(a.opens(), s.working(ctx, a)); err != nil {
 		return nil, err
 	}
 	made, token, err := s.terminals.Mint(ctx, terminal.Wish{
@@ -209,8 +222,8 @@ func (s *Service) stillOpen(ctx context.Context, a Allocation, made terminal.Ses
 	if err != nil {
 		return err
 	}
-	if err := now.opens(); err != nil {
-		_, closed := s.terminals.Close(ctx, made.ID, "its allocation has ended")
+	if err := cmp.Or(now.opens(), s.working(ctx, now)); err != nil {
+		_, closed := s.terminals.Close(ctx, made.ID, "its allocation has ended, or its node is being repaired")
 		return errors.Join(err, closed)
 	}
 	return nil

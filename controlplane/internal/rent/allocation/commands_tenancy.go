@@ -33,10 +33,18 @@ func (Tenancies) Of(ctx context.Context, db postgres.Querier, of id.Node) (*deco
 	if err != nil {
 		return nil, err
 	}
-	return &decommission.Tenancy{
+	t := &decommission.Tenancy{
 		ID: a.ID, Org: a.Org, Project: a.Project, Name: a.Name, Status: string(a.Status), Live: a.Status.live(),
 		Cleanup: a.Cleanup, Since: a.Times.Created,
-	}, nil
+	}
+	all, err := conditions(ctx, db, a.ID)
+	if m := all[a.ID].Announced; m != nil {
+		t.Maintenance = &decommission.Maintenance{
+			ID: m.ID, Kind: m.Kind, Status: m.Status, EndsIt: m.Kind == "release", MayBegin: m.MayBegin,
+			ConsentAsked: m.ConsentAsked, NotBefore: m.NotBefore, DueAt: m.DueAt,
+		}
+	}
+	return t, err
 }
 
 // tenantOf locks the allocation that has a node; its id is zero if none has.

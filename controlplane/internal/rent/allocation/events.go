@@ -50,7 +50,7 @@ func publish(ctx context.Context, tx pgx.Tx, typ eventwire.Type, a Allocation, m
 	return outbox.Append(ctx, tx, e)
 }
 
-func text(of id.AllocationGroup) string {
+func text[noun any](of id.Of[noun]) string {
 	if of.IsZero() {
 		return ""
 	}
@@ -102,6 +102,11 @@ func move(ctx context.Context, tx pgx.Tx, a Allocation, event Event, waitingFor,
 	}))
 	if err != nil {
 		return a, err
+	}
+	if event == Release {
+		if _, err := endRepair(ctx, tx, after, "the allocation has ended"); err != nil {
+			return after, err
+		}
 	}
 	if event == Fail || event == Release { // no task may let its people in behind the cleaning
 		if err := (agenttask.Commands{}).Withdraw(ctx, tx, a.Node, a.tasksOf(),

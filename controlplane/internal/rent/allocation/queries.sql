@@ -306,3 +306,28 @@ SELECT q.id::text AS id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER
 
 -- name: OverdueRequests :many
 SELECT id FROM allocation_requests WHERE status = 'waiting' AND wait_until <= clock_timestamp() ORDER BY wait_until LIMIT 100;
+
+-- BeginRepair begins a time in which the node of an allocation is repaired, unless one has begun.
+-- name: BeginRepair :execrows
+INSERT INTO allocation_repairs (id, allocation_id, node_id, maintenance_id, reason, began_by) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (allocation_id) WHERE ended_at IS NULL DO NOTHING;
+
+-- name: EndRepair :many
+UPDATE allocation_repairs SET ended_at = clock_timestamp(), ended_by = $2, ended_because = $3
+WHERE allocation_id = $1 AND ended_at IS NULL RETURNING *;
+
+-- name: OpenRepair :one
+SELECT * FROM allocation_repairs WHERE allocation_id = $1 AND ended_at IS NULL;
+
+-- name: Repairs :many
+SELECT * FROM allocation_repairs WHERE allocation_id = $1 AND (sqlc.narg(after)::uuid IS NULL OR id > sqlc.narg(after))
+ORDER BY id LIMIT sqlc.arg(page_size);
+
+-- RepairsUnderWay are those of some allocations that have not ended.
+-- name: RepairsUnderWay :many
+SELECT * FROM allocation_repairs WHERE allocation_id = ANY (sqlc.arg(allocation_ids)::uuid[]) AND ended_at IS NULL;
+
+-- Announced are the open maintenances of some allocations.
+-- name: Announced :many
+SELECT id::text AS id, allocation_id, status::text AS status, kind, consent_asked, not_before, due_at, reason, may_begin::boolean AS may_begin
+FROM maintenances_open_now WHERE allocation_id = ANY (sqlc.arg(allocation_ids)::uuid[]);

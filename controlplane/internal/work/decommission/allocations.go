@@ -24,6 +24,38 @@ type Tenancy struct {
 	Live    bool            // the tenant still works on it: requested, provisioning, active
 	Cleanup id.Decommission // the operation that cleans up after it; zero: none
 	Since   time.Time
+	// Maintenance is what was announced to the tenant; nil: nothing is.
+	Maintenance *Maintenance
+}
+
+// Maintenance is what operators announced to the tenant of a node.
+type Maintenance struct {
+	ID               id.Maintenance
+	Kind, Status     string
+	EndsIt           bool // the tenant was told that the allocation ends
+	MayBegin         bool // by what was announced, and by the tenant's answer, it may be carried out now
+	ConsentAsked     bool
+	NotBefore, DueAt time.Time
+}
+
+// permits says whether an operation that ends what the tenant has may begin.
+func (m *Maintenance) permits() bool { return m != nil && m.EndsIt && m.MayBegin }
+
+// lacks says in words what is missing before it permits that.
+func (m *Maintenance) lacks() string {
+	switch {
+	case m == nil:
+		return "no maintenance is announced to its tenant"
+	case !m.EndsIt:
+		return fmt.Sprintf("its tenant was told of a %s, not of the end of the allocation", m.Kind)
+	case m.Status == "declined":
+		return "its tenant has declined it"
+	case m.Status == "announced" && m.ConsentAsked:
+		return "its tenant has not agreed to it yet"
+	case m.Status == "announced":
+		return "its tenant was told that the allocation ends at " + m.DueAt.UTC().Format(time.RFC3339)
+	}
+	return "its tenant was told that it does not begin before " + m.NotBefore.UTC().Format(time.RFC3339)
 }
 
 // Allocations knows what tenants have on nodes. An operation calls what changes
@@ -81,7 +113,8 @@ func (s *Service) Tenant(ctx context.Context, of id.Node) (string, error) {
 // standsAgainst says whether a tenant works on the node, and neither the request
 // is told to end that nor it is what the allocation itself asks for.
 func (t *Tenancy) standsAgainst(r Request) bool {
-	return t != nil && t.Live && !r.EndAllocation && r.CleanupOf != t.ID
+	return t != nil && t.Live && !r.EndAllocation && r.CleanupOf != t.ID &&
+		(!r.UnderMaintenance || !t.Maintenance.permits())
 }
 
 // rented is why a request may not have a node for what tenants have on it; nil:
@@ -96,8 +129,17 @@ func (s situation) rented(r Request) error {
 	if !t.standsAgainst(r) {
 		return nil
 	}
+	if r.UnderMaintenance {
+		return fault.New(fault.Conflict, "maintenance_not_open",
+			"a tenant works on node %s, and announced maintenance does not permit this now: %s", s.node.Hostname,
+			t.Maintenance.lacks()).
+			WithRemedy("announce it or wait: gpuaas maintenance announce %s --kind release --by TIME --reason TEXT; "+
+				"gpuaas maintenance list shows what tenants answered", s.node.Hostname)
+	}
 	return fault.New(fault.Conflict, "node_allocated", "a tenant works on node %s: %s", s.node.Hostname, t).
-		WithRemedy("release the allocation first; or ask again with end_allocation (--end-allocation), which ends the tenant's work")
+		WithRemedy("announce maintenance to the tenant (gpuaas maintenance announce %s --kind release --by TIME --reason TEXT) and "+
+			"ask again with under_maintenance (--under-maintenance); or ask with end_allocation (--end-allocation), which ends "+
+			"the tenant's work at once", s.node.Hostname)
 }
 
 // endsWork says whose work a request ends; nothing: nobody's.

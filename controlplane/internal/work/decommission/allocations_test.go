@@ -136,6 +136,41 @@ func (y *yard) begun(tb testing.TB, of id.Node, r decommission.Request) decommis
 	return d
 }
 
+// Under announced maintenance an operation begins where the tenant was told that the
+// allocation ends and it may end now; otherwise the refusal says what is missing.
+func TestAnnouncedMaintenancePermitsWhatTheTenantWasTold(t *testing.T) {
+	l := &landlord{}
+	y := newYard(t, renting(l))
+	at := time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC)
+	under := asked(decommission.SoftReset)
+	under.UnderMaintenance = true
+	for missing, m := range map[string]*decommission.Maintenance{
+		"no maintenance is announced": nil,
+		"told of a reboot":            {Kind: "reboot", Status: "consented", MayBegin: true},
+		"has declined":                {EndsIt: true, Status: "declined", ConsentAsked: true, NotBefore: at, DueAt: at},
+		"has not agreed":              {EndsIt: true, Status: "announced", ConsentAsked: true, NotBefore: at, DueAt: at},
+		"ends at 2026-12-01":          {EndsIt: true, Status: "announced", NotBefore: at, DueAt: at},
+		"not begin before 2026-12-01": {EndsIt: true, Status: "consented", NotBefore: at, DueAt: at},
+	} {
+		n := y.node(t, node.Active, true)
+		l.rent(n, "active", true)
+		l.has[n].Maintenance = m
+		_, made, err := y.service.Request(y.ctx, n, under)
+		if made {
+			t.Errorf("%s: it began", missing)
+		}
+		wantCode(t, err, fault.Conflict, "maintenance_not_open", missing, "gpuaas maintenance announce")
+	}
+	n := y.node(t, node.Active, true)
+	l.rent(n, "active", true)
+	l.has[n].Maintenance = &decommission.Maintenance{EndsIt: true, Status: "consented", MayBegin: true}
+	_, _, err := y.service.Request(y.ctx, n, asked(decommission.SoftReset))
+	wantCode(t, err, fault.Conflict, "node_allocated", "gpuaas maintenance announce", "--under-maintenance")
+	l.heard(t)
+	y.begun(t, n, under)
+	l.heard(t, "end")
+}
+
 // Nothing that ends the work of a tenant begins unless somebody said so, and who
 // says so knows whose work it is.
 func TestTheNodeOfATenantIsLeftAlone(t *testing.T) {

@@ -55,19 +55,20 @@ func showSelector(sel Selector) SelectorBody {
 
 // NewBatchBody asks for the same operation on many nodes.
 type NewBatchBody struct {
-	Mode           Mode         `json:"mode" doc:"What is done to each node."`
-	Erase          Erase        `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; quick when left out."`
-	StorageCleanup Cleanup      `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage."`
-	ProfileID      *id.Profile  `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile, to which each node belongs once it is done. Nodes of other sites are not eligible. Left out: the profile that each belongs to now."`
-	Reason         string       `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"row 7 is returned to the vendor"`
-	Selector       SelectorBody `json:"selector" doc:"Which nodes."`
-	ExpectedIDs    []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
-	MaxParallel    int          `json:"max_parallel,omitempty" minimum:"0" maximum:"1000" doc:"How many at once; 10 when left out."`
-	MaxFailures    int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out."`
-	KeepOut        bool         `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the nodes out of service."`
-	MatchHardware  bool         `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept a machine only if its hardware is that of its SKU."`
-	EndAllocation  bool         `json:"end_allocation,omitempty" doc:"End what tenants have on the nodes: their work is DESTROYED. Left out: a node that a tenant works on cannot be operated on."`
-	SkipIneligible bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
+	Mode             Mode         `json:"mode" doc:"What is done to each node."`
+	Erase            Erase        `json:"erase,omitempty" doc:"What the release in MAAS is to do to disks; quick when left out."`
+	StorageCleanup   Cleanup      `json:"storage_cleanup,omitempty" doc:"What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage."`
+	ProfileID        *id.Profile  `json:"profile_id,omitempty" doc:"Only with reimage: install by this profile, to which each node belongs once it is done. Nodes of other sites are not eligible. Left out: the profile that each belongs to now."`
+	Reason           string       `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"row 7 is returned to the vendor"`
+	Selector         SelectorBody `json:"selector" doc:"Which nodes."`
+	ExpectedIDs      []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
+	MaxParallel      int          `json:"max_parallel,omitempty" minimum:"0" maximum:"1000" doc:"How many at once; 10 when left out."`
+	MaxFailures      int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, the batch is halted: no further one is begun until an operator resumes it; 0 when left out."`
+	KeepOut          bool         `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the nodes out of service."`
+	MatchHardware    bool         `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept a machine only if its hardware is that of its SKU."`
+	EndAllocation    bool         `json:"end_allocation,omitempty" doc:"End what tenants have on the nodes: their work is DESTROYED. Left out: a node that a tenant works on cannot be operated on."`
+	UnderMaintenance bool         `json:"under_maintenance,omitempty" doc:"End what tenants have on the nodes only as announced maintenance permits: with their consent within the window, or from the deadline on where consent was not asked for. A node without that cannot be operated on."`
+	SkipIneligible   bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
 }
 
 // BatchView is a batch as the API shows it.
@@ -105,7 +106,8 @@ func (s *Service) registerBatches(api *httpapi.API) {
 			Request: Request{
 				Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason,
 				ProfileID: b.ProfileID, KeepOut: b.KeepOut, MatchHardware: b.MatchHardware,
-				EndAllocation: b.EndAllocation,
+				EndAllocation:    b.EndAllocation,
+				UnderMaintenance: b.UnderMaintenance,
 			},
 			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures,
 			SkipIneligible: b.SkipIneligible,

@@ -70,6 +70,9 @@ type Request struct {
 	MatchHardware bool // only with Reimage: the machine must be what its SKU says
 	WithoutAgent  bool // only for modes that release the machine: its agent is gone, and ResidualRisk accepts that
 	EndAllocation bool // end what a tenant has on the node; otherwise that stands in the way
+	// UnderMaintenance ends what a tenant has on the node where announced maintenance
+	// permits that now: the tenant agreed, or was told of the time that has come.
+	UnderMaintenance bool
 	// CleanupOf is the allocation that asks to be cleaned up after; zero: somebody else
 	// asks. No caller of the API can say it.
 	CleanupOf id.Allocation

@@ -85,6 +85,21 @@ type AllocationEvent struct {
 	Details      json.RawMessage
 }
 
+type AllocationRepair struct {
+	ID           id.Repair
+	AllocationID id.Allocation
+	NodeID       id.Node
+	// The announced maintenance that it is for; NULL: it was not announced.
+	MaintenanceID id.Maintenance
+	// Why, in words for the tenant.
+	Reason       string
+	BeganAt      time.Time
+	BeganBy      string
+	EndedAt      *time.Time
+	EndedBy      string
+	EndedBecause string
+}
+
 type AllocationRequest struct {
 	ID        id.AllocationRequest
 	OrgID     id.Org

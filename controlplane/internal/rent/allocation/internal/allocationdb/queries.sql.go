@@ -78,6 +78,54 @@ func (q *Queries) Ahead(ctx context.Context, arg AheadParams) ([]AheadRow, error
 	return items, nil
 }
 
+const announced = `-- name: Announced :many
+SELECT id::text AS id, allocation_id, status::text AS status, kind, consent_asked, not_before, due_at, reason, may_begin::boolean AS may_begin
+FROM maintenances_open_now WHERE allocation_id = ANY ($1::uuid[])
+`
+
+type AnnouncedRow struct {
+	ID           string
+	AllocationID id.Allocation
+	Status       string
+	Kind         string
+	ConsentAsked bool
+	NotBefore    time.Time
+	DueAt        time.Time
+	Reason       string
+	MayBegin     bool
+}
+
+// Announced are the open maintenances of some allocations.
+func (q *Queries) Announced(ctx context.Context, allocationIds []string) ([]AnnouncedRow, error) {
+	rows, err := q.db.Query(ctx, announced, allocationIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AnnouncedRow
+	for rows.Next() {
+		var i AnnouncedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.AllocationID,
+			&i.Status,
+			&i.Kind,
+			&i.ConsentAsked,
+			&i.NotBefore,
+			&i.DueAt,
+			&i.Reason,
+			&i.MayBegin,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const awaitedSKUs = `-- name: AwaitedSKUs :many
 SELECT DISTINCT sku_id FROM allocation_requests WHERE status = 'waiting' ORDER BY sku_id
 `
@@ -100,6 +148,36 @@ func (q *Queries) AwaitedSKUs(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const beginRepair = `-- name: BeginRepair :execrows
+INSERT INTO allocation_repairs (id, allocation_id, node_id, maintenance_id, reason, began_by) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (allocation_id) WHERE ended_at IS NULL DO NOTHING
+`
+
+type BeginRepairParams struct {
+	ID            id.Repair
+	AllocationID  id.Allocation
+	NodeID        id.Node
+	MaintenanceID id.Maintenance
+	Reason        string
+	BeganBy       string
+}
+
+// BeginRepair begins a time in which the node of an allocation is repaired, unless one has begun.
+func (q *Queries) BeginRepair(ctx context.Context, arg BeginRepairParams) (int64, error) {
+	result, err := q.db.Exec(ctx, beginRepair,
+		arg.ID,
+		arg.AllocationID,
+		arg.NodeID,
+		arg.MaintenanceID,
+		arg.Reason,
+		arg.BeganBy,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const census = `-- name: Census :many
@@ -250,6 +328,48 @@ func (q *Queries) EndClaims(ctx context.Context, arg EndClaimsParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const endRepair = `-- name: EndRepair :many
+UPDATE allocation_repairs SET ended_at = clock_timestamp(), ended_by = $2, ended_because = $3
+WHERE allocation_id = $1 AND ended_at IS NULL RETURNING id, allocation_id, node_id, maintenance_id, reason, began_at, began_by, ended_at, ended_by, ended_because
+`
+
+type EndRepairParams struct {
+	AllocationID id.Allocation
+	EndedBy      string
+	EndedBecause string
+}
+
+func (q *Queries) EndRepair(ctx context.Context, arg EndRepairParams) ([]AllocationRepair, error) {
+	rows, err := q.db.Query(ctx, endRepair, arg.AllocationID, arg.EndedBy, arg.EndedBecause)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AllocationRepair
+	for rows.Next() {
+		var i AllocationRepair
+		if err := rows.Scan(
+			&i.ID,
+			&i.AllocationID,
+			&i.NodeID,
+			&i.MaintenanceID,
+			&i.Reason,
+			&i.BeganAt,
+			&i.BeganBy,
+			&i.EndedAt,
+			&i.EndedBy,
+			&i.EndedBecause,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const endRequest = `-- name: EndRequest :one
@@ -1226,6 +1346,28 @@ func (q *Queries) OfGroup(ctx context.Context, groupID id.AllocationGroup) ([]Al
 	return items, nil
 }
 
+const openRepair = `-- name: OpenRepair :one
+SELECT id, allocation_id, node_id, maintenance_id, reason, began_at, began_by, ended_at, ended_by, ended_because FROM allocation_repairs WHERE allocation_id = $1 AND ended_at IS NULL
+`
+
+func (q *Queries) OpenRepair(ctx context.Context, allocationID id.Allocation) (AllocationRepair, error) {
+	row := q.db.QueryRow(ctx, openRepair, allocationID)
+	var i AllocationRepair
+	err := row.Scan(
+		&i.ID,
+		&i.AllocationID,
+		&i.NodeID,
+		&i.MaintenanceID,
+		&i.Reason,
+		&i.BeganAt,
+		&i.BeganBy,
+		&i.EndedAt,
+		&i.EndedBy,
+		&i.EndedBecause,
+	)
+	return i, err
+}
+
 const orgOf = `-- name: OrgOf :one
 SELECT org_id FROM projects WHERE id = $1
 `
@@ -1359,6 +1501,84 @@ func (q *Queries) Receipts(ctx context.Context, argID id.Allocation) ([]Receipts
 			&i.Digest,
 			&i.IssuedAt,
 			&i.Outcome,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const repairs = `-- name: Repairs :many
+SELECT id, allocation_id, node_id, maintenance_id, reason, began_at, began_by, ended_at, ended_by, ended_because FROM allocation_repairs WHERE allocation_id = $1 AND ($2::uuid IS NULL OR id > $2)
+ORDER BY id LIMIT $3
+`
+
+type RepairsParams struct {
+	AllocationID id.Allocation
+	After        *string
+	PageSize     int32
+}
+
+func (q *Queries) Repairs(ctx context.Context, arg RepairsParams) ([]AllocationRepair, error) {
+	rows, err := q.db.Query(ctx, repairs, arg.AllocationID, arg.After, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AllocationRepair
+	for rows.Next() {
+		var i AllocationRepair
+		if err := rows.Scan(
+			&i.ID,
+			&i.AllocationID,
+			&i.NodeID,
+			&i.MaintenanceID,
+			&i.Reason,
+			&i.BeganAt,
+			&i.BeganBy,
+			&i.EndedAt,
+			&i.EndedBy,
+			&i.EndedBecause,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const repairsUnderWay = `-- name: RepairsUnderWay :many
+SELECT id, allocation_id, node_id, maintenance_id, reason, began_at, began_by, ended_at, ended_by, ended_because FROM allocation_repairs WHERE allocation_id = ANY ($1::uuid[]) AND ended_at IS NULL
+`
+
+// RepairsUnderWay are those of some allocations that have not ended.
+func (q *Queries) RepairsUnderWay(ctx context.Context, allocationIds []string) ([]AllocationRepair, error) {
+	rows, err := q.db.Query(ctx, repairsUnderWay, allocationIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AllocationRepair
+	for rows.Next() {
+		var i AllocationRepair
+		if err := rows.Scan(
+			&i.ID,
+			&i.AllocationID,
+			&i.NodeID,
+			&i.MaintenanceID,
+			&i.Reason,
+			&i.BeganAt,
+			&i.BeganBy,
+			&i.EndedAt,
+			&i.EndedBy,
+			&i.EndedBecause,
 		); err != nil {
 			return nil, err
 		}
