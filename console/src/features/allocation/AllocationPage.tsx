@@ -10,6 +10,7 @@ import { When } from '../../ui/time'
 import { useProject } from '../access/reading'
 import { mayIn } from '../access/roles'
 import { byWhom, called, hourly, isOver, mayEnd, money, ssh, type Allocation } from './allocation'
+import { Care } from './Care'
 import { Force } from './Force'
 import { ProjectName } from './ProjectName'
 import { allocationQuery } from './queries'
@@ -52,6 +53,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
           {called(a)}
           <State of="allocation" is={a.status} />
           {a.protected && <Badge tone="accent">protected</Badge>}
+          {a.repairing && <Badge tone="warn">repairing</Badge>}
         </>
       }
       lead={
@@ -61,7 +63,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
       }
       actions={
         <>
-          {mine && a.status === 'active' && doing !== 'working' && (
+          {mine && a.status === 'active' && !a.repairing && doing !== 'working' && (
             <Button look="primary" onClick={() => setDoing('working')}>
               Terminal
             </Button>
@@ -74,6 +76,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
     >
       {!!error && <ProblemNote error={error} />}
       <Standing allocation={a} />
+      <Care allocation={a} mine={mine} />
       {doing === 'working' && a.status === 'active' && (
         <Suspense fallback={<Loading what="the terminal" />}>
           <Screen

@@ -12,13 +12,22 @@ import { called, type Allocation } from './allocation'
 export function Force({ allocation: a }: { allocation: Allocation }) {
   const may = useMay()
   const queries = useQueryClient()
-  const [asked, setAsked] = useState<'release' | 'cleanup'>()
+  const [asked, setAsked] = useState<'release' | 'cleanup' | 'begin' | 'end'>()
   const [absent, setAbsent] = useState(false)
   if (!may('allocation:force')) return null
   const path = { allocation_id: a.allocation_id }
   const entries: Entry[] = []
   if (a.status !== 'released') entries.push({ key: 'release', title: 'Force the release …', hint: 'End it without its tenant, or have it cleaned again.', onSelect: () => setAsked('release') })
   if (a.status === 'requested' || a.status === 'provisioning') entries.push({ key: 'cleanup', title: 'Give it up …', hint: 'One that is stuck before it was handed over.', onSelect: () => setAsked('cleanup') })
+  if (a.status === 'active' && !a.repairing) entries.push({ key: 'begin', title: 'Begin a repair …', hint: 'Its tenant keeps the node.', onSelect: () => setAsked('begin') })
+  if (a.repairing) entries.push({ key: 'end', title: 'End the repair …', hint: 'Its tenant can use the node again.', onSelect: () => setAsked('end') })
+  const repair = {
+    onDone: () => {
+      say('Its tenant is told.')
+      void queries.invalidateQueries({ queryKey: ['allocations'] })
+    },
+    onClose: () => setAsked(undefined),
+  }
   const common = {
     danger: true,
     confirm: called(a),
@@ -34,6 +43,16 @@ export function Force({ allocation: a }: { allocation: Allocation }) {
       {asked === 'release' && (
         <ReasonDialog {...common} title={`Force the release of ${called(a)}`} does="Force the release" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/force-release', { params: { path }, body: { reason } }))}>
           <p>Everything that the tenant has on {a.hostname} is destroyed. The node is cleaned as after any release, and nobody gets it before it is proven clean.</p>
+        </ReasonDialog>
+      )}
+      {asked === 'begin' && (
+        <ReasonDialog {...repair} title={`Repair ${a.hostname}`} does="Begin the repair" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/repair/begin', { params: { path }, body: { reason } }))}>
+          <p>The tenant reads why, keeps the allocation and loses its terminals until the repair is ended. Nobody else gets the node before that.</p>
+        </ReasonDialog>
+      )}
+      {asked === 'end' && (
+        <ReasonDialog {...repair} title={`End the repair of ${a.hostname}`} does="End the repair" act={(reason) => got(api.POST('/api/v1/admin/allocations/{allocation_id}/repair/end', { params: { path }, body: { reason } }))}>
+          <p>The tenant reads what was done.</p>
         </ReasonDialog>
       )}
       {asked === 'cleanup' && (

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { byWhom, called, hourly, isOver, lifeOf, mayEnd, money, receiptFile, ssh, whyNot } from './allocation'
+import { announced, byWhom, called, hourly, isOver, lifeOf, mayAgree, mayDecline, mayEnd, money, receiptFile, ssh, whyNot } from './allocation'
 
 it('knows what can be given back', () => {
   expect((['requested', 'provisioning', 'active', 'release_failed'] as const).every((status) => mayEnd({ status }))).toBe(true)
@@ -44,4 +44,13 @@ it('names the files of receipts after their node', () => {
 it('names people, and no workflows', () => {
   expect(byWhom({ actor_kind: 'user', actor: 'Tess' })).toBe('Tess')
   expect(byWhom({ actor_kind: 'system', actor: 'workflow:provisioning-1' })).toBe('control plane')
+})
+
+it('says what maintenance does, and what can be answered', () => {
+  expect(announced({ kind: 'release', status: 'announced', consent_asked: false })).toBe('The allocation ends')
+  expect(announced({ kind: 'reboot', status: 'announced', consent_asked: true })).toBe('You are asked to agree. The node restarts')
+  expect(announced({ kind: 'pause', status: 'consented', consent_asked: true })).toBe('You agreed. The node is away for a while')
+  expect(mayDecline({ status: 'announced', consent_asked: false })).toBe(false)
+  expect(mayDecline({ status: 'announced', consent_asked: true })).toBe(true)
+  expect(mayAgree({ status: 'under_way' })).toBe(false)
 })

@@ -3,6 +3,7 @@ import type { Schemas } from '../../api/client'
 
 export type Allocation = Schemas['AllocationView']
 export type Receipt = Schemas['AllocationReceiptView']
+export type Announced = Schemas['AllocationAnnouncedView']
 
 /** states are those that an allocation can be in, as a filter offers them. */
 export const states = enums['list-allocations.status']
@@ -49,3 +50,15 @@ export function lifeOf(hours: string): { seconds?: number; wrong?: string } {
 
 /** byWhom names who did something: people by their names, all else is the control plane to a tenant. */
 export const byWhom = (m: Pick<Schemas['AllocationMomentView'], 'actor_kind' | 'actor'>) => (m.actor_kind === 'user' || m.actor_kind === 'service_account' ? m.actor : 'control plane')
+
+const kindWords: Record<Announced['kind'], string> = { release: 'The allocation ends', reboot: 'The node restarts', pause: 'The node is away for a while' }
+const standingWords: Record<Announced['status'], string> = { announced: '', consented: 'You agreed.', declined: 'You declined.', under_way: 'It is being done now.' }
+
+/** announced says what maintenance does to an allocation and how its tenant answered; the time follows. */
+export const announced = (m: Pick<Announced, 'kind' | 'status' | 'consent_asked'>) => `${m.status === 'announced' && m.consent_asked ? 'You are asked to agree.' : standingWords[m.status]} ${kindWords[m.kind]}`.trim()
+
+/** mayAgree says whether a tenant can agree to maintenance, or to begin it now. */
+export const mayAgree = (m: Pick<Announced, 'status'>) => m.status !== 'under_way'
+
+/** mayDecline says whether a tenant can decline it: only where consent is asked for. */
+export const mayDecline = (m: Pick<Announced, 'status' | 'consent_asked'>) => m.consent_asked && (m.status === 'announced' || m.status === 'consented')
