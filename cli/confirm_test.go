@@ -82,6 +82,9 @@ func TestATenantsWorkIsNotEndedUnasked(t *testing.T) {
 				t.Errorf("%v: begun", ending)
 			}
 		}
+		if got := b.run(append(args, "--under-maintenance")...); got.exit != failure.Unconfirmed {
+			t.Errorf("%v --under-maintenance: %+v", args, got)
+		}
 		if got := b.run(append(ending, "--yes")...); got.exit != failure.OK {
 			t.Errorf("%v --yes: %+v", ending, got)
 		}

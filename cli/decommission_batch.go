@@ -187,7 +187,7 @@ func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSel
 		}
 	}
 	question := "This begins a %s of %s: %s"
-	if v.cleaning.endAllocation {
+	if v.cleaning.endAllocation || v.cleaning.underMaintenance {
 		question += "\nIt ends what tenants have on them, which DESTROYS their work."
 	}
 	if v.skip {

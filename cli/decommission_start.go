@@ -101,7 +101,7 @@ var warnings = map[string]string{
 
 // warning is what cannot be undone about a mode, with the name of the node to fill in; empty: nothing.
 func (c *cleaning) warning(mode string) string {
-	if !c.endAllocation {
+	if !c.endAllocation && !c.underMaintenance {
 		return warnings[mode]
 	}
 	return strings.TrimSpace(warnings[mode] + " It ends what a tenant has on %[1]s, which DESTROYS the tenant's work.")
