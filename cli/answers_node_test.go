@@ -38,7 +38,7 @@ const (
 		`,"status":"succeeded","params":{},"output":{"clean":true,"findings":[],"checked":[]},"agent_version":"1.2.3","signer_version":"20260301-a","dispatched_at":"2026-03-04T05:06:07Z","finished_at":"2026-03-04T05:06:09Z","steps":[` + taskStep + `]}`
 	taskFailed = `{` + taskPart +
 		`,"status":"failed","params":{},"error":{"code":"handler_panic","message":"the handler broke down","remedy":"see the log of the agent"},"finished_at":"2026-03-04T05:06:09Z"}`
-	skuJSON    = `{"sku_id":"h200-sxm-slice","status":"active","display_name":"NVIDIA H200 SXM, by the GPU","gpu_vendor":"nvidia","gpu_model":"H200","gpus_total":8,"capacity_shape":"slice","allowed_counts":[1,2,4,8],"price_minor":380,"price_currency":"USD",` + times + `}`
+	skuJSON    = `{"sku_id":"h200-sxm-slice","status":"active","display_name":"NVIDIA H200 SXM, by the GPU","gpu_vendor":"nvidia","gpu_model":"H200","gpus_total":8,"capacity_shape":"slice","allowed_counts":[1,2,4,8],"price_minor":380,"price_currency":"USD","hardware":{"memory_gib":2048,"disks":10},` + times + `}`
 	bundleJSON = `{"version":2,"sha256_fingerprint":"9f86d081884c","created_at":"2026-03-04T05:06:07Z","nodes":3,"nodes_behind":1,"behind":["` + nodeID + `"],` +
 		`"authorities":[{"sha256_fingerprint":"` + authorityID +
 		`","subject":"CN=control plane","not_after":"2027-03-04T05:06:07Z"}]}`

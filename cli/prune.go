@@ -66,9 +66,11 @@ func (s *session) prune(dry, yes bool) error {
 	for _, k := range survey.Value.Kinds {
 		rows += k.Rows
 	}
-	if err := s.Confirm(yes, "This deletes %d old rows. They cannot be brought back; gpuaas admin prune --dry-run says which.",
-		rows); err != nil {
-		return err
+	if rows > 0 {
+		err := s.Confirm(yes, "This deletes %d old rows. They cannot be brought back; gpuaas admin prune --dry-run says which.", rows)
+		if err != nil {
+			return err
+		}
 	}
 	var total apiclient.PruningOutcome
 	gone := map[string]int64{}

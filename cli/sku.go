@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,9 +30,29 @@ func (a *app) skuColumns() []table.Column[apiclient.SkuView] {
 		{Title: "ROOT ACCESS", Text: func(v sku) string {
 			return yesNo(v.UserAccessOnly == nil || !*v.UserAccessOnly)
 		}, Detail: true},
+		{Title: "HAS AT LEAST", Text: leastText, Detail: true},
 		{Title: "UPDATED", Text: func(v sku) string { return a.When(v.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(v sku) string { return strconv.FormatInt(v.Version, 10) }, Detail: true},
 	}
+}
+
+// leastText is what a machine of a SKU has at least besides its GPUs.
+func leastText(v apiclient.SkuView) string {
+	if v.Hardware == nil {
+		return ""
+	}
+	var parts []string
+	for _, p := range []struct {
+		number *int32
+		what   string
+	}{
+		{v.Hardware.MemoryGib, "GiB of memory"}, {v.Hardware.Disks, "disks"}, {v.Hardware.Nics, "network interfaces"},
+	} {
+		if p.number != nil && *p.number > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", *p.number, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) skuCommand() *cobra.Command {

@@ -3987,7 +3987,7 @@ type DecommissionDetailView struct {
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
 
-	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove).
 	Outcome *DecommissionDetailViewOutcome `json:"outcome,omitempty"`
 
 	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
@@ -4058,7 +4058,7 @@ type DecommissionDetailViewMode string
 // DecommissionDetailViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionDetailViewNodeStatusBefore string
 
-// DecommissionDetailViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+// DecommissionDetailViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove).
 type DecommissionDetailViewOutcome string
 
 // DecommissionDetailViewPendingAction What an operator asked for and is not finished yet.
@@ -4504,7 +4504,7 @@ type DecommissionNewView struct {
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
 
-	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove).
 	Outcome *DecommissionNewViewOutcome `json:"outcome,omitempty"`
 
 	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
@@ -4575,7 +4575,7 @@ type DecommissionNewViewMode string
 // DecommissionNewViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionNewViewNodeStatusBefore string
 
-// DecommissionNewViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+// DecommissionNewViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove).
 type DecommissionNewViewOutcome string
 
 // DecommissionNewViewPendingAction What an operator asked for and is not finished yet.
@@ -4967,7 +4967,7 @@ type DecommissionView struct {
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
 
-	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+	// Outcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove).
 	Outcome *DecommissionViewOutcome `json:"outcome,omitempty"`
 
 	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
@@ -5038,7 +5038,7 @@ type DecommissionViewMode string
 // DecommissionViewNodeStatusBefore State of the node when this was asked for.
 type DecommissionViewNodeStatusBefore string
 
-// DecommissionViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not.
+// DecommissionViewOutcome Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove).
 type DecommissionViewOutcome string
 
 // DecommissionViewPendingAction What an operator asked for and is not finished yet.

@@ -24,7 +24,7 @@ type Binding struct {
 	SeenAt *time.Time // nil: never
 	Tried  *time.Time // when reading it failed since then; nil: it did not
 	// Installation is the installation by MAAS that the node is known to run on. It
-	// is 0 as long as none was seen.
+	// is 0 as long as none was made or seen.
 	Installation int64
 
 	Drifted       bool

@@ -29,6 +29,7 @@ func Bind(ctx context.Context, tx pgx.Tx, b Binding) error {
 	_, err := q.Upsert(ctx, bindingdb.UpsertParams{
 		NodeID: b.Node, SiteID: b.Site, ProfileID: b.Profile, MaasSystemID: b.SystemID, IpmiIp: b.IPMIIP, PxeMac: b.PXEMAC,
 		LastMaasStatus: b.Status, LastMaasPowerState: b.Power, LastMaasIps: b.IPs, LastReconciledAt: b.SeenAt,
+		InstallationID: b.Installation,
 	})
 	if postgres.Violates(err, "node_maas_state_machine") {
 		return taken(b.SystemID)

@@ -1,11 +1,11 @@
 -- name: Upsert :one
 INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state,
-    last_maas_ips, last_reconciled_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    last_maas_ips, last_reconciled_at, installation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, profile_id = excluded.profile_id, maas_system_id = excluded.maas_system_id,
     ipmi_ip = excluded.ipmi_ip, pxe_mac = excluded.pxe_mac, last_maas_status = excluded.last_maas_status,
     last_maas_power_state = excluded.last_maas_power_state, last_maas_ips = excluded.last_maas_ips,
-    last_reconciled_at = excluded.last_reconciled_at, installation_id = 0, updated_at = excluded.updated_at,
+    last_reconciled_at = excluded.last_reconciled_at, installation_id = excluded.installation_id, updated_at = excluded.updated_at,
     bound_at = CASE WHEN node_maas_state.site_id = excluded.site_id AND node_maas_state.maas_system_id = excluded.maas_system_id
         THEN node_maas_state.bound_at ELSE excluded.bound_at END
 RETURNING *;

@@ -152,17 +152,18 @@ func (p *probing) interval(ctx context.Context, wishes []IntervalWish) {
 		return
 	}
 	owner := wishes[0]
-	var others []string
+	var others, remedies []string
 	for _, w := range wishes[1:] {
 		if !agrees(w.Interval, owner.Interval) {
 			others = append(others, w.String())
+			remedies = append(remedies, fmt.Sprintf("gpuaas site profile set %s %s hardware_sync_interval=%s", w.SiteName,
+				w.ProfileName, owner.Interval))
 		}
 	}
 	switch {
 	case len(others) > 0:
 		p.bad(name, "maas_hw_sync_interval_conflict",
-			fmt.Sprintf("agree on one: gpuaas site profile set SITE PROFILE hardware_sync_interval=%s; MAAS has one interval for "+
-				"all machines, and goes by the oldest site", owner.Interval),
+			"agree on one: "+strings.Join(remedies, "; ")+"; MAAS has one interval for all machines, and goes by the oldest site",
 			"MAAS has %s; %s and owns the setting, but %s", text, owner, strings.Join(others, ", "))
 	case !agrees(text, owner.Interval):
 		p.bad(name, code,

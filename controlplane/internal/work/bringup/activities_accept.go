@@ -151,7 +151,9 @@ func differences(want sku.Terms, found agentwire.Capabilities) []string {
 			want.GPUModel))
 	}
 	// The firmware reserves some memory, so a machine never shows all of it.
-	short((found.MemoryBytes+found.MemoryBytes/16)/gib, int64(want.Hardware.MemoryGiB), "GiB of memory")
+	if (found.MemoryBytes+found.MemoryBytes/16)/gib < int64(want.Hardware.MemoryGiB) {
+		short(found.MemoryBytes/gib, int64(want.Hardware.MemoryGiB), "GiB of memory")
+	}
 	short(int64(len(found.Disks)), int64(want.Hardware.Disks), "disks")
 	short(int64(len(found.NICs)), int64(want.Hardware.NICs), "network interfaces")
 	return out

@@ -75,6 +75,15 @@ func (f *Facts) begun(m maas.Machine) {
 	}
 }
 
+// InstallationID is the installation that MAAS began for this job, as MAAS numbers
+// them; 0: not known, or it was not this job's.
+func (f *Facts) InstallationID() int64 {
+	if f.Installation == nil || f.Adopted {
+		return 0
+	}
+	return f.Installation.ID
+}
+
 // asked says whether the newest request of a kind came from this job and the
 // machine was not released since. known is false if there is no such request.
 func asked(ctx context.Context, r *region, w *Work, kind string) (by, known bool, err error) {

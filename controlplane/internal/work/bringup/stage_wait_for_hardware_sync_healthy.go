@@ -192,6 +192,7 @@ func bind(ctx context.Context, tx pgx.Tx, w *Work) error {
 	return binding.Bind(ctx, tx, binding.Binding{
 		Node: w.Node, Site: w.Site.ID, Profile: w.Profile.ID, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
 		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: &w.Observed.At,
+		Installation: w.Facts.InstallationID(),
 	})
 }
 

@@ -83,7 +83,7 @@ type View struct {
 	ProfileID         *id.Profile           `json:"profile_id,omitempty" doc:"Id of the profile whose policy holds."`
 	MAASSystemID      string                `json:"maas_system_id,omitempty" doc:"Id of the machine in MAAS." example:"4y3h7n"`
 	Status            job.Status            `json:"status" doc:"How it stands."`
-	Outcome           Outcome               `json:"outcome,omitempty" doc:"Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not."`
+	Outcome           Outcome               `json:"outcome,omitempty" doc:"Of one that reached its goal: with_gaps says that less was done than was asked for, or that something is left to be done. Absent: it has not, or it has no gaps and was not to clean anything (drain, remove)."`
 	CurrentStage      string                `json:"current_stage" doc:"The stage it is at." example:"release_maas_node"`
 	StageNumber       int                   `json:"stage_number" doc:"Which of the stages of its mode that is, from 1; 0: none of them, such as compensate."`
 	StageTotal        int                   `json:"stage_total" doc:"How many stages its mode has."`

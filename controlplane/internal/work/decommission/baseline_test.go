@@ -59,6 +59,23 @@ func TestAReimageForgetsTheInstallationBeforeIt(t *testing.T) {
 	}
 }
 
+// The installation that a reimage made is known at once: its node may never be seen in service.
+func TestAReimageKnowsTheInstallationThatItMade(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	y.runsOn(t, n, 77)
+	y.script.on(bringup.DeployViaMAAS, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
+		w.Facts.Deploys++
+		w.Facts.Installation = &bringup.InstallationFacts{ID: 78, Image: "ubuntu/noble"}
+		return job.Result{}, nil
+	})
+	wants(t, y.run(t, y.request(t, n, decommission.Reimage).ID), job.Completed, decommission.StageEnable, "")
+	if got := y.knownToRun(t, n); got != 78 {
+		t.Errorf("it is known to run %d", got)
+	}
+}
+
 // begunOnly is a release that MAAS was asked for, and that did not end well.
 func begunOnly(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
 	at := time.Now().UTC()

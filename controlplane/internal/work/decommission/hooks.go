@@ -408,6 +408,11 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 				return disagreeing(err)
 			}
 		}
+		if i := s.Work.Facts.InstallationID(); i != 0 {
+			if err := binding.Rebase(ctx, tx, d.Node, i); err != nil {
+				return disagreeing(err)
+			}
+		}
 		if _, err := node.Move(ctx, tx, d.Node, node.Enrolled, d.cause()); err != nil {
 			return disagreeing(err)
 		}

@@ -41,6 +41,10 @@ func (m Mode) cleans() bool {
 	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Retire
 }
 
+// judged says whether the outcome of a mode can be clean. Drain and remove take a
+// node away as it is.
+func (m Mode) judged() bool { return m != Drain && m != Remove }
+
 // whereTainted are the stages that a reactivation runs only if the node is not
 // proven clean, because it was put aside uncleaned.
 var whereTainted = []string{StageDrain, StageStorage, StageScrub}

@@ -19,7 +19,8 @@ const (
 // Outcomes lists them.
 func Outcomes() []Outcome { return []Outcome{Clean, WithGaps} }
 
-// outcomeOf returns the outcome of an operation. It is clean unless an operator
+// outcomeOf returns the outcome of an operation. It is empty if nothing was to be
+// cleaned and there is no gap, because nothing is clean then. Otherwise it is clean unless an operator
 // skipped a stage, the machine was released without the requested erasing, no
 // GPU was scrubbed although the node has some, GPUs were cleaned by a weaker
 // method than overwriting, or there are follow-ups.
@@ -43,6 +44,9 @@ func outcomeOf(d Decommission, n node.Node, evidence []Evidence) (Outcome, error
 		if err != nil {
 			return "", err
 		}
+	}
+	if out == Clean && !d.Mode.judged() {
+		return "", nil
 	}
 	return out, nil
 }

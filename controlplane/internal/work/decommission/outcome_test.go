@@ -3,6 +3,7 @@ package decommission_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"strconv"
 	"testing"
 
@@ -91,6 +92,24 @@ func TestDowngradesAreNotGreen(t *testing.T) {
 			}
 			y.downgraded(t, d.ID, c.downgrades)
 		})
+	}
+}
+
+// A drain leaves disks and GPUs as they are, so its end is not called clean.
+func TestWhatCleansNothingIsNotCalledClean(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	d := y.request(t, n, decommission.Drain)
+	if _, err := y.service.Override(y.ctx, d.ID, decommission.StageDrain, "dead", "accounts"); err == nil ||
+		!strings.Contains(err.Error(), "override is not possible now") {
+		t.Errorf("an override of what is not parked: %v", err)
+	}
+	if d = y.run(t, d.ID); d.Status != job.Completed || d.Outcome != "" {
+		t.Errorf("%s, outcome %q", d.Status, d.Outcome)
+	}
+	if got := y.listed(t, decommission.Clean); len(got) != 0 {
+		t.Errorf("clean are %v", got)
 	}
 }
 

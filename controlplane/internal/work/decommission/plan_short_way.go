@@ -83,7 +83,11 @@ func (s situation) answering(r Request) error {
 	if !r.WithoutAgent || s.managed() && s.silence != "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "agent_not_gone",
-		"the agent of node %s is not known to be gone, or no MAAS can install the node anew", s.node.Hostname).
+	why := fmt.Sprintf("the agent of node %s is not known to be gone: it called within the last %.0f minutes",
+		s.node.Hostname, goneAfter.Minutes())
+	if !s.managed() {
+		why = fmt.Sprintf("node %s is no machine of MAAS, so only its agent can clean it", s.node.Hostname)
+	}
+	return fault.New(fault.Conflict, "agent_not_gone", "%s", why).
 		WithRemedy("ask again without without_agent (--without-agent): the agent cleans the node first")
 }

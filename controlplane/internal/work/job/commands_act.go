@@ -93,12 +93,22 @@ func (r *Runner[R, W]) doing(before R, action Trigger, besides []Besides[R]) boo
 	return false
 }
 
+// named is what an action is called where it is more than the action itself.
+func named[R Row](action Trigger, besides []Besides[R]) Trigger {
+	for _, b := range besides {
+		if b.Verb != "" {
+			return Trigger(b.Verb)
+		}
+	}
+	return action
+}
+
 // ActIn is Act within a transaction that has locked the row.
 func (r *Runner[R, W]) ActIn(ctx context.Context, tx pgx.Tx, before R, action Trigger, reason string,
 	besides ...Besides[R],
 ) (R, error) {
 	if !slices.Contains(r.family.LegalActions(before), action) {
-		return before, r.family.NotAllowed(before, action)
+		return before, r.family.NotAllowed(before, named(action, besides))
 	}
 	j := r.family.common(before)
 	status, stage := r.family.TargetOf(before, action)

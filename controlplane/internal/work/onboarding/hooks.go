@@ -195,6 +195,7 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 	return disagreeing(binding.Bind(ctx, tx, binding.Binding{
 		Node: o.Node, Site: o.Site, Profile: o.Profile, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
 		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: w.Observed.SeenAt(),
+		Installation: w.Facts.InstallationID(),
 	}))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -357,6 +358,23 @@ func TestANodeIsInstalledAndKeptOutOfService(t *testing.T) {
 	made, err := node.Get(y.ctx, y.db, o.Node)
 	if err != nil || done.Status != job.Completed || made.Status != node.Quarantined || made.Schedulable {
 		t.Errorf("%s; node %s, %v", done.Status, made.Status, err)
+	}
+}
+
+// Which installation a node runs on is known from its onboarding, not only after reconciliation
+// has seen it in service: a machine whose node is retired before that is switched off, too.
+func TestTheInstallationOfANodeIsKnownFromItsOnboarding(t *testing.T) {
+	y := newYard(t)
+	y.script.on(bringup.DeployViaMAAS, func(_ context.Context, w *bringup.Work, _ int) (job.Result, error) {
+		w.Facts.Installation = &bringup.InstallationFacts{ID: 77, Image: "ubuntu/noble"}
+		return job.Result{}, nil
+	})
+	o := y.request(t, 1)
+	if done := y.run(t, o.ID); done.Status != job.Completed {
+		t.Fatalf("%+v", done)
+	}
+	if b, err := binding.OfNode(y.ctx, y.db, o.Node); err != nil || b.Installation != 77 {
+		t.Errorf("it is known to run installation %d, %v", b.Installation, err)
 	}
 }
 

@@ -24,8 +24,9 @@ func TestAReleasedMachineIsNotScheduledWhileTheBreakerIsOpen(t *testing.T) {
 	if n := w.count(t, aside); n != 6 {
 		t.Errorf("%d nodes are out of scheduling, want 6", n)
 	}
-	if why := w.open(t, 0)[reconciliation.TypeReleased].Withheld; !strings.HasPrefix(why, "the quarantine is withheld: ") {
-		t.Errorf("it is withheld because %q", why)
+	if f := w.open(t, 0)[reconciliation.TypeReleased]; f.Action != reconciliation.Quarantine ||
+		!strings.HasPrefix(f.Withheld, "the circuit breaker of the site is open: ") {
+		t.Errorf("it is withheld because %q", f.Withheld)
 	}
 	for n := range 6 {
 		w.maas.machines[machineOf(n)] = w.healthy(n)

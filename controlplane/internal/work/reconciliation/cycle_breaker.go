@@ -17,21 +17,15 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// withheldWords says what an open breaker withholds: what weighs much, and what
-// rests on what MAAS says alone. Everything else goes on.
-var withheldWords = map[Action]string{
-	Quarantine: "the quarantine", Release: "the release", UpdateHost: "the new address",
-}
-
-// withheldByBreaker says which action an open breaker withholds, and why. It
-// returns "" if the breaker does not withhold the action.
+// withheldByBreaker says why an open breaker withholds an action. It returns "" if
+// the breaker does not: it withholds what weighs much, and what rests on what MAAS
+// says alone. Whoever shows the reason names the action beside it.
 func withheldByBreaker(a Action) string {
-	what, withheld := withheldWords[a]
-	if !withheld {
+	if a != Quarantine && a != Release && a != UpdateHost {
 		return ""
 	}
-	return what + " is withheld: the circuit breaker of the site is open, because so many nodes would be quarantined that " +
-		"MAAS may be wrong, and an operator must decide that"
+	return "the circuit breaker of the site is open: so many nodes would be quarantined that MAAS may be wrong, and an " +
+		"operator must decide that"
 }
 
 // releasedHold is the reason that keeps a node out of scheduling while the

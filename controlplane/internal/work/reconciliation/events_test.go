@@ -50,6 +50,21 @@ func TestAdviceOfAllRulesIsComplete(t *testing.T) {
 	}
 }
 
+// Whoever follows the list from its top destroys nothing that something safer would have settled.
+func TestAdviceThatDestroysComesLast(t *testing.T) {
+	for _, r := range Rules {
+		destroying := ""
+		for _, a := range r.Advice {
+			switch {
+			case strings.Contains(a, "DESTROYS"):
+				destroying = a
+			case destroying != "":
+				t.Errorf("%s: %q comes before %q", r.Type, destroying, a)
+			}
+		}
+	}
+}
+
 // What others are told names the finding, and a command that works as it stands.
 func TestWhatIsToldAboutFindings(t *testing.T) {
 	db := postgrestest.New(t)

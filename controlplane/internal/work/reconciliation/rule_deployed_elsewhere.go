@@ -16,9 +16,9 @@ var ruleDeployedElsewhere = Rule{
 		"there are gone.",
 	When: whenDeployedElsewhere,
 	Advice: []string{
-		adviceShow, adviceAskMAAS, adviceReimage,
+		adviceShow, adviceAskMAAS,
 		`gpuaas drift resolve NODE adopt --reason "…": if the installation is right and its agent is this node's`,
-		adviceTakeOut,
+		adviceReimage, adviceTakeOut,
 	},
 	Holds: "The machine of a node that is active, offline or quarantined is Deployed, and MAAS counts another " +
 		"installation than the one that the node is known to run on.",

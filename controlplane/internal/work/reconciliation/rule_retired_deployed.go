@@ -17,10 +17,11 @@ var ruleRetiredDeployed = Rule{
 	Means: "The node is out of service, yet its machine draws power and stays taken in MAAS.",
 	When:  whenRetiredDeployed,
 	Advice: []string{
-		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
+		"gpuaas site profile set SITE PROFILE retired_machines=power_off: let reconciliation switch such machines off by itself",
 		`gpuaas node reactivate NODE --reason "…": if it is to serve again`,
-		"gpuaas site profile set SITE PROFILE retired_machines=power_off: let reconciliation switch such machines off by " +
-			"itself; =release releases them, which DESTROYS what is on them",
+		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
+		"gpuaas site profile set SITE PROFILE retired_machines=release: let reconciliation release such machines, which " +
+			"DESTROYS what is on them",
 	},
 	Holds: "The node is retired and its machine is Deployed. It is released only if `retired_machines` of the " +
 		"profile is release, the node is proven clean, and what is installed there is known to be the node still.",

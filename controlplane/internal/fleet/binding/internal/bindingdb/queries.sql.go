@@ -410,12 +410,12 @@ func (q *Queries) UnbindDeleted(ctx context.Context, arg UnbindDeletedParams) er
 
 const upsert = `-- name: Upsert :one
 INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state,
-    last_maas_ips, last_reconciled_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+    last_maas_ips, last_reconciled_at, installation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, profile_id = excluded.profile_id, maas_system_id = excluded.maas_system_id,
     ipmi_ip = excluded.ipmi_ip, pxe_mac = excluded.pxe_mac, last_maas_status = excluded.last_maas_status,
     last_maas_power_state = excluded.last_maas_power_state, last_maas_ips = excluded.last_maas_ips,
-    last_reconciled_at = excluded.last_reconciled_at, installation_id = 0, updated_at = excluded.updated_at,
+    last_reconciled_at = excluded.last_reconciled_at, installation_id = excluded.installation_id, updated_at = excluded.updated_at,
     bound_at = CASE WHEN node_maas_state.site_id = excluded.site_id AND node_maas_state.maas_system_id = excluded.maas_system_id
         THEN node_maas_state.bound_at ELSE excluded.bound_at END
 RETURNING node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id, last_tried_at
@@ -432,6 +432,7 @@ type UpsertParams struct {
 	LastMaasPowerState string
 	LastMaasIps        []string
 	LastReconciledAt   *time.Time
+	InstallationID     int64
 }
 
 func (q *Queries) Upsert(ctx context.Context, arg UpsertParams) (NodeMaasState, error) {
@@ -446,6 +447,7 @@ func (q *Queries) Upsert(ctx context.Context, arg UpsertParams) (NodeMaasState, 
 		arg.LastMaasPowerState,
 		arg.LastMaasIps,
 		arg.LastReconciledAt,
+		arg.InstallationID,
 	)
 	var i NodeMaasState
 	err := row.Scan(
