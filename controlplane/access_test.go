@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -237,6 +238,7 @@ func TestNodeTraitsAndDatabaseAgree(t *testing.T) {
 			traits[trait] = true
 		}
 	}
+	agree := true
 	for trait := range traits {
 		for _, s := range node.Lifecycle.States {
 			var is *bool
@@ -244,10 +246,13 @@ func TestNodeTraitsAndDatabaseAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			if is == nil || *is != s.Name.Is(trait) {
-				t.Errorf("node_is(%s, %s) differs from the table, which says %v: replace the function in a migration", s.Name,
-					trait, s.Name.Is(trait))
+				t.Errorf("node_is(%s, %s) differs from the table, which says %v", s.Name, trait, s.Name.Is(trait))
+				agree = false
 			}
 		}
+	}
+	if !agree {
+		t.Errorf("replace the function in a migration:\n\n%s", functionOfTraits())
 	}
 	queries, err := filepath.Glob("internal/*/*/queries*.sql")
 	if err != nil || len(queries) == 0 {
@@ -266,13 +271,32 @@ func TestNodeTraitsAndDatabaseAgree(t *testing.T) {
 	}
 }
 
+// functionOfTraits is the function node_is as the table of nodes wants it.
+func functionOfTraits() string {
+	var cases []string
+	states := map[lifecycle.Trait][]string{}
+	for _, s := range node.Lifecycle.States {
+		for _, trait := range s.Traits {
+			states[trait] = append(states[trait], string(s.Name))
+		}
+	}
+	for _, trait := range slices.Sorted(maps.Keys(states)) {
+		in := strings.Join(states[trait], "', '")
+		cases = append(cases, fmt.Sprintf("        WHEN '%s' THEN status IN ('%s')\n", trait, in))
+	}
+	return "-- +goose StatementBegin\n" +
+		"CREATE OR REPLACE FUNCTION node_is(status text, trait text) RETURNS boolean\n" +
+		"    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$\n" +
+		"    SELECT CASE trait\n" + strings.Join(cases, "") + "    END\n$$;\n-- +goose StatementEnd\n"
+}
+
 func TestLifecycleTablesAndDatabaseAgree(t *testing.T) {
 	h := newHouse(t)
 	for _, l := range h.lifecycles() {
 		domain := l.Noun + "_status"
-		var check string
-		err := h.db.QueryRow(t.Context(), `SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_type t ON t.oid = c.contypid
-			WHERE t.typname = $1`, domain).Scan(&check)
+		var name, check string
+		err := h.db.QueryRow(t.Context(), `SELECT c.conname, pg_get_constraintdef(c.oid) FROM pg_constraint c
+			JOIN pg_type t ON t.oid = c.contypid WHERE t.typname = $1`, domain).Scan(&name, &check)
 		if err != nil {
 			t.Fatalf("domain %s: %v", domain, err)
 		}
@@ -285,7 +309,9 @@ func TestLifecycleTablesAndDatabaseAgree(t *testing.T) {
 			want = append(want, s.Name)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("domain %s (- table, + database):\n%s", domain, diff)
+			t.Errorf("domain %s (- table, + database):\n%s\nwiden it in a migration:\n\nALTER DOMAIN %s DROP CONSTRAINT %s;\n"+
+				"ALTER DOMAIN %s ADD CONSTRAINT %s CHECK (VALUE IN (\n    '%s'));\n",
+				domain, diff, domain, name, domain, name, strings.Join(want, "', '"))
 		}
 	}
 }

@@ -55,8 +55,8 @@ func listed(t *testing.T, family Family) []string {
 	for _, m := range heading.FindAllStringSubmatch(string(page), -1) {
 		out = append(out, m[1])
 	}
-	if len(out) < 5 {
-		t.Fatalf("the page of %s tells of %d stages: its headings have another form", family, len(out))
+	if len(out) == 0 {
+		t.Fatalf("the page of %s has no heading of a stage, such as: ## Title (`name`)", family)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/testsuite"
 
@@ -40,8 +41,9 @@ func golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != string(want) {
-		t.Errorf("%s is not as it was; write it anew with -update and read the difference. It is now:\n%s", name, got)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (- file, + now); write it with: go test ./controlplane/internal/work/decommission -update\n%s",
+			path, diff)
 	}
 }
 

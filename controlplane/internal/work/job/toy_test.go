@@ -9,8 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
@@ -139,26 +137,25 @@ func newLibraryWithOwner(t *testing.T) (*library, *postgres.DB) {
 	s.perform = func(context.Context, string, *reading) (job.Result, error) { return job.Result{}, nil }
 	s.runner = job.New(job.Config[loan, *reading]{
 		DB: db, Family: &loans, Stages: []string{"find_book", "hand_over"}, Store: s.rows, Hooks: librarian{s},
-		Workflow: job.WorkflowNames{Type: "Loan", Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string {
-			return "loan." + s
-		}},
+		Workflow: loanNames,
 	})
 	s.batches = job.NewBatches(s.rows, s.runner)
 	return s, owner
 }
 
 // ask asks for a book, which one reader at a time may have.
-func (s *library) ask(book string) (made loan, err error) {
+func (s *library) ask(ctx context.Context, book string) (made loan, err error) {
 	of := id.NewString()
-	err = s.db.InTx(s.ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := s.rows.Insert(ctx, tx, job.Asked{At: time.Now()}, []job.NewJob{{
 			ID: of, Subject: book, Stage: "find_book", WorkflowID: "loan-" + of,
 			Claims: []job.Claim{{Kind: "loan.book", Key: book}},
 		}}, job.Statement{SQL: `INSERT INTO loans (job_id) VALUES ($1)`, Args: []any{of}})
-		if err == nil {
-			made = rows[0]
+		if err != nil {
+			return err
 		}
-		return err
+		made = rows[0]
+		return s.rows.Admit(ctx, tx, "", time.Now(), of) // last: it starts the workflow
 	})
 	return made, err
 }
@@ -191,13 +188,7 @@ func (librarian) Announce(context.Context, pgx.Tx, loan, job.Announcement) error
 // do once it is parked.
 func (s *library) carryOut(t *testing.T, l loan, then func()) loan {
 	t.Helper()
-	env := durabletest.New(t, func(w worker.Registry) {
-		s.runner.RegisterWorker(w, func(ctx workflow.Context, in job.Input) error {
-			return job.WorkflowNames{Next: "next_loan", Lost: "lose_loan", Stage: func(s string) string {
-				return "loan." + s
-			}}.Run(ctx, in.ID)
-		})
-	})
+	env := durabletest.New(t, s.RegisterWorker)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: l.WorkflowID})
 	env.RegisterDelayedCallback(func() {
 		then()
@@ -231,11 +222,11 @@ func TestAFamilyBringsItsOwnLifeAndColumnsAndNothingElse(t *testing.T) {
 				}
 				return job.Result{Message: "done"}, nil
 			}
-			l, err := s.ask("Dune")
+			l, err := s.ask(s.ctx, "Dune")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.ask("Dune"); !postgres.Violates(err, job.ClaimTaken) {
+			if _, err := s.ask(s.ctx, "Dune"); !postgres.Violates(err, job.ClaimTaken) {
 				t.Errorf("two readers have the book: %v", err)
 			}
 			after := s.carryOut(t, l, func() {
@@ -253,7 +244,7 @@ func TestAFamilyBringsItsOwnLifeAndColumnsAndNothingElse(t *testing.T) {
 			if after.Status != c.ends || after.CompletedAt == nil || undone != (c.action == withdraw) || after.Page != 3 {
 				t.Errorf("%+v", after)
 			}
-			if _, err := s.ask("Dune"); err != nil {
+			if _, err := s.ask(s.ctx, "Dune"); err != nil {
 				t.Errorf("the book is not free: %v", err)
 			}
 		})
@@ -264,7 +255,7 @@ func TestAFamilyBringsItsOwnLifeAndColumnsAndNothingElse(t *testing.T) {
 // family.
 func TestAStaleWorkerOfAnyFamilyWritesNothing(t *testing.T) {
 	s := newLibrary(t)
-	l, err := s.ask("Dune")
+	l, err := s.ask(s.ctx, "Dune")
 	if err != nil {
 		t.Fatal(err)
 	}

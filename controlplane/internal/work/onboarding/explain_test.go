@@ -212,7 +212,8 @@ func TestExplanations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("explanations differ (- file, + now); write them with -update\n%s", diff)
+		t.Errorf("explanations differ (- file, + now); write them with: "+
+			"go test ./controlplane/internal/work/onboarding -update\n%s", diff)
 	}
 }
 
