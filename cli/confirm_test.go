@@ -73,7 +73,7 @@ func TestATenantsWorkIsNotEndedUnasked(t *testing.T) {
 			t.Errorf("%v destroys nothing, yet: %+v", args, got)
 		}
 		begun := len(f.received())
-		ending := append(args, "--end-allocation")
+		ending := slices.Concat(args, []string{"--end-allocation"})
 		if got := b.run(ending...); got.exit != failure.Unconfirmed || !strings.Contains(got.err, "--yes") {
 			t.Errorf("%v: %+v", ending, got)
 		}

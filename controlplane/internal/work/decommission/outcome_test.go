@@ -3,8 +3,8 @@ package decommission_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"testing"
 
 	"go.temporal.io/sdk/testsuite"
