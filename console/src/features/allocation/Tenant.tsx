@@ -1,8 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import { api, got } from '../../api/client'
 import { useMay } from '../../app/session'
-import { Badge, Card, Facts, State, TextLink } from '../../ui/basics'
+import { Badge, Button, Card, Facts, State, TextLink } from '../../ui/basics'
 import { When } from '../../ui/time'
+import { Announce } from './Announce'
 import { called, current } from './allocation'
 import { ProjectName } from './ProjectName'
 import { inCommas } from './queries'
@@ -20,6 +22,8 @@ export function useOnNode(nodeId: string | undefined) {
 
 /** Tenant says who is on a node. */
 export function Tenant({ nodeId }: { nodeId: string }) {
+  const may = useMay()
+  const [announcing, setAnnouncing] = useState(false)
   const a = useOnNode(nodeId).data
   if (a === undefined) return null
   return (
@@ -29,13 +33,20 @@ export function Tenant({ nodeId }: { nodeId: string }) {
         <Facts
           of={[
             ['Project', <ProjectName key="p" id={a.project_id} />],
-            ['Allocation', <span key="a" className="inline-flex flex-wrap items-center gap-2"><TextLink to={`/allocations/${a.allocation_id}`}>{called(a)}</TextLink><State of="allocation" is={a.status} />{a.protected && <Badge tone="accent">protected</Badge>}</span>],
+            ['Allocation', <span key="a" className="inline-flex flex-wrap items-center gap-2"><TextLink to={`/allocations/${a.allocation_id}`}>{called(a)}</TextLink><State of="allocation" is={a.status} />{a.protected && <Badge tone="accent">protected</Badge>}{a.repairing && <Badge tone="warn">repairing</Badge>}</span>],
             ['Asked for by', a.requested_by_name ?? a.requested_by],
             ['Since', <When key="s" at={a.active_at ?? a.created_at} />],
             ['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'not by itself'],
+            ['Maintenance', a.maintenance ? <span key="m">{`${a.maintenance.kind}, ${a.maintenance.status.replace('_', ' ')}, by `}<When at={a.maintenance.due_at} /></span> : 'none announced'],
           ]}
         />
       )}
+      {a && !a.maintenance && may('allocation:force') && (
+        <Button className="mt-2" onClick={() => setAnnouncing(true)}>
+          Announce maintenance …
+        </Button>
+      )}
+      {a && announcing && <Announce allocation={a} onClose={() => setAnnouncing(false)} />}
     </Card>
   )
 }
