@@ -18,7 +18,7 @@ export default defineConfig({
     launchOptions: { executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] },
     viewport: { width: 1440, height: 900 },
     actionTimeout: 60_000,
-    trace: 'retain-on-failure',
+    trace: 'off', // recording one costs almost as much as the tests; npx playwright test --trace retain-on-failure
     screenshot: 'only-on-failure',
   },
 })
