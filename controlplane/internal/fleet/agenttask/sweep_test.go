@@ -100,7 +100,7 @@ func TestTasksEndWhenNobodyCanDoThem(t *testing.T) {
 		},
 		"fetched once, then never again": {func(t *testing.T, w *world, task agenttask.Task) {
 			w.fetch(t, task)
-			w.clock.pass(time.Minute)
+			w.clock.pass(agentwire.Lease)
 			w.sweep(t, 1)
 			w.clock.pass(75 * time.Minute)
 		}, agenttask.Expired, agenttask.CodeSilent},
@@ -113,7 +113,7 @@ func TestTasksEndWhenNobodyCanDoThem(t *testing.T) {
 			if _, err := w.commands.Cancel(w.ctx, task.ID, "stop"); err != nil {
 				t.Fatal(err)
 			}
-			w.clock.pass(time.Minute)
+			w.clock.pass(agentwire.Lease)
 		}, agenttask.Cancelled, agenttask.CodeCancelled},
 		"node taken over, task waiting": {func(t *testing.T, w *world, task agenttask.Task) {
 			w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, task.Node)
