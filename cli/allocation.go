@@ -40,6 +40,19 @@ func (a *app) allocationColumns() []table.Column[apiclient.AllocationView] {
 		{Title: "USER", Text: func(v allocation) string { return v.Username }, Detail: true},
 		{Title: "ACCESS", Text: func(v allocation) string { return string(v.Access) }, Detail: true},
 		{Title: "HOST", Text: func(v allocation) string { return text(v.Host) }, Detail: true},
+		{Title: "KEYS", Text: func(v allocation) string {
+			names := make([]string, len(v.SshKeys))
+			for i, k := range v.SshKeys {
+				names[i] = k.Name
+			}
+			return strings.Join(names, ", ")
+		}, Detail: true},
+		{Title: "KEYS BEING CHANGED", Text: func(v allocation) string {
+			if v.KeysChangingSince == nil {
+				return ""
+			}
+			return "since " + a.When(*v.KeysChangingSince) + ", waits for " + text(v.KeysWaitingFor)
+		}, Detail: true},
 		{Title: "PROTECTED", Text: func(v allocation) string { return strconv.FormatBool(v.Protected) }, Detail: true},
 		{Title: "REQUESTED BY", Text: func(v allocation) string {
 			if v.RequestedByName != nil {
@@ -65,7 +78,7 @@ func (a *app) allocationCommand() *cobra.Command {
 	},
 		a.allocationCreateCommand(), a.allocationExplainCommand(), a.allocationListCommand(), a.allocationShowCommand(),
 		a.allocationTimelineCommand(), a.allocationReceipts(), a.allocationReceipt(), a.allocationReleaseCommand(),
-		a.allocationExtendCommand(),
+		a.allocationExtendCommand(), a.allocationKeysCommand(),
 		a.allocationProtectCommand(), a.allocationForceReleaseCommand(), a.allocationForceCleanupCommand(),
 		a.allocationRequestCommand(), a.allocationRepairCommand())
 }

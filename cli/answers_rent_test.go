@@ -41,10 +41,13 @@ const (
 	allocationPart = `"allocation_id":"` + allocationID + `","project_id":"` + projectID + `","name":"train",` +
 		`"capacity_shape":"baremetal","sku":"h200-sxm-baremetal-8g","gpus":8,"price_minor":350,"price_currency":"USD",` +
 		`"region":"eu-1","node_id":"` + nodeID + `","hostname":"gpu-1","username":"alice","access":"user",` +
-		`"ssh_keys":[],"protected":false,"requested_by":"` + userID + `","requested_by_name":"Ada",` +
+		`"ssh_keys":[{"ssh_key_id":"` + userID + `","name":"old-laptop","public_key":"ssh-ed25519 AAAA","fingerprint":"SHA256:old"}],` +
+		`"protected":false,"requested_by":"` + userID + `","requested_by_name":"Ada",` +
 		`"created_at":"2026-03-04T05:06:07Z","status_changed_at":"2026-03-04T05:06:07Z"`
 	requestedJSON = `{` + allocationPart + `,"status":"requested","waiting_for":"a worker that takes it up"}`
 	activeJSON    = `{` + allocationPart + `,"status":"active","host":"10.0.0.7","port":22,"active_at":"2026-03-04T05:06:08Z"}`
+	changingJSON  = `{` + allocationPart + `,"status":"active","host":"10.0.0.7","port":22,"active_at":"2026-03-04T05:06:08Z",` +
+		`"keys_changing_since":"2026-03-04T05:07:08Z","keys_waiting_for":"its node, which is told"}`
 	releasingJSON = `{` + allocationPart + `,"status":"releasing","waiting_for":"the cleaning of the node"}`
 	madeJSON      = `{"allocation_id":"` + allocationID + `","status":"requested","allocations":[` + requestedJSON + `]}`
 	momentJSON    = `{"seq":1,"at":"2026-03-04T05:06:07Z","event":"requested","status":"requested","actor_kind":"user",` +
@@ -112,6 +115,10 @@ var allocationErrands = []errand{
 	{"allocation-release-complaint", "allocation release train --project acme/training --yes --complaint gpu " +
 		"--complaint-text xid-79"},
 	{"allocation-extend", "allocation extend " + allocationID + " --expires-in 2d"},
+	{"allocation-keys", "allocation keys " + allocationID},
+	{"allocation-keys-change", "allocation keys " + allocationID + " --ssh-key laptop --remove old-laptop"},
+	{"allocation-keys-no-key", "allocation keys train --project acme/training --ssh-key gone"},
+	{"allocation-keys-foreign", "allocation keys " + allocationID + " --remove gone"},
 	{"allocation-protect", "allocation protect " + allocationID},
 	{"allocation-force-release", "allocation force-release " + allocationID + " --reason abuse --yes"},
 	{"allocation-force-cleanup", "allocation force-cleanup " + allocationID + " --reason stuck --verified-absent"},
@@ -146,7 +153,8 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"list-allocation-receipts": pageOf(receiptJSON),
 		"get-allocation-receipt":   answer(200, issuedFile("certificate.json")),
 		"list-allocation-events":   pageOf(momentJSON), "update-allocation": answer(200, activeJSON),
-		"release-allocation": answer(202, releasingJSON), "release-allocation-flat": answer(202, releasingJSON),
+		"change-allocation-keys": answer(202, changingJSON),
+		"release-allocation":     answer(202, releasingJSON), "release-allocation-flat": answer(202, releasingJSON),
 		"force-release-allocation": answer(202, releasingJSON), "force-cleanup-allocation": answer(202, releasingJSON),
 		"list-allocation-requests": pageOf(waitingJSON), "list-all-allocation-requests": pageOf(waitingJSON, refusedJSON),
 		"get-allocation-request": waitingOrPlaced, "cancel-allocation-request": answer(200, refusedJSON),

@@ -20,6 +20,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/sku"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/controlplane/internal/rent/allocation"
 )
 
 // fleet is everything about nodes: the inventory, their tasks, and the listener
@@ -79,7 +80,7 @@ func newFleet(
 	}
 	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
 	f.terminals = terminal.New(terminal.Config{
-		DB: db, Tasks: f.tasks, Holders: holders, Logger: logger,
+		DB: db, Tasks: f.tasks, Holders: holders, Visits: allocation.Visits{DB: db}, Logger: logger,
 		Settings: terminal.Settings{
 			GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL), IdleLimit: cfg.Terminals.IdleLimit,
 			TotalLimit: cfg.Terminals.TotalLimit,

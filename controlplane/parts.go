@@ -97,7 +97,9 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	if p.secrets, err = openIdentities(cfg); err != nil {
 		return nil, err
 	}
-	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
+	p.identity = identity.New(identity.Config{
+		DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret), Follow: allocation.Keyrings{},
+	})
 	p.regions = &site.MAAS{DB: p.db, Loopback: cfg.Sites.onLoopback}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
 	p.fleet = newFleet(cfg, p.db, p.secrets, p.identity, p.backends(), p.logger)
@@ -245,7 +247,7 @@ func (p *parts) notices(ctx context.Context) ([]system.Notice, error) {
 func (p *parts) registerSlices(api *httpapi.API) {
 	feed := outbox.NewFeed(p.nats)
 	p.identity.Register(api)
-	sshkey.New(p.db).Register(api)
+	sshkey.New(p.db, allocation.Keyrings{}).Register(api)
 	p.quotas.Register(api)
 	rentalsettings.New(p.db).Register(api)
 	audit.Register(api, p.db)

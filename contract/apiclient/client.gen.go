@@ -2816,7 +2816,7 @@ type AllocationAdminAskBody struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	NodeId *openapi_types.UUID `json:"node_id,omitempty"`
 
-	// NodeLabels Labels that a node must have.
+	// NodeLabels Labels that a node must have; tenants may ask for those that begin with public/.
 	NodeLabels *map[string]string `json:"node_labels,omitempty"`
 
 	// Pool Nodes that are kept for this; left out: the general pool.
@@ -2902,7 +2902,7 @@ type AllocationAskBody struct {
 	// Name Examples: training
 	Name *string `json:"name,omitempty"`
 
-	// NodeLabels Labels that a node must have.
+	// NodeLabels Labels that a node must have; tenants may ask for those that begin with public/.
 	NodeLabels *map[string]string `json:"node_labels,omitempty"`
 
 	// Protected Refuses its release until that is lifted.
@@ -3011,7 +3011,7 @@ type AllocationFlatBody struct {
 	// Name Examples: training
 	Name *string `json:"name,omitempty"`
 
-	// NodeLabels Labels that a node must have.
+	// NodeLabels Labels that a node must have; tenants may ask for those that begin with public/.
 	NodeLabels *map[string]string `json:"node_labels,omitempty"`
 
 	// ProjectId The project to rent for.
@@ -3055,6 +3055,15 @@ type AllocationKey struct {
 
 	// SshKeyId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	SshKeyId openapi_types.UUID `json:"ssh_key_id"`
+}
+
+// AllocationKeysBody defines model for AllocationKeysBody.
+type AllocationKeysBody struct {
+	// Add Keys of your own or of the project that shall open it, too.
+	Add *[]openapi_types.UUID `json:"add,omitempty"`
+
+	// Remove Keys that shall not open it any more.
+	Remove *[]openapi_types.UUID `json:"remove,omitempty"`
 }
 
 // AllocationLeaveBody defines model for AllocationLeaveBody.
@@ -3279,9 +3288,15 @@ type AllocationView struct {
 	GroupId *openapi_types.UUID `json:"group_id,omitempty"`
 
 	// Host Address to reach the node by; only while it is active.
-	Host     *string            `json:"host,omitempty"`
-	Hostname string             `json:"hostname"`
-	Labels   *map[string]string `json:"labels,omitempty"`
+	Host     *string `json:"host,omitempty"`
+	Hostname string  `json:"hostname"`
+
+	// KeysChangingSince Since when its node is behind with these keys; absent: it is not.
+	KeysChangingSince *time.Time `json:"keys_changing_since,omitempty"`
+
+	// KeysWaitingFor What that waits for.
+	KeysWaitingFor *string            `json:"keys_waiting_for,omitempty"`
+	Labels         *map[string]string `json:"labels,omitempty"`
 
 	// Maintenance Maintenance that is announced to its tenant; absent: none.
 	Maintenance *AllocationAnnouncedView `json:"maintenance,omitempty"`
@@ -3319,7 +3334,7 @@ type AllocationView struct {
 	RequestedByName *string                  `json:"requested_by_name,omitempty"`
 	Sku             string                   `json:"sku"`
 
-	// SshKeys Keys that its account was made with.
+	// SshKeys Keys that shall open it.
 	SshKeys         []AllocationKey      `json:"ssh_keys"`
 	Status          AllocationViewStatus `json:"status"`
 	StatusChangedAt time.Time            `json:"status_changed_at"`
@@ -11744,6 +11759,12 @@ type ListAllocationRepairsParams struct {
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
+// ChangeAllocationKeysParams defines parameters for ChangeAllocationKeys.
+type ChangeAllocationKeysParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // CreateAllocationTerminalTokenParams defines parameters for CreateAllocationTerminalToken.
 type CreateAllocationTerminalTokenParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -13881,6 +13902,16 @@ func (c *Client) ListAllocationRepairsWithResponse(ctx context.Context, projectI
 		r.query("page_size", params.PageSize, false)
 	}
 	return call[AllocationRepairViewList](ctx, c, r, edit)
+}
+
+// ChangeAllocationKeysWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/ssh-keys: Change which SSH keys open an allocation that is active
+func (c *Client) ChangeAllocationKeysWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *ChangeAllocationKeysParams, body AllocationKeysBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/%s/ssh-keys", projectId, allocationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AllocationView](ctx, c, r, edit)
 }
 
 // CreateAllocationTerminalTokenWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/terminal-token: Issue a token that opens one terminal on the node of an allocation

@@ -3,6 +3,7 @@ package agenttask
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -76,6 +77,30 @@ func (c Commands) TellWhenEnded(ctx context.Context, task id.NodeTask, workflowI
 		return nil
 	})
 	return t, err
+}
+
+// Linger waits briefly for a task that was just given: a healthy agent is quick, and a
+// few looks cost less than a signal to a workflow. It returns the task as it stands.
+func Linger(ctx context.Context, tasks interface {
+	Task(ctx context.Context, task id.NodeTask) (Task, error)
+}, t Task, most time.Duration,
+) (Task, error) {
+	const first, longest = 5 * time.Millisecond, 100 * time.Millisecond
+	began := time.Now()
+	for pause := first; !t.Status.Ended() && time.Since(began) < most; pause = min(2*pause, longest) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return t, ctx.Err()
+		case <-timer.C:
+		}
+		var err error
+		if t, err = tasks.Task(ctx, t.ID); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
 }
 
 // Result says how the task ended. It is empty if the task has not ended.

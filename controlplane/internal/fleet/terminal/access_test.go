@@ -1,8 +1,10 @@
 package terminal_test
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +71,33 @@ func TestAttackATerminalDoesNotOutliveThePermission(t *testing.T) {
 		status != agentwire.CloseUnauthenticated {
 		t.Errorf("the user hears %+v, %d", last, status)
 	}
+}
+
+// A terminal on what somebody rents ends when its allocation does, although its
+// requester keeps token and permission.
+func TestAttackATerminalDoesNotOutliveTheVisit(t *testing.T) {
+	w := newWorld(t, nil)
+	minted, user, node := w.bothOn(t, func(session string) {
+		w.exec(t, `UPDATE terminal_sessions SET allocation_id = $2 WHERE id = $1`, session, id.New[id.Allocation]())
+	})
+	w.visits.over.Store(true)
+	last, status := user.ends()
+	if last.Reason != agentwire.ClosedAccessLost || last.Code != "allocation_ended" ||
+		status != agentwire.CloseUnauthenticated {
+		t.Errorf("the user hears %+v, %d", last, status)
+	}
+	node.ends()
+	w.wants(t, minted.SessionID, terminal.Closed, agentwire.ClosedAccessLost)
+}
+
+// visits are allowed until they are over.
+type visits struct{ over atomic.Bool }
+
+func (v *visits) MayStay(context.Context, id.Allocation, *auth.Principal) error {
+	if v.over.Load() {
+		return fault.New(fault.Forbidden, "allocation_ended", "it has ended")
+	}
+	return nil
 }
 
 func TestAttackOneCallerCannotHoldAllTerminals(t *testing.T) {

@@ -124,7 +124,7 @@ func (s *Service) mint(ctx context.Context, in *mintInput) (*mintOutput, error) 
 	made, token, err := s.Mint(ctx, Wish{
 		Node: in.Node, Username: in.Body.Username, Columns: in.Body.Columns,
 		Rows: in.Body.Rows,
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -115,11 +115,14 @@ func (s *Service) watched(ctx context.Context, session id.TerminalSession, token
 		Again: func(ctx context.Context) (*auth.Principal, error) {
 			return s.holders.Reauthenticate(ctx, asked.requesterToken)
 		},
-		May: func(_ context.Context, now *auth.Principal) error {
+		May: func(ctx context.Context, now *auth.Principal) error {
 			if now.Decide(asked.needs(), asked.tenant) != auth.Allowed {
 				return errForbidden
 			}
-			return nil
+			if asked.allocation.IsZero() || s.visits == nil {
+				return nil
+			}
+			return s.visits.MayStay(ctx, asked.allocation, now)
 		},
 	}
 	now, err := standing.Again(ctx)

@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/engine/audit"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
@@ -24,14 +25,20 @@ import (
 
 const aggregate = "terminal_session"
 
-// Mint issues the token of a session that is yet to be opened.
-func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, error) {
+// Mint issues the token of a session that is yet to be opened. admit may refuse it in
+// the same transaction; nil: nobody does.
+func (s *Service) Mint(ctx context.Context, w Wish, admit postgres.TxFunc) (Session, redact.Secret, error) {
 	if err := s.settings.check(w); err != nil {
 		return Session{}, redact.Secret{}, err
 	}
 	token, now, who := newToken(), s.clock(), auth.From(ctx)
 	var made Session
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if admit != nil {
+			if err := admit(ctx, tx); err != nil {
+				return err
+			}
+		}
 		n, err := node.Get(ctx, tx, w.Node)
 		if err != nil {
 			return err
@@ -52,7 +59,7 @@ func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, err
 			RequesterName: who.Name,
 			WindowColumns: int32(w.Columns), WindowRows: int32(w.Rows), //nolint:gosec // at most 1000, checked above
 			CorrelationID: telemetry.Correlation(ctx), CreatedAt: now, RequesterToken: who.Token,
-			OrgID: w.Tenant.Org, ProjectID: w.Tenant.Project,
+			OrgID: w.Tenant.Org, ProjectID: w.Tenant.Project, AllocationID: w.Allocation,
 		})
 		if err != nil {
 			return fmt.Errorf("insert terminal session: %w", err)

@@ -49,6 +49,7 @@ type world struct {
 	recheck time.Duration
 	limits  httpapi.Limits
 	log     *logged
+	visits  visits
 }
 
 func newWorld(tb testing.TB, change func(*terminal.Settings)) *world {
@@ -81,7 +82,8 @@ func (w *world) replica(change func(*terminal.Settings)) *terminal.Service {
 		change(&settings)
 	}
 	return terminal.New(terminal.Config{
-		DB: w.db, Tasks: agenttask.Commands{DB: w.db}, Holders: w.people, Settings: settings, Clock: w.clock.now,
+		DB: w.db, Tasks: agenttask.Commands{DB: w.db}, Holders: w.people, Visits: &w.visits, Settings: settings,
+		Clock:  w.clock.now,
 		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 }
@@ -322,7 +324,14 @@ func (w *world) dialNode(tb testing.TB, node id.Node, session string) (*end, pro
 // both opens a session with a node that the test plays.
 func (w *world) both(tb testing.TB) (token, *end, *end) {
 	tb.Helper()
+	return w.bothOn(tb, func(string) {})
+}
+
+// bothOn is both, with something done to the session before anybody connects.
+func (w *world) bothOn(tb testing.TB, before func(session string)) (token, *end, *end) {
+	tb.Helper()
 	t := w.mint(tb)
+	before(t.SessionID)
 	user := w.user(tb, t)
 	w.wants(tb, t.SessionID, terminal.Opening, "")
 	node, p := w.dialNode(tb, w.node, t.SessionID)

@@ -8,8 +8,9 @@ SELECT count(*) FROM terminal_sessions WHERE requested_by = sqlc.arg(requested_b
 
 -- name: Insert :one
 INSERT INTO terminal_sessions (id, node_id, username, token_hash, token_expires_at, requested_by, requester_kind, requester_name,
-                               window_columns, window_rows, correlation_id, created_at, requester_token, org_id, project_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+                               window_columns, window_rows, correlation_id, created_at, requester_token, org_id, project_id,
+                               allocation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 RETURNING *;
 
 -- name: Get :one

@@ -25,11 +25,17 @@ type Holders interface {
 	Reauthenticate(ctx context.Context, token id.Token) (*auth.Principal, error)
 }
 
+// Visits says whether somebody may stay on what a tenant rents. It fails with a refusal.
+type Visits interface {
+	MayStay(ctx context.Context, of id.Allocation, who *auth.Principal) error
+}
+
 // Config is what terminals need.
 type Config struct {
 	DB       *postgres.DB
 	Tasks    Tasks
 	Holders  Holders
+	Visits   Visits // nil: nobody asks for terminals on what tenants rent
 	Settings Settings
 	Logger   *slog.Logger
 	// Clock is time.Now except in tests.
@@ -41,6 +47,7 @@ type Service struct {
 	db      *postgres.DB
 	tasks   Tasks
 	holders Holders
+	visits  Visits
 	// attend has a session watched like any stream. Register sets it.
 	attend   attendance
 	settings Settings
@@ -54,7 +61,8 @@ type Service struct {
 // New makes the service of a replica.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, settings: cfg.Settings.withDefaults(), logger: cfg.Logger,
+		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, visits: cfg.Visits,
+		settings: cfg.Settings.withDefaults(), logger: cfg.Logger,
 		clock: cfg.Clock, broker: newBroker(),
 	}
 	if s.logger == nil {

@@ -93,6 +93,7 @@ type Session struct {
 	requesterKind  auth.Kind
 	requesterName  string
 	tenant         auth.Target // the project whose allocation it is for; zero: none
+	allocation     id.Allocation
 }
 
 // needs is the permission that the requester must keep, on the tenant.
@@ -116,7 +117,8 @@ type Wish struct {
 	Columns, Rows int
 	// Tenant is the project whose allocation it is for; zero: an administrator of
 	// the platform asks.
-	Tenant auth.Target
+	Tenant     auth.Target
+	Allocation id.Allocation // zero: none
 }
 
 // params are the parameters of the agent's task. Its gateway URL uses wss.

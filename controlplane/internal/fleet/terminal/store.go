@@ -22,7 +22,7 @@ func fromRow(r terminaldb.TerminalSession) Session {
 		Gateway: r.Gateway, CloseReason: r.CloseReason, BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		CreatedAt: r.CreatedAt, OpenedAt: r.OpenedAt, ClosedAt: r.ClosedAt,
 		requesterToken: r.RequesterToken, requesterKind: auth.Kind(r.RequesterKind), requesterName: r.RequesterName,
-		tenant: auth.Target{Org: r.OrgID, Project: r.ProjectID},
+		tenant: auth.Target{Org: r.OrgID, Project: r.ProjectID}, allocation: r.AllocationID,
 	}
 }
 

@@ -175,12 +175,20 @@ func (c change) putMember(ctx context.Context, target auth.Target, user id.User,
 	if err != nil {
 		return Member{}, fmt.Errorf("read membership: %w", err)
 	}
+	if before.Role != "" {
+		if err := c.rightsChanged(ctx, user); err != nil {
+			return Member{}, err
+		}
+	}
 	entry := membershipEntry("membership.change", target, user)
 	entry.Metadata = map[string]any{"role": role, "role_before": before.Role}
 	return memberFrom(after), c.record(ctx, entry, membershipEvent(eventwire.MembershipChanged, target, user, role))
 }
 
 func (c change) recordRemoval(ctx context.Context, target auth.Target, user id.User, before auth.Role) error {
+	if err := c.rightsChanged(ctx, user); err != nil {
+		return err
+	}
 	entry := membershipEntry("membership.remove", target, user)
 	entry.Metadata = map[string]any{"role_before": before}
 	return c.record(ctx, entry, membershipEvent(eventwire.MembershipRemoved, target, user, ""))

@@ -125,6 +125,11 @@ func (s *Service) updateUser(ctx context.Context, c change, before, want User) (
 		return User{}, fmt.Errorf("update user: %w", err)
 	}
 	after := userFrom(row)
+	if before.Disabled != after.Disabled || before.PlatformRole != after.PlatformRole {
+		if err := c.rightsChanged(ctx, after.ID); err != nil {
+			return User{}, err
+		}
+	}
 	entry := userEntry("user.update", after)
 	if before.PlatformRole != after.PlatformRole {
 		entry.Metadata["platform_role_before"] = before.PlatformRole

@@ -15,11 +15,19 @@ import (
 	"gpuaas/controlplane/internal/people/sshkey/internal/sshkeydb"
 )
 
-// Service holds the commands and queries of the package.
-type Service struct{ db *postgres.DB }
+// Follower hears, in the transaction, that a key opens nothing any more.
+type Follower interface {
+	KeyRemoved(ctx context.Context, tx pgx.Tx, key id.SSHKey) error
+}
 
-// New makes the service. It connects to nothing.
-func New(db *postgres.DB) *Service { return &Service{db: db} }
+// Service holds the commands and queries of the package.
+type Service struct {
+	db     *postgres.DB
+	follow Follower
+}
+
+// New makes the service; a nil follower hears nothing. It connects to nothing.
+func New(db *postgres.DB, follow Follower) *Service { return &Service{db: db, follow: follow} }
 
 // mine is the person who asks, for changes of that person's own keys.
 func mine(ctx context.Context) (Owner, error) {
@@ -117,7 +125,10 @@ func (s *Service) Remove(ctx context.Context, of Owner, which id.SSHKey) error {
 		if err != nil {
 			return fmt.Errorf("delete SSH key: %w", err)
 		}
-		return record(ctx, tx, "ssh_key.remove", from(row))
+		if err := record(ctx, tx, "ssh_key.remove", from(row)); err != nil || s.follow == nil {
+			return err
+		}
+		return s.follow.KeyRemoved(ctx, tx, which)
 	})
 }
 

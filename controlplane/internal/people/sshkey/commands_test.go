@@ -29,7 +29,7 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	db := postgrestest.New(tb)
-	w := &world{db: db, keys: sshkey.New(db), project: id.New[id.Project]()}
+	w := &world{db: db, keys: sshkey.New(db, nil), project: id.New[id.Project]()}
 	org := id.New[id.Org]()
 	exec := func(query string, args ...any) {
 		if _, err := db.Exec(tb.Context(), query, args...); err != nil {

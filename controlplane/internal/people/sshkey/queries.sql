@@ -14,6 +14,9 @@ SELECT * FROM ssh_keys
 WHERE (user_id = sqlc.narg(user_id) OR project_id = sqlc.narg(project_id)) AND id > sqlc.arg(after)::uuid
 ORDER BY id LIMIT sqlc.arg(page_size);
 
+-- name: Owners :many
+SELECT id, user_id, project_id FROM ssh_keys WHERE id = ANY (sqlc.arg(ids)::uuid[]);
+
 -- name: Delete :one
 DELETE FROM ssh_keys
 WHERE id = sqlc.arg(id) AND (user_id = sqlc.narg(user_id) OR project_id = sqlc.narg(project_id)) RETURNING *;

@@ -68,3 +68,20 @@ func Usable(ctx context.Context, tx pgx.Tx, of Owner, named []id.SSHKey) ([]Key,
 	}
 	return out, nil
 }
+
+// Owners says whose keys these are. One that is gone is not in it.
+func Owners(ctx context.Context, tx pgx.Tx, of []id.SSHKey) (map[id.SSHKey]Owner, error) {
+	ids := make([]string, len(of))
+	for i, k := range of {
+		ids[i] = k.String()
+	}
+	rows, err := sshkeydb.New(tx).Owners(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look whose SSH keys these are: %w", err)
+	}
+	out := make(map[id.SSHKey]Owner, len(rows))
+	for _, r := range rows {
+		out[r.ID] = Owner{User: r.UserID, Project: r.ProjectID}
+	}
+	return out, nil
+}

@@ -29,6 +29,10 @@ func (s *Service) RegisterWorker(w worker.Registry) {
 	w.RegisterActivity(a.AskNode)
 	w.RegisterActivity(a.SettleProvisioning)
 	w.RegisterActivity(a.RequestCleanup)
+	w.RegisterWorkflowWithOptions(ReviewKeys, workflow.RegisterOptions{Name: reviewType})
+	w.RegisterWorkflowWithOptions(ChangeKeys, workflow.RegisterOptions{Name: keysType})
+	w.RegisterActivity(a.ReviewKeys)
+	w.RegisterActivity(a.ChangeKeysOnNode)
 }
 
 // BeginProvisioning takes an allocation up. It returns the number of its placement,
@@ -119,7 +123,7 @@ func (a *Activities) ask(ctx context.Context, e Errand) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if task, err = a.linger(ctx, task); err != nil {
+	if task, err = agenttask.Linger(ctx, a.tasks, task, lingers); err != nil {
 		return Answer{}, err
 	}
 	if !task.Status.Ended() {
@@ -148,21 +152,30 @@ func (a Allocation) request(e Errand, tells bool) agenttask.Request {
 		r.Type = agentwire.TypeHealthProbe
 	case errandAccount:
 		r.IdempotencyKey += fmt.Sprintf("/uid %d", a.UID) // the node may refuse it, and gets another one
-		keys := make([]string, len(a.Keys))
-		for i, k := range a.Keys {
-			keys[i] = k.PublicKey
-		}
-		p := agentwire.ProvisionUserParams{
-			AllocationID: a.ID.String(), Username: a.Username, UID: int(a.UID), GID: int(a.UID), AuthorizedKeys: keys,
-			Sudo: a.Access == RootAccess,
-		}
+		p := a.account(tells)
 		if tells {
-			p.Handover = a.handover()
 			r.IdempotencyKey += "/until " + p.Handover.ExpiresAt // somebody may extend it meanwhile: then it is told again
 		}
 		r.Type, r.Params = agentwire.TypeProvisionUser, p
 	}
 	return r
+}
+
+// account is the account of an allocation, as its node shall have it. tells says whether
+// the agent takes what the tenant is to be told.
+func (a Allocation) account(tells bool) agentwire.ProvisionUserParams {
+	keys := make([]string, len(a.Keys))
+	for i, k := range a.Keys {
+		keys[i] = k.PublicKey
+	}
+	p := agentwire.ProvisionUserParams{
+		AllocationID: a.ID.String(), Username: a.Username, UID: int(a.UID), GID: int(a.UID), AuthorizedKeys: keys,
+		Sudo: a.Access == RootAccess,
+	}
+	if tells {
+		p.Handover = a.handover()
+	}
+	return p
 }
 
 // handover is what the tenant reads about the node at login.
@@ -191,21 +204,6 @@ func (t tenant) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) err
 			typ)
 	}
 	return nil
-}
-
-func (a *Activities) linger(ctx context.Context, t agenttask.Task) (agenttask.Task, error) {
-	const first, longest = 5 * time.Millisecond, 400 * time.Millisecond
-	began := time.Now()
-	for wait := first; !t.Status.Ended() && time.Since(began) < lingers; wait = min(2*wait, longest) {
-		if err := pause(ctx, wait); err != nil {
-			return t, err
-		}
-		var err error
-		if t, err = a.tasks.Task(ctx, t.ID); err != nil {
-			return t, err
-		}
-	}
-	return t, nil
 }
 
 // later says how long to wait for a task. One that its node does not fetch is

@@ -55,6 +55,13 @@ type Key struct {
 	Fingerprint string    `json:"fingerprint"`
 }
 
+// Keyring is how the keys of an allocation stand on its node.
+type Keyring struct {
+	Revision      int32      // how often they were changed since it was asked for
+	ChangingSince *time.Time // since when its node is behind with that; nil: it is not
+	WaitingFor    string     // what that waits for, in words
+}
+
 // Complaint is what a tenant found wrong with the hardware.
 type Complaint struct {
 	Category string `json:"category"`
@@ -83,7 +90,8 @@ type Allocation struct {
 	Access     Access
 	Username   string
 	UID        int32
-	Keys       []Key
+	Keys       []Key // that shall open it
+	Keyring    Keyring
 	Protected  bool
 	ExpiresAt  *time.Time // nil: never
 	Event      id.Event

@@ -45,7 +45,9 @@ type View struct {
 	Port               int32               `json:"port,omitempty" doc:"Port of SSH there."`
 	Username           string              `json:"username" doc:"The account on the node."`
 	Access             Access              `json:"access" enum:"user,root"`
-	SSHKeys            []Key               `json:"ssh_keys" nullable:"false" doc:"Keys that its account was made with."`
+	SSHKeys            []Key               `json:"ssh_keys" nullable:"false" doc:"Keys that shall open it."`
+	KeysChangingSince  *time.Time          `json:"keys_changing_since,omitempty" doc:"Since when its node is behind with these keys; absent: it is not."`
+	KeysWaitingFor     string              `json:"keys_waiting_for,omitempty" doc:"What that waits for."`
 	Protected          bool                `json:"protected"`
 	RequestedBy        string              `json:"requested_by"`
 	RequestedByName    string              `json:"requested_by_name,omitempty"`
@@ -76,7 +78,8 @@ func optional[noun any](of id.Of[noun]) *id.Of[noun] {
 	return &of
 }
 
-func show(a Allocation) View {
+func show(ctx context.Context, a Allocation) View {
+	a = a.seenBy(ctx)
 	keys := a.Keys
 	if keys == nil {
 		keys = []Key{}
@@ -87,7 +90,8 @@ func show(a Allocation) View {
 		Status:     a.Status,
 		WaitingFor: a.WaitingFor, CapacityShape: a.Shape, SKU: a.SKU, GPUs: a.GPUs, PriceMinor: a.Terms.PriceMinor,
 		PriceCurrency: a.Terms.PriceCurrency, Region: a.Region, NodeID: a.Node, Hostname: a.Hostname, Username: a.Username,
-		Access: a.Access, SSHKeys: keys, Protected: a.Protected, RequestedBy: a.AskedBy, RequestedByName: a.AskedName,
+		Access: a.Access, SSHKeys: keys, KeysChangingSince: a.Keyring.ChangingSince, KeysWaitingFor: a.Keyring.WaitingFor,
+		Protected: a.Protected, RequestedBy: a.AskedBy, RequestedByName: a.AskedName,
 		FailureCode: a.Failure.Code, FailureReason: a.Failure.Reason, Remedy: a.Failure.Remedy,
 		ReleaseCause: a.Release.Cause, ReleaseReason: a.Release.Reason, ReleaseFailed: a.Release.Failed,
 		CleanupID: optional(a.Cleanup), CreatedAt: a.Times.Created.UTC(), ProvisioningAt: a.Times.ProvisioningStarted,
@@ -103,7 +107,7 @@ type AskBody struct {
 	Count        int32             `json:"count,omitempty" minimum:"0" maximum:"64" doc:"Nodes, each an allocation of its own; all or none. Left out: one." example:"1"`
 	Region       string            `json:"region,omitempty" maxLength:"63" doc:"Left out: any."`
 	Arrangement  Arrangement       `json:"arrangement,omitempty" enum:"spread,pack,same_rack" doc:"How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks."`
-	NodeLabels   map[string]string `json:"node_labels,omitempty" doc:"Labels that a node must have."`
+	NodeLabels   map[string]string `json:"node_labels,omitempty" doc:"Labels that a node must have; tenants may ask for those that begin with public/."`
 	Capabilities map[string]string `json:"capabilities,omitempty" doc:"Capabilities that a node must have, such as gpu.driver_series."`
 	Name         string            `json:"name,omitempty" maxLength:"100" example:"training"`
 	Labels       map[string]string `json:"labels,omitempty" doc:"Words of your own."`
@@ -136,7 +140,7 @@ type Made struct {
 }
 
 // answer shows what became of a request.
-func answer(o Outcome, err error) (*httpapi.Branched[Made], error) {
+func answer(ctx context.Context, o Outcome, err error) (*httpapi.Branched[Made], error) {
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +150,7 @@ func answer(o Outcome, err error) (*httpapi.Branched[Made], error) {
 	list := o.Allocations
 	m := Made{AllocationID: list[0].ID, Status: list[0].Status, Allocations: make([]View, len(list))}
 	for i, a := range list {
-		m.Allocations[i] = show(a)
+		m.Allocations[i] = show(ctx, a)
 	}
 	return httpapi.Done(http.StatusCreated, m), nil
 }
@@ -213,7 +217,8 @@ func (s *Service) registerProject(api *httpapi.API) {
 		Body AskBody
 	},
 	) (*httpapi.Branched[Made], error) {
-		return answer(s.Request(ctx, in.Body.ask(in.ProjectID)))
+		made, err := s.Request(ctx, in.Body.ask(in.ProjectID))
+		return answer(ctx, made, err)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "explain-allocation", Method: http.MethodPost, Path: pathProject + "/explain", Tag: tag,
@@ -250,7 +255,7 @@ func (s *Service) listed(ctx context.Context, of Selection, page httpapi.Page) (
 		return nil, err
 	}
 	rows, err := s.List(ctx, of, slice)
-	list, err := httpapi.ListOf(page, rows, err, show, position)
+	list, err := httpapi.ListOf(page, rows, err, func(a Allocation) View { return show(ctx, a) }, position)
 	if err != nil {
 		return nil, err
 	}
@@ -306,5 +311,10 @@ func (s *Service) timeline(ctx context.Context, of id.Allocation, page httpapi.P
 		return nil, err
 	}
 	rows, err := s.Timeline(ctx, of, slice)
+	if !insider(ctx) {
+		for i := range rows {
+			rows[i] = rows[i].forTenant()
+		}
+	}
 	return httpapi.ListOf(page, rows, err, moment, func(m MomentView) any { return m.Seq })
 }

@@ -33,7 +33,8 @@ func (s *Service) registerFlat(api *httpapi.API) {
 		if err := s.mayUse(ctx, in.Body.ProjectID); err != nil {
 			return nil, err
 		}
-		return answer(s.Request(ctx, in.Body.ask(in.Body.ProjectID)))
+		made, err := s.Request(ctx, in.Body.ask(in.Body.ProjectID))
+		return answer(ctx, made, err)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-allocation-flat", Method: http.MethodGet, Path: pathFlat + "/{allocation_id}", Tag: tag,
@@ -112,7 +113,8 @@ func (s *Service) registerAdmin(api *httpapi.API) {
 			ask.Wish.Node = *in.Body.NodeID
 		}
 		ask.Wish.Pool = in.Body.Pool
-		return answer(s.Request(ctx, ask))
+		made, err := s.Request(ctx, ask)
+		return answer(ctx, made, err)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "force-release-allocation", Method: http.MethodPost, Path: pathAdmin + "/{allocation_id}/force-release", Tag: tag,

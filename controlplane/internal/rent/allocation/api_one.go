@@ -3,15 +3,17 @@ package allocation
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/terminal"
 )
@@ -44,10 +46,10 @@ func (s *Service) of(ctx context.Context, which id.Allocation, project id.Projec
 // for, or any with the permission for those of others.
 func (s *Service) mine(ctx context.Context, which id.Allocation, project id.Project) (Allocation, error) {
 	a, err := s.of(ctx, which, project, auth.AllocationUse)
-	if err != nil || a.AskedBy == auth.From(ctx).ID {
+	if err != nil {
 		return a, err
 	}
-	if _, err := s.of(ctx, which, project, auth.AllocationManage); err != nil {
+	if !a.usableBy(auth.From(ctx)) {
 		return Allocation{}, fault.New(fault.Forbidden, "ownership_required",
 			"allocation %s belongs to somebody else of the project",
 			a.called()).WithRemedy("ask whoever made it, or an administrator of the project")
@@ -55,12 +57,39 @@ func (s *Service) mine(ctx context.Context, which id.Allocation, project id.Proj
 	return a, nil
 }
 
+// usableBy says whether somebody may use and change an allocation: one of their own, or
+// any with the permission for those of others.
+func (a Allocation) usableBy(who *auth.Principal) bool {
+	on := auth.Target{Org: a.Org, Project: a.Project}
+	return who.Decide(auth.AllocationUse, on) == auth.Allowed &&
+		(a.AskedBy == who.ID || who.Decide(auth.AllocationManage, on) == auth.Allowed)
+}
+
+// Visits says whether terminals on rented nodes may go on.
+type Visits struct{ DB *postgres.DB }
+
+// MayStay implements terminal.Visits: while the allocation is active, and whoever asked
+// for the terminal may use it.
+func (v Visits) MayStay(ctx context.Context, of id.Allocation, who *auth.Principal) error {
+	a, err := Get(ctx, v.DB, of)
+	switch {
+	case err != nil:
+		return err
+	case a.Status != Active:
+		return fault.New(fault.Forbidden, "allocation_ended", "allocation %s has ended, and the terminal with it", a.called())
+	case !a.usableBy(who):
+		return fault.New(fault.Forbidden, "insufficient_permissions", "you may not use allocation %s any more", a.called()).
+			WithRemedy("ask an administrator of the project")
+	}
+	return nil
+}
+
 // detail shows an allocation with how to reach its node.
 func (s *Service) detail(ctx context.Context, a Allocation, err error) (*httpapi.Plain[View], error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.conditioned(ctx, show(a))
+	v, err := s.conditioned(ctx, show(ctx, a))
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +128,12 @@ func (b ChangeBody) terms() Terms {
 		t.ExpiresAt, t.Never = &end, *b.ExpiresIn == 0
 	}
 	return t
+}
+
+// KeysBody is how the keys of an allocation change.
+type KeysBody struct {
+	Add    []id.SSHKey `json:"add,omitempty" maxItems:"100" nullable:"false" doc:"Keys of your own or of the project that shall open it, too."`
+	Remove []id.SSHKey `json:"remove,omitempty" maxItems:"100" nullable:"false" doc:"Keys that shall not open it any more."`
 }
 
 // WindowBody is the size of a terminal.
@@ -140,6 +175,23 @@ func (s *Service) registerOne(api *httpapi.API) {
 			return nil, err
 		}
 		a, err := s.Change(ctx, in.AllocationID, in.Body.terms())
+		return s.detail(ctx, a, err)
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "change-allocation-keys", Method: http.MethodPost, Path: pathOne + "/ssh-keys", Tag: tag,
+		Status: http.StatusAccepted, Summary: "Change which SSH keys open an allocation that is active",
+		Description: "Its node is told; `keys_changing_since` is there until it has answered. Connections that are open " +
+			"stay: who is in can stay in until the allocation is released.",
+		Access: httpapi.Project(auth.AllocationUse),
+	}, func(ctx context.Context, in *struct {
+		Both
+		Body KeysBody
+	},
+	) (*httpapi.Plain[View], error) {
+		if _, err := s.mine(ctx, in.AllocationID, in.ProjectID); err != nil {
+			return nil, err
+		}
+		a, err := s.ChangeKeys(ctx, in.AllocationID, in.Body.Add, in.Body.Remove)
 		return s.detail(ctx, a, err)
 	})
 	httpapi.Register(api, httpapi.Operation{
@@ -187,16 +239,16 @@ func (s *Service) mint(ctx context.Context, of id.Allocation, project id.Project
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(a.opens(), s.working(ctx, a)); err != nil {
-		return nil, err
-	}
 	made, token, err := s.terminals.Mint(ctx, terminal.Wish{
 		Node: a.Node, Username: a.Username, Columns: b.Columns, Rows: b.Rows,
-		Tenant: auth.Target{Org: a.Org, Project: a.Project},
+		Tenant: auth.Target{Org: a.Org, Project: a.Project}, Allocation: a.ID,
+	}, func(ctx context.Context, tx pgx.Tx) error { // under lock: none is issued once its end was asked for
+		now, _, err := hold(ctx, tx, a.ID)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(now.opens(), working(ctx, tx, now))
 	})
-	if err == nil { // its end may have been asked for while the token was made
-		err = s.stillOpen(ctx, a, made)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -214,17 +266,4 @@ func (a Allocation) opens() error {
 	return fault.New(fault.Conflict, "allocation_state_conflict",
 		"allocation %s is %s: a terminal needs one that is active",
 		a.called(), a.Status).WithRemedy("see what it waits for: gpuaas allocation show %s", a.ID)
-}
-
-// stillOpen closes a session of an allocation that ended meanwhile.
-func (s *Service) stillOpen(ctx context.Context, a Allocation, made terminal.Session) error {
-	now, err := Get(ctx, s.db, a.ID)
-	if err != nil {
-		return err
-	}
-	if err := cmp.Or(now.opens(), s.working(ctx, now)); err != nil {
-		_, closed := s.terminals.Close(ctx, made.ID, "its allocation has ended, or its node is being repaired")
-		return errors.Join(err, closed)
-	}
-	return nil
 }

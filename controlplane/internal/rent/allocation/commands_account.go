@@ -41,7 +41,7 @@ func (a *Activities) retake(ctx context.Context, e Errand, refused Failure) (Ans
 		if tried >= mostUIDs {
 			again = Answer{Failure: Failure{
 				Code: refused.Code, Reason: fmt.Sprintf("the node refused %d uids for the account", tried+1),
-				Remedy: "ask again; an operator looks at the node",
+				Remedy: askAgain,
 			}}
 			return nil
 		}
@@ -75,6 +75,6 @@ func unusable(t agenttask.Task) Failure {
 	}
 	return Failure{
 		Code: codeNoLogin, Reason: "the account was made, and the agent found that nobody can log in to it",
-		Remedy: "ask again; an operator looks at the node",
+		Remedy: askAgain,
 	}
 }

@@ -30,6 +30,9 @@ const races = 5
 // wait.
 func (s *Service) Request(ctx context.Context, ask Ask) (Outcome, error) {
 	ask, err := ask.checked()
+	if err == nil {
+		err = ask.askable(ctx)
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -38,7 +41,7 @@ func (s *Service) Request(ctx context.Context, ask Ask) (Outcome, error) {
 	case err != nil || lacking == nil:
 		return Outcome{Allocations: made}, err
 	case ask.WaitUpTo == 0 || lacking.ever() < ask.Count: // waiting would not help
-		return Outcome{}, lacking.refusal(ask.Count)
+		return Outcome{}, lacking.seenBy(ctx).refusal(ask.Count)
 	}
 	r, err := s.wait(ctx, ask)
 	return Outcome{Request: &r}, err

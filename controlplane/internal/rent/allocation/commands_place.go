@@ -204,6 +204,9 @@ func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.TakePa
 // Explain says what a request could have now, without asking for it.
 func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 	ask, err := ask.checked()
+	if err == nil {
+		err = ask.askable(ctx)
+	}
 	if err != nil {
 		return Capacity{}, err
 	}
@@ -223,7 +226,7 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 		c, err = s.capacity(ctx, q, ask, id.AllocationRequest{})
 		return err
 	})
-	return c, err
+	return c.seenBy(ctx), err
 }
 
 // capacity says what a request could have at this moment, and why not more.

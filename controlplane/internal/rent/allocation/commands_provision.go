@@ -76,7 +76,9 @@ func (s *Service) settle(ctx context.Context, of id.Allocation, placement int32,
 			_, err = s.fail(ctx, tx, a, Failure{Code: CodeCancelled, Reason: "its end was asked for before it was active"})
 			return err
 		case t.Code == "" && outOfService(n) == "":
-			_, err = move(ctx, tx, a, Ready, "", "the tenant can use "+a.Hostname, nil)
+			if a, err = move(ctx, tx, a, Ready, "", "the tenant can use "+a.Hostname, nil); err == nil {
+				_, err = s.dropKeys(ctx, tx, a) // some may be gone since it was asked for
+			}
 			return err
 		case t.Code == "":
 			t.Failure = notReady(outOfService(n))
@@ -137,6 +139,9 @@ func (s *Service) elsewhere(ctx context.Context, tx pgx.Tx, a Allocation, n node
 	return s.resettle(ctx, tx, a, spots[0], t)
 }
 
+// placeAgain is the event of the timeline that says that another node was taken.
+const placeAgain = "place_again"
+
 // resettle moves an allocation to a node that was claimed for it.
 func (s *Service) resettle(ctx context.Context, tx pgx.Tx, a Allocation, at spot, t Trouble) (int32, error) {
 	q := allocationdb.New(tx)
@@ -153,7 +158,7 @@ func (s *Service) resettle(ctx context.Context, tx pgx.Tx, a Allocation, at spot
 	if err != nil {
 		return 0, err
 	}
-	return now.Placements, note(ctx, tx, now, "place_again", fmt.Sprintf("%s was not ready (%s); placed on %s instead",
+	return now.Placements, note(ctx, tx, now, placeAgain, fmt.Sprintf("%s was not ready (%s); placed on %s instead",
 		a.Hostname, t.Reason, now.Hostname), map[string]any{"code": t.Code})
 }
 

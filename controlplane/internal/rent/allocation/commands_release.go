@@ -103,12 +103,15 @@ func setRelease(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) error {
 	return nil
 }
 
-// ending says for people who ended an allocation.
+// endings say for people who ended an allocation.
+var endings = map[Cause]string{
+	ByTenant: "its tenant gave it back", ByExpiry: "its time is over", ByAdmin: "an administrator ended it",
+	ByBilling: "its tenant has no money left", ByOperation: "an operation on the node ended it",
+}
+
+// ending says for people who ended an allocation, and why.
 func ending(l Leaving) string {
-	text := map[Cause]string{
-		ByTenant: "its tenant gave it back", ByExpiry: "its time is over", ByAdmin: "an administrator ended it",
-		ByBilling: "its tenant has no money left", ByOperation: "an operation on the node ended it",
-	}[l.Cause]
+	text := endings[l.Cause]
 	if l.Reason != "" {
 		text += ": " + l.Reason
 	}
@@ -160,7 +163,7 @@ func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason str
 		if now, err = s.release(ctx, tx, a, Leaving{Cause: ByAdmin, Reason: reason}); err != nil {
 			return err
 		}
-		return publish(ctx, tx, eventwire.AllocationForced, now, reason)
+		return publish(ctx, tx, eventwire.AllocationForced, now, endings[ByAdmin])
 	})
 	return now, err
 }
@@ -188,7 +191,7 @@ func (s *Service) ForceCleanup(ctx context.Context, of id.Allocation, verifiedAb
 			return err
 		}
 		if now, err = s.fail(ctx, tx, a, Failure{
-			Code: "forced", Reason: "an administrator gave it up: " + reason, Remedy: "ask for another one",
+			Code: codeForced, Reason: "an administrator gave it up: " + reason, Remedy: askAnother,
 		}); err != nil {
 			return err
 		}

@@ -142,8 +142,8 @@ func publishRepair(ctx context.Context, tx pgx.Tx, typ eventwire.Type, a Allocat
 }
 
 // working refuses what needs the node of an allocation while it is repaired.
-func (s *Service) working(ctx context.Context, a Allocation) error {
-	r, err := openRepair(ctx, s.db, a.ID)
+func working(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	r, err := openRepair(ctx, tx, a.ID)
 	if err != nil || r == nil {
 		return err
 	}

@@ -71,8 +71,8 @@ func (Tenancies) End(ctx context.Context, tx pgx.Tx, of id.Node, by id.Decommiss
 	switch a.Status {
 	case Requested, Provisioning:
 		if _, err = giveUp(ctx, tx, a, Failure{
-			Code: "ended_by_operation", Reason: ending(Leaving{Cause: ByOperation, Reason: reason}),
-			Remedy: "ask for another one",
+			Code: codeByOperation, Reason: ending(Leaving{Cause: ByOperation, Reason: reason}),
+			Remedy: askAnother,
 		}); err == nil {
 			err = outbox.CancelWorkflow(ctx, tx, a.WorkflowID())
 		}

@@ -41,7 +41,7 @@ func publish(ctx context.Context, tx pgx.Tx, typ eventwire.Type, a Allocation, m
 			GPUs:   a.GPUs,
 			NodeID: a.Node.String(), RequestedBy: a.AskedBy, ActiveAt: a.Times.Active,
 			ReleaseRequestedAt: a.Times.ReleaseRequested, ExpiresAt: a.ExpiresAt,
-			Code: a.Failure.Code, Message: message, Remedy: a.Failure.Remedy,
+			Code: a.Failure.Code, Message: message, Remedy: a.Failure.forTenant().Remedy,
 		},
 	}
 	if typ == eventwire.AllocationRequested {
@@ -117,5 +117,7 @@ func move(ctx context.Context, tx pgx.Tx, a Allocation, event Event, waitingFor,
 	if err := note(ctx, tx, after, string(event), message, details); err != nil {
 		return after, err
 	}
-	return after, announce(ctx, tx, after, message)
+	// What is published reaches the tenant's webhooks.
+	said := Moment{Event: string(event), Message: message, Details: details}.forTenant()
+	return after, announce(ctx, tx, after, said.Message)
 }

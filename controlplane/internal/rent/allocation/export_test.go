@@ -2,13 +2,33 @@ package allocation
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 )
+
+// Mint issues the token of a terminal.
+func (s *Service) Mint(ctx context.Context, of id.Allocation) error {
+	_, err := s.mint(ctx, of, id.Project{}, WindowBody{})
+	return err
+}
+
+// Show is an allocation as the API shows it to somebody.
+func Show(ctx context.Context, a Allocation) View { return show(ctx, a) }
+
+// Told is the timeline of an allocation as the API shows it to somebody.
+func (s *Service) Told(ctx context.Context, of id.Allocation) (string, error) {
+	list, err := s.timeline(ctx, of, httpapi.Page{PageSize: 100})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%+v", list.Body.Items), nil
+}
 
 // Place records an allocation, and says how long it took to find and claim its node.
 func (s *Service) Place(ctx context.Context, ask Ask) (took time.Duration, err error) {

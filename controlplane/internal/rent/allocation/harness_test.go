@@ -49,7 +49,7 @@ func newWorld(tb testing.TB) *world {
 	w := &world{org: id.New[id.Org](), project: id.New[id.Project]()}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.agents = &agents{db: w.db, fail: map[id.Node]map[string]agentwire.TaskError{}, unhealthy: map[id.Node]string{}}
-	w.cleanups, w.terminals, w.mischief = &cleanups{w: w}, &terminals{}, &plan{}
+	w.cleanups, w.terminals, w.mischief = &cleanups{w: w}, &terminals{db: w.db}, &plan{}
 	w.service = allocation.New(allocation.Config{
 		DB: w.db, Tasks: w.agents, Cleanups: w.cleanups, Terminals: w.terminals, Mischief: w.mischief,
 	})
@@ -349,14 +349,15 @@ func (c *cleanups) in(tb testing.TB, f func(ctx context.Context, tx pgx.Tx) erro
 	}
 }
 
-type terminals struct{ ended []id.Node }
-
-func (t *terminals) Mint(context.Context, terminal.Wish) (terminal.Session, redact.Secret, error) {
-	return terminal.Session{ID: id.New[id.TerminalSession]()}, redact.New("token"), nil
+type terminals struct {
+	db    *postgres.DB
+	ended []id.Node
 }
 
-func (t *terminals) Close(context.Context, id.TerminalSession, string) (terminal.Session, error) {
-	return terminal.Session{}, nil
+func (t *terminals) Mint(ctx context.Context, _ terminal.Wish, admit postgres.TxFunc) (terminal.Session,
+	redact.Secret, error,
+) {
+	return terminal.Session{ID: id.New[id.TerminalSession]()}, redact.New("token"), t.db.InTx(ctx, admit)
 }
 
 func (t *terminals) EndAll(_ context.Context, _ pgx.Tx, of id.Node) error {

@@ -27,16 +27,17 @@ var unfit = map[string]string{
 	"being_cleaned":        `tainted_at = clock_timestamp()`,
 	"other_region":         `region_code = 'us'`,
 	"other_pool":           `pool = 'inference'`,
-	"labels_missing":       `labels = '{"tier": "cheap"}'`,
+	"labels_missing":       `labels = '{"public/tier": "cheap"}'`,
 	"capabilities_missing": `capabilities = '{"gpu.driver_series": "550"}'`,
 }
 
 // fit is what nodes of these tests have, and what requests ask for.
-const fit = `labels = '{"tier": "fast", "x": "y"}', capabilities = '{"gpu.driver_series": "570", "fabric.type": "ib"}'`
+const fit = `labels = '{"public/tier": "fast", "x": "y"}', capabilities = '{"gpu.driver_series": "570", "fabric.type": "ib"}'`
 
 func picky() allocation.Ask {
 	return allocation.Ask{Wish: allocation.Wish{
-		Region: "eu", Labels: map[string]string{"tier": "fast"}, Capabilities: map[string]string{"gpu.driver_series": "570"},
+		Region: "eu", Labels: map[string]string{"public/tier": "fast"},
+		Capabilities: map[string]string{"gpu.driver_series": "570"},
 	}}
 }
 
@@ -54,6 +55,7 @@ func TestARefusalSaysWhyOfEveryNode(t *testing.T) {
 	if err != nil || first[0].Node != rented {
 		t.Fatalf("%+v, %v", first, err)
 	}
+	w.ctx = w.operator(t)
 	_, err = w.try(picky())
 	f, _ := fault.As(err)
 	if f == nil || f.Code != allocation.CodeUnavailable {

@@ -77,6 +77,29 @@ WHERE id = sqlc.arg(id) RETURNING *;
 -- name: SetAccount :one
 UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
 
+-- SetKeys changes the keys that shall open an allocation. Its node is behind until it says otherwise.
+-- name: SetKeys :one
+UPDATE allocations SET ssh_keys = $2, keys_revision = keys_revision + 1, keys_waiting_for = $3,
+    keys_changing_since = COALESCE(keys_changing_since, clock_timestamp()), version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetKeysWaiting :exec
+UPDATE allocations SET keys_waiting_for = $2, updated_at = clock_timestamp() WHERE id = $1 AND keys_waiting_for <> $2;
+
+-- name: SetKeysChanged :one
+UPDATE allocations SET keys_changing_since = NULL, keys_waiting_for = '', version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- ActiveWithKeys are the allocations in use that open to a key, or to one that a person has now; without either all.
+-- name: ActiveWithKeys :many
+SELECT a.id FROM allocations a
+WHERE a.status = 'active' AND (sqlc.narg(after)::uuid IS NULL OR a.id > sqlc.narg(after))
+  AND (COALESCE(sqlc.narg(ssh_key)::uuid, sqlc.narg(person)::uuid) IS NULL OR EXISTS (
+    SELECT FROM jsonb_array_elements(a.ssh_keys) AS k (key)
+    WHERE (k.key ->> 'ssh_key_id')::uuid = sqlc.narg(ssh_key)::uuid
+       OR (k.key ->> 'ssh_key_id')::uuid IN (SELECT s.id FROM ssh_keys s WHERE s.user_id = sqlc.narg(person)::uuid)))
+ORDER BY a.id LIMIT sqlc.arg(most);
+
 -- name: SetPlace :one
 UPDATE allocations SET node_id = $2, hostname = $3, uid = $4, username = $5, placements = placements + 1, version = version + 1,
     updated_at = clock_timestamp()

@@ -51,7 +51,7 @@ func (g gate) unready(output json.RawMessage, terms sku.Terms) Failure {
 }
 
 func notReady(why string) Failure {
-	return Failure{Code: codeNotReady, Reason: why, Remedy: "ask again; an operator looks at the node"}
+	return Failure{Code: codeNotReady, Reason: why, Remedy: askAgain}
 }
 
 // missing is what the machine lacks of what its SKU promises.

@@ -49,8 +49,7 @@ type Cleanups interface {
 
 // Terminals opens interactive sessions; terminal.Service does.
 type Terminals interface {
-	Mint(ctx context.Context, w terminal.Wish) (terminal.Session, redact.Secret, error)
-	Close(ctx context.Context, session id.TerminalSession, reason string) (terminal.Session, error)
+	Mint(ctx context.Context, w terminal.Wish, admit postgres.TxFunc) (terminal.Session, redact.Secret, error)
 	EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error
 }
 

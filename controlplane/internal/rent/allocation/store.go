@@ -23,6 +23,7 @@ func from(r allocationdb.Allocation) (Allocation, error) {
 		Placements: r.Placements, Access: Access(r.Access), Username: r.Username, UID: r.Uid, Protected: r.Protected,
 		ExpiresAt: r.ExpiresAt, Event: r.EventID, AskedBy: r.RequestedBy, AskedName: r.RequestedByName,
 		WaitingFor: r.WaitingFor, Cleanup: r.CleanupID, Version: r.Version,
+		Keyring: Keyring{Revision: r.KeysRevision, ChangingSince: r.KeysChangingSince, WaitingFor: r.KeysWaitingFor},
 		Failure: Failure{Code: r.FailureCode, Reason: r.FailureReason, Remedy: r.FailureRemedy},
 		Release: Ending{
 			Cause: Cause(r.ReleaseCause), Reason: r.ReleaseReason, By: r.ReleaseRequestedBy, Failed: r.ReleaseFailedReason,

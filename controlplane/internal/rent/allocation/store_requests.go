@@ -66,6 +66,7 @@ func (s *Service) GetRequest(ctx context.Context, of id.AllocationRequest) (Requ
 		return r, nil, err
 	}
 	c, err := s.capacity(ctx, q, r.Ask, r.ID)
+	c = c.seenBy(ctx)
 	return r, &c, err
 }
 

@@ -96,18 +96,23 @@ func run(ctx workflow.Context, e Errand) Failure {
 		if answer.Signal == "" {
 			return answer.Failure
 		}
-		wait, stop := workflow.WithCancel(ctx)
-		timer := workflow.NewTimer(wait, answer.Most)
-		workflow.NewSelector(ctx).AddFuture(timer, func(workflow.Future) {}).
-			AddReceive(workflow.GetSignalChannel(ctx, answer.Signal), func(c workflow.ReceiveChannel, _ bool) {
-				c.Receive(ctx, nil)
-			}).
-			AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(ctx)
-		stop()
-		if ctx.Err() != nil {
-			return failureOf(ctx.Err())
+		if err := await(ctx, answer); err != nil {
+			return failureOf(err)
 		}
 	}
+}
+
+// await waits until what was asked for has ended, or until it is time to look.
+func await(ctx workflow.Context, answer Answer) error {
+	wait, stop := workflow.WithCancel(ctx)
+	timer := workflow.NewTimer(wait, answer.Most)
+	workflow.NewSelector(ctx).AddFuture(timer, func(workflow.Future) {}).
+		AddReceive(workflow.GetSignalChannel(ctx, answer.Signal), func(c workflow.ReceiveChannel, _ bool) {
+			c.Receive(ctx, nil)
+		}).
+		AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {}).Select(ctx)
+	stop()
+	return ctx.Err()
 }
 
 // CodeCancelled is the code of an allocation that was ended before it was active.

@@ -76,22 +76,12 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 	return t, nil, ended(d, t)
 }
 
-// linger waits briefly for a task that was just created: a healthy agent
-// answers quickly, and a few reads cost less than a signal to the workflow. If
-// the task takes longer, its end signals the workflow.
+// linger waits briefly for a task that was just created. If the task takes longer,
+// its end signals the workflow.
 func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task, given bool) (agenttask.Task, error) {
-	const first, longest = 10 * time.Millisecond, 100 * time.Millisecond
-	began := time.Now()
-	for pause := first; given && !t.Status.Ended() && time.Since(began) < s.lingers; pause = min(2*pause, longest) {
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return t, ctx.Err()
-		case <-timer.C:
-		}
+	if given {
 		var err error
-		if t, err = s.tasks.Task(ctx, t.ID); err != nil {
+		if t, err = agenttask.Linger(ctx, s.tasks, t, s.lingers); err != nil {
 			return t, err
 		}
 	}

@@ -39,4 +39,6 @@ type TerminalSession struct {
 	OrgID          id.Org
 	// The project whose allocation it was opened for; absent: an administrator of the platform opened it.
 	ProjectID id.Project
+	// The allocation that it was opened for; absent: none.
+	AllocationID id.Allocation
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const abandoned = `-- name: Abandoned :many
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id FROM terminal_sessions
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id FROM terminal_sessions
 WHERE status IN ('issued', 'opening', 'open')
   AND ((status = 'issued' AND token_expires_at <= $1::timestamptz)
        OR (status IN ('opening', 'open') AND seen_at < $2::timestamptz))
@@ -62,6 +62,7 @@ func (q *Queries) Abandoned(ctx context.Context, arg AbandonedParams) ([]Termina
 			&i.RequesterToken,
 			&i.OrgID,
 			&i.ProjectID,
+			&i.AllocationID,
 		); err != nil {
 			return nil, err
 		}
@@ -135,7 +136,7 @@ UPDATE terminal_sessions
 SET status = $1, closed_at = $2::timestamptz, close_reason = $3,
     bytes_in = greatest(bytes_in, $4), bytes_out = greatest(bytes_out, $5)
 WHERE id = $6
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id
 `
 
 type EndedParams struct {
@@ -182,12 +183,13 @@ func (q *Queries) Ended(ctx context.Context, arg EndedParams) (TerminalSession, 
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id FROM terminal_sessions WHERE id = $1
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id FROM terminal_sessions WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.TerminalSession) (TerminalSession, error) {
@@ -218,15 +220,17 @@ func (q *Queries) Get(ctx context.Context, argID id.TerminalSession) (TerminalSe
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :one
 INSERT INTO terminal_sessions (id, node_id, username, token_hash, token_expires_at, requested_by, requester_kind, requester_name,
-                               window_columns, window_rows, correlation_id, created_at, requester_token, org_id, project_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id
+                               window_columns, window_rows, correlation_id, created_at, requester_token, org_id, project_id,
+                               allocation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id
 `
 
 type InsertParams struct {
@@ -245,6 +249,7 @@ type InsertParams struct {
 	RequesterToken id.Token
 	OrgID          id.Org
 	ProjectID      id.Project
+	AllocationID   id.Allocation
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) (TerminalSession, error) {
@@ -264,6 +269,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (TerminalSession
 		arg.RequesterToken,
 		arg.OrgID,
 		arg.ProjectID,
+		arg.AllocationID,
 	)
 	var i TerminalSession
 	err := row.Scan(
@@ -291,12 +297,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (TerminalSession
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id FROM terminal_sessions
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id FROM terminal_sessions
 WHERE ($1::timestamptz IS NULL
        OR (created_at, id) < ($1::timestamptz, $2::uuid))
   AND ($3::uuid IS NULL OR node_id = $3::uuid)
@@ -353,6 +360,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]TerminalSession, 
 			&i.RequesterToken,
 			&i.OrgID,
 			&i.ProjectID,
+			&i.AllocationID,
 		); err != nil {
 			return nil, err
 		}
@@ -365,7 +373,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]TerminalSession, 
 }
 
 const lock = `-- name: Lock :one
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id FROM terminal_sessions WHERE id = $1 FOR UPDATE
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id FROM terminal_sessions WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.TerminalSession) (TerminalSession, error) {
@@ -396,6 +404,7 @@ func (q *Queries) Lock(ctx context.Context, argID id.TerminalSession) (TerminalS
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -414,7 +423,7 @@ func (q *Queries) LockMinter(ctx context.Context, requestedBy string) error {
 const opened = `-- name: Opened :one
 UPDATE terminal_sessions SET status = $1, opened_at = $2::timestamptz, seen_at = $2::timestamptz
 WHERE id = $3
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id
 `
 
 type OpenedParams struct {
@@ -451,12 +460,13 @@ func (q *Queries) Opened(ctx context.Context, arg OpenedParams) (TerminalSession
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }
 
 const presented = `-- name: Presented :one
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id FROM terminal_sessions
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id FROM terminal_sessions
 WHERE id = $1 AND token_hash = $2 AND token_used_at IS NULL
   AND token_expires_at > $3::timestamptz AND status = 'issued'
 `
@@ -496,6 +506,7 @@ func (q *Queries) Presented(ctx context.Context, arg PresentedParams) (TerminalS
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }
@@ -505,7 +516,7 @@ UPDATE terminal_sessions
 SET token_used_at = $1::timestamptz, status = $2, gateway = $3, seen_at = $1::timestamptz
 WHERE id = $4 AND token_hash = $5 AND token_used_at IS NULL
   AND token_expires_at > $1::timestamptz AND status = 'issued'
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token, org_id, project_id, allocation_id
 `
 
 type UseParams struct {
@@ -551,6 +562,7 @@ func (q *Queries) Use(ctx context.Context, arg UseParams) (TerminalSession, erro
 		&i.RequesterToken,
 		&i.OrgID,
 		&i.ProjectID,
+		&i.AllocationID,
 	)
 	return i, err
 }

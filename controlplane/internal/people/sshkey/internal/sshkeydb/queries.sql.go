@@ -165,3 +165,33 @@ func (q *Queries) Org(ctx context.Context, argID id.Project) (id.Org, error) {
 	err := row.Scan(&org_id)
 	return org_id, err
 }
+
+const owners = `-- name: Owners :many
+SELECT id, user_id, project_id FROM ssh_keys WHERE id = ANY ($1::uuid[])
+`
+
+type OwnersRow struct {
+	ID        id.SSHKey
+	UserID    id.User
+	ProjectID id.Project
+}
+
+func (q *Queries) Owners(ctx context.Context, ids []string) ([]OwnersRow, error) {
+	rows, err := q.db.Query(ctx, owners, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OwnersRow
+	for rows.Next() {
+		var i OwnersRow
+		if err := rows.Scan(&i.ID, &i.UserID, &i.ProjectID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -36,9 +36,10 @@ type Allocation struct {
 	Access     string
 	Username   string
 	Uid        int32
-	SshKeys    json.RawMessage
-	Protected  bool
-	ExpiresAt  *time.Time
+	// The keys that shall open it.
+	SshKeys   json.RawMessage
+	Protected bool
+	ExpiresAt *time.Time
 	// Names the workflow that provisions it: provisioning-<event_id>.
 	EventID             id.Event
 	RequestedBy         string
@@ -70,6 +71,12 @@ type Allocation struct {
 	ExpirySetAt *time.Time
 	// Seconds before expires_at of the last warning; 0: none was given.
 	ExpiryWarned int64
+	// How often the keys were changed since it was asked for.
+	KeysRevision int32
+	// Since when its node is behind with that; absent: it is not.
+	KeysChangingSince *time.Time
+	// What that waits for, in words.
+	KeysWaitingFor string
 }
 
 // The timeline of an allocation, as its tenant may read it.

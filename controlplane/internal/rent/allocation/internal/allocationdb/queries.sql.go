@@ -13,6 +13,49 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
+const activeWithKeys = `-- name: ActiveWithKeys :many
+SELECT a.id FROM allocations a
+WHERE a.status = 'active' AND ($1::uuid IS NULL OR a.id > $1)
+  AND (COALESCE($2::uuid, $3::uuid) IS NULL OR EXISTS (
+    SELECT FROM jsonb_array_elements(a.ssh_keys) AS k (key)
+    WHERE (k.key ->> 'ssh_key_id')::uuid = $2::uuid
+       OR (k.key ->> 'ssh_key_id')::uuid IN (SELECT s.id FROM ssh_keys s WHERE s.user_id = $3::uuid)))
+ORDER BY a.id LIMIT $4
+`
+
+type ActiveWithKeysParams struct {
+	After  *string
+	SshKey *string
+	Person *string
+	Most   int32
+}
+
+// ActiveWithKeys are the allocations in use that open to a key, or to one that a person has now; without either all.
+func (q *Queries) ActiveWithKeys(ctx context.Context, arg ActiveWithKeysParams) ([]id.Allocation, error) {
+	rows, err := q.db.Query(ctx, activeWithKeys,
+		arg.After,
+		arg.SshKey,
+		arg.Person,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Allocation
+	for rows.Next() {
+		var id id.Allocation
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const addEvent = `-- name: AddEvent :exec
 INSERT INTO allocation_events (allocation_id, event, status, actor_kind, actor, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
@@ -487,7 +530,7 @@ func (q *Queries) Expiring(ctx context.Context, marks []int64) ([]ExpiringRow, e
 }
 
 const get = `-- name: Get :one
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations WHERE id = $1
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for FROM allocations WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.Allocation) (Allocation, error) {
@@ -544,6 +587,9 @@ func (q *Queries) Get(ctx context.Context, argID id.Allocation) (Allocation, err
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -655,7 +701,7 @@ INSERT INTO allocations (id, org_id, project_id, group_id, name, labels, capacit
     price_currency, gpus, region_code, node_id, hostname, wish, access, username, uid, ssh_keys, protected, expires_at, event_id,
     requested_by, requested_by_name, correlation_id, waiting_for)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27)
-RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
 `
 
 type InsertParams struct {
@@ -771,6 +817,9 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Allocation, err
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -837,7 +886,7 @@ func (q *Queries) InsertRequest(ctx context.Context, arg InsertRequestParams) (A
 }
 
 const list = `-- name: List :many
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for FROM allocations
 WHERE ($1::uuid IS NULL OR project_id = $1)
   AND ($2::uuid IS NULL OR node_id = $2)
   AND ($3::text IS NULL OR requested_by = $3)
@@ -923,6 +972,9 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Allocation, error
 			&i.Version,
 			&i.ExpirySetAt,
 			&i.ExpiryWarned,
+			&i.KeysRevision,
+			&i.KeysChangingSince,
+			&i.KeysWaitingFor,
 		); err != nil {
 			return nil, err
 		}
@@ -1003,7 +1055,7 @@ func (q *Queries) ListRequests(ctx context.Context, arg ListRequestsParams) ([]L
 }
 
 const lock = `-- name: Lock :one
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for FROM allocations WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.Allocation) (Allocation, error) {
@@ -1060,6 +1112,9 @@ func (q *Queries) Lock(ctx context.Context, argID id.Allocation) (Allocation, er
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -1125,7 +1180,7 @@ UPDATE allocations SET status = $1::text, version = version + 1, waiting_for = $
     failed_at = CASE WHEN $1::text = 'failed' THEN clock_timestamp() END,
     release_failed_at = CASE WHEN $1::text = 'release_failed' THEN clock_timestamp() ELSE release_failed_at END,
     release_failed_reason = CASE WHEN $1::text IN ('releasing', 'released') THEN '' ELSE release_failed_reason END
-WHERE id = $3 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+WHERE id = $3 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
 `
 
 type MoveParams struct {
@@ -1189,6 +1244,9 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Allocation, error) 
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -1272,7 +1330,7 @@ func (q *Queries) NodesToLet(ctx context.Context, arg NodesToLetParams) ([]strin
 }
 
 const ofGroup = `-- name: OfGroup :many
-SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned FROM allocations WHERE group_id = $1 ORDER BY id
+SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for FROM allocations WHERE group_id = $1 ORDER BY id
 `
 
 func (q *Queries) OfGroup(ctx context.Context, groupID id.AllocationGroup) ([]Allocation, error) {
@@ -1335,6 +1393,9 @@ func (q *Queries) OfGroup(ctx context.Context, groupID id.AllocationGroup) ([]Al
 			&i.Version,
 			&i.ExpirySetAt,
 			&i.ExpiryWarned,
+			&i.KeysRevision,
+			&i.KeysChangingSince,
+			&i.KeysWaitingFor,
 		); err != nil {
 			return nil, err
 		}
@@ -1636,7 +1697,7 @@ func (q *Queries) RoomyRacks(ctx context.Context, arg RoomyRacksParams) ([]strin
 }
 
 const setAccount = `-- name: SetAccount :one
-UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+UPDATE allocations SET uid = $2, username = $3, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
 `
 
 type SetAccountParams struct {
@@ -1699,6 +1760,9 @@ func (q *Queries) SetAccount(ctx context.Context, arg SetAccountParams) (Allocat
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -1756,10 +1820,164 @@ func (q *Queries) SetFailure(ctx context.Context, arg SetFailureParams) error {
 	return err
 }
 
+const setKeys = `-- name: SetKeys :one
+UPDATE allocations SET ssh_keys = $2, keys_revision = keys_revision + 1, keys_waiting_for = $3,
+    keys_changing_since = COALESCE(keys_changing_since, clock_timestamp()), version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
+`
+
+type SetKeysParams struct {
+	ID             id.Allocation
+	SshKeys        json.RawMessage
+	KeysWaitingFor string
+}
+
+// SetKeys changes the keys that shall open an allocation. Its node is behind until it says otherwise.
+func (q *Queries) SetKeys(ctx context.Context, arg SetKeysParams) (Allocation, error) {
+	row := q.db.QueryRow(ctx, setKeys, arg.ID, arg.SshKeys, arg.KeysWaitingFor)
+	var i Allocation
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.GroupID,
+		&i.Name,
+		&i.Labels,
+		&i.Status,
+		&i.CapacityShape,
+		&i.SkuID,
+		&i.SkuTerms,
+		&i.PriceMinor,
+		&i.PriceCurrency,
+		&i.Gpus,
+		&i.RegionCode,
+		&i.NodeID,
+		&i.Hostname,
+		&i.Wish,
+		&i.Placements,
+		&i.Access,
+		&i.Username,
+		&i.Uid,
+		&i.SshKeys,
+		&i.Protected,
+		&i.ExpiresAt,
+		&i.EventID,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.CorrelationID,
+		&i.WaitingFor,
+		&i.FailureCode,
+		&i.FailureReason,
+		&i.FailureRemedy,
+		&i.ReleaseCause,
+		&i.ReleaseReason,
+		&i.ReleaseRequestedBy,
+		&i.ReleaseFailedReason,
+		&i.Complaint,
+		&i.CleanupID,
+		&i.CreatedAt,
+		&i.ProvisioningStartedAt,
+		&i.ActiveAt,
+		&i.ReleaseRequestedAt,
+		&i.ReleasedAt,
+		&i.FailedAt,
+		&i.ReleaseFailedAt,
+		&i.StatusChangedAt,
+		&i.UpdatedAt,
+		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
+	)
+	return i, err
+}
+
+const setKeysChanged = `-- name: SetKeysChanged :one
+UPDATE allocations SET keys_changing_since = NULL, keys_waiting_for = '', version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
+`
+
+func (q *Queries) SetKeysChanged(ctx context.Context, argID id.Allocation) (Allocation, error) {
+	row := q.db.QueryRow(ctx, setKeysChanged, argID)
+	var i Allocation
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.GroupID,
+		&i.Name,
+		&i.Labels,
+		&i.Status,
+		&i.CapacityShape,
+		&i.SkuID,
+		&i.SkuTerms,
+		&i.PriceMinor,
+		&i.PriceCurrency,
+		&i.Gpus,
+		&i.RegionCode,
+		&i.NodeID,
+		&i.Hostname,
+		&i.Wish,
+		&i.Placements,
+		&i.Access,
+		&i.Username,
+		&i.Uid,
+		&i.SshKeys,
+		&i.Protected,
+		&i.ExpiresAt,
+		&i.EventID,
+		&i.RequestedBy,
+		&i.RequestedByName,
+		&i.CorrelationID,
+		&i.WaitingFor,
+		&i.FailureCode,
+		&i.FailureReason,
+		&i.FailureRemedy,
+		&i.ReleaseCause,
+		&i.ReleaseReason,
+		&i.ReleaseRequestedBy,
+		&i.ReleaseFailedReason,
+		&i.Complaint,
+		&i.CleanupID,
+		&i.CreatedAt,
+		&i.ProvisioningStartedAt,
+		&i.ActiveAt,
+		&i.ReleaseRequestedAt,
+		&i.ReleasedAt,
+		&i.FailedAt,
+		&i.ReleaseFailedAt,
+		&i.StatusChangedAt,
+		&i.UpdatedAt,
+		&i.Version,
+		&i.ExpirySetAt,
+		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
+	)
+	return i, err
+}
+
+const setKeysWaiting = `-- name: SetKeysWaiting :exec
+UPDATE allocations SET keys_waiting_for = $2, updated_at = clock_timestamp() WHERE id = $1 AND keys_waiting_for <> $2
+`
+
+type SetKeysWaitingParams struct {
+	ID             id.Allocation
+	KeysWaitingFor string
+}
+
+func (q *Queries) SetKeysWaiting(ctx context.Context, arg SetKeysWaitingParams) error {
+	_, err := q.db.Exec(ctx, setKeysWaiting, arg.ID, arg.KeysWaitingFor)
+	return err
+}
+
 const setPlace = `-- name: SetPlace :one
 UPDATE allocations SET node_id = $2, hostname = $3, uid = $4, username = $5, placements = placements + 1, version = version + 1,
     updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+WHERE id = $1 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
 `
 
 type SetPlaceParams struct {
@@ -1830,6 +2048,9 @@ func (q *Queries) SetPlace(ctx context.Context, arg SetPlaceParams) (Allocation,
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -1878,7 +2099,7 @@ UPDATE allocations SET expires_at = $1, protected = $2,
     expiry_set_at = CASE WHEN expires_at IS DISTINCT FROM $1 THEN clock_timestamp() ELSE expiry_set_at END,
     expiry_warned = CASE WHEN expires_at IS DISTINCT FROM $1 THEN 0 ELSE expiry_warned END, name = $3,
     labels = $4, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $5 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+WHERE id = $5 RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
 `
 
 type SetTermsParams struct {
@@ -1949,6 +2170,9 @@ func (q *Queries) SetTerms(ctx context.Context, arg SetTermsParams) (Allocation,
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -1975,7 +2199,7 @@ const setWarned = `-- name: SetWarned :one
 UPDATE allocations SET expiry_warned = $1::bigint
 WHERE id = $2 AND status = 'active' AND (expiry_warned = 0 OR expiry_warned > $1::bigint)
   AND expires_at - $1::bigint * interval '1 second' <= clock_timestamp()
-RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned
+RETURNING id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for
 `
 
 type SetWarnedParams struct {
@@ -2037,6 +2261,9 @@ func (q *Queries) SetWarned(ctx context.Context, arg SetWarnedParams) (Allocatio
 		&i.Version,
 		&i.ExpirySetAt,
 		&i.ExpiryWarned,
+		&i.KeysRevision,
+		&i.KeysChangingSince,
+		&i.KeysWaitingFor,
 	)
 	return i, err
 }
@@ -2167,7 +2394,7 @@ func (q *Queries) TakeRequest(ctx context.Context, argID id.AllocationRequest) (
 }
 
 const tenant = `-- name: Tenant :one
-SELECT a.id, a.org_id, a.project_id, a.group_id, a.name, a.labels, a.status, a.capacity_shape, a.sku_id, a.sku_terms, a.price_minor, a.price_currency, a.gpus, a.region_code, a.node_id, a.hostname, a.wish, a.placements, a.access, a.username, a.uid, a.ssh_keys, a.protected, a.expires_at, a.event_id, a.requested_by, a.requested_by_name, a.correlation_id, a.waiting_for, a.failure_code, a.failure_reason, a.failure_remedy, a.release_cause, a.release_reason, a.release_requested_by, a.release_failed_reason, a.complaint, a.cleanup_id, a.created_at, a.provisioning_started_at, a.active_at, a.release_requested_at, a.released_at, a.failed_at, a.release_failed_at, a.status_changed_at, a.updated_at, a.version, a.expiry_set_at, a.expiry_warned FROM allocation_resource_claims c JOIN allocations a ON a.id = c.allocation_id
+SELECT a.id, a.org_id, a.project_id, a.group_id, a.name, a.labels, a.status, a.capacity_shape, a.sku_id, a.sku_terms, a.price_minor, a.price_currency, a.gpus, a.region_code, a.node_id, a.hostname, a.wish, a.placements, a.access, a.username, a.uid, a.ssh_keys, a.protected, a.expires_at, a.event_id, a.requested_by, a.requested_by_name, a.correlation_id, a.waiting_for, a.failure_code, a.failure_reason, a.failure_remedy, a.release_cause, a.release_reason, a.release_requested_by, a.release_failed_reason, a.complaint, a.cleanup_id, a.created_at, a.provisioning_started_at, a.active_at, a.release_requested_at, a.released_at, a.failed_at, a.release_failed_at, a.status_changed_at, a.updated_at, a.version, a.expiry_set_at, a.expiry_warned, a.keys_revision, a.keys_changing_since, a.keys_waiting_for FROM allocation_resource_claims c JOIN allocations a ON a.id = c.allocation_id
 WHERE c.node_id = $1 AND c.ended_at IS NULL AND c.claim_kind = 'node_exclusive'
 `
 
@@ -2230,6 +2457,9 @@ func (q *Queries) Tenant(ctx context.Context, nodeID id.Node) (TenantRow, error)
 		&i.Allocation.Version,
 		&i.Allocation.ExpirySetAt,
 		&i.Allocation.ExpiryWarned,
+		&i.Allocation.KeysRevision,
+		&i.Allocation.KeysChangingSince,
+		&i.Allocation.KeysWaitingFor,
 	)
 	return i, err
 }
