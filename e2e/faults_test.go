@@ -8,15 +8,15 @@ import (
 	"gpuaas/sim/faults"
 )
 
-// TestFaultCatalogue lets one case of each stage of each family go wrong, on
-// engines and with a control plane of its own; the command tries them all.
+// TestFaultCatalogue lets one case of each stage of each family and some paths go
+// wrong, on engines and with a control plane of its own; the command tries them all.
 func TestFaultCatalogue(t *testing.T) {
 	t.Parallel()
 	out, said, code := command(t, nil, "sim", "faults", "--sample", "--seed", "7")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, out, said)
 	}
-	for _, c := range faults.Sample(faults.Catalogue()) {
+	for _, c := range faults.Sample(faults.Catalogue(), 7) {
 		if !regexp.MustCompile(`(?m)^[✓!] ` + c.Name() + ` `).MatchString(out) {
 			t.Errorf("%s was not resolved:\n%s", c.Name(), out)
 		}

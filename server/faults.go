@@ -31,11 +31,11 @@ func faultsCommand(version string) *cobra.Command {
 			"action that is recommended.",
 	}
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "the same seed makes the same things go wrong")
-	cmd.Flags().StringVar(&f.choice.Family, "family", allFamilies, "only cases of onboarding, decommission or allocation, or all")
+	cmd.Flags().StringVar(&f.choice.Family, "family", allFamilies, "only cases of onboarding, decommission or allocation, only paths (path), or all")
 	cmd.Flags().StringVar(&f.choice.Stage, "stage", "", "only cases of this stage")
 	cmd.Flags().StringVar(&f.choice.Kind, "kind", "", "only cases of this kind")
-	cmd.Flags().StringVar(&f.choice.Case, "case", "", "only cases whose name (stage/kind, mode/stage/kind) has this in it")
-	cmd.Flags().BoolVar(&f.sample, "sample", false, "one case of each stage of each family")
+	cmd.Flags().StringVar(&f.choice.Case, "case", "", "only cases whose name (stage/kind, mode/stage/kind, path/name) has this in it")
+	cmd.Flags().BoolVar(&f.sample, "sample", false, "one case of each stage of each family, and some paths")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 8, "cases at a time")
 	cmd.Flags().StringVar(&f.report, "report", "", "write the report to this file, too, as Markdown")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the cases and try none")
@@ -66,12 +66,12 @@ func (f *faultRun) run(cmd *cobra.Command) (err error) {
 	if f.choice.Family == allFamilies {
 		f.choice.Family = ""
 	}
-	if family := faults.Family(f.choice.Family); family != "" && !slices.Contains(faults.Families, family) {
-		return fmt.Errorf("there is no family %s; choose of %v, or all", family, faults.Families)
+	if family := faults.Family(f.choice.Family); family != "" && !slices.Contains(faults.Groups, family) {
+		return fmt.Errorf("there is no family %s; choose of %v, or all", family, faults.Groups)
 	}
 	cases := faults.Choose(faults.Catalogue(), f.choice)
 	if f.sample {
-		cases = faults.Sample(cases)
+		cases = faults.Sample(cases, f.seed)
 	}
 	if len(cases) == 0 {
 		return errors.New("no case is called so; see: gpuaas sim faults --list")
@@ -101,7 +101,7 @@ func (f *faultRun) run(cmd *cobra.Command) (err error) {
 	defer func() { err = errors.Join(err, world.Lab.Close()) }()
 	world.Forget = engineOf(engines.Endpoints()).forget
 	past := &traces{engines: engines}
-	world.Lose, world.Claims = past.lose, past.claims
+	world.Lose, world.Claims, world.Silence = past.lose, past.claims, past.silence
 	report, err := f.try(cmd, engines, world, cases)
 	if err != nil {
 		return err

@@ -134,6 +134,24 @@ func (t *traces) lose(ctx context.Context, digest string) error {
 	return nil
 }
 
+// silence makes the agent of a node have called last hours ago.
+func (t *traces) silence(ctx context.Context, node string) error {
+	db, err := pgx.Connect(ctx, t.engines.Endpoints().PostgresURL)
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	defer func() { _ = db.Close(ctx) }() // the statement has committed by itself
+	heard, err := db.Exec(ctx, `UPDATE node_contacts SET last_contact_at = now() - interval '3 hours' WHERE node_id = $1`,
+		node)
+	if err == nil && heard.RowsAffected() == 0 {
+		err = errors.New("its agent has never called")
+	}
+	if err != nil {
+		return fmt.Errorf("silence node %s: %w", node, err)
+	}
+	return nil
+}
+
 // claims counts the claims of allocations on nodes that have not ended.
 func (t *traces) claims(ctx context.Context, nodes []string) (n int, err error) {
 	db, err := pgx.Connect(ctx, t.engines.Endpoints().PostgresURL)

@@ -43,14 +43,20 @@ type Case struct {
 	// it was on first; empty: active or released, by the mode, and active.
 	ends, left string
 	slow       bool // it waits for a time limit
+	path       *path
 }
 
-// Name is the name of the case: stage/kind for an onboarding, and
-// mode/stage/kind for a decommission.
-func (c Case) Name() string { return c.Title() + "/" + string(c.Kind) }
+// Name is the name of the case: stage/kind for an onboarding, mode/stage/kind for a
+// decommission, and path/name for a path.
+func (c Case) Name() string {
+	if c.path != nil {
+		return string(Paths) + "/" + c.path.name
+	}
+	return c.Title() + "/" + string(c.Kind)
+}
 
 // Catalogue returns every stage in every way, also combinations that cannot
-// exist.
+// exist, and all paths.
 func Catalogue() []Case {
 	var out []Case
 	for _, s := range Sections {
@@ -63,7 +69,7 @@ func Catalogue() []Case {
 			out = append(out, c)
 		}
 	}
-	return out
+	return append(out, paths...)
 }
 
 // Choice filters the catalogue. A zero field filters nothing.
@@ -72,14 +78,14 @@ type Choice struct{ Family, Stage, Kind, Case string }
 // Choose picks cases.
 func Choose(all []Case, by Choice) []Case {
 	return slices.DeleteFunc(slices.Clone(all), func(c Case) bool {
-		return by.Family != "" && string(c.Family) != by.Family || by.Stage != "" && c.Stage != by.Stage ||
+		return by.Family != "" && string(c.Group()) != by.Family || by.Stage != "" && c.Stage != by.Stage ||
 			by.Kind != "" && string(c.Kind) != by.Kind || by.Case != "" && !strings.Contains(c.Name(), by.Case)
 	})
 }
 
 // Sample picks one case of each stage of each family, of kinds that the family does
-// not have yet as long as there are any, and none that waits for a time limit.
-func Sample(all []Case) []Case {
+// not have yet as long as there are any, and some paths; none waits for a time limit.
+func Sample(all []Case, seed uint64) []Case {
 	var out []Case
 	known := map[Section]bool{}
 	used := map[Family]map[Kind]bool{}
@@ -109,7 +115,7 @@ func Sample(all []Case) []Case {
 		used[s.Family][fits[fresh].Kind] = true
 		out = append(out, fits[fresh])
 	}
-	return out
+	return append(out, samplePaths(all, seed)...)
 }
 
 // usual returns what goes wrong with every stage in the same way, whatever it

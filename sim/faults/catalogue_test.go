@@ -13,8 +13,9 @@ import (
 
 func TestTheCatalogueIsWhole(t *testing.T) {
 	all := Catalogue()
-	if want := len(Sections) * len(Kinds); len(all) != want {
-		t.Fatalf("%d cases of %d sections, want each of them in each of %d ways", len(all), len(Sections), len(Kinds))
+	if want := len(Sections)*len(Kinds) + len(paths); len(all) != want {
+		t.Fatalf("%d cases of %d sections, want each of them in each of %d ways, and %d paths", len(all), len(Sections),
+			len(Kinds), len(paths))
 	}
 	names := map[string]bool{}
 	for _, c := range all {
@@ -25,7 +26,7 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 			t.Errorf("%s is not applicable without a reason worth the name: %q", c.Name(), c.NotApplicable)
 		case c.NotApplicable == "" && (c.set == nil || c.What == ""):
 			t.Errorf("%s does nothing, or does not say what", c.Name())
-		case titles[c.Kind] == "":
+		case c.path == nil && titles[c.Kind] == "":
 			t.Errorf("%s has a kind that the report does not name", c.Name())
 		}
 		names[c.Name()] = true
@@ -175,7 +176,7 @@ func TestTheSampleHasEveryStageAndEveryKind(t *testing.T) {
 				all[s.Stage] = true
 			}
 		}
-		for _, c := range Choose(Sample(Catalogue()), Choice{Family: string(family)}) {
+		for _, c := range Choose(Sample(Catalogue(), 1), Choice{Family: string(family)}) {
 			if c.NotApplicable != "" || c.slow {
 				t.Errorf("%s is no case for a sample", c.Name())
 			}
@@ -184,6 +185,68 @@ func TestTheSampleHasEveryStageAndEveryKind(t *testing.T) {
 		}
 		if len(stages) != len(all) || want != len(all) || len(kinds) != len(Kinds) {
 			t.Errorf("the sample of %s has %d stages and %d kinds in %d cases, want all", family, len(stages), len(kinds), want)
+		}
+	}
+}
+
+// Each seed tries some paths, and all seeds together try each that waits for nothing.
+func TestTheSamplesHaveEveryQuickPath(t *testing.T) {
+	all := Catalogue()
+	want := map[string]bool{}
+	for _, c := range Choose(all, Choice{Family: string(Paths)}) {
+		want[c.Name()] = !c.slow
+	}
+	for seed := range uint64(50) {
+		some := Choose(Sample(all, seed), Choice{Family: string(Paths)})
+		if len(some) == 0 || len(some) == len(want) {
+			t.Errorf("seed %d tries %d of %d paths", seed, len(some), len(want))
+		}
+		for _, c := range some {
+			if c.slow {
+				t.Errorf("%s is no case for a sample", c.Name())
+			}
+			want[c.Name()] = false
+		}
+	}
+	for name, left := range want {
+		if left {
+			t.Errorf("no sample has %s", name)
+		}
+	}
+}
+
+// A path that is parked otherwise than laid down, or does not say what is wrong, does
+// not hold.
+func TestAPathIsHeldToWhatIsLaidDown(t *testing.T) {
+	stop := Stop{Stage: scrub, Code: "power_cycle_failed", Action: "retry_stage"}
+	other := stop
+	other.Action = "cancel"
+	told := &standing{Outcome: withGaps}
+	told.Explanation.Observed = "its BMC does not answer"
+	for name, c := range map[string]struct {
+		want   path
+		family Family
+		stops  []Stop
+		now    *standing
+		broken int
+	}{
+		"as laid down": {
+			path{stops: []Stop{stop}, outcome: withGaps, tells: "BMC"}, Decommission, []Stop{stop}, told, 0,
+		},
+		"another action":           {path{stops: []Stop{stop}, outcome: withGaps}, Decommission, []Stop{other}, told, 1},
+		"parked unexpectedly":      {path{outcome: withGaps}, Decommission, []Stop{stop}, told, 1},
+		"never parked":             {path{stops: []Stop{stop}, outcome: withGaps}, Decommission, nil, told, 1},
+		"nothing explained":        {path{outcome: withGaps, tells: "memory"}, Decommission, nil, told, 1},
+		"gaps that nobody expects": {path{}, Decommission, nil, told, 1},
+		"no gaps where some are":   {path{outcome: withGaps}, Decommission, nil, &standing{Outcome: "clean"}, 1},
+		"an onboarding":            {path{}, Onboarding, nil, &standing{}, 0},
+	} {
+		r := &run{Case: Case{Section: Section{Family: c.family}, path: &c.want}}
+		r.checkPath(c.stops)
+		r.checkTold(c.now)
+		r.checkOutcome(c.now)
+		if len(r.broken) != c.broken {
+			t.Errorf("%s: %q, want %d", name, r.broken, c.broken)
 		}
 	}
 }
@@ -205,7 +268,7 @@ func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 		rest = after
 		section, _, _ := strings.Cut(rest, "\n### ")
 		for _, c := range Catalogue() {
-			if c.Section != of {
+			if c.Section != of || c.path != nil {
 				continue
 			}
 			row := fmt.Sprintf("| %s | %s | ", titles[c.Kind], cell(c.What))
@@ -221,6 +284,13 @@ func TestThePageIsThatOfTheCatalogue(t *testing.T) {
 				!strings.Contains(outcome, "→ "+released) && !strings.Contains(outcome, "→ "+failed):
 				t.Errorf("%s: the page says %q, want an end", c.Name(), outcome)
 			}
+		}
+	}
+	for _, c := range Choose(Catalogue(), Choice{Family: string(Paths)}) {
+		_, outcome, found := strings.Cut(rest, fmt.Sprintf("| %s | %s | %s | ", c.path.name, c.Title(), cell(c.What)))
+		outcome, _, _ = strings.Cut(outcome, "\n")
+		if !found || !strings.Contains(outcome, "by itself") && !strings.Contains(outcome, "→ completed") {
+			t.Errorf("%s: the page says %q, want an end", c.Name(), outcome)
 		}
 	}
 	if strings.Contains(page, "NOT RESOLVED") || strings.Contains(page, "violations") ||

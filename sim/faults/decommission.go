@@ -24,8 +24,10 @@ func (r *run) prepare(ctx context.Context) error {
 	if known {
 		r.violate("the id of the node was used before, for %s", other)
 	}
-	if err := r.tenant(ctx); err != nil {
-		return err
+	if !r.wish.vacant {
+		if err := r.tenant(ctx); err != nil {
+			return err
+		}
 	}
 	if r.Mode == reactivateMode || r.Mode == removeMode {
 		if err := r.undisturbed(ctx, func(ctx context.Context) error { return r.ask(ctx, retireMode) }); err != nil {
@@ -75,6 +77,9 @@ func (r *run) alter(ctx context.Context) error {
 	if w.keepErase {
 		fallBack := false
 		body.ReleaseFallbackNoErase = &fallBack
+	}
+	if w.scrub != "" {
+		body.GpuScrubNvidia = (*apiclient.SiteProfileChangeBodyGpuScrubNvidia)(&w.scrub)
 	}
 	if body != (apiclient.SiteProfileChangeBody{}) {
 		if err := r.world.change(ctx, r, body); err != nil {

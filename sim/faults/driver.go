@@ -65,7 +65,9 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 			break
 		}
 		if ended(v.Status) {
-			out.End = r.ending()
+			if out.End = r.ending(); r.path != nil && v.Outcome == withGaps {
+				out.End = completed + ", " + withGaps
+			}
 			r.checkEnd(ctx, v)
 			out.Warned = v.Facts["roce_problems"] != nil || len(v.FollowUps) > 0
 			break
@@ -80,6 +82,7 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 		out.Stops = append(out.Stops, stop)
 	}
 	r.end()
+	r.checkPath(out.Stops)
 	if err == nil && r.unstruck() > 0 {
 		r.trouble(fmt.Errorf("%d faults were prepared and met nothing", r.unstruck()))
 	}
@@ -123,11 +126,14 @@ func (r *run) begin(ctx context.Context) error {
 	if r.Family == Allocation {
 		return r.beginRental(ctx)
 	}
+	ask := r.onboard
 	if r.Family == Decommission {
-		err = r.decommission(ctx)
-	} else {
-		err = r.onboard(ctx)
+		ask = r.decommission
 	}
+	if r.path != nil && r.path.ask != nil {
+		ask = func(ctx context.Context) error { return r.path.ask(r, ctx) }
+	}
+	err = ask(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,7 +164,8 @@ func (r *run) onboard(ctx context.Context) error { return r.bring(ctx, r.label()
 func (r *run) bring(ctx context.Context, labels map[string]string) error {
 	made, err := r.world.api.CreateOnboardingWithResponse(ctx, &apiclient.CreateOnboardingParams{},
 		apiclient.OnboardingNewBody{
-			SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc, Labels: &labels,
+			SiteId: r.site, ProfileId: &r.profile, SkuId: r.skuID, Hostname: r.hostname, IpmiIp: r.bmc, Labels: &labels,
+			RequireHardwareMatch: &r.wish.match,
 		})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("ask for the onboarding: %w", err)
@@ -240,6 +247,10 @@ func (r *run) recover(ctx context.Context, v *standing) (Stop, error) {
 		if err := r.repair(ctx); err != nil {
 			return stop, err
 		}
+	}
+	if r.path != nil && r.path.alone {
+		stop.Action = nobody
+		return stop, r.goesOn(ctx)
 	}
 	if stop.Action != "restart_clean" { // restart_clean undoes things before any stage begins
 		r.acted(ctx)

@@ -130,6 +130,7 @@ func (r *run) checkStop(ctx context.Context, v *standing) {
 	if e.FailureClass == "" || e.ErrorCode == "" || e.LikelyCause == "" {
 		r.violate("the explanation of %s does not say why", v.Stage)
 	}
+	r.checkTold(v)
 	switch n := r.nodeNow(ctx); {
 	case r.doing == Onboarding && string(n.Status) == active:
 		r.violate("node is active while its onboarding is parked at %s", v.Stage)
@@ -160,6 +161,7 @@ func (r *run) checkEnd(ctx context.Context, v *standing) {
 	}
 	if r.Family == Decommission {
 		r.checkDecommissioned(ctx, v)
+		r.checkOutcome(v)
 	}
 	if r.Family == Onboarding || r.Mode == reimage {
 		r.checkServing(ctx, v)

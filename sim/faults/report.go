@@ -24,11 +24,11 @@ func (o Outcome) said() string {
 	case NotApplicable:
 		return "not applicable: " + o.NotApplicable
 	case HealedItself:
-		if o.Warned {
-			return "went on by itself, with a warning"
-		}
 		if o.End != "" {
 			return "ends by itself: " + o.End
+		}
+		if o.Warned {
+			return "went on by itself, with a warning"
 		}
 		return "healed by itself"
 	case Recovered, Unresolved:
@@ -57,6 +57,9 @@ explanation is read, what went wrong is put right as the last column says, and t
 Where the cleanup after an allocation is parked, the tenant asks for the release again, an administrator forces it, or an
 operator takes the first action that the cleanup recommends: the seed decides, and each must lead on.
 
+Paths, at the end, are ways that a job takes because of one thing: for each it is laid down with which code the job is parked,
+what must be recommended first, what the explanation names, and with which outcome it ends.
+
 What must hold, whatever happens: no machine is deployed twice, nothing has an effect after an operator took over, no node is
 active before its agent polls and its hardware sync is fresh, whatever is parked has a legal action; no node becomes
 schedulable without a clean validation newer than its last taint, every certificate verifies offline and names evidence that
@@ -75,23 +78,38 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, preamble, r.Seed)
 	r.totals(&b)
-	for _, family := range Families {
-		if of := r.of(family); len(of.Outcomes) > 0 {
-			fmt.Fprintf(&b, "\n## %s\n\n", headings[family])
+	for _, group := range Groups {
+		if of := r.of(group); len(of.Outcomes) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n", headings[group])
 			of.results(&b)
-			of.sections(&b)
+			if group == Paths {
+				of.ways(&b)
+			} else {
+				of.sections(&b)
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-var headings = map[Family]string{Onboarding: "Onboarding", Decommission: "Decommission", Allocation: "Allocation"}
+var headings = map[Family]string{
+	Onboarding: "Onboarding", Decommission: "Decommission", Allocation: "Allocation", Paths: "Paths",
+}
 
-// of returns the part of the report about a family.
-func (r Report) of(family Family) Report {
-	r.Outcomes = slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Family != family })
+// of returns the part of the report about a group.
+func (r Report) of(group Family) Report {
+	r.Outcomes = slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Group() != group })
 	return r
+}
+
+// ways writes what became of paths.
+func (r Report) ways(b *strings.Builder) {
+	b.WriteString("\n| path | of | what is broken | what becomes of it | what the operator puts right |\n| --- | --- | --- | --- | " +
+		"--- |\n")
+	for _, o := range r.Outcomes {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", o.path.name, o.Title(), cell(o.What), cell(o.said()), cell(o.Mend))
+	}
 }
 
 func (r Report) sections(b *strings.Builder) {

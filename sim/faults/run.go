@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type run struct {
 	tokenKey      string
 	job, node     types.UUID
 	doing         Family     // the family of the job
+	skuID         string     // the SKU of the machine
 	guest         string     // the account of the tenant on the node
 	brought       types.UUID // the job that made the node of a decommission
 	rental        rental     // of a run about an allocation
@@ -63,7 +65,7 @@ func (w *World) newRun(seed uint64, number int, c Case) *run {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.Name())) // a hash takes everything
 	r := &run{
-		Case: c, world: w, number: number, rng: rand.New(rand.NewPCG(seed, h.Sum64())), //nolint:gosec // a simulation must repeat itself by its seed
+		Case: c, world: w, number: number, skuID: sku, rng: rand.New(rand.NewPCG(seed, h.Sum64())), //nolint:gosec // a simulation must repeat itself by its seed
 		elsewhere: map[string]action{}, met: map[string]int{}, struck: map[int]bool{},
 		mend: func(context.Context) error { return nil },
 	}
@@ -147,6 +149,11 @@ func (r *run) rule(rule fault.Rule) error {
 	if r.wish.unknown {
 		rule.Machine = r.bmc
 	}
+	return r.ruleOfAll(rule)
+}
+
+// ruleOfAll makes requests go wrong that are about no machine.
+func (r *run) ruleOfAll(rule fault.Rule) error {
 	id, err := r.world.Lab.Faults.Add(rule)
 	if err != nil {
 		return fmt.Errorf("add fault: %w", err)
@@ -171,6 +178,19 @@ func (r *run) lift() {
 	for _, id := range r.rules {
 		r.world.Lab.Faults.Remove(id)
 	}
+}
+
+// unstruckNow counts rules that have not struck yet.
+func (r *run) unstruckNow() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, rule := range r.world.Lab.Faults.Rules() {
+		if slices.Contains(r.rules, rule.ID) && rule.Struck == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // unstruck counts rules that never struck: with them the case proves nothing.

@@ -20,6 +20,7 @@ type standing struct {
 	Facts       map[string]any `json:"facts"`
 	FollowUps   []any          `json:"follow_ups"`
 	Overrides   []any          `json:"overrides"`
+	Outcome     string         `json:"outcome"` // of a decommission
 	Explanation struct {
 		Summary      string `json:"summary"`
 		StageTitle   string `json:"stage_title"`

@@ -43,6 +43,9 @@ type World struct {
 	Forget func(ctx context.Context, path string) error
 	// Lose makes the database lose the content of a stored file.
 	Lose func(ctx context.Context, digest string) error
+	// Silence makes the database believe that the agent of a node has not called for
+	// hours.
+	Silence func(ctx context.Context, node string) error
 	// Claims counts the claims of allocations that the database has on nodes.
 	Claims func(ctx context.Context, nodes []string) (int, error)
 
@@ -189,6 +192,10 @@ type wish struct {
 	keepErase    bool // no release without the requested erase
 	erase        string
 	spare        bool // a second machine that an allocation can be placed on
+	vacant       bool // no tenant has the node
+	match        bool // the hardware must be that of the SKU
+	dataDisks    string
+	scrub        string // the weakest way in which memory of GPUs may be cleaned
 }
 
 // furnish makes the site of a run, with its own profile.
@@ -225,6 +232,9 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 		if value != "" {
 			*field = &value
 		}
+	}
+	if asked.dataDisks != "" {
+		body.DataDisks = (*apiclient.SiteNewProfileBodyDataDisks)(&asked.dataDisks)
 	}
 	if asked.bundle != "" {
 		if err := w.upload(ctx, r); err != nil {

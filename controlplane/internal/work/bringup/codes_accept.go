@@ -10,6 +10,7 @@ var (
 		Remedy: "wipe them (blkdiscard -z), or give the node the task node.data_disks with action initialize and destroy, " +
 			"which DESTROYS what is on them; or set data_disks of the profile to leave; then resume",
 		Runbook: "onboarding-parked",
+		Mends:   job.Mends{job.AnyFamily: job.Resume},
 	})
 	codeDataDisksUnseen = job.DeclareCode(job.Code{
 		Name: "data_disks_not_seen", Class: AgentEnrollmentFailure,
@@ -24,5 +25,6 @@ var (
 		Remedy: "mend the machine, correct the SKU (gpuaas sku update), or cancel and ask again with the SKU that it is of; " +
 			"then resume: the hardware is looked at again",
 		Runbook: "onboarding-parked",
+		Mends:   job.Mends{job.AnyFamily: job.Resume},
 	})
 )
