@@ -57,7 +57,7 @@ func showRequest(r Request) RequestView {
 		RequestID: r.ID, ProjectID: r.Project, Status: r.Status, Position: r.Position, SKU: r.Ask.SKU, Count: r.Ask.Count,
 		Region: r.Ask.Wish.Region, Name: r.Ask.Name, Access: r.Ask.Access, NodeLabels: r.Ask.Wish.Labels,
 		Capabilities: r.Ask.Wish.Capabilities, ExpiresIn: int64(r.Ask.ExpiresIn.Seconds()), NeverExpires: r.Ask.Never,
-		RequestedBy: r.By.ID,
+		RequestedBy:     r.By.ID,
 		RequestedByName: r.By.Name, CreatedAt: r.CreatedAt.UTC(), WaitUntil: r.WaitUntil.UTC(), EndedAt: r.EndedAt,
 		AllocationIDs: made, Code: r.Failure.Code, Reason: r.Failure.Reason, Remedy: r.Failure.Remedy,
 	}
