@@ -19,6 +19,7 @@ import (
 	simfault "gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/sim/maas/region"
+	"gpuaas/testkit"
 )
 
 // bmcSettings are what MAAS would speak to the BMC of a machine with.
@@ -125,15 +126,9 @@ func TestCommissioningDependsOnTheStatus(t *testing.T) {
 // until waits for a status of the machine that begins with a word.
 func (w *world) until(tb testing.TB, id, word string) {
 	tb.Helper()
-	again, within := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
-	defer again.Stop()
-	for !strings.HasPrefix(w.machine(tb, id).StatusName, word) {
-		select {
-		case <-again.C:
-		case <-within:
-			tb.Fatalf("machine is %s, want %s", w.machine(tb, id).StatusName, word)
-		}
-	}
+	testkit.Eventually(tb, "machine that is "+word, func() bool {
+		return strings.HasPrefix(w.machine(tb, id).StatusName, word)
+	})
 }
 
 // slow makes commissioning take until the test is over.
