@@ -181,7 +181,7 @@ func TestPlacementHoldsWhateverHappens(t *testing.T) {
 		change := fit
 		if roll.IntN(3) == 0 {
 			change += ", " + changes[roll.IntN(len(changes))]
-			if strings.Contains(change, "labels = '{\"tier\": \"cheap") || strings.Contains(change, "550") {
+			if strings.Contains(change, "labels = '{\"public/tier\": \"cheap") || strings.Contains(change, "550") {
 				change = strings.TrimPrefix(change, fit+", ")
 			}
 		}
