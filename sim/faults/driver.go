@@ -117,7 +117,7 @@ func (r *run) begin(ctx context.Context) error {
 		err = r.prepare(ctx)
 	case Allocation:
 		err = r.furnishRental(ctx)
-	case Onboarding:
+	case Onboarding, Paths:
 	}
 	if err != nil {
 		return fmt.Errorf("prepare a node: %w", err)

@@ -117,15 +117,16 @@ func (r *run) releasedUnasked(ctx context.Context) error {
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("resolve drift: %w", err)
 	}
-	for _, left := range made.JSON.Report.LeftToJobs {
-		words := strings.Fields(left.Job)
-		if err := r.job.UnmarshalText([]byte(words[len(words)-1])); err != nil {
-			return fmt.Errorf("read id of the job %q: %w", left.Job, err)
-		}
-		r.doing = Decommission
-		return nil
+	jobs := made.JSON.Report.LeftToJobs
+	if len(jobs) == 0 {
+		return errors.New("no job installs the machine anew")
 	}
-	return errors.New("no job installs the machine anew")
+	name := jobs[0].Job // such as "decommission ID"
+	if err := r.job.UnmarshalText([]byte(name[strings.LastIndexByte(name, ' ')+1:])); err != nil {
+		return fmt.Errorf("read id of the job %q: %w", name, err)
+	}
+	r.doing = Decommission
+	return nil
 }
 
 // reconcile has the site of the run compared with the inventory.

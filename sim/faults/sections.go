@@ -144,7 +144,7 @@ func (s Section) own(kind Kind) Case {
 		return cases[s.Stage][kind]
 	case Allocation:
 		return rentalCase(s.Stage, kind)
-	case Decommission:
+	case Decommission, Paths:
 	}
 	if own, ok := decommissionCases[s.Mode+"/"+s.Stage]; ok {
 		return own[kind]

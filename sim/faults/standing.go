@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -53,8 +52,8 @@ func (w *World) view(ctx context.Context, of Family, job types.UUID) (*standing,
 			return nil, fmt.Errorf("read decommission: %w", err)
 		}
 		raw = answer.Body
-	case Allocation:
-		return nil, errors.New("an allocation is no job")
+	case Allocation, Paths:
+		return nil, fmt.Errorf("%s is no job", of)
 	}
 	var v standing
 	if err := json.Unmarshal(raw, &v); err != nil {
