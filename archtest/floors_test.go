@@ -20,7 +20,7 @@ var sameFloor = map[string][]string{
 	"httpapi": {"auth", "postgres", "telemetry"},
 	"outbox":  {"audit", "auth", "httpapi", "postgres", "telemetry"},
 
-	"allocation": {"rentalsettings"},
+	"allocation": {"rentalsettings", "reservation"},
 
 	"agentgateway": {"agenttask", "node"},
 	"agenttask":    {"node"},

@@ -29,7 +29,29 @@ var rentErrands = []errand{
 	{"project-settings-show", "project settings show acme/training"},
 	{"project-settings-set", "project settings set acme/training --default-expiry never --root-access=false"},
 	{"project-settings-no-maximum", "project settings set acme/training --max-expiry never"},
+	{"reservation-list", "reservation list"},
+	{"reservation-list-project", "reservation list --project acme/training --sku h200-sxm-baremetal-8g --state active"},
+	{"reservation-list-tenant", "reservation list --tenant acme"},
+	{"reservation-show", "reservation show " + reservationID},
+	{
+		"reservation-create",
+		"reservation create --tenant acme --sku h200-sxm-baremetal-8g --nodes 4 --for 30d --rack r7 --node-label tier=fast",
+	},
+	{
+		"reservation-create-project", "reservation create --project acme/training --sku h200-sxm-baremetal-8g --nodes 2 " +
+			"--from 2026-03-05 --until 2026-04-01 --reason contract",
+	},
+	{"reservation-create-no-end", "reservation create --tenant acme --sku h200-sxm-baremetal-8g --nodes 4"},
+	{"reservation-cancel", "reservation cancel " + reservationID + " --reason done"},
 }
+
+const (
+	reservationID   = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e7"
+	reservationJSON = `{"reservation_id":"` + reservationID + `","org_id":"` + orgID + `","state":"active",` +
+		`"sku":"h200-sxm-baremetal-8g","nodes":4,"used":1,"held":2,"short_by":1,"rack":"r7","node_labels":{"tier":"fast"},` +
+		`"starts_at":"2026-03-04T05:06:07Z","ends_at":"2026-04-04T05:06:07Z","reason":"contract",` +
+		`"created_at":"2026-03-04T05:06:07Z","created_by":"` + userID + `","created_by_name":"Ada"}`
+)
 
 const settingsJSON = `{"org_id":"` + orgID + `","project_id":"` + projectID + `","default_expiry_seconds":604800,` +
 	`"in_force":{"default_expiry_seconds":604800,"default_expiry_from":"project","max_expiry_seconds":2592000,` +
@@ -140,6 +162,8 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"remove-project-quota":       nothing,
 		"get-tenant-rental-settings": answer(200, settingsJSON), "put-tenant-rental-settings": answer(200, settingsJSON),
 		"get-project-rental-settings": answer(200, settingsJSON), "put-project-rental-settings": answer(200, settingsJSON),
+		"list-reservations": pageOf(reservationJSON), "get-reservation": answer(200, reservationJSON),
+		"create-reservation": answer(201, reservationJSON), "cancel-reservation": answer(200, reservationJSON),
 		"create-allocation": madeOrWaiting, "place-allocation": answer(201, madeJSON),
 		"create-webhook": answer(201, webhookSecretJSON), "list-webhooks": pageOf(webhookJSON),
 		"get-webhook": answer(200, webhookJSON), "update-webhook": answer(200, webhookJSON), "delete-webhook": nothing,

@@ -36,6 +36,7 @@ import (
 	"gpuaas/controlplane/internal/rent/maintenance"
 	"gpuaas/controlplane/internal/rent/quota"
 	"gpuaas/controlplane/internal/rent/rentalsettings"
+	"gpuaas/controlplane/internal/rent/reservation"
 	"gpuaas/controlplane/internal/rent/webhook"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
@@ -250,6 +251,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	sshkey.New(p.db, allocation.Keyrings{}).Register(api)
 	p.quotas.Register(api)
 	rentalsettings.New(p.db).Register(api)
+	reservation.New(p.db, p.heardWithin()).Register(api)
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)

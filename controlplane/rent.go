@@ -27,6 +27,8 @@ func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) 
 // does not try nodes that have fallen silent.
 const heardWithin = 90 * time.Second
 
+func (p *parts) heardWithin() time.Duration { return min(p.cfg.Nodes.OfflineAfter, heardWithin) }
+
 // newRent puts together what tenants rent.
 func (p *parts) newRent() {
 	p.quotas = quota.New(p.db)
@@ -38,7 +40,7 @@ func (p *parts) newRent() {
 	cfg := allocation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
-		HeardWithin: min(p.cfg.Nodes.OfflineAfter, heardWithin), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
+		HeardWithin: p.heardWithin(), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
 		Admission: admission{p.quotas}, Members: p.identity,
 	}
 	if p.opts.HurryRetries {

@@ -1652,6 +1652,8 @@ const (
 	QuotaRead            Permission = "quota:read"
 	ReconciliationManage Permission = "reconciliation:manage"
 	ReconciliationRead   Permission = "reconciliation:read"
+	ReservationManage    Permission = "reservation:manage"
+	ReservationRead      Permission = "reservation:read"
 	SelfCheckRead        Permission = "self_check:read"
 	SelfCheckRun         Permission = "self_check:run"
 	ServiceAccountManage Permission = "service_account:manage"
@@ -1817,6 +1819,14 @@ const (
 	RentalsettingsRulesViewRootAccessFromPlatform RentalsettingsRulesViewRootAccessFrom = "platform"
 	RentalsettingsRulesViewRootAccessFromProject  RentalsettingsRulesViewRootAccessFrom = "project"
 	RentalsettingsRulesViewRootAccessFromTenant   RentalsettingsRulesViewRootAccessFrom = "tenant"
+)
+
+// Defines values for ReservationViewState.
+const (
+	ReservationViewStateActive    ReservationViewState = "active"
+	ReservationViewStateCancelled ReservationViewState = "cancelled"
+	ReservationViewStateEnded     ReservationViewState = "ended"
+	ReservationViewStateUpcoming  ReservationViewState = "upcoming"
 )
 
 // Defines values for SelfCheckStatus.
@@ -2576,6 +2586,14 @@ const (
 	ListWebhookDeliveriesParamsStatusDelivered ListWebhookDeliveriesParamsStatus = "delivered"
 	ListWebhookDeliveriesParamsStatusFailed    ListWebhookDeliveriesParamsStatus = "failed"
 	ListWebhookDeliveriesParamsStatusWaiting   ListWebhookDeliveriesParamsStatus = "waiting"
+)
+
+// Defines values for ListReservationsParamsState.
+const (
+	ListReservationsParamsStateActive    ListReservationsParamsState = "active"
+	ListReservationsParamsStateCancelled ListReservationsParamsState = "cancelled"
+	ListReservationsParamsStateEnded     ListReservationsParamsState = "ended"
+	ListReservationsParamsStateUpcoming  ListReservationsParamsState = "upcoming"
 )
 
 // AgenttaskCancelBody defines model for AgenttaskCancelBody.
@@ -8569,6 +8587,124 @@ type RentalsettingsView struct {
 	Version int64 `json:"version"`
 }
 
+// ReservationEndBody defines model for ReservationEndBody.
+type ReservationEndBody struct {
+	// Reason Why; the owner reads it.
+	Reason string `json:"reason"`
+}
+
+// ReservationView defines model for ReservationView.
+type ReservationView struct {
+	CancelReason *string    `json:"cancel_reason,omitempty"`
+	CancelledAt  *time.Time `json:"cancelled_at,omitempty"`
+	CreatedAt    time.Time  `json:"created_at"`
+
+	// CreatedBy Id of who made it; only for people with a role on the platform.
+	CreatedBy     *string   `json:"created_by,omitempty"`
+	CreatedByName *string   `json:"created_by_name,omitempty"`
+	EndsAt        time.Time `json:"ends_at"`
+
+	// Forced It was made although the fleet is too small for all that is reserved.
+	Forced *bool `json:"forced,omitempty"`
+
+	// Held Free nodes that are kept for it now; 0 unless it is active.
+	Held int32 `json:"held"`
+
+	// NodeLabels Labels that its nodes have.
+	NodeLabels *map[string]string `json:"node_labels,omitempty"`
+
+	// Nodes How many nodes are kept.
+	Nodes int32 `json:"nodes"`
+
+	// OrgId Id of the tenant that it is kept for.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// Pool Left out: the general pool.
+	Pool *string `json:"pool,omitempty"`
+
+	// ProjectId Id of the project that it is kept for. Left out: for all projects of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// Rack Left out: any.
+	Rack   *string `json:"rack,omitempty"`
+	Reason *string `json:"reason,omitempty"`
+
+	// Region Left out: any.
+	Region *string `json:"region,omitempty"`
+
+	// ReservationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ReservationId openapi_types.UUID `json:"reservation_id"`
+
+	// ShortBy Nodes that it lacks now, because there are not enough that fit and are free. They are kept as they come.
+	ShortBy  int32     `json:"short_by"`
+	Sku      string    `json:"sku"`
+	StartsAt time.Time `json:"starts_at"`
+
+	// State Follows from the time.
+	State ReservationViewState `json:"state"`
+
+	// Used Nodes of it that its owner rents now; 0 unless it is active.
+	Used int32 `json:"used"`
+}
+
+// ReservationViewState Follows from the time.
+type ReservationViewState string
+
+// ReservationViewList defines model for ReservationViewList.
+type ReservationViewList struct {
+	// Items The items of this page.
+	Items []ReservationView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// ReservationWishBody defines model for ReservationWishBody.
+type ReservationWishBody struct {
+	EndsAt time.Time `json:"ends_at"`
+
+	// Force Also if the fleet has too few nodes for all that is reserved.
+	Force *bool `json:"force,omitempty"`
+
+	// NodeLabels Labels that its nodes must have.
+	NodeLabels *map[string]string `json:"node_labels,omitempty"`
+
+	// Nodes Examples: 4
+	Nodes int32 `json:"nodes"`
+
+	// OrgId Id of the tenant that it is kept for.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// Pool Left out: the general pool, the only one that tenants rent from by themselves.
+	Pool *string `json:"pool,omitempty"`
+
+	// ProjectId Only with a project of the tenant that alone may use it.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// Rack Left out: any.
+	Rack *string `json:"rack,omitempty"`
+
+	// Reason Why; the owner reads it.
+	Reason *string `json:"reason,omitempty"`
+
+	// Region Left out: any.
+	Region *string `json:"region,omitempty"`
+
+	// Sku Examples: h200-8
+	Sku string `json:"sku"`
+
+	// StartsAt Left out, or in the past: now.
+	StartsAt *time.Time `json:"starts_at,omitempty"`
+}
+
 // SelfCheck defines model for SelfCheck.
 type SelfCheck struct {
 	CorrelationId string     `json:"correlation_id"`
@@ -12005,6 +12141,42 @@ type TestWebhookParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListReservationsParams defines parameters for ListReservations.
+type ListReservationsParams struct {
+	// OrgId Only those of this tenant.
+	OrgId *openapi_types.UUID `form:"org_id,omitempty" json:"org_id,omitempty"`
+
+	// ProjectId Only those that this project may use: its own, and those for all of its tenant.
+	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
+
+	// Sku Only of this SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// State Only in these states.
+	State *[]ListReservationsParamsState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListReservationsParamsState defines parameters for ListReservations.
+type ListReservationsParamsState string
+
+// CreateReservationParams defines parameters for CreateReservation.
+type CreateReservationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CancelReservationParams defines parameters for CancelReservation.
+type CancelReservationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -14238,6 +14410,46 @@ func (c *Client) TestWebhookWithResponse(ctx context.Context, projectId openapi_
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	return call[WebhookDeliveryView](ctx, c, r, edit)
+}
+
+// ListReservationsWithResponse is GET /api/v1/reservations: List reservations, newest first
+func (c *Client) ListReservationsWithResponse(ctx context.Context, params *ListReservationsParams, edit ...RequestEditorFn) (*Response[ReservationViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/reservations")
+	if params != nil {
+		r.query("org_id", params.OrgId, false)
+		r.query("project_id", params.ProjectId, false)
+		r.query("sku", params.Sku, false)
+		r.query("state", params.State, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[ReservationViewList](ctx, c, r, edit)
+}
+
+// CreateReservationWithResponse is POST /api/v1/reservations: Keep nodes for a tenant or a project in a time window
+func (c *Client) CreateReservationWithResponse(ctx context.Context, params *CreateReservationParams, body ReservationWishBody, edit ...RequestEditorFn) (*Response[ReservationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/reservations")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ReservationView](ctx, c, r, edit)
+}
+
+// GetReservationWithResponse is GET /api/v1/reservations/{reservation_id}: Read a reservation, and how it is used
+func (c *Client) GetReservationWithResponse(ctx context.Context, reservationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[ReservationView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/reservations/%s", reservationId)
+	return call[ReservationView](ctx, c, r, edit)
+}
+
+// CancelReservationWithResponse is POST /api/v1/reservations/{reservation_id}/cancel: End a reservation before its time
+func (c *Client) CancelReservationWithResponse(ctx context.Context, reservationId openapi_types.UUID, params *CancelReservationParams, body ReservationEndBody, edit ...RequestEditorFn) (*Response[ReservationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/reservations/%s/cancel", reservationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[ReservationView](ctx, c, r, edit)
 }
 
 // ListTenantsWithResponse is GET /api/v1/tenants: List the tenants you have a role in

@@ -1407,6 +1407,12 @@ var enums = map[string][]string{
 		"tenant",
 		"project",
 	},
+	"ReservationView.state": {
+		"upcoming",
+		"active",
+		"ended",
+		"cancelled",
+	},
 	"SelfCheck.status": {
 		"pending",
 		"running",
@@ -1912,6 +1918,12 @@ var enums = map[string][]string{
 		"operator",
 		"suspicion",
 		"resolution",
+	},
+	"list-reservations.state": {
+		"upcoming",
+		"active",
+		"ended",
+		"cancelled",
 	},
 	"list-self-checks.status": {
 		"pending",

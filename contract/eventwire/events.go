@@ -35,6 +35,9 @@ const (
 	MaintenanceBegan     Type = "allocation.maintenance_began"
 	MaintenanceEnded     Type = "allocation.maintenance_ended"
 
+	ReservationCreated   Type = "reservation.created"
+	ReservationCancelled Type = "reservation.cancelled"
+
 	AllocationRequestWaiting   Type = "allocation_request.waiting"
 	AllocationRequestPlaced    Type = "allocation_request.placed"
 	AllocationRequestCancelled Type = "allocation_request.cancelled"
@@ -148,6 +151,17 @@ type Token struct {
 	ServiceAccountID string    `json:"service_account_id,omitempty" format:"uuid" doc:"the owner, when it is a service account"`
 	Scopes           []string  `json:"scopes,omitempty" doc:"permissions that the token is narrowed to; absent means all of its owner"`
 	ExpiresAt        time.Time `json:"expires_at"`
+}
+
+// Reservation is the payload of events about capacity kept for a tenant or a project.
+type Reservation struct {
+	ReservationID string    `json:"reservation_id"`
+	State         string    `json:"state"`
+	SKU           string    `json:"sku"`
+	Nodes         int32     `json:"nodes"`
+	Region        string    `json:"region,omitempty"`
+	StartsAt      time.Time `json:"starts_at"`
+	EndsAt        time.Time `json:"ends_at"`
 }
 
 // AllocationRequest is the payload of events about requests that wait for capacity.
@@ -414,6 +428,8 @@ func Events() []Definition {
 		{MaintenanceDue, "Announced maintenance is near: 24 hours, 1 hour or 10 minutes from now.", Maintenance{}},
 		{MaintenanceBegan, "Announced maintenance has begun; the tenant keeps the allocation.", Maintenance{}},
 		{MaintenanceEnded, "Announced maintenance is done, was cancelled, or its time has passed.", Maintenance{}},
+		{ReservationCreated, "Nodes are kept for a tenant or a project in a time window.", Reservation{}},
+		{ReservationCancelled, "A reservation was ended before its time.", Reservation{}},
 		{AllocationRequestWaiting, "A request for nodes found no capacity and waits for it.", AllocationRequest{}},
 		{AllocationRequestPlaced, "A request that waited has its nodes: the allocations exist.", AllocationRequest{}},
 		{AllocationRequestCancelled, "Somebody took a request back that waited.", AllocationRequest{}},

@@ -31,6 +31,8 @@ type (
 	Token = Of[tokenNoun]
 	// SSHKey is the identifier of an SSH key of a person or a project.
 	SSHKey = Of[sshKeyNoun]
+	// Reservation is the identifier of capacity kept for a tenant or a project.
+	Reservation = Of[reservationNoun]
 	// Quota is the identifier of a quota of a tenant or a project.
 	Quota = Of[quotaNoun]
 	// Webhook is the identifier of an address that a project is told events at.
@@ -98,6 +100,7 @@ type (
 	serviceAccountNoun    struct{}
 	tokenNoun             struct{}
 	sshKeyNoun            struct{}
+	reservationNoun       struct{}
 	quotaNoun             struct{}
 	webhookNoun           struct{}
 	webhookDeliveryNoun   struct{}

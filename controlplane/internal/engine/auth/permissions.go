@@ -33,6 +33,8 @@ const (
 	PruningRead          Permission = "pruning:read"
 	PruningRun           Permission = "pruning:run"
 	QuotaRead            Permission = "quota:read"
+	ReservationRead      Permission = "reservation:read"
+	ReservationManage    Permission = "reservation:manage"
 	QuotaManage          Permission = "quota:manage" // of projects
 	ReconciliationRead   Permission = "reconciliation:read"
 	ReconciliationManage Permission = "reconciliation:manage"
@@ -65,7 +67,7 @@ const (
 var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
-		AllocationRead, CertificateRead,
+		AllocationRead, CertificateRead, ReservationRead,
 	}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
 	adminMay  = slices.Concat(memberMay, []Permission{
@@ -76,6 +78,7 @@ var (
 	auditMay  = []Permission{
 		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
 		OnboardingRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
+		ReservationRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead, WebhookRead,
 	}
@@ -87,6 +90,7 @@ var (
 		AllocationRead, AllocationForce, CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead,
 		NodeRead, NodeManage, NodeTaskRun,
 		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
+		ReservationRead, ReservationManage,
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{

@@ -216,6 +216,7 @@ func (f *Feed) past(ctx context.Context, reader *auth.Principal, consumer jetstr
 // of the tenant see the others.
 var tenantWide = []eventwire.Type{
 	eventwire.TenantCreated, eventwire.TenantUpdated, eventwire.MembershipChanged, eventwire.MembershipRemoved,
+	eventwire.ReservationCreated, eventwire.ReservationCancelled,
 }
 
 // guarded are the events that somebody with a role on the platform sees only with

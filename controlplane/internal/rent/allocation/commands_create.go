@@ -154,7 +154,7 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 	if from.keys, err = keysOf(ctx, tx, ask, from); err != nil {
 		return nil, err
 	}
-	others, err := s.keepUnderLock(ctx, q, ask, from.request)
+	others, err := s.keepUnderLock(ctx, tx, from.org, ask, from.request)
 	if err != nil {
 		return nil, err
 	}

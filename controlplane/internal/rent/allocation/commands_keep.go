@@ -6,44 +6,57 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+	"gpuaas/controlplane/internal/rent/reservation"
 )
 
 // kept are free nodes that a request must leave to others.
 type kept struct {
-	waiting []string // for those who have waited longer
+	waiting  []string           // for those who have waited longer
+	reserved []string           // for reservations of others
+	own      []reservation.Part // what the project of the request may use of reservations
 }
 
 // nodes are all of them: never nil, which the database would take for unknown.
-func (k kept) nodes() []string { return append([]string{}, k.waiting...) }
+func (k kept) nodes() []string { return append(append([]string{}, k.waiting...), k.reserved...) }
 
-// errQueued says that somebody began to wait for a SKU after its lock was taken for
-// requests side by side. The attempt is repeated.
-var errQueued = errors.New("somebody has begun to wait")
+// errQueued says that somebody began to wait for a SKU, or reserved some of it, after
+// its lock was taken for requests side by side. The attempt is repeated.
+var errQueued = errors.New("somebody has begun to wait, or has reserved nodes")
 
 // keepUnderLock says which nodes a request must leave to others, and makes sure that
 // it stays so until the transaction ends.
-func (s *Service) keepUnderLock(ctx context.Context, q *allocationdb.Queries, ask Ask, of id.AllocationRequest) (kept,
+func (s *Service) keepUnderLock(ctx context.Context, tx pgx.Tx, org id.Org, ask Ask, of id.AllocationRequest) (kept,
 	error,
 ) {
-	lock, err := q.LockSKU(ctx, ask.SKU)
+	lock, err := allocationdb.New(tx).LockSKU(ctx, ask.SKU)
 	if err != nil {
 		return kept{}, fmt.Errorf("lock placement of %s: %w", ask.SKU, err)
 	}
-	others, err := s.keep(ctx, q, ask, of)
-	if err == nil && !lock.OneByOne && len(others.waiting) > 0 {
+	others, err := s.keep(ctx, tx, org, ask, of)
+	if err == nil && !lock.OneByOne && !others.nothing() {
 		err = errQueued
 	}
 	return others, err
 }
 
+// nothing reports whether nobody waits, and no reservation runs.
+func (k kept) nothing() bool { return len(k.waiting) == 0 && len(k.reserved) == 0 && len(k.own) == 0 }
+
 // keep chooses the nodes that a request must leave to others: to each of those who
 // wait before it, as many free nodes as that one asks for. So a request for many
 // nodes gathers them, and nobody who comes later takes them away again. Of the nodes
 // that would do, it chooses those that are of no use to the request.
-func (s *Service) keep(ctx context.Context, q *allocationdb.Queries, ask Ask, of id.AllocationRequest) (kept, error) {
-	others := kept{waiting: []string{}}
+//
+// Before all of them come the reservations that run: nobody gets what is dealt to those
+// of others.
+func (s *Service) keep(ctx context.Context, db allocationdb.DBTX, org id.Org, ask Ask, of id.AllocationRequest) (kept,
+	error,
+) {
+	others := kept{waiting: []string{}, reserved: []string{}}
 	if !ask.Wish.Node.IsZero() {
 		return others, nil // an administrator has decided
 	}
@@ -51,6 +64,12 @@ func (s *Service) keep(ctx context.Context, q *allocationdb.Queries, ask Ask, of
 	if err != nil {
 		return others, err
 	}
+	dealt, err := dealtFor(ctx, db, mine)
+	if err != nil {
+		return others, err
+	}
+	others.reserved, others.own = dealt.KeptFrom(org, ask.Project), dealt.Of(org, ask.Project)
+	q := allocationdb.New(db)
 	ahead, err := q.Ahead(ctx, allocationdb.AheadParams{Sku: ask.SKU, Request: textOf(of)})
 	if err != nil {
 		return others, fmt.Errorf("read queue of %s: %w", ask.SKU, err)
@@ -65,10 +84,14 @@ func (s *Service) keep(ctx context.Context, q *allocationdb.Queries, ask Ask, of
 		if err != nil {
 			return others, err
 		}
+		if len(dealt.Of(w.OrgID, theirs.Project)) > 0 {
+			same += theirs.Project.String() // there may be something for it that others cannot have
+		}
 		if exhausted[same] {
 			continue // there was nothing left for somebody who asked for the same
 		}
-		got, err := s.nodesFor(ctx, q, theirs, w.Nodes, mine, others.nodes())
+		passed := append(dealt.KeptFrom(w.OrgID, theirs.Project), others.waiting...)
+		got, err := s.nodesFor(ctx, q, theirs, w.Nodes, mine, passed, others.reserved)
 		if err != nil {
 			return others, err
 		}
@@ -78,10 +101,39 @@ func (s *Service) keep(ctx context.Context, q *allocationdb.Queries, ask Ask, of
 	return others, nil
 }
 
-// nodesFor chooses free nodes for a request, if possible such that are of no use to
-// the one who looks.
+// dealtFor deals the nodes of a SKU to the reservations that run, for somebody who looks
+// for some of them.
+func dealtFor(ctx context.Context, db allocationdb.DBTX, look allocationdb.TakeParams) (reservation.Dealt,
+	error,
+) {
+	return reservation.Read(ctx, db, reservation.Asker{
+		SKU: look.Sku, Region: look.Region, Pool: look.Pool, Labels: look.Labels, Capabilities: look.Capabilities,
+		HeardSince: look.HeardSince,
+	})
+}
+
+// keepReserved says which nodes an allocation that is placed again must leave to
+// reservations of others. It goes past those who wait.
+func (s *Service) keepReserved(ctx context.Context, tx pgx.Tx, org id.Org, ask Ask) (kept, error) {
+	look, err := s.look(ask)
+	if err != nil {
+		return kept{}, err
+	}
+	lock, err := allocationdb.New(tx).LockSKU(ctx, ask.SKU)
+	if err != nil {
+		return kept{}, fmt.Errorf("lock placement of %s: %w", ask.SKU, err)
+	}
+	dealt, err := dealtFor(ctx, tx, look)
+	if err == nil && !lock.OneByOne && len(dealt) > 0 {
+		err = errQueued
+	}
+	return kept{waiting: []string{}, reserved: dealt.KeptFrom(org, ask.Project), own: dealt.Of(org, ask.Project)}, err
+}
+
+// nodesFor chooses free nodes for a request, if possible such that the one who looks
+// must leave anyway, or that are of no use to it.
 func (s *Service) nodesFor(ctx context.Context, q *allocationdb.Queries, ask Ask, most int32,
-	mine allocationdb.TakeParams, passed []string,
+	mine allocationdb.TakeParams, passed, lost []string,
 ) ([]string, error) {
 	theirs, err := s.look(ask)
 	if err != nil {
@@ -91,7 +143,7 @@ func (s *Service) nodesFor(ctx context.Context, q *allocationdb.Queries, ask Ask
 		Sku: theirs.Sku, Region: theirs.Region, Pool: theirs.Pool, Labels: theirs.Labels, Capabilities: theirs.Capabilities,
 		HeardSince: theirs.HeardSince, Passed: append(passed, theirs.Passed...), Most: most, Root: theirs.Root,
 		OtherRegion: mine.Region, OtherPool: mine.Pool, OtherLabels: mine.Labels, OtherCapabilities: mine.Capabilities,
-		OtherNode: mine.Node,
+		OtherNode: mine.Node, Lost: lost,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for nodes of those who wait: %w", err)

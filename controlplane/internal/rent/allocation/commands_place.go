@@ -1,16 +1,19 @@
 package allocation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+	"gpuaas/controlplane/internal/rent/reservation"
 )
 
 // spot is a node that was claimed for an allocation that is yet to be recorded.
@@ -40,6 +43,9 @@ func (s *Service) place(ctx context.Context, q *allocationdb.Queries, ask Ask, o
 	}
 	p := placing{q: q, look: look, want: int(ask.Count)}
 	p.look.Passed = append(others.nodes(), look.Passed...)
+	if err := p.fromReservations(ctx, ask, others.own); err != nil {
+		return nil, err
+	}
 	if err := p.arrange(ctx, ask); err != nil {
 		return nil, err
 	}
@@ -57,9 +63,46 @@ type placing struct {
 	got  []spot
 }
 
+// fromReservations takes nodes that fit reservations of the project first, where these
+// ask for more than the request does: elsewhere they would not count as use of them.
+func (p *placing) fromReservations(ctx context.Context, ask Ask, own []reservation.Part) error {
+	all, want := p.look, p.want
+	defer func() { p.look, p.want = all, want }()
+	for _, part := range own {
+		unused := part.Unused()
+		if unused <= 0 || part.Pool != all.Pool || all.Region != "" && part.Region != "" && part.Region != all.Region ||
+			part.Region == "" && part.Rack == "" && len(part.Labels) == 0 {
+			continue
+		}
+		labels := maps.Clone(ask.Wish.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, part.Labels)
+		narrower, err := object(labels)
+		if err != nil {
+			return err
+		}
+		p.look.Region, p.look.Labels = cmp.Or(part.Region, all.Region), narrower
+		p.want = min(want, len(p.got)+unused)
+		if part.Rack != "" {
+			err = p.take(ctx, []string{part.Rack}, nil, p.want-len(p.got))
+		} else {
+			err = p.arrange(ctx, ask)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // arrange looks for nodes where the request would like them, and takes any that
 // fit where there are not enough.
 func (p *placing) arrange(ctx context.Context, ask Ask) error {
+	if len(p.got) >= p.want {
+		return nil
+	}
 	switch ask.Wish.Arrangement {
 	case SameRack:
 		racks, err := p.q.RoomyRacks(ctx, allocationdb.RoomyRacksParams{
@@ -69,8 +112,9 @@ func (p *placing) arrange(ctx context.Context, ask Ask) error {
 		if err != nil {
 			return fmt.Errorf("look for racks: %w", err)
 		}
+		before := len(p.got)
 		for _, rack := range racks {
-			if err := p.take(ctx, []string{rack}, nil, p.want); err != nil || len(p.got) > 0 {
+			if err := p.take(ctx, []string{rack}, nil, p.want-before); err != nil || len(p.got) > before {
 				break // some were locked: the others stand in the same rack at least
 			}
 		}
@@ -81,7 +125,7 @@ func (p *placing) arrange(ctx context.Context, ask Ask) error {
 		}
 		if ask.Wish.Arrangement == Pack {
 			if len(mine) > 0 {
-				err = p.take(ctx, mine, nil, p.want)
+				err = p.take(ctx, mine, nil, p.want-len(p.got))
 			}
 		} else {
 			err = p.spread(ctx, mine)
@@ -189,7 +233,7 @@ func census(ctx context.Context, q *allocationdb.Queries, of allocationdb.TakePa
 ) {
 	rows, err := q.Census(ctx, allocationdb.CensusParams{
 		Sku: of.Sku, Region: of.Region, Pool: of.Pool, Labels: of.Labels, Capabilities: of.Capabilities,
-		HeardSince: of.HeardSince, Root: of.Root, Kept: others.waiting,
+		HeardSince: of.HeardSince, Root: of.Root, Kept: others.waiting, Reserved: others.reserved,
 	})
 	if err != nil {
 		return Capacity{}, fmt.Errorf("count nodes: %w", err)
@@ -223,23 +267,23 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 		if _, err := allowed(ctx, tx, org, ask); err != nil {
 			return err
 		}
-		c, err = s.capacity(ctx, q, ask, id.AllocationRequest{})
+		c, err = s.capacity(ctx, tx, org, ask, id.AllocationRequest{})
 		return err
 	})
 	return c.seenBy(ctx), err
 }
 
 // capacity says what a request could have at this moment, and why not more.
-func (s *Service) capacity(ctx context.Context, q *allocationdb.Queries, ask Ask, of id.AllocationRequest) (Capacity,
-	error,
+func (s *Service) capacity(ctx context.Context, db allocationdb.DBTX, org id.Org, ask Ask, of id.AllocationRequest) (
+	Capacity, error,
 ) {
 	look, err := s.look(ask)
 	if err != nil {
 		return Capacity{}, err
 	}
-	others, err := s.keep(ctx, q, ask, of)
+	others, err := s.keep(ctx, db, org, ask, of)
 	if err != nil {
 		return Capacity{}, err
 	}
-	return census(ctx, q, look, others)
+	return census(ctx, allocationdb.New(db), look, others)
 }

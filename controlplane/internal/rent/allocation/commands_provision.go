@@ -126,7 +126,11 @@ func (s *Service) elsewhere(ctx context.Context, tx pgx.Tx, a Allocation, n node
 	wish := a.Wish
 	wish.Passed = append(wish.Passed, a.Node)
 	again := Ask{Project: a.Project, SKU: a.SKU, Count: 1, Wish: wish, Access: a.Access}
-	spots, err := s.place(ctx, allocationdb.New(tx), again, kept{})
+	others, err := s.keepReserved(ctx, tx, a.Org, again)
+	if err != nil {
+		return 0, err
+	}
+	spots, err := s.place(ctx, allocationdb.New(tx), again, others)
 	var none *short
 	if errors.As(err, &none) {
 		t.Reason += "; and there is no other node"

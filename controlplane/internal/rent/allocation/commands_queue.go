@@ -19,6 +19,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+	"gpuaas/controlplane/internal/rent/reservation"
 )
 
 // channel tells that there may be nodes for those who wait.
@@ -139,7 +140,11 @@ func (s *Service) serve(ctx context.Context, sku string) (placed int, err error)
 		if err != nil {
 			return placed, fmt.Errorf("read queue of %s: %w", sku, err)
 		}
-		again, err := s.serveOne(ctx, queue)
+		owners, err := reservation.OwnersOf(ctx, s.db, sku)
+		if err != nil {
+			return placed, err
+		}
+		again, err := s.serveOne(ctx, queue, owners)
 		if err != nil || !again {
 			return placed, err
 		}
@@ -148,7 +153,9 @@ func (s *Service) serve(ctx context.Context, sku string) (placed int, err error)
 }
 
 // serveOne places the first of a queue that can be placed.
-func (s *Service) serveOne(ctx context.Context, queue []allocationdb.QueueRow) (placed bool, err error) {
+func (s *Service) serveOne(ctx context.Context, queue []allocationdb.QueueRow, owners reservation.Owners) (
+	placed bool, err error,
+) {
 	lacks := map[string]bool{} // wishes that found nothing: what is free is kept for the first who asked for the same
 	for _, row := range queue {
 		of, err := id.Parse[id.AllocationRequest](row.ID)
@@ -162,6 +169,9 @@ func (s *Service) serveOne(ctx context.Context, queue []allocationdb.QueueRow) (
 		same, err := r.Ask.key()
 		if err != nil {
 			return false, err
+		}
+		if owners.Cover(row.OrgID, r.Ask.Project) {
+			same += r.Ask.Project.String() // there may be something for it that others cannot have
 		}
 		if lacks[same] {
 			continue

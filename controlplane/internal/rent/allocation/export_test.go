@@ -46,7 +46,7 @@ func (s *Service) Place(ctx context.Context, ask Ask) (took time.Duration, err e
 			return err
 		}
 		began := time.Now()
-		others, err := s.keepUnderLock(ctx, q, ask, id.AllocationRequest{})
+		others, err := s.keepUnderLock(ctx, tx, org, ask, id.AllocationRequest{})
 		if err != nil {
 			return err
 		}

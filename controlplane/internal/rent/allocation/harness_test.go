@@ -132,7 +132,9 @@ func (w *world) try(ask allocation.Ask) ([]allocation.Allocation, error) {
 	if ask.SKU == "" {
 		ask.SKU = h200
 	}
-	ask.Project = w.project
+	if ask.Project.IsZero() {
+		ask.Project = w.project
+	}
 	return w.service.Create(w.ctx, ask)
 }
 

@@ -35,6 +35,7 @@ var reasons = []struct {
 	{"on_hold", "are held by an operator"},
 	{"silent", "have not been heard of lately"},
 	{"drifted", "are not what they should be"},
+	{"reserved", "are kept for reservations of others"},
 	{"kept_for_waiting", "are kept for those who have waited longer"},
 	{"claimed_concurrently", "are being given to somebody else at this moment"},
 }

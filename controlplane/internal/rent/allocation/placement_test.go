@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/rent/allocation"
+	"gpuaas/controlplane/internal/rent/reservation"
 )
 
 // unfit are ways in which a node must not be handed out, each with the reason that a
@@ -164,8 +165,9 @@ func TestTheLastNodeGoesToOne(t *testing.T) {
 }
 
 // Whatever happens in whichever order: no node has two live claims, none is handed
-// out that must not be, each request that waited is placed once and whole, and
-// nothing is published that did not commit.
+// out that must not be, each request that waited is placed once and whole, no
+// reservation falls short because others got its nodes, and nothing is published that
+// did not commit.
 func TestPlacementHoldsWhateverHappens(t *testing.T) {
 	w := newWorld(t)
 	seed := rand.Uint64()
@@ -188,12 +190,14 @@ func TestPlacementHoldsWhateverHappens(t *testing.T) {
 		nodes[i] = w.node(t, fmt.Sprintf("n%d", i), change)
 		bad[nodes[i]] = change != fit
 	}
+	who := w.reserveSome(t)
 	var wait sync.WaitGroup
 	for worker := range 6 {
 		roll := rand.New(rand.NewPCG(seed, uint64(worker)+2))
-		wait.Go(func() { w.act(t, roll, nodes, bad) })
+		wait.Go(func() { w.act(t, roll, nodes, bad, who) })
 	}
 	wait.Wait()
+	who.served(t)
 	if n := w.count(t, `SELECT count(*) FROM (SELECT node_id FROM allocation_resource_claims WHERE ended_at IS NULL
 		GROUP BY node_id HAVING count(*) > 1) AS doubled`); n != 0 {
 		t.Errorf("%d nodes have two tenants", n)
@@ -220,12 +224,55 @@ func TestPlacementHoldsWhateverHappens(t *testing.T) {
 	}
 }
 
+// crowd are projects of which some have reservations.
+type crowd struct {
+	w        *world
+	projects []id.Project
+	reserved []id.Reservation
+}
+
+func (c *crowd) any(roll *rand.Rand) id.Project { return c.projects[roll.IntN(len(c.projects))] }
+
+// served expects that every reservation has what its owner rents and what is free for it.
+func (c *crowd) served(t *testing.T) {
+	t.Helper()
+	for _, of := range c.reserved {
+		r, err := c.w.reservations().Get(c.w.reserver(t), of)
+		if err != nil || r.Usage.Used+r.Usage.Held != r.Nodes {
+			t.Errorf("of %d reserved nodes %d are used and %d held; %v", r.Nodes, r.Usage.Used, r.Usage.Held, err)
+		}
+	}
+}
+
+// reserveSome reserves for two tenants what is free: some of a rack, and some anywhere.
+func (w *world) reserveSome(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{w: w, projects: []id.Project{w.project, w.stranger(t, "north"), w.stranger(t, "south")}}
+	w.exec(t, `UPDATE nodes SET rack = 'r1' WHERE hostname ~ '[02468]$'`)
+	for i, of := range []reservation.Selector{
+		{Region: "eu", Rack: "r1", Labels: map[string]string{"x": "y"}}, {Region: "eu", Labels: map[string]string{"x": "y"}},
+	} {
+		free := w.count(t, `SELECT count(*) FROM nodes_to_let WHERE pool = '' AND region_code = 'eu' AND $1 IN ('', rack)
+			AND labels @> '{"x": "y"}'`, of.Rack)
+		wish := w.wish(int32(min(3, free/2)), of)
+		if wish.Nodes == 0 {
+			continue // the dice have left nothing
+		}
+		if err := w.owner.QueryRow(t.Context(), `SELECT org_id FROM projects WHERE id = $1`, c.projects[i+1]).Scan(
+			&wish.Org); err != nil {
+			t.Fatal(err)
+		}
+		c.reserved = append(c.reserved, w.reserve(t, wish).ID)
+	}
+	return c
+}
+
 // wants asks for nodes and waits for them, takes requests back and serves, as it
 // comes.
-func (w *world) wants(t *testing.T, roll *rand.Rand) {
+func (w *world) wants(t *testing.T, roll *rand.Rand, who *crowd) {
 	t.Helper()
 	ask := picky()
-	ask.SKU, ask.Project, ask.Count, ask.WaitUpTo = h200, w.project, int32(roll.IntN(3))+1, time.Hour
+	ask.SKU, ask.Project, ask.Count, ask.WaitUpTo = h200, who.any(roll), int32(roll.IntN(3))+1, time.Hour
 	o, err := w.service.Request(w.ctx, ask)
 	if err != nil && fault.CodeOf(err) != allocation.CodeUnavailable { // there may be too few, whoever waits
 		t.Error(err)
@@ -241,16 +288,17 @@ func (w *world) wants(t *testing.T, roll *rand.Rand) {
 }
 
 // act asks for allocations and ends them, as it comes.
-func (w *world) act(t *testing.T, roll *rand.Rand, nodes []id.Node, bad map[id.Node]bool) {
+func (w *world) act(t *testing.T, roll *rand.Rand, nodes []id.Node, bad map[id.Node]bool, who *crowd) {
 	t.Helper()
 	var mine []allocation.Allocation
 	for range 25 {
+		who.served(t)
 		switch roll.IntN(5) {
 		case 4:
-			w.wants(t, roll)
+			w.wants(t, roll, who)
 		case 0, 1:
 			ask := picky()
-			ask.Count = int32(roll.IntN(3)) + 1
+			ask.Project, ask.Count = who.any(roll), int32(roll.IntN(3))+1
 			ask.Wish.Arrangement = []allocation.Arrangement{"", allocation.Pack, allocation.SameRack}[roll.IntN(3)]
 			made, err := w.try(ask)
 			if err != nil && fault.CodeOf(err) != allocation.CodeUnavailable {

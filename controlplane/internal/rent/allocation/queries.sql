@@ -220,6 +220,7 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.id NOT IN (SELECT c.node_id FROM node_contacts c WHERE c.last_contact_at > sqlc.arg(heard_since)) THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
+        WHEN n.id = ANY (sqlc.arg(reserved)::uuid[]) THEN 'reserved'
         WHEN n.id = ANY (sqlc.arg(kept)::uuid[]) THEN 'kept_for_waiting'
         ELSE 'free' END AS why
     FROM nodes n
@@ -262,28 +263,31 @@ WHERE a.id = $1 AND (c.decommission_id = a.cleanup_id
         AND jsonb_array_length(c.document #> '{document,operation,actors}') = 1)
 ORDER BY c.issued_at;
 
--- LockSKU lets requests for a SKU run side by side, unless somebody waits for it: then they go one after the other, so
+-- LockSKU lets requests for a SKU run side by side, unless somebody waits for it or has reserved some of it: then they go one after the other, so
 -- that nobody overtakes. What there is to be kept is read after it.
 -- name: LockSKU :one
 SELECT one_by_one, (CASE WHEN one_by_one THEN pg_advisory_xact_lock(hashtext('gpuaas placement ' || sqlc.arg(sku)::text))
     ELSE pg_advisory_xact_lock_shared(hashtext('gpuaas placement ' || sqlc.arg(sku)::text)) END)::text AS locked
-FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = sqlc.arg(sku)))::boolean AS one_by_one) AS t;
+FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = sqlc.arg(sku))
+    OR EXISTS (SELECT FROM reservations v WHERE v.sku_id = sqlc.arg(sku) AND v.cancelled_at IS NULL
+        AND v.ends_at > statement_timestamp() AND v.starts_at <= statement_timestamp()))::boolean AS one_by_one) AS t;
 
 -- Ahead are those who wait for a SKU before a request, in their order; of a request that does not wait, all.
 -- name: Ahead :many
-SELECT q.nodes, q.ask FROM allocation_queue q
+SELECT q.org_id, q.nodes, q.ask FROM allocation_queue q
 WHERE q.sku_id = sqlc.arg(sku) AND (sqlc.narg(request)::uuid IS NULL
     OR q.position < (SELECT m.position FROM allocation_queue m WHERE m.id = sqlc.narg(request)))
 ORDER BY q.position LIMIT 1000;
 
--- NodesToLet are free nodes for somebody else than the one who asks: those come first that are of no use to that one.
+-- NodesToLet are free nodes for somebody else than the one who asks: those come first that are lost to that one anyway,
+-- and then those that are of no use to it.
 -- name: NodesToLet :many
 SELECT n.id FROM nodes_to_let n
 WHERE n.sku_id = sqlc.arg(sku) AND (sqlc.arg(region)::text = '' OR n.region_code = sqlc.arg(region))
   AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
   AND n.last_contact_at > sqlc.arg(heard_since) AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
   AND (NOT sqlc.arg(root)::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
-ORDER BY ((sqlc.arg(other_region)::text = '' OR n.region_code = sqlc.arg(other_region)) AND n.pool = sqlc.arg(other_pool)::text
+ORDER BY n.id = ANY (sqlc.arg(lost)::uuid[]) DESC, ((sqlc.arg(other_region)::text = '' OR n.region_code = sqlc.arg(other_region)) AND n.pool = sqlc.arg(other_pool)::text
     AND n.labels @> sqlc.arg(other_labels)::jsonb AND n.capabilities @> sqlc.arg(other_capabilities)::jsonb
     AND (sqlc.narg(other_node)::uuid IS NULL OR n.id = sqlc.narg(other_node))), n.clean_at DESC NULLS LAST, n.id
 LIMIT sqlc.arg(most);
@@ -325,7 +329,7 @@ ORDER BY r.id DESC LIMIT sqlc.arg(page_size);
 SELECT DISTINCT sku_id FROM allocation_requests WHERE status = 'waiting' ORDER BY sku_id;
 
 -- name: Queue :many
-SELECT q.id::text AS id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER BY q.position LIMIT 1000;
+SELECT q.id::text AS id, q.org_id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER BY q.position LIMIT 1000;
 
 -- name: OverdueRequests :many
 SELECT id FROM allocation_requests WHERE status = 'waiting' AND wait_until <= clock_timestamp() ORDER BY wait_until LIMIT 100;

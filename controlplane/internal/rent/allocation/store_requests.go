@@ -65,7 +65,7 @@ func (s *Service) GetRequest(ctx context.Context, of id.AllocationRequest) (Requ
 	if err != nil || r.Status != Waiting {
 		return r, nil, err
 	}
-	c, err := s.capacity(ctx, q, r.Ask, r.ID)
+	c, err := s.capacity(ctx, s.db, r.Org, r.Ask, r.ID)
 	c = c.seenBy(ctx)
 	return r, &c, err
 }

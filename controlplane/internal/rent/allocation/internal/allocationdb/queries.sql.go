@@ -84,7 +84,7 @@ func (q *Queries) AddEvent(ctx context.Context, arg AddEventParams) error {
 }
 
 const ahead = `-- name: Ahead :many
-SELECT q.nodes, q.ask FROM allocation_queue q
+SELECT q.org_id, q.nodes, q.ask FROM allocation_queue q
 WHERE q.sku_id = $1 AND ($2::uuid IS NULL
     OR q.position < (SELECT m.position FROM allocation_queue m WHERE m.id = $2))
 ORDER BY q.position LIMIT 1000
@@ -96,6 +96,7 @@ type AheadParams struct {
 }
 
 type AheadRow struct {
+	OrgID id.Org
 	Nodes int32
 	Ask   json.RawMessage
 }
@@ -110,7 +111,7 @@ func (q *Queries) Ahead(ctx context.Context, arg AheadParams) ([]AheadRow, error
 	var items []AheadRow
 	for rows.Next() {
 		var i AheadRow
-		if err := rows.Scan(&i.Nodes, &i.Ask); err != nil {
+		if err := rows.Scan(&i.OrgID, &i.Nodes, &i.Ask); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -242,10 +243,11 @@ SELECT why::text AS reason, count(*)::integer AS nodes FROM (
         WHEN n.id NOT IN (SELECT c.node_id FROM node_contacts c WHERE c.last_contact_at > $6) THEN 'silent'
         WHEN n.id IN (SELECT f.node_id FROM reconciliation_findings f WHERE f.status <> 'closed' AND f.severity = 'critical'
             AND f.node_id IS NOT NULL) THEN 'drifted'
-        WHEN n.id = ANY ($7::uuid[]) THEN 'kept_for_waiting'
+        WHEN n.id = ANY ($7::uuid[]) THEN 'reserved'
+        WHEN n.id = ANY ($8::uuid[]) THEN 'kept_for_waiting'
         ELSE 'free' END AS why
     FROM nodes n
-    WHERE n.sku_id = $8 AND n.status <> 'deleted') AS counted
+    WHERE n.sku_id = $9 AND n.status <> 'deleted') AS counted
 GROUP BY why
 `
 
@@ -256,6 +258,7 @@ type CensusParams struct {
 	Capabilities json.RawMessage
 	Root         bool
 	HeardSince   time.Time
+	Reserved     []string
 	Kept         []string
 	Sku          string
 }
@@ -275,6 +278,7 @@ func (q *Queries) Census(ctx context.Context, arg CensusParams) ([]CensusRow, er
 		arg.Capabilities,
 		arg.Root,
 		arg.HeardSince,
+		arg.Reserved,
 		arg.Kept,
 		arg.Sku,
 	)
@@ -1154,7 +1158,9 @@ func (q *Queries) LockRequest(ctx context.Context, argID id.AllocationRequest) (
 const lockSKU = `-- name: LockSKU :one
 SELECT one_by_one, (CASE WHEN one_by_one THEN pg_advisory_xact_lock(hashtext('gpuaas placement ' || $1::text))
     ELSE pg_advisory_xact_lock_shared(hashtext('gpuaas placement ' || $1::text)) END)::text AS locked
-FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = $1))::boolean AS one_by_one) AS t
+FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = $1)
+    OR EXISTS (SELECT FROM reservations v WHERE v.sku_id = $1 AND v.cancelled_at IS NULL
+        AND v.ends_at > statement_timestamp() AND v.starts_at <= statement_timestamp()))::boolean AS one_by_one) AS t
 `
 
 type LockSKURow struct {
@@ -1162,7 +1168,7 @@ type LockSKURow struct {
 	Locked   string
 }
 
-// LockSKU lets requests for a SKU run side by side, unless somebody waits for it: then they go one after the other, so
+// LockSKU lets requests for a SKU run side by side, unless somebody waits for it or has reserved some of it: then they go one after the other, so
 // that nobody overtakes. What there is to be kept is read after it.
 func (q *Queries) LockSKU(ctx context.Context, sku string) (LockSKURow, error) {
 	row := q.db.QueryRow(ctx, lockSKU, sku)
@@ -1270,10 +1276,10 @@ WHERE n.sku_id = $1 AND ($2::text = '' OR n.region_code = $2)
   AND n.pool = $3 AND n.labels @> $4::jsonb AND n.capabilities @> $5::jsonb
   AND n.last_contact_at > $6 AND NOT n.id = ANY ($7::uuid[])
   AND (NOT $8::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
-ORDER BY (($9::text = '' OR n.region_code = $9) AND n.pool = $10::text
-    AND n.labels @> $11::jsonb AND n.capabilities @> $12::jsonb
-    AND ($13::uuid IS NULL OR n.id = $13)), n.clean_at DESC NULLS LAST, n.id
-LIMIT $14
+ORDER BY n.id = ANY ($9::uuid[]) DESC, (($10::text = '' OR n.region_code = $10) AND n.pool = $11::text
+    AND n.labels @> $12::jsonb AND n.capabilities @> $13::jsonb
+    AND ($14::uuid IS NULL OR n.id = $14)), n.clean_at DESC NULLS LAST, n.id
+LIMIT $15
 `
 
 type NodesToLetParams struct {
@@ -1285,6 +1291,7 @@ type NodesToLetParams struct {
 	HeardSince        time.Time
 	Passed            []string
 	Root              bool
+	Lost              []string
 	OtherRegion       string
 	OtherPool         string
 	OtherLabels       json.RawMessage
@@ -1293,7 +1300,8 @@ type NodesToLetParams struct {
 	Most              int32
 }
 
-// NodesToLet are free nodes for somebody else than the one who asks: those come first that are of no use to that one.
+// NodesToLet are free nodes for somebody else than the one who asks: those come first that are lost to that one anyway,
+// and then those that are of no use to it.
 func (q *Queries) NodesToLet(ctx context.Context, arg NodesToLetParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, nodesToLet,
 		arg.Sku,
@@ -1304,6 +1312,7 @@ func (q *Queries) NodesToLet(ctx context.Context, arg NodesToLetParams) ([]strin
 		arg.HeardSince,
 		arg.Passed,
 		arg.Root,
+		arg.Lost,
 		arg.OtherRegion,
 		arg.OtherPool,
 		arg.OtherLabels,
@@ -1465,12 +1474,13 @@ func (q *Queries) OverdueRequests(ctx context.Context) ([]id.AllocationRequest, 
 }
 
 const queue = `-- name: Queue :many
-SELECT q.id::text AS id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER BY q.position LIMIT 1000
+SELECT q.id::text AS id, q.org_id, q.ask FROM allocation_queue q WHERE q.sku_id = $1 ORDER BY q.position LIMIT 1000
 `
 
 type QueueRow struct {
-	ID  string
-	Ask json.RawMessage
+	ID    string
+	OrgID id.Org
+	Ask   json.RawMessage
 }
 
 func (q *Queries) Queue(ctx context.Context, skuID string) ([]QueueRow, error) {
@@ -1482,7 +1492,7 @@ func (q *Queries) Queue(ctx context.Context, skuID string) ([]QueueRow, error) {
 	var items []QueueRow
 	for rows.Next() {
 		var i QueueRow
-		if err := rows.Scan(&i.ID, &i.Ask); err != nil {
+		if err := rows.Scan(&i.ID, &i.OrgID, &i.Ask); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
