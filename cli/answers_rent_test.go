@@ -13,8 +13,8 @@ type errand struct{ name, args string }
 const (
 	quotaPart = `"quota_id":"0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1e3","org_id":"` + orgID + `","updated_by":"` +
 		userID + `",` + times
-	tenantQuotaJSON = `{` + quotaPart + `,"gpus":64,"nodes":8}`
-	projectQuota    = `{` + quotaPart + `,"project_id":"` + projectID + `","sku":"h200-sxm-baremetal-8g","nodes":2}`
+	tenantQuotaJSON = `{` + quotaPart + `,"gpus":64,"nodes":8,"used_gpus":24,"used_nodes":3}`
+	projectQuota    = `{` + quotaPart + `,"project_id":"` + projectID + `","sku":"h200-sxm-baremetal-8g","nodes":2,"used_gpus":8,"used_nodes":1}`
 )
 
 var rentErrands = []errand{

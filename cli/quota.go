@@ -14,11 +14,12 @@ import (
 
 func (a *app) quotaColumns() []table.Column[apiclient.QuotaView] {
 	type quota = apiclient.QuotaView
-	limit := func(n *int32) string {
-		if n == nil {
-			return "no limit"
+	limit := func(used int32, n *int32) string {
+		of := "no limit"
+		if n != nil {
+			of = strconv.Itoa(int(*n))
 		}
-		return strconv.Itoa(int(*n))
+		return strconv.Itoa(int(used)) + " of " + of
 	}
 	return []table.Column[quota]{
 		{Title: "OF", Text: func(q quota) string {
@@ -33,8 +34,8 @@ func (a *app) quotaColumns() []table.Column[apiclient.QuotaView] {
 			}
 			return *q.Sku
 		}},
-		{Title: "GPUS", Text: func(q quota) string { return limit(q.Gpus) }},
-		{Title: "NODES", Text: func(q quota) string { return limit(q.Nodes) }},
+		{Title: "GPUS USED", Text: func(q quota) string { return limit(q.UsedGpus, q.Gpus) }},
+		{Title: "NODES USED", Text: func(q quota) string { return limit(q.UsedNodes, q.Nodes) }},
 		{Title: "SET", Text: func(q quota) string { return a.When(q.UpdatedAt) }},
 		{Title: "SET BY", Text: func(q quota) string { return q.UpdatedBy }, Detail: true},
 		{Title: "VERSION", Text: func(q quota) string { return strconv.FormatInt(q.Version, 10) }, Detail: true},

@@ -19,7 +19,7 @@ type admission struct{ quotas *quota.Service }
 
 // Admit refuses what would exceed a quota.
 func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) error {
-	return a.quotas.Admit(ctx, tx, quota.Ask(r), allocation.Holdings{})
+	return a.quotas.Admit(ctx, tx, quota.Ask(r))
 }
 
 // heardWithin is how lately an agent must have polled before its node is let. It is
@@ -31,7 +31,7 @@ func (p *parts) heardWithin() time.Duration { return min(p.cfg.Nodes.OfflineAfte
 
 // newRent puts together what tenants rent.
 func (p *parts) newRent() {
-	p.quotas = quota.New(p.db)
+	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
 	p.webhooks = webhook.New(webhook.Config{
 		DB: p.db, Secrets: p.secrets, Logger: p.logger, DisableAfter: p.cfg.Webhooks.DisableAfter,

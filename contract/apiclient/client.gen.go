@@ -7965,6 +7965,12 @@ type QuotaView struct {
 	// UpdatedBy Id of who set it last.
 	UpdatedBy string `json:"updated_by"`
 
+	// UsedGpus How many GPUs are held that count against it, until their nodes are proven clean.
+	UsedGpus int32 `json:"used_gpus"`
+
+	// UsedNodes How many nodes are held that count against it.
+	UsedNodes int32 `json:"used_nodes"`
+
 	// Version Grows with every change.
 	Version int64 `json:"version"`
 }

@@ -24,6 +24,8 @@ type View struct {
 	SKU       string      `json:"sku,omitempty" doc:"The SKU that it is about. Left out: whatever the SKU." example:"h100.80g.8gpu"`
 	GPUs      *int32      `json:"gpus,omitempty" doc:"How many GPUs may be held. Left out: this quota does not limit them."`
 	Nodes     *int32      `json:"nodes,omitempty" doc:"How many nodes may be held. Left out: this quota does not limit them."`
+	UsedGPUs  int32       `json:"used_gpus" doc:"How many GPUs are held that count against it, until their nodes are proven clean."`
+	UsedNodes int32       `json:"used_nodes" doc:"How many nodes are held that count against it."`
 	Version   int64       `json:"version" doc:"Grows with every change."`
 	UpdatedAt time.Time   `json:"updated_at"`
 	UpdatedBy string      `json:"updated_by" doc:"Id of who set it last."`
@@ -31,7 +33,8 @@ type View struct {
 
 func show(q Quota) View {
 	v := View{
-		QuotaID: q.ID, OrgID: q.Org, SKU: q.SKU, GPUs: q.GPUs, Nodes: q.Nodes, Version: q.Version,
+		QuotaID: q.ID, OrgID: q.Org, SKU: q.SKU, GPUs: q.GPUs, Nodes: q.Nodes, UsedGPUs: q.Used.GPUs,
+		UsedNodes: q.Used.Nodes, Version: q.Version,
 		UpdatedAt: q.UpdatedAt.UTC(), UpdatedBy: q.UpdatedBy,
 	}
 	if !q.Project.IsZero() {

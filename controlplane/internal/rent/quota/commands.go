@@ -17,10 +17,13 @@ import (
 )
 
 // Service holds the commands and queries of the package.
-type Service struct{ db *postgres.DB }
+type Service struct {
+	db    *postgres.DB
+	usage Usage
+}
 
 // New makes the service. It connects to nothing.
-func New(db *postgres.DB) *Service { return &Service{db: db} }
+func New(db *postgres.DB, u Usage) *Service { return &Service{db: db, usage: u} }
 
 // Usage counts what is held.
 type Usage interface {
@@ -33,7 +36,7 @@ type Usage interface {
 // SKU or of all SKUs. Call it in the transaction that makes what is asked for,
 // before the insert: until that transaction ends, others who are held to the same
 // quotas wait.
-func (s *Service) Admit(ctx context.Context, tx pgx.Tx, a Ask, u Usage) error {
+func (s *Service) Admit(ctx context.Context, tx pgx.Tx, a Ask) error {
 	if a.GPUs < 0 || a.Nodes < 0 {
 		return fmt.Errorf("admit: asked for %d GPUs and %d nodes", a.GPUs, a.Nodes)
 	}
@@ -48,7 +51,7 @@ func (s *Service) Admit(ctx context.Context, tx pgx.Tx, a Ask, u Usage) error {
 	var over []fault.Field
 	for _, row := range rows {
 		limit := from(row)
-		gpus, nodes, err := u.Held(ctx, tx, limit.Org, limit.Project, limit.SKU)
+		gpus, nodes, err := s.usage.Held(ctx, tx, limit.Org, limit.Project, limit.SKU)
 		if err != nil {
 			return fmt.Errorf("count what is held: %w", err)
 		}
@@ -91,7 +94,9 @@ func (s *Service) Set(ctx context.Context, of Owner, skuID string, l Limits) (Qu
 		if err != nil {
 			return fmt.Errorf("set quota: %w", err)
 		}
-		set = from(row)
+		if set, err = s.measured(ctx, tx, from(row)); err != nil {
+			return err
+		}
 		return record(ctx, tx, "quota.set", set)
 	})
 	return set, err

@@ -34,7 +34,8 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	db, owner := postgrestest.NewWithOwner(tb)
-	w := &world{db: db, quotas: quota.New(db), org: id.New[id.Org]()}
+	w := &world{db: db, org: id.New[id.Org]()}
+	w.quotas = quota.New(db, w)
 	exec := func(query string, args ...any) {
 		if _, err := db.Exec(tb.Context(), query, args...); err != nil {
 			tb.Fatal(err)
@@ -64,7 +65,7 @@ func (w *world) Held(
 // take asks and, when admitted, holds.
 func (w *world) take(ctx context.Context, a quota.Ask) error {
 	return w.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := w.quotas.Admit(ctx, tx, a, w); err != nil {
+		if err := w.quotas.Admit(ctx, tx, a); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO holdings VALUES ($1, $2, $3, $4, $5)`, a.Org, a.Project, a.SKU, a.GPUs, a.Nodes)
@@ -175,6 +176,15 @@ func TestQuotasAreSetReplacedAndRemoved(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Version != 2 || all[0].GPUs != nil || *all[0].Nodes != 3 {
 		t.Fatalf("%+v, %v", all, err)
 	}
+	if err := w.take(t.Context(), quota.Ask{Org: w.org, Project: w.projects[1], SKU: big, GPUs: 8, Nodes: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for project, used := range map[id.Project]quota.Holding{w.projects[0]: {}, w.projects[1]: {GPUs: 8, Nodes: 1}} {
+		held, err := w.quotas.OfProject(admin(t), project, page)
+		if err != nil || held[0].Used != (quota.Holding{GPUs: 8, Nodes: 1}) || len(held) > 1 && held[1].Used != used {
+			t.Errorf("%+v, %v", held, err) // the tenant's counts all of its projects
+		}
+	}
 	if _, err := w.quotas.OfTenant(admin(t), id.New[id.Org](), page); fault.CodeOf(err) != "not_found" {
 		t.Errorf("%v", err)
 	}
@@ -279,7 +289,7 @@ func TestANewQuotaCountsWhoWasAdmittedBeforeIt(t *testing.T) {
 	set := make(chan error, 1)
 	err := w.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		a := quota.Ask{Org: w.org, Project: w.projects[0], SKU: big, GPUs: 5}
-		if err := w.quotas.Admit(ctx, tx, a, w); err != nil {
+		if err := w.quotas.Admit(ctx, tx, a); err != nil {
 			return err
 		}
 		go func() {

@@ -15,5 +15,5 @@
 //     lower of both counts.
 //   - Lowering a quota takes nothing away from anybody. It only refuses more.
 //
-// It does not know what is held: whoever asks says how to count it (Usage).
+// It does not know what is held: it asks whoever counts it (Usage).
 package quota

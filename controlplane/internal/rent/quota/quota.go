@@ -15,6 +15,7 @@ type Quota struct {
 	Owner
 	SKU string // empty: whatever the SKU
 	Limits
+	Used      Holding
 	Version   int64
 	UpdatedAt time.Time
 	UpdatedBy string
@@ -28,6 +29,9 @@ type Owner struct {
 
 // Limits are the numbers of a quota. One that is nil does not limit.
 type Limits struct{ GPUs, Nodes *int32 }
+
+// Holding is what is held of what a quota is about.
+type Holding struct{ GPUs, Nodes int32 }
 
 // Ask is what a request would add.
 type Ask struct {

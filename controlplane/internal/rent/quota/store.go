@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/postgres"
@@ -60,10 +62,25 @@ func (s *Service) list(ctx context.Context, which quotadb.ListParams) ([]Quota, 
 		return nil, fmt.Errorf("list quotas: %w", err)
 	}
 	out := make([]Quota, len(rows))
-	for i, r := range rows {
-		out[i] = from(r)
+	return out, s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for i, r := range rows {
+			var err error
+			if out[i], err = s.measured(ctx, tx, from(r)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// measured is a quota with what is held of it.
+func (s *Service) measured(ctx context.Context, tx pgx.Tx, q Quota) (Quota, error) {
+	var err error
+	q.Used.GPUs, q.Used.Nodes, err = s.usage.Held(ctx, tx, q.Org, q.Project, q.SKU)
+	if err != nil {
+		return q, fmt.Errorf("count what is held: %w", err)
 	}
-	return out, nil
+	return q, nil
 }
 
 // orgOf reads the tenant of a project, which the guard of the API has found to
