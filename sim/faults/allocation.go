@@ -28,8 +28,8 @@ type rental struct {
 	nodes   []types.UUID             // of the case, in the order in which they are let
 }
 
-// label is the label that only the nodes of a case have.
-func (r *run) label() map[string]string { return map[string]string{"case": r.hostname} }
+// label is the label that only the nodes of a case have. Tenants may ask by public ones only.
+func (r *run) label() map[string]string { return map[string]string{"public/case": r.hostname} }
 
 // moveIn gets the token of somebody who may rent for the project of the tenants, and
 // nothing else.
