@@ -53,8 +53,7 @@ func (s *Service) review(ctx context.Context, of Review) error {
 				if err != nil || a.Status != Active {
 					return err
 				}
-				_, err = s.dropKeys(ctx, tx, a)
-				return err
+				return s.dropKeys(ctx, tx, a)
 			}); err != nil {
 				return err
 			}
@@ -68,14 +67,14 @@ func (s *Service) review(ctx context.Context, of Review) error {
 
 // dropKeys takes those keys of an allocation away that are gone, or whose owner may
 // not use allocations of the project any more.
-func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
+func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) error {
 	ids := make([]id.SSHKey, len(a.Keys))
 	for i, k := range a.Keys {
 		ids[i] = k.ID
 	}
 	owners, err := sshkey.Owners(ctx, tx, ids)
 	if err != nil {
-		return a, err
+		return err
 	}
 	keys := []Key{}
 	for _, k := range a.Keys {
@@ -83,7 +82,7 @@ func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) (Alloca
 		may := there && owner.Project == a.Project
 		if there && !owner.User.IsZero() {
 			if may, err = s.mayStillUse(ctx, tx, owner.User.String(), a); err != nil {
-				return a, err
+				return err
 			}
 		}
 		if may {
@@ -91,9 +90,10 @@ func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) (Alloca
 		}
 	}
 	if len(keys) == len(a.Keys) {
-		return a, nil
+		return nil
 	}
-	return setKeys(ctx, tx, a, keys)
+	_, err = setKeys(ctx, tx, a, keys)
+	return err
 }
 
 func (s *Service) mayStillUse(ctx context.Context, tx pgx.Tx, who string, a Allocation) (bool, error) {

@@ -32,7 +32,7 @@ func (w *world) operator(tb testing.TB) context.Context {
 const inner = "/srv/inner of bmc-17"
 
 // told is all that somebody reads of an allocation.
-func (w *world) told(t *testing.T, ctx context.Context, of id.Allocation) string {
+func (w *world) told(ctx context.Context, t *testing.T, of id.Allocation) string {
 	t.Helper()
 	timeline, err := w.service.Told(ctx, of)
 	if err != nil {
@@ -88,10 +88,10 @@ func TestAttackTenantsReadNoWordsOfAgentsAndOperators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := happens(t)
-			if said := w.told(t, w.operator(t), of); !strings.Contains(said, inner) {
+			if said := w.told(w.operator(t), t, of); !strings.Contains(said, inner) {
 				t.Errorf("operators do not read why: %s", said)
 			}
-			if said := w.told(t, w.ctx, of); strings.Contains(said, inner) {
+			if said := w.told(w.ctx, t, of); strings.Contains(said, inner) {
 				t.Errorf("the tenant reads %s", said)
 			}
 			if n := w.count(t, `SELECT count(*) FROM outbox_events WHERE destination = 'nats' AND aggregate_id = $1
