@@ -44,10 +44,12 @@ func TestAQuotaRefusesThroughTheAPI(t *testing.T) {
 	const sku = "h200-sxm-baremetal-8g"
 	h := newHouse(t)
 	h.addNodes(t, sku, 2)
-	quotas, allocations := "/api/v1/tenants/"+h.org.String()+"/quotas", "/api/v1/projects/"+h.project.String()+"/allocations"
+	quotas := "/api/v1/tenants/" + h.org.String() + "/quotas"
+	allocations := "/api/v1/projects/" + h.project.String() + "/allocations"
 	limit := func(nodes int) {
 		t.Helper()
-		if w := h.ask(t, auth.PlatformAdmin, http.MethodPut, quotas, fmt.Sprintf(`{"nodes": %d}`, nodes)); w.Code != http.StatusOK {
+		w := h.ask(t, auth.PlatformAdmin, http.MethodPut, quotas, fmt.Sprintf(`{"nodes": %d}`, nodes))
+		if w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
