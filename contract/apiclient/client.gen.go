@@ -3235,7 +3235,7 @@ type AllocationRequestView struct {
 	NeverExpires *bool              `json:"never_expires,omitempty"`
 	NodeLabels   *map[string]string `json:"node_labels,omitempty"`
 
-	// Position In the queue of the SKU, from 1. Tenants and projects take turns, so it can grow. Absent: it does not wait any more.
+	// Position In the queue of the SKU, from 1. Projects take turns, so it can grow. Absent: it does not wait any more.
 	Position *int32 `json:"position,omitempty"`
 
 	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
@@ -8616,7 +8616,7 @@ type ReservationView struct {
 	// Held Free nodes that are kept for it now; 0 unless it is active.
 	Held int32 `json:"held"`
 
-	// NodeLabels Labels that its nodes have.
+	// NodeLabels Labels that its nodes have. Those that do not begin with public/ are only for people who may see nodes.
 	NodeLabels *map[string]string `json:"node_labels,omitempty"`
 
 	// Nodes How many nodes are kept.
@@ -8627,7 +8627,7 @@ type ReservationView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	OrgId openapi_types.UUID `json:"org_id"`
 
-	// Pool Left out: the general pool.
+	// Pool Left out: the general pool. Only for people who may see nodes.
 	Pool *string `json:"pool,omitempty"`
 
 	// ProjectId Id of the project that it is kept for. Left out: for all projects of the tenant.
@@ -8635,7 +8635,7 @@ type ReservationView struct {
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
 
-	// Rack Left out: any.
+	// Rack Left out: any. Only for people who may see nodes.
 	Rack   *string `json:"rack,omitempty"`
 	Reason *string `json:"reason,omitempty"`
 

@@ -18,6 +18,10 @@ type Grouping struct {
 	Labels map[string]string `json:"labels,omitempty"` // words of the operators
 }
 
+// PublicLabels is what the keys of labels begin with that tenants may know and ask for.
+// The others are words of operators.
+const PublicLabels = "public/"
+
 // MaxLabels is how many labels a node may have.
 const MaxLabels = 32
 

@@ -13,8 +13,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 )
 
-// ReviewKeys drops keys that may not open allocations in use any more.
-func (a *Activities) ReviewKeys(ctx context.Context, of Review) error {
+// ReviewKeys drops keys that may not open allocations in use any more, of one page, and
+// says what is left to review.
+func (a *Activities) ReviewKeys(ctx context.Context, of Review) (left Review, err error) {
 	return a.review(auth.With(ctx, auth.System("allocation-keys")), of)
 }
 
@@ -33,12 +34,17 @@ func (a *Activities) ChangeKeysOnNode(ctx context.Context, e KeyErrand) (Answer,
 	needed := false
 	err := a.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		of, tells, ok, err := keyringOf(ctx, tx, e)
-		if needed = ok; err != nil || !ok {
+		if err != nil || !ok {
+			return err
+		}
+		// A review that ran before the change was recorded has not seen its keys.
+		now, err := a.dropKeys(ctx, tx, of)
+		if needed = now.opensTo(e); err != nil || !needed {
 			return err
 		}
 		task, err = a.tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: of.Node, Owner: keeper(e), Reason: "keys of allocation " + of.ID.String(),
-			IdempotencyKey: fmt.Sprintf("%s/keys/%d.%d", of.tasksOf(), e.Revision, e.Try),
+			IdempotencyKey: fmt.Sprintf("%s/%d.%d", of.keyTasks(), e.Revision, e.Try),
 			Type:           agentwire.TypeProvisionUser, Params: of.account(tells),
 		})
 		return err

@@ -141,6 +141,9 @@ func (a Allocation) releaseWorkflowID() string {
 // tasksOf is what the keys of its tasks begin with, before a slash.
 func (a Allocation) tasksOf() string { return "allocation/" + a.ID.String() }
 
+// keyTasks is the same of those tasks that change its keys while it is in use.
+func (a Allocation) keyTasks() string { return a.tasksOf() + "/keys" }
+
 // cancelled says whether its tenant ended it before it was active.
 func (a Allocation) cancelled() bool { return a.Times.ReleaseRequested != nil && a.Times.Active == nil }
 

@@ -78,10 +78,15 @@ func (v Visits) MayStay(ctx context.Context, of id.Allocation, who *auth.Princip
 	case a.Status != Active:
 		return fault.New(fault.Forbidden, "allocation_ended", "allocation %s has ended, and the terminal with it", a.called())
 	case !a.usableBy(who):
-		return fault.New(fault.Forbidden, "insufficient_permissions", "you may not use allocation %s any more", a.called()).
-			WithRemedy("ask an administrator of the project")
+		return notYours(a)
 	}
 	return nil
+}
+
+// notYours refuses somebody who has lost the right to an allocation.
+func notYours(a Allocation) error {
+	return fault.New(fault.Forbidden, "insufficient_permissions", "you may not use allocation %s any more", a.called()).
+		WithRemedy("ask an administrator of the project")
 }
 
 // detail shows an allocation with how to reach its node.
@@ -250,7 +255,7 @@ func (s *Service) mint(ctx context.Context, of id.Allocation, project id.Project
 		return cmp.Or(now.opens(), working(ctx, tx, now))
 	})
 	if err != nil {
-		return nil, err
+		return nil, a.noTerminal(ctx, err)
 	}
 	return &httpapi.Plain[terminal.Token]{Body: terminal.Token{
 		SessionID: made.ID, Token: token.Reveal(), ExpiresAt: made.TokenExpiresAt,

@@ -64,7 +64,7 @@ func (s *Service) keep(ctx context.Context, db allocationdb.DBTX, org id.Org, as
 	if err != nil {
 		return others, err
 	}
-	dealt, err := dealtFor(ctx, db, mine)
+	dealt, err := dealtFor(ctx, db, mine, org, ask.Project)
 	if err != nil {
 		return others, err
 	}
@@ -103,12 +103,12 @@ func (s *Service) keep(ctx context.Context, db allocationdb.DBTX, org id.Org, as
 
 // dealtFor deals the nodes of a SKU to the reservations that run, for somebody who looks
 // for some of them.
-func dealtFor(ctx context.Context, db allocationdb.DBTX, look allocationdb.TakeParams) (reservation.Dealt,
-	error,
-) {
+func dealtFor(ctx context.Context, db allocationdb.DBTX, look allocationdb.TakeParams, org id.Org,
+	project id.Project,
+) (reservation.Dealt, error) {
 	return reservation.Read(ctx, db, reservation.Asker{
-		SKU: look.Sku, Region: look.Region, Pool: look.Pool, Labels: look.Labels, Capabilities: look.Capabilities,
-		HeardSince: look.HeardSince,
+		Org: org, Project: project, SKU: look.Sku, Region: look.Region, Pool: look.Pool, Labels: look.Labels,
+		Capabilities: look.Capabilities, HeardSince: look.HeardSince,
 	})
 }
 
@@ -123,7 +123,7 @@ func (s *Service) keepReserved(ctx context.Context, tx pgx.Tx, org id.Org, ask A
 	if err != nil {
 		return kept{}, fmt.Errorf("lock placement of %s: %w", ask.SKU, err)
 	}
-	dealt, err := dealtFor(ctx, tx, look)
+	dealt, err := dealtFor(ctx, tx, look, org, ask.Project)
 	if err == nil && !lock.OneByOne && len(dealt) > 0 {
 		err = errQueued
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 )
@@ -31,50 +33,86 @@ func (Keyrings) RightsChanged(ctx context.Context, tx pgx.Tx, user id.User) erro
 }
 
 func startReview(ctx context.Context, tx pgx.Tx, of Review) error {
+	return startReviewAs(ctx, tx, id.NewString(), of)
+}
+
+// startReviewAs begins a review, unless one of that name has begun.
+func startReviewAs(ctx context.Context, tx pgx.Tx, name string, of Review) error {
 	return outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
-		Type: reviewType, ID: "allocation-keys-review-" + id.NewString(), Queue: queue, Input: of,
+		Type: reviewType, ID: "allocation-keys-review-" + name, Queue: queue, Input: of,
 	})
 }
 
-// reviewed is how many allocations are looked for at a time.
+// ReviewHourly begins a review of all keys, one an hour whatever the number of replicas:
+// replicas of an earlier release, and whoever changes rows by hand, begin none.
+func (s *Service) ReviewHourly(ctx context.Context) error {
+	hour := time.Now().UTC().Truncate(time.Hour)
+	if s.reviewedAt.Load() == hour.Unix() {
+		return nil
+	}
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return startReviewAs(ctx, tx, hour.Format("2006010215"), Review{})
+	})
+	if err == nil {
+		s.reviewedAt.Store(hour.Unix())
+	}
+	return err
+}
+
+// reviewed is how many allocations are looked at in one activity.
 const reviewed = 200
 
-// review drops keys that may not open allocations in use any more.
-func (s *Service) review(ctx context.Context, of Review) error {
-	look := allocationdb.ActiveWithKeysParams{SshKey: textOf(of.Key), Person: textOf(of.User), Most: reviewed}
-	for {
-		found, err := allocationdb.New(s.db).ActiveWithKeys(ctx, look)
+// review drops keys that may not open allocations in use any more: of one page, and
+// says what is left to look at. An allocation that cannot be looked at does not keep
+// the others.
+func (s *Service) review(ctx context.Context, of Review) (Review, error) {
+	found, err := allocationdb.New(s.db).LiveWithKeys(ctx, allocationdb.LiveWithKeysParams{
+		SshKey: textOf(of.Key), Person: textOf(of.User), After: textOf(of.After), Most: reviewed,
+	})
+	if err != nil {
+		return of, fmt.Errorf("look what a key opens: %w", err)
+	}
+	of.After = id.Allocation{}
+	for _, which := range found {
+		err := s.reviewOne(ctx, which)
+		if ctx.Err() != nil {
+			return of, fmt.Errorf("review keys: %w", ctx.Err())
+		}
 		if err != nil {
-			return fmt.Errorf("look what a key opens: %w", err)
-		}
-		for _, which := range found {
-			if err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				a, _, err := hold(ctx, tx, which)
-				if err != nil || a.Status != Active {
-					return err
-				}
-				return s.dropKeys(ctx, tx, a)
-			}); err != nil {
-				return err
-			}
-			look.After = textOf(which)
-		}
-		if len(found) < reviewed {
-			return nil
+			of.Failed = true
+			s.logger.WarnContext(ctx, "the keys of an allocation could not be reviewed; they are reviewed again",
+				"allocation_id", which, "error", err)
 		}
 	}
+	if len(found) == reviewed {
+		of.After = found[reviewed-1]
+	}
+	return of, nil
+}
+
+// reviewOne drops keys of one allocation. One that is not active yet drops them itself
+// when it becomes so.
+func (s *Service) reviewOne(ctx context.Context, of id.Allocation) error {
+	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a, _, err := hold(ctx, tx, of)
+		if err != nil || a.Status != Active {
+			return err
+		}
+		_, err = s.dropKeys(ctx, tx, a)
+		return err
+	})
 }
 
 // dropKeys takes those keys of an allocation away that are gone, or whose owner may
 // not use allocations of the project any more.
-func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) error {
+func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) (Allocation, error) {
 	ids := make([]id.SSHKey, len(a.Keys))
 	for i, k := range a.Keys {
 		ids[i] = k.ID
 	}
 	owners, err := sshkey.Owners(ctx, tx, ids)
 	if err != nil {
-		return err
+		return a, err
 	}
 	keys := []Key{}
 	for _, k := range a.Keys {
@@ -82,7 +120,7 @@ func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) error {
 		may := there && owner.Project == a.Project
 		if there && !owner.User.IsZero() {
 			if may, err = s.mayStillUse(ctx, tx, owner.User.String(), a); err != nil {
-				return err
+				return a, err
 			}
 		}
 		if may {
@@ -90,10 +128,9 @@ func (s *Service) dropKeys(ctx context.Context, tx pgx.Tx, a Allocation) error {
 		}
 	}
 	if len(keys) == len(a.Keys) {
-		return nil
+		return a, nil
 	}
-	_, err = setKeys(ctx, tx, a, keys)
-	return err
+	return setKeys(ctx, tx, a, keys)
 }
 
 func (s *Service) mayStillUse(ctx context.Context, tx pgx.Tx, who string, a Allocation) (bool, error) {
@@ -110,7 +147,8 @@ const (
 )
 
 // setKeys records which keys shall open an allocation that is in use, and has its
-// node told.
+// node told. What the node was to be told before is withdrawn, so that no more than
+// one such task waits, however often the keys change.
 func setKeys(ctx context.Context, tx pgx.Tx, a Allocation, keys []Key) (Allocation, error) {
 	raw, err := json.Marshal(keys)
 	if err != nil {
@@ -129,6 +167,9 @@ func setKeys(ctx context.Context, tx pgx.Tx, a Allocation, keys []Key) (Allocati
 		return now, err
 	}
 	if err := record(ctx, tx, "allocation.change_keys", now, "", details); err != nil {
+		return now, err
+	}
+	if err := (agenttask.Commands{}).Withdraw(ctx, tx, now.Node, now.keyTasks(), "its keys changed again"); err != nil {
 		return now, err
 	}
 	return now, outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
@@ -161,6 +202,14 @@ func (s *Service) ChangeKeys(ctx context.Context, of id.Allocation, add, remove 
 			return fault.New(fault.Conflict, "allocation_state_conflict",
 				"allocation %s is %s: keys are changed of one that is active", a.called(), a.Status).
 				WithRemedy("see what it waits for: gpuaas allocation show %s", a.ID)
+		}
+		// The request may have waited for the lock, and its rights were read before.
+		may, err := s.mayStillUse(ctx, tx, auth.From(ctx).ID, a)
+		if err != nil {
+			return err
+		}
+		if !may {
+			return notYours(a)
 		}
 		keys, err := s.changedKeys(ctx, tx, a, add, remove)
 		if err != nil || len(without(keys, a.Keys))+len(without(a.Keys, keys)) == 0 {

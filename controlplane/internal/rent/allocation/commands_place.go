@@ -70,8 +70,7 @@ func (p *placing) fromReservations(ctx context.Context, ask Ask, own []reservati
 	defer func() { p.look, p.want = all, want }()
 	for _, part := range own {
 		unused := part.Unused()
-		if unused <= 0 || part.Pool != all.Pool || all.Region != "" && part.Region != "" && part.Region != all.Region ||
-			part.Region == "" && part.Rack == "" && len(part.Labels) == 0 {
+		if unused <= 0 || !ask.narrowed(part.Selector) {
 			continue
 		}
 		labels := maps.Clone(ask.Wish.Labels)
@@ -95,6 +94,21 @@ func (p *placing) fromReservations(ctx context.Context, ask Ask, own []reservati
 		}
 	}
 	return nil
+}
+
+// narrowed reports whether a reservation asks for more than the request does, and for
+// nothing that the request does not want.
+func (a Ask) narrowed(by reservation.Selector) bool {
+	w := a.Wish
+	if by.Pool != w.Pool || w.Region != "" && by.Region != "" && by.Region != w.Region {
+		return false
+	}
+	for key, value := range by.Labels {
+		if wanted, asked := w.Labels[key]; asked && wanted != value {
+			return false
+		}
+	}
+	return by.Region != "" || by.Rack != "" || len(by.Labels) > 0
 }
 
 // arrange looks for nodes where the request would like them, and takes any that

@@ -77,7 +77,7 @@ func (s *Service) settle(ctx context.Context, of id.Allocation, placement int32,
 			return err
 		case t.Code == "" && outOfService(n) == "":
 			if a, err = move(ctx, tx, a, Ready, "", "the tenant can use "+a.Hostname, nil); err == nil {
-				err = s.dropKeys(ctx, tx, a) // some may be gone since it was asked for
+				_, err = s.dropKeys(ctx, tx, a) // some may be gone since it was asked for
 			}
 			return err
 		case t.Code == "":

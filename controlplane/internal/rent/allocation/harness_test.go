@@ -1,6 +1,7 @@
 package allocation_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -352,14 +353,15 @@ func (c *cleanups) in(tb testing.TB, f func(ctx context.Context, tx pgx.Tx) erro
 }
 
 type terminals struct {
-	db    *postgres.DB
-	ended []id.Node
+	db     *postgres.DB
+	ended  []id.Node
+	refuse error
 }
 
 func (t *terminals) Mint(ctx context.Context, _ terminal.Wish, admit postgres.TxFunc) (terminal.Session,
 	redact.Secret, error,
 ) {
-	return terminal.Session{ID: id.New[id.TerminalSession]()}, redact.New("token"), t.db.InTx(ctx, admit)
+	return terminal.Session{ID: id.New[id.TerminalSession]()}, redact.New("token"), cmp.Or(t.db.InTx(ctx, admit), t.refuse)
 }
 
 func (t *terminals) EndAll(_ context.Context, _ pgx.Tx, of id.Node) error {

@@ -156,6 +156,52 @@ func TestAnOwnerUsesItsReservationsFirst(t *testing.T) {
 	}
 }
 
+// An owner gets a node that it asks for, where the one that is kept for it would serve
+// the other reservation as well.
+func TestAnOwnerIsNotRefusedForANodeThatCouldBeExchanged(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		w := newWorld(t)
+		w.node(t, "plain")
+		w.node(t, "fast", `labels = '{"public/tier": "fast"}'`)
+		other := w.stranger(t, "other")
+		theirs := w.wish(1, reservation.Selector{})
+		theirs.Project = other
+		if err := w.owner.QueryRow(t.Context(), `SELECT org_id FROM projects WHERE id = $1`, other).Scan(&theirs.Org); err != nil {
+			t.Fatal(err)
+		}
+		wishes := []reservation.Wish{w.wish(1, reservation.Selector{}), theirs}
+		if !first {
+			slices.Reverse(wishes)
+		}
+		for _, wish := range wishes {
+			w.reserve(t, wish)
+		}
+		a := w.create(t, allocation.Ask{Wish: allocation.Wish{Labels: map[string]string{"public/tier": "fast"}}})[0]
+		if a.Hostname != "fast" {
+			t.Errorf("it is on %s", a.Hostname)
+		}
+		if b := w.create(t, allocation.Ask{Project: other})[0]; b.Hostname != "plain" {
+			t.Errorf("the other is on %s", b.Hostname)
+		}
+	}
+}
+
+// A reservation does not change what its owner asks for.
+func TestAReservationDoesNotOverrideTheLabelsThatWereAskedFor(t *testing.T) {
+	w := newWorld(t)
+	for _, tier := range []string{"fast", "slow"} {
+		w.node(t, tier, `labels = '{"public/tier": "`+tier+`"}'`)
+	}
+	w.reserve(t, w.wish(1, reservation.Selector{Labels: map[string]string{"public/tier": "fast"}}))
+	wish := allocation.Wish{Labels: map[string]string{"public/tier": "slow"}}
+	if a := w.create(t, allocation.Ask{Wish: wish})[0]; a.Hostname != "slow" {
+		t.Errorf("it is on %s", a.Hostname)
+	}
+	if a := w.create(t, allocation.Ask{})[0]; a.Hostname != "fast" {
+		t.Errorf("it is on %s", a.Hostname)
+	}
+}
+
 // Those who wait leave what is reserved for others, and the owner of a reservation does
 // not wait behind those who cannot have it.
 func TestTheQueueHonoursReservations(t *testing.T) {
@@ -181,6 +227,7 @@ func TestMoreThanTheFleetIsReservedOnlyByForce(t *testing.T) {
 	w := newWorld(t)
 	w.nodes(t, 3)
 	w.node(t, "r1", `rack = 'r1'`)
+	w.node(t, "gone", `status = 'retired', schedulable = false`) // it is none of the fleet any more
 	now := time.Now()
 	at := func(nodes int32, from, until time.Duration, of reservation.Selector) reservation.Wish {
 		wish := w.wish(nodes, of)

@@ -3,6 +3,7 @@ package allocation
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,9 +18,9 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Admission decides whether a project may have more, or wait for more. It runs in the
-// transaction that makes the allocations or the request that waits, and refuses with a
-// fault that names used, asked and limit.
+// Admission decides whether a project may have more. It runs in the transaction
+// that makes the allocations, and refuses with a fault that names used, asked and
+// limit.
 type Admission interface {
 	Admit(ctx context.Context, tx pgx.Tx, r Admitted) error
 }
@@ -30,7 +31,6 @@ type Admitted struct {
 	Project     id.Project
 	SKU         string
 	GPUs, Nodes int32
-	Waits       bool // it begins to wait: what is waited for already counts, too
 }
 
 // Tasks asks nodes to do things; agenttask.Commands does.
@@ -100,6 +100,8 @@ type Service struct {
 	gate      gate
 	mischief  Mischief
 	logger    *slog.Logger
+
+	reviewedAt atomic.Int64 // the hour in which this replica last asked for a review of all keys
 }
 
 // New makes the service. It connects to nothing.

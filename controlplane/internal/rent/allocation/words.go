@@ -10,6 +10,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
 )
 
 // Tenants read our own words, by the class of what happened. What agents, jobs and
@@ -58,24 +59,21 @@ func (c Capacity) seenBy(ctx context.Context) Capacity {
 	return c.forTenant()
 }
 
-// offeredLabels is what the keys of labels begin with that tenants may ask for. The
-// others are words of operators: whoever could count nodes by them could guess them.
-// Capabilities are for tenants, except for what agents say of themselves.
-const (
-	offeredLabels = "public/"
-	ownFacts      = "agent."
-)
+// ownFacts is what the capabilities begin with that agents say of themselves: tenants
+// ask for the others only.
+const ownFacts = "agent."
 
-// askable refuses selectors that are not for the caller.
+// askable refuses selectors that are not for the caller: whoever could count nodes by
+// words of operators could guess them.
 func (a Ask) askable(ctx context.Context) error {
 	if insider(ctx) {
 		return nil
 	}
 	var bad []fault.Field
 	for _, key := range slices.Sorted(maps.Keys(a.Wish.Labels)) {
-		if !strings.HasPrefix(key, offeredLabels) {
+		if !strings.HasPrefix(key, node.PublicLabels) {
 			bad = append(bad, fault.Field{Path: "body.node_labels", Message: fmt.Sprintf(
-				"has %.63q: nodes can be asked for by labels that begin with %s", key, offeredLabels)})
+				"has %.63q: nodes can be asked for by labels that begin with %s", key, node.PublicLabels)})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Wish.Capabilities)) {
@@ -145,6 +143,21 @@ func (a Allocation) seenBy(ctx context.Context) Allocation {
 		return a
 	}
 	return a.forTenant()
+}
+
+// ownRefusals are the codes with which allocations refuse terminals themselves.
+var ownRefusals = []string{"allocation_state_conflict", "allocation_repairing"}
+
+// noTerminal is why somebody gets no terminal. What a node or an operation on it says is
+// for operators.
+func (a Allocation) noTerminal(ctx context.Context, why error) error {
+	kind := fault.KindOf(why)
+	if kind != fault.Conflict && kind != fault.NotFound || slices.Contains(ownRefusals, fault.CodeOf(why)) ||
+		insider(ctx) {
+		return why
+	}
+	return fault.New(fault.Conflict, "allocation_unreachable", "the node of allocation %s opens no terminal now",
+		a.called()).WithRemedy("try again in a few minutes, or see how it stands: gpuaas allocation show %s", a.ID)
 }
 
 // forTenant is an entry of the timeline as a tenant may read it.

@@ -102,6 +102,34 @@ func TestAttackTenantsReadNoWordsOfAgentsAndOperators(t *testing.T) {
 	}
 }
 
+// Why a node opens no terminal is for operators: which operation holds it, and in which
+// state it is.
+func TestAttackTenantsDoNotReadWhyANodeOpensNoTerminal(t *testing.T) {
+	w := newWorld(t)
+	w.node(t, "n1")
+	a := w.active(t, allocation.Ask{})
+	who := *auth.From(w.ctx)
+	who.Platform = auth.Operator
+	for _, refuse := range []error{
+		fault.New(fault.Conflict, "node_held", "node n1 is held by %s", inner),
+		fault.New(fault.Conflict, "node_offline", "%s", inner).WithRemedy("see %s", inner),
+		fault.New(fault.NotFound, "node_not_found", "%s", inner),
+	} {
+		w.terminals.refuse = refuse
+		if err := w.service.Mint(auth.With(w.ctx, &who), a.ID); fault.CodeOf(err) != fault.CodeOf(refuse) {
+			t.Errorf("an operator reads %v", err)
+		}
+		f, _ := fault.As(w.service.Mint(w.ctx, a.ID))
+		if f == nil || f.Code != "allocation_unreachable" || strings.Contains(f.Message+f.Remedy, inner) || f.Remedy == "" {
+			t.Errorf("the tenant reads %+v", f)
+		}
+	}
+	w.terminals.refuse = fault.New(fault.RateLimited, "rate_limit_exceeded", "too many")
+	if err := w.service.Mint(w.ctx, a.ID); fault.CodeOf(err) != "rate_limit_exceeded" {
+		t.Errorf("%v", err)
+	}
+}
+
 // Nodes that are out of service are counted together for tenants.
 func TestAttackTenantsDoNotSeeWhyNodesAreOutOfService(t *testing.T) {
 	w := newWorld(t)

@@ -2,13 +2,16 @@ package reservation
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/fleet/node"
 )
 
 const (
@@ -28,9 +31,9 @@ type View struct {
 	Held          int32             `json:"held" doc:"Free nodes that are kept for it now; 0 unless it is active."`
 	ShortBy       int32             `json:"short_by" doc:"Nodes that it lacks now, because there are not enough that fit and are free. They are kept as they come."`
 	Region        string            `json:"region,omitempty" doc:"Left out: any."`
-	Rack          string            `json:"rack,omitempty" doc:"Left out: any."`
-	Pool          string            `json:"pool,omitempty" doc:"Left out: the general pool."`
-	NodeLabels    map[string]string `json:"node_labels,omitempty" doc:"Labels that its nodes have."`
+	Rack          string            `json:"rack,omitempty" doc:"Left out: any. Only for people who may see nodes."`
+	Pool          string            `json:"pool,omitempty" doc:"Left out: the general pool. Only for people who may see nodes."`
+	NodeLabels    map[string]string `json:"node_labels,omitempty" doc:"Labels that its nodes have. Those that do not begin with public/ are only for people who may see nodes."`
 	StartsAt      time.Time         `json:"starts_at"`
 	EndsAt        time.Time         `json:"ends_at"`
 	Reason        string            `json:"reason,omitempty"`
@@ -42,10 +45,22 @@ type View struct {
 	CancelReason  string            `json:"cancel_reason,omitempty"`
 }
 
+// forTenant is a selector as tenants may read it: without the words of operators, and
+// without where nodes stand.
+func (s Selector) forTenant() Selector {
+	out := Selector{Region: s.Region, Labels: maps.Clone(s.Labels)}
+	maps.DeleteFunc(out.Labels, func(key, _ string) bool { return !strings.HasPrefix(key, node.PublicLabels) })
+	return out
+}
+
 // show shows a reservation; who made it only to people of the platform.
 func show(ctx context.Context) func(Reservation) View {
-	platform := auth.From(ctx).SeesAll(auth.ReservationRead)
+	who := auth.From(ctx)
+	platform, insider := who.SeesAll(auth.ReservationRead), who.SeesAll(auth.NodeRead)
 	return func(r Reservation) View {
+		if !insider {
+			r.Selector = r.forTenant()
+		}
 		v := View{
 			ReservationID: r.ID, OrgID: r.Org, State: r.State, SKU: r.SKU, Nodes: r.Nodes, Used: r.Usage.Used,
 			Held: r.Usage.Held, ShortBy: r.short(), Region: r.Region, Rack: r.Rack, Pool: r.Pool, NodeLabels: r.Labels,

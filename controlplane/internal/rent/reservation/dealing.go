@@ -1,5 +1,7 @@
 package reservation
 
+import "slices"
+
 // dealing gives nodes to reservations, so that as many as possible of their needs are
 // met: those of an earlier reservation before those of a later one, and with earlier
 // nodes rather than later ones. Giving a node to one may move others to nodes that
@@ -50,6 +52,42 @@ func (d *dealing) place(n int, seen []bool) bool {
 		}
 	}
 	return false
+}
+
+// use is what a node is to the one who asks.
+type use struct{ rented, useful bool }
+
+// trade exchanges free nodes that are of no use to the one who asks, and that its own
+// reservations have, for useful ones of others, wherever each serves both.
+func trade(given, fits [][]int, own []bool, uses map[int]use) {
+	for mine := range given {
+		for theirs := range given {
+			if !own[mine] || own[theirs] {
+				continue
+			}
+			offered := which(given[mine], func(n int) bool {
+				return uses[n] == use{} && slices.Contains(fits[n], theirs)
+			})
+			wanted := which(given[theirs], func(n int) bool {
+				return uses[n].useful && slices.Contains(fits[n], mine)
+			})
+			for i := range min(len(offered), len(wanted)) {
+				a, b := &given[mine][offered[i]], &given[theirs][wanted[i]]
+				*a, *b = *b, *a
+			}
+		}
+	}
+}
+
+// which are the places in a list at which something holds.
+func which(nodes []int, holds func(int) bool) []int {
+	var out []int
+	for i, n := range nodes {
+		if holds(n) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // pairs collects which nodes can serve which reservations.

@@ -1,7 +1,9 @@
 package reservation
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -22,7 +24,8 @@ func most(needs []int, fits [][]int) int {
 }
 
 // Whatever serves whom: a reservation gets all that it could have beside those before
-// it, no node is given twice, and none to whom it does not serve.
+// it, no node is given twice, and none to whom it does not serve. What is traded
+// afterwards changes nothing of that, moves nothing that is rented, and leaves no trade.
 func TestEveryReservationGetsWhatItCanHaveBesideThoseBeforeIt(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -41,6 +44,26 @@ func TestEveryReservationGetsWhatItCanHaveBesideThoseBeforeIt(t *testing.T) {
 			}
 		}
 		given := deal(needs, fits)
+		own, uses := make([]bool, len(needs)), map[int]use{}
+		for r := range own {
+			own[r] = roll.IntN(2) == 0
+		}
+		for n := range fits {
+			uses[n] = []use{{}, {rented: true}, {useful: true}}[roll.IntN(3)]
+		}
+		before := rentedOf(given, uses)
+		trade(given, fits, own, uses)
+		if after := rentedOf(given, uses); !maps.Equal(before, after) {
+			t.Fatalf("rented nodes moved: %v, %v", before, after)
+		}
+		for n, r := range holders(given) {
+			for m, s := range holders(given) {
+				if own[r] && !own[s] && uses[n] == (use{}) && uses[m].useful && slices.Contains(fits[n], s) &&
+					slices.Contains(fits[m], r) {
+					t.Fatalf("node %d of %d could be had for node %d of %d: %v", m, s, n, r, given)
+				}
+			}
+		}
 		total, had := 0, map[int]bool{}
 		for r, nodes := range given {
 			total += len(nodes)
@@ -59,6 +82,24 @@ func TestEveryReservationGetsWhatItCanHaveBesideThoseBeforeIt(t *testing.T) {
 			}
 		}
 	}
+}
+
+// holders is by node the reservation that has it.
+func holders(given [][]int) map[int]int {
+	out := map[int]int{}
+	for r, nodes := range given {
+		for _, n := range nodes {
+			out[n] = r
+		}
+	}
+	return out
+}
+
+// rentedOf are the holders of the nodes that are rented.
+func rentedOf(given [][]int, uses map[int]use) map[int]int {
+	out := holders(given)
+	maps.DeleteFunc(out, func(n, _ int) bool { return !uses[n].rented })
+	return out
 }
 
 // A node that comes earlier is given rather than a later one, where both would do, also

@@ -53,8 +53,10 @@ func found(r reservationdb.Reservation, err error) (Reservation, error) {
 }
 
 // Asker is what somebody looks for who asks for nodes. Nodes that are of no use to it
-// are kept for others first.
+// are kept for others first, and for its own reservations those that are.
 type Asker struct {
+	Org                  id.Org // zero: nobody asks
+	Project              id.Project
 	SKU, Region, Pool    string
 	Labels, Capabilities json.RawMessage
 	HeardSince           time.Time // nodes that were not heard of since are not free
@@ -107,6 +109,7 @@ func (d Dealt) Of(org id.Org, project id.Project) []Part {
 func Read(ctx context.Context, db reservationdb.DBTX, a Asker) (Dealt, error) {
 	rows, err := reservationdb.New(db).Running(ctx, reservationdb.RunningParams{
 		Sku: a.SKU, Region: a.Region, Pool: a.Pool, Labels: a.Labels, Capabilities: a.Capabilities, HeardSince: a.HeardSince,
+		Org: textOf(a.Org), Project: textOf(a.Project),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read reservations of %s: %w", a.SKU, err)
@@ -136,26 +139,28 @@ func Read(ctx context.Context, db reservationdb.DBTX, a Asker) (Dealt, error) {
 		}
 		return slices.Compare(a.ID[:], b.ID[:])
 	})
-	return parts.dealt(rows), nil
+	return parts.dealt(rows, a), nil
 }
 
 // dealt gives the nodes of the rows to the parts.
-func (d Dealt) dealt(rows []reservationdb.RunningRow) Dealt {
+func (d Dealt) dealt(rows []reservationdb.RunningRow, a Asker) Dealt {
 	at := map[id.Reservation]int{}
-	needs := make([]int, len(d))
+	needs, own := make([]int, len(d)), make([]bool, len(d))
 	for i, p := range d {
-		at[p.ID], needs[i] = i, int(p.Nodes)
+		at[p.ID], needs[i], own[i] = i, int(p.Nodes), p.covers(a.Org, a.Project)
 	}
 	var p pairs
-	rented := map[int]bool{}
+	uses := map[int]use{}
 	for _, r := range rows {
 		if r.Node != "" {
-			rented[p.add(r.Node, at[r.ID])] = r.Rented
+			uses[p.add(r.Node, at[r.ID])] = use{rented: r.Rented, useful: r.Useful}
 		}
 	}
-	for i, nodes := range deal(needs, p.fits) {
+	given := deal(needs, p.fits)
+	trade(given, p.fits, own, uses)
+	for i, nodes := range given {
 		for _, n := range nodes {
-			if rented[n] {
+			if uses[n].rented {
 				d[i].Used = append(d[i].Used, p.nodes[n])
 			} else {
 				d[i].Held = append(d[i].Held, p.nodes[n])

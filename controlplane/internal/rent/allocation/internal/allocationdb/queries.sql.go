@@ -13,49 +13,6 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-const activeWithKeys = `-- name: ActiveWithKeys :many
-SELECT a.id FROM allocations a
-WHERE a.status = 'active' AND ($1::uuid IS NULL OR a.id > $1)
-  AND (COALESCE($2::uuid, $3::uuid) IS NULL OR EXISTS (
-    SELECT FROM jsonb_array_elements(a.ssh_keys) AS k (key)
-    WHERE (k.key ->> 'ssh_key_id')::uuid = $2::uuid
-       OR (k.key ->> 'ssh_key_id')::uuid IN (SELECT s.id FROM ssh_keys s WHERE s.user_id = $3::uuid)))
-ORDER BY a.id LIMIT $4
-`
-
-type ActiveWithKeysParams struct {
-	After  *string
-	SshKey *string
-	Person *string
-	Most   int32
-}
-
-// ActiveWithKeys are the allocations in use that open to a key, or to one that a person has now; without either all.
-func (q *Queries) ActiveWithKeys(ctx context.Context, arg ActiveWithKeysParams) ([]id.Allocation, error) {
-	rows, err := q.db.Query(ctx, activeWithKeys,
-		arg.After,
-		arg.SshKey,
-		arg.Person,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []id.Allocation
-	for rows.Next() {
-		var id id.Allocation
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const addEvent = `-- name: AddEvent :exec
 INSERT INTO allocation_events (allocation_id, event, status, actor_kind, actor, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
@@ -168,33 +125,6 @@ func (q *Queries) Announced(ctx context.Context, allocationIds []string) ([]Anno
 		return nil, err
 	}
 	return items, nil
-}
-
-const awaited = `-- name: Awaited :one
-SELECT COALESCE(sum(r.nodes * s.gpus_total), 0)::integer AS gpus, COALESCE(sum(r.nodes), 0)::integer AS nodes
-FROM allocation_requests r JOIN skus s ON s.id = r.sku_id
-WHERE r.org_id = $1 AND r.status = 'waiting'
-  AND ($2::uuid IS NULL OR r.project_id = $2)
-  AND ($3::text = '' OR r.sku_id = $3)
-`
-
-type AwaitedParams struct {
-	OrgID   id.Org
-	Project *string
-	Sku     string
-}
-
-type AwaitedRow struct {
-	Gpus  int32
-	Nodes int32
-}
-
-// Awaited counts what a tenant or one of its projects waits for.
-func (q *Queries) Awaited(ctx context.Context, arg AwaitedParams) (AwaitedRow, error) {
-	row := q.db.QueryRow(ctx, awaited, arg.OrgID, arg.Project, arg.Sku)
-	var i AwaitedRow
-	err := row.Scan(&i.Gpus, &i.Nodes)
-	return i, err
 }
 
 const awaitedSKUs = `-- name: AwaitedSKUs :many
@@ -1085,6 +1015,50 @@ func (q *Queries) ListRequests(ctx context.Context, arg ListRequestsParams) ([]L
 	return items, nil
 }
 
+const liveWithKeys = `-- name: LiveWithKeys :many
+SELECT a.id FROM allocations a
+WHERE a.status IN ('provisioning', 'active') AND ($1::uuid IS NULL OR a.id > $1)
+  AND (COALESCE($2::uuid, $3::uuid) IS NULL OR EXISTS (
+    SELECT FROM jsonb_array_elements(a.ssh_keys) AS k (key)
+    WHERE (k.key ->> 'ssh_key_id')::uuid = $2::uuid
+       OR (k.key ->> 'ssh_key_id')::uuid IN (SELECT s.id FROM ssh_keys s WHERE s.user_id = $3::uuid)))
+ORDER BY a.id LIMIT $4
+`
+
+type LiveWithKeysParams struct {
+	After  *string
+	SshKey *string
+	Person *string
+	Most   int32
+}
+
+// LiveWithKeys are the allocations that open to a key, or to one that a person has now; without either all. Of those that
+// are being provisioned some may be about to become active with what is read here changed behind their back.
+func (q *Queries) LiveWithKeys(ctx context.Context, arg LiveWithKeysParams) ([]id.Allocation, error) {
+	rows, err := q.db.Query(ctx, liveWithKeys,
+		arg.After,
+		arg.SshKey,
+		arg.Person,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Allocation
+	for rows.Next() {
+		var id id.Allocation
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lock = `-- name: Lock :one
 SELECT id, org_id, project_id, group_id, name, labels, status, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus, region_code, node_id, hostname, wish, placements, access, username, uid, ssh_keys, protected, expires_at, event_id, requested_by, requested_by_name, correlation_id, waiting_for, failure_code, failure_reason, failure_remedy, release_cause, release_reason, release_requested_by, release_failed_reason, complaint, cleanup_id, created_at, provisioning_started_at, active_at, release_requested_at, released_at, failed_at, release_failed_at, status_changed_at, updated_at, version, expiry_set_at, expiry_warned, keys_revision, keys_changing_since, keys_waiting_for FROM allocations WHERE id = $1 FOR NO KEY UPDATE
 `
@@ -1202,15 +1176,6 @@ func (q *Queries) LockSKU(ctx context.Context, sku string) (LockSKURow, error) {
 	var i LockSKURow
 	err := row.Scan(&i.OneByOne, &i.Locked)
 	return i, err
-}
-
-const lockWaiting = `-- name: LockWaiting :exec
-SELECT pg_advisory_xact_lock(hashtextextended('allocation requests ' || $1::text, 0))
-`
-
-func (q *Queries) LockWaiting(ctx context.Context, project string) error {
-	_, err := q.db.Exec(ctx, lockWaiting, project)
-	return err
 }
 
 const move = `-- name: Move :one

@@ -52,7 +52,7 @@ func (q *Queries) Cancel(ctx context.Context, arg CancelParams) (Reservation, er
 
 const countFitting = `-- name: CountFitting :one
 SELECT count(*)::integer FROM nodes n JOIN reservations r ON r.id = $1
-WHERE n.sku_id = r.sku_id AND n.status <> 'deleted'
+WHERE n.sku_id = r.sku_id AND NOT node_is(n.status, 'out')
   AND r.region_code IN ('', n.region_code) AND r.rack IN ('', n.rack) AND n.pool = r.pool AND n.labels @> r.labels
 `
 
@@ -289,7 +289,7 @@ WITH live AS (
 SELECT r.id, r.nodes, r.starts_at, r.ends_at, COALESCE(x.id::text, '')::text AS node
 FROM live l JOIN reservations r ON r.id = l.id LEFT JOIN LATERAL (
     SELECT n.id FROM nodes n
-    WHERE n.sku_id = r.sku_id AND n.status <> 'deleted'
+    WHERE n.sku_id = r.sku_id AND NOT node_is(n.status, 'out')
       AND r.region_code IN ('', n.region_code) AND r.rack IN ('', n.rack) AND n.pool = r.pool AND n.labels @> r.labels
     ORDER BY n.id LIMIT l.needed) AS x ON true
 ORDER BY x.id, r.id
@@ -388,29 +388,33 @@ func (q *Queries) Owners(ctx context.Context, sku string) ([]OwnersRow, error) {
 const running = `-- name: Running :many
 WITH live AS (
     SELECT r.id, sum(r.nodes) OVER () AS needed FROM reservations r
-    WHERE r.sku_id = $6 AND r.cancelled_at IS NULL AND r.ends_at > statement_timestamp() AND r.starts_at <= statement_timestamp())
+    WHERE r.sku_id = $8 AND r.cancelled_at IS NULL AND r.ends_at > statement_timestamp() AND r.starts_at <= statement_timestamp())
 SELECT r.id, r.org_id, r.project_id, r.nodes, r.region_code, r.rack, r.pool, r.labels, r.starts_at,
-       COALESCE(x.id::text, '')::text AS node, COALESCE(x.rented, false)::boolean AS rented
+       COALESCE(x.id::text, '')::text AS node, COALESCE(x.rented, false)::boolean AS rented, COALESCE(x.useful, false)::boolean AS useful
 FROM live l JOIN reservations r ON r.id = l.id LEFT JOIN LATERAL (
-    (SELECT n.id, true AS rented, false AS useful, n.clean_at
+    (SELECT n.id, true AS rented, false AS useful, false AS unsuited, n.clean_at
      FROM allocations a JOIN nodes n ON n.id = a.node_id AND n.allocation_id = a.id
      WHERE a.org_id = r.org_id AND (r.project_id IS NULL OR a.project_id = r.project_id)
        AND a.status IN ('requested', 'provisioning', 'active') AND n.sku_id = r.sku_id
        AND r.region_code IN ('', n.region_code) AND r.rack IN ('', n.rack) AND n.pool = r.pool AND n.labels @> r.labels
      LIMIT l.needed)
     UNION ALL
-    (SELECT n.id, false,
-         (($1::text = '' OR n.region_code = $1) AND n.pool = $2::text
-             AND n.labels @> $3::jsonb AND n.capabilities @> $4::jsonb) AS useful, n.clean_at
-     FROM nodes_to_let n
-     WHERE n.sku_id = r.sku_id AND n.last_contact_at > $5
+    (SELECT n.id, false, u.useful,
+         u.useful <> COALESCE(r.org_id = $1::uuid AND (r.project_id IS NULL OR r.project_id = $2::uuid), false) AS unsuited,
+         n.clean_at
+     FROM nodes_to_let n CROSS JOIN LATERAL (
+         SELECT ($3::text = '' OR n.region_code = $3) AND n.pool = $4::text
+             AND n.labels @> $5::jsonb AND n.capabilities @> $6::jsonb AS useful) AS u
+     WHERE n.sku_id = r.sku_id AND n.last_contact_at > $7
        AND r.region_code IN ('', n.region_code) AND r.rack IN ('', n.rack) AND n.pool = r.pool AND n.labels @> r.labels
-     ORDER BY useful, n.clean_at DESC NULLS LAST, n.id LIMIT l.needed)
+     ORDER BY unsuited, n.clean_at DESC NULLS LAST, n.id LIMIT l.needed)
 ) AS x ON true
 ORDER BY x.rented DESC, x.useful, x.clean_at DESC NULLS LAST, x.id, r.starts_at, r.id
 `
 
 type RunningParams struct {
+	Org          *string
+	Project      *string
 	Region       string
 	Pool         string
 	Labels       json.RawMessage
@@ -431,13 +435,17 @@ type RunningRow struct {
 	StartsAt   time.Time
 	Node       string
 	Rented     bool
+	Useful     bool
 }
 
 // Running are the reservations of a SKU that run now, each with nodes that can serve it: those that its owner rents, and
 // free ones. Of both it has as many as all of them need together, which is enough to serve each as well as possible. Nodes
-// that are of no use to the one who asks come first, so that the others are left to that one.
+// that are of no use to the one who asks come first, so that the others are left to that one; for its own reservations
+// those that are of use are chosen.
 func (q *Queries) Running(ctx context.Context, arg RunningParams) ([]RunningRow, error) {
 	rows, err := q.db.Query(ctx, running,
+		arg.Org,
+		arg.Project,
 		arg.Region,
 		arg.Pool,
 		arg.Labels,
@@ -464,6 +472,7 @@ func (q *Queries) Running(ctx context.Context, arg RunningParams) ([]RunningRow,
 			&i.StartsAt,
 			&i.Node,
 			&i.Rented,
+			&i.Useful,
 		); err != nil {
 			return nil, err
 		}
