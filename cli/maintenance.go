@@ -49,8 +49,8 @@ func (a *app) maintenanceCommand() *cobra.Command {
 	return a.noun(noun{
 		use: "maintenance", short: "Work on rented nodes that is announced to their tenants", group: groupRent,
 		long: "Operators announce it; tenants see it on their allocation, and agree or decline where they are asked.\n" +
-			"One of kind release ends the allocation at its deadline; through a reboot or a pause the tenant keeps\n" +
-			"the node, which is repairing meanwhile.",
+			"One of kind release ends the allocation at its deadline, and nobody gets the node until it is finished;\n" +
+			"through a reboot or a pause the tenant keeps the node, which is repairing meanwhile.",
 	}, a.maintenanceAnnounceCommand(), a.maintenanceListCommand(), a.maintenanceShowCommand(),
 		a.maintenanceConsentCommand(), a.maintenanceDeclineCommand(), a.maintenanceBeginCommand(),
 		a.maintenanceFinishCommand(), a.maintenanceCancelCommand())
@@ -324,7 +324,7 @@ func (a *app) maintenanceReasonCommand(word, short, operation, flag string,
 }
 
 func (a *app) maintenanceFinishCommand() *cobra.Command {
-	return a.maintenanceReasonCommand("finish", "End a reboot or pause: the tenant can use the node again",
+	return a.maintenanceReasonCommand("finish", "End maintenance that is under way: the node can be used again",
 		"finish-maintenance", "what was done, for the tenant",
 		func(s *session, id types.UUID, b apiclient.MaintenanceReasonBody) (apiclient.Answer, error) {
 			return s.API.FinishMaintenanceWithResponse(s.Ctx, id, &apiclient.FinishMaintenanceParams{}, b)

@@ -3935,7 +3935,7 @@ type DecommissionCleanupBody struct {
 	// Scope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka and removes the containers of the client with their state and cache; all does both.
 	Scope DecommissionCleanupBodyScope `json:"scope"`
 
-	// UnderMaintenance End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open.
+	// UnderMaintenance Only with no end_allocation: end what a tenant has on the node as announced maintenance of kind release permits: from its due_at on, and with the tenant's consent where that was asked for. Otherwise refused with maintenance_not_open.
 	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 }
 
@@ -4390,7 +4390,7 @@ type DecommissionNewBatchBody struct {
 	// StorageCleanup What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage.
 	StorageCleanup *DecommissionNewBatchBodyStorageCleanup `json:"storage_cleanup,omitempty"`
 
-	// UnderMaintenance End what tenants have on the nodes only as announced maintenance permits: with their consent within the window, or from the deadline on where consent was not asked for. A node without that cannot be operated on.
+	// UnderMaintenance Only with no end_allocation: end what tenants have on the nodes as announced maintenance of kind release permits: from its due_at on, and with their consent where that was asked for. A node without that cannot be operated on.
 	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 }
 
@@ -4449,7 +4449,7 @@ type DecommissionNewBody struct {
 	// StorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
 	StorageCleanup *DecommissionNewBodyStorageCleanup `json:"storage_cleanup,omitempty"`
 
-	// UnderMaintenance End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open.
+	// UnderMaintenance Only with no end_allocation: end what a tenant has on the node as announced maintenance of kind release permits: from its due_at on, and with the tenant's consent where that was asked for. Otherwise refused with maintenance_not_open.
 	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 
 	// WithoutAgent Only with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent could carry out on the installation that goes. Needs residual_risk, which stands in the certificate.
@@ -4789,7 +4789,7 @@ type DecommissionPlanBody struct {
 	// StorageCleanup As in the request; of a storage_cleanup its scope.
 	StorageCleanup *DecommissionPlanBodyStorageCleanup `json:"storage_cleanup,omitempty"`
 
-	// UnderMaintenance As in the request.
+	// UnderMaintenance Only with no end_allocation, as in the request.
 	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 
 	// WithoutAgent As in the request.
@@ -4825,7 +4825,7 @@ type DecommissionReasonBody struct {
 	// Examples: rack is moved
 	Reason string `json:"reason"`
 
-	// UnderMaintenance End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open.
+	// UnderMaintenance Only with no end_allocation: end what a tenant has on the node as announced maintenance of kind release permits: from its due_at on, and with the tenant's consent where that was asked for. Otherwise refused with maintenance_not_open.
 	UnderMaintenance *bool `json:"under_maintenance,omitempty"`
 }
 
@@ -6083,7 +6083,7 @@ type MaintenancePlanBody struct {
 	// NodeIds Only with no selector: these nodes.
 	NodeIds *[]openapi_types.UUID `json:"node_ids,omitempty"`
 
-	// NotBefore When the window opens. Left out: at due_at.
+	// NotBefore When the window opens. Left out: at due_at. Of kind release nothing happens before due_at all the same.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 
 	// Reason In words for the tenants, who read it.
@@ -12932,7 +12932,7 @@ func (c *Client) CancelMaintenanceWithResponse(ctx context.Context, maintenanceI
 	return call[MaintenanceView](ctx, c, r, edit)
 }
 
-// FinishMaintenanceWithResponse is POST /api/v1/admin/maintenances/{maintenance_id}/finish: End maintenance that is under way: the tenant can use the node again
+// FinishMaintenanceWithResponse is POST /api/v1/admin/maintenances/{maintenance_id}/finish: End maintenance that is under way: the node can be used again
 func (c *Client) FinishMaintenanceWithResponse(ctx context.Context, maintenanceId openapi_types.UUID, params *FinishMaintenanceParams, body MaintenanceReasonBody, edit ...RequestEditorFn) (*Response[MaintenanceView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/maintenances/%s/finish", maintenanceId)
 	if params != nil {

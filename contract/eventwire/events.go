@@ -426,7 +426,7 @@ func Events() []Definition {
 		{MaintenanceAnnounced, "Maintenance of the node of an allocation is announced to its tenant.", Maintenance{}},
 		{MaintenanceAnswered, "The tenant of an allocation agreed to announced maintenance, or declined it.", Maintenance{}},
 		{MaintenanceDue, "Announced maintenance is near: 24 hours, 1 hour or 10 minutes from now.", Maintenance{}},
-		{MaintenanceBegan, "Announced maintenance has begun; the tenant keeps the allocation.", Maintenance{}},
+		{MaintenanceBegan, "Announced maintenance has begun; of kind release the allocation has ended.", Maintenance{}},
 		{MaintenanceEnded, "Announced maintenance is done, was cancelled, or its time has passed.", Maintenance{}},
 		{ReservationCreated, "Nodes are kept for a tenant or a project in a time window.", Reservation{}},
 		{ReservationCancelled, "A reservation was ended before its time.", Reservation{}},

@@ -56,6 +56,11 @@ export function Care({ allocation: a, mine }: { allocation: Allocation; mine: bo
   )
 }
 
+function consentWords(now: boolean, ends: boolean) {
+  if (now) return 'It may begin at once, whatever the window.'
+  return ends ? 'The allocation ends at the time that was announced, and not before.' : 'It may be done in the window that was announced.'
+}
+
 function Consent({ allocation: a, now, onDone, onClose }: { allocation: Allocation; now: boolean; onDone: () => void; onClose: () => void }) {
   const path = { project_id: a.project_id, maintenance_id: a.maintenance?.maintenance_id ?? '' }
   const act = () => got(api.POST('/api/v1/projects/{project_id}/maintenances/{maintenance_id}/consent', { params: { path }, body: { now } }))
@@ -68,7 +73,7 @@ function Consent({ allocation: a, now, onDone, onClose }: { allocation: Allocati
   }
   return (
     <AskDialog title="Agree to the maintenance" does="Agree" act={act} onDone={onDone} onClose={onClose}>
-      <p>{now ? 'It may begin at once, whatever the window.' : 'It may be done in the window that was announced.'}</p>
+      <p>{consentWords(now, a.maintenance?.kind === 'release')}</p>
     </AskDialog>
   )
 }

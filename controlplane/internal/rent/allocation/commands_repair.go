@@ -26,9 +26,13 @@ func (s *Service) BeginRepair(ctx context.Context, of id.Allocation, reason stri
 }
 
 // EndRepair says that the node of an allocation is repaired. Where the tenant left
-// meanwhile, the node may go back into service.
+// meanwhile, the node may go back into service. What was begun as announced
+// maintenance ends with that.
 func (s *Service) EndRepair(ctx context.Context, of id.Allocation, reason string) (Allocation, error) {
 	return s.inHold(ctx, of, func(ctx context.Context, tx pgx.Tx, a Allocation) error {
+		if err := ownRepair(ctx, tx, a); err != nil {
+			return err
+		}
 		return s.EndRepairIn(ctx, tx, a, reason)
 	})
 }
@@ -49,8 +53,9 @@ func (s *Service) inHold(ctx context.Context, of id.Allocation,
 }
 
 // BeginRepairIn is BeginRepair in a transaction that holds the allocation, for
-// maintenance that was announced (zero: it was not). The node is set aside, so that
-// it does not go to others unrepaired if the tenant leaves meanwhile.
+// maintenance that was announced (zero: it was not), which begins over no other
+// repair. The node is set aside, so that it does not go to others unrepaired if the
+// tenant leaves meanwhile.
 func (s *Service) BeginRepairIn(ctx context.Context, tx pgx.Tx, a Allocation, of id.Maintenance, reason string) error {
 	if a.Status != Active {
 		return fault.New(fault.Conflict, "allocation_state_conflict",
@@ -65,8 +70,13 @@ func (s *Service) BeginRepairIn(ctx context.Context, tx pgx.Tx, a Allocation, of
 	if err != nil {
 		return fmt.Errorf("begin repair of allocation %s: %w", a.ID, err)
 	}
-	if begun == 0 {
+	switch {
+	case begun == 0 && of.IsZero():
 		return nil
+	case begun == 0:
+		return fault.New(fault.Conflict, "allocation_repairing",
+			"the node of allocation %s is being repaired already, which was not announced", a.called()).
+			WithRemedy("end that first: gpuaas allocation repair end %s --reason TEXT", a.ID)
 	}
 	if _, err := node.SetAside(ctx, tx, a.Node, heldForRepair(a.ID),
 		"its tenant keeps it while it is repaired"); err != nil {

@@ -41,7 +41,7 @@ func (Tenancies) Of(ctx context.Context, db postgres.Querier, of id.Node) (*deco
 	if m := all[a.ID].Announced; m != nil {
 		t.Maintenance = &decommission.Maintenance{
 			ID: m.ID, Kind: m.Kind, Status: m.Status, EndsIt: m.Kind == "release", MayBegin: m.MayBegin,
-			ConsentAsked: m.ConsentAsked, NotBefore: m.NotBefore, DueAt: m.DueAt,
+			ConsentAsked: m.ConsentAsked, DueAt: m.DueAt,
 		}
 	}
 	return t, err

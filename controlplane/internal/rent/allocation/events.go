@@ -113,6 +113,9 @@ func move(ctx context.Context, tx pgx.Tx, a Allocation, event Event, waitingFor,
 			"allocation "+a.ID.String()+" has ended"); err != nil {
 			return after, err
 		}
+		if err := makeWay(ctx, tx, after); err != nil {
+			return after, err
+		}
 	}
 	if err := note(ctx, tx, after, string(event), message, details); err != nil {
 		return after, err

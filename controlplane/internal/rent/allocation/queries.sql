@@ -359,3 +359,10 @@ SELECT * FROM allocation_repairs WHERE allocation_id = ANY (sqlc.arg(allocation_
 -- name: Announced :many
 SELECT id::text AS id, allocation_id, status::text AS status, kind, consent_asked, not_before, due_at, reason, may_begin::boolean AS may_begin
 FROM maintenances_open_now WHERE allocation_id = ANY (sqlc.arg(allocation_ids)::uuid[]);
+
+-- MadeWayFor is the maintenance that a tenant was told to leave a node for.
+-- name: MadeWayFor :one
+SELECT id FROM maintenances WHERE allocation_id = $1 AND node_id = $2 AND kind = 'release' AND ended_at IS NULL;
+
+-- name: MaintenanceUnderWay :one
+SELECT id FROM maintenances WHERE allocation_id = $1 AND status = 'under_way';

@@ -45,6 +45,10 @@ func heldForRepair(of id.Allocation) string {
 	return fmt.Sprintf("the node of allocation %s is being repaired", of)
 }
 
+// HeldForMaintenance is why a node stays out of scheduling whose tenant left it for
+// announced maintenance, until that is finished.
+func HeldForMaintenance(of id.Maintenance) string { return "announced maintenance " + of.String() }
+
 // interrupted refuses what needs the node while it is repaired.
 func (r Repair) interrupted(a Allocation) error {
 	return fault.New(fault.Conflict, "allocation_repairing", "the node of allocation %s is being repaired since %s: %s",

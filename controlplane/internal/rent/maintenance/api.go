@@ -149,8 +149,9 @@ func (s *Service) registerTenant(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "consent-to-maintenance", Method: http.MethodPost, Path: pathProject + "/{maintenance_id}/consent", Tag: tag,
 		Summary: "Agree to announced maintenance",
-		Description: "It may be carried out within its window then; with `now` at once, which of one of kind release ENDS " +
-			"the allocation. Whoever asked for the allocation may answer, and administrators of the project.",
+		Description: "It may be carried out at its time then; with `now` at once, which of one of kind release ENDS " +
+			"the allocation. Whoever asked for the allocation may answer, and administrators of the project; roles on the " +
+			"platform do not count.",
 		Access: httpapi.Project(auth.AllocationUse),
 	}, func(ctx context.Context, in *struct {
 		ProjectPath
@@ -179,10 +180,15 @@ func (s *Service) answer(ctx context.Context, in ProjectPath, r Reply) (*httpapi
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.allocations.Mine(ctx, m.Allocation, in.ProjectID); err != nil {
-		if fault.KindOf(err) == fault.NotFound {
-			return nil, notFound()
-		}
+	_, err = s.allocations.Mine(ctx, m.Allocation, in.ProjectID)
+	switch {
+	case fault.KindOf(err) == fault.NotFound && m.Project == in.ProjectID: // only a role on the platform shows it
+		return nil, fault.New(fault.Forbidden, "tenant_answers",
+			"only people of the project or its tenant answer what is announced for %s", m.Hostname).
+			WithRemedy("ask them; where it cannot wait, cancel it and announce another one without asking for consent")
+	case fault.KindOf(err) == fault.NotFound:
+		return nil, notFound()
+	case err != nil:
 		return nil, err
 	}
 	m, err = s.Answer(ctx, m.ID, r)

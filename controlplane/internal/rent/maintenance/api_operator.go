@@ -26,7 +26,7 @@ type PlanBody struct {
 	Selector   *SelectorBody `json:"selector,omitempty" doc:"Rented nodes that are so. Left out: node_ids names them."`
 	Kind       Kind          `json:"kind" enum:"release,reboot,pause" doc:"What it needs. release: the allocation ends at due_at; reboot, pause: the tenant keeps it, which is repairing while it is under way."`
 	AskConsent bool          `json:"ask_consent,omitempty" doc:"Whether nothing happens without the consent of the tenant. Left out: the tenant is told."`
-	NotBefore  time.Time     `json:"not_before,omitempty" doc:"When the window opens. Left out: at due_at."`
+	NotBefore  time.Time     `json:"not_before,omitempty" doc:"When the window opens. Left out: at due_at. Of kind release nothing happens before due_at all the same."`
 	DueAt      time.Time     `json:"due_at" doc:"When the window closes; of kind release: when the allocation ends."`
 	Reason     string        `json:"reason" minLength:"3" maxLength:"500" doc:"In words for the tenants, who read it." example:"a power supply is replaced"`
 }
@@ -110,7 +110,8 @@ func (s *Service) registerOperator(api *httpapi.API) {
 		ID: "announce-maintenance", Method: http.MethodPost, Path: pathAdmin, Tag: tag, Status: http.StatusCreated,
 		Summary: "Announce maintenance of nodes to the tenants on them",
 		Description: "Tenants are told by the event allocation.maintenance_announced, by their webhooks and on the " +
-			"allocation. One of kind release ends the allocation at due_at: never before, unless the tenant agrees to that.",
+			"allocation. One of kind release ends the allocation at due_at: never before, unless the tenant agrees to that. " +
+			"The node goes to nobody then until finish-maintenance.",
 		Access: httpapi.Platform(auth.AllocationForce),
 	}, func(ctx context.Context, in *struct{ Body PlanBody }) (*httpapi.Plain[MadeView], error) {
 		return s.announced(ctx, in.Body.plan())
@@ -144,7 +145,7 @@ func (s *Service) registerOperator(api *httpapi.API) {
 		id, path, summary string
 		do                func(context.Context, id.Maintenance, string) (Maintenance, error)
 	}{
-		{"finish-maintenance", "finish", "End maintenance that is under way: the tenant can use the node again", s.Finish},
+		{"finish-maintenance", "finish", "End maintenance that is under way: the node can be used again", s.Finish},
 		{"cancel-maintenance", "cancel", "Take back announced maintenance that has not begun", s.Cancel},
 	} {
 		httpapi.Register(api, httpapi.Operation{

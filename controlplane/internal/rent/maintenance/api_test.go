@@ -16,8 +16,8 @@ import (
 	"gpuaas/controlplane/internal/rent/maintenance"
 )
 
-// door knows the people of a world: an operator, the member who rents, a colleague in
-// the same project and somebody of another one.
+// door knows the people of a world: an operator, an administrator of the platform, the
+// member who rents, a colleague in the same project and somebody of another one.
 type door struct {
 	w       *world
 	foreign id.Project
@@ -28,6 +28,8 @@ func (d door) Authenticate(_ context.Context, token redact.Secret) (*auth.Princi
 	switch token.Reveal() {
 	case "olga":
 		p.Platform = auth.Operator
+	case "root":
+		p.Platform = auth.PlatformAdmin
 	case "ann", "bob":
 		p.Projects = map[id.Project]auth.ProjectRole{d.w.project: {Org: d.w.org, Role: auth.ProjectMember}}
 	case "eve":
@@ -58,7 +60,8 @@ func (w *world) api(t *testing.T) (called, id.Project) {
 type object = map[string]any
 
 // Only whoever rents a node, or administrates its project, answers what is announced
-// for it; people of other projects do not learn of it, and tenants not who announced it.
+// for it, and nobody for a role on the platform; people of other projects do not learn
+// of it, and tenants not who announced it.
 func TestAttackNobodyElseAnswersForATenant(t *testing.T) {
 	w := newWorld(t)
 	a := w.rented(t, "n1")
@@ -78,6 +81,8 @@ func TestAttackNobodyElseAnswersForATenant(t *testing.T) {
 	call("eve", http.MethodGet, "/api/v1/maintenances/"+m, nil).Refused(t, 404, "maintenance_not_found")
 	own := "/api/v1/projects/" + w.project.String() + "/maintenances"
 	call("bob", http.MethodPost, own+"/"+m+"/consent", object{}).Refused(t, 403, "ownership_required")
+	call("root", http.MethodPost, own+"/"+m+"/consent", object{"now": true}).Refused(t, 403, "tenant_answers")
+	call("root", http.MethodPost, own+"/"+m+"/decline", object{"reason": "not now"}).Refused(t, 403, "tenant_answers")
 	w.is(t, made.Maintenances[0].MaintenanceID, maintenance.Announced)
 
 	answer := call("ann", http.MethodGet, own, nil)

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/maintenance/internal/maintenancedb"
 )
@@ -162,20 +163,45 @@ func nobody(left []LeftOut) error {
 		WithRemedy("operate on a node without a tenant directly; see what was announced: gpuaas maintenance list")
 }
 
-// change changes a maintenance that has not ended, under all its locks.
+// change changes a maintenance under all its locks. One whose tenant does not have the
+// node any more is settled first, and stays so where the change is refused then.
 func (s *Service) change(ctx context.Context, of id.Maintenance,
 	do func(context.Context, pgx.Tx, Maintenance, allocation.Allocation) (Maintenance, error),
-) (Maintenance, error) {
-	var now Maintenance
-	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+) (now Maintenance, err error) {
+	var refused error
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		refused = nil
 		m, a, err := hold(ctx, tx, of)
 		if err != nil {
 			return err
 		}
+		left := m.waits() && (!a.HasNode() || a.Node != m.Node)
+		if left {
+			if m, err = s.left(auth.With(ctx, auth.System("maintenance")), tx, m, a); err != nil {
+				return err
+			}
+		}
 		now, err = do(ctx, tx, m, a)
+		if left && fault.KindOf(err) == fault.Conflict { // refused before it wrote anything
+			refused, err = err, nil
+		}
 		return err
 	})
+	if err == nil {
+		err = refused
+	}
 	return now, err
+}
+
+// left settles a maintenance whose tenant does not have the node any more.
+func (s *Service) left(ctx context.Context, tx pgx.Tx, m Maintenance, a allocation.Allocation) (Maintenance, error) {
+	switch {
+	case a.Node != m.Node:
+		return move(ctx, tx, m, a, Cancel, "the allocation was placed on another node")
+	case m.Kind.stays():
+		return move(ctx, tx, m, a, Cancel, "the allocation has ended before")
+	}
+	return move(ctx, tx, m, a, Vacate, "the allocation has ended; the node is kept for the maintenance")
 }
 
 // Begin begins a maintenance that the tenant keeps the node through, if its time has
@@ -214,7 +240,8 @@ func (s *Service) Begin(ctx context.Context, of id.Maintenance) (Maintenance, er
 	})
 }
 
-// Finish ends a maintenance that is under way, and with it the repair.
+// Finish ends a maintenance that is under way, and with it the repair. A node that was
+// kept for it may go to others.
 func (s *Service) Finish(ctx context.Context, of id.Maintenance, outcome string) (Maintenance, error) {
 	return s.change(ctx, of, func(ctx context.Context, tx pgx.Tx, m Maintenance, a allocation.Allocation) (
 		Maintenance, error,
@@ -232,6 +259,9 @@ func (s *Service) Finish(ctx context.Context, of id.Maintenance, outcome string)
 		}
 		if err := s.allocations.EndRepairIn(ctx, tx, a, outcome); err != nil &&
 			fault.CodeOf(err) != "allocation_not_repairing" {
+			return m, err
+		}
+		if _, err := node.LetBack(ctx, tx, m.Node, allocation.HeldForMaintenance(m.ID), "maintenance is done"); err != nil {
 			return m, err
 		}
 		return after, record(ctx, tx, "finish", after, outcome)

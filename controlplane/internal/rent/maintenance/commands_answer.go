@@ -29,7 +29,7 @@ func (s *Service) Answer(ctx context.Context, of id.Maintenance, r Reply) (Maint
 	return s.change(ctx, of, func(ctx context.Context, tx pgx.Tx, m Maintenance, a allocation.Allocation) (
 		Maintenance, error,
 	) {
-		if err := m.takes(r); err != nil {
+		if err := m.takes(r, a); err != nil {
 			return m, err
 		}
 		who := auth.From(ctx)
@@ -74,9 +74,9 @@ func (s *Service) answered(
 }
 
 // takes refuses an answer that cannot be given.
-func (m Maintenance) takes(r Reply) error {
+func (m Maintenance) takes(r Reply, a allocation.Allocation) error {
 	switch {
-	case m.ended() || m.Status == UnderWay:
+	case !m.waits():
 		return fault.New(fault.Conflict, "maintenance_state_conflict",
 			"the maintenance of %s is %s: no answer is needed any more", m.Hostname, m.Status).
 			WithRemedy("see it: gpuaas maintenance show %s", m.ID)
@@ -84,11 +84,17 @@ func (m Maintenance) takes(r Reply) error {
 		return fault.New(fault.Conflict, "consent_not_asked",
 			"the maintenance of %s cannot be declined: you are told of it, not asked", m.Hostname).
 			WithRemedy("save what is on the node before %s, or talk to the operators", stamp(m.DueAt))
+	case r.Now && !m.Kind.stays() && a.Protected:
+		return fault.New(fault.Conflict, "allocation_protected",
+			"the allocation on %s is protected against its release: it cannot end now", m.Hostname).
+			WithRemedy("lift that first: gpuaas allocation protect %s --off; or agree without \"now\", and it ends at %s", a.ID,
+				stamp(m.DueAt))
 	}
 	return nil
 }
 
-// endAllocation releases the allocation of a maintenance that it has to end.
+// endAllocation releases the allocation of a maintenance that it has to end for. The
+// node is set aside with that, until the maintenance is finished.
 func (s *Service) endAllocation(ctx context.Context, tx pgx.Tx, m Maintenance, a allocation.Allocation, why string) (
 	Maintenance, error,
 ) {
@@ -98,5 +104,5 @@ func (s *Service) endAllocation(ctx context.Context, tx pgx.Tx, m Maintenance, a
 	if err != nil {
 		return m, err
 	}
-	return move(ctx, tx, m, after, Finish, "the allocation has ended for the maintenance: "+why)
+	return move(ctx, tx, m, after, Vacate, "the allocation has ended for the maintenance: "+why)
 }

@@ -39,15 +39,11 @@ func (s *Service) settleAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// settle ends a maintenance whose allocation has ended or whose time has come.
+// settle ends a maintenance whose time has come, or begins one that the allocation had
+// to end for.
 func (s *Service) settle(ctx context.Context, tx pgx.Tx, m Maintenance, a allocation.Allocation) (Maintenance, error) {
-	switch {
-	case m.ended() || m.Status == UnderWay:
+	if !m.waits() {
 		return m, nil
-	case !a.HasNode() && m.Kind.stays():
-		return move(ctx, tx, m, a, Cancel, "the allocation has ended before")
-	case !a.HasNode():
-		return move(ctx, tx, m, a, Finish, "the allocation has ended")
 	}
 	passed, err := maintenancedb.New(tx).Passed(ctx, m.ID)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/maintenance"
@@ -34,8 +35,9 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{org: id.New[id.Org](), project: id.New[id.Project](), terminals: &terminals{}}
+	w := &world{org: id.New[id.Org](), project: id.New[id.Project]()}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
+	w.terminals = &terminals{db: w.db}
 	w.allocations = allocation.New(allocation.Config{DB: w.db, Terminals: w.terminals})
 	w.service = maintenance.New(w.db, w.allocations)
 	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme')`, w.org)
@@ -149,6 +151,16 @@ func (w *world) is(tb testing.TB, of id.Maintenance, want maintenance.Status) ma
 	return m
 }
 
+// aside is why a node is kept out of scheduling.
+func (w *world) aside(tb testing.TB, of id.Node) string {
+	tb.Helper()
+	n, err := node.Get(tb.Context(), w.db, of)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n.HoldReason
+}
+
 // permits says whether operations on the node may end what the tenant has.
 func (w *world) permits(tb testing.TB, a allocation.Allocation) bool {
 	tb.Helper()
@@ -167,14 +179,15 @@ func wantCode(tb testing.TB, err error, code string) {
 	}
 }
 
-type terminals struct{ ended []id.Node }
-
-func (t *terminals) Mint(context.Context, terminal.Wish) (terminal.Session, redact.Secret, error) {
-	return terminal.Session{}, redact.Secret{}, errors.New("no terminal is asked for here")
+type terminals struct {
+	db    *postgres.DB
+	ended []id.Node
 }
 
-func (t *terminals) Close(context.Context, id.TerminalSession, string) (terminal.Session, error) {
-	return terminal.Session{}, nil
+func (t *terminals) Mint(ctx context.Context, _ terminal.Wish, admit postgres.TxFunc) (terminal.Session,
+	redact.Secret, error,
+) {
+	return terminal.Session{}, redact.Secret{}, t.db.InTx(ctx, admit)
 }
 
 func (t *terminals) EndAll(_ context.Context, _ pgx.Tx, of id.Node) error {

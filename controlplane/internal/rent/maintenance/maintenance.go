@@ -60,6 +60,9 @@ func (k Kind) stays() bool { return k != Release }
 // ended says whether nothing more becomes of a maintenance.
 func (m Maintenance) ended() bool { return m.EndedAt != nil }
 
+// waits says whether a maintenance has neither begun nor ended.
+func (m Maintenance) waits() bool { return !m.ended() && m.Status != UnderWay }
+
 // agreed says whether the tenant need not be asked, or has agreed.
 func (m Maintenance) agreed() bool {
 	return m.Status == Consented || m.Status == Announced && !m.ConsentAsked
@@ -145,9 +148,9 @@ func notFound() error {
 		WithRemedy("see which there are: gpuaas maintenance list")
 }
 
-// notNow refuses to carry out a maintenance before its time or without consent.
+// notNow refuses to carry out a maintenance outside its window or without consent.
 func (m Maintenance) notNow() error {
-	why := fmt.Sprintf("its tenant was told that it does not begin before %s", stamp(m.NotBefore))
+	why := fmt.Sprintf("its tenant was told that it is between %s and %s", stamp(m.NotBefore), stamp(m.DueAt))
 	if !m.agreed() {
 		why = "its tenant has not agreed to it"
 	}

@@ -17,7 +17,8 @@ func TestTheLifecycleIsSound(t *testing.T) {
 }
 
 // A tenant who is only told loses the allocation at the deadline and not before, by
-// the command that releases allocations.
+// the command that releases allocations. The node goes to nobody until the maintenance
+// is finished.
 func TestAnAllocationEndsAtTheAnnouncedTimeAndNotBefore(t *testing.T) {
 	w := newWorld(t)
 	a := w.rented(t, "n1")
@@ -37,11 +38,21 @@ func TestAnAllocationEndsAtTheAnnouncedTimeAndNotBefore(t *testing.T) {
 		now.Release.Reason != "announced maintenance: a fan is replaced" {
 		t.Errorf("%s, %+v", now.Status, now.Release)
 	}
+	w.is(t, m.ID, maintenance.UnderWay)
+	if w.aside(t, a.Node) != allocation.HeldForMaintenance(m.ID) {
+		t.Errorf("the node could go to others: %q", w.aside(t, a.Node))
+	}
+	if _, err := w.service.Finish(w.operator, m.ID, "moved"); err != nil {
+		t.Fatal(err)
+	}
 	w.is(t, m.ID, maintenance.Done)
+	if w.aside(t, a.Node) != "" {
+		t.Errorf("the node is still kept: %q", w.aside(t, a.Node))
+	}
 }
 
-// Where consent is asked for, nothing happens without it; with it the deadline
-// counts, and operations may begin in the window.
+// Where consent is asked for, nothing happens without it; with it the deadline counts,
+// which is what the tenant was told.
 func TestNothingHappensWithoutTheConsentThatIsAskedFor(t *testing.T) {
 	w := newWorld(t)
 	silent, refused, agreed := w.rented(t, "n1"), w.rented(t, "n2"), w.rented(t, "n3")
@@ -54,15 +65,15 @@ func TestNothingHappensWithoutTheConsentThatIsAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w.permits(t, agreed) {
-		t.Error("an operation may begin before the window")
-	}
 	w.opens(t, ma.ID)
-	if !w.permits(t, agreed) {
-		t.Error("no operation may begin in the window")
+	if w.permits(t, agreed) {
+		t.Error("an operation may begin before the time that the tenant was told")
 	}
 	for _, m := range []maintenance.Maintenance{ms, mr, ma} {
 		w.passes(t, m.ID)
+	}
+	if !w.permits(t, agreed) {
+		t.Error("no operation may begin at the deadline")
 	}
 	if w.permits(t, silent) || w.permits(t, refused) {
 		t.Error("operations may begin without consent")
@@ -70,7 +81,7 @@ func TestNothingHappensWithoutTheConsentThatIsAskedFor(t *testing.T) {
 	w.tend(t)
 	w.is(t, ms.ID, maintenance.Lapsed)
 	w.is(t, mr.ID, maintenance.Lapsed)
-	done := w.is(t, ma.ID, maintenance.Done)
+	done := w.is(t, ma.ID, maintenance.UnderWay)
 	if done.Answer.By != "ann" || done.Answer.Name != "Ann" || done.Answer.Text != "fine" {
 		t.Errorf("the answer is %+v", done.Answer)
 	}
@@ -83,7 +94,8 @@ func TestNothingHappensWithoutTheConsentThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A tenant who agrees at once gives the allocation back with that, protected or not.
+// A tenant who agrees at once gives the allocation back with that, unless it is
+// protected.
 func TestConsentNowEndsTheAllocationAtOnce(t *testing.T) {
 	w := newWorld(t)
 	a := w.rented(t, "n1")
@@ -95,8 +107,11 @@ func TestConsentNowEndsTheAllocationAtOnce(t *testing.T) {
 	if w.allocation(t, a.ID).Status != allocation.Active {
 		t.Fatal("it ended before its time")
 	}
+	_, err := w.service.Answer(w.member, m.ID, maintenance.Reply{Agrees: true, Now: true})
+	wantCode(t, err, "allocation_protected")
+	w.exec(t, `UPDATE allocations SET protected = false WHERE id = $1`, a.ID)
 	after, err := w.service.Answer(w.member, m.ID, maintenance.Reply{Agrees: true, Now: true})
-	if err != nil || after.Status != maintenance.Done || !after.BeginsNow {
+	if err != nil || after.Status != maintenance.UnderWay || !after.BeginsNow {
 		t.Errorf("%+v, %v", after, err)
 	}
 	if now := w.allocation(t, a.ID); now.Status != allocation.Releasing {
@@ -218,7 +233,8 @@ func TestASelectorReachesTheTenantsOfARack(t *testing.T) {
 	wantCode(t, err, "validation_error")
 }
 
-// What is announced for an allocation that ends otherwise ends with it.
+// A reboot or pause of an allocation that ends otherwise ends with it. A node whose
+// tenant had to leave is kept from the moment in which the tenant leaves.
 func TestMaintenanceEndsWithItsAllocation(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.rented(t, "n1"), w.rented(t, "n2")
@@ -229,8 +245,11 @@ func TestMaintenanceEndsWithItsAllocation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if w.aside(t, a.Node) != allocation.HeldForMaintenance(gone.ID) || w.aside(t, b.Node) != "" {
+		t.Errorf("kept aside: %q, %q", w.aside(t, a.Node), w.aside(t, b.Node))
+	}
 	w.tend(t)
-	w.is(t, gone.ID, maintenance.Done)
+	w.is(t, gone.ID, maintenance.UnderWay)
 	w.is(t, moot.ID, maintenance.Cancelled)
 }
 

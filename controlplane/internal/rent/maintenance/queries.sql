@@ -45,11 +45,12 @@ ORDER BY n.id LIMIT sqlc.arg(most);
 -- name: Nodes :many
 SELECT id, hostname FROM nodes WHERE id = ANY (sqlc.arg(ids)::uuid[]) ORDER BY id;
 
--- Due are those whose time has come, and those whose allocation has ended. One that is under way ends when operators say so.
+-- Due are those whose time has come, and those whose allocation has ended or left the node. One that is under way ends when
+-- operators say so.
 -- name: Due :many
 SELECT m.id FROM maintenances m JOIN allocations a ON a.id = m.allocation_id
 WHERE m.ended_at IS NULL AND m.status <> 'under_way' AND (m.due_at <= clock_timestamp()
-    OR a.status NOT IN ('requested', 'provisioning', 'active') OR a.release_requested_at IS NOT NULL)
+    OR a.status NOT IN ('requested', 'provisioning', 'active') OR a.release_requested_at IS NOT NULL OR a.node_id <> m.node_id)
 ORDER BY m.due_at LIMIT 100;
 
 -- name: Passed :one

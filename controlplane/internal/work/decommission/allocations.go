@@ -30,12 +30,12 @@ type Tenancy struct {
 
 // Maintenance is what operators announced to the tenant of a node.
 type Maintenance struct {
-	ID               id.Maintenance
-	Kind, Status     string
-	EndsIt           bool // the tenant was told that the allocation ends
-	MayBegin         bool // by what was announced, and by the tenant's answer, it may be carried out now
-	ConsentAsked     bool
-	NotBefore, DueAt time.Time
+	ID           id.Maintenance
+	Kind, Status string
+	EndsIt       bool // the tenant was told that the allocation ends
+	MayBegin     bool // by what was announced, and by the tenant's answer, it may be carried out now
+	ConsentAsked bool
+	DueAt        time.Time
 }
 
 // permits says whether an operation that ends what the tenant has may begin.
@@ -52,10 +52,8 @@ func (m *Maintenance) lacks() string {
 		return "its tenant has declined it"
 	case m.Status == "announced" && m.ConsentAsked:
 		return "its tenant has not agreed to it yet"
-	case m.Status == "announced":
-		return "its tenant was told that the allocation ends at " + m.DueAt.UTC().Format(time.RFC3339)
 	}
-	return "its tenant was told that it does not begin before " + m.NotBefore.UTC().Format(time.RFC3339)
+	return "its tenant was told that the allocation ends at " + m.DueAt.UTC().Format(time.RFC3339)
 }
 
 // Allocations knows what tenants have on nodes. An operation calls what changes

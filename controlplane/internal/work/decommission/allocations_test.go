@@ -137,7 +137,8 @@ func (y *yard) begun(tb testing.TB, of id.Node, r decommission.Request) decommis
 }
 
 // Under announced maintenance an operation begins where the tenant was told that the
-// allocation ends and it may end now; otherwise the refusal says what is missing.
+// allocation ends and it may end now; otherwise the refusal says what is missing. It
+// does not go with ending the allocation whatever was announced.
 func TestAnnouncedMaintenancePermitsWhatTheTenantWasTold(t *testing.T) {
 	l := &landlord{}
 	y := newYard(t, renting(l))
@@ -147,10 +148,10 @@ func TestAnnouncedMaintenancePermitsWhatTheTenantWasTold(t *testing.T) {
 	for missing, m := range map[string]*decommission.Maintenance{
 		"no maintenance is announced": nil,
 		"told of a reboot":            {Kind: "reboot", Status: "consented", MayBegin: true},
-		"has declined":                {EndsIt: true, Status: "declined", ConsentAsked: true, NotBefore: at, DueAt: at},
-		"has not agreed":              {EndsIt: true, Status: "announced", ConsentAsked: true, NotBefore: at, DueAt: at},
-		"ends at 2026-12-01":          {EndsIt: true, Status: "announced", NotBefore: at, DueAt: at},
-		"not begin before 2026-12-01": {EndsIt: true, Status: "consented", NotBefore: at, DueAt: at},
+		"has declined":                {EndsIt: true, Status: "declined", ConsentAsked: true, DueAt: at},
+		"has not agreed":              {EndsIt: true, Status: "announced", ConsentAsked: true, DueAt: at},
+		"ends at 2026-12-01T08":       {EndsIt: true, Status: "announced", DueAt: at},
+		"ends at 2026-12-01T08:00:00": {EndsIt: true, Status: "consented", DueAt: at},
 	} {
 		n := y.node(t, node.Active, true)
 		l.rent(n, "active", true)
@@ -166,6 +167,15 @@ func TestAnnouncedMaintenancePermitsWhatTheTenantWasTold(t *testing.T) {
 	l.has[n].Maintenance = &decommission.Maintenance{EndsIt: true, Status: "consented", MayBegin: true}
 	_, _, err := y.service.Request(y.ctx, n, asked(decommission.SoftReset))
 	wantCode(t, err, fault.Conflict, "node_allocated", "gpuaas maintenance announce", "--under-maintenance")
+	l.heard(t)
+	both := under
+	both.EndAllocation = true
+	_, _, err = y.service.Request(y.ctx, n, both)
+	wantCode(t, err, fault.Invalid, "validation_error")
+	batch := batchOf(n)
+	batch.EndAllocation, batch.UnderMaintenance = true, true
+	_, _, err = y.service.RequestBatch(y.ctx, batch)
+	wantCode(t, err, fault.Invalid, "validation_error")
 	l.heard(t)
 	y.begun(t, n, under)
 	l.heard(t, "end")

@@ -67,7 +67,7 @@ type NewBatchBody struct {
 	KeepOut          bool         `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the nodes out of service."`
 	MatchHardware    bool         `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept a machine only if its hardware is that of its SKU."`
 	EndAllocation    bool         `json:"end_allocation,omitempty" doc:"End what tenants have on the nodes: their work is DESTROYED. Left out: a node that a tenant works on cannot be operated on."`
-	UnderMaintenance bool         `json:"under_maintenance,omitempty" doc:"End what tenants have on the nodes only as announced maintenance permits: with their consent within the window, or from the deadline on where consent was not asked for. A node without that cannot be operated on."`
+	UnderMaintenance bool         `json:"under_maintenance,omitempty" doc:"Only with no end_allocation: end what tenants have on the nodes as announced maintenance of kind release permits: from its due_at on, and with their consent where that was asked for. A node without that cannot be operated on."`
 	SkipIneligible   bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
 }
 

@@ -27,7 +27,7 @@ type NewBody struct {
 	KeepOut          bool        `json:"keep_out_of_service,omitempty" doc:"Only with reimage: keep the node out of service; it is quarantined when it is ready, until an operator returns it."`
 	MatchHardware    bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage: accept the machine only if its GPUs, memory, disks and interfaces are those of the SKU; otherwise the operation is parked and says in what it differs."`
 	EndAllocation    bool        `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
-	UnderMaintenance bool        `json:"under_maintenance,omitempty" doc:"End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open."`
+	UnderMaintenance bool        `json:"under_maintenance,omitempty" doc:"Only with no end_allocation: end what a tenant has on the node as announced maintenance of kind release permits: from its due_at on, and with the tenant's consent where that was asked for. Otherwise refused with maintenance_not_open."`
 	WithoutAgent     bool        `json:"without_agent,omitempty" doc:"Only with reimage and full_decommission, for a node whose agent is known to be gone: pass over what only the agent could carry out on the installation that goes. Needs residual_risk, which stands in the certificate."`
 }
 
@@ -46,7 +46,7 @@ type CleanupBody struct {
 	Reason           string  `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"scratch is full of old data"`
 	PlanHash         string  `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out."`
 	EndAllocation    bool    `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
-	UnderMaintenance bool    `json:"under_maintenance,omitempty" doc:"End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open."`
+	UnderMaintenance bool    `json:"under_maintenance,omitempty" doc:"Only with no end_allocation: end what a tenant has on the node as announced maintenance of kind release permits: from its due_at on, and with the tenant's consent where that was asked for. Otherwise refused with maintenance_not_open."`
 }
 
 // PlanBody asks what an operation would do.
@@ -60,14 +60,14 @@ type PlanBody struct {
 	MatchHardware    bool        `json:"require_hardware_match,omitempty" doc:"Only with reimage, as in the request."`
 	WithoutAgent     bool        `json:"without_agent,omitempty" doc:"As in the request."`
 	EndAllocation    bool        `json:"end_allocation,omitempty" doc:"As in the request."`
-	UnderMaintenance bool        `json:"under_maintenance,omitempty" doc:"As in the request."`
+	UnderMaintenance bool        `json:"under_maintenance,omitempty" doc:"Only with no end_allocation, as in the request."`
 }
 
 // ReasonBody is the reason for a step of the life of a node.
 type ReasonBody struct {
 	Reason           string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the history of the node." example:"rack is moved"`
 	EndAllocation    bool   `json:"end_allocation,omitempty" doc:"End what a tenant has on the node: the tenant's work is DESTROYED. Left out: refused with node_allocated while a tenant works on it."`
-	UnderMaintenance bool   `json:"under_maintenance,omitempty" doc:"End what a tenant has on the node only as announced maintenance permits: with the tenant's consent within the window, or from the deadline on where consent was not asked for. Otherwise refused with maintenance_not_open."`
+	UnderMaintenance bool   `json:"under_maintenance,omitempty" doc:"Only with no end_allocation: end what a tenant has on the node as announced maintenance of kind release permits: from its due_at on, and with the tenant's consent where that was asked for. Otherwise refused with maintenance_not_open."`
 }
 
 // NewView is the answer to a request.

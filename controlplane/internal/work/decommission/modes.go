@@ -125,6 +125,8 @@ func (r Request) checked() (Request, error) {
 		"residual_risk", "is accepted with a soft_reset or without_agent only, in at most %d bytes; leave it out", maxRisk)
 	reject(!r.WithoutAgent || r.Mode.releases(), "without_agent",
 		"is for reimage and full_decommission only; leave it out")
+	reject(!r.UnderMaintenance || !r.EndAllocation, "under_maintenance",
+		"does not go with end_allocation, which asks for no announcement: choose one of them")
 	reject(!r.WithoutAgent || r.ResidualRisk != "", "residual_risk", "must say which risk is left without the agent")
 	if len(bad) > 0 {
 		return r, fault.New(fault.Invalid, "validation_error",

@@ -1178,6 +1178,34 @@ func (q *Queries) LockSKU(ctx context.Context, sku string) (LockSKURow, error) {
 	return i, err
 }
 
+const madeWayFor = `-- name: MadeWayFor :one
+SELECT id FROM maintenances WHERE allocation_id = $1 AND node_id = $2 AND kind = 'release' AND ended_at IS NULL
+`
+
+type MadeWayForParams struct {
+	AllocationID id.Allocation
+	NodeID       id.Node
+}
+
+// MadeWayFor is the maintenance that a tenant was told to leave a node for.
+func (q *Queries) MadeWayFor(ctx context.Context, arg MadeWayForParams) (id.Maintenance, error) {
+	row := q.db.QueryRow(ctx, madeWayFor, arg.AllocationID, arg.NodeID)
+	var id id.Maintenance
+	err := row.Scan(&id)
+	return id, err
+}
+
+const maintenanceUnderWay = `-- name: MaintenanceUnderWay :one
+SELECT id FROM maintenances WHERE allocation_id = $1 AND status = 'under_way'
+`
+
+func (q *Queries) MaintenanceUnderWay(ctx context.Context, allocationID id.Allocation) (id.Maintenance, error) {
+	row := q.db.QueryRow(ctx, maintenanceUnderWay, allocationID)
+	var id id.Maintenance
+	err := row.Scan(&id)
+	return id, err
+}
+
 const move = `-- name: Move :one
 UPDATE allocations SET status = $1::text, version = version + 1, waiting_for = $2,
     status_changed_at = clock_timestamp(), updated_at = clock_timestamp(),

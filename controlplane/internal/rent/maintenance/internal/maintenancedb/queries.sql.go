@@ -16,11 +16,12 @@ import (
 const due = `-- name: Due :many
 SELECT m.id FROM maintenances m JOIN allocations a ON a.id = m.allocation_id
 WHERE m.ended_at IS NULL AND m.status <> 'under_way' AND (m.due_at <= clock_timestamp()
-    OR a.status NOT IN ('requested', 'provisioning', 'active') OR a.release_requested_at IS NOT NULL)
+    OR a.status NOT IN ('requested', 'provisioning', 'active') OR a.release_requested_at IS NOT NULL OR a.node_id <> m.node_id)
 ORDER BY m.due_at LIMIT 100
 `
 
-// Due are those whose time has come, and those whose allocation has ended. One that is under way ends when operators say so.
+// Due are those whose time has come, and those whose allocation has ended or left the node. One that is under way ends when
+// operators say so.
 func (q *Queries) Due(ctx context.Context) ([]id.Maintenance, error) {
 	rows, err := q.db.Query(ctx, due)
 	if err != nil {
