@@ -72,8 +72,8 @@ func whyItWaits(v apiclient.AllocationRequestView) string {
 func (a *app) allocationRequestCommand() *cobra.Command {
 	return a.noun(noun{
 		use: "request", short: "Requests that wait for capacity",
-		long: "gpuaas allocation create --wait-up-to makes one where there are not enough nodes. Projects take turns;\n" +
-			"within a project the older request comes first.",
+		long: "gpuaas allocation create --wait-up-to makes one where there are not enough nodes. Tenants and\n" +
+			"projects take turns; within a project the older request comes first.",
 	},
 		a.requestListCommand(),
 		a.verb(verb{

@@ -3235,7 +3235,7 @@ type AllocationRequestView struct {
 	NeverExpires *bool              `json:"never_expires,omitempty"`
 	NodeLabels   *map[string]string `json:"node_labels,omitempty"`
 
-	// Position In the queue of the SKU, from 1. Projects take turns, so it can grow. Absent: it does not wait any more.
+	// Position In the queue of the SKU, from 1. Tenants and projects take turns, so it can grow. Absent: it does not wait any more.
 	Position *int32 `json:"position,omitempty"`
 
 	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c

@@ -62,7 +62,7 @@ export function Request({ projectId, onClose }: { projectId: string; onClose: ()
           <SelectField label="What to rent" value={sku.sku_id} onChange={setSku} options={whole.map((s) => ({ value: s.sku_id, label: `${s.display_name}: ${s.gpus_total} × ${s.gpu_model}` }))} error={refused.sku} />
           <TextField label="How many nodes" type="number" value={count} onChange={setCount} hint="All or none." error={wrong ?? refused.count} />
           <TextField label="Name" value={name} onChange={setName} hint="What you call it. Left empty, it is called after its node." error={refused.name} />
-          <TextField label="Ends after so many hours" type="number" value={hours} onChange={setHours} hint="Left empty, it never ends by itself." error={life.wrong ?? refused.expires_in_seconds} />
+          <TextField label="Ends after so many hours" type="number" value={hours} onChange={setHours} hint="Left empty, the project's default counts; without one it never ends by itself." error={life.wrong ?? refused.expires_in_seconds} />
           <CheckField label="With sudo" value={root} onChange={setRoot} hint="The node is installed anew after you, which takes longer than cleaning it." />
           <p className="text-sm">
             <strong>{money(hourly(sku.price_minor, sku.gpus_total, wrong ? 1 : many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.

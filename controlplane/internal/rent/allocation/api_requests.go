@@ -26,7 +26,7 @@ type RequestView struct {
 	RequestID       id.AllocationRequest `json:"request_id"`
 	ProjectID       id.Project           `json:"project_id"`
 	Status          RequestStatus        `json:"status"`
-	Position        int32                `json:"position,omitempty" doc:"In the queue of the SKU, from 1. Projects take turns, so it can grow. Absent: it does not wait any more."`
+	Position        int32                `json:"position,omitempty" doc:"In the queue of the SKU, from 1. Tenants and projects take turns, so it can grow. Absent: it does not wait any more."`
 	SKU             string               `json:"sku"`
 	Count           int32                `json:"count" doc:"Nodes that it asks for."`
 	Region          string               `json:"region,omitempty" doc:"Absent: any."`

@@ -141,12 +141,10 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 	if ask, err = allowed(ctx, tx, from.org, ask); err != nil {
 		return nil, err
 	}
-	if s.admission != nil {
-		if err := s.admission.Admit(ctx, tx, Admitted{
-			Org: from.org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * from.sku.GPUsTotal, Nodes: ask.Count,
-		}); err != nil {
-			return nil, err
-		}
+	if err := s.admit(ctx, tx, Admitted{
+		Org: from.org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * from.sku.GPUsTotal, Nodes: ask.Count,
+	}); err != nil {
+		return nil, err
 	}
 	if from.request.IsZero() {
 		from.own = auth.From(ctx).Decide(auth.AllocationUse, auth.Target{Org: from.org, Project: ask.Project}) == auth.Allowed
@@ -173,6 +171,14 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 		}
 	}
 	return made, nil
+}
+
+// admit refuses what a project may not have.
+func (s *Service) admit(ctx context.Context, tx pgx.Tx, what Admitted) error {
+	if s.admission == nil {
+		return nil
+	}
+	return s.admission.Admit(ctx, tx, what)
 }
 
 // allowed is a request as the tenant and the project let it be made.

@@ -34,16 +34,9 @@ func (s *Service) wait(ctx context.Context, ask Ask) (Request, error) {
 	var r Request
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q, who := allocationdb.New(tx), auth.From(ctx)
-		org, err := orgOf(ctx, q, ask.Project)
+		org, err := s.mayWait(ctx, tx, ask)
 		if err != nil {
 			return err
-		}
-		n, err := q.CountWaiting(ctx, ask.Project)
-		if err != nil {
-			return fmt.Errorf("count requests that wait: %w", err)
-		}
-		if n >= maxWaiting {
-			return tooManyWaiting()
 		}
 		row, err := q.InsertRequest(ctx, allocationdb.InsertRequestParams{
 			ID: id.New[id.AllocationRequest](), OrgID: org, ProjectID: ask.Project, SkuID: ask.SKU, Nodes: ask.Count, Ask: raw,
@@ -65,6 +58,34 @@ func (s *Service) wait(ctx context.Context, ask Ask) (Request, error) {
 		return postgres.Notify(ctx, tx, channel, r.Ask.SKU) // something may have become free meanwhile
 	})
 	return r, err
+}
+
+// mayWait refuses what a project may not wait for: one more request than the most, or
+// more than its quotas allow together with all that is held and waited for already.
+// Requests of a project begin to wait one after the other.
+func (s *Service) mayWait(ctx context.Context, tx pgx.Tx, ask Ask) (id.Org, error) {
+	q := allocationdb.New(tx)
+	org, err := orgOf(ctx, q, ask.Project)
+	if err != nil {
+		return org, err
+	}
+	if err := q.LockWaiting(ctx, ask.Project.String()); err != nil {
+		return org, fmt.Errorf("lock requests that wait: %w", err)
+	}
+	n, err := q.CountWaiting(ctx, ask.Project)
+	if err != nil {
+		return org, fmt.Errorf("count requests that wait: %w", err)
+	}
+	if n >= maxWaiting {
+		return org, tooManyWaiting()
+	}
+	of, err := offered(ctx, tx, ask)
+	if err != nil {
+		return org, err
+	}
+	return org, s.admit(ctx, tx, Admitted{
+		Org: org, Project: ask.Project, SKU: ask.SKU, GPUs: ask.Count * of.GPUsTotal, Nodes: ask.Count, Waits: true,
+	})
 }
 
 // errNotWaiting says that a request does not wait any more, or that another replica
@@ -133,7 +154,7 @@ func (s *Service) Serve(ctx context.Context) (placed int, err error) {
 }
 
 // serve goes through the queue of a SKU until nothing more can be placed. The order
-// is read again after every placement, because projects take turns.
+// is read again after every placement, because tenants and projects take turns.
 func (s *Service) serve(ctx context.Context, sku string) (placed int, err error) {
 	for {
 		queue, err := allocationdb.New(s.db).Queue(ctx, sku)

@@ -15,6 +15,7 @@
 //   - A request that finds no capacity may wait. Nobody overtakes those who wait: each
 //     request leaves them as many free nodes as they ask for. A request that waited is
 //     placed as a request of that moment, once and whole.
+//   - Tenants take turns in the queue of a SKU, and the projects of a tenant within.
 //   - A node that a reservation of others needs is left to them (package reservation).
 //   - A tenant learns why there is no capacity, and nothing about other tenants.
 package allocation

@@ -12,6 +12,9 @@ import (
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 )
 
+// MaxWaiting is how many requests of a project wait at most.
+const MaxWaiting = maxWaiting
+
 // Mint issues the token of a terminal.
 func (s *Service) Mint(ctx context.Context, of id.Allocation) error {
 	_, err := s.mint(ctx, of, id.Project{}, WindowBody{})

@@ -240,6 +240,14 @@ WHERE a.org_id = $1
   AND (sqlc.narg(project)::uuid IS NULL OR a.project_id = sqlc.narg(project))
   AND (sqlc.arg(sku)::text = '' OR a.sku_id = sqlc.arg(sku));
 
+-- Awaited counts what a tenant or one of its projects waits for.
+-- name: Awaited :one
+SELECT COALESCE(sum(r.nodes * s.gpus_total), 0)::integer AS gpus, COALESCE(sum(r.nodes), 0)::integer AS nodes
+FROM allocation_requests r JOIN skus s ON s.id = r.sku_id
+WHERE r.org_id = $1 AND r.status = 'waiting'
+  AND (sqlc.narg(project)::uuid IS NULL OR r.project_id = sqlc.narg(project))
+  AND (sqlc.arg(sku)::text = '' OR r.sku_id = sqlc.arg(sku));
+
 -- name: OrgOf :one
 SELECT org_id FROM projects WHERE id = $1;
 
@@ -298,6 +306,9 @@ INSERT INTO allocation_requests (id, org_id, project_id, sku_id, nodes, ask, req
     correlation_id, wait_until)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp() + sqlc.arg(wait_seconds)::bigint * interval '1 second')
 RETURNING *;
+
+-- name: LockWaiting :exec
+SELECT pg_advisory_xact_lock(hashtextextended('allocation requests ' || sqlc.arg(project)::text, 0));
 
 -- name: CountWaiting :one
 SELECT count(*)::integer FROM allocation_requests WHERE project_id = $1 AND status = 'waiting';

@@ -18,9 +18,9 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// Admission decides whether a project may have more. It runs in the transaction
-// that makes the allocations, and refuses with a fault that names used, asked and
-// limit.
+// Admission decides whether a project may have more, or wait for more. It runs in the
+// transaction that makes the allocations or the request that waits, and refuses with a
+// fault that names used, asked and limit.
 type Admission interface {
 	Admit(ctx context.Context, tx pgx.Tx, r Admitted) error
 }
@@ -31,6 +31,7 @@ type Admitted struct {
 	Project     id.Project
 	SKU         string
 	GPUs, Nodes int32
+	Waits       bool // it begins to wait: what is waited for already counts, too
 }
 
 // Tasks asks nodes to do things; agenttask.Commands does.

@@ -164,6 +164,19 @@ func (Holdings) Held(
 	return held.Gpus, held.Nodes, nil
 }
 
+// Awaited counts what a tenant (zero project) or a project waits for, of a SKU or of
+// all ("").
+func (Holdings) Awaited(
+	ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string,
+) (gpus, nodes int32, err error) {
+	awaited, err := allocationdb.New(tx).Awaited(ctx,
+		allocationdb.AwaitedParams{OrgID: org, Project: textOf(project), Sku: sku})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what is waited for: %w", err)
+	}
+	return awaited.Gpus, awaited.Nodes, nil
+}
+
 func textOf[noun any](of id.Of[noun]) *string {
 	if of.IsZero() {
 		return nil

@@ -169,6 +169,65 @@ func TestProjectsTakeTurns(t *testing.T) {
 	}
 }
 
+// A tenant with many projects has no more turns than one with a single project.
+func TestAttackMoreProjectsAreNotMoreTurns(t *testing.T) {
+	w := newWorld(t)
+	w.nodes(t, 5)
+	held := w.create(t, allocation.Ask{Count: 5})
+	many := []allocation.Request{w.queued(t, allocation.Ask{}), w.queued(t, allocation.Ask{})}
+	for _, slug := range []string{"one", "two"} {
+		many = append(many, w.queued(t, allocation.Ask{Project: w.otherProject(t, slug)}))
+	}
+	single := w.queued(t, allocation.Ask{Project: w.stranger(t, "globex")})
+	if now := w.request(t, single.ID); now.Position != 2 {
+		t.Errorf("position %d: its tenant has had no turn", now.Position)
+	}
+	// Then the projects of the first tenant take turns.
+	for i, want := range []id.AllocationRequest{many[0].ID, single.ID, many[2].ID, many[3].ID, many[1].ID} {
+		w.free(t, held[i])
+		if n := w.serve(t); n != 1 || w.request(t, want).Status != allocation.Placed {
+			t.Fatalf("turn %d: %d were placed, and not the one whose turn it was", i, n)
+		}
+	}
+}
+
+// Requests that come at once do not pass the count of those who wait together.
+func TestAttackNoMoreThanTheMostWaitByAskingAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.node(t, "n1")
+	w.create(t, allocation.Ask{})
+	for range allocation.MaxWaiting - 1 {
+		w.queued(t, allocation.Ask{})
+	}
+	var over sync.WaitGroup
+	refused := make(chan error, 2)
+	if err := w.owner.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `LOCK TABLE allocation_requests IN SHARE MODE`); err != nil { // nothing is inserted
+			return err
+		}
+		for range 2 {
+			over.Go(func() {
+				_, err := w.service.Request(w.ctx, allocation.Ask{SKU: h200, Project: w.project, WaitUpTo: time.Hour})
+				refused <- err
+			})
+		}
+		testkit.Eventually(t, "both have looked whether they may wait", func() bool {
+			return w.count(t, `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+				WHERE NOT l.granted AND a.datname = current_database()`) == 2
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	over.Wait()
+	if err := errors.Join(<-refused, <-refused); fault.CodeOf(err) != "too_many_waiting_requests" {
+		t.Errorf("one was to be refused: %v", err)
+	}
+	if n := w.count(t, `SELECT count(*) FROM allocation_requests WHERE status = 'waiting'`); n != allocation.MaxWaiting {
+		t.Errorf("%d wait", n)
+	}
+}
+
 // Nobody who comes later takes what somebody waits for: neither the one who does not
 // wait, nor the one who asks for less. What those who wait have no use for can be had.
 func TestNobodyOvertakesThoseWhoWait(t *testing.T) {

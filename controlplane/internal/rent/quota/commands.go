@@ -25,11 +25,13 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(db *postgres.DB, u Usage) *Service { return &Service{db: db, usage: u} }
 
-// Usage counts what is held.
+// Usage counts what is held and what is waited for.
 type Usage interface {
 	// Held counts what a tenant (zero project) or a project holds, of a SKU or of
 	// all ("").
 	Held(ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string) (gpus, nodes int32, err error)
+	// Awaited counts what they wait for, in the same way.
+	Awaited(ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string) (gpus, nodes int32, err error)
 }
 
 // Admit refuses what would exceed a quota of the tenant or the project, of the
@@ -50,19 +52,24 @@ func (s *Service) Admit(ctx context.Context, tx pgx.Tx, a Ask) error {
 	}
 	var over []fault.Field
 	for _, row := range rows {
-		limit := from(row)
-		gpus, nodes, err := s.usage.Held(ctx, tx, limit.Org, limit.Project, limit.SKU)
+		limit, err := s.measured(ctx, tx, from(row))
 		if err != nil {
-			return fmt.Errorf("count what is held: %w", err)
+			return err
 		}
-		over = append(over, limit.exceeded(a, gpus, nodes)...)
+		var awaited Holding
+		if a.Waits {
+			if awaited.GPUs, awaited.Nodes, err = s.usage.Awaited(ctx, tx, limit.Org, limit.Project, limit.SKU); err != nil {
+				return fmt.Errorf("count what is waited for: %w", err)
+			}
+		}
+		over = append(over, limit.exceeded(a, limit.Used, awaited)...)
 	}
 	if len(over) == 0 {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "quota_exceeded", "%s", over[0].Message).WithFields(over...).
-		WithRemedy("release something, or ask for more: an administrator of the tenant sets the quotas of projects, " +
-			"the platform those of tenants (gpuaas quota list)")
+		WithRemedy("release something, cancel a request that waits, or ask for more: an administrator of the tenant sets " +
+			"the quotas of projects, the platform those of tenants (gpuaas quota list)")
 }
 
 // Set sets what a tenant or a project may hold, of a SKU or of all ("").

@@ -46,7 +46,8 @@ func newWorld(tb testing.TB) *world {
 		w.projects[i] = id.New[id.Project]()
 		exec(`INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, $3, $3)`, w.projects[i], w.org, slug)
 	}
-	if _, err := owner.Exec(tb.Context(), `CREATE TABLE holdings (org uuid, project uuid, sku text, gpus int, nodes int);
+	if _, err := owner.Exec(tb.Context(), `CREATE TABLE holdings (org uuid, project uuid, sku text, gpus int, nodes int,
+			waits boolean DEFAULT false);
 		GRANT ALL ON holdings TO gpuaas_app`); err != nil {
 		tb.Fatal(err)
 	}
@@ -57,8 +58,22 @@ func newWorld(tb testing.TB) *world {
 func (w *world) Held(
 	ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string,
 ) (gpus, nodes int32, err error) {
-	err = tx.QueryRow(ctx, `SELECT coalesce(sum(gpus), 0), coalesce(sum(nodes), 0) FROM holdings
-		WHERE org = $1 AND ($2::uuid IS NULL OR project = $2) AND ($3 = '' OR sku = $3)`, org, project, sku).Scan(&gpus, &nodes)
+	return counted(ctx, tx, false, org, project, sku)
+}
+
+// Awaited counts those rows of the table of the test that wait.
+func (w *world) Awaited(
+	ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string,
+) (gpus, nodes int32, err error) {
+	return counted(ctx, tx, true, org, project, sku)
+}
+
+func counted(ctx context.Context, tx pgx.Tx, waits bool, org id.Org, project id.Project, sku string) (
+	gpus, nodes int32, err error,
+) {
+	err = tx.QueryRow(ctx, `SELECT coalesce(sum(gpus), 0), coalesce(sum(nodes), 0) FROM holdings WHERE waits = $4
+		AND org = $1 AND ($2::uuid IS NULL OR project = $2) AND ($3 = '' OR sku = $3)`, org, project, sku, waits).
+		Scan(&gpus, &nodes)
 	return gpus, nodes, err
 }
 
@@ -68,7 +83,8 @@ func (w *world) take(ctx context.Context, a quota.Ask) error {
 		if err := w.quotas.Admit(ctx, tx, a); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO holdings VALUES ($1, $2, $3, $4, $5)`, a.Org, a.Project, a.SKU, a.GPUs, a.Nodes)
+		_, err := tx.Exec(ctx, `INSERT INTO holdings VALUES ($1, $2, $3, $4, $5, $6)`, a.Org, a.Project, a.SKU, a.GPUs, a.Nodes,
+			a.Waits)
 		return err
 	})
 }
@@ -128,6 +144,38 @@ func TestARefusalNamesEveryLimitThatIsExceeded(t *testing.T) {
 	// Another SKU is held to what is about all SKUs only.
 	if err := w.take(t.Context(), quota.Ask{Org: w.org, Project: w.projects[0], SKU: other, GPUs: 8}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever begins to wait is held to what is held and to what is waited for, of the
+// tenant and of the project. Whoever does not wait is not held up by what others wait for.
+func TestWhatIsWaitedForCountsForThoseWhoBeginToWait(t *testing.T) {
+	w := newWorld(t)
+	w.set(t, id.Project{}, "", nil, new(int32(4)))
+	w.set(t, w.projects[0], big, nil, new(int32(2)))
+	one := quota.Ask{Org: w.org, Project: w.projects[0], SKU: big, Nodes: 1}
+	waits, neighbour := one, one
+	waits.Waits, neighbour.Waits = true, true
+	neighbour.Project = w.projects[1]
+	for _, a := range []quota.Ask{one, waits, neighbour} {
+		if err := w.take(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := w.take(t.Context(), waits)
+	if f, _ := fault.As(err); f == nil || f.Code != "quota_exceeded" || len(f.Fields) != 1 ||
+		!strings.HasPrefix(f.Fields[0].Path, "project.") ||
+		!strings.HasSuffix(f.Fields[0].Message, "used 1, waited for 1, asked 1, limit 2") {
+		t.Errorf("more than the project may have: %v", err)
+	}
+	neighbour.Nodes = 2
+	err = w.take(t.Context(), neighbour)
+	if f, _ := fault.As(err); f == nil || f.Code != "quota_exceeded" || len(f.Fields) != 1 ||
+		!strings.HasSuffix(f.Fields[0].Message, "used 1, waited for 2, asked 2, limit 4") {
+		t.Errorf("more than the tenant may have: %v", err)
+	}
+	if err := w.take(t.Context(), one); err != nil {
+		t.Errorf("it does not wait: %v", err)
 	}
 }
 

@@ -13,6 +13,9 @@
 //   - Quotas of tenants are set by the platform, those of projects by the tenant
 //     and never above its own. If the platform lowers a tenant's quota later, the
 //     lower of both counts.
+//   - A request that begins to wait must fit together with all that is held and waited
+//     for. Whoever does not wait is held to what is held only: what waits is asked again
+//     when it is placed.
 //   - Lowering a quota takes nothing away from anybody. It only refuses more.
 //
 // It does not know what is held: it asks whoever counts it (Usage).

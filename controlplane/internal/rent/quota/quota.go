@@ -30,7 +30,7 @@ type Owner struct {
 // Limits are the numbers of a quota. One that is nil does not limit.
 type Limits struct{ GPUs, Nodes *int32 }
 
-// Holding is what is held of what a quota is about.
+// Holding is what is held, or waited for, of what a quota is about.
 type Holding struct{ GPUs, Nodes int32 }
 
 // Ask is what a request would add.
@@ -39,6 +39,7 @@ type Ask struct {
 	Project     id.Project
 	SKU         string
 	GPUs, Nodes int32
+	Waits       bool // it begins to wait: what is waited for already counts, too
 }
 
 // whose names the owner in messages to members of the tenant.
@@ -57,23 +58,27 @@ func (q Quota) of(unit string) string {
 	return unit + " of the SKU " + q.SKU
 }
 
-// exceeded lists the limits of a quota that an ask would exceed, given what is
-// held.
-func (q Quota) exceeded(a Ask, gpus, nodes int32) []fault.Field {
+// exceeded lists the limits of a quota that an ask would exceed, given what is held
+// and what is waited for.
+func (q Quota) exceeded(a Ask, held, awaited Holding) []fault.Field {
 	var out []fault.Field
-	check := func(unit string, limit *int32, used, asked int32) {
-		if limit == nil || asked == 0 || int64(used)+int64(asked) <= int64(*limit) {
+	check := func(unit string, limit *int32, used, waits, asked int32) {
+		if limit == nil || asked == 0 || int64(used)+int64(waits)+int64(asked) <= int64(*limit) {
 			return
+		}
+		waiting := ""
+		if waits > 0 {
+			waiting = fmt.Sprintf("waited for %d, ", waits)
 		}
 		path := q.whose() + "." + strings.ToLower(unit)
 		if q.SKU != "" {
 			path += "." + q.SKU
 		}
-		out = append(out, fault.Field{Path: path, Message: fmt.Sprintf(
-			"the %s may hold %d %s: used %d, asked %d, limit %d", q.whose(), *limit, q.of(unit), used, asked, *limit)})
+		out = append(out, fault.Field{Path: path, Message: fmt.Sprintf("the %s may hold %d %s: used %d, %sasked %d, limit %d",
+			q.whose(), *limit, q.of(unit), used, waiting, asked, *limit)})
 	}
-	check("GPUs", q.GPUs, gpus, a.GPUs)
-	check("nodes", q.Nodes, nodes, a.Nodes)
+	check("GPUs", q.GPUs, held.GPUs, awaited.GPUs, a.GPUs)
+	check("nodes", q.Nodes, held.Nodes, awaited.Nodes, a.Nodes)
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -128,10 +129,15 @@ func (s *Service) Update(ctx context.Context, project id.Project, of id.Webhook,
 			return w, err
 		}
 		reason := w.DisabledReason
-		if c.Enabled != nil {
-			if reason = ""; !*c.Enabled {
-				reason = "somebody disabled it"
-			}
+		switch {
+		case c.Enabled == nil:
+		case *c.Enabled:
+			reason = ""
+		case reason == "":
+			reason = "somebody disabled it"
+		}
+		if wish.Name == w.Name && wish.URL == w.URL && slices.Equal(wish.Kinds, w.Kinds) && reason == w.DisabledReason {
+			return w, nil // nothing is different
 		}
 		if err := s.set(ctx, tx, &w, wish, reason); err != nil {
 			return w, err
@@ -267,10 +273,16 @@ func (s *Service) Redeliver(ctx context.Context, project id.Project, of id.Webho
 func (s *Service) add(
 	ctx context.Context, project id.Project, of id.Webhook, what func(Webhook) (webhookdb.InsertDeliveryParams, error),
 ) (d Delivery, _ error) {
-	_, err := s.change(ctx, project, of, func(ctx context.Context, tx pgx.Tx, w Webhook) (Webhook, error) {
+	w, err := s.change(ctx, project, of, func(ctx context.Context, tx pgx.Tx, w Webhook) (Webhook, error) {
 		if w.DisabledAt != nil {
-			return w, fault.New(fault.Conflict, "webhook_disabled", "the webhook is disabled: %s", w.DisabledReason).
-				WithRemedy("mend its receiver, then: gpuaas webhook update WEBHOOK --enabled")
+			return w, nil
+		}
+		n, err := countWaiting(ctx, webhookdb.New(tx), of)
+		if err != nil {
+			return w, err
+		}
+		if n >= maxWaiting {
+			return s.disable(ctx, tx, w, fellBehind)
 		}
 		p, err := what(w)
 		if err != nil {
@@ -284,5 +296,9 @@ func (s *Service) add(
 		d = deliveryFrom(row)
 		return w, nil
 	})
+	if err == nil && w.DisabledAt != nil {
+		err = fault.New(fault.Conflict, "webhook_disabled", "the webhook is disabled: %s", w.DisabledReason).
+			WithRemedy("mend its receiver, then: gpuaas webhook update WEBHOOK --enable")
+	}
 	return d, err
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 const (
 	ofWebhook = 2
 	ofProject = 8
+	ofTenant  = 16
 	ofWorker  = 32
 )
 
@@ -32,7 +34,8 @@ func (s *Service) claim(ctx context.Context, most int) (due []webhookdb.ClaimRow
 		}
 		var err error
 		if due, err = q.Claim(ctx, webhookdb.ClaimParams{
-			Lease: lease.Seconds(), OfWebhook: ofWebhook, OfProject: ofProject, Most: int32(most), //nolint:gosec // a few
+			Lease: lease.Seconds(), OfWebhook: ofWebhook, OfProject: ofProject, OfTenant: ofTenant,
+			Most: int32(most), //nolint:gosec // a few
 		}); err != nil {
 			return fmt.Errorf("claim deliveries of webhooks: %w", err)
 		}
@@ -55,6 +58,14 @@ func (s *Service) settle(ctx context.Context, d webhookdb.ClaimRow, o outcome) e
 	wait, more := s.backoff(d.Attempts)
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := webhookdb.New(tx)
+		// The webhook before its deliveries, as whoever disables it does.
+		row, err := q.Lock(ctx, d.WebhookID)
+		if errors.Is(err, pgx.ErrNoRows) { // it was deleted meanwhile
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock webhook: %w", err)
+		}
 		n, err := q.Settle(ctx, webhookdb.SettleParams{
 			ID: d.ID, Attempts: d.Attempts, Delivered: o.failure == "", Over: o.failure == "" || !more, Wait: wait.Seconds(),
 			AnswerCode: int32(o.code), AnswerMs: int32(o.took.Milliseconds()), AnswerText: o.text, Failure: o.failure, //nolint:gosec // small
@@ -62,39 +73,58 @@ func (s *Service) settle(ctx context.Context, d webhookdb.ClaimRow, o outcome) e
 		if err != nil {
 			return fmt.Errorf("record attempt: %w", err)
 		}
-		if n == 0 { // it was disabled, deleted or taken over meanwhile
+		if n == 0 { // it was disabled or taken over meanwhile
 			return nil
 		}
-		if o.failure == "" {
-			if err := q.NoteSuccess(ctx, d.WebhookID); err != nil {
-				return fmt.Errorf("note success of webhook: %w", err)
-			}
-			return nil
+		why, err := s.note(ctx, q, d.WebhookID, o)
+		if err != nil || why == "" {
+			return err
 		}
-		over, err := q.NoteFailure(ctx, webhookdb.NoteFailureParams{ID: d.WebhookID, Allowed: s.disableAfter.Seconds()})
-		if err != nil {
-			return fmt.Errorf("note failure of webhook: %w", err)
-		}
-		switch {
-		case o.gone:
-			return s.disable(ctx, tx, d.WebhookID, "its receiver answered 410: it wants to be told nothing any more")
-		case over:
-			return s.disable(ctx, tx, d.WebhookID, fmt.Sprintf("every delivery failed for %s", s.disableAfter))
-		}
-		return nil
+		_, err = s.disable(ctx, tx, from(row), why)
+		return err
 	})
 }
 
-func (s *Service) disable(ctx context.Context, tx pgx.Tx, of id.Webhook, why string) error {
-	row, err := webhookdb.New(tx).Lock(ctx, of)
+// note records for a webhook how an attempt went. It says why the webhook must be
+// disabled; empty: it need not.
+func (s *Service) note(ctx context.Context, q *webhookdb.Queries, of id.Webhook, o outcome) (why string, _ error) {
+	if o.failure == "" {
+		if err := q.NoteSuccess(ctx, of); err != nil {
+			return "", fmt.Errorf("note success of webhook: %w", err)
+		}
+	} else {
+		over, err := q.NoteFailure(ctx, webhookdb.NoteFailureParams{ID: of, Allowed: s.disableAfter.Seconds()})
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("note failure of webhook: %w", err)
+		case o.gone:
+			return "its receiver answered 410: it wants to be told nothing any more", nil
+		case over:
+			return fmt.Sprintf("every delivery failed for %s", s.disableAfter), nil
+		}
+	}
+	n, err := countWaiting(ctx, q, of)
+	if err != nil || n <= maxWaiting {
+		return "", err
+	}
+	return fellBehind, nil
+}
+
+// countWaiting counts what a webhook is still to be told, up to one more than the most.
+func countWaiting(ctx context.Context, q *webhookdb.Queries, of id.Webhook) (int32, error) {
+	n, err := q.CountWaiting(ctx, webhookdb.CountWaitingParams{WebhookID: of, Most: maxWaiting + 1})
 	if err != nil {
-		return fmt.Errorf("lock webhook: %w", err)
+		return 0, fmt.Errorf("count what a webhook is still to be told: %w", err)
 	}
-	w := from(row)
+	return n, nil
+}
+
+// disable disables a webhook that is locked.
+func (s *Service) disable(ctx context.Context, tx pgx.Tx, w Webhook, why string) (Webhook, error) {
 	if err := s.set(ctx, tx, &w, Wish{Name: w.Name, URL: w.URL, Kinds: w.Kinds}, why); err != nil {
-		return err
+		return w, err
 	}
-	return tell(ctx, tx, eventwire.WebhookDisabled, w)
+	return w, tell(ctx, tx, eventwire.WebhookDisabled, w)
 }
 
 // putBack gives back a delivery that was not attempted.

@@ -12,8 +12,9 @@
 //   - The secret that signs is in the secrets engine. Rows, events, logs and errors
 //     hold none of it.
 //   - A receiver that is slow or gone holds up nobody else, and not for ever: it is
-//     tried for about a day per event, and after some days of nothing but failures
-//     its webhook is disabled.
+//     tried for about a day per event, and after some days of nothing but failures, or
+//     when too much waits for it, its webhook is disabled.
+//   - Tenants take turns, the projects of a tenant within, and the webhooks of these.
 //
 // The package must not choose who may be called: the courier does.
 package webhook

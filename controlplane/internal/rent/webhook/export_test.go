@@ -2,6 +2,9 @@ package webhook
 
 import "time"
 
+// MaxWaiting is how many deliveries of a webhook may wait.
+const MaxWaiting = maxWaiting
+
 // Backoff is how long to wait after an attempt.
 var Backoff = backoff
 

@@ -58,23 +58,32 @@ ORDER BY seq DESC LIMIT sqlc.arg(page_size);
 SELECT pg_advisory_xact_lock(hashtextextended('webhook deliveries', 0));
 
 -- name: Claim :many
--- Takes what is due: so many of one webhook and so many of one project at a time, counting those under way, so that
--- receivers that are slow hold up nobody else.
+-- Takes what is due: so many of one webhook, of one project and of one tenant at a time, counting those under way, so that
+-- receivers that are slow hold up nobody else. Tenants take turns, their projects within, and the webhooks of these. Only
+-- the first few of a webhook are read, by an index, however many wait.
 WITH busy AS (
-    SELECT webhook_id, project_id FROM webhook_deliveries WHERE next_at IS NOT NULL AND leased_until > clock_timestamp()
+    SELECT w.id, w.project_id, w.org_id FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id
+    WHERE d.leased_until > statement_timestamp()
 ), due AS (
-    SELECT d.id, d.project_id, d.next_at,
-        row_number() OVER (PARTITION BY d.webhook_id ORDER BY d.next_at, d.seq)
-            + (SELECT count(*) FROM busy b WHERE b.webhook_id = d.webhook_id) AS in_hook
-    FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id AND w.disabled_at IS NULL
-    WHERE d.next_at <= clock_timestamp()
-), fair AS (
-    SELECT id, next_at, in_hook,
+    SELECT d.id, w.project_id, w.org_id, d.next_at,
+        row_number() OVER (PARTITION BY w.id ORDER BY d.next_at, d.seq) + (SELECT count(*) FROM busy b WHERE b.id = w.id) AS in_hook
+    FROM webhooks w CROSS JOIN LATERAL (
+        SELECT f.id, f.next_at, f.seq FROM webhook_deliveries f
+        WHERE f.webhook_id = w.id AND f.next_at <= statement_timestamp()
+        ORDER BY f.next_at, f.seq LIMIT sqlc.arg(of_webhook)::int) AS d
+    WHERE w.disabled_at IS NULL
+), of_projects AS (
+    SELECT id, org_id, next_at,
         row_number() OVER (PARTITION BY project_id ORDER BY in_hook, next_at)
             + (SELECT count(*) FROM busy b WHERE b.project_id = due.project_id) AS in_project
     FROM due WHERE in_hook <= sqlc.arg(of_webhook)::int
+), of_tenants AS (
+    SELECT id, next_at,
+        row_number() OVER (PARTITION BY org_id ORDER BY in_project, next_at)
+            + (SELECT count(*) FROM busy b WHERE b.org_id = of_projects.org_id) AS in_tenant
+    FROM of_projects WHERE in_project <= sqlc.arg(of_project)::int
 ), chosen AS (
-    SELECT id FROM fair WHERE in_project <= sqlc.arg(of_project)::int ORDER BY in_project, next_at LIMIT sqlc.arg(most)::int
+    SELECT id FROM of_tenants WHERE in_tenant <= sqlc.arg(of_tenant)::int ORDER BY in_tenant, next_at LIMIT sqlc.arg(most)::int
 )
 UPDATE webhook_deliveries d
 SET attempts = attempts + 1, attempted_at = clock_timestamp(), next_at = clock_timestamp() + make_interval(secs => sqlc.arg(lease)::float8),
@@ -104,6 +113,11 @@ UPDATE webhooks SET failing_since = NULL, last_delivered_at = clock_timestamp() 
 -- Says whether the webhook has only failed for longer than allowed.
 UPDATE webhooks SET failing_since = coalesce(failing_since, clock_timestamp()) WHERE id = sqlc.arg(id)
 RETURNING (disabled_at IS NULL AND failing_since < clock_timestamp() - make_interval(secs => sqlc.arg(allowed)::float8))::boolean AS given_up;
+
+-- name: CountWaiting :one
+-- Counts what a webhook is still to be told, no further than asked for.
+SELECT count(*)::integer FROM (
+    SELECT 1 FROM webhook_deliveries WHERE webhook_id = sqlc.arg(webhook_id) AND next_at IS NOT NULL LIMIT sqlc.arg(most)::int) AS w;
 
 -- name: GiveUpWaiting :exec
 UPDATE webhook_deliveries SET next_at = NULL, leased_until = NULL, finished_at = clock_timestamp(), failure = sqlc.arg(failure)

@@ -20,9 +20,13 @@ import (
 
 // Limits of webhooks.
 const (
-	MaxHooks = 20 // of a project
-	maxKinds = 50
+	MaxHooks   = 20 // of a project
+	maxKinds   = 50
+	maxWaiting = 10_000 // deliveries of a webhook
 )
+
+// fellBehind is why a webhook is disabled for which too much waits.
+var fellBehind = fmt.Sprintf("%d deliveries waited for it: its receiver does not keep up", maxWaiting)
 
 // Status says whether a webhook is told events.
 type Status string

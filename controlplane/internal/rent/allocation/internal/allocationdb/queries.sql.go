@@ -127,6 +127,33 @@ func (q *Queries) Announced(ctx context.Context, allocationIds []string) ([]Anno
 	return items, nil
 }
 
+const awaited = `-- name: Awaited :one
+SELECT COALESCE(sum(r.nodes * s.gpus_total), 0)::integer AS gpus, COALESCE(sum(r.nodes), 0)::integer AS nodes
+FROM allocation_requests r JOIN skus s ON s.id = r.sku_id
+WHERE r.org_id = $1 AND r.status = 'waiting'
+  AND ($2::uuid IS NULL OR r.project_id = $2)
+  AND ($3::text = '' OR r.sku_id = $3)
+`
+
+type AwaitedParams struct {
+	OrgID   id.Org
+	Project *string
+	Sku     string
+}
+
+type AwaitedRow struct {
+	Gpus  int32
+	Nodes int32
+}
+
+// Awaited counts what a tenant or one of its projects waits for.
+func (q *Queries) Awaited(ctx context.Context, arg AwaitedParams) (AwaitedRow, error) {
+	row := q.db.QueryRow(ctx, awaited, arg.OrgID, arg.Project, arg.Sku)
+	var i AwaitedRow
+	err := row.Scan(&i.Gpus, &i.Nodes)
+	return i, err
+}
+
 const awaitedSKUs = `-- name: AwaitedSKUs :many
 SELECT DISTINCT sku_id FROM allocation_requests WHERE status = 'waiting' ORDER BY sku_id
 `
@@ -1176,6 +1203,15 @@ func (q *Queries) LockSKU(ctx context.Context, sku string) (LockSKURow, error) {
 	var i LockSKURow
 	err := row.Scan(&i.OneByOne, &i.Locked)
 	return i, err
+}
+
+const lockWaiting = `-- name: LockWaiting :exec
+SELECT pg_advisory_xact_lock(hashtextextended('allocation requests ' || $1::text, 0))
+`
+
+func (q *Queries) LockWaiting(ctx context.Context, project string) error {
+	_, err := q.db.Exec(ctx, lockWaiting, project)
+	return err
 }
 
 const madeWayFor = `-- name: MadeWayFor :one

@@ -15,20 +15,28 @@ import (
 
 const claim = `-- name: Claim :many
 WITH busy AS (
-    SELECT webhook_id, project_id FROM webhook_deliveries WHERE next_at IS NOT NULL AND leased_until > clock_timestamp()
+    SELECT w.id, w.project_id, w.org_id FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id
+    WHERE d.leased_until > statement_timestamp()
 ), due AS (
-    SELECT d.id, d.project_id, d.next_at,
-        row_number() OVER (PARTITION BY d.webhook_id ORDER BY d.next_at, d.seq)
-            + (SELECT count(*) FROM busy b WHERE b.webhook_id = d.webhook_id) AS in_hook
-    FROM webhook_deliveries d JOIN webhooks w ON w.id = d.webhook_id AND w.disabled_at IS NULL
-    WHERE d.next_at <= clock_timestamp()
-), fair AS (
-    SELECT id, next_at, in_hook,
+    SELECT d.id, w.project_id, w.org_id, d.next_at,
+        row_number() OVER (PARTITION BY w.id ORDER BY d.next_at, d.seq) + (SELECT count(*) FROM busy b WHERE b.id = w.id) AS in_hook
+    FROM webhooks w CROSS JOIN LATERAL (
+        SELECT f.id, f.next_at, f.seq FROM webhook_deliveries f
+        WHERE f.webhook_id = w.id AND f.next_at <= statement_timestamp()
+        ORDER BY f.next_at, f.seq LIMIT $2::int) AS d
+    WHERE w.disabled_at IS NULL
+), of_projects AS (
+    SELECT id, org_id, next_at,
         row_number() OVER (PARTITION BY project_id ORDER BY in_hook, next_at)
             + (SELECT count(*) FROM busy b WHERE b.project_id = due.project_id) AS in_project
     FROM due WHERE in_hook <= $2::int
+), of_tenants AS (
+    SELECT id, next_at,
+        row_number() OVER (PARTITION BY org_id ORDER BY in_project, next_at)
+            + (SELECT count(*) FROM busy b WHERE b.org_id = of_projects.org_id) AS in_tenant
+    FROM of_projects WHERE in_project <= $3::int
 ), chosen AS (
-    SELECT id FROM fair WHERE in_project <= $3::int ORDER BY in_project, next_at LIMIT $4::int
+    SELECT id FROM of_tenants WHERE in_tenant <= $4::int ORDER BY in_tenant, next_at LIMIT $5::int
 )
 UPDATE webhook_deliveries d
 SET attempts = attempts + 1, attempted_at = clock_timestamp(), next_at = clock_timestamp() + make_interval(secs => $1::float8),
@@ -42,6 +50,7 @@ type ClaimParams struct {
 	Lease     float64
 	OfWebhook int32
 	OfProject int32
+	OfTenant  int32
 	Most      int32
 }
 
@@ -54,13 +63,15 @@ type ClaimRow struct {
 	Url       string
 }
 
-// Takes what is due: so many of one webhook and so many of one project at a time, counting those under way, so that
-// receivers that are slow hold up nobody else.
+// Takes what is due: so many of one webhook, of one project and of one tenant at a time, counting those under way, so that
+// receivers that are slow hold up nobody else. Tenants take turns, their projects within, and the webhooks of these. Only
+// the first few of a webhook are read, by an index, however many wait.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) ([]ClaimRow, error) {
 	rows, err := q.db.Query(ctx, claim,
 		arg.Lease,
 		arg.OfWebhook,
 		arg.OfProject,
+		arg.OfTenant,
 		arg.Most,
 	)
 	if err != nil {
@@ -110,6 +121,24 @@ func (q *Queries) CountPrunable(ctx context.Context, before time.Time) (int64, e
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const countWaiting = `-- name: CountWaiting :one
+SELECT count(*)::integer FROM (
+    SELECT 1 FROM webhook_deliveries WHERE webhook_id = $1 AND next_at IS NOT NULL LIMIT $2::int) AS w
+`
+
+type CountWaitingParams struct {
+	WebhookID id.Webhook
+	Most      int32
+}
+
+// Counts what a webhook is still to be told, no further than asked for.
+func (q *Queries) CountWaiting(ctx context.Context, arg CountWaitingParams) (int32, error) {
+	row := q.db.QueryRow(ctx, countWaiting, arg.WebhookID, arg.Most)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const delete = `-- name: Delete :exec
