@@ -43,7 +43,9 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
   const project = useProject(a.project_id)
   const [doing, setDoing] = useState<Doing>()
   const where = { orgId: project.data?.body.org_id ?? '', projectId: a.project_id }
-  const mine = mayIn(me, a.requested_by === me.id ? 'allocation:use' : 'allocation:manage', where)
+  const needs = a.requested_by === me.id ? 'allocation:use' : 'allocation:manage'
+  const mine = mayIn(me, needs, where)
+  const answers = mayIn({ ...me, platform_permissions: [] }, needs, where) // only people of the tenant answer
   const stop = () => setDoing(undefined)
   return (
     <Page
@@ -76,7 +78,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
     >
       {!!error && <ProblemNote error={error} />}
       <Standing allocation={a} />
-      <Care allocation={a} mine={mine} />
+      <Care allocation={a} answers={answers} />
       {doing === 'working' && a.status === 'active' && (
         <Suspense fallback={<Loading what="the terminal" />}>
           <Screen

@@ -8,7 +8,7 @@ import { say } from '../../ui/toast'
 import { announced, called, mayAgree, mayDecline, type Allocation } from './allocation'
 
 /** Care says that the node of an allocation is being repaired, or what is announced for it, and takes the answer of its tenant. */
-export function Care({ allocation: a, mine }: { allocation: Allocation; mine: boolean }) {
+export function Care({ allocation: a, answers }: { allocation: Allocation; answers: boolean }) {
   const queries = useQueryClient()
   const [asked, setAsked] = useState<'agree' | 'now' | 'decline'>()
   const m = a.maintenance
@@ -37,7 +37,7 @@ export function Care({ allocation: a, mine }: { allocation: Allocation; mine: bo
             )}
             .
           </p>
-          {mine && (mayAgree(m) || mayDecline(m)) && (
+          {answers && (mayAgree(m) || mayDecline(m)) && (
             <div className="mt-2 flex flex-wrap gap-2">
               {mayAgree(m) && m.status !== 'consented' && <Button onClick={() => setAsked('agree')}>Agree …</Button>}
               {mayAgree(m) && <Button onClick={() => setAsked('now')}>{m.kind === 'release' ? 'Release it now …' : 'Agree to begin now …'}</Button>}
