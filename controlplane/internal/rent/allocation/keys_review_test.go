@@ -82,15 +82,17 @@ func TestAReviewGoesPastWhatFails(t *testing.T) {
 	c.exec(t, `DELETE FROM project_memberships WHERE user_id = $1`, c.ann)
 	reviewed := func() int { return c.count(t, `SELECT count(*) FROM allocations WHERE keys_revision = 1`) }
 	env := durabletest.New(t, c.service.RegisterWorker)
-	env.RegisterDelayedCallback(func() {
+	pauses := 0
+	env.SetOnTimerScheduledListener(func(string, time.Duration) { // it begins to wait for its next try
 		if n := reviewed(); n != 210 {
 			t.Errorf("%d were reviewed beside the one that is damaged", n)
 		}
+		pauses++
 		c.exec(t, `UPDATE allocations SET labels = '{}'`)
-	}, time.Second)
+	})
 	env.ExecuteWorkflow(allocation.ReviewKeys, allocation.Review{})
-	if err := env.GetWorkflowError(); err != nil || reviewed() != 211 {
-		t.Errorf("%d were reviewed, %v", reviewed(), err)
+	if err := env.GetWorkflowError(); err != nil || reviewed() != 211 || pauses != 1 {
+		t.Errorf("%d were reviewed after %d pauses, %v", reviewed(), pauses, err)
 	}
 }
 
