@@ -50,8 +50,8 @@ servers: ## build the embedded servers once (several minutes), then take them fr
 
 test: test-deps build servers bin/withstack bin/testreport ## the whole suite, at most half an hour on two cores: what must pass before a merge
 	@rm -rf bin/test && mkdir -p bin/test
-	@$(MAKE) --no-print-directory -k -j3 $(addprefix step-,e2e unit lint gen-check contract-diff console-test) || failed=1; \
-		tools/step.sh summary || failed=1; exit $${failed:-0}
+	@$(MAKE) --no-print-directory -k -j3 $(addprefix step-,e2e unit lint gen-check contract-diff console-test) || \
+		tools/step.sh second-try; tools/step.sh summary
 
 # Steps that need the processor run beside those that wait for machines and engines.
 step-%:
@@ -67,21 +67,22 @@ upgrade-trial: deps build servers ## onboard with the program of a commit, kill 
 	@tools/try-upgrade.sh
 
 # A Go test run: its events are kept in bin/test, told as they happen and, unless
-# it is a step of a larger run, summed up.
+# it is a step of a larger run, summed up. ONLY='-run PATTERN PACKAGE' tries a part of it again.
 go-test = mkdir -p bin/test; set -o pipefail; \
-	bin/withstack -- env $(2) go test -json -vet=off -count=1 $(3) | tee bin/test/$(1).json | bin/testreport || failed=1; \
+	bin/withstack -- env $(2) go test -json -vet=off -count=1 $(3) $(or $(ONLY),$(4)) | \
+		tee bin/test/$(1)$(if $(ONLY),.second).json | bin/testreport || failed=1; \
 	$(if $(STEP),,bin/testreport bin/test/$(1).json || failed=1;) exit $${failed:-0}
 needs = $(if $(STEP),,$(1) bin/withstack bin/testreport)
 
 unit: $(call needs) ## all Go tests but the end-to-end ones, with the race detector, on one private stack
 	@cd stack/servers && go test -vet=off ./durablefile
-	@$(call go-test,unit,CGO_ENABLED=1,-race -parallel 6 -timeout 20m $$(go list ./... | grep -v '/e2e$$'))
+	@$(call go-test,unit,CGO_ENABLED=1,-race -parallel 6 -timeout 20m,$$(go list ./... | grep -v '/e2e$$'))
 
 e2e: $(call needs,deps build servers) ## only the end-to-end tests, four side by side
-	@$(call go-test,e2e,,-parallel 4 -timeout 30m ./e2e)
+	@$(call go-test,e2e,,-parallel 4 -timeout 30m,./e2e)
 
 race-e2e: $(call needs,test-deps build servers) ## the end-to-end tests with the race detector in the programs that they start
-	@$(call go-test,race-e2e,CGO_ENABLED=1,-race -parallel 2 -timeout 60m ./e2e)
+	@$(call go-test,race-e2e,CGO_ENABLED=1,-race -parallel 2 -timeout 60m,./e2e)
 
 .PHONY: bin/withstack bin/testreport
 bin/withstack:

@@ -2,11 +2,14 @@
 //
 //	go test -json ./... | tee bin/unit.json | testreport
 //	testreport bin/unit.json bin/e2e.json
+//	testreport -again bin/unit.json
 //
 // Without a file it follows the tests: it prints a line when a package or a long
 // test ends, and everything that a package printed that failed. With files it
-// prints the slowest packages and tests of all of them, and what failed. It exits
-// with 1 when a test or a build failed, or when nothing was tested.
+// prints the slowest packages and tests of all of them, and what failed; a package
+// that failed in one file and passed in a later one is named as unsteady. It exits
+// with 1 when a test or a build failed, or when nothing was tested. With -again it
+// prints the packages and tests that are worth a second try.
 package main
 
 import (
@@ -21,8 +24,9 @@ import (
 
 func main() {
 	most := flag.Int("most", 20, "how many of the slowest packages and tests to print")
+	again := flag.Bool("again", false, "print what to try once more, a package and a pattern of tests a line")
 	flag.Parse()
-	failed, err := run(flag.Args(), *most, os.Stdin, os.Stdout)
+	failed, err := run(flag.Args(), *most, *again, os.Stdin, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
@@ -32,7 +36,7 @@ func main() {
 	}
 }
 
-func run(files []string, most int, in io.Reader, out io.Writer) (failed bool, err error) {
+func run(files []string, most int, again bool, in io.Reader, out io.Writer) (failed bool, err error) {
 	r := newReport()
 	if len(files) == 0 {
 		r.progress = out
@@ -47,7 +51,10 @@ func run(files []string, most int, in io.Reader, out io.Writer) (failed bool, er
 	if len(r.packages) == 0 && len(r.failures) == 0 {
 		return false, errors.New("nothing was tested; is this the output of go test -json?")
 	}
-	if len(files) > 0 {
+	switch {
+	case again:
+		r.again(out)
+	case len(files) > 0:
 		r.summarise(out, most)
 	}
 	return len(r.failures) > 0, nil

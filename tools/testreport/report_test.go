@@ -29,7 +29,7 @@ const events = `{"Action":"start","Package":"gpuaas/a"}
 func follow(t *testing.T, in string) (out string, failed bool) {
 	t.Helper()
 	var said strings.Builder
-	failed, err := run(nil, 20, strings.NewReader(in), &said)
+	failed, err := run(nil, 20, false, strings.NewReader(in), &said)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func summary(t *testing.T, most int, ins ...string) (out string, failed bool) {
 		}
 	}
 	var said strings.Builder
-	failed, err := run(files, most, nil, &said)
+	failed, err := run(files, most, false, nil, &said)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,44 @@ func TestEverythingThatIsNoPassIsAFailure(t *testing.T) {
 			t.Errorf("%s: failed: %v\n%s", name, failed, out)
 		}
 	}
-	if _, err := run(nil, 1, strings.NewReader("make: nothing to be done\n"), &strings.Builder{}); err == nil {
+	if _, err := run(nil, 1, false, strings.NewReader("make: nothing to be done\n"), &strings.Builder{}); err == nil {
 		t.Error("a run that tested nothing passes")
+	}
+}
+
+func TestAPackageThatPassesAtTheSecondTryIsUnsteadyNotFailed(t *testing.T) {
+	second := `{"Action":"pass","Package":"gpuaas/b","Test":"TestBroken","Elapsed":0.1}` + "\n" +
+		`{"Action":"pass","Package":"gpuaas/b","Elapsed":1}`
+	out, failed := summary(t, 1, events, second)
+	if failed || !strings.Contains(out, "unsteady, mend it:\nFAIL gpuaas/b\n    b_test.go:9: got 1, want 2\n") {
+		t.Errorf("failed: %v\n%s", failed, out)
+	}
+	if out, failed := summary(t, 1, events, events); !failed || strings.Contains(out, "unsteady") {
+		t.Errorf("a package that failed twice: failed: %v\n%s", failed, out)
+	}
+}
+
+func TestWhatIsWorthASecondTry(t *testing.T) {
+	many := strings.Builder{}
+	for _, name := range strings.Fields("A B C D E F G H I") {
+		many.WriteString(`{"Action":"fail","Package":"gpuaas/b","Test":"Test` + name + `","Elapsed":1}` + "\n")
+	}
+	for name, c := range map[string]struct{ in, want string }{
+		"a failed test":    {events, "gpuaas/b ^(TestBroken)$\n"},
+		"a killed package": {`{"Action":"fail","Package":"gpuaas/b","Elapsed":1}`, "gpuaas/b .\n"},
+		"a broken build":   {events + `{"ImportPath":"gpuaas/c","Action":"build-fail"}`, ""},
+		"too many":         {many.String() + `{"Action":"fail","Package":"gpuaas/b","Elapsed":1}`, ""},
+	} {
+		file := filepath.Join(t.TempDir(), "events")
+		if err := os.WriteFile(file, []byte(c.in), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		if _, err := run([]string{file}, 1, true, nil, &said); err != nil {
+			t.Fatal(err)
+		}
+		if said.String() != c.want {
+			t.Errorf("%s: %q, want %q", name, said.String(), c.want)
+		}
 	}
 }
