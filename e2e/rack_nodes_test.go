@@ -67,7 +67,7 @@ func openRack(t *testing.T, kind rack.Kind) rack.Rack {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		if err := r.Remove(ctx); err != nil {
 			t.Error(err)

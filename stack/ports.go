@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 const loopback = "127.0.0.1"
@@ -53,13 +54,25 @@ func (b *portBook) reserve(port int) bool {
 	if err != nil {
 		return false
 	}
-	probe, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-	if err != nil {
+	if !free(port) {
 		_ = hold.Close()
 		return false
 	}
-	_ = probe.Close()
 	b.held = append(b.held, hold)
+	return true
+}
+
+// free says whether nobody listens on a port. No process is started meanwhile:
+// a child has a copy of the listener until it executes its program, and would
+// keep the port busy for the engine that gets it.
+func free(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	probe, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		return false
+	}
+	_ = probe.Close()
 	return true
 }
 

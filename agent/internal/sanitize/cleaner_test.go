@@ -228,11 +228,7 @@ func TestADiskThatIsMountedElsewhereIsMountedAgain(t *testing.T) {
 	if err := unix.Mount(m.path("/share1"), elsewhere, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := unix.Unmount(elsewhere, 0); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer looptest.Unmount(t, elsewhere)
 	e := m.run(m.cleaner(""))
 	has(t, e.Reason, "busy")
 	if e.Outcome != agentwire.OutcomeRefused || !m.disk.Mounted(t, m.root, "/share1") {

@@ -200,7 +200,13 @@ func Unmount(h hostexec.Host, t Target) error {
 	if t.Disk.Numbers != fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev)) {
 		return nil
 	}
+	// A program that the agent starts at this moment has what the agent had open
+	// until it is executed: a file system is in use if it still is a second later.
 	err := unix.Unmount(point, unix.UMOUNT_NOFOLLOW)
+	for began := time.Now(); errors.Is(err, unix.EBUSY) && time.Since(began) < time.Second; {
+		time.Sleep(20 * time.Millisecond) // the kernel tells nobody when a file system is free
+		err = unix.Unmount(point, unix.UMOUNT_NOFOLLOW)
+	}
 	if errors.Is(err, unix.EBUSY) {
 		return errors.New("the file system is in use: end the processes that use it")
 	}

@@ -91,11 +91,7 @@ func TestDataDisksAreInitializedLater(t *testing.T) {
 	if d := initialize(false); d.State != agentwire.DataDiskHoldsData || b.Exists("/share1") {
 		t.Fatalf("a disk with data is touched without being asked to: %+v", d)
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(b.Path("/share1"), 0); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { looptest.Unmount(t, b.Path("/share1")) })
 	b.Write("/etc/fstab", "UUID=1 / ext4 defaults 0 1")
 	if d := initialize(true); d.State != agentwire.DataDiskInitialized || d.MountPoint != "/share1" {
 		t.Fatalf("initialized %+v", d)

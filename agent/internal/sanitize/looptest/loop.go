@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuaas/agent/internal/hostexec"
+	"gpuaas/testkit"
 )
 
 // Loop is a loop device.
@@ -154,12 +155,17 @@ func (l *Loop) Mount(t testing.TB, root, point string) string {
 	}
 	t.Cleanup(func() {
 		if l.Mounted(t, root, point) {
-			if err := unix.Unmount(at, 0); err != nil {
-				t.Errorf("unmount: %v", err)
-			}
+			Unmount(t, at)
 		}
 	})
 	return "90 21 " + l.Numbers + " / " + point + " rw,nodev,noatime - ext4 " + l.Node + " rw"
+}
+
+// Unmount asks for up to a minute: a program that another test starts at this
+// moment has what this process had open, until it is executed.
+func Unmount(t testing.TB, at string) {
+	t.Helper()
+	testkit.Succeeds(t, "unmount "+at, testkit.Patience, func() error { return unix.Unmount(at, 0) })
 }
 
 // Mounted says whether the device is mounted there.
