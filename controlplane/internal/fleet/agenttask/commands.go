@@ -2,6 +2,7 @@ package agenttask
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +59,8 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	if err != nil {
 		return Task{}, err
 	}
+	own := r.window()
+	spec = r.adapted(spec)
 	q := agenttaskdb.New(tx)
 	generation, err := target(ctx, q, r.Node, r.Type)
 	if err != nil {
@@ -68,7 +71,7 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 		Generation: generation, MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
 		DeadlineAt:     c.deadline(spec),
 		IdempotencyKey: r.IdempotencyKey, AwaitWorkflowID: r.AwaitWorkflow, RequestedBy: auth.From(ctx).ID, Reason: r.Reason,
-		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
+		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx), WindowSeconds: own, AwaitSignal: r.AwaitSignal,
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return repeated(ctx, q, r, params)
@@ -92,6 +95,22 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 		return Task{}, err
 	}
 	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
+}
+
+// adapted is the declaration of the type with what the request decides itself.
+func (r Request) adapted(spec agentwire.Spec) agentwire.Spec {
+	spec.Class = cmp.Or(r.Class, spec.Class)
+	spec.Window, spec.Patience = cmp.Or(r.Window, spec.Window), cmp.Or(r.Patience, spec.Patience)
+	return spec
+}
+
+// window is how many seconds an attempt may take; nil: as many as the type says.
+func (r Request) window() *int32 {
+	if r.Window == 0 {
+		return nil
+	}
+	seconds := int32(r.Window / time.Second) //nolint:gosec // the database refuses more than a day
+	return &seconds
 }
 
 // spec is the declaration of the type of a task. Tasks of a type that was taken

@@ -79,6 +79,34 @@ func (c Commands) TellWhenEnded(ctx context.Context, task id.NodeTask, workflowI
 	return t, err
 }
 
+// Ended reads those of many tasks that have ended.
+func Ended(ctx context.Context, db agenttaskdb.DBTX, tasks []id.NodeTask) ([]Task, error) {
+	rows, err := agenttaskdb.New(db).EndedOf(ctx, texts(tasks))
+	if err != nil {
+		return nil, fmt.Errorf("look which tasks have ended: %w", err)
+	}
+	out := make([]Task, len(rows))
+	for i, r := range rows {
+		if out[i], err = fromRow(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// TellWhenEachEnded registers the workflow that is signalled whenever one of these
+// tasks ends, always by the same name. It says how many will still end: of the others
+// nobody is told.
+func (c Commands) TellWhenEachEnded(ctx context.Context, tasks []id.NodeTask, workflowID, signal string) (int, error) {
+	live, err := agenttaskdb.New(c.DB).AwaitMany(ctx, agenttaskdb.AwaitManyParams{
+		WorkflowID: workflowID, Signal: signal, Tasks: texts(tasks),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("note that workflow %s waits for tasks: %w", workflowID, err)
+	}
+	return len(live), nil
+}
+
 // Linger waits briefly for a task that was just given: a healthy agent is quick, and a
 // few looks cost less than a signal to a workflow. It returns the task as it stands.
 func Linger(ctx context.Context, tasks interface {

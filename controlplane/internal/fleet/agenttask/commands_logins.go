@@ -70,7 +70,7 @@ func DeployUser(ctx context.Context, db agenttaskdb.DBTX, node id.Node) (string,
 	return known[node], err
 }
 
-func texts(nodes []id.Node) []string {
+func texts[noun any](nodes []id.Of[noun]) []string {
 	out := make([]string, len(nodes))
 	for i, n := range nodes {
 		out[i] = n.String()

@@ -1,6 +1,7 @@
 package agenttask
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -184,7 +185,7 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	}
 	if t.AwaitWorkflow != "" {
 		err := outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
-			WorkflowID: t.AwaitWorkflow, Name: SignalName(t.ID),
+			WorkflowID: t.AwaitWorkflow, Name: cmp.Or(t.AwaitSignal, SignalName(t.ID)),
 			Payload: map[string]string{"task_id": t.ID.String(), "status": string(t.Status)},
 		})
 		if err != nil {

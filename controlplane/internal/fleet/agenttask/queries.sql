@@ -9,8 +9,9 @@ FROM nodes WHERE id = sqlc.arg(node_id);
 
 -- name: Insert :one
 INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, generation, max_attempts, deadline_at,
-                        idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                        idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent,
+                        window_seconds, await_signal)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING
 RETURNING *;
 
@@ -65,6 +66,15 @@ SELECT * FROM node_tasks WHERE node_id = $1 AND idempotency_key = $2 FOR UPDATE;
 
 -- name: Await :exec
 UPDATE node_tasks SET await_workflow_id = $2 WHERE id = $1;
+
+-- name: AwaitMany :many
+-- Notes who is told when these tasks end, and by which signal. Those that have
+-- ended already are left out of the answer.
+UPDATE node_tasks SET await_workflow_id = sqlc.arg(workflow_id), await_signal = sqlc.arg(signal)
+WHERE id = ANY(sqlc.arg(tasks)::uuid[]) AND status IN ('queued', 'dispatched') RETURNING id;
+
+-- name: EndedOf :many
+SELECT * FROM node_tasks WHERE id = ANY(sqlc.arg(tasks)::uuid[]) AND status NOT IN ('queued', 'dispatched');
 
 -- name: Get :one
 SELECT * FROM node_tasks WHERE id = $1;

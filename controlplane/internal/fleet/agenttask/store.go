@@ -27,12 +27,21 @@ func fromRow(r agenttaskdb.NodeTask) (Task, error) {
 		Class:      agentwire.Class(r.ConcurrencyClass),
 		Generation: r.Generation, Attempt: int(r.Attempt), MaxAttempts: int(r.MaxAttempts), DeadlineAt: r.DeadlineAt,
 		LeaseExpiresAt: r.LeaseExpiresAt, CancelRequested: r.CancelRequested, IdempotencyKey: r.IdempotencyKey,
-		AwaitWorkflow: r.AwaitWorkflowID, RequestedBy: r.RequestedBy, Reason: r.Reason, Correlation: r.CorrelationID,
+		AwaitWorkflow: r.AwaitWorkflowID, AwaitSignal: r.AwaitSignal, Window: windowOf(r), RequestedBy: r.RequestedBy, Reason: r.Reason, Correlation: r.CorrelationID,
 		TraceParent: r.TraceParent, SignerVersion: r.SignerVersion, Output: r.Output,
 		Error:        agentwire.TaskError{Code: r.ErrorCode, Message: r.ErrorMessage, Remedy: r.ErrorRemedy},
 		AgentVersion: r.AgentVersion, CreatedAt: r.CreatedAt, DispatchedAt: r.DispatchedAt, StartedAt: r.StartedAt,
 		FinishedAt: r.FinishedAt,
 	}, nil
+}
+
+// windowOf is how long one attempt at a task may take.
+func windowOf(r agenttaskdb.NodeTask) time.Duration {
+	if r.WindowSeconds != nil {
+		return time.Duration(*r.WindowSeconds) * time.Second
+	}
+	spec, _ := agentwire.Lookup(r.Type)
+	return spec.Window
 }
 
 func found(r agenttaskdb.NodeTask, err error, task id.NodeTask) (Task, error) {

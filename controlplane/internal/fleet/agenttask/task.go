@@ -24,7 +24,13 @@ type Request struct {
 	IdempotencyKey string
 	// AwaitWorkflow is the workflow that is signalled when the task has ended.
 	AwaitWorkflow string
-	Reason        string
+	// AwaitSignal is the name of that signal; empty: one that names the task.
+	AwaitSignal string
+	Reason      string
+	// Class, Window and Patience are those of this task, where its parameters
+	// decide them; zero: those of its type.
+	Class            agentwire.Class
+	Window, Patience time.Duration
 	// Owner is the row for which the task is given. Reserved types need one.
 	Owner Owner
 }
@@ -79,6 +85,8 @@ type Task struct {
 	CancelRequested bool
 	IdempotencyKey  string
 	AwaitWorkflow   string
+	AwaitSignal     string        // empty: one that names the task
+	Window          time.Duration // of one attempt
 	RequestedBy     string
 	Reason          string
 	Correlation     string
@@ -143,8 +151,7 @@ func SignalName(task id.NodeTask) string { return "node-task-" + task.String() }
 
 // expiry is when an attempt that begins at from must end.
 func (t Task) expiry(from time.Time) time.Time {
-	spec, _ := agentwire.Lookup(t.Type)
-	if end := from.Add(spec.Window); end.Before(t.DeadlineAt) {
+	if end := from.Add(t.Window); end.Before(t.DeadlineAt) {
 		return end
 	}
 	return t.DeadlineAt

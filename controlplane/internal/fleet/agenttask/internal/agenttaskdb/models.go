@@ -42,6 +42,10 @@ type NodeTask struct {
 	DispatchedAt    *time.Time
 	StartedAt       *time.Time
 	FinishedAt      *time.Time
+	// How long one attempt may take; absent: as long as its type says.
+	WindowSeconds *int32
+	// Name of the signal for await_workflow_id; empty: one that names the task.
+	AwaitSignal string
 }
 
 type NodeTaskStep struct {

@@ -27,6 +27,39 @@ func (q *Queries) Await(ctx context.Context, arg AwaitParams) error {
 	return err
 }
 
+const awaitMany = `-- name: AwaitMany :many
+UPDATE node_tasks SET await_workflow_id = $1, await_signal = $2
+WHERE id = ANY($3::uuid[]) AND status IN ('queued', 'dispatched') RETURNING id
+`
+
+type AwaitManyParams struct {
+	WorkflowID string
+	Signal     string
+	Tasks      []string
+}
+
+// Notes who is told when these tasks end, and by which signal. Those that have
+// ended already are left out of the answer.
+func (q *Queries) AwaitMany(ctx context.Context, arg AwaitManyParams) ([]id.NodeTask, error) {
+	rows, err := q.db.Query(ctx, awaitMany, arg.WorkflowID, arg.Signal, arg.Tasks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.NodeTask
+	for rows.Next() {
+		var id id.NodeTask
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claim = `-- name: Claim :one
 WITH next AS (
     SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
@@ -44,7 +77,7 @@ UPDATE node_tasks t
 SET status = 'dispatched', attempt = t.attempt + 1, dispatched_at = $1::timestamptz,
     lease_expires_at = $2::timestamptz
 FROM next WHERE t.id = next.id
-RETURNING t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at
+RETURNING t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at, t.window_seconds, t.await_signal
 `
 
 type ClaimParams struct {
@@ -94,6 +127,8 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (NodeTask, error) 
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
@@ -152,13 +187,68 @@ func (q *Queries) DeployUsers(ctx context.Context, nodes []string) ([]DeployUser
 	return items, nil
 }
 
+const endedOf = `-- name: EndedOf :many
+SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal FROM node_tasks WHERE id = ANY($1::uuid[]) AND status NOT IN ('queued', 'dispatched')
+`
+
+func (q *Queries) EndedOf(ctx context.Context, tasks []string) ([]NodeTask, error) {
+	rows, err := q.db.Query(ctx, endedOf, tasks)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeTask
+	for rows.Next() {
+		var i NodeTask
+		if err := rows.Scan(
+			&i.ID,
+			&i.NodeID,
+			&i.Type,
+			&i.Params,
+			&i.Status,
+			&i.ConcurrencyClass,
+			&i.Generation,
+			&i.Attempt,
+			&i.MaxAttempts,
+			&i.DeadlineAt,
+			&i.LeaseExpiresAt,
+			&i.CancelRequested,
+			&i.IdempotencyKey,
+			&i.AwaitWorkflowID,
+			&i.RequestedBy,
+			&i.Reason,
+			&i.CorrelationID,
+			&i.TraceParent,
+			&i.SignerVersion,
+			&i.Output,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorRemedy,
+			&i.AgentVersion,
+			&i.CreatedAt,
+			&i.DispatchedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+			&i.WindowSeconds,
+			&i.AwaitSignal,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const finish = `-- name: Finish :one
 UPDATE node_tasks
 SET status = $1, lease_expires_at = NULL, finished_at = $2::timestamptz,
     output = $3, error_code = $4, error_message = $5,
     error_remedy = $6, agent_version = $7, started_at = $8
 WHERE id = $9
-RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at
+RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal
 `
 
 type FinishParams struct {
@@ -215,12 +305,14 @@ func (q *Queries) Finish(ctx context.Context, arg FinishParams) (NodeTask, error
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at FROM node_tasks WHERE id = $1
+SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal FROM node_tasks WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.NodeTask) (NodeTask, error) {
@@ -255,12 +347,14 @@ func (q *Queries) Get(ctx context.Context, argID id.NodeTask) (NodeTask, error) 
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
 
 const held = `-- name: Held :one
-SELECT t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at, (t.generation < n.generation)::boolean AS superseded
+SELECT t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at, t.window_seconds, t.await_signal, (t.generation < n.generation)::boolean AS superseded
 FROM node_tasks t JOIN nodes n ON n.id = t.node_id
 WHERE t.id = $1 FOR UPDATE OF t
 `
@@ -303,6 +397,8 @@ func (q *Queries) Held(ctx context.Context, argID id.NodeTask) (HeldRow, error) 
 		&i.NodeTask.DispatchedAt,
 		&i.NodeTask.StartedAt,
 		&i.NodeTask.FinishedAt,
+		&i.NodeTask.WindowSeconds,
+		&i.NodeTask.AwaitSignal,
 		&i.Superseded,
 	)
 	return i, err
@@ -310,10 +406,11 @@ func (q *Queries) Held(ctx context.Context, argID id.NodeTask) (HeldRow, error) 
 
 const insert = `-- name: Insert :one
 INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, generation, max_attempts, deadline_at,
-                        idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                        idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent,
+                        window_seconds, await_signal)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING
-RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at
+RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal
 `
 
 type InsertParams struct {
@@ -331,6 +428,8 @@ type InsertParams struct {
 	Reason           string
 	CorrelationID    string
 	TraceParent      string
+	WindowSeconds    *int32
+	AwaitSignal      string
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) (NodeTask, error) {
@@ -349,6 +448,8 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (NodeTask, error
 		arg.Reason,
 		arg.CorrelationID,
 		arg.TraceParent,
+		arg.WindowSeconds,
+		arg.AwaitSignal,
 	)
 	var i NodeTask
 	err := row.Scan(
@@ -380,6 +481,8 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (NodeTask, error
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
@@ -445,7 +548,7 @@ func (q *Queries) InsertSteps(ctx context.Context, arg InsertStepsParams) error 
 }
 
 const list = `-- name: List :many
-SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at FROM node_tasks
+SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal FROM node_tasks
 WHERE ($1::timestamptz IS NULL
        OR (created_at, id) < ($1::timestamptz, $2::uuid))
   AND ($3::uuid IS NULL OR node_id = $3::uuid)
@@ -509,6 +612,8 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeTask, error) 
 			&i.DispatchedAt,
 			&i.StartedAt,
 			&i.FinishedAt,
+			&i.WindowSeconds,
+			&i.AwaitSignal,
 		); err != nil {
 			return nil, err
 		}
@@ -521,7 +626,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeTask, error) 
 }
 
 const liveOfJob = `-- name: LiveOfJob :many
-SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at FROM node_tasks
+SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal FROM node_tasks
 WHERE node_id = $1 AND starts_with(idempotency_key, $2::text) AND status IN ('queued', 'dispatched')
 ORDER BY created_at DESC, id DESC
 `
@@ -571,6 +676,8 @@ func (q *Queries) LiveOfJob(ctx context.Context, arg LiveOfJobParams) ([]NodeTas
 			&i.DispatchedAt,
 			&i.StartedAt,
 			&i.FinishedAt,
+			&i.WindowSeconds,
+			&i.AwaitSignal,
 		); err != nil {
 			return nil, err
 		}
@@ -583,7 +690,7 @@ func (q *Queries) LiveOfJob(ctx context.Context, arg LiveOfJobParams) ([]NodeTas
 }
 
 const lockByKey = `-- name: LockByKey :one
-SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at FROM node_tasks WHERE node_id = $1 AND idempotency_key = $2 FOR UPDATE
+SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal FROM node_tasks WHERE node_id = $1 AND idempotency_key = $2 FOR UPDATE
 `
 
 type LockByKeyParams struct {
@@ -623,12 +730,14 @@ func (q *Queries) LockByKey(ctx context.Context, arg LockByKeyParams) (NodeTask,
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
 
 const lockOverdue = `-- name: LockOverdue :one
-SELECT t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at, (n.generation > t.generation OR n.status = 'deleted')::boolean AS superseded
+SELECT t.id, t.node_id, t.type, t.params, t.status, t.concurrency_class, t.generation, t.attempt, t.max_attempts, t.deadline_at, t.lease_expires_at, t.cancel_requested, t.idempotency_key, t.await_workflow_id, t.requested_by, t.reason, t.correlation_id, t.trace_parent, t.signer_version, t.output, t.error_code, t.error_message, t.error_remedy, t.agent_version, t.created_at, t.dispatched_at, t.started_at, t.finished_at, t.window_seconds, t.await_signal, (n.generation > t.generation OR n.status = 'deleted')::boolean AS superseded
 FROM node_tasks t JOIN nodes n ON n.id = t.node_id
 WHERE t.id = $1 FOR UPDATE OF t SKIP LOCKED
 `
@@ -670,6 +779,8 @@ func (q *Queries) LockOverdue(ctx context.Context, argID id.NodeTask) (LockOverd
 		&i.NodeTask.DispatchedAt,
 		&i.NodeTask.StartedAt,
 		&i.NodeTask.FinishedAt,
+		&i.NodeTask.WindowSeconds,
+		&i.NodeTask.AwaitSignal,
 		&i.Superseded,
 	)
 	return i, err
@@ -813,7 +924,7 @@ func (q *Queries) Prune(ctx context.Context, arg PruneParams) (int64, error) {
 const putBack = `-- name: PutBack :one
 UPDATE node_tasks SET status = 'queued', attempt = attempt - 1, lease_expires_at = NULL
 WHERE id = $1 AND attempt = $2 AND status = 'dispatched'
-RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at
+RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal
 `
 
 type PutBackParams struct {
@@ -854,6 +965,8 @@ func (q *Queries) PutBack(ctx context.Context, arg PutBackParams) (NodeTask, err
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
@@ -873,7 +986,7 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) error {
 }
 
 const requestCancel = `-- name: RequestCancel :one
-UPDATE node_tasks SET cancel_requested = true WHERE id = $1 RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at
+UPDATE node_tasks SET cancel_requested = true WHERE id = $1 RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at, window_seconds, await_signal
 `
 
 func (q *Queries) RequestCancel(ctx context.Context, argID id.NodeTask) (NodeTask, error) {
@@ -908,6 +1021,8 @@ func (q *Queries) RequestCancel(ctx context.Context, argID id.NodeTask) (NodeTas
 		&i.DispatchedAt,
 		&i.StartedAt,
 		&i.FinishedAt,
+		&i.WindowSeconds,
+		&i.AwaitSignal,
 	)
 	return i, err
 }
