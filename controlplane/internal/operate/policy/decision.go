@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/base/fault"
+)
+
+// Request is what somebody wants to do. The chain and the further decision see the
+// same one.
+type Request struct {
+	Operation   string     `json:"operation"` // type@version
+	Type        string     `json:"type"`
+	Risk        string     `json:"risk"`
+	Impact      string     `json:"impact"` // the strongest of its steps
+	OrgID       string     `json:"org_id,omitempty"`
+	ProjectID   string     `json:"project_id,omitempty"`
+	Caller      string     `json:"caller"`
+	TargetKind  string     `json:"target_kind"`
+	Targets     int        `json:"targets"`
+	Concurrency int        `json:"concurrency"`
+	Artifacts   []Artifact `json:"artifacts,omitempty"`
+}
+
+// Artifact is what a run would fetch.
+type Artifact struct {
+	Source string `json:"source"`
+	Bytes  int64  `json:"bytes,omitempty"` // zero: not known
+	Signed bool   `json:"signed"`          // whether its signature will be verified
+}
+
+// Denial says why a request is refused, by which key and level.
+type Denial struct {
+	Key     Key
+	Scope   Scope
+	Message string
+}
+
+// Denials says everything that the policy refuses of a request; nothing means that
+// it may be done. How many run at a time and how long is not refused but bounded:
+// see Concurrency and Timeout.
+func (e Effective) Denials(r Request) []Denial {
+	var out []Denial
+	deny := func(key Key, format string, args ...any) {
+		out = append(out, Denial{Key: key, Scope: e.by(key), Message: fmt.Sprintf(format, args...)})
+	}
+	if !e.Enabled {
+		deny(Enabled, "%s is not enabled: the level %s says so", r.Type, e.by(Enabled))
+	}
+	if e.TargetKinds != nil && !slices.Contains(e.TargetKinds, r.TargetKind) {
+		deny(TargetKinds, "a target of the kind %s is not allowed, only %s", r.TargetKind, listed(e.TargetKinds))
+	}
+	for _, a := range r.Artifacts {
+		if e.ArtifactSources != nil && !slices.ContainsFunc(e.ArtifactSources, func(p string) bool {
+			return Within(a.Source, p)
+		}) {
+			deny(ArtifactSources, "nothing may be fetched from %s, only from %s", a.Source, listed(e.ArtifactSources))
+		}
+		if e.RequireSignature && !a.Signed {
+			deny(RequireSignature, "the signature of %s would not be verified", a.Source)
+		}
+		if e.MaxArtifactSize > 0 && a.Bytes > e.MaxArtifactSize {
+			deny(MaxArtifactSize, "%s has %d bytes, more than %d", a.Source, a.Bytes, e.MaxArtifactSize)
+		}
+	}
+	return out
+}
+
+// by is the level that decided a key.
+func (e Effective) by(key Key) Scope {
+	for _, d := range e.Why {
+		if d.Key == key {
+			return d.Scope
+		}
+	}
+	return BuiltIn
+}
+
+// Concurrency is how many targets may be worked on at a time if so many were asked
+// for; zero asks for as many as allowed, and is answered if nothing limits them.
+func (e Effective) Concurrency(asked int64) int64 { return lower(asked, e.MaxConcurrency) }
+
+// Timeout is how many seconds a run may take at most on one target.
+func (e Effective) Timeout(asked int64) int64 { return lower(asked, e.TimeoutSeconds) }
+
+// lower is the smaller of two limits, of which zero is none.
+func lower(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Decider is a further decision, after the chain has allowed a request. It can only
+// deny.
+type Decider interface {
+	// Deny answers why the request is denied; nothing means that it is not.
+	Deny(ctx context.Context, r Request, e Effective) ([]string, error)
+}
+
+// Check refuses a request that the policy or the further decision denies. A decider
+// that fails denies. Without a decider the chain alone decides.
+func Check(ctx context.Context, e Effective, r Request, further Decider) error {
+	if denials := e.Denials(r); len(denials) > 0 {
+		fields := make([]fault.Field, len(denials))
+		for i, d := range denials {
+			fields[i] = fault.Field{Path: string(d.Key), Message: d.Message}
+		}
+		return fault.New(fault.Forbidden, "operation_denied_by_policy", "the policy does not allow %s: %s", r.Operation,
+			denials[0].Message).WithFields(fields...).
+			WithRemedy("see which level decided what: gpuaas operation policy explain %s", r.Type)
+	}
+	if further == nil {
+		return nil
+	}
+	reasons, err := further.Deny(ctx, r, e)
+	if err != nil {
+		return fault.Wrap(err, fault.Forbidden, "operation_policy_undecided",
+			"the further policy could not decide about %s, so it is denied", r.Operation).
+			WithRemedy("try again later; if it stays, a platform administrator must mend the policy document")
+	}
+	if len(reasons) > 0 {
+		return fault.New(fault.Forbidden, "operation_denied_by_policy", "the policy of the platform does not allow %s: %s",
+			r.Operation, strings.Join(reasons, "; ")).
+			WithRemedy("ask a platform administrator, whose policy document says so")
+	}
+	return nil
+}
