@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 )
 
@@ -63,11 +62,11 @@ func (d Definition) Resolve(inputs json.RawMessage, target Target) ([]ResolvedSt
 	steps := make([]ResolvedStep, len(d.Steps))
 	var fields []fault.Field
 	for i, s := range d.Steps {
-		with, err := agentwire.FillInputs(s.With, func(r agentwire.Reference) (json.RawMessage, error) {
-			if r.Root == agentwire.RefTarget {
+		with, err := FillInputs(s.With, func(r Reference) (json.RawMessage, error) {
+			if r.Root == RefTarget {
 				return target.value(r.Path), nil
 			}
-			return agentwire.Follow(inputs, r.Path)
+			return Follow(inputs, r.Path)
 		})
 		if err != nil {
 			fields = append(fields, fault.Field{Path: fmt.Sprintf("steps[%d].with", i), Message: err.Error()})

@@ -1,4 +1,4 @@
-package agentwire
+package definition
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"gpuaas/contract/agentwire"
 )
 
 // The roots that a reference may begin with. The control plane fills in what
@@ -69,7 +71,7 @@ func ParseReference(text string) (Reference, bool, error) {
 	}
 	r := Reference{Root: m[1], Path: strings.Split(m[2][1:], ".")}
 	if has {
-		canonical, err := Canonical([]byte(fallback))
+		canonical, err := agentwire.Canonical([]byte(fallback))
 		if err != nil || len(canonical) == 0 || canonical[0] == '{' || canonical[0] == '[' {
 			return Reference{}, true, fmt.Errorf(
 				`default %q is not a JSON string, integer, true, false or null: a text needs quotation marks`, fallback)
@@ -166,7 +168,7 @@ func looseValue(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil
 	}
-	canonical, err := Canonical(raw)
+	canonical, err := agentwire.Canonical(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +194,7 @@ func fill(with json.RawMessage, find Finder, last bool) (json.RawMessage, error)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return Canonical(raw)
+	return agentwire.Canonical(raw)
 }
 
 func fillValue(at string, value any, find Finder, last bool) (any, error) {
@@ -298,7 +300,7 @@ func Follow(document json.RawMessage, path []string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return Canonical(raw)
+	return agentwire.Canonical(raw)
 }
 
 // index reads the number of an item, which has one spelling only.
