@@ -57,6 +57,7 @@ type Options struct {
 	pollWait time.Duration
 	trial    time.Duration // of a new version
 	trust    time.Duration // pause between unprompted looks at what to trust
+	hostKeys time.Duration // pause between looks at the host keys
 }
 
 // Agent is one running agent.
@@ -97,6 +98,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.trust == 0 {
 		o.trust = trustRest
+	}
+	if o.hostKeys == 0 {
+		o.hostKeys = lookAtAddresses
 	}
 	if o.handlers == nil {
 		o.handlers = (*Agent).compiledIn
@@ -202,7 +206,7 @@ func (a *Agent) run(ctx context.Context) error {
 
 	var beside sync.WaitGroup
 	for _, work := range []func(context.Context){
-		a.results.Run, a.keepIdentity, a.keepTrust, a.keepReported,
+		a.results.Run, a.keepIdentity, a.keepTrust, a.keepReported, a.keepHostKeys,
 		a.keepBaseline, a.keepWatchdog, a.settleFirstBoot,
 	} {
 		beside.Go(func() { work(ctx) })

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"gpuaas/agent/internal/atomicfile"
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
@@ -328,4 +330,30 @@ func TestARefusedNodeSaysWhy(t *testing.T) {
 		return s.State == StateRefused && s.Code == agentwire.CodeIdentityInUse && strings.Contains(s.Remedy, "stop it") &&
 			s.NextTryAt.After(s.Since)
 	})
+}
+
+// People recognise a machine by its host keys, so the control plane hears of them
+// at the start and as soon as there are others.
+func TestHostKeysAreReportedWhenTheyChange(t *testing.T) {
+	r := newRig(t)
+	file := filepath.Join(r.root, "etc/ssh/ssh_host_ed25519_key.pub")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const first = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	const second = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	show := func(line string) {
+		t.Helper()
+		if err := atomicfile.Write(file, []byte(line+" root@m1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show(first)
+	r.start(nil, func(o *Options) { o.hostKeys = 10 * time.Millisecond })
+	for i, want := range []string{first, second} {
+		show(want)
+		r.Await("host keys reported", func(s *planetest.Seen) bool {
+			return len(s.HostKeys) == i+1 && slices.Equal(s.HostKeys[i], []string{want})
+		})
+	}
 }

@@ -40,6 +40,13 @@ func (a *app) allocationColumns() []table.Column[apiclient.AllocationView] {
 		{Title: "USER", Text: func(v allocation) string { return v.Username }, Detail: true},
 		{Title: "ACCESS", Text: func(v allocation) string { return string(v.Access) }, Detail: true},
 		{Title: "HOST", Text: func(v allocation) string { return text(v.Host) }, Detail: true},
+		{Title: "HOST KEYS", Text: func(v allocation) string { return fingerprints(v.HostKeys) }, Detail: true},
+		{Title: "HOST KEYS CHANGED", Text: func(v allocation) string {
+			if v.HostKeysChangedAt == nil {
+				return ""
+			}
+			return a.When(*v.HostKeysChangedAt) + ", not by a new installation; it shows " + fingerprints(v.HostKeysShown)
+		}, Detail: true},
 		{Title: "KEYS", Text: func(v allocation) string {
 			names := make([]string, len(v.SshKeys))
 			for i, k := range v.SshKeys {

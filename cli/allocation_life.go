@@ -2,8 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -187,63 +185,4 @@ func (a *app) allocationForceCleanupCommand() *cobra.Command {
 			}
 		},
 	})
-}
-
-func (a *app) sshCommand() *cobra.Command {
-	return a.verb(verb{
-		use: "ssh ALLOCATION", short: "Open a terminal on what you rent", group: groupRent, args: frame.Exactly("ALLOCATION"),
-		operations: []string{"get-allocation-flat", "list-allocations", "create-allocation-terminal-token"},
-		long: "The terminal goes through the control plane, which knows the node: your machine needs no way to it.\n" +
-			"To leave one that does not answer, type Enter ~ .\n\n" +
-			"--config prints lines for your ssh_config instead, for plain ssh, scp and editors. The control plane\n" +
-			"does not know the host key of the node: ssh asks you about it.",
-		example: "  gpuaas ssh training --project acme/training\n" +
-			"  gpuaas ssh training --project acme/training --config >> ~/.ssh/config && ssh gpuaas-training",
-		flags: func(cmd *cobra.Command) action {
-			c := &scope{}
-			c.addProject(cmd)
-			config := cmd.Flags().Bool("config", false, "print lines for ssh_config")
-			return func(s *session, args []string) error {
-				o, err := s.allocation(*c, args[0])
-				if err != nil {
-					return err
-				}
-				if *config {
-					return s.sshConfig(o.Value)
-				}
-				return s.openTerminal(func(columns, rows *int64) (apiclient.Answer, error) {
-					return s.API.CreateAllocationTerminalTokenWithResponse(s.Ctx, o.Value.ProjectId, o.Value.AllocationId,
-						&apiclient.CreateAllocationTerminalTokenParams{},
-						apiclient.AllocationWindowBody{Columns: columns, Rows: rows})
-				})
-			}
-		},
-	})
-}
-
-// sshConfig prints a host of ssh_config. What comes from the API is refused where
-// it could begin another line or option.
-func (s *session) sshConfig(v apiclient.AllocationView) error {
-	if v.Host == nil {
-		return failure.New(failure.Unsuccessful, "allocation_not_active", "see what it waits for: gpuaas allocation show "+
-			v.AllocationId.String(), "the allocation is %s: only one that is active can be reached", v.Status)
-	}
-	alias := "gpuaas-" + v.AllocationId.String()
-	if v.Name != nil && plainWord(*v.Name) {
-		alias = "gpuaas-" + *v.Name
-	}
-	if !plainWord(*v.Host) || !plainWord(v.Username) {
-		return failure.New(failure.Unexpected, "address_unusable", "use gpuaas ssh without --config",
-			"the address of the node is none that ssh_config can hold")
-	}
-	lines := fmt.Sprintf("Host %s\n  HostName %s\n  User %s\n", alias, *v.Host, v.Username)
-	if v.Port != nil {
-		lines += fmt.Sprintf("  Port %d\n", *v.Port)
-	}
-	return output.Write(s.Program.Out, lines)
-}
-
-func plainWord(word string) bool {
-	return word != "" && !strings.HasPrefix(word, "-") && strings.Trim(word,
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-") == ""
 }

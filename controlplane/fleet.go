@@ -41,6 +41,9 @@ type fleet struct {
 	// doubt asks for a look at the machine of a node. It is set once the rest
 	// exists.
 	doubt func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error
+	// hostKeys tells a tenant that its node shows other host keys. It is set once
+	// the rest exists.
+	hostKeys func(ctx context.Context, tx pgx.Tx, n id.Node, keys node.HostKeys) error
 	// rent tends what tenants rent. It is set once the rest exists.
 	rent func(ctx context.Context) error
 }
@@ -67,6 +70,9 @@ func newFleet(
 		Listening: trust.Ready, OnRevoked: f.revoked,
 		OnDoubt: func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
 			return f.doubt(ctx, tx, n, reason)
+		},
+		OnHostKeys: func(ctx context.Context, tx pgx.Tx, n id.Node, keys node.HostKeys) error {
+			return f.hostKeys(ctx, tx, n, keys)
 		},
 	})
 	f.signers = signer.New(signer.Config{

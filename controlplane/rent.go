@@ -50,6 +50,7 @@ func (p *parts) newRent() {
 		cfg.Mischief = rentMischief{mischief{p.opts.Mischief}}
 	}
 	p.allocations = allocation.New(cfg)
+	p.fleet.hostKeys = p.allocations.HostKeysChanged
 	p.maintenances = maintenance.New(p.db, p.allocations)
 	p.fleet.rent = func(ctx context.Context) error {
 		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx))

@@ -3065,6 +3065,18 @@ type AllocationForceBody struct {
 	Reason string `json:"reason"`
 }
 
+// AllocationHostKeyView defines model for AllocationHostKeyView.
+type AllocationHostKeyView struct {
+	// Algorithm Examples: ssh-ed25519
+	Algorithm string `json:"algorithm"`
+
+	// Fingerprint Examples: SHA256:jlNvGTsV8BKsNMJWfo8SsS2pBVLr6sl2bG8dGZ5JyzM
+	Fingerprint string `json:"fingerprint"`
+
+	// PublicKey Algorithm and key, as known_hosts has them after the name of the host.
+	PublicKey string `json:"public_key"`
+}
+
 // AllocationKey defines model for AllocationKey.
 type AllocationKey struct {
 	Fingerprint string `json:"fingerprint"`
@@ -3306,8 +3318,17 @@ type AllocationView struct {
 	GroupId *openapi_types.UUID `json:"group_id,omitempty"`
 
 	// Host Address to reach the node by; only while it is active.
-	Host     *string `json:"host,omitempty"`
-	Hostname string  `json:"hostname"`
+	Host *string `json:"host,omitempty"`
+
+	// HostKeys By which keys to recognise the node over SSH, as its installation said before you had access; only while it is active. Absent: nobody knows.
+	HostKeys *[]AllocationHostKeyView `json:"host_keys,omitempty"`
+
+	// HostKeysChangedAt Since when the node shows other keys than these, without having been installed anew; absent: it does not.
+	HostKeysChangedAt *time.Time `json:"host_keys_changed_at,omitempty"`
+
+	// HostKeysShown The keys that it shows instead; only where they changed.
+	HostKeysShown *[]AllocationHostKeyView `json:"host_keys_shown,omitempty"`
+	Hostname      string                   `json:"hostname"`
 
 	// KeysChangingSince Since when its node is behind with these keys; absent: it is not.
 	KeysChangingSince *time.Time `json:"keys_changing_since,omitempty"`

@@ -29,6 +29,8 @@ const (
 	AllocationRepairBegan Type = "allocation.repair_began"
 	AllocationRepairEnded Type = "allocation.repair_ended"
 
+	AllocationHostKeysChanged Type = "allocation.host_keys_changed"
+
 	MaintenanceAnnounced Type = "allocation.maintenance_announced"
 	MaintenanceAnswered  Type = "allocation.maintenance_answered"
 	MaintenanceDue       Type = "allocation.maintenance_due"
@@ -60,6 +62,7 @@ const (
 
 	NodeCreated          Type = "node.created"
 	NodeUpdated          Type = "node.updated"
+	NodeHostKeysChanged  Type = "node.host_keys_changed"
 	NodeStateChanged     Type = "node.state_changed"
 	NodeEnrolled         Type = "node.enrolled"
 	NodeIdentityConflict Type = "node.identity_conflict"
@@ -422,6 +425,7 @@ func Events() []Definition {
 		{AllocationForced, "An administrator ended an allocation.", Allocation{}},
 		{AllocationExpiring, "An allocation ends by itself soon: 24 hours, 1 hour or 10 minutes from now.", Allocation{}},
 		{AllocationRepairBegan, "The node of an allocation is being repaired; its tenant keeps it.", AllocationRepair{}},
+		{AllocationHostKeysChanged, "The node of an allocation shows other SSH host keys than its tenant was told.", Allocation{}},
 		{AllocationRepairEnded, "The node of an allocation is repaired, or its tenant has left meanwhile.", AllocationRepair{}},
 		{MaintenanceAnnounced, "Maintenance of the node of an allocation is announced to its tenant.", Maintenance{}},
 		{MaintenanceAnswered, "The tenant of an allocation agreed to announced maintenance, or declined it.", Maintenance{}},
@@ -449,6 +453,7 @@ func Events() []Definition {
 		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
+		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},
 		{NodeStateChanged, "A node moved to another state.", Node{}},
 		{NodeEnrolled, "The agent of a node was given a certificate.", Node{}},
 		{NodeIdentityConflict, "Two machines or processes use the identity of one node; the second was refused.", Node{}},

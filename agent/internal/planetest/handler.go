@@ -23,7 +23,8 @@ func (p *Plane) handler() http.Handler {
 	})
 	mux.HandleFunc("POST "+agentwire.PathEnroll, p.enroll)
 	for pattern, h := range map[string]http.HandlerFunc{
-		"POST " + agentwire.PathRenew: p.renew, "POST " + agentwire.PathReport: p.report, "GET " + agentwire.PathWait: p.wait,
+		"POST " + agentwire.PathRenew: p.renew, "POST " + agentwire.PathReport: p.report,
+		"POST " + agentwire.PathHostKeys: p.hostKeysSaid, "GET " + agentwire.PathWait: p.wait,
 		"POST " + agentwire.PathResult: p.result, "POST " + agentwire.PathProgress: p.progressed, "POST " +
 			agentwire.PathMint: p.mint,
 		"GET " + agentwire.PathNodePackage: p.pkg, "GET " + agentwire.PathTrust: p.trusted,
@@ -198,6 +199,22 @@ func (p *Plane) report(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reports = append(p.reports, report)
+	p.notify()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (p *Plane) hostKeysSaid(w http.ResponseWriter, r *http.Request) {
+	var said agentwire.HostKeysRequest
+	if !decode(w, r, &said) {
+		return
+	}
+	if err := said.Validate(); err != nil {
+		no(w, http.StatusUnprocessableEntity, "validation_error", err.Error())
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hostKeys = append(p.hostKeys, said.Keys)
 	p.notify()
 	w.WriteHeader(http.StatusNoContent)
 }

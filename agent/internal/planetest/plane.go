@@ -49,6 +49,7 @@ type Plane struct {
 	results    map[string][]agentwire.ResultRequest
 	progress   map[string][]agentwire.ProgressRequest
 	reports    []agentwire.Report
+	hostKeys   [][]string
 	polls      int
 	sessions   map[string]bool
 	serials    map[string]bool
@@ -259,7 +260,7 @@ func (p *Plane) Await(what string, holds func(*Seen) bool) {
 		ok := holds(&Seen{
 			Results: p.results, Progress: p.progress, Reports: p.reports, Polls: p.polls, Queued: len(p.queue),
 			Renewals: p.renewals, Sessions: len(p.sessions), Serials: len(p.serials), TrustRefused: p.refused,
-			TrustBundles: p.bundles,
+			TrustBundles: p.bundles, HostKeys: p.hostKeys,
 		})
 		p.mu.Unlock()
 		if ok {
@@ -278,6 +279,7 @@ type Seen struct {
 	Results                                    map[string][]agentwire.ResultRequest
 	Progress                                   map[string][]agentwire.ProgressRequest
 	Reports                                    []agentwire.Report
+	HostKeys                                   [][]string
 	Polls, Queued, Renewals, Sessions, Serials int
 	// TrustRefused and TrustBundles are what agents said in headers of polls.
 	TrustRefused, TrustBundles map[string]bool

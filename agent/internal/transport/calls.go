@@ -62,6 +62,15 @@ func (c *Client) Baseline(ctx context.Context, request agentwire.BaselineRequest
 	return answer, err
 }
 
+// HostKeys says by which keys people recognise the machine over SSH.
+func (c *Client) HostKeys(ctx context.Context, request agentwire.HostKeysRequest) error {
+	_, err := c.do(ctx, call{
+		method: http.MethodPost, path: c.path(agentwire.PathHostKeys), timeout: callTimeout,
+		body: request,
+	})
+	return err
+}
+
 // Wait polls for a task. It returns nil if none came up.
 func (c *Client) Wait(ctx context.Context, wait time.Duration) (*agentwire.Envelope, error) {
 	var answer agentwire.Envelope

@@ -75,6 +75,12 @@ func Path(env map[string]string) (string, error) {
 		"there is no folder to keep contexts in")
 }
 
+// Folder is where files of the command line are kept beside the contexts.
+func Folder(env map[string]string) (string, error) {
+	path, err := Path(env)
+	return filepath.Dir(path), err
+}
+
 // Read reads the contexts; there are none when there is no file.
 func Read(path string, warn func(format string, args ...any)) (*File, error) {
 	none := &File{Contexts: map[string]Context{}}

@@ -111,11 +111,30 @@ function Standing({ allocation: a }: { allocation: Allocation }) {
           {a.remedy}
         </Note>
       )}
+      {a.host_keys_changed_at && (
+        <Note tone="bad" title="The node shows other SSH host keys than it had, and it was not installed anew">
+          Somebody with root on it changed them, or another machine answers: <HostKeys of={a.host_keys_shown} />
+        </Note>
+      )}
       {a.release_failed_reason && (
         <Note tone="warn" title={`The node could not be cleaned: ${a.release_failed_reason}`}>
           Nothing is charged for it. Nobody else gets the node before it is proven clean.
         </Note>
       )}
+    </>
+  )
+}
+
+/** HostKeys shows by which keys ssh recognises the node. */
+function HostKeys({ of }: { of: Allocation['host_keys'] }) {
+  if (!of?.length) return 'not known: ssh cannot tell the node from another machine'
+  return (
+    <>
+      {of.map((k) => (
+        <span key={k.fingerprint} className="block break-all">
+          <Code>{k.fingerprint}</Code> {k.algorithm}
+        </span>
+      ))}
     </>
   )
 }
@@ -129,6 +148,7 @@ function About({ allocation: a }: { allocation: Allocation }) {
     ['Region', a.region],
     ['User on the node', <span key="u"><Code>{a.username}</Code>{a.access === 'root' && ', with sudo'}</span>],
     ...(command ? [['Log in', <Code key="s">{command}</Code>] as [string, ReactNode]] : []),
+    ...(a.status === 'active' ? [['Host keys', <HostKeys key="h" of={a.host_keys} />] as [string, ReactNode]] : []),
     ['SSH keys', a.ssh_keys.length === 0 ? 'none: use the terminal' : a.ssh_keys.map((k) => k.name).join(', ')],
     ['Asked for by', a.requested_by_name ?? a.requested_by],
     ['Asked for', <When key="c" at={a.created_at} />],

@@ -50,6 +50,7 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodPost, agentwire.PathRenew, "renew-certificate", g.asMember(g.renew)},
 		{http.MethodGet, agentwire.PathTrust, "node-trust", g.asMember(g.trusted)},
 		{http.MethodPost, agentwire.PathReport, "report-node", g.asMember(g.report)},
+		{http.MethodPost, agentwire.PathHostKeys, "node-host-keys", g.asMember(g.hostKeys)},
 		{http.MethodPost, agentwire.PathBaseline, "node-baseline", g.asMember(g.baseline)},
 		{http.MethodGet, agentwire.PathNodePackage, "node-package", g.asMember(g.serveUpdate)},
 		{http.MethodGet, agentwire.PathWait, operationWait, g.asNode(g.meter.polls, g.wait)},

@@ -88,6 +88,19 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c caller) error
 	return nil
 }
 
+// hostKeys stores by which keys people recognise the node over SSH.
+func (g *Gateway) hostKeys(w http.ResponseWriter, r *http.Request, c caller) error {
+	var in agentwire.HostKeysRequest
+	if err := read(w, r, &in); err != nil {
+		return err
+	}
+	if err := g.nodes.KeepHostKeys(r.Context(), c.Node, in); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // trusted gives a node the signed statement of what to trust. The same statement
 // comes with every certificate; this operation is for nodes that must not wait
 // for their next one.

@@ -27,6 +27,7 @@ type Nodes interface {
 	NoteTrust(ctx context.Context, i node.Identity, bundle, refused string) error
 	Polled(ctx context.Context, i node.Identity) error
 	Report(ctx context.Context, n id.Node, r agentwire.Report) error
+	KeepHostKeys(ctx context.Context, n id.Node, r agentwire.HostKeysRequest) error
 	KeepBaseline(ctx context.Context, n id.Node, b node.SignedBaseline) (agentwire.BaselineResponse, error)
 }
 

@@ -108,6 +108,11 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 		return Node{}, fmt.Errorf("note that node is clean: %w", err)
 	}
 	after := nodeFrom(row)
+	if after.Root.Accepted() && !after.Tainted() {
+		if err := c.BelieveWhatIsReported(ctx, node); err != nil {
+			return Node{}, fmt.Errorf("keep host keys of node: %w", err)
+		}
+	}
 	e := entry{
 		event: "clean", cause: cause,
 		metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted(), "root_ended": before.Root.Stands() &&

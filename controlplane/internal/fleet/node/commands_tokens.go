@@ -200,6 +200,9 @@ func (s *Service) admit(ctx context.Context, c change, node id.Node, e enrolment
 		if n, err = c.enrol(ctx, n, m, e); err == nil {
 			err = c.openBaseline(ctx, n, Purpose(t.Purpose))
 		}
+		if err == nil {
+			err = c.openHostKeys(ctx, n, Purpose(t.Purpose))
+		}
 	}
 	return n, nil, err
 }

@@ -26,15 +26,16 @@ import (
 
 // world is a control plane with nothing but nodes in it.
 type world struct {
-	db, owner *postgres.DB
-	pki       *pki
-	service   *node.Service
-	api       *httpapi.API
-	mu        sync.Mutex
-	skew      time.Duration // of the clock of the service
-	deaf      bool          // the listener cannot answer
-	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
-	onDoubt   func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
+	db, owner  *postgres.DB
+	pki        *pki
+	service    *node.Service
+	api        *httpapi.API
+	mu         sync.Mutex
+	skew       time.Duration // of the clock of the service
+	deaf       bool          // the listener cannot answer
+	onRevoked  func(ctx context.Context, tx pgx.Tx, node id.Node) error
+	onDoubt    func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
+	onHostKeys func(ctx context.Context, tx pgx.Tx, node id.Node, keys node.HostKeys) error
 }
 
 func newWorld(tb testing.TB, settings ...node.Settings) *world {
@@ -56,6 +57,12 @@ func newWorld(tb testing.TB, settings ...node.Settings) *world {
 			return nil
 		}
 		return w.onDoubt(ctx, tx, node, reason)
+	}
+	cfg.OnHostKeys = func(ctx context.Context, tx pgx.Tx, of id.Node, keys node.HostKeys) error {
+		if w.onHostKeys == nil {
+			return nil
+		}
+		return w.onHostKeys(ctx, tx, of, keys)
 	}
 	if len(settings) > 0 {
 		cfg.Settings = settings[0]

@@ -425,3 +425,35 @@ DELETE FROM node_events WHERE seq IN (
       AND (SELECT count(*) FROM (SELECT FROM node_events n WHERE n.node_id = e.node_id AND n.kind = 'certificate_renewed' AND n.seq > e.seq
         LIMIT sqlc.arg(keep)::int) newer) >= sqlc.arg(keep)::int
     LIMIT sqlc.arg(batch)::int);
+
+-- name: OpenHostKeys :exec
+-- An installation that enrols again before it was taken over by another keeps
+-- what there is of it.
+INSERT INTO node_host_keys (node_id, generation) VALUES ($1, $2) ON CONFLICT (node_id, generation) DO NOTHING;
+
+-- name: OpenHostKeysOfBefore :one
+-- Of an installation that enrolled before host keys were kept. Who has access to
+-- it now had it when it began to be known.
+INSERT INTO node_host_keys (node_id, generation, opened_at) SELECT n.id, n.generation, coalesce(n.tainted_at, clock_timestamp())
+FROM nodes n WHERE n.id = $1 RETURNING *;
+
+-- name: NewestHostKeys :one
+SELECT * FROM node_host_keys WHERE node_id = $1 ORDER BY generation DESC LIMIT 1;
+
+-- name: BelieveHostKeys :one
+UPDATE node_host_keys SET keys = @keys, reported = @keys, known_at = clock_timestamp(), changed_at = NULL
+WHERE node_id = @node_id AND generation = @generation RETURNING *;
+
+-- name: DoubtHostKeys :one
+UPDATE node_host_keys SET reported = @reported, changed_at = CASE WHEN @others::boolean THEN coalesce(changed_at, clock_timestamp()) END
+WHERE node_id = @node_id AND generation = @generation RETURNING *;
+
+-- name: BelieveWhatIsReported :exec
+-- The newest installation was proven clean as it is.
+UPDATE node_host_keys h SET keys = reported, known_at = clock_timestamp(), changed_at = NULL
+WHERE h.node_id = $1 AND h.changed_at IS NOT NULL
+  AND NOT EXISTS (SELECT FROM node_host_keys l WHERE l.node_id = h.node_id AND l.generation > h.generation);
+
+-- name: HostKeysOf :many
+-- Of the newest installations of nodes.
+SELECT DISTINCT ON (node_id) * FROM node_host_keys WHERE node_id = ANY (@node_ids::uuid[]) ORDER BY node_id, generation DESC;

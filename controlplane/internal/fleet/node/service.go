@@ -51,31 +51,36 @@ type Config struct {
 	// OnDoubt is called, in the transaction of the change that shows it, with
 	// the reason why a node may no longer be the machine it was. It may be nil.
 	OnDoubt func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
-	Clock   func() time.Time // nil: the clock of this machine
-	Logger  *slog.Logger     // nil: nothing is logged
+	// OnHostKeys is called, in the transaction that records it, when a node shows
+	// other host keys than people were told. It may be nil.
+	OnHostKeys func(ctx context.Context, tx pgx.Tx, node id.Node, keys HostKeys) error
+	Clock      func() time.Time // nil: the clock of this machine
+	Logger     *slog.Logger     // nil: nothing is logged
 }
 
 // Service holds the commands and queries of the package. It is safe for
 // concurrent use, and any number of replicas may run side by side.
 type Service struct {
-	db        *postgres.DB
-	reads     *nodedb.Queries
-	pki       PKI
-	settings  Settings
-	bootstrap BootstrapRenderer
-	listening func() bool
-	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
-	onDoubt   func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
-	now       func() time.Time
-	logger    *slog.Logger
-	contacts  *Contacts
+	db         *postgres.DB
+	reads      *nodedb.Queries
+	pki        PKI
+	settings   Settings
+	bootstrap  BootstrapRenderer
+	listening  func() bool
+	onRevoked  func(ctx context.Context, tx pgx.Tx, node id.Node) error
+	onDoubt    func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
+	onHostKeys func(ctx context.Context, tx pgx.Tx, node id.Node, keys HostKeys) error
+	now        func() time.Time
+	logger     *slog.Logger
+	contacts   *Contacts
 }
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, reads: nodedb.New(cfg.DB), pki: cfg.PKI, settings: cfg.Settings.withDefaults(), bootstrap: cfg.Bootstrap,
-		listening: cfg.Listening, onRevoked: cfg.OnRevoked, onDoubt: cfg.OnDoubt, now: cfg.Clock, logger: cfg.Logger,
+		listening: cfg.Listening, onRevoked: cfg.OnRevoked, onDoubt: cfg.OnDoubt,
+		onHostKeys: cfg.OnHostKeys, now: cfg.Clock, logger: cfg.Logger,
 	}
 	if s.listening == nil {
 		s.listening = func() bool { return true }
@@ -85,6 +90,9 @@ func New(cfg Config) *Service {
 	}
 	if s.onDoubt == nil {
 		s.onDoubt = func(context.Context, pgx.Tx, id.Node, string) error { return nil }
+	}
+	if s.onHostKeys == nil {
+		s.onHostKeys = func(context.Context, pgx.Tx, id.Node, HostKeys) error { return nil }
 	}
 	if s.now == nil {
 		s.now = time.Now

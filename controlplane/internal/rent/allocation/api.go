@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/fleet/node"
 )
 
 const (
@@ -43,6 +44,9 @@ type View struct {
 	Hostname           string              `json:"hostname"`
 	Host               string              `json:"host,omitempty" doc:"Address to reach the node by; only while it is active."`
 	Port               int32               `json:"port,omitempty" doc:"Port of SSH there."`
+	HostKeys           []HostKeyView       `json:"host_keys,omitempty" nullable:"false" doc:"By which keys to recognise the node over SSH, as its installation said before you had access; only while it is active. Absent: nobody knows."`
+	HostKeysChangedAt  *time.Time          `json:"host_keys_changed_at,omitempty" doc:"Since when the node shows other keys than these, without having been installed anew; absent: it does not."`
+	HostKeysShown      []HostKeyView       `json:"host_keys_shown,omitempty" nullable:"false" doc:"The keys that it shows instead; only where they changed."`
 	Username           string              `json:"username" doc:"The account on the node."`
 	Access             Access              `json:"access" enum:"user,root"`
 	SSHKeys            []Key               `json:"ssh_keys" nullable:"false" doc:"Keys that shall open it."`
@@ -69,6 +73,21 @@ type View struct {
 	ReleasedAt         *time.Time          `json:"released_at,omitempty"`
 	FailedAt           *time.Time          `json:"failed_at,omitempty"`
 	StatusChangedAt    time.Time           `json:"status_changed_at"`
+}
+
+// HostKeyView is a key by which to recognise a node over SSH.
+type HostKeyView struct {
+	Algorithm   string `json:"algorithm" example:"ssh-ed25519"`
+	PublicKey   string `json:"public_key" doc:"Algorithm and key, as known_hosts has them after the name of the host."`
+	Fingerprint string `json:"fingerprint" example:"SHA256:jlNvGTsV8BKsNMJWfo8SsS2pBVLr6sl2bG8dGZ5JyzM"`
+}
+
+func showHostKeys(keys []node.HostKey) []HostKeyView {
+	out := make([]HostKeyView, len(keys))
+	for i, k := range keys {
+		out[i] = HostKeyView{Algorithm: k.Algorithm, PublicKey: k.Line, Fingerprint: k.Fingerprint}
+	}
+	return out
 }
 
 func optional[noun any](of id.Of[noun]) *id.Of[noun] {

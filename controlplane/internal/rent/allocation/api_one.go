@@ -104,6 +104,15 @@ func (s *Service) detail(ctx context.Context, a Allocation, err error) (*httpapi
 			return nil, err
 		}
 		v.Host, v.Port = n.Host, n.Port
+		known, err := node.HostKeysOf(ctx, s.db, a.Node)
+		if err != nil {
+			return nil, err
+		}
+		keys := known[a.Node]
+		v.HostKeys, v.HostKeysChangedAt = showHostKeys(keys.Keys), keys.ChangedAt
+		if keys.ChangedAt != nil {
+			v.HostKeysShown = showHostKeys(keys.Reported)
+		}
 	}
 	return &httpapi.Plain[View]{Body: v}, nil
 }

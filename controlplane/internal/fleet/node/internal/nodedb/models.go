@@ -125,6 +125,21 @@ type NodeHardware struct {
 	RefusedAt  *time.Time
 }
 
+type NodeHostKey struct {
+	NodeID id.Node
+	// Of the node when it enrolled from this installation.
+	Generation int64
+	// When it enrolled: what it says before a tenant had access since is believed.
+	OpenedAt time.Time
+	// What people shall find there; empty: its agent has not said.
+	Keys    []string
+	KnownAt *time.Time
+	// What its agent said last.
+	Reported []string
+	// Since when its agent says others, which nobody has believed; absent: it does not.
+	ChangedAt *time.Time
+}
+
 type NodeToken struct {
 	TokenHash  []byte
 	NodeID     id.Node

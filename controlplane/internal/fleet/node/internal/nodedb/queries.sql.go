@@ -89,6 +89,44 @@ func (q *Queries) BaselineOf(ctx context.Context, arg BaselineOfParams) (NodeBas
 	return i, err
 }
 
+const believeHostKeys = `-- name: BelieveHostKeys :one
+UPDATE node_host_keys SET keys = $1, reported = $1, known_at = clock_timestamp(), changed_at = NULL
+WHERE node_id = $2 AND generation = $3 RETURNING node_id, generation, opened_at, keys, known_at, reported, changed_at
+`
+
+type BelieveHostKeysParams struct {
+	Keys       []string
+	NodeID     id.Node
+	Generation int64
+}
+
+func (q *Queries) BelieveHostKeys(ctx context.Context, arg BelieveHostKeysParams) (NodeHostKey, error) {
+	row := q.db.QueryRow(ctx, believeHostKeys, arg.Keys, arg.NodeID, arg.Generation)
+	var i NodeHostKey
+	err := row.Scan(
+		&i.NodeID,
+		&i.Generation,
+		&i.OpenedAt,
+		&i.Keys,
+		&i.KnownAt,
+		&i.Reported,
+		&i.ChangedAt,
+	)
+	return i, err
+}
+
+const believeWhatIsReported = `-- name: BelieveWhatIsReported :exec
+UPDATE node_host_keys h SET keys = reported, known_at = clock_timestamp(), changed_at = NULL
+WHERE h.node_id = $1 AND h.changed_at IS NOT NULL
+  AND NOT EXISTS (SELECT FROM node_host_keys l WHERE l.node_id = h.node_id AND l.generation > h.generation)
+`
+
+// The newest installation was proven clean as it is.
+func (q *Queries) BelieveWhatIsReported(ctx context.Context, nodeID id.Node) error {
+	_, err := q.db.Exec(ctx, believeWhatIsReported, nodeID)
+	return err
+}
+
 const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
@@ -313,6 +351,38 @@ DELETE FROM node_contacts WHERE node_id = $1
 func (q *Queries) DeleteContact(ctx context.Context, nodeID id.Node) error {
 	_, err := q.db.Exec(ctx, deleteContact, nodeID)
 	return err
+}
+
+const doubtHostKeys = `-- name: DoubtHostKeys :one
+UPDATE node_host_keys SET reported = $1, changed_at = CASE WHEN $2::boolean THEN coalesce(changed_at, clock_timestamp()) END
+WHERE node_id = $3 AND generation = $4 RETURNING node_id, generation, opened_at, keys, known_at, reported, changed_at
+`
+
+type DoubtHostKeysParams struct {
+	Reported   []string
+	Others     bool
+	NodeID     id.Node
+	Generation int64
+}
+
+func (q *Queries) DoubtHostKeys(ctx context.Context, arg DoubtHostKeysParams) (NodeHostKey, error) {
+	row := q.db.QueryRow(ctx, doubtHostKeys,
+		arg.Reported,
+		arg.Others,
+		arg.NodeID,
+		arg.Generation,
+	)
+	var i NodeHostKey
+	err := row.Scan(
+		&i.NodeID,
+		&i.Generation,
+		&i.OpenedAt,
+		&i.Keys,
+		&i.KnownAt,
+		&i.Reported,
+		&i.ChangedAt,
+	)
+	return i, err
 }
 
 const earlierBaseline = `-- name: EarlierBaseline :one
@@ -670,6 +740,39 @@ func (q *Queries) HasLivingCertificate(ctx context.Context, nodeID id.Node) (boo
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const hostKeysOf = `-- name: HostKeysOf :many
+SELECT DISTINCT ON (node_id) node_id, generation, opened_at, keys, known_at, reported, changed_at FROM node_host_keys WHERE node_id = ANY ($1::uuid[]) ORDER BY node_id, generation DESC
+`
+
+// Of the newest installations of nodes.
+func (q *Queries) HostKeysOf(ctx context.Context, nodeIds []string) ([]NodeHostKey, error) {
+	rows, err := q.db.Query(ctx, hostKeysOf, nodeIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeHostKey
+	for rows.Next() {
+		var i NodeHostKey
+		if err := rows.Scan(
+			&i.NodeID,
+			&i.Generation,
+			&i.OpenedAt,
+			&i.Keys,
+			&i.KnownAt,
+			&i.Reported,
+			&i.ChangedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertAmendment = `-- name: InsertAmendment :exec
@@ -1446,6 +1549,25 @@ func (q *Queries) NewestBaseline(ctx context.Context, nodeID id.Node) (NodeBasel
 	return i, err
 }
 
+const newestHostKeys = `-- name: NewestHostKeys :one
+SELECT node_id, generation, opened_at, keys, known_at, reported, changed_at FROM node_host_keys WHERE node_id = $1 ORDER BY generation DESC LIMIT 1
+`
+
+func (q *Queries) NewestHostKeys(ctx context.Context, nodeID id.Node) (NodeHostKey, error) {
+	row := q.db.QueryRow(ctx, newestHostKeys, nodeID)
+	var i NodeHostKey
+	err := row.Scan(
+		&i.NodeID,
+		&i.Generation,
+		&i.OpenedAt,
+		&i.Keys,
+		&i.KnownAt,
+		&i.Reported,
+		&i.ChangedAt,
+	)
+	return i, err
+}
+
 const node = `-- name: Node :one
 SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, n.root_accepted_by, n.rack, n.pool, n.labels, n.allocation_id, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
@@ -1552,6 +1674,44 @@ type OpenBaselineParams struct {
 func (q *Queries) OpenBaseline(ctx context.Context, arg OpenBaselineParams) error {
 	_, err := q.db.Exec(ctx, openBaseline, arg.NodeID, arg.Generation)
 	return err
+}
+
+const openHostKeys = `-- name: OpenHostKeys :exec
+INSERT INTO node_host_keys (node_id, generation) VALUES ($1, $2) ON CONFLICT (node_id, generation) DO NOTHING
+`
+
+type OpenHostKeysParams struct {
+	NodeID     id.Node
+	Generation int64
+}
+
+// An installation that enrols again before it was taken over by another keeps
+// what there is of it.
+func (q *Queries) OpenHostKeys(ctx context.Context, arg OpenHostKeysParams) error {
+	_, err := q.db.Exec(ctx, openHostKeys, arg.NodeID, arg.Generation)
+	return err
+}
+
+const openHostKeysOfBefore = `-- name: OpenHostKeysOfBefore :one
+INSERT INTO node_host_keys (node_id, generation, opened_at) SELECT n.id, n.generation, coalesce(n.tainted_at, clock_timestamp())
+FROM nodes n WHERE n.id = $1 RETURNING node_id, generation, opened_at, keys, known_at, reported, changed_at
+`
+
+// Of an installation that enrolled before host keys were kept. Who has access to
+// it now had it when it began to be known.
+func (q *Queries) OpenHostKeysOfBefore(ctx context.Context, argID id.Node) (NodeHostKey, error) {
+	row := q.db.QueryRow(ctx, openHostKeysOfBefore, argID)
+	var i NodeHostKey
+	err := row.Scan(
+		&i.NodeID,
+		&i.Generation,
+		&i.OpenedAt,
+		&i.Keys,
+		&i.KnownAt,
+		&i.Reported,
+		&i.ChangedAt,
+	)
+	return i, err
 }
 
 const presentBaseline = `-- name: PresentBaseline :one
