@@ -80,7 +80,7 @@ func (r *execution) carryOut() {
 	defer r.wipe()
 	stop := r.keepLease()
 	defer stop()
-	if r.spec.Class != agentwire.ClassConcurrent {
+	if r.spec.ClassFor(r.params) != agentwire.ClassConcurrent {
 		select {
 		case r.x.slot <- struct{}{}:
 			defer func() { <-r.x.slot }()

@@ -33,7 +33,7 @@ const (
 
 // Reasons why the context of a task ends before the task does.
 var (
-	errShutdown  = errors.New("the agent ends")
+	errShutdown  = task.ErrInterrupted
 	errCancelled = errors.New("the control plane asked for the task to be stopped")
 	errEnded     = errors.New("the control plane says that the task has ended")
 	errExpired   = errors.New("the task has used up its time")

@@ -7,6 +7,7 @@ import (
 
 	"gpuaas/agent/internal/gpu"
 	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/operation"
 	"gpuaas/agent/internal/steps"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
@@ -15,7 +16,7 @@ import (
 // compiledIn returns the handlers of all tasks that run on the machine.
 func (a *Agent) compiledIn() map[string]task.Handler {
 	host := hostexec.Host{Root: a.config.Root}
-	return steps.Registry(steps.Deps{
+	handlers := steps.Registry(steps.Deps{
 		Host: host, GPU: gpuHelper(host), Terminals: a.terminals(host), Verifiers: a.trust.Verifiers().Set,
 		Packages: a.client,
 		Updates:  a.updates, LastPoll: a.health.lastContact, Clock: time.Now,
@@ -24,6 +25,14 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 			return err
 		},
 	})
+	handlers[agentwire.TypeOperationRun] = operation.New(operation.Deps{Host: host, Clock: time.Now})
+	return handlers
+}
+
+// able adds to what the machine is what this agent can do on it.
+func able(c agentwire.Capabilities) agentwire.Capabilities {
+	c.StepKinds = operation.StepKinds()
+	return c
 }
 
 // gpuHelper asks the drivers of the machine. One that is only a folder has no

@@ -160,6 +160,12 @@ type Capabilities struct {
 	GPUs      []GPU    `json:"gpus"`
 	Kernel    string   `json:"kernel"`
 	OS        string   `json:"os"`
+	// StepKinds are the kinds of steps that the agent carries out. An agent that
+	// names none is given no operations.
+	StepKinds []string `json:"step_kinds,omitempty"`
+	// ResolverVersion is the version of the resolver configuration in use. Zero:
+	// it has none.
+	ResolverVersion int64 `json:"resolver_version,omitempty"`
 }
 
 // Disk is one block device.

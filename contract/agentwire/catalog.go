@@ -80,6 +80,9 @@ type Spec struct {
 // RootGiver is implemented by parameters of tasks that may give somebody root.
 type RootGiver interface{ GivesRoot() bool }
 
+// Classed is implemented by parameters that decide the class of their task.
+type Classed interface{ TaskClass() Class }
+
 var catalog []Spec
 
 // declare enters a task type into the catalog, which is sorted by type. Each
@@ -134,6 +137,15 @@ func (s Spec) GivesRoot(raw json.RawMessage) bool {
 	p := s.newParams()
 	giver, may := p.(RootGiver)
 	return may && (json.Unmarshal(raw, p) != nil || giver.GivesRoot())
+}
+
+// ClassFor is the class of a task with these parameters, which were decoded
+// before.
+func (s Spec) ClassFor(p Params) Class {
+	if c, decides := p.(Classed); decides {
+		return c.TaskClass()
+	}
+	return s.Class
 }
 
 // TypesThatMayAskFor lists the task types that may ask for a credential.

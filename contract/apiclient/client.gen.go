@@ -2761,17 +2761,19 @@ type AgenttaskViewList struct {
 
 // AgentwireCapabilities defines model for AgentwireCapabilities.
 type AgentwireCapabilities struct {
-	Addresses   *[]string         `json:"addresses,omitempty"`
-	CpuModel    string            `json:"cpu_model"`
-	Cpus        int64             `json:"cpus"`
-	Disks       *[]AgentwireDisk  `json:"disks"`
-	Facts       map[string]string `json:"facts"`
-	Gpus        *[]AgentwireGPU   `json:"gpus"`
-	Kernel      string            `json:"kernel"`
-	MemoryBytes int64             `json:"memory_bytes"`
-	Nics        *[]AgentwireNIC   `json:"nics"`
-	NumaNodes   int64             `json:"numa_nodes"`
-	Os          string            `json:"os"`
+	Addresses       *[]string         `json:"addresses,omitempty"`
+	CpuModel        string            `json:"cpu_model"`
+	Cpus            int64             `json:"cpus"`
+	Disks           *[]AgentwireDisk  `json:"disks"`
+	Facts           map[string]string `json:"facts"`
+	Gpus            *[]AgentwireGPU   `json:"gpus"`
+	Kernel          string            `json:"kernel"`
+	MemoryBytes     int64             `json:"memory_bytes"`
+	Nics            *[]AgentwireNIC   `json:"nics"`
+	NumaNodes       int64             `json:"numa_nodes"`
+	Os              string            `json:"os"`
+	ResolverVersion *int64            `json:"resolver_version,omitempty"`
+	StepKinds       *[]string         `json:"step_kinds,omitempty"`
 }
 
 // AgentwireDisk defines model for AgentwireDisk.

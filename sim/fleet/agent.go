@@ -178,7 +178,17 @@ func capabilities() agentwire.Capabilities {
 		CPUModel: "simulated", CPUs: 128, MemoryBytes: 2 << 40, NUMANodes: 2,
 		Disks: []agentwire.Disk{{Name: "nvme0n1", SizeBytes: 4 << 40}},
 		NICs:  []agentwire.NIC{{Name: "eth0", SpeedMbps: 100_000}}, GPUs: gpus(),
+		StepKinds: stepKinds(), ResolverVersion: 1,
 	}
+}
+
+// stepKinds are all that there are.
+func stepKinds() []string {
+	var kinds []string
+	for _, k := range agentwire.StepKinds() {
+		kinds = append(kinds, k.Kind)
+	}
+	return kinds
 }
 
 // Run polls, carries out tasks and reports until the context ends or the

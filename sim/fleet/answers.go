@@ -68,6 +68,8 @@ func Answer(v agentwire.Verified) any {
 		return agentwire.ProvisionUserOutput{
 			Username: p.Username, UID: p.UID, GID: p.GID, Home: "/home/" + p.Username, Created: true, LoginChecked: true,
 		}
+	case *agentwire.OperationRunParams:
+		return operated(p)
 	case *agentwire.HealthProbeParams:
 		return healthy()
 	case *agentwire.ValidateCleanParams:
@@ -140,6 +142,26 @@ func cleaned(p *agentwire.StorageCleanupParams) agentwire.StorageCleanupOutput {
 			Verified: true,
 			Tool:     Build.Version, StartedAt: now, EndedAt: now, FilesystemRestored: true,
 		})
+	}
+	return out
+}
+
+// operated is an operation whose steps all went well.
+func operated(p *agentwire.OperationRunParams) agentwire.OperationRunOutput {
+	out, now := agentwire.OperationRunOutput{}, time.Now().UTC()
+	for _, s := range p.Steps[p.Begin:] {
+		kind, _ := agentwire.LookupStep(s.Kind)
+		o := agentwire.StepOutcome{
+			ID: s.ID, Kind: s.Kind, Status: agentwire.StepSucceeded, Changed: kind.Impact.Changes(), Summary: simulated,
+			Output: json.RawMessage(cmp.Or(kind.Answer, "{}")), Attempts: 1, StartedAt: now, FinishedAt: now,
+		}
+		if kind.Abstract {
+			o.ResolvedProfile, o.HardwareMatch = simulated, simulated
+		}
+		if p.Plan {
+			o.Status = agentwire.StepPlanned
+		}
+		out.Steps = append(out.Steps, o)
 	}
 	return out
 }

@@ -79,7 +79,8 @@ func handles(maker func(host) task.Handler, types ...string) struct{} { //nolint
 }
 
 // Registry returns the handlers by task type, except those of heartbeat and
-// verifiers: they belong to the loop, because they are about its state.
+// verifiers, which belong to the loop because they are about its state, and
+// those of operations, which have a package of their own.
 func Registry(d Deps) map[string]task.Handler {
 	h := newHost(d)
 	handlers := make(map[string]task.Handler, len(makers))

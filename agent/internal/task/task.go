@@ -81,6 +81,10 @@ func Fail(code, message, remedy string, cause error) error {
 	return &Error{Code: code, Message: message, Remedy: remedy, cause: cause}
 }
 
+// ErrInterrupted is why the context of a task ends when the agent itself ends.
+// The next process finds the task in the journal and goes on.
+var ErrInterrupted = errors.New("the agent ends")
+
 // ErrRestart is returned by Apply if the result can be known only after the
 // agent has been started again, for example after it updated itself. The loop
 // stops; the next process finds the task in the journal and calls Check again.

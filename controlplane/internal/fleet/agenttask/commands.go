@@ -222,7 +222,7 @@ func (c Commands) cancel(ctx context.Context, tx pgx.Tx, task id.NodeTask, reaso
 }
 
 // checked looks up the type and brings the parameters into the form that is
-// signed.
+// signed. The class of the type it returns is the one of these parameters.
 func checked(typ string, params any) (agentwire.Spec, json.RawMessage, error) {
 	spec, known := agentwire.Lookup(typ)
 	if !known {
@@ -239,7 +239,10 @@ func checked(typ string, params any) (agentwire.Spec, json.RawMessage, error) {
 	if bytes.Equal(raw, []byte("null")) {
 		raw = []byte("{}")
 	}
-	_, err := spec.Decode(raw)
+	decoded, err := spec.Decode(raw)
+	if err == nil {
+		spec.Class = spec.ClassFor(decoded)
+	}
 	if err == nil && hasNUL(raw) {
 		err = errors.New("a NUL character cannot be stored")
 	}

@@ -1,0 +1,184 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/contract/agentwire"
+)
+
+// place is a file in a folder that is held open, so that nobody can exchange
+// the folder meanwhile.
+type place struct {
+	folder *os.File
+	name   string
+	path   string // for messages
+}
+
+func (p place) close() { _ = p.folder.Close() }
+
+// noLinks lets the kernel follow nothing on the way to a file.
+const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// errDenied says that a file is not to be touched.
+var errDenied = errors.New("path denied")
+
+// reach opens the folder of a file. It follows no symbolic link, and goes
+// through no folder that somebody other than root can change. If make is true,
+// it makes the folders that are missing.
+func reach(h hostexec.Host, file string, make bool) (place, error) {
+	at, err := os.OpenFile(h.Path("/"), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return place{}, fmt.Errorf("open the root of the machine: %w", err)
+	}
+	dir, name := path.Split(file)
+	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		next, err := enter(at, part, make)
+		_ = at.Close()
+		if err != nil {
+			return place{}, fmt.Errorf("folder %s of %s: %w", part, file, err)
+		}
+		at = next
+	}
+	return place{folder: at, name: name, path: file}, nil
+}
+
+func enter(at *os.File, name string, make bool) (*os.File, error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: noLinks}
+	fd, err := unix.Openat2(int(at.Fd()), name, how)
+	if errors.Is(err, unix.ENOENT) && make {
+		if err := unix.Mkdirat(int(at.Fd()), name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("make it: %w", err)
+		}
+		fd, err = unix.Openat2(int(at.Fd()), name, how)
+	}
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
+		return nil, fmt.Errorf("it is a symbolic link or not a folder: %w", errDenied)
+	case err != nil:
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	info, err := f.Stat()
+	if err == nil {
+		err = trusted(info)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// trusted refuses folders that others than root can change: they could
+// exchange what is in them at any moment.
+func trusted(info fs.FileInfo) error {
+	st, ok := info.Sys().(*unixStat)
+	if !ok {
+		return errors.New("its owner cannot be seen")
+	}
+	if int(st.Uid) != 0 && int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("others than root can change it: %w", errDenied)
+	}
+	return nil
+}
+
+// content is what is at a place.
+type content struct {
+	exists   bool
+	bytes    []byte
+	uid, gid int
+	mode     os.FileMode
+}
+
+// read returns what is at the place. What is no ordinary file is refused.
+func (p place) read() (content, error) {
+	fd, err := unix.Openat2(int(p.folder.Fd()), p.name, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: noLinks,
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return content{}, nil
+	case errors.Is(err, unix.ELOOP):
+		return content{}, fmt.Errorf("%s is a symbolic link: %w", p.path, errDenied)
+	case err != nil:
+		return content{}, fmt.Errorf("open %s: %w", p.path, err)
+	}
+	f := os.NewFile(uintptr(fd), p.path)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return content{}, fmt.Errorf("look at %s: %w", p.path, err)
+	}
+	st, ok := info.Sys().(*unixStat)
+	if !ok || !info.Mode().IsRegular() || st.Nlink > 1 {
+		return content{}, fmt.Errorf("%s is not an ordinary file, or has several names: %w", p.path, errDenied)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, 4*agentwire.MaxFileBytes+1))
+	if err != nil {
+		return content{}, fmt.Errorf("read %s: %w", p.path, err)
+	}
+	if len(raw) > 4*agentwire.MaxFileBytes {
+		return content{}, fmt.Errorf("%s is larger than a step replaces: %w", p.path, errDenied)
+	}
+	return content{exists: true, bytes: raw, uid: int(st.Uid), gid: int(st.Gid), mode: info.Mode().Perm()}, nil
+}
+
+// write replaces the file. A reader finds either the old content or the new
+// one, with its owner and mode.
+func (p place) write(c content) error {
+	temporary := ".gpuaas-" + p.name
+	if err := unix.Unlinkat(int(p.folder.Fd()), temporary, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove what an earlier attempt left beside %s: %w", p.path, err)
+	}
+	fd, err := unix.Openat2(int(p.folder.Fd()), temporary, &unix.OpenHow{
+		Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC, Mode: 0o600, Resolve: noLinks,
+	})
+	if err != nil {
+		return fmt.Errorf("write beside %s: %w", p.path, err)
+	}
+	f := os.NewFile(uintptr(fd), temporary)
+	_, err = f.Write(c.bytes)
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, f.Chown(c.uid, c.gid))
+	}
+	err = errors.Join(err, f.Chmod(c.mode), f.Sync(), f.Close())
+	if err == nil {
+		err = unix.Renameat(int(p.folder.Fd()), temporary, int(p.folder.Fd()), p.name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", p.path, err), unix.Unlinkat(int(p.folder.Fd()), temporary, 0))
+	}
+	return p.sync()
+}
+
+func (p place) remove() error {
+	if err := unix.Unlinkat(int(p.folder.Fd()), p.name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("remove %s: %w", p.path, err)
+	}
+	return p.sync()
+}
+
+// sync makes the names in the folder survive a loss of power.
+func (p place) sync() error {
+	fd, err := unix.Openat2(int(p.folder.Fd()), ".", &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: noLinks,
+	})
+	if err != nil {
+		return fmt.Errorf("open folder of %s: %w", p.path, err)
+	}
+	f := os.NewFile(uintptr(fd), filepath.Dir(p.path))
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync folder of %s: %w", p.path, err)
+	}
+	return nil
+}
