@@ -10,6 +10,9 @@ export const auditor: Person = { sub: 'olga', email: 'olga@auditors.example', na
 export const tenant: Person = { sub: 'tess', email: 'tess@research.example', name: 'Tess Tenant' }
 export const stranger: Person = { sub: 'sam', email: 'sam@elsewhere.example', name: 'Sam Stranger' }
 
+// Webhooks are posted to a receiver of the tests, on this machine.
+const receivers = ['--webhooks-plain-http=true', '--webhooks-allowed-networks=127.0.0.0/8']
+
 /**
  * up brings a whole control plane up as a newcomer does, in an empty state folder,
  * with an identity provider beside it. It returns how to take all of it down.
@@ -19,7 +22,7 @@ export async function up(extra: string[] = []) {
   const provider = await startProvider([admin, auditor, tenant, stranger])
   const gpuaas = spawn(
     '../bin/gpuaas',
-    ['up', '--state', state, '--listen', '127.0.0.1:0', '--nodes-listen', '127.0.0.1:0', '--oidc-issuer', provider.issuer, '--oidc-client-id', clientID, ...extra],
+    ['up', '--state', state, '--listen', '127.0.0.1:0', '--nodes-listen', '127.0.0.1:0', '--oidc-issuer', provider.issuer, '--oidc-client-id', clientID, ...receivers, ...extra],
     { stdio: ['ignore', 'pipe', 'pipe'] },
   )
   let said = ''

@@ -18,6 +18,7 @@ const lists: Record<string, string> = {
   orgId: '/api/v1/tenants',
   projectId: ended,
   allocationId: ended,
+  reservationId: '/api/v1/reservations',
 }
 
 /** filled puts ids that exist in the place of the names in a path; those of the last come from a list. */

@@ -1,13 +1,13 @@
 import { useMutation } from '@tanstack/react-query'
-import { useRef, useState } from 'react'
+import { useState } from 'react'
 import { asRefusal, type Schemas } from '../../api/client'
 import { ActForm } from '../../ui/actform'
-import { Button, Note } from '../../ui/basics'
+import { Button } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { CheckField, SelectField, TextField } from '../../ui/form'
+import { ShownOnce } from '../../ui/shownonce'
 import { exact } from '../../ui/time'
 import { words } from '../../ui/tone'
-import { Copy } from '../../ui/copy'
 import { byArea } from './roles'
 
 export type NewTokenBody = Schemas['IdentityNewTokenBody']
@@ -33,7 +33,13 @@ export function NewToken({ scopes, create, onDone, onClose }: Props) {
     gcTime: 0, // the answer holds a secret
     onSuccess: onDone,
   })
-  if (making.data) return <ShownOnce token={making.data} onClose={onClose} />
+  if (making.data) {
+    return (
+      <ShownOnce title={`Token ${making.data.name}`} secret={making.data.token} onClose={onClose}>
+        <p>Keep it where secrets are kept. It works until {exact(making.data.expires_at)}.</p>
+      </ShownOnce>
+    )
+  }
   return (
     <Dialog title="New token" onClose={onClose}>
       <ActForm doing={making} does="Make the token" leave="Cancel" disabled={name.trim() === '' || chosen?.length === 0} onClose={onClose}>
@@ -65,35 +71,5 @@ function Scopes({ all, chosen, onChange }: { all: string[]; chosen: string[]; on
         ))}
       </div>
     </fieldset>
-  )
-}
-
-function ShownOnce({ token, onClose }: { token: Schemas['IdentityNewTokenView']; onClose: () => void }) {
-  const ref = useRef<HTMLPreElement>(null)
-  const [warned, setWarned] = useState(false)
-  return (
-    // A key pressed in passing must not lose what cannot be shown again.
-    <Dialog title={`Token ${token.name}`} onClose={() => setWarned(true)}>
-      <div className="flex flex-col gap-4">
-        <Note tone="warn" title="Copy it now: it is shown this once and cannot be shown again.">
-          <p>Keep it where secrets are kept. It works until {exact(token.expires_at)}.</p>
-        </Note>
-        {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls has to be reachable by keyboard */}
-        <pre ref={ref} tabIndex={0} data-testid="token" className="overflow-x-auto rounded-md border border-line bg-raised p-3 font-mono text-xs break-all whitespace-pre-wrap">
-          {token.token}
-        </pre>
-        {warned && (
-          <p role="alert" className="text-sm text-warn">
-            Have you kept it? Close this with the button below.
-          </p>
-        )}
-        <div className="flex flex-wrap justify-between gap-2">
-          <Copy text={token.token} from={() => ref.current} />
-          <Button look="primary" onClick={onClose}>
-            I have kept it
-          </Button>
-        </div>
-      </div>
-    </Dialog>
   )
 }

@@ -3,13 +3,16 @@ import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
-import { useParam } from '../../app/location'
+import { useParam, useSearchState } from '../../app/location'
 import { useMe, type Permission } from '../../app/session'
 import { Button, Card, Code, Empty, Facts, LinkButton, Loading, Page, TextLink } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
+import { Tabs, type Tab } from '../../ui/tabs'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { Quotas } from '../quota/Quotas'
+import { RentalSettings } from '../rentalsettings/RentalSettings'
 import { Members } from './Members'
 import { NewNamed, Rename } from './Naming'
 import { useTenant } from './reading'
@@ -17,7 +20,7 @@ import { mayIn } from './roles'
 
 type Project = Schemas['IdentityProjectView']
 
-/** TenantPage is one tenant: who administers it, and its projects. */
+/** TenantPage is one tenant: who administers it, its projects, and how it rents. */
 export default function TenantPage() {
   const orgId = useParam('orgId')
   const me = useMe()
@@ -28,6 +31,41 @@ export default function TenantPage() {
   const may = (permission: Permission) => mayIn(me, permission, { orgId })
   const t = tenant.data?.body
   const path = { org_id: orgId }
+  const [search, change] = useSearchState()
+  const tabs: Tab[] = [
+    {
+      key: 'projects',
+      title: 'Projects',
+      body: () => (
+        <div className="flex flex-col gap-4">
+          <Projects orgId={orgId} mayCreate={may('project:create')} />
+          {/* A role in a project does not let one see who administers the tenant. */}
+          {may('member:read') && (
+            <Members
+              title="Who administers it"
+              lead="Their role holds in all projects of the tenant. Other roles are given in a project."
+              queryKey={['members', 'tenant', orgId]}
+              roles={['tenant_admin']}
+              mayManage={may('member:manage')}
+              list={(cursor) => got(api.GET('/api/v1/tenants/{org_id}/members', { params: { path, query: { cursor, page_size: 100 } } }))}
+              put={(user_id) => got(api.PUT('/api/v1/tenants/{org_id}/members/{user_id}', { params: { path: { ...path, user_id } }, body: { role: 'tenant_admin' } }))}
+              remove={(user_id) => got(api.DELETE('/api/v1/tenants/{org_id}/members/{user_id}', { params: { path: { ...path, user_id } } }))}
+            />
+          )}
+        </div>
+      ),
+    },
+    {
+      key: 'renting',
+      title: 'Renting',
+      body: () => (
+        <div className="flex flex-col gap-4">
+          {may('quota:read') && <Quotas of={{ orgId }} />}
+          <RentalSettings of={{ orgId }} />
+        </div>
+      ),
+    },
+  ]
   return (
     <Page
       back={<TextLink to="/access" search={{ tab: 'tenants' }}>Tenants</TextLink>}
@@ -55,20 +93,7 @@ export default function TenantPage() {
               ]}
             />
           </Card>
-          <Projects orgId={orgId} mayCreate={may('project:create')} />
-          {/* A role in a project does not let one see who administers the tenant. */}
-          {may('member:read') && (
-            <Members
-              title="Who administers it"
-              lead="Their role holds in all projects of the tenant. Other roles are given in a project."
-              queryKey={['members', 'tenant', orgId]}
-              roles={['tenant_admin']}
-              mayManage={may('member:manage')}
-              list={(cursor) => got(api.GET('/api/v1/tenants/{org_id}/members', { params: { path, query: { cursor, page_size: 100 } } }))}
-              put={(user_id) => got(api.PUT('/api/v1/tenants/{org_id}/members/{user_id}', { params: { path: { ...path, user_id } }, body: { role: 'tenant_admin' } }))}
-              remove={(user_id) => got(api.DELETE('/api/v1/tenants/{org_id}/members/{user_id}', { params: { path: { ...path, user_id } } }))}
-            />
-          )}
+          <Tabs label="Tenant" tabs={tabs} shown={search.tab ?? 'projects'} onShow={(tab) => change({ tab: tab === 'projects' ? undefined : tab })} />
         </>
       )}
       {renaming && (

@@ -16,6 +16,7 @@ import { ProjectName } from './ProjectName'
 import { allocationQuery } from './queries'
 import { Receipts } from './Receipts'
 import { Release } from './Release'
+import { Repairs } from './Repairs'
 import { Terms } from './Terms'
 
 // The terminal is heavy: it comes when it is asked for.
@@ -92,6 +93,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
         <About allocation={a} />
         <div className="flex min-w-0 flex-col gap-4">
           {mayIn(me, 'certificate:read', where) && <Receipts allocation={a} />}
+          <Repairs allocation={a} />
           <Timeline allocation={a} />
         </div>
       </div>

@@ -4,7 +4,7 @@ import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay, useMe } from '../../app/session'
-import { Button, Empty, Loading, Page, State, TextLink } from '../../ui/basics'
+import { Button, Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
@@ -42,10 +42,17 @@ export default function Allocations() {
       title="Allocations"
       lead="Whole nodes for one project at a time: checked before they are handed over, erased afterwards, with a signed receipt for both."
       actions={
-        ask && (
-          <Button look="primary" onClick={ask}>
-            Rent …
-          </Button>
+        chosen && (
+          <>
+            <LinkButton to={`/access/projects/${chosen.project_id}`} search={{ tab: 'renting' }}>
+              Quotas and settings
+            </LinkButton>
+            {ask && (
+              <Button look="primary" onClick={ask}>
+                Rent …
+              </Button>
+            )}
+          </>
         )
       }
     >
@@ -67,7 +74,7 @@ export default function Allocations() {
           <List key={chosen?.project_id ?? everybody} project={chosen} filter={search.status} onAsk={ask} />
         </>
       )}
-      {asking && chosen && <Request projectId={chosen.project_id} onClose={() => setAsking(false)} />}
+      {asking && chosen && <Request project={chosen} onClose={() => setAsking(false)} />}
     </Page>
   )
 }

@@ -2,9 +2,12 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { ActForm } from '../../ui/actform'
+import { Button, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { CheckField, SelectField, TextArea, TextField } from '../../ui/form'
 import { say } from '../../ui/toast'
+import { selectorOf } from '../maintenance/maintenance'
+import { useOffered } from '../sku/offered'
 import { lifeOf, type Allocation } from './allocation'
 
 type Kind = Schemas['MaintenancePlanBody']['kind']
@@ -15,9 +18,12 @@ const kinds: { value: Kind; label: string }[] = [
   { value: 'pause', label: 'pause: the node is away for a while, the tenant keeps it' },
 ]
 
-/** Announce tells the tenant of a node what will be done to it, or asks for consent. */
-export function Announce({ allocation: a, onClose }: { allocation: Allocation; onClose: () => void }) {
+const anywhere = { region: '', rack: '', pool: '', sku: '', labels: '' }
+
+/** Announce tells the tenants of nodes what will be done to them, or asks for consent: of one node, or of all rented nodes that are chosen. */
+export function Announce({ allocation: a, onClose }: { allocation?: Allocation; onClose: () => void }) {
   const queries = useQueryClient()
+  const [where, setWhere] = useState(anywhere)
   const [kind, setKind] = useState<Kind>('reboot')
   const [opens, setOpens] = useState('24')
   const [closes, setCloses] = useState('26')
@@ -26,25 +32,68 @@ export function Announce({ allocation: a, onClose }: { allocation: Allocation; o
   const stays = kind !== 'release'
   const due = lifeOf(closes)
   const begin = lifeOf(opens)
+  const { selector, wrong } = selectorOf(where)
   const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
   const doing = useMutation({
-    mutationFn: () => got(api.POST('/api/v1/admin/maintenances', { body: { node_ids: [a.node_id], kind, ask_consent: consent, reason: reason.trim(), due_at: at(due.seconds ?? 0), ...(stays && { not_before: at(begin.seconds ?? 0) }) } })),
-    onSuccess: () => {
-      say('Its tenant is told.')
+    mutationFn: () => got(api.POST('/api/v1/admin/maintenances', { body: { ...(a ? { node_ids: [a.node_id] } : { selector }), kind, ask_consent: consent, reason: reason.trim(), due_at: at(due.seconds ?? 0), ...(stays && { not_before: at(begin.seconds ?? 0) }) } })),
+    onSuccess: (made) => {
       void queries.invalidateQueries({ queryKey: ['allocations'] })
+      if (made.left_out.length > 0) return // it is said which, and why
+      say(a ? 'Its tenant is told.' : `The tenants of ${made.maintenances.length} nodes are told.`)
       onClose()
     },
   })
   const refused = doing.error ? asRefusal(doing.error).fields : {}
+  const nobody = !a && (selector === undefined || wrong !== undefined)
+  if (doing.data) return <LeftOut made={doing.data} onClose={onClose} />
   return (
-    <Dialog title={`Announce maintenance of ${a.hostname}`} onClose={onClose}>
-      <ActForm doing={doing} does="Announce" disabled={reason.trim().length < 3 || !due.seconds || (stays && !begin.seconds)} onClose={onClose}>
+    <Dialog title={a ? `Announce maintenance of ${a.hostname}` : 'Announce maintenance'} onClose={onClose} wide={!a}>
+      <ActForm doing={doing} does="Announce" leave="Cancel" disabled={nobody || reason.trim().length < 3 || !due.seconds || (stays && !begin.seconds)} onClose={onClose}>
+        {!a && <Which where={where} onChange={setWhere} wrong={wrong} />}
         <SelectField label="What it needs" value={kind} onChange={(v) => setKind(v as Kind)} options={kinds} />
         {stays && <TextField label="Not before, in hours from now" type="number" required value={opens} onChange={setOpens} error={begin.wrong ?? refused.not_before} />}
         <TextField label={stays ? 'Done by, in hours from now' : 'The allocation ends, in hours from now'} type="number" required value={closes} onChange={setCloses} error={due.wrong ?? refused.due_at} />
         <CheckField label="Ask for consent" value={consent} onChange={setConsent} hint="Nothing happens without it. Otherwise the tenant is told." />
         <TextArea label="Why" required rows={2} most={500} value={reason} onChange={setReason} error={refused.reason} hint="The tenant reads it." />
       </ActForm>
+    </Dialog>
+  )
+}
+
+function Which({ where, onChange, wrong }: { where: typeof anywhere; onChange: (where: typeof anywhere) => void; wrong?: string }) {
+  const { skus } = useOffered()
+  const field = (name: keyof typeof anywhere) => ({ value: where[name], onChange: (v: string) => onChange({ ...where, [name]: v }) })
+  return (
+    <fieldset className="rounded-md border border-line p-3">
+      <legend className="px-1 text-sm font-medium">Rented nodes that are so</legend>
+      <div className="grid gap-3 sm:grid-cols-2">
+        <TextField label="Rack" {...field('rack')} />
+        <TextField label="Region" {...field('region')} />
+        <TextField label="Pool" {...field('pool')} />
+        <SelectField label="SKU" {...field('sku')} options={[{ value: '', label: 'any' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} />
+      </div>
+      <TextField label="Labels" {...field('labels')} placeholder="disk=nvme" hint="KEY=VALUE, with commas between. Say at least one of all these." error={wrong} />
+    </fieldset>
+  )
+}
+
+/** LeftOut says which nodes nothing was announced for. */
+function LeftOut({ made, onClose }: { made: Schemas['MaintenanceMadeView']; onClose: () => void }) {
+  return (
+    <Dialog title="It is announced" onClose={onClose}>
+      <div className="flex flex-col gap-4">
+        <Note tone={made.maintenances.length > 0 ? 'ok' : 'warn'} title={`The tenants of ${made.maintenances.length} nodes are told; ${made.left_out.length} nodes are left out`} />
+        <ul className="list-disc pl-5 text-sm">
+          {made.left_out.map((l) => (
+            <li key={l.node_id}>
+              {l.hostname}: {l.reason}
+            </li>
+          ))}
+        </ul>
+        <div className="flex justify-end">
+          <Button onClick={onClose}>Close</Button>
+        </div>
+      </div>
     </Dialog>
   )
 }

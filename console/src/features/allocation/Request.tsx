@@ -1,43 +1,67 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
-import { api, asRefusal, got } from '../../api/client'
+import { useMemo, useState } from 'react'
+import { api, asRefusal, got, type Schemas } from '../../api/client'
+import { readAll } from '../../api/readall'
 import { ActForm } from '../../ui/actform'
-import { Loading, Note, TextLink } from '../../ui/basics'
+import { Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { CheckField, SelectField, TextField } from '../../ui/form'
+import { lifeHint } from '../../ui/life'
 import { ProblemNote } from '../../ui/problem'
+import { useRested } from '../../ui/rested'
+import { span } from '../../ui/time'
 import { say } from '../../ui/toast'
-import { hourly, lifeOf, money, whyNot } from './allocation'
+import { asked } from '../quota/quota'
+import { quotasKey, readQuotas } from '../quota/queries'
+import { useRentalSettings } from '../rentalsettings/reading'
+import { lasting } from '../rentalsettings/settings'
+import { useOffered } from '../sku/offered'
+import { hourly, money, whyNot } from './allocation'
+import { KeyChoice } from './KeyChoice'
+import type { Project } from './projects'
+import { arrangementWords, blank, explained, noRoot, wishOf, type Arrangement, type Draft } from './request'
 
-/** Request asks for nodes, and shows before what there is and what it costs. */
-export function Request({ projectId, onClose }: { projectId: string; onClose: () => void }) {
+/** Request asks for nodes, and shows before what there is, what it costs, and what the quotas leave. */
+export function Request({ project, onClose }: { project: Project; onClose: () => void }) {
+  const { skus, error, pending, retry } = useOffered()
+  const whole = skus.filter((s) => s.capacity_shape === 'node' && s.status === 'active')
+  return (
+    <Dialog title={`Rent nodes for ${project.name}`} onClose={onClose} wide>
+      {error && <ProblemNote error={error} onRetry={retry} />}
+      {pending && <Loading what="what can be rented" />}
+      {!pending && !error && whole.length === 0 && <Note title="Nothing is offered yet">Operators decide what can be rented.</Note>}
+      {whole[0] && <Form project={project} offered={whole} first={whole[0]} onClose={onClose} />}
+    </Dialog>
+  )
+}
+
+type Sku = Schemas['SkuView']
+
+function Form({ project, offered, first, onClose }: { project: Project; offered: Sku[]; first: Sku; onClose: () => void }) {
   const queries = useQueryClient()
   const navigate = useNavigate()
-  const [chosen, setSku] = useState('')
-  const [count, setCount] = useState('1')
-  const [name, setName] = useState('')
-  const [hours, setHours] = useState('')
-  const [wait, setWait] = useState('')
-  const [root, setRoot] = useState(false)
-  const skus = useQuery({ queryKey: ['skus', 'offered'], queryFn: () => got(api.GET('/api/v1/admin/skus', { params: { query: { status: 'active', page_size: 200 } } })) })
-  const whole = (skus.data?.items ?? []).filter((s) => s.capacity_shape === 'node')
-  const sku = whole.find((s) => s.sku_id === chosen) ?? whole[0]
-  const many = Number(count)
-  const wrong = Number.isInteger(many) && many >= 1 && many <= 64 ? undefined : 'From 1 to 64.'
-  const life = lifeOf(hours)
-  const patience = lifeOf(wait)
-  const wrongWait = patience.wrong ?? ((patience.seconds ?? 0) > 604_800 ? 'A week (168) at most.' : undefined)
-  const path = { project_id: projectId }
+  const [chosen, setSku] = useState(first.sku_id)
+  const [draft, setDraft] = useState(blank)
+  const sku = offered.find((s) => s.sku_id === chosen) ?? first
+  const change = (patch: Partial<Draft>) => setDraft((before) => ({ ...before, ...patch }))
+  const settled = useRentalSettings({ orgId: project.org_id, projectId: project.project_id }).data?.body.in_force
+  const path = { project_id: project.project_id }
+  // Whatever can be had does not depend on whether it waits.
+  const wanted = JSON.stringify(explained(wishOf(sku.sku_id, draft, false).body))
+  const question = useRested(wanted)
   const capacity = useQuery({
-    queryKey: ['allocations', 'capacity', projectId, sku?.sku_id],
-    queryFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations/explain', { params: { path }, body: { sku: sku?.sku_id ?? '' } })),
-    enabled: sku !== undefined,
+    queryKey: ['allocations', 'capacity', project.project_id, question],
+    queryFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations/explain', { params: { path }, body: JSON.parse(question) as ReturnType<typeof explained> })),
+    placeholderData: (before) => before,
     refetchInterval: 10_000,
   })
-  const scarce = capacity.data !== undefined && capacity.data.free < many
+  const scarce = capacity.data !== undefined && capacity.data.free < Number(draft.count)
+  const rootless = noRoot(sku, settled)
+  const { body, wrong, ready } = wishOf(sku.sku_id, { ...draft, root: draft.root && !rootless }, scarce)
+  const many = body.count ?? 1
   const asking = useMutation({
-    mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations', { params: { path }, body: { sku: sku?.sku_id ?? '', count: many, name: name.trim() || undefined, access: root ? 'root' : undefined, wait_up_to_seconds: scarce ? patience.seconds : undefined, expires_in_seconds: life.seconds } })),
+    mutationFn: () => got(api.POST('/api/v1/projects/{project_id}/allocations', { params: { path }, body })),
     onSuccess: (made) => {
       if (!('allocations' in made)) {
         say('Your request waits until there are enough nodes.')
@@ -53,32 +77,87 @@ export function Request({ projectId, onClose }: { projectId: string; onClose: ()
   })
   const refused = asking.error ? asRefusal(asking.error).fields : {}
   return (
-    <Dialog title="Rent nodes" onClose={onClose}>
-      {skus.error && <ProblemNote error={skus.error} onRetry={() => void skus.refetch()} />}
-      {skus.isPending && <Loading what="what can be rented" />}
-      {skus.data && !sku && <Note title="Nothing is offered yet">Operators decide what can be rented.</Note>}
-      {sku && (
-        <ActForm doing={asking} does="Rent" leave="Cancel" disabled={wrong !== undefined || life.wrong !== undefined || (scarce && wrongWait !== undefined)} onClose={onClose}>
-          <SelectField label="What to rent" value={sku.sku_id} onChange={setSku} options={whole.map((s) => ({ value: s.sku_id, label: `${s.display_name}: ${s.gpus_total} × ${s.gpu_model}` }))} error={refused.sku} />
-          <TextField label="How many nodes" type="number" value={count} onChange={setCount} hint="All or none." error={wrong ?? refused.count} />
-          <TextField label="Name" value={name} onChange={setName} hint="What you call it. Left empty, it is called after its node." error={refused.name} />
-          <TextField label="Ends after so many hours" type="number" value={hours} onChange={setHours} hint="Left empty, the project's default counts; without one it never ends by itself." error={life.wrong ?? refused.expires_in_seconds} />
-          <CheckField label="With sudo" value={root} onChange={setRoot} hint="The node is installed anew after you, which takes longer than cleaning it." />
-          <p className="text-sm">
-            <strong>{money(hourly(sku.price_minor, sku.gpus_total, wrong ? 1 : many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.
-          </p>
-          {capacity.error && <ProblemNote error={capacity.error} />}
-          {capacity.data && (
-            <Note tone={capacity.data.free >= many ? 'ok' : 'warn'} title={`${capacity.data.free} of ${capacity.data.nodes} such nodes can be had now`}>
-              {whyNot(capacity.data).join('; ')}
-            </Note>
-          )}
-          {scarce && <TextField label="Wait so many hours for nodes" type="number" value={wait} onChange={setWait} hint="Your request keeps its place in the queue so long. Left empty, it is refused while there are not enough nodes." error={wrongWait ?? refused.wait_up_to_seconds} />}
-          <p className="text-xs text-muted">
-            You log in with your own keys and those of the project: <TextLink to="/ssh-keys">SSH keys</TextLink>. The terminal in the browser needs none.
-          </p>
-        </ActForm>
+    <ActForm doing={asking} does="Rent" leave="Cancel" disabled={!ready} onClose={onClose}>
+      <SelectField label="What to rent" value={sku.sku_id} onChange={setSku} options={offered.map((s) => ({ value: s.sku_id, label: `${s.display_name}: ${s.gpus_total} × ${s.gpu_model}` }))} error={refused.sku} />
+      <div className="grid gap-4 sm:grid-cols-2">
+        <TextField label="How many nodes" type="number" value={draft.count} onChange={(count) => change({ count })} hint="All or none." error={wrong.count ?? refused.count} />
+        <TextField label="Name" value={draft.name} onChange={(name) => change({ name })} hint="What you call it. Left empty, it is called after its node." error={refused.name} />
+        <SelectField
+          label="It ends"
+          value={draft.life}
+          onChange={(life) => change({ life: life as Draft['life'] })}
+          options={[
+            { value: 'settled', label: settled && settled.default_expiry_seconds > 0 ? `after ${span(settled.default_expiry_seconds)}, as usual here` : 'when it is given back, as usual here' },
+            { value: 'set', label: 'after a time' },
+            ...(settled?.max_expiry_seconds === 0 && settled.default_expiry_seconds > 0 ? [{ value: 'never', label: 'when it is given back' }] : []),
+          ]}
+          hint={settled && settled.max_expiry_seconds > 0 ? `${lasting(settled.max_expiry_seconds, '')} at most; you can extend it again and again.` : undefined}
+          error={refused.expires_in_seconds}
+        />
+        {draft.life === 'set' && <TextField label="After" required value={draft.lasts} onChange={(lasts) => change({ lasts })} hint={lifeHint} error={wrong.lasts} />}
+      </div>
+      <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is installed anew after you, which takes longer than cleaning it.'} />
+      <More project={project} draft={draft} change={change} wrong={wrong} refused={refused} />
+      <p className="text-sm">
+        <strong>{money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.
+      </p>
+      <Allowed project={project} sku={sku} count={many} />
+      {capacity.error && <ProblemNote error={capacity.error} />}
+      {capacity.data && (
+        <Note tone={scarce ? 'warn' : 'ok'} title={`${capacity.data.free} of ${capacity.data.nodes} such nodes can be had now`}>
+          {whyNot(capacity.data).join('; ')}
+        </Note>
       )}
-    </Dialog>
+      {scarce && <TextField label="Wait for nodes at most" value={draft.waits} onChange={(waits) => change({ waits })} hint={`Your request keeps its place in the queue so long, a week at most. ${lifeHint} Left empty, it is refused while there are not enough nodes.`} error={wrong.waits ?? refused.wait_up_to_seconds} />}
+    </ActForm>
+  )
+}
+
+type Fields = Record<string, string | undefined>
+
+/** More is what else can be chosen, and rarely is. */
+function More({ project, draft, change, wrong, refused }: { project: Project; draft: Draft; change: (patch: Partial<Draft>) => void; wrong: Fields; refused: Fields }) {
+  const regions = useRegions(project.project_id)
+  return (
+    <details className="rounded-md border border-line px-3 py-2">
+      <summary className="cursor-pointer text-sm font-medium">More choices: keys, region, placement</summary>
+      <div className="mt-3 flex flex-col gap-4">
+        <KeyChoice projectId={project.project_id} chosen={draft.keys} onChange={(keys) => change({ keys })} wrong={wrong.keys ?? refused.ssh_key_ids} />
+        <div className="grid gap-4 sm:grid-cols-2">
+          <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} list={regions} hint="Left empty, any." error={refused.region} />
+          <SelectField label="How they stand to each other" value={draft.arrangement} onChange={(v) => change({ arrangement: v as Arrangement })} options={Object.entries(arrangementWords).map(([value, label]) => ({ value, label }))} hint="A wish: it is not waited for." />
+          <TextField label="Labels that a node must have" value={draft.nodeLabels} onChange={(nodeLabels) => change({ nodeLabels })} placeholder="public/tier=fast" hint="KEY=VALUE, with commas between. Operators say which there are; those for tenants begin with public/." error={wrong.nodeLabels ?? refused.node_labels} />
+          <TextField label="Labels of your own" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="team=vision" hint="Words by which you know it again." error={wrong.labels ?? refused.labels} />
+        </div>
+        <CheckField label="Protected" value={draft.guarded} onChange={(guarded) => change({ guarded })} hint="Its release is refused until that is lifted." />
+      </div>
+    </details>
+  )
+}
+
+/** useRegions is the regions that the project has rented in, to choose from. */
+function useRegions(projectId: string): string[] {
+  const rented = useQuery({ queryKey: ['allocations', projectId, 'regions'], queryFn: () => got(api.GET('/api/v1/projects/{project_id}/allocations', { params: { path: { project_id: projectId }, query: { page_size: 200 } } })), staleTime: 60_000 }).data
+  return useMemo(() => [...new Set(rented?.items.map((a) => a.region) ?? [])].sort(), [rented])
+}
+
+/** Allowed says what the quotas leave, for each that the request is held to. */
+function Allowed({ project, sku, count }: { project: Project; sku: Sku; count: number }) {
+  const owner = { orgId: project.org_id, projectId: project.project_id }
+  const quotas = useQuery({ queryKey: [...quotasKey(owner), 'all'], queryFn: () => readAll((cursor) => readQuotas(owner, cursor)) })
+  const held = asked(quotas.data?.rows ?? [], { sku: sku.sku_id, gpus: sku.gpus_total * count, nodes: count })
+  if (held.length === 0) return null
+  const over = held.some((m) => m.over)
+  return (
+    <Note tone={over ? 'warn' : 'info'} title={over ? 'A quota does not leave so much' : 'What the quotas leave'}>
+      <ul>
+        {held.map((m) => (
+          <li key={`${m.quota.quota_id} ${m.unit}`}>
+            The {m.quota.project_id ? 'project' : 'tenant'} may hold {m.limit} {m.unit}
+            {m.quota.sku && ` of ${m.quota.sku}`}: {m.used} used, {m.asked} asked{m.over && ', too many'}.
+          </li>
+        ))}
+      </ul>
+    </Note>
   )
 }

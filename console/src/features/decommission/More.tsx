@@ -28,7 +28,19 @@ export function More({ mode, choices, onChoices, siteId, many }: Props) {
         )}
         {takesInstall(mode) && <CheckField label="Keep out of service" value={!!choices.keepOut} onChange={(keepOut) => onChoices({ ...choices, keepOut })} hint={`When it is ready, ${node} is quarantined until an operator returns it to service.`} />}
         {takesInstall(mode) && <CheckField label="Only if the hardware matches the SKU" value={!!choices.match} onChange={(match) => onChoices({ ...choices, match })} hint="If GPUs, memory, disks or interfaces differ, the operation is parked and says in what." />}
-        {takesEnd(mode) && <CheckField label="End what a tenant has on it" value={!!choices.endAllocation} onChange={(endAllocation) => onChoices({ ...choices, endAllocation })} hint={`The tenant's work is destroyed. Otherwise nothing is begun while a tenant works on ${node}.`} />}
+        {takesEnd(mode) && (
+          <SelectField
+            label={`If somebody rents ${node}`}
+            value={choices.tenant ?? ''}
+            onChange={(tenant) => onChoices({ ...choices, tenant: tenant === 'end' || tenant === 'announced' ? tenant : undefined })}
+            options={[
+              { value: '', label: 'begin nothing' },
+              { value: 'announced', label: 'end it as announced maintenance permits' },
+              { value: 'end', label: 'end it at once' },
+            ]}
+            hint={choices.tenant ? "The tenant's work is destroyed." : 'The tenant keeps it, and the operation is refused.'}
+          />
+        )}
         {takesErase(mode) && !many && <WithoutAgent choices={choices} onChoices={onChoices} />}
       </div>
     </details>

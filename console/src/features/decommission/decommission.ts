@@ -32,7 +32,8 @@ export function choicesOf(mode: Mode, c: Choices) {
     erase: takesErase(mode) ? c.erase : undefined,
     storage_cleanup: takesCleanup(mode) ? c.cleanup : undefined,
     profile_id: (takesInstall(mode) && c.profile) || undefined,
-    end_allocation: (takesEnd(mode) && c.endAllocation) || undefined,
+    end_allocation: (takesEnd(mode) && c.tenant === 'end') || undefined,
+    under_maintenance: (takesEnd(mode) && c.tenant === 'announced') || undefined,
   }
 }
 
@@ -50,12 +51,12 @@ export function installedOf(mode: Mode, c: Choices) {
 /** begin asks for an operation on one node. Plain steps of its life have operations of their own. */
 export function begin(nodeId: string, mode: Mode, choices: Choices, reason: string, plan_hash: string): Promise<Schemas['DecommissionNewView']> {
   const params = { path: { node_id: nodeId } }
-  const { end_allocation } = choicesOf(mode, choices)
+  const { end_allocation, under_maintenance } = choicesOf(mode, choices)
   switch (mode) {
     case 'drain':
-      return got(api.POST('/api/v1/admin/nodes/{node_id}/drain', { params, body: { reason, end_allocation } }))
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/drain', { params, body: { reason, end_allocation, under_maintenance } }))
     case 'retire':
-      return got(api.POST('/api/v1/admin/nodes/{node_id}/retire', { params, body: { reason, end_allocation } }))
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/retire', { params, body: { reason, end_allocation, under_maintenance } }))
     case 'reactivate':
       return got(api.POST('/api/v1/admin/nodes/{node_id}/reactivate', { params, body: { reason } }))
     case 'remove':

@@ -35,8 +35,8 @@ export type Choices = {
   keepOut?: boolean
   /** Accept the machine only if it has the hardware of its SKU. */
   match?: boolean
-  /** End what a tenant has on the node. */
-  endAllocation?: boolean
+  /** End what a tenant has on the node: at once, or as announced maintenance permits. Absent: nothing is begun while somebody rents it. */
+  tenant?: 'end' | 'announced'
   /** Pass over what only the agent could do; needs the risk that is accepted. */
   withoutAgent?: boolean
   risk?: string

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import { blank, explained, noRoot, wishOf } from './request'
+
+const sent = (draft: Partial<typeof blank>, scarce = false) => JSON.parse(JSON.stringify(wishOf('h200', { ...blank, ...draft }, scarce).body)) as unknown
+
+describe('wishOf', () => {
+  it('says nothing that nobody chose', () => {
+    expect(sent({})).toEqual({ sku: 'h200', count: 1 })
+  })
+  it('passes on every choice', () => {
+    const all = { count: '2', name: ' train ', life: 'set', lasts: '7d', root: true, guarded: true, arrangement: 'same_rack', region: 'lab', nodeLabels: 'public/tier=fast', labels: 'team=vision', keys: ['k1'] } as const
+    expect(sent({ ...all, keys: ['k1'] })).toEqual({
+      sku: 'h200', count: 2, name: 'train', access: 'root', protected: true, arrangement: 'same_rack', region: 'lab',
+      node_labels: { 'public/tier': 'fast' }, labels: { team: 'vision' }, ssh_key_ids: ['k1'], expires_in_seconds: 604_800,
+    })
+    expect(sent({ life: 'never' })).toMatchObject({ expires_in_seconds: 0 })
+  })
+  it('waits only where there are not enough nodes', () => {
+    expect(sent({ waits: '2h' })).not.toHaveProperty('wait_up_to_seconds')
+    expect(sent({ waits: '2h' }, true)).toMatchObject({ wait_up_to_seconds: 7200 })
+  })
+  it.each([
+    ['no count', { count: '0' }],
+    ['too many', { count: '65' }],
+    ['a life that is none', { life: 'set', lasts: '' }],
+    ['a patience of eight days', { waits: '8d' }],
+    ['a label that is none', { nodeLabels: 'fast' }],
+    ['no key at all', { keys: [] as string[] }],
+  ] as const)('is not ready with %s', (_, wrong) => expect(wishOf('h200', { ...blank, ...wrong, keys: 'keys' in wrong ? [] : undefined }, true).ready).toBe(false))
+})
+
+it('asks for capacity by what decides it', () => {
+  expect(explained({ sku: 'h200', name: 'train', region: 'lab', count: 3 })).toEqual({ sku: 'h200', region: 'lab' })
+})
+
+it('says why there is no root', () => {
+  expect(noRoot({ user_access_only: true }, undefined)).toContain('Nobody')
+  expect(noRoot({ user_access_only: false }, { root_access: false, root_access_from: 'tenant' })).toBe('The tenant does not allow it.')
+  expect(noRoot({ user_access_only: false }, { root_access: true, root_access_from: 'platform' })).toBeUndefined()
+})

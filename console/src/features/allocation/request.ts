@@ -1,0 +1,77 @@
+import type { Schemas } from '../../api/client'
+import { given, readLabels } from '../../ui/labels'
+import { readLife } from '../../ui/life'
+
+export type Wish = Schemas['AllocationAskBody']
+export type Arrangement = NonNullable<Wish['arrangement']>
+
+/** Draft is what the form of a request has. */
+export type Draft = {
+  count: string
+  name: string
+  life: 'settled' | 'set' | 'never'
+  lasts: string
+  waits: string
+  root: boolean
+  guarded: boolean
+  arrangement: Arrangement
+  region: string
+  nodeLabels: string
+  labels: string
+  /** The keys that shall open it; undefined: one's own, and those of the project. */
+  keys?: string[]
+}
+
+/** blank is a form in which nobody has chosen anything. */
+export const blank: Draft = { count: '1', name: '', life: 'settled', lasts: '24h', waits: '', root: false, guarded: false, arrangement: 'spread', region: '', nodeLabels: '', labels: '' }
+
+export const arrangementWords: Record<Arrangement, string> = {
+  spread: 'spread over racks, so that not all fail together',
+  pack: 'packed: near to what the project has',
+  same_rack: 'all in one rack',
+}
+
+const week = 604_800
+
+type Wrong = Partial<Record<'count' | 'lasts' | 'waits' | 'nodeLabels' | 'labels' | 'keys', string>>
+
+/** wishOf reads the form as what is sent, or says what is wrong with it. Scarce: there are not enough nodes now, so it can wait. */
+export function wishOf(sku: string, d: Draft, scarce: boolean): { body: Wish; wrong: Wrong; ready: boolean } {
+  const count = Number(d.count)
+  const life = d.life === 'set' ? readLife(d.lasts) : {}
+  const patience = scarce ? readLife(d.waits, { most: week }) : {}
+  const of = readLabels(d.nodeLabels)
+  const own = readLabels(d.labels)
+  const wrong: Wrong = {
+    count: Number.isInteger(count) && count >= 1 && count <= 64 ? undefined : 'From 1 to 64.',
+    lasts: life.wrong ?? (d.life === 'set' && life.seconds === undefined ? 'Say how long.' : undefined),
+    waits: patience.wrong,
+    nodeLabels: of.wrong,
+    labels: own.wrong,
+    keys: d.keys?.length === 0 ? 'Choose at least one key.' : undefined,
+  }
+  const body: Wish = {
+    sku,
+    count: wrong.count ? 1 : count,
+    name: d.name.trim() || undefined,
+    access: d.root ? 'root' : undefined,
+    protected: d.guarded || undefined,
+    arrangement: d.arrangement === 'spread' ? undefined : d.arrangement,
+    region: d.region.trim() || undefined,
+    node_labels: given(of.labels),
+    labels: given(own.labels),
+    ssh_key_ids: d.keys,
+    expires_in_seconds: d.life === 'never' ? 0 : life.seconds,
+    wait_up_to_seconds: patience.seconds,
+  }
+  return { body, wrong, ready: !Object.values(wrong).some(Boolean) }
+}
+
+/** explained is what of a request decides which nodes it could have. */
+export const explained = ({ sku, access, region, node_labels }: Wish): Wish => ({ sku, access, region, node_labels })
+
+/** noRoot says why root access cannot be asked for. */
+export function noRoot(sku: Pick<Schemas['SkuView'], 'user_access_only'>, settled: Pick<Schemas['RentalsettingsRulesView'], 'root_access' | 'root_access_from'> | undefined): string | undefined {
+  if (sku.user_access_only) return 'Nobody can have root on machines of this kind.'
+  return settled && !settled.root_access ? `The ${settled.root_access_from} does not allow it.` : undefined
+}
