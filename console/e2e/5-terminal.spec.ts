@@ -1,57 +1,55 @@
 import { expect, test } from '@playwright/test'
 import { call, signIn } from './people'
-import { plane } from './plane'
 
-type Nodes = { items: { node_id: string }[] }
+type Made = { org_id: string; project_id: string }
+type Rented = { allocation_id: string; node_id: string; status: string; username: string }
 
-/** aNode is one of the fleet, or a new one where there is none yet. */
-async function aNode(): Promise<string> {
-  const first = async () => (await call<Nodes>('GET', '/api/v1/admin/nodes')).items[0]?.node_id
-  const found = await first()
-  if (found) return found
-  await call('POST', '/api/v1/admin/nodes', { hostname: 'terminal-1', sku: 'h200-sxm-baremetal-8g', region_code: 'lab' })
-  return (await first()) ?? ''
+/** anAccount rents a node of the fleet, on which its tenant then has an account. */
+async function anAccount(): Promise<Rented> {
+  const { org_id } = await call<Made>('POST', '/api/v1/admin/tenants', { slug: 'shells', name: 'Shells' })
+  const { project_id } = await call<Made>('POST', `/api/v1/tenants/${org_id}/projects`, { slug: 'shells', name: 'Shells' })
+  const { allocation_id } = (await call<{ allocations: [Rented] }>('POST', `/api/v1/projects/${project_id}/allocations`, { sku: 'h200-sxm-baremetal-8g' })).allocations[0]
+  const now = () => call<Rented>('GET', `/api/v1/allocations/${allocation_id}`)
+  await expect.poll(async () => (await now()).status, { timeout: 120_000 }).toBe('active')
+  return now()
 }
 
-// The machines of the lab have no shells. What stands in for one here is behind the websocket: page, policy and
-// protocol are the real ones.
-test('a terminal shows colours, sends what is typed, and says why it ended', async ({ page }) => {
+// The shell is a real one, on a machine of the rack: from the browser through the control plane and the agent.
+test('a terminal shows colours, follows its window, and says why it ended', async ({ page }) => {
   const complaints: string[] = []
   page.on('console', (m) => m.text().includes('Content Security Policy') && complaints.push(m.text()))
-  await signIn(page)
-  const node = await aNode()
-  await page.route('**/terminal-token', (route) =>
-    route.fulfill({ status: 201, json: { session_id: 's', token: 'once', websocket_path: '/ws/terminal/s', expires_at: new Date().toISOString() } }),
-  )
-  const typed: string[] = []
-  await page.routeWebSocket('**/ws/terminal/s', (ws) => {
-    ws.onMessage((m) => {
-      if (typeof m === 'string') return
-      typed.push(m.toString())
-      ws.send(m)
-      if (m.toString().includes('\r')) ws.send(JSON.stringify({ type: 'session_closed', reason: 'shell_ended', exit_status: 0 }))
-    })
-    ws.send(JSON.stringify({ type: 'session_ready', session_id: 's' }))
-    ws.send(Buffer.from('\x1b[38;2;10;200;30mgreen\x1b[0m \x1b[31mred\x1b[0m\r\nalice@gpu-1:~$ '))
-  })
-  await page.goto(`${plane.url}/nodes/${node}`)
+  const { node_id, username, allocation_id } = await anAccount()
+  await signIn(page, `/nodes/${node_id}`)
   await page.getByRole('link', { name: 'Terminal' }).click()
-  await page.getByLabel('User on the node').fill('alice')
+  await page.getByLabel('User on the node').fill('nobody-here')
+  await page.getByRole('button', { name: 'Open', exact: true }).click()
+  await expect(page.getByText(/Not opened|was not opened/).first()).toBeVisible()
+  await page.getByRole('button', { name: 'Leave' }).click()
+  await page.getByLabel('User on the node').fill(username)
   await page.getByRole('button', { name: 'Open', exact: true }).click()
   const rows = page.locator('.xterm-rows')
-  await expect(rows).toContainText('alice@gpu-1:~$')
-  await expect(rows.getByText('green')).toHaveCSS('color', 'rgb(10, 200, 30)')
+  await expect(rows).toContainText('$ ')
+  await page.keyboard.type(String.raw`printf '\033[38;2;10;200;30mgreen\033[0m \033[31mred\033[0m\n'` + '\n')
+  await expect(rows.getByText('green', { exact: true })).toHaveCSS('color', 'rgb(10, 200, 30)')
   await expect(rows.getByText('red', { exact: true })).toHaveCSS('color', 'rgb(204, 0, 0)')
-  await page.keyboard.type('exit')
-  await expect(rows).toContainText('$ exit')
-  await page.keyboard.press('Enter')
-  await expect(page.getByText('The shell has ended.')).toBeVisible()
-  expect(typed.join('')).toBe('exit\r')
+  let looks = 0
+  const columns = async () => {
+    const look = `look ${++looks}:`
+    await page.keyboard.type(`echo "${look} $(stty size)"\n`)
+    const said = new RegExp(`${look} \\d+ (\\d+)`)
+    await expect(rows).toContainText(said)
+    return Number(said.exec(await rows.innerText())?.[1])
+  }
+  const wide = await columns()
+  await page.setViewportSize({ width: 800, height: 900 })
+  await expect.poll(columns).toBeLessThan(wide)
+  await page.keyboard.type('exit 3\n')
+  await expect(page.getByText('The shell has ended with status 3.')).toBeVisible()
   await page.getByRole('button', { name: 'Open again' }).click()
-  await expect(page.getByRole('button', { name: 'Close the terminal' })).toBeVisible()
   await page.getByRole('button', { name: 'Close the terminal' }).click()
   await expect(page.getByText('You closed the terminal.')).toBeVisible()
   expect(complaints).toEqual([])
+  await call('POST', `/api/v1/allocations/${allocation_id}/release`, {})
 })
 
 test('SSH keys are added and removed, and a private one is not sent', async ({ page }) => {
