@@ -11,6 +11,7 @@ import { useProject } from '../access/reading'
 import { mayIn } from '../access/roles'
 import { byWhom, called, hourly, isOver, mayEnd, money, ssh, type Allocation } from './allocation'
 import { Care } from './Care'
+import { ChangeKeys } from './ChangeKeys'
 import { Force } from './Force'
 import { ProjectName } from './ProjectName'
 import { allocationQuery } from './queries'
@@ -37,7 +38,7 @@ export default function AllocationPage() {
   return <Shown key={id} allocation={read.data} error={read.error} />
 }
 
-type Doing = 'working' | 'ending' | 'changing'
+type Doing = 'working' | 'ending' | 'changing' | 'keys'
 
 function Shown({ allocation: a, error }: { allocation: Allocation; error: unknown }) {
   const me = useMe()
@@ -72,6 +73,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
             </Button>
           )}
           {mine && mayEnd(a) && <Button onClick={() => setDoing('changing')}>Change …</Button>}
+          {mine && a.status === 'active' && <Button onClick={() => setDoing('keys')}>SSH keys …</Button>}
           {mine && mayEnd(a) && <Button onClick={() => setDoing('ending')}>{a.status === 'release_failed' ? 'Clean again …' : 'Release …'}</Button>}
           <Force allocation={a} />
         </>
@@ -98,6 +100,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
         </div>
       </div>
       {doing === 'ending' && <Release allocation={a} onClose={stop} />}
+      {doing === 'keys' && <ChangeKeys allocation={a} onClose={stop} />}
       {doing === 'changing' && <Terms allocation={a} onClose={stop} />}
     </Page>
   )
@@ -152,6 +155,7 @@ function About({ allocation: a }: { allocation: Allocation }) {
     ...(command ? [['Log in', <Code key="s">{command}</Code>] as [string, ReactNode]] : []),
     ...(a.status === 'active' ? [['Host keys', <HostKeys key="h" of={a.host_keys} />] as [string, ReactNode]] : []),
     ['SSH keys', a.ssh_keys.length === 0 ? 'none: use the terminal' : a.ssh_keys.map((k) => k.name).join(', ')],
+    ...(a.keys_changing_since ? [['Keys on the node', <span key="k">behind since <When at={a.keys_changing_since} />{a.keys_waiting_for && `: waits for ${a.keys_waiting_for}`}</span>] as [string, ReactNode]] : []),
     ['Asked for by', a.requested_by_name ?? a.requested_by],
     ['Asked for', <When key="c" at={a.created_at} />],
     ['Yours since', a.active_at ? <When key="a" at={a.active_at} /> : isOver(a) ? 'never' : 'not yet'],

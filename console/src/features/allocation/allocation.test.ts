@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { announced, byWhom, called, hourly, isOver, lifeOf, mayAgree, mayDecline, mayEnd, money, receiptFile, ssh, whyNot } from './allocation'
+import { announced, byWhom, called, hourly, isOver, keysChanged, lifeOf, mayAgree, mayDecline, mayEnd, money, receiptFile, ssh, whyNot } from './allocation'
 
 it('knows what can be given back', () => {
   expect((['requested', 'provisioning', 'active', 'release_failed'] as const).every((status) => mayEnd({ status }))).toBe(true)
@@ -53,4 +53,9 @@ it('says what maintenance does, and what can be answered', () => {
   expect(mayDecline({ status: 'announced', consent_asked: false })).toBe(false)
   expect(mayDecline({ status: 'announced', consent_asked: true })).toBe(true)
   expect(mayAgree({ status: 'under_way' })).toBe(false)
+})
+
+it('sends of keys only what differs', () => {
+  expect(keysChanged(['a', 'b'], ['b', 'c'])).toEqual({ add: ['c'], remove: ['a'] })
+  expect(keysChanged(['a'], ['a'])).toEqual({ add: [], remove: [] })
 })

@@ -62,3 +62,6 @@ export const mayAgree = (m: Pick<Announced, 'status'>) => m.status !== 'under_wa
 
 /** mayDecline says whether a tenant can decline it: only where consent is asked for. */
 export const mayDecline = (m: Pick<Announced, 'status' | 'consent_asked'>) => m.consent_asked && (m.status === 'announced' || m.status === 'consented')
+
+/** keysChanged is what has to be sent so that the chosen keys open an allocation, and no others. */
+export const keysChanged = (before: string[], chosen: string[]) => ({ add: chosen.filter((id) => !before.includes(id)), remove: before.filter((id) => !chosen.includes(id)) })
