@@ -53,7 +53,11 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, sort, onSort, m
     const index = Math.max(0, Math.min(rows.length - 1, to))
     setAt(index)
     virtual.scrollToIndex(index)
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus({ preventScroll: true }))
+    const row = () => scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)
+    // At once where it is in the page: the key after this one is for it. One that was scrolled to is there with the next frame.
+    const shown = row()
+    if (shown) shown.focus({ preventScroll: true })
+    else requestAnimationFrame(() => row()?.focus({ preventScroll: true }))
   }
   const keys: Record<string, (index: number) => number> = {
     ArrowDown: (i) => i + 1,
