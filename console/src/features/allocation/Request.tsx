@@ -45,7 +45,8 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
   const [draft, setDraft] = useState(blank)
   const sku = offered.find((s) => s.sku_id === chosen) ?? first
   const change = (patch: Partial<Draft>) => setDraft((before) => ({ ...before, ...patch }))
-  const settled = useRentalSettings({ orgId: project.org_id, projectId: project.project_id }).data?.body.in_force
+  const settings = useRentalSettings({ orgId: project.org_id, projectId: project.project_id })
+  const settled = settings.data?.body.in_force
   const path = { project_id: project.project_id }
   // Whatever can be had does not depend on whether it waits.
   const wanted = JSON.stringify(explained(wishOf(sku.sku_id, draft, false).body))
@@ -102,6 +103,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
         <strong>{money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.
       </p>
       <Allowed project={project} sku={sku} count={many} />
+      {settings.error && <ProblemNote error={settings.error} onRetry={() => void settings.refetch()} />}
       {capacity.error && <ProblemNote error={capacity.error} />}
       {capacity.data && (
         <Note tone={scarce ? 'warn' : 'ok'} title={`${capacity.data.free} of ${capacity.data.nodes} such nodes can be had now`}>
@@ -146,6 +148,7 @@ function Allowed({ project, sku, count }: { project: Project; sku: Sku; count: n
   const owner = { orgId: project.org_id, projectId: project.project_id }
   const quotas = useQuery({ queryKey: [...quotasKey(owner), 'all'], queryFn: () => readAll((cursor) => readQuotas(owner, cursor)) })
   const held = asked(quotas.data?.rows ?? [], { sku: sku.sku_id, gpus: sku.gpus_total * count, nodes: count })
+  if (quotas.error) return <ProblemNote error={quotas.error} onRetry={() => void quotas.refetch()} />
   if (held.length === 0) return null
   const over = held.some((m) => m.over)
   return (
