@@ -14,7 +14,7 @@ const (
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
 	nodePart = `"node_id":"` + nodeID +
 		`","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
-		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","rack":"c07","pool":"training","labels":{"fabric":"ib0"},"onboarding_mode":"manual","schedulable":true,"hold_reason":"","held_by":"","tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
+		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","rack":"c07","pool":"training","labels":{"fabric":"ib0"},"onboarding_mode":"manual","schedulable":false,"hold_reason":"GPU 3 is slow","held_by":"","holds":[{"hold_id":"` + checkID + `","kind":"complaint","owner":"","reason":"GPU 3 is slow","since":"2026-03-04T05:00:00Z","by":"user:1","by_name":"Ada"}],"tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
 		`"agent":` + agentJSON + `,"capabilities":{"fabric.type":"roce","gpu.vendor":"nvidia"},` + times
 	inspectionJSON = `{"facts":{},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
 		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"}`
@@ -80,6 +80,7 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 			historyJSON+`]}`), "update-node": answer(200, nodeJSON),
 		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+
 			inspectionJSON+`,"observed":`+observedJSON+`}}`),
+		"add-node-hold": answer(201, nodeJSON), "lift-node-hold": answer(200, nodeJSON),
 		"quarantine-node": answer(200, nodeJSON), "taint-node": answer(200, nodeJSON),
 		"return-node-to-service":   answer(200, nodeJSON),
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON),

@@ -237,6 +237,8 @@ var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, main
 	{"node-label", "node label c07u31 burn-in=done fabric-"},
 	{"node-hold", "node hold c07u31 --reason broken-fan"},
 	{"node-unhold", "node unhold c07u31"},
+	{"node-unhold-one", "node unhold c07u31 --hold complaint --reason replaced"},
+	{"node-unhold-none", "node unhold c07u31 --hold repair --reason replaced"},
 	{"node-quarantine", "node quarantine c07u31 --reason flaky"},
 	{"node-taint", "node taint c07u31 --cause physical_console --reason console"},
 	{"node-return", "node return c07u31 --reason repaired"},

@@ -36,7 +36,7 @@ func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 		{Title: "DRIFT", Text: func(v node) string { return string(v.Agent.DriftState) }},
 		{Title: "LAST CONTACT", Text: func(v node) string { return a.Whenever(v.LastAgentContactAt) }},
 		{Title: "ID", Text: func(v node) string { return v.NodeId.String() }},
-		detail("HELD BECAUSE", func(v node) string { return v.HoldReason }),
+		detail("HELD BECAUSE", a.heldBecause),
 		detail("HELD BY", func(v node) string { return v.HeldBy }),
 		detail("TAINTED", func(v node) string { return yesNo(v.Tainted) }),
 		detail("SOMEBODY HAD", a.somebodyHad),

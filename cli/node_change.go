@@ -148,32 +148,6 @@ func (a *app) nodeUpdateCommand() *cobra.Command {
 	})
 }
 
-func (a *app) nodeHoldCommand() *cobra.Command {
-	return a.verb(verb{
-		use: "hold NODE", short: "Let no new work be placed on a node", args: frame.Exactly("NODE"),
-		operations: []string{"get-node", "update-node"},
-		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; everybody who looks at the node sees it")
-			return func(s *session, args []string) error {
-				if err := s.Require("reason"); err != nil {
-					return err
-				}
-				return a.updateNode(s, args[0], apiclient.NodeChangeBody{Schedulable: frame.Ptr(false), HoldReason: reason})
-			}
-		},
-	})
-}
-
-func (a *app) nodeUnholdCommand() *cobra.Command {
-	return a.verb(verb{
-		use: "unhold NODE", short: "Let work be placed on a node again", args: frame.Exactly("NODE"),
-		operations: []string{"get-node", "update-node"},
-		run: func(s *session, args []string) error {
-			return a.updateNode(s, args[0], apiclient.NodeChangeBody{Schedulable: frame.Ptr(true)})
-		},
-	})
-}
-
 func (a *app) updateNode(s *session, name string, body apiclient.NodeChangeBody) error {
 	id, err := s.nodeID(name)
 	if err != nil {

@@ -1301,6 +1301,18 @@ const (
 	NodeHistoryViewToStatusRetired         NodeHistoryViewToStatus = "retired"
 )
 
+// Defines values for NodeHoldViewKind.
+const (
+	NodeHoldViewKindComplaint   NodeHoldViewKind = "complaint"
+	NodeHoldViewKindDrift       NodeHoldViewKind = "drift"
+	NodeHoldViewKindIdentity    NodeHoldViewKind = "identity"
+	NodeHoldViewKindMaintenance NodeHoldViewKind = "maintenance"
+	NodeHoldViewKindOperation   NodeHoldViewKind = "operation"
+	NodeHoldViewKindOperator    NodeHoldViewKind = "operator"
+	NodeHoldViewKindRepair      NodeHoldViewKind = "repair"
+	NodeHoldViewKindUnclean     NodeHoldViewKind = "unclean"
+)
+
 // Defines values for NodeKnownViewAccessMethod.
 const (
 	NodeKnownViewAccessMethodAgent NodeKnownViewAccessMethod = "agent"
@@ -6321,7 +6333,7 @@ type NodeChangeBody struct {
 	DesiredDeliveryMode *NodeChangeBodyDesiredDeliveryMode `json:"desired_delivery_mode,omitempty"`
 	GpusTotal           *int32                             `json:"gpus_total,omitempty"`
 
-	// HoldReason Why it must not be scheduled; empty takes the hold away.
+	// HoldReason Why it must not be scheduled: replaces the reason that was set here before, and leaves what else holds the node. Empty ends the only hold; refused where there are several: end each by its id.
 	HoldReason *string `json:"hold_reason,omitempty"`
 
 	// Host Where it is reached.
@@ -6339,7 +6351,7 @@ type NodeChangeBody struct {
 	// Rack The rack that it stands in; empty: unknown.
 	Rack *string `json:"rack,omitempty"`
 
-	// Schedulable false needs a hold_reason, true takes it away.
+	// Schedulable false needs a hold_reason, true ends the only hold; refused where several keep the node.
 	Schedulable *bool `json:"schedulable,omitempty"`
 
 	// SshUsername Account for people who reach it by SSH.
@@ -6381,8 +6393,11 @@ type NodeDetailView struct {
 	// History The newest changes, at most 20.
 	History []NodeHistoryView `json:"history"`
 
-	// HoldReason Why it must not be scheduled although it may be active; empty: there is no reason.
+	// HoldReason Why it must not be scheduled although it may be active: all reasons of its holds, divided by semicolons; empty: there is none.
 	HoldReason string `json:"hold_reason"`
+
+	// Holds What keeps it out of scheduling, one by one and the oldest first; hold_reason and held_by sum it up. Absent: nothing does, or it is shown as it was.
+	Holds *[]NodeHoldView `json:"holds,omitempty"`
 
 	// Host Where it is reached.
 	//
@@ -6583,6 +6598,31 @@ type NodeHistoryViewSource string
 // NodeHistoryViewToStatus The state after; absent when it did not change.
 type NodeHistoryViewToStatus string
 
+// NodeHoldView defines model for NodeHoldView.
+type NodeHoldView struct {
+	// By Who set it; empty: it is older than such records.
+	By string `json:"by"`
+
+	// ByName How they are called.
+	ByName string `json:"by_name"`
+
+	// HoldId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	HoldId openapi_types.UUID `json:"hold_id"`
+
+	// Kind For what; it says what ends the hold.
+	Kind NodeHoldViewKind `json:"kind"`
+
+	// Owner What it belongs to, such as the allocation that is repaired; empty: nothing but the node.
+	Owner  string `json:"owner"`
+	Reason string `json:"reason"`
+
+	// Since Absent: nobody wrote it down.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// NodeHoldViewKind For what; it says what ends the hold.
+type NodeHoldViewKind string
+
 // NodeKnownView defines model for NodeKnownView.
 type NodeKnownView struct {
 	// AccessMethod How the control plane acts on it.
@@ -6609,8 +6649,11 @@ type NodeKnownView struct {
 	// Examples: decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa
 	HeldBy string `json:"held_by"`
 
-	// HoldReason Why it must not be scheduled although it may be active; empty: there is no reason.
+	// HoldReason Why it must not be scheduled although it may be active: all reasons of its holds, divided by semicolons; empty: there is none.
 	HoldReason string `json:"hold_reason"`
+
+	// Holds What keeps it out of scheduling, one by one and the oldest first; hold_reason and held_by sum it up. Absent: nothing does, or it is shown as it was.
+	Holds *[]NodeHoldView `json:"holds,omitempty"`
 
 	// Host Where it is reached.
 	//
@@ -6871,8 +6914,11 @@ type NodeView struct {
 	// Examples: decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa
 	HeldBy string `json:"held_by"`
 
-	// HoldReason Why it must not be scheduled although it may be active; empty: there is no reason.
+	// HoldReason Why it must not be scheduled although it may be active: all reasons of its holds, divided by semicolons; empty: there is none.
 	HoldReason string `json:"hold_reason"`
+
+	// Holds What keeps it out of scheduling, one by one and the oldest first; hold_reason and held_by sum it up. Absent: nothing does, or it is shown as it was.
+	Holds *[]NodeHoldView `json:"holds,omitempty"`
 
 	// Host Where it is reached.
 	//
@@ -11261,6 +11307,18 @@ type GetNodeHistoryParams struct {
 	At *time.Time `form:"at,omitempty" json:"at,omitempty"`
 }
 
+// AddNodeHoldParams defines parameters for AddNodeHold.
+type AddNodeHoldParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// LiftNodeHoldParams defines parameters for LiftNodeHold.
+type LiftNodeHoldParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // QuarantineNodeParams defines parameters for QuarantineNode.
 type QuarantineNodeParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -13137,6 +13195,26 @@ func (c *Client) GetNodeHistoryWithResponse(ctx context.Context, nodeId openapi_
 		r.query("at", params.At, false)
 	}
 	return call[NodeHistoryBody](ctx, c, r, edit)
+}
+
+// AddNodeHoldWithResponse is POST /api/v1/admin/nodes/{node_id}/holds: Hold a node for a reason
+func (c *Client) AddNodeHoldWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *AddNodeHoldParams, body NodeActionBody, edit ...RequestEditorFn) (*Response[NodeView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/nodes/%s/holds", nodeId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[NodeView](ctx, c, r, edit)
+}
+
+// LiftNodeHoldWithResponse is POST /api/v1/admin/nodes/{node_id}/holds/{hold_id}/lift: Lift one hold of a node
+func (c *Client) LiftNodeHoldWithResponse(ctx context.Context, nodeId openapi_types.UUID, holdId openapi_types.UUID, params *LiftNodeHoldParams, body NodeActionBody, edit ...RequestEditorFn) (*Response[NodeView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/nodes/%s/holds/%s/lift", nodeId, holdId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[NodeView](ctx, c, r, edit)
 }
 
 // QuarantineNodeWithResponse is POST /api/v1/admin/nodes/{node_id}/quarantine: Block a node from scheduling

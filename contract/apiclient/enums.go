@@ -1070,6 +1070,16 @@ var enums = map[string][]string{
 		"removing",
 		"deleted",
 	},
+	"NodeHoldView.kind": {
+		"operator",
+		"operation",
+		"repair",
+		"complaint",
+		"maintenance",
+		"drift",
+		"identity",
+		"unclean",
+	},
 	"NodeKnownView.access_method": {
 		"agent",
 		"ssh",

@@ -8,9 +8,9 @@ import { ReasonDialog } from '../../ui/dialog'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
 import { actionsOf, turnovers, type Action } from './actions'
-import { ConfirmDialog } from '../../ui/confirm'
 import { EditNode } from './EditNode'
 import { IssueBootstrap } from './IssueBootstrap'
+import { LiftHold } from './LiftHold'
 import { Menu, type Entry } from '../../ui/menu'
 import type { Detail } from './queries'
 import { RunTask } from './RunTask'
@@ -19,7 +19,7 @@ type Opened = Action | 'edit'
 
 const titles: Record<Action, string> = {
   hold: 'Hold',
-  unhold: 'Take the hold away',
+  unhold: 'Lift a hold',
   quarantine: 'Quarantine',
   return_to_service: 'Return to service',
   task: 'Run a task',
@@ -74,22 +74,15 @@ function Opened({ what, onClose, ...shown }: { what: Opened; node: Detail; etag:
     void queries.invalidateQueries({ queryKey: ['nodes'] })
     void queries.invalidateQueries({ queryKey: ['fleet'] })
   }
-  const update = (body: { schedulable: boolean; hold_reason?: string }) => got(api.PATCH('/api/v1/admin/nodes/{node_id}', { params: { path, header: { 'If-Match': etag } }, body }))
   switch (what) {
     case 'hold':
       return (
-        <ReasonDialog title={`Hold ${node.hostname}`} does="Hold it" act={(reason) => update({ schedulable: false, hold_reason: reason })} onDone={done(`${node.hostname} is held.`)} onClose={onClose}>
-          <p>Nothing new is placed on it until the hold is taken away. What runs on it goes on. Everybody who looks at the node sees the reason.</p>
+        <ReasonDialog title={`Hold ${node.hostname}`} does="Hold it" act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/holds', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is held.`)} onClose={onClose}>
+          <p>Nothing new is placed on it until the hold is lifted. What runs on it goes on, and what else holds it stays. Everybody who looks at the node sees the reason.</p>
         </ReasonDialog>
       )
     case 'unhold':
-      return (
-        <ConfirmDialog title={`Take the hold of ${node.hostname} away`} does="Take it away" act={() => update({ schedulable: true })} onDone={done(`${node.hostname} is held no more.`)} onClose={onClose}>
-          <p>
-            It is held because: <strong>{node.hold_reason}</strong>. Without the hold new work may be placed on it as soon as it is active. A node that is not proven clean is refused.
-          </p>
-        </ConfirmDialog>
-      )
+      return <LiftHold node={node} onDone={done(`A hold of ${node.hostname} is lifted.`)} onClose={onClose} />
     case 'quarantine':
       return (
         <ReasonDialog title={`Quarantine ${node.hostname}`} does="Quarantine it" danger act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/quarantine', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is quarantined.`)} onClose={onClose}>

@@ -12,7 +12,8 @@ export function actionsOf(node: Judged): Action[] {
   const out: Action[] = []
   const owned = node.held_by !== '' || nodeIs(node.status, 'owned')
   if (node.status === 'deleted') return out
-  out.push(node.hold_reason ? 'unhold' : 'hold')
+  out.push('hold')
+  if (node.hold_reason) out.push('unhold')
   if (!owned && nodeMay(node.status, 'quarantine')) out.push('quarantine')
   if (!owned && nodeMay(node.status, 'return_to_service')) out.push('return_to_service')
   if (!nodeIs(node.status, 'out') && node.agent.agent_instance !== '') out.push('task')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hindrances, inBrief } from './scheduling'
+import { hindrances, inBrief, liftable } from './scheduling'
 
 const free = { status: 'active', schedulable: true, hold_reason: '', held_by: '', tainted: false } as const
 
@@ -15,6 +15,13 @@ describe('hindrances', () => {
     expect(hindrances(node)[2]?.job).toEqual({ kind: 'decommission', id: '0af3' })
     expect(inBrief(node)).toBe('held: bad fan')
     expect(inBrief({ ...node, hold_reason: '' })).toBe('in decommission')
+  })
+
+  it('names every hold of a node by itself', () => {
+    const hold = { hold_id: '1', kind: 'complaint', owner: 'a', reason: 'GPU 3 is slow', by: 'user:1', by_name: 'Ada' } as const
+    const node = { ...free, schedulable: false, hold_reason: 'GPU 3 is slow; fan', held_by: 'decommission 0af3', holds: [hold, { ...hold, kind: 'operator', reason: 'fan', by_name: '' }, { ...hold, kind: 'operation' }] } as const
+    expect(hindrances({ ...node, holds: [...node.holds] }).map((h) => h.text)).toEqual(['Held (complaint): GPU 3 is slow, by Ada', 'Held (operator): fan, by user:1', 'Kept by decommission 0af3'])
+    expect(liftable({ holds: [...node.holds] })).toHaveLength(2)
   })
 
   it('never leaves a node that is not schedulable without a word', () => {

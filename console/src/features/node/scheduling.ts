@@ -1,6 +1,7 @@
 import type { Schemas } from '../../api/client'
 import { jobNamed, type NamedJob } from '../../api/jobs'
 import { statesOf } from '../../api/states'
+import { exact } from '../../ui/time'
 import { words } from '../../ui/tone'
 
 export type Node = Schemas['NodeView']
@@ -11,7 +12,19 @@ export type Hindrance = { text: string; job?: NamedJob }
 
 const states = statesOf('node')
 
-type Judged = Pick<Node, 'status' | 'schedulable' | 'hold_reason' | 'held_by' | 'tainted'>
+export type Hold = Schemas['NodeHoldView']
+
+type Judged = Pick<Node, 'status' | 'schedulable' | 'hold_reason' | 'held_by' | 'tainted' | 'holds'>
+
+/** liftable are the holds that an operator may lift: the others end by themselves. */
+export function liftable(node: Pick<Node, 'holds'>): Hold[] {
+  return (node.holds ?? []).filter((h) => h.kind !== 'operation' && h.kind !== 'unclean')
+}
+
+function told(h: Hold): string {
+  const by = h.by_name || h.by
+  return `Held (${words(h.kind)}): ${h.reason}${h.since ? `, since ${exact(h.since)}` : ''}${by ? `, by ${by}` : ''}`
+}
 
 /** hindrances says why a node is not schedulable; none when it is. */
 export function hindrances(node: Judged): Hindrance[] {
@@ -19,7 +32,9 @@ export function hindrances(node: Judged): Hindrance[] {
   const out: Hindrance[] = []
   const state = states.find((s) => s.name === node.status)
   if (state && state.tone !== 'ok') out.push({ text: `It is ${words(node.status)}: ${state.meaning}.` })
-  if (node.hold_reason) out.push({ text: `Held: ${node.hold_reason}` })
+  const holds = (node.holds ?? []).filter((h) => h.kind !== 'operation')
+  for (const h of holds) out.push({ text: told(h) })
+  if (node.hold_reason && holds.length === 0) out.push({ text: `Held: ${node.hold_reason}` })
   if (node.held_by) out.push({ text: `Kept by ${node.held_by}`, job: jobNamed(node.held_by, ' ') })
   if (out.length === 0) out.push({ text: 'The control plane has not said why.' })
   return out

@@ -57,6 +57,8 @@ type (
 	SiteBundle = Of[siteBundleNoun]
 	// Node is the identifier of a node.
 	Node = Of[nodeNoun]
+	// NodeHold is the identifier of what keeps a node out of scheduling.
+	NodeHold = Of[nodeHoldNoun]
 	// NodeTask is the identifier of a task for a node.
 	NodeTask = Of[nodeTaskNoun]
 	// TerminalSession is the identifier of an interactive session on a node.
@@ -113,6 +115,7 @@ type (
 	blobUploadNoun        struct{}
 	siteBundleNoun        struct{}
 	nodeNoun              struct{}
+	nodeHoldNoun          struct{}
 	nodeTaskNoun          struct{}
 	terminalSessionNoun   struct{}
 	jobNoun               struct{}

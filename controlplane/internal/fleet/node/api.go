@@ -22,6 +22,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerReads(api)
 	s.registerChanges(api)
 	s.registerActions(api)
+	s.registerHolds(api)
 	s.registerHistory(api)
 	s.registerIdentity(api)
 	s.registerHardware(api)
@@ -73,6 +74,9 @@ func (Delivery) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(deliv
 func (Sort) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(sorts) }
 
 // Schema implements huma.SchemaProvider.
+func (HoldKind) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(holdKinds) }
+
+// Schema implements huma.SchemaProvider.
 func (Kind) Schema(huma.Registry) *huma.Schema { return httpapi.EnumOf(kinds) }
 
 // Schema implements huma.SchemaProvider.
@@ -96,8 +100,9 @@ type View struct {
 	Labels          map[string]string `json:"labels" nullable:"false" doc:"Words of the operators that nodes are selected by."`
 	OnboardingMode  Mode              `json:"onboarding_mode" enum:"manual,maas"`
 	Schedulable     bool              `json:"schedulable" doc:"Whether new work may be placed on it: it is active and nothing holds it."`
-	HoldReason      string            `json:"hold_reason" doc:"Why it must not be scheduled although it may be active; empty: there is no reason."`
+	HoldReason      string            `json:"hold_reason" doc:"Why it must not be scheduled although it may be active: all reasons of its holds, divided by semicolons; empty: there is none."`
 	HeldBy          string            `json:"held_by" doc:"The operation that keeps it out of scheduling; empty: none does." example:"decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa"`
+	Holds           []HoldView        `json:"holds,omitempty" doc:"What keeps it out of scheduling, one by one and the oldest first; hold_reason and held_by sum it up. Absent: nothing does, or it is shown as it was."`
 	Tainted         bool              `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
 	TaintedAt       *time.Time        `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
 	CleanAt         *time.Time        `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did. With root.accepted_at it proves nothing of what root may have left: that risk was accepted."`
@@ -159,7 +164,8 @@ func (s *Service) show(n Node) View {
 		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal,
 		RegionCode: n.RegionCode, Rack: n.Rack, Pool: n.Pool, Labels: showLabels(n.Labels),
 		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason,
-		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt),
+		HeldBy: n.HeldBy, Holds: showHolds(n.Holds), Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt),
+		CleanAt:    utc(n.CleanAt),
 		Generation: n.Generation,
 		Access:     n.Access(), Root: n.showRoot(), InstalledAt: utc(n.Installation.MadeAt),
 		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,

@@ -60,8 +60,8 @@ type ChangeBody struct {
 	Rack                *string            `json:"rack,omitempty" maxLength:"63" doc:"The rack that it stands in; empty: unknown."`
 	Pool                *string            `json:"pool,omitempty" maxLength:"63" doc:"What it is kept for; empty: the general pool."`
 	Labels              *map[string]string `json:"labels,omitempty" maxProperties:"32" doc:"All its labels: those that are left out go."`
-	Schedulable         *bool              `json:"schedulable,omitempty" doc:"false needs a hold_reason, true takes it away."`
-	HoldReason          *string            `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled; empty takes the hold away."`
+	Schedulable         *bool              `json:"schedulable,omitempty" doc:"false needs a hold_reason, true ends the only hold; refused where several keep the node."`
+	HoldReason          *string            `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled: replaces the reason that was set here before, and leaves what else holds the node. Empty ends the only hold; refused where there are several: end each by its id."`
 	AgentChannel        *Channel           `json:"agent_channel,omitempty" doc:"Which releases of the agent it takes."`
 	DesiredAgentVersion *string            `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
 	DesiredDeliveryMode *Delivery          `json:"desired_delivery_mode,omitempty" doc:"How another agent comes to it."`

@@ -279,10 +279,13 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 // disputed holds a node that two machines or processes claim to be, and raises
 // an alarm.
 func (c change) disputed(ctx context.Context, n Node, what, cause string) error {
-	if n.HoldReason == "" {
-		n.HoldReason = cause
+	held := []Node{n}
+	if err := readHolds(ctx, c.Queries, held); err != nil {
+		return err
+	}
+	if !held[0].holding(ForIdentity, "") {
 		var err error
-		if n, err = c.setHolds(ctx, n); err != nil {
+		if n, err = c.setHolds(ctx, held[0].with(Holding{Kind: ForIdentity, Reason: cause})); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -195,9 +196,9 @@ type Change struct {
 	DesiredDeliveryMode *Delivery
 }
 
-// applied returns the changed node, or refuses what can never be right. An
-// active node is schedulable exactly if no reason holds it, so setting one of
-// the two sets the other.
+// applied returns the changed node, or refuses what can never be right. A reason
+// becomes the hold of whoever operates the fleet, and an empty one ends the hold that
+// it can only mean. What else holds the node stays.
 func (ch Change) applied(n Node) (Node, error) {
 	before := n
 	var fields []fault.Field
@@ -222,15 +223,13 @@ func (ch Change) applied(n Node) (Node, error) {
 	reject(n.GPUsTotal >= 0 && n.GPUsTotal <= 64, "gpus_total", "must be 0 to 64")
 	reject(versionForm.MatchString(n.DesiredAgentVersion), "desired_agent_version",
 		"must be a version of the agent, or empty")
-	set(&n.HoldReason, ch.HoldReason)
-	n.HeldUnclean = n.HeldUnclean && ch.HoldReason == nil
-	reject(len(n.HoldReason) <= 500, "hold_reason", "must be at most 500 bytes long")
+	because := ""
+	set(&because, ch.HoldReason)
+	reject(len(because) <= 500, "hold_reason", "must be at most 500 bytes long")
 	if ch.Schedulable != nil {
-		if *ch.Schedulable && ch.HoldReason == nil {
-			n.HoldReason, n.HeldUnclean = "", false
-		}
-		reject(!*ch.Schedulable || n.HoldReason == "", "schedulable", "a node that a reason holds is not schedulable")
-		reject(*ch.Schedulable || n.HoldReason != "", "hold_reason", "say why the node must not be scheduled")
+		reject(!*ch.Schedulable || because == "", "schedulable", "a node that a reason holds is not schedulable")
+		reject(*ch.Schedulable || because != "" || ch.HoldReason == nil && n.HoldReason != "", "hold_reason",
+			"say why the node must not be scheduled")
 	}
 	if err := rejected(append(fields, n.Rejected("body.")...)); err != nil {
 		return n, err
@@ -242,6 +241,18 @@ func (ch Change) applied(n Node) (Node, error) {
 	}
 	if ch.Schedulable != nil && *ch.Schedulable && n.HeldBy != "" {
 		return n, n.held()
+	}
+	var err error
+	switch {
+	case because != "":
+		n = n.without(ForOperator, "").with(Holding{Kind: ForOperator, Reason: because})
+	case ch.HoldReason != nil || ch.Schedulable != nil && *ch.Schedulable:
+		if n, err = n.lifted(); err != nil {
+			return n, err
+		}
+	}
+	if ch.Schedulable != nil && *ch.Schedulable && n.HoldReason != "" { // all that is left is that it is not clean
+		return n, n.notClean()
 	}
 	n.Schedulable = n.placeable()
 	return n, mayServe(before, n)
@@ -259,7 +270,7 @@ func set[T any](to, from *T) {
 func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Change) (Node, error) {
 	var after Node
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
-		before, err := c.lock(ctx, node)
+		before, err := c.lockHolds(ctx, node)
 		if err != nil {
 			return err
 		}
@@ -272,9 +283,12 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 		if after, err = ch.applied(before); err != nil {
 			return err
 		}
-		if before.HoldReason != "" && after.HoldReason == "" {
-			if err := c.ForgetConflict(ctx, node); err != nil {
-				return fmt.Errorf("forget identity conflict: %w", err)
+		if err := c.settle(ctx, before, after); err != nil {
+			return err
+		}
+		if !slices.Equal(before.Holds, after.Holds) {
+			if after.Holds, err = c.keepHolds(ctx, after); err != nil {
+				return err
 			}
 		}
 		labels, err := labelsOf(after.Labels)
@@ -305,8 +319,16 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 	return s.Node(ctx, node)
 }
 
-// Node reads one node.
-func (s *Service) Node(ctx context.Context, node id.Node) (Node, error) { return Get(ctx, s.db, node) }
+// Node reads one node, with what holds it.
+func (s *Service) Node(ctx context.Context, node id.Node) (Node, error) {
+	n, err := Get(ctx, s.db, node)
+	if err != nil {
+		return n, err
+	}
+	one := []Node{n}
+	err = readHolds(ctx, s.reads, one)
+	return one[0], err
+}
 
 // Detail reads one node with what was found on its machine and how it was last
 // seen from outside.

@@ -34,6 +34,11 @@ func (c change) move(ctx context.Context, before Node, event Event, cause string
 	if err != nil {
 		return Node{}, err
 	}
+	if len(next.Holds) > 0 { // it was kept out: nothing else held it
+		if next.Holds, err = c.keepHolds(ctx, next); err != nil {
+			return Node{}, err
+		}
+	}
 	row, err := c.SetStatus(ctx, nodedb.SetStatusParams{
 		ID: before.ID, Status: string(next.Status), Schedulable: next.placeable(), Generation: next.Generation,
 		HoldReason: next.HoldReason, HeldUnclean: next.HeldUnclean,
@@ -47,7 +52,7 @@ func (c change) move(ctx context.Context, before Node, event Event, cause string
 		}
 	}
 	after := nodeFrom(row)
-	after.Inspection = before.Inspection
+	after.Inspection, after.Holds = before.Inspection, next.Holds
 	return after, c.record(ctx, after, entry{
 		kind: KindStateChanged, event: string(event), from: before.Status, cause: cause,
 		action: "node." + string(event), tell: eventwire.NodeStateChanged,

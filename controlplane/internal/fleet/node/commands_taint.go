@@ -118,9 +118,14 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 		metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted(), "root_ended": before.Root.Stands() &&
 			!after.Root.Stands()},
 	}
-	if after.HeldUnclean && !after.Tainted() {
-		after.HoldReason, after.HeldUnclean = "", false
-		return c.rehold(ctx, after, e)
+	if after.HoldReason != "" && !after.Tainted() {
+		held := []Node{after}
+		if err := readHolds(ctx, c.Queries, held); err != nil {
+			return Node{}, err
+		}
+		if after = held[0]; after.holding(ForUnclean, "") {
+			return c.rehold(ctx, after.without(ForUnclean, ""), e)
+		}
 	}
 	return after, c.noted(ctx, after, e)
 }

@@ -16,7 +16,7 @@ import (
 // TakeOver works like Hold.
 func TakeOver(ctx context.Context, tx pgx.Tx, node id.Node, from, by, cause string) (Node, error) {
 	c := changeIn(tx)
-	n, err := c.lock(ctx, node)
+	n, err := c.lockHolds(ctx, node)
 	if err != nil {
 		return Node{}, err
 	}
@@ -26,7 +26,7 @@ func TakeOver(ctx context.Context, tx pgx.Tx, node id.Node, from, by, cause stri
 	if err := n.gone(); err != nil {
 		return Node{}, err
 	}
-	n.HeldBy = by
+	n = n.without(ForOperation, from).with(Holding{Kind: ForOperation, Owner: by, Reason: cause})
 	return c.rehold(ctx, n, entry{
 		event: "take_over", cause: cause,
 		metadata: map[string]any{"held_by": by, "held_before_by": from},

@@ -13,12 +13,12 @@ func Lock(ctx context.Context, tx pgx.Tx, node id.Node) (Node, error) {
 	return changeIn(tx).lock(ctx, node)
 }
 
-// KeepOut gives a node that is not proven clean a hold reason. A clean
-// validation removes it. If the node has a reason already, that one stays.
+// KeepOut holds a node because it is not proven clean, besides whatever else holds
+// it. A clean validation ends that.
 func KeepOut(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, error) {
 	c := changeIn(tx)
-	n, err := c.lock(ctx, node)
-	if err != nil || n.HoldReason != "" {
+	n, err := c.lockHolds(ctx, node)
+	if err != nil || n.holding(ForUnclean, "") {
 		return n, err
 	}
 	return c.rehold(ctx, n.keptOut(), entry{event: "keep_out", cause: cause})

@@ -7,7 +7,8 @@
 //   - Only Move changes the state of a node, and every change of a node leaves
 //     an entry in its history that says what it was like afterwards.
 //   - An active node is schedulable unless a reason or an operation holds it;
-//     no other node is.
+//     no other node is. Each reason is a hold of its own, and whoever lifts one
+//     leaves the others.
 //   - A node that a tenant had access to returns to service only after it was
 //     proven clean.
 //   - Only the hash of a token is stored. A token works once: the key that used

@@ -74,8 +74,9 @@ type Node struct {
 	SSHUsername    string `json:"ssh_username"`
 	AccessMethod   string `json:"access_method"`
 	Schedulable    bool   `json:"schedulable"`
-	HoldReason     string `json:"hold_reason"`
-	// not proven clean: the control plane set HoldReason
+	// what its holds come to, but for that of an operation
+	HoldReason string `json:"hold_reason"`
+	// that is nothing but that it is not proven clean
 	HeldUnclean bool   `json:"held_unclean,omitempty"`
 	HeldBy      string `json:"held_by,omitempty"` // operation that keeps it out of scheduling
 	// a tenant got access, or it was found unclean
@@ -113,6 +114,9 @@ type Node struct {
 	// Observed is how the machine was last seen from outside. It is nil if it
 	// never was, and wherever Inspection is not loaded.
 	Observed *Observed `json:"-"`
+	// Holds are what keeps it out of scheduling, one by one. They are nil where
+	// only HoldReason and HeldBy were read.
+	Holds []Holding `json:"-"`
 	// LastContactAt is when the agent last called, to a few seconds. It is nil
 	// if it never called, and in the results of commands.
 	LastContactAt   *time.Time `json:"-"`

@@ -97,6 +97,16 @@ WHERE id = $1 RETURNING *;
 UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
+-- name: Holds :many
+SELECT * FROM node_holds WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY node_id, held_at, id;
+
+-- name: InsertHold :one
+INSERT INTO node_holds (id, node_id, kind, owner, reason, held_by, held_by_name) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *;
+
+-- name: DropHolds :exec
+-- Takes away all but those that stay.
+DELETE FROM node_holds WHERE node_id = $1 AND NOT (id = ANY(sqlc.arg(stay)::uuid[]));
+
 -- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;

@@ -27,12 +27,8 @@ func (n Node) placeable() bool { return n.Status == Active && n.inService() }
 // could not be refused. A clean validation removes it.
 const unclean = "not proven clean since a tenant had access"
 
-// keptOut returns the node with the reason unclean. A flag beside the text
-// records it, because an operator may use the same words.
-func (n Node) keptOut() Node {
-	n.HoldReason, n.HeldUnclean = unclean, true
-	return n
-}
+// keptOut returns the node held because it is not proven clean.
+func (n Node) keptOut() Node { return n.with(Holding{Kind: ForUnclean, Reason: unclean}) }
 
 // mayServe refuses to put a node into service that is not proven clean. A node
 // in service stays there when a tenant gets access, which is its purpose, and
@@ -41,12 +37,17 @@ func mayServe(before, after Node) error {
 	if before.inService() || !after.inService() || after.Access() == NoAccess {
 		return nil
 	}
-	if err := after.Incredible(); err != nil {
+	return after.notClean()
+}
+
+// notClean refuses what would let a node be scheduled that is not proven clean.
+func (n Node) notClean() error {
+	if err := n.Incredible(); err != nil {
 		return err
 	}
-	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname,
+	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", n.Hostname,
 		unclean).
-		WithRemedy("clean it and prove it: gpuaas node reset %s --reason REASON", after.Hostname)
+		WithRemedy("clean it and prove it: gpuaas node reset %s --reason REASON", n.Hostname)
 }
 
 // held returns the fault that names the operation which holds the node.

@@ -58,7 +58,7 @@ func (w *walk) patch(ch node.Change) error {
 func (w *walk) step() (what string, err error) {
 	yes, none, why := true, "", "why"
 	by := fmt.Sprintf("decommission %d", w.rand.IntN(2))
-	switch n := w.rand.IntN(13); n {
+	switch n := w.rand.IntN(15); n {
 	case 0:
 		return "patch schedulable", w.patch(node.Change{Schedulable: &yes})
 	case 1:
@@ -99,6 +99,16 @@ func (w *walk) step() (what string, err error) {
 		at := time.Now().Add(time.Duration(w.rand.IntN(3)-1) * time.Hour)
 		return "clean at " + at.String(), w.tx(func(ctx context.Context, tx pgx.Tx) error {
 			_, err := node.NoteClean(ctx, tx, w.node, at, why)
+			return err
+		})
+	case 11:
+		return "set aside", w.tx(func(ctx context.Context, tx pgx.Tx) error {
+			_, err := node.SetAside(ctx, tx, w.node, node.Holding{Kind: node.ForRepair, Owner: "a", Reason: why}, why)
+			return err
+		})
+	case 12:
+		return "let back", w.tx(func(ctx context.Context, tx pgx.Tx) error {
+			_, err := node.LetBack(ctx, tx, w.node, node.ForRepair, "a", why)
 			return err
 		})
 	default:

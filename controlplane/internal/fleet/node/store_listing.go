@@ -185,5 +185,5 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 			out[i].LastContactAt = &rows[i].LastContactAt
 		}
 	}
-	return out, nil
+	return out, readHolds(ctx, s.reads, out)
 }

@@ -58,9 +58,10 @@ func (s *Service) complain(ctx context.Context, tx pgx.Tx, a Allocation, c *Comp
 		what += fmt.Sprintf(", because complaints of the tenant hold %d nodes", said.Holding)
 	default:
 		what = "an operator looks at the node before others get it"
-		reason := fmt.Sprintf("the tenant of allocation %s complains (%s, %d of this tenant in 30 days): %.300q", a.ID,
+		h := node.Holding{Kind: node.ForComplaint, Owner: a.ID.String()}
+		h.Reason = fmt.Sprintf("the tenant of allocation %s complains (%s, %d of this tenant in 30 days): %.300q", a.ID,
 			c.Category, said.Lately, c.Text)
-		if _, err := node.SetAside(ctx, tx, a.Node, reason, "a tenant gave it back with a complaint"); err != nil {
+		if _, err := node.SetAside(ctx, tx, a.Node, h, "a tenant gave it back with a complaint"); err != nil {
 			return err
 		}
 	}

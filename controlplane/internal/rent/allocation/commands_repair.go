@@ -106,15 +106,15 @@ func (s *Service) EndRepairIn(ctx context.Context, tx pgx.Tx, a Allocation, reas
 	if err != nil {
 		return err
 	}
-	n, err := node.Get(ctx, tx, a.Node)
+	held, err := node.IsSetAside(ctx, tx, a.Node, node.ForRepair, a.ID.String())
 	if err != nil {
 		return err
 	}
-	if !ended && n.HoldReason != heldForRepair(a.ID) {
+	if !ended && !held {
 		return fault.New(fault.Conflict, "allocation_not_repairing", "the node of allocation %s is not being repaired",
 			a.called()).WithRemedy("see it: gpuaas allocation show %s", a.ID)
 	}
-	if _, err := node.LetBack(ctx, tx, a.Node, heldForRepair(a.ID), "it is repaired"); err != nil {
+	if _, err := node.LetBack(ctx, tx, a.Node, node.ForRepair, a.ID.String(), "it is repaired"); err != nil {
 		return err
 	}
 	return record(ctx, tx, "allocation.repair_end", a, reason, nil)

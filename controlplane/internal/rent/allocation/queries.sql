@@ -57,7 +57,7 @@ UPDATE allocations SET complaint = $2, updated_at = clock_timestamp() WHERE id =
 
 -- Complaints counts what a tenant complains about: nodes that are held for it now, and complaints of the last 30 days.
 -- name: Complaints :one
-SELECT count(*) FILTER (WHERE n.hold_reason LIKE 'the tenant of allocation ' || a.id::text || ' complains%')::integer AS holding,
+SELECT count(*) FILTER (WHERE EXISTS (SELECT FROM node_holds h WHERE h.node_id = n.id AND h.kind = 'complaint' AND h.owner = a.id::text))::integer AS holding,
        count(*) FILTER (WHERE a.release_requested_at > clock_timestamp() - interval '30 days')::integer AS lately
 FROM allocations a JOIN nodes n ON n.id = a.node_id WHERE a.org_id = $1 AND a.complaint IS NOT NULL;
 

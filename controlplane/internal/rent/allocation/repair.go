@@ -6,6 +6,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/node"
 )
 
 // Repair is a time in which the node of an allocation is repaired while its tenant
@@ -41,13 +42,17 @@ type Conditions struct {
 
 // heldForRepair is why a node stays out of scheduling while it is repaired, and
 // afterwards where its tenant left meanwhile.
-func heldForRepair(of id.Allocation) string {
-	return fmt.Sprintf("the node of allocation %s is being repaired", of)
+func heldForRepair(of id.Allocation) node.Holding {
+	return node.Holding{
+		Kind: node.ForRepair, Owner: of.String(), Reason: fmt.Sprintf("the node of allocation %s is being repaired", of),
+	}
 }
 
 // HeldForMaintenance is why a node stays out of scheduling whose tenant left it for
 // announced maintenance, until that is finished.
-func HeldForMaintenance(of id.Maintenance) string { return "announced maintenance " + of.String() }
+func HeldForMaintenance(of id.Maintenance) node.Holding {
+	return node.Holding{Kind: node.ForMaintenance, Owner: of.String(), Reason: "announced maintenance " + of.String()}
+}
 
 // interrupted refuses what needs the node while it is repaired.
 func (r Repair) interrupted(a Allocation) error {

@@ -1,6 +1,7 @@
 package allocation_test
 
 import (
+	"strings"
 	"testing"
 
 	"gpuaas/controlplane/internal/base/fault"
@@ -89,5 +90,26 @@ func TestATenantCanLeaveDuringARepair(t *testing.T) {
 	}
 	if n, err := node.Get(t.Context(), w.db, a.Node); err != nil || n.HoldReason != "" && !n.HeldUnclean {
 		t.Errorf("the node is kept aside: %q, %v", n.HoldReason, err)
+	}
+}
+
+// The end of a repair leaves what else the node is held for: the complaint with which
+// its tenant left, and what an operator said.
+func TestTheEndOfARepairLeavesOtherHolds(t *testing.T) {
+	w := newWorld(t)
+	w.node(t, "n1")
+	a := w.active(t, allocation.Ask{})
+	if _, err := w.service.BeginRepair(w.ctx, a.ID, "a fan is replaced"); err != nil {
+		t.Fatal(err)
+	}
+	w.complain(t, a.ID)
+	if _, err := w.service.EndRepair(w.ctx, a.ID, "it runs"); err != nil {
+		t.Fatal(err)
+	}
+	if why := w.aside(t, a.Node); !strings.Contains(why, "complains") || strings.Contains(why, "repaired") {
+		t.Errorf("the node is held because %q", why)
+	}
+	if _, err := w.service.EndRepair(w.ctx, a.ID, "again"); fault.CodeOf(err) != "allocation_not_repairing" {
+		t.Error(err)
 	}
 }

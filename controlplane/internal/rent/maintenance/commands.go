@@ -261,7 +261,7 @@ func (s *Service) Finish(ctx context.Context, of id.Maintenance, outcome string)
 			fault.CodeOf(err) != "allocation_not_repairing" {
 			return m, err
 		}
-		if _, err := node.LetBack(ctx, tx, m.Node, allocation.HeldForMaintenance(m.ID), "maintenance is done"); err != nil {
+		if _, err := node.LetBack(ctx, tx, m.Node, node.ForMaintenance, m.ID.String(), "maintenance is done"); err != nil {
 			return m, err
 		}
 		return after, record(ctx, tx, "finish", after, outcome)

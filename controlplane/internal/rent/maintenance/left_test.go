@@ -137,7 +137,7 @@ func TestANodeIsKeptWhoseTenantNeverGotIt(t *testing.T) {
 	if _, err := w.allocations.ForceCleanup(w.operator, a.ID, true, "it is stuck"); err != nil {
 		t.Fatal(err)
 	}
-	if w.aside(t, a.Node) != allocation.HeldForMaintenance(m.ID) {
+	if w.aside(t, a.Node) != allocation.HeldForMaintenance(m.ID).Reason {
 		t.Errorf("the node could go to others: %q", w.aside(t, a.Node))
 	}
 	w.tend(t)

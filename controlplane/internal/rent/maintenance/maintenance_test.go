@@ -39,7 +39,7 @@ func TestAnAllocationEndsAtTheAnnouncedTimeAndNotBefore(t *testing.T) {
 		t.Errorf("%s, %+v", now.Status, now.Release)
 	}
 	w.is(t, m.ID, maintenance.UnderWay)
-	if w.aside(t, a.Node) != allocation.HeldForMaintenance(m.ID) {
+	if w.aside(t, a.Node) != allocation.HeldForMaintenance(m.ID).Reason {
 		t.Errorf("the node could go to others: %q", w.aside(t, a.Node))
 	}
 	if _, err := w.service.Finish(w.operator, m.ID, "moved"); err != nil {
@@ -245,7 +245,7 @@ func TestMaintenanceEndsWithItsAllocation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w.aside(t, a.Node) != allocation.HeldForMaintenance(gone.ID) || w.aside(t, b.Node) != "" {
+	if w.aside(t, a.Node) != allocation.HeldForMaintenance(gone.ID).Reason || w.aside(t, b.Node) != "" {
 		t.Errorf("kept aside: %q, %q", w.aside(t, a.Node), w.aside(t, b.Node))
 	}
 	w.tend(t)

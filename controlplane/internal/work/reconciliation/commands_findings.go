@@ -208,7 +208,7 @@ func closeFinding(ctx context.Context, tx change, f Finding, event Event, becaus
 		return err
 	}
 	if f.Type == TypeReleased {
-		if _, err := node.LetBack(ctx, tx.tx, f.Node, releasedHold, because); err != nil {
+		if _, err := node.LetBack(ctx, tx.tx, f.Node, node.ForDrift, "", because); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,8 @@ func (c *cycle) setAside(ctx context.Context, d due) error {
 		return nil
 	}
 	return c.inChange(ctx, func(ctx context.Context, tx change) error {
-		_, err := node.SetAside(ctx, tx.tx, d.Node, releasedHold, fmt.Sprintf("%s: %s", d.Type, d.Message))
+		_, err := node.SetAside(ctx, tx.tx, d.Node, node.Holding{Kind: node.ForDrift, Reason: releasedHold},
+			fmt.Sprintf("%s: %s", d.Type, d.Message))
 		return err
 	})
 }

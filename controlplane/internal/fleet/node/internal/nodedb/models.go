@@ -125,6 +125,19 @@ type NodeHardware struct {
 	RefusedAt  *time.Time
 }
 
+type NodeHold struct {
+	ID     id.NodeHold
+	NodeID id.Node
+	Kind   string
+	// What the hold belongs to, such as an allocation; empty: one of its kind for the node.
+	Owner  string
+	Reason string
+	HeldAt time.Time
+	// Who set it; empty: it is older than this table.
+	HeldBy     string
+	HeldByName string
+}
+
 type NodeHostKey struct {
 	NodeID id.Node
 	// Of the node when it enrolled from this installation.

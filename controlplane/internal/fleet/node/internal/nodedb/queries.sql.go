@@ -385,6 +385,21 @@ func (q *Queries) DoubtHostKeys(ctx context.Context, arg DoubtHostKeysParams) (N
 	return i, err
 }
 
+const dropHolds = `-- name: DropHolds :exec
+DELETE FROM node_holds WHERE node_id = $1 AND NOT (id = ANY($2::uuid[]))
+`
+
+type DropHoldsParams struct {
+	NodeID id.Node
+	Stay   []string
+}
+
+// Takes away all but those that stay.
+func (q *Queries) DropHolds(ctx context.Context, arg DropHoldsParams) error {
+	_, err := q.db.Exec(ctx, dropHolds, arg.NodeID, arg.Stay)
+	return err
+}
+
 const earlierBaseline = `-- name: EarlierBaseline :one
 SELECT EXISTS (SELECT FROM node_baselines WHERE NOT (node_id = $1 AND generation = $2) AND installation = $3 AND content IS NOT NULL)
 `
@@ -742,6 +757,39 @@ func (q *Queries) HasLivingCertificate(ctx context.Context, nodeID id.Node) (boo
 	return exists, err
 }
 
+const holds = `-- name: Holds :many
+SELECT id, node_id, kind, owner, reason, held_at, held_by, held_by_name FROM node_holds WHERE node_id = ANY($1::uuid[]) ORDER BY node_id, held_at, id
+`
+
+func (q *Queries) Holds(ctx context.Context, nodes []string) ([]NodeHold, error) {
+	rows, err := q.db.Query(ctx, holds, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeHold
+	for rows.Next() {
+		var i NodeHold
+		if err := rows.Scan(
+			&i.ID,
+			&i.NodeID,
+			&i.Kind,
+			&i.Owner,
+			&i.Reason,
+			&i.HeldAt,
+			&i.HeldBy,
+			&i.HeldByName,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const hostKeysOf = `-- name: HostKeysOf :many
 SELECT DISTINCT ON (node_id) node_id, generation, opened_at, keys, known_at, reported, changed_at FROM node_host_keys WHERE node_id = ANY ($1::uuid[]) ORDER BY node_id, generation DESC
 `
@@ -866,6 +914,44 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 		arg.Snapshot,
 	)
 	return err
+}
+
+const insertHold = `-- name: InsertHold :one
+INSERT INTO node_holds (id, node_id, kind, owner, reason, held_by, held_by_name) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id, node_id, kind, owner, reason, held_at, held_by, held_by_name
+`
+
+type InsertHoldParams struct {
+	ID         id.NodeHold
+	NodeID     id.Node
+	Kind       string
+	Owner      string
+	Reason     string
+	HeldBy     string
+	HeldByName string
+}
+
+func (q *Queries) InsertHold(ctx context.Context, arg InsertHoldParams) (NodeHold, error) {
+	row := q.db.QueryRow(ctx, insertHold,
+		arg.ID,
+		arg.NodeID,
+		arg.Kind,
+		arg.Owner,
+		arg.Reason,
+		arg.HeldBy,
+		arg.HeldByName,
+	)
+	var i NodeHold
+	err := row.Scan(
+		&i.ID,
+		&i.NodeID,
+		&i.Kind,
+		&i.Owner,
+		&i.Reason,
+		&i.HeldAt,
+		&i.HeldBy,
+		&i.HeldByName,
+	)
+	return i, err
 }
 
 const insertNode = `-- name: InsertNode :one
