@@ -26,6 +26,7 @@ import (
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/inspect"
 	"gpuaas/agent/internal/journal"
+	"gpuaas/agent/internal/operation"
 	"gpuaas/agent/internal/task"
 	"gpuaas/agent/internal/terminal"
 	"gpuaas/agent/internal/transport"
@@ -62,25 +63,26 @@ type Options struct {
 
 // Agent is one running agent.
 type Agent struct {
-	o        Options
-	config   config.Config
-	store    enroll.Store
-	lock     *lock
-	identity atomic.Pointer[enroll.Identity]
-	trust    *enroll.Trust
-	journal  *journal.Journal
-	client   *transport.Client
-	executor *executor
-	results  *outgoing
-	machine  inspect.Machine
-	updates  *update.Store
-	sessions *terminal.Sessions
-	health   *health
-	notify   notifier
-	started  time.Time
-	news     chan struct{} // something to report
-	doubts   chan struct{} // the control plane may use keys that this node does not trust yet
-	end      context.CancelCauseFunc
+	operations *operation.Runner // nil in tests that bring their own handlers
+	o          Options
+	config     config.Config
+	store      enroll.Store
+	lock       *lock
+	identity   atomic.Pointer[enroll.Identity]
+	trust      *enroll.Trust
+	journal    *journal.Journal
+	client     *transport.Client
+	executor   *executor
+	results    *outgoing
+	machine    inspect.Machine
+	updates    *update.Store
+	sessions   *terminal.Sessions
+	health     *health
+	notify     notifier
+	started    time.Time
+	news       chan struct{} // something to report
+	doubts     chan struct{} // the control plane may use keys that this node does not trust yet
+	end        context.CancelCauseFunc
 }
 
 func (o Options) withDefaults() Options {
@@ -215,6 +217,12 @@ func (a *Agent) run(ctx context.Context) error {
 	if err != nil {
 		a.o.Log.Error("record of the last update not read", "error", err)
 	}
+	if a.operations != nil {
+		a.operations.Start(ctx, func(task string) bool {
+			entry, known := a.journal.Lookup(task)
+			return known && entry.Result == nil
+		})
+	}
 	a.executor.Resume(ctx)
 	a.notify.send("READY=1")
 	a.poll(ctx, trial)
@@ -240,3 +248,7 @@ func (a *Agent) reason(cause error) error {
 	}
 	return nil
 }
+
+// Confine turns this process into a program that the agent starts confined, if
+// it was started for that. The main program calls it first.
+func Confine() { hostexec.Confine() }

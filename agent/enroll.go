@@ -51,7 +51,7 @@ func Enroll(ctx context.Context, o Options, token string, progress func(string))
 	machine := inspect.Machine{Host: host, GPUs: gpuHelper(host)}
 	id, brought, err := enroll.Enroll(ctx, enroll.Options{
 		Config: c, Build: o.Build, Session: rand.Text(), Now: time.Now, Progress: progress,
-		Capabilities: able(machine.Capabilities(ctx)), Hardware: machine.Hardware(),
+		Capabilities: (&Agent{}).able(machine.Capabilities(ctx)), Hardware: machine.Hardware(),
 		BeforePoll: func(ctx context.Context, client *transport.Client, id *enroll.Identity) {
 			if _, err := handBaseline(ctx, host, client, id); err != nil && !unknownCall(err) && progress != nil {
 				progress(fmt.Sprintf("baseline of the installation not handed over; the agent tries again: %v", err))

@@ -10,6 +10,7 @@ import (
 	"gpuaas/agent/internal/operation"
 	"gpuaas/agent/internal/steps"
 	"gpuaas/agent/internal/task"
+	"gpuaas/agent/internal/transport"
 	"gpuaas/contract/agentwire"
 )
 
@@ -25,13 +26,29 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 			return err
 		},
 	})
-	handlers[agentwire.TypeOperationRun] = operation.New(operation.Deps{Host: host, Clock: time.Now})
+	resolver := &operation.Resolver{Host: host, Changed: a.changed}
+	a.operations = operation.New(operation.Deps{
+		Host: host, Clock: time.Now, Resolver: resolver,
+		Facts: func(ctx context.Context) map[string]string { return a.machine.Capabilities(ctx).Facts },
+		Logs: operation.Logs{Send: a.client.Logs, Log: a.o.Log, Refused: func(err error) bool {
+			return transport.KindOf(err) == transport.Refused
+		}},
+	})
+	handlers[agentwire.TypeOperationRun] = a.operations
+	handlers[agentwire.TypeResolverConfig] = resolver
 	return handlers
 }
 
 // able adds to what the machine is what this agent can do on it.
-func able(c agentwire.Capabilities) agentwire.Capabilities {
+func (a *Agent) able(c agentwire.Capabilities) agentwire.Capabilities {
 	c.StepKinds = operation.StepKinds()
+	if a.operations == nil {
+		return c
+	}
+	var err error
+	if _, c.ResolverVersion, err = a.operations.Resolver.Current(); err != nil {
+		a.o.Log.Error("resolver configuration not read", "error", err)
+	}
 	return c
 }
 

@@ -109,9 +109,16 @@ func (r *execution) Recall(key string) string {
 func (r *execution) Mint(ctx context.Context, credentialType string, intent map[string]string) (
 	agentwire.Credential, error,
 ) {
+	return r.MintForStep(ctx, "", r.current().Type, credentialType, intent)
+}
+
+// MintForStep implements task.StepCredentials.
+func (r *execution) MintForStep(ctx context.Context, operation, step, credentialType string,
+	intent map[string]string,
+) (agentwire.Credential, error) {
 	e := r.current()
 	c, err := r.x.calls.Mint(ctx, e, agentwire.MintRequest{
-		Attempt: e.Attempt, StepID: e.Type,
+		Attempt: e.Attempt, OperationID: operation, StepID: step,
 		CredentialType: credentialType, Intent: intent,
 	})
 	if err != nil {

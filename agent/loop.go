@@ -156,7 +156,7 @@ func (a *Agent) keepReported(ctx context.Context) {
 		hardware := a.machine.Hardware()
 		report := agentwire.Report{
 			Build: a.o.Build, VerifierVersion: a.trust.Verifiers().Version(),
-			Capabilities: able(capabilities), Hardware: &hardware,
+			Capabilities: a.able(capabilities), Hardware: &hardware,
 		}
 		retry := (<-chan time.Time)(nil)
 		if now := fingerprint(report); now != told {

@@ -74,6 +74,7 @@ type program struct {
 }
 
 func main() {
+	agent.Confine()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := &program{in: os.Stdin, out: os.Stdout, err: os.Stderr}

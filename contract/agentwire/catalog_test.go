@@ -107,7 +107,7 @@ func TestWhoGetsInByATask(t *testing.T) {
 		"gives root": {root, []string{agentwire.TypeProvisionUser}},
 		"reserved": {reserved, []string{
 			agentwire.TypeDeprovisionUser, agentwire.TypeProvisionUser, agentwire.TypeRevokeUser,
-			agentwire.TypeUpdateVerifiers, agentwire.TypeOperationRun, agentwire.TypeTerminalOpen,
+			agentwire.TypeUpdateVerifiers, agentwire.TypeResolverConfig, agentwire.TypeOperationRun, agentwire.TypeTerminalOpen,
 		}},
 		"needs":                {needs, []string{agentwire.TypeHWSyncReseed + " site:manage"}},
 		"asks for credentials": {asks, agentwire.TypesThatMayAskFor(agentwire.CredentialMAASMachineToken)},

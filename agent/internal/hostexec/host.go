@@ -1,7 +1,8 @@
 // Package hostexec is the agent's only way to start programs. It starts only
-// the programs on its list, by absolute path and argument list, never through a
-// shell, in a clean environment, with limited output and time, and it ends
-// whole process groups. It also knows where the files of the machine are.
+// the programs on its list and, confined, those of signed command profiles: by
+// absolute path and argument list, never through a shell, in a clean
+// environment, with limited output and time, and it ends whole process groups.
+// It also knows where the files of the machine are.
 package hostexec
 
 import (
@@ -42,6 +43,10 @@ const SimulatedGPUs = "/usr/lib/gpuaas-simulated-gpus"
 
 // programs lists what may be started, and where it is looked for.
 var programs = map[string][]string{
+	"apt-get":    {"/usr/bin/apt-get"},
+	"dpkg":       {"/usr/bin/dpkg"},
+	"dpkg-query": {"/usr/bin/dpkg-query"},
+	"journalctl": {"/usr/bin/journalctl", "/bin/journalctl"},
 	"groupadd":   {"/usr/sbin/groupadd", "/sbin/groupadd"},
 	"groupdel":   {"/usr/sbin/groupdel", "/sbin/groupdel"},
 	"useradd":    {"/usr/sbin/useradd", "/sbin/useradd"},

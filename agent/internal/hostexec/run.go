@@ -32,6 +32,7 @@ type Command struct {
 	Program string // a name of the list, or the path of one of the agent's own programs
 	Args    []string
 	Stdin   []byte
+	Env     []string // besides the clean environment
 	// Timeout ends the program. Zero means two minutes.
 	Timeout time.Duration
 	// User is the account that the program runs as. Nil means the agent's own.
@@ -91,7 +92,7 @@ func (h Host) Do(ctx context.Context, c Command) (Output, error) {
 
 func (h Host) command(ctx context.Context, path string, c Command) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, h.Path(path), c.Args...) //nolint:gosec // the path comes from the list of programs, the arguments are never read by a shell
-	cmd.Env = h.environment()
+	cmd.Env = append(h.environment(), c.Env...)
 	cmd.Dir = h.Path("/")
 	cmd.Stdin = bytes.NewReader(c.Stdin)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -24,6 +24,12 @@ import (
 type Deps struct {
 	Host  hostexec.Host
 	Clock func() time.Time
+	// Facts are what the machine is, for the resolver.
+	Facts func(ctx context.Context) map[string]string
+	// Resolver holds the command profiles of abstract steps.
+	Resolver *Resolver
+	// Logs takes what steps write. Without Send nothing is kept.
+	Logs Logs
 	// Hook is called at points where tests kill the agent. Nil except there.
 	Hook func(point string)
 }
@@ -80,7 +86,11 @@ func (s *Step) Recall(key string) string { return s.run.task.Reporter.Recall(s.k
 func (s *Step) Secret(handle agentwire.Secret) (string, error) { return s.run.secrets.open(handle) }
 
 // Say writes a line of the log.
-func (s *Step) Say(stream, text string) { s.run.log(s.ID, stream, text) }
+func (s *Step) Say(stream, text string) {
+	if s.run.spool != nil {
+		s.run.spool.add(s.ID, stream, s.run.secrets.redact(text), s.run.deps.Clock())
+	}
+}
 
 // point is where tests kill the agent.
 func (s *Step) point(name string) {

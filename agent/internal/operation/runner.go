@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,12 +16,15 @@ import (
 // Runner is the handler of operation.run.
 type Runner struct {
 	Deps
-	kinds map[string]Kind
+	kinds  map[string]Kind
+	spools spools
 }
 
 // New makes a runner with every kind of step that is compiled in.
 func New(d Deps) *Runner {
-	r := &Runner{Deps: d, kinds: map[string]Kind{}}
+	r := &Runner{
+		Deps: d, kinds: map[string]Kind{}, spools: spools{open: map[string]*spool{}, ctx: context.Background()},
+	}
 	for name, maker := range makers {
 		r.kinds[name] = maker(machine{d})
 	}
@@ -56,6 +60,7 @@ func (r *Runner) Apply(ctx context.Context, t *task.Task) (any, error) {
 	}
 	x := newRun(r, t, p)
 	defer x.secrets.wipe()
+	x.spool = r.take(t.Envelope)
 	if p.TimeoutSeconds > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(p.TimeoutSeconds)*time.Second, errOverall)
@@ -70,6 +75,9 @@ func (r *Runner) Apply(ctx context.Context, t *task.Task) (any, error) {
 		if x.ends(i, outcome) {
 			break
 		}
+	}
+	if x.spool != nil {
+		x.spool.close(logPatience)
 	}
 	return x.output(), nil
 }
@@ -90,15 +98,16 @@ type run struct {
 	params   *agentwire.OperationRunParams
 	secrets  *vault
 	outcomes []agentwire.StepOutcome
-	lines    map[string]int64
+	spool    *spool // nil: nobody takes the log
 }
+
+// logPatience is how long the end of a run waits for its log to be sent. What
+// is left is sent later.
+const logPatience = 10 * time.Second
 
 func newRun(r *Runner, t *task.Task, p *agentwire.OperationRunParams) *run {
-	return &run{deps: r.Deps, kinds: r.kinds, task: t, params: p, secrets: newVault(), lines: map[string]int64{}}
+	return &run{deps: r.Deps, kinds: r.kinds, task: t, params: p, secrets: newVault()}
 }
-
-// log takes a line that a step wrote.
-func (x *run) log(step, _, _ string) { x.lines[step]++ }
 
 // ends says whether a run stops after a step.
 func (x *run) ends(i int, o agentwire.StepOutcome) bool {
@@ -160,7 +169,7 @@ func (x *run) step(ctx context.Context, i int) (agentwire.StepOutcome, error) {
 	if errors.Is(context.Cause(ctx), task.ErrInterrupted) && err != nil {
 		return o, err
 	}
-	x.conclude(ctx, s, &o, err)
+	x.conclude(s, &o, err)
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return o, fmt.Errorf("encode outcome of step %s: %w", s.ID, err)
@@ -334,6 +343,10 @@ func (x *run) put(o *agentwire.StepOutcome, output any) error {
 		return fail(agentwire.FailurePermanent, "output_invalid", "the output of step "+o.ID+" cannot be reported",
 			"report it to the makers of gpuaas", err)
 	}
+	// Whatever a step puts into its output, no secret leaves the node with it.
+	if clean := []byte(x.secrets.redact(string(raw))); !bytes.Equal(clean, raw) && json.Valid(clean) {
+		raw = clean
+	}
 	if len(raw) > agentwire.MaxStepOutput {
 		o.OutputDropped = true
 		return nil
@@ -343,9 +356,11 @@ func (x *run) put(o *agentwire.StepOutcome, output any) error {
 }
 
 // conclude turns the end of a step into its outcome.
-func (x *run) conclude(ctx context.Context, s *Step, o *agentwire.StepOutcome, err error) {
+func (x *run) conclude(s *Step, o *agentwire.StepOutcome, err error) {
 	o.FinishedAt = x.deps.Clock().UTC()
-	o.LogLines = x.lines[s.ID]
+	if x.spool != nil {
+		o.LogLines, o.LogBytesDropped = x.spool.counts(s.ID)
+	}
 	var f *Failure
 	switch {
 	case err == nil && x.params.Plan:
@@ -370,7 +385,6 @@ func (x *run) conclude(ctx context.Context, s *Step, o *agentwire.StepOutcome, e
 		}
 	}
 	o.Summary = bounded(x.secrets.redact(o.Summary))
-	_ = ctx
 }
 
 const maxMessage = 4000

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -74,11 +75,8 @@ func (n *notes) copy() *notes {
 }
 
 // Mint implements task.Credentials.
-func (b *bench) Mint(_ context.Context, kind string, intent map[string]string) (agentwire.Credential, error) {
-	if b.mint == nil {
-		return agentwire.Credential{}, errors.New("nobody mints here")
-	}
-	return b.mint(agentwire.MintRequest{CredentialType: kind, Intent: intent})
+func (b *bench) Mint(ctx context.Context, kind string, intent map[string]string) (agentwire.Credential, error) {
+	return b.MintForStep(ctx, "", "", kind, intent)
 }
 
 // step describes one step for tests.
@@ -233,5 +231,177 @@ func TestAPlanOnlyLooks(t *testing.T) {
 	}
 	if diff := outputOf[agentwire.FileRenderResult](t, out[0]).Diff; !strings.Contains(diff, "+one") {
 		t.Errorf("diff %q", diff)
+	}
+}
+
+// MintForStep implements task.StepCredentials.
+func (b *bench) MintForStep(_ context.Context, operation, step, kind string, intent map[string]string) (
+	agentwire.Credential, error,
+) {
+	if b.mint == nil {
+		return agentwire.Credential{}, errors.New("nobody mints here")
+	}
+	return b.mint(agentwire.MintRequest{OperationID: operation, StepID: step, CredentialType: kind, Intent: intent})
+}
+
+// Whatever kills the agent, at whatever point of a step, the next process
+// brings the run to the same end, and no step that was finished is done again.
+func TestARunSurvivesADeathAtEveryPoint(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	steps := []agentwire.OperationStep{
+		step("one", agentwire.StepFileRender, render1("/etc/demo/a", "one\n")),
+		step("two", agentwire.StepFileRender,
+			`{"path":"/etc/demo/b","format":"plain","template":"{{v}}","values":{"v":"${steps.one.path}"}}`),
+		step("three", agentwire.StepHealthCheck, `{"probes":[{"kind":"file","path":"/etc/demo/b"}]}`),
+	}
+	var points []string
+	b.deps.Hook = func(p string) { points = append(points, p) }
+	want := b.run(steps...)
+	for _, o := range want {
+		if o.Status != agentwire.StepSucceeded {
+			t.Fatalf("%+v", o)
+		}
+	}
+	if len(points) < 10 {
+		t.Fatalf("only %v are points", points)
+	}
+	for _, at := range points {
+		t.Run(strings.ReplaceAll(at, ":", "-"), func(t *testing.T) {
+			b := newBench(t)
+			died := false
+			b.deps.Hook = func(p string) {
+				if p == at && !died {
+					died = true
+					runtime.Goexit() // no handler can catch it
+				}
+			}
+			// The journal is as it was when the process died; memory is not.
+			var process sync.WaitGroup
+			ended := false
+			process.Go(func() {
+				b.run(steps...)
+				ended = true
+			})
+			process.Wait()
+			if !died || ended {
+				t.Fatalf("it did not die at %s", at)
+			}
+			finished := map[string]bool{}
+			for i := range steps {
+				if b.notes.values[fmt.Sprintf("step/%d/outcome", i)] != "" {
+					finished[steps[i].ID] = true
+				}
+			}
+			b.notes = b.notes.copy()
+			var again []string
+			b.deps.Hook = func(p string) { again = append(again, p) }
+			got := b.run(steps...)
+			for i, o := range got {
+				if o.Status != agentwire.StepSucceeded || o.Changed != want[i].Changed {
+					t.Errorf("%s is %s, changed %v", o.ID, o.Status, o.Changed)
+				}
+			}
+			for _, p := range again {
+				if id, _, _ := strings.Cut(p, ":"); finished[id] {
+					t.Errorf("%s was finished and done again: %s", id, p)
+				}
+			}
+			if b.Read("/etc/demo/a") != "one\n" || b.Read("/etc/demo/b") != "/etc/demo/a" {
+				t.Error("the files are not as wanted")
+			}
+		})
+	}
+}
+
+// A cancel takes effect between steps, and in the middle of those that can be
+// interrupted. What was done is told.
+func TestACancelStopsAtASafePoint(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	b.deps.Hook = func(p string) {
+		if p == "one:renamed" {
+			cancel(errors.New("somebody cancelled the run"))
+		}
+	}
+	out, err := b.try(ctx, &agentwire.OperationRunParams{Steps: []agentwire.OperationStep{
+		step("one", agentwire.StepFileRender, render1("/etc/demo/a", "one\n")),
+		step("two", agentwire.StepFileRender, render1("/etc/demo/b", "two\n")),
+		step("three", agentwire.StepFileRender, render1("/etc/demo/c", "three\n")),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, out[0], agentwire.StepSucceeded, true) // it is finished first
+	wantOutcome(t, out[1], agentwire.StepCancelled, false)
+	wantOutcome(t, out[2], agentwire.StepNotReached, false)
+	if b.Exists("/etc/demo/b") || out[1].Error.Class != agentwire.FailureCancelled {
+		t.Errorf("%+v", out[1])
+	}
+	// A check that would go on for an hour ends at once.
+	b = newBench(t)
+	ctx, cancel = context.WithCancelCause(t.Context())
+	time.AfterFunc(0, func() { cancel(errors.New("somebody cancelled the run")) })
+	out, err = b.try(ctx, &agentwire.OperationRunParams{Steps: []agentwire.OperationStep{
+		step("wait", agentwire.StepHealthCheck, `{"probes":[{"kind":"file","path":"/etc/never"}],"within_seconds":3600}`,
+			func(s *agentwire.OperationStep) { s.TimeoutSeconds = 3700 }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, out[0], agentwire.StepCancelled, false)
+}
+
+// If the agent itself ends, there is no result: the next process goes on.
+func TestTheEndOfTheAgentIsNoEndOfARun(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(task.ErrInterrupted)
+	if _, err := b.try(ctx, &agentwire.OperationRunParams{Steps: []agentwire.OperationStep{
+		step("one", agentwire.StepFileRender, render1("/etc/demo/a", "one\n")),
+	}}); !errors.Is(err, task.ErrInterrupted) {
+		t.Fatalf("%v", err)
+	}
+	wantOutcome(t, b.run(step("one", agentwire.StepFileRender, render1("/etc/demo/a", "one\n")))[0],
+		agentwire.StepSucceeded, true)
+}
+
+func TestTransientFailuresAreTriedAgain(t *testing.T) {
+	b := newBench(t)
+	tries := 0
+	b.mint = func(agentwire.MintRequest) (agentwire.Credential, error) {
+		if tries++; tries < 3 {
+			return agentwire.Credential{}, errors.New("busy")
+		}
+		return agentwire.Credential{CredentialType: "oci_pull", Values: map[string]string{"token": "abcdef"}}, nil
+	}
+	mint := func(attempts int) agentwire.OperationStep {
+		return step("mint", agentwire.StepCredentialMint, `{"credential_type":"oci_pull","values":["token"]}`,
+			func(s *agentwire.OperationStep) { s.Attempts = attempts })
+	}
+	out := b.run(mint(3))
+	wantOutcome(t, out[0], agentwire.StepSucceeded, false)
+	if out[0].Attempts != 3 {
+		t.Errorf("%d attempts", out[0].Attempts)
+	}
+	tries, b.notes = 0, &notes{values: map[string]string{}}
+	wantFailure(t, b.run(mint(2))[0], "mint_failed", agentwire.FailureTransient)
+	// A journal that cannot be written lets no step begin.
+	b.notes = &notes{values: map[string]string{}, broken: true}
+	if _, err := b.try(t.Context(), &agentwire.OperationRunParams{Steps: []agentwire.OperationStep{
+		step("one", agentwire.StepFileRender, render1("/etc/demo/z", "one\n")),
+	}}); err == nil || b.Exists("/etc/demo/z") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEveryKindIsCarriedOut(t *testing.T) {
+	var want []string
+	for _, k := range agentwire.StepKinds() {
+		want = append(want, k.Kind)
+	}
+	if !slices.Equal(StepKinds(), want) {
+		t.Errorf("%v, want %v", StepKinds(), want)
 	}
 }

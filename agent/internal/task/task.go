@@ -59,6 +59,12 @@ type Credentials interface {
 	Mint(ctx context.Context, credentialType string, intent map[string]string) (agentwire.Credential, error)
 }
 
+// StepCredentials mints credentials for one step of an operation.
+type StepCredentials interface {
+	MintForStep(ctx context.Context, operation, step, credentialType string, intent map[string]string) (
+		agentwire.Credential, error)
+}
+
 // Error is a failure with a code that the control plane can act on.
 type Error struct {
 	Code    string

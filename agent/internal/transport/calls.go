@@ -100,6 +100,15 @@ func (c *Client) Progress(ctx context.Context, e agentwire.Envelope, progress ag
 	return answer, err
 }
 
+// Logs sends lines of the log of a task.
+func (c *Client) Logs(ctx context.Context, e agentwire.Envelope, request agentwire.LogsRequest) (
+	agentwire.LogsResponse, error,
+) {
+	var answer agentwire.LogsResponse
+	_, err := c.do(ctx, c.taskCall(agentwire.PathLogs, e, request, &answer))
+	return answer, err
+}
+
 // Mint asks for a credential under the identity of a task.
 func (c *Client) Mint(ctx context.Context, e agentwire.Envelope, request agentwire.MintRequest) (
 	agentwire.Credential, error,

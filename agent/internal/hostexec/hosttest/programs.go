@@ -10,11 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gpuaas/agent/internal/hostexec"
 )
 
 // Main runs the tests. If the binary was started under the name of a program,
 // it acts as that program. Call it from TestMain.
 func Main(m *testing.M) {
+	hostexec.Confine()
 	name := filepath.Base(os.Args[0])
 	if name == "gpuaas-agent" {
 		leave(agent(filepath.Dir(os.Args[0]), os.Args[1:]))
