@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, type Locator, type Page } from '@playwright/test'
 import { accessible } from './flaws'
-import { call, comeAs, signIn } from './people'
+import { call, comeAs, signIn, training } from './people'
 import { plane, tenant } from './plane'
 
 type Made = { user_id: string; org_id: string; project_id: string }
@@ -123,17 +123,6 @@ test('a member of a project rents a node, works on it, gives it back, and holds 
   await setAside('', node)
   await page.context().close()
 })
-
-type Tenants = { items: { org_id: string; slug: string }[] }
-type Projects = { items: { project_id: string; slug: string }[] }
-
-/** training is the project in which the member rented, and its tenant. */
-async function training() {
-  const { items } = await call<Tenants>('GET', '/api/v1/tenants?page_size=200')
-  const org = items.find((t) => t.slug === 'research')?.org_id ?? ''
-  const projects = await call<Projects>('GET', `/api/v1/tenants/${org}/projects`)
-  return { org, project: projects.items.find((p) => p.slug === 'training')?.project_id ?? '' }
-}
 
 /** local is a time as a field for date and time has it. */
 const local = (at: Date) => new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)

@@ -1,14 +1,12 @@
 import { expect, test } from '@playwright/test'
-import { call, signIn } from './people'
+import { call, signIn, training } from './people'
 
-type Made = { org_id: string; project_id: string }
 type Rented = { allocation_id: string; node_id: string; status: string; username: string }
 
 /** anAccount rents a node of the fleet, on which its tenant then has an account. */
 async function anAccount(): Promise<Rented> {
-  const { org_id } = await call<Made>('POST', '/api/v1/admin/tenants', { slug: 'shells', name: 'Shells' })
-  const { project_id } = await call<Made>('POST', `/api/v1/tenants/${org_id}/projects`, { slug: 'shells', name: 'Shells' })
-  const { allocation_id } = (await call<{ allocations: [Rented] }>('POST', `/api/v1/projects/${project_id}/allocations`, { sku: 'h200-sxm-baremetal-8g' })).allocations[0]
+  const { project } = await training()
+  const { allocation_id } = (await call<{ allocations: [Rented] }>('POST', `/api/v1/projects/${project}/allocations`, { sku: 'h200-sxm-baremetal-8g' })).allocations[0]
   const now = () => call<Rented>('GET', `/api/v1/allocations/${allocation_id}`)
   await expect.poll(async () => (await now()).status, { timeout: 120_000 }).toBe('active')
   return now()
