@@ -43,7 +43,8 @@ func (a *app) onboardCommand() *cobra.Command {
 			"an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended with Ctrl-C before,\n" +
 			"which stops nothing but the watching. With -o json, --wait and --watch print in the end how the\n" +
 			"onboardings stand, as gpuaas onboarding show (of one) or list (of a file) print it.\n\n" +
-			"--initialize-disks DESTROYS ALL DATA on every disk but the root disk of each machine, and asks before.",
+			"--initialize-disks, or a profile whose data_disks is initialize, DESTROYS ALL DATA on every disk but the root\n" +
+			"disk of each machine, and asks before.",
 		example: "  gpuaas onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --watch\n" +
 			"  gpuaas onboard --csv machines.csv --site dc1 --sku h200-sxm-baremetal-8g --dry-run",
 		flags: func(cmd *cobra.Command) action {
@@ -83,7 +84,7 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 			return err
 		}
 	}
-	site, profile, err := s.siteAndProfile(v.site, v.profile)
+	site, profile, formats, err := s.siteAndProfile(v.site, v.profile)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 		}
 		return s.preflight(body)
 	}
-	if v.disks {
+	if v.disks || formats {
 		if err := s.confirmDisks(v, args, machines); err != nil {
 			return err
 		}
@@ -148,14 +149,20 @@ func (s *session) checkOnboard(v *onboardFlags, args []string) error {
 	return s.Require("site", "sku")
 }
 
-// siteAndProfile resolves a site and, when one is named, its profile.
-func (s *session) siteAndProfile(siteName, profileName string) (types.UUID, *types.UUID, error) {
-	if profileName == "" {
-		site, err := s.siteID(siteName)
-		return site, nil, err
+// siteAndProfile resolves a site and, when one is named, its profile. formats says that
+// machines by this profile, or by the one that is meant without a name, have their data
+// disks formatted at their first boot.
+func (s *session) siteAndProfile(siteName, profileName string) (site types.UUID, profile *types.UUID, formats bool,
+	err error,
+) {
+	var found apiclient.SiteProfileView
+	if profileName != "" {
+		site, found, err = s.profile(siteName, profileName)
+		profile = &found.ProfileId
+	} else if site, err = s.siteID(siteName); err == nil {
+		found, _, err = s.findProfile(site, "default")
 	}
-	site, profile, err := s.profile(siteName, profileName)
-	return site, &profile.ProfileId, err
+	return site, profile, found.DataDisks == apiclient.SiteProfileViewDataDisksInitialize, err
 }
 
 // preflight looks at everything, part by part: the control plane asks MAAS about

@@ -58,6 +58,29 @@ func TestOnboardInitializeDisksAsksFirst(t *testing.T) {
 	}
 }
 
+// What a profile does to data disks is asked about like the flag: who onboards by it may not
+// know what somebody wrote into it.
+func TestOnboardByAProfileThatFormatsDisksAsksFirst(t *testing.T) {
+	for _, profile := range []string{"", " --profile default"} {
+		f := newFakeAPI(t)
+		f.answers["list-site-profiles"] = pageOf(
+			strings.Replace(profileJSON, `"require_clean"`, `"initialize"`, 1))
+		args := strings.Fields("onboard c07u43 --ipmi-ip 10.176.16.128" + profile + onboardFlagsText)
+		got := signedIn(t, f).run(args...)
+		if got.exit != failure.Unconfirmed || !strings.Contains(got.err, "ALL DATA") || !strings.Contains(got.err, "--yes") {
+			t.Errorf("%q: it says %+v", profile, got)
+		}
+		for _, c := range f.received() {
+			if c.operation == "create-onboarding" {
+				t.Errorf("%q: it was asked for all the same", profile)
+			}
+		}
+		if got := signedIn(t, f).run(append(args, "--yes")...); got.exit != failure.OK {
+			t.Errorf("%q: with --yes it says %+v", profile, got)
+		}
+	}
+}
+
 // A preflight goes on until every machine was looked at, says how far it is, and
 // forgets nothing that an earlier part found.
 func TestOnboardDryRunLooksAtEveryPart(t *testing.T) {

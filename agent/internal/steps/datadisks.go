@@ -113,7 +113,15 @@ type begun struct {
 	UUID   string `json:"uuid"`
 }
 
-func initKey(t sanitize.Target) string { return "init " + t.Disk.Node }
+// initKey names a disk by what it is: after a reboot, another disk may have its name.
+// One that nothing can be recognised by is known until then.
+func initKey(t sanitize.Target) string {
+	d := t.Disk
+	if d.Identity == "" {
+		return "init " + d.Node + " since " + d.Boot
+	}
+	return "init " + d.Identity + " " + d.Serial
+}
 
 func (h dataDisks) initialize(ctx context.Context, t *task.Task, f sanitize.Finder, all []sanitize.Target,
 	target sanitize.Target, d *agentwire.DataDisk,

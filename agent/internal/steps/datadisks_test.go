@@ -105,3 +105,32 @@ func TestDataDisksAreInitializedLater(t *testing.T) {
 		t.Errorf("fstab %q", table)
 	}
 }
+
+// After a reboot, another disk may have the name of one that the task had begun with.
+func TestADiskIsNotTakenForTheOneThatHadItsNameBefore(t *testing.T) {
+	b := newBench(t)
+	spare(t, b, "S-1")
+	b.job(agentwire.TypeStorageCleanup, agentwire.StorageCleanupParams{
+		Scope: "local", Disks: "sanitize", BlankAtJoin: []string{"S-1"},
+	}).apply()
+	j := b.job(agentwire.TypeDataDisks, agentwire.DataDisksParams{Action: agentwire.DataDisksInitialize})
+	first := j.apply().(agentwire.DataDisksOutput).Disks[0]
+	looptest.Unmount(t, b.Path("/share1"))
+	if first.State != agentwire.DataDiskInitialized {
+		t.Fatalf("a blank disk: %+v", first)
+	}
+	made := b.Read("/etc/fstab")
+	b.Write("/etc/fstab", "")
+	b.Write("/sys/devices/pci0/ata1/block/sdb/device/serial", "S-2\n")
+	other := j.apply().(agentwire.DataDisksOutput).Disks[0]
+	if other.Serial != "S-2" || other.State != agentwire.DataDiskHoldsData || b.Read("/etc/fstab") != "" {
+		looptest.Unmount(t, b.Path("/share1"))
+		t.Errorf("a disk with data is touched without being asked to: %+v", other)
+	}
+	b.Write("/sys/devices/pci0/ata1/block/sdb/device/serial", "S-1\n")
+	again := j.apply().(agentwire.DataDisksOutput).Disks[0]
+	looptest.Unmount(t, b.Path("/share1"))
+	if again.State != agentwire.DataDiskInitialized || b.Read("/etc/fstab") != made {
+		t.Errorf("what was begun is not ended: %+v", again)
+	}
+}

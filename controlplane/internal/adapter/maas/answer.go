@@ -111,9 +111,12 @@ func AboutBMC(text string) bool {
 	}, func(word string) bool { return strings.Contains(lower, word) })
 }
 
+// aboutRack recognises texts about rack controllers. Machines may be named after the
+// racks that they stand in.
 func aboutRack(text string) bool {
 	lower := strings.ToLower(text)
-	return strings.Contains(lower, "rack") || strings.Contains(lower, "no connections available") ||
+	return strings.Contains(lower, "rack controller") || strings.Contains(lower, "rackd") ||
+		strings.Contains(lower, "no connections available") ||
 		strings.Contains(lower, "unable to connect to cluster")
 }
 

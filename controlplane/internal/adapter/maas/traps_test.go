@@ -358,6 +358,22 @@ func TestTrapNoRackIsNoFaultOfTheBMC(t *testing.T) {
 	}
 }
 
+// A machine may be named after the rack that it stands in.
+func TestTrapTheNameOfAMachineIsNoRackController(t *testing.T) {
+	for text, code := range map[string]string{
+		"Failed to power on rack07-u31: Power action failed: k_g key is wrong": maas.CodeBMCFailure,
+		"Unable to connect to any rack controller arghdg":                      maas.CodeRackUnavailable,
+		"No rack controllers are connected":                                    maas.CodeRackUnavailable,
+	} {
+		g := serve(t, func(_ int, _ request, w http.ResponseWriter) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, text)
+		})
+		_, err := client(t, g.URL).Commission(t.Context(), sysid, maas.CommissionOptions{})
+		checkFault(t, err, fault.Ambiguous, code)
+	}
+}
+
 func TestTrapTokenIsGoneAfterAllocation(t *testing.T) {
 	g := serve(t, func(_ int, _ request, w http.ResponseWriter) { put(w, recorded()["08/06"]) })
 	_, err := client(t, g.URL).MachineToken(t.Context(), sysid)

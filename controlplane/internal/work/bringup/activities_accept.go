@@ -23,6 +23,13 @@ func Unaccepted(code string) bool {
 	return code == codeDataDisksNotClean.Name || code == codeDataDisksUnseen.Name || code == codeHardwareDiffers.Name
 }
 
+// Examines says whether a machine must be looked at through its agent before it
+// becomes a node. Nothing that MAAS shows stands in for that.
+func (w *Work) Examines() bool {
+	return w.Facts.Asked != nil && w.Facts.Asked.MatchHardware ||
+		w.Profile.Policy.DataDisks == site.DisksRequireClean && !w.InitializeDisks
+}
+
 // accept checks whether a machine whose agent has come may become a node: by
 // its hardware, if the request asks for that, and by its data disks. await says
 // what to wait for; note is for people.
@@ -57,17 +64,23 @@ func (b *Bringup) accept(ctx context.Context, w *Work) (note string, await *Awai
 	if err := w.blank(out.Disks); err != nil {
 		return "", nil, err
 	}
-	return note + fmt.Sprintf("; %d of its disks are blank", len(w.Facts.BlankDisks)), nil, w.Save(ctx)
+	return note + fmt.Sprintf("; %d of its disks are blank, or were when it joined", len(w.Facts.BlankDisks)), nil,
+		w.Save(ctx)
 }
 
 // blank records which disks were blank when the machine became a node: whatever
 // is on them later comes from a tenant. It refuses a machine with data on disks
-// that nothing mounts.
+// that nothing mounts, except for what a tenant left on disks that were blank
+// before: a stage that follows cleans them, and the validation looks at them.
 func (w *Work) blank(disks []agentwire.DataDisk) error {
 	w.Facts.BlankDisks = nil
 	var bad []string
 	for _, d := range disks {
-		switch d.State {
+		state := d.State
+		if state == agentwire.DataDiskHoldsData && w.Reimage && slices.Contains(w.BlankBefore, d.Serial) {
+			state = agentwire.DataDiskBlank
+		}
+		switch state {
 		case agentwire.DataDiskBlank:
 			if d.Serial != "" && len(w.Facts.BlankDisks) < agentwire.MaxDataDisks {
 				w.Facts.BlankDisks = append(w.Facts.BlankDisks, d.Serial)

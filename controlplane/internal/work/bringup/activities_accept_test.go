@@ -55,6 +55,36 @@ func TestAMachineWithDataOnItsDisksDoesNotBecomeANode(t *testing.T) {
 	}
 }
 
+// What a tenant left on a disk that was blank when the node joined, a stage that follows
+// cleans: the reimage that is to clean it must not stop for it. What nobody knows stops it.
+func TestAReimageDoesNotStopForWhatATenantLeftOnDisksThatWereBlank(t *testing.T) {
+	t.Parallel()
+	tasks := &agenttask.Commands{}
+	w, _, job := deployedWorld(t, func(p *plan) {
+		p.config.Tasks, p.policy.DataDisks = tasks, set(site.DisksRequireClean)
+	})
+	tasks.DB = w.db
+	w.polls(t, job)
+	w.does(t, bringup.WaitForAgentEnrollment, job)
+	w.answers(t, job, agentwire.TypeLoginLock, "succeeded", "")
+	w.does(t, bringup.WaitForAgentEnrollment, job)
+	left := agentwire.DataDisk{Device: "/dev/nvme1n1", Serial: "S-1", State: agentwire.DataDiskHoldsData}
+	alien := agentwire.DataDisk{Device: "/dev/nvme2n1", Serial: "S-2", State: agentwire.DataDiskHoldsData}
+	job.Reimage, job.BlankBefore = true, []string{"S-1", "S-9"}
+	w.shows(t, job, left, alien)
+	f := w.fails(t, bringup.WaitForAgentEnrollment, job, bringup.HardwareMismatch, "data_disks_not_clean")
+	if !strings.Contains(f.Message, "/dev/nvme2n1") || strings.Contains(f.Message, "/dev/nvme1n1") {
+		t.Errorf("it fails with %s", f.Message)
+	}
+	job.Epoch++
+	w.does(t, bringup.WaitForAgentEnrollment, job)
+	w.shows(t, job, left)
+	r := w.does(t, bringup.WaitForAgentEnrollment, job)
+	if r.Await != nil || !slices.Equal(job.Facts.BlankDisks, []string{"S-1"}) {
+		t.Errorf("%+v; blank are %q", r, job.Facts.BlankDisks)
+	}
+}
+
 func TestOnlyMatchingHardwareIsAcceptedWhereTheRequestSaysSo(t *testing.T) {
 	t.Parallel()
 	w, _, job := deployedWorld(t)

@@ -36,7 +36,7 @@ func (b *Bringup) Compensate(ctx context.Context, w *Work) error {
 		f := w.Facts
 		w.Facts = Facts{
 			IdentifiedBy: f.IdentifiedBy, NodeCreated: f.NodeCreated, Left: f.Left,
-			Release: f.Release, PowerOff: f.PowerOff, RecordRemoved: f.RecordRemoved,
+			Release: f.Release, PowerOff: f.PowerOff, RecordRemoved: f.RecordRemoved, Asked: f.Asked,
 		}
 	}
 	return w.Save(ctx)

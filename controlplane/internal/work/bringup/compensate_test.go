@@ -188,10 +188,14 @@ func TestANewRoundAfterACleanStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, aFleet(1))
 	job := w.ready(t, 1)
+	job.Facts.Asked = &bringup.AskedFacts{KeepOut: true, MatchHardware: true}
 	w.deployed(t, job)
 	job.Reset = true
 	if err := w.bringup.Compensate(system(t), job); err != nil {
 		t.Fatal(err)
+	}
+	if a := job.Facts.Asked; a == nil || !a.KeepOut || !a.MatchHardware {
+		t.Errorf("of what was asked for, it remembers %+v", a)
 	}
 	job.Reset, job.Node = false, w.work(1).Node
 	w.deployed(t, job)

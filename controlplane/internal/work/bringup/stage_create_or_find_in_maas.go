@@ -136,7 +136,7 @@ func forget(w *Work) {
 		NodeCreated: f.NodeCreated, FirstBootPath: f.FirstBootPath, FirstBootDigest: f.FirstBootDigest,
 		FirstBootLayers: f.FirstBootLayers,
 		HostKey:         f.HostKey,
-		TokenExpiresAt:  f.TokenExpiresAt, Deploys: f.Deploys, Redeploys: f.Redeploys, Left: f.Left,
+		TokenExpiresAt:  f.TokenExpiresAt, Deploys: f.Deploys, Redeploys: f.Redeploys, Left: f.Left, Asked: f.Asked,
 	}
 	w.SystemID, w.PXEMAC = "", ""
 }

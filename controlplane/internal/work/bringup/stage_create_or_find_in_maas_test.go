@@ -258,6 +258,7 @@ func TestAMachineThatWasRemovedIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	job := w.work(1)
+	job.Facts.Asked = &bringup.AskedFacts{KeepOut: true}
 	w.upTo(t, bringup.ConfigureStorage, job)
 	first := job.SystemID
 	w.happens(t, first, "delete")
@@ -270,7 +271,7 @@ func TestAMachineThatWasRemovedIsAddedAgain(t *testing.T) {
 		}
 	}
 	w.does(t, bringup.CreateOrFindInMAAS, job)
-	if job.SystemID == first || job.SystemID == "" || job.Facts.Commissions != 0 {
+	if job.SystemID == first || job.SystemID == "" || job.Facts.Commissions != 0 || !job.Facts.KeepsOut() {
 		t.Errorf("job has %s, %+v", job.SystemID, job.Facts)
 	}
 	w.upTo(t, bringup.RenderCloudInit, job)

@@ -59,6 +59,9 @@ type Work struct {
 	Erase   string   // what a release asks MAAS to do to the disks: none, quick or secure; empty: the job releases nothing
 	Prior   []string // earlier jobs of this node: a machine that they hold is ours
 	Reimage bool     // the node exists and stays; its machine gets another system
+	// BlankBefore are the serial numbers of disks that were blank when the node
+	// joined: what they hold now a tenant left there, and the job cleans it.
+	BlankBefore []string
 
 	PXEMAC   string // observed
 	SystemID string // of MAAS, once known

@@ -75,6 +75,7 @@ func (h hooks) equip(ctx context.Context, d Decommission, w *bringup.Work) error
 	for _, p := range prior {
 		w.Prior = append(w.Prior, p.id)
 	}
+	w.BlankBefore = blankAtJoin(prior)
 	w.InitializeDisks = w.Reimage && (initializes(prior) || w.Profile.Policy.DataDisks == site.DisksInitialize)
 	return err
 }
@@ -200,7 +201,9 @@ func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *b
 func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, w *bringup.Work) (*bringup.Work, error) {
 	fresh := *w
 	fresh.SystemID, fresh.PXEMAC = before.SystemID, before.PXEMAC
-	fresh.Facts = bringup.Facts{Release: before.Facts.Release, Left: before.Facts.Left}
+	fresh.Facts = bringup.Facts{
+		Release: before.Facts.Release, Left: before.Facts.Left, Asked: before.Facts.Asked,
+	}
 	return &fresh, nil
 }
 

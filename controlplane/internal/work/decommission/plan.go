@@ -19,18 +19,18 @@ import (
 // situation is everything that decides whether a request may begin, and what
 // it would do.
 type situation struct {
-	node        node.Node
-	binding     *binding.Binding // nil if the node is not a machine of MAAS
-	site        *site.Site
-	profile     *site.Profile // the profile that the operation uses
-	former      *site.Profile // the profile of the node, if the request names another one
-	misfit      error         // why the requested profile cannot be used
-	tenancy     *Tenancy      // what a tenant has on the node, nil if nothing
-	live        *Decommission // the operation that owns the node
-	onboarding  string        // the onboarding that owns it
-	initializes bool          // a first boot formats its data disks
-	vendor      string        // vendor of its GPUs, empty if unknown
-	silence     string        // how long its agent has been silent, if it counts as gone; otherwise empty
+	node       node.Node
+	binding    *binding.Binding // nil if the node is not a machine of MAAS
+	site       *site.Site
+	profile    *site.Profile // the profile that the operation uses
+	former     *site.Profile // the profile of the node, if the request names another one
+	misfit     error         // why the requested profile cannot be used
+	tenancy    *Tenancy      // what a tenant has on the node, nil if nothing
+	live       *Decommission // the operation that owns the node
+	onboarding string        // the onboarding that owns it
+	disksMade  bool          // its onboarding let the first boot format its data disks
+	vendor     string        // vendor of its GPUs, empty if unknown
+	silence    string        // how long its agent has been silent, if it counts as gone; otherwise empty
 }
 
 func (s situation) managed() bool { return s.binding != nil }
@@ -307,7 +307,7 @@ func (s situation) effects(r Request) []string {
 	if r.WithoutAgent {
 		out = append(out, passesOver(r.Mode)+", which only the agent could do: the risk that is accepted stands in the certificate")
 	}
-	if r.Mode == Reimage && s.initializes {
+	if r.Mode == Reimage && (s.disksMade || s.policy().DataDisks == site.DisksInitialize) {
 		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks), or as the profile says (data_disks)")
 	}
 	out = append(out, acceptance(r)...)

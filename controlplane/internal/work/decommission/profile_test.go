@@ -158,3 +158,73 @@ func TestTheProfileSaysHowLongAnAgentIsWaitedFor(t *testing.T) {
 		t.Errorf("it is parked with %s: %s", d.ErrorCode, d.ErrorMessage)
 	}
 }
+
+// What a first boot by the profile of the request does to data disks, the plan says;
+// what one by the profile of the node would do, it does not.
+func TestAPlanSaysWhatTheOtherProfileDoesToDataDisks(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	initialize, clean := site.DisksInitialize, site.DisksRequireClean
+	making := y.another(t, "making", site.PolicyChange{DataDisks: &initialize})
+	sparing := y.another(t, "sparing", site.PolicyChange{DataDisks: &clean})
+	for name, c := range map[string]struct {
+		own   site.DataDisks
+		by    id.Profile
+		makes bool
+	}{
+		"another that formats them":         {site.DisksRequireClean, making, true},
+		"another that does not":             {site.DisksInitialize, sparing, false},
+		"its own, which formats them":       {site.DisksInitialize, y.profile, true},
+		"its own, which does no such thing": {site.DisksRequireClean, y.profile, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y.exec(t, `UPDATE maas_site_profiles SET data_disks = $2 WHERE id = $1`, y.profile, c.own)
+			of := y.node(t, node.Active, true)
+			r := asked(decommission.Reimage)
+			r.ProfileID, r.StorageCleanup = &c.by, decommission.CleanupNone
+			plan, err := y.service.Plan(y.ctx, of, r)
+			if err != nil || len(plan.Blocks) > 0 {
+				t.Fatalf("%+v, %v", plan.Blocks, err)
+			}
+			said := slices.ContainsFunc(plan.Effects, func(e string) bool {
+				return strings.HasPrefix(e, "DESTROYS what is on all disks but the root disk")
+			})
+			rendered := false
+			y.script.on(bringup.RenderCloudInit, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
+				rendered = w.InitializeDisks
+				return y.script.well(ctx, bringup.RenderCloudInit, w)
+			})
+			d, _, err := y.service.Request(y.ctx, of, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y.run(t, d.ID)
+			if said != c.makes || rendered != c.makes {
+				t.Errorf("the plan says so: %t; it is done: %t", said, rendered)
+			}
+		})
+	}
+}
+
+// What a request asked of the machine and the node holds for the operation, however
+// often it begins again.
+func TestAReimageThatBeginsAgainForgetsNothingOfItsRequest(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	of := y.node(t, node.Active, true)
+	r := asked(decommission.Reimage)
+	r.KeepOut, r.MatchHardware = true, true
+	d, _, err := y.service.Request(y.ctx, of, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := failure(bringup.InputConfigError, "image_missing")
+	f.Final = true
+	y.script.fails(1, bringup.LoadSiteConfig, f)
+	end := y.run(t, d.ID, y.act(t, d.ID, job.RestartClean))
+	wants(t, end, job.Completed, decommission.StageEnable, "")
+	n, err := node.Get(y.ctx, y.db, of)
+	if err != nil || n.Status != node.Quarantined || end.Facts.Asked == nil || !end.Facts.Asked.MatchHardware {
+		t.Errorf("the node is %s, %v; it remembers %+v", n.Status, err, end.Facts.Asked)
+	}
+}

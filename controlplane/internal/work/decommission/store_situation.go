@@ -49,7 +49,7 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 	}
 	out.site, out.profile = &where, &by
 	prior, err := s.prior(ctx, of)
-	out.initializes = initializes(prior) || by.Policy.DataDisks == site.DisksInitialize
+	out.disksMade = initializes(prior)
 	return out, err
 }
 

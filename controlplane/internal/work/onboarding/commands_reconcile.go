@@ -34,23 +34,31 @@ func (s *Service) Notice(ctx context.Context, w bringup.Working, seen string, de
 
 // Reconcile ends a parked onboarding if what is observed now proves that its
 // machine and node are as the onboarding was to make them: the agent, the
-// hardware sync or the deployment came late. Otherwise it changes nothing.
+// hardware sync or the deployment came late. Otherwise it changes nothing. If the
+// machine must be examined through its agent before it becomes a node, the
+// onboarding is led on, once: the stage that examines it ends it.
 func (s *Service) Reconcile(ctx context.Context, w bringup.Working) (reached bool, err error) {
 	var done *bringup.Work
-	reached, err = s.jobs.Reconcile(ctx, w.ID,
-		func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
-			done = work
-			if bringup.Unaccepted(o.ErrorCode) {
-				return nil, nil
-			}
-			p, missing, err := s.bringup.ProveInstalled(ctx, work)
-			if err != nil || missing != "" {
-				s.logger.DebugContext(ctx, "onboarding is not proven to have reached its goal", "onboarding_id", o.ID, "missing",
-					missing, "error", err)
-				return nil, err
-			}
-			return proofOf(work, p), nil
-		})
+	leads, examines := false, false
+	prove := func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
+		done, examines = work, work.Examines()
+		if bringup.Unaccepted(o.ErrorCode) || examines && !leads {
+			return nil, nil
+		}
+		p, missing, err := s.bringup.ProveInstalled(ctx, work)
+		if err != nil || missing != "" {
+			s.logger.DebugContext(ctx, "onboarding is not proven to have reached its goal", "onboarding_id", o.ID, "missing",
+				missing, "error", err)
+			return nil, err
+		}
+		return proofOf(work, p), nil
+	}
+	if reached, err = s.jobs.Reconcile(ctx, w.ID, prove); err != nil {
+		return reached, err
+	}
+	if leads = examines; leads {
+		return s.jobs.LeadOn(ctx, w.ID, prove)
+	}
 	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
 		if err := s.bringup.Forget(ctx, done); err != nil { // the token was used; a full decommission looks for it again
 			s.logger.WarnContext(ctx, "first boot could not be removed", "onboarding_id", w.ID, "error", err)

@@ -68,7 +68,7 @@ func (h hooks) Perform(ctx context.Context, _ Onboarding, stage string, w *bring
 // Anew implements job.Hooks.
 func (hooks) Anew(ctx context.Context, tx pgx.Tx, before Onboarding, w *bringup.Work) (*bringup.Work, error) {
 	fresh := *w
-	fresh.SystemID, fresh.PXEMAC, fresh.Facts = "", "", bringup.Facts{Left: w.Facts.Left, Asked: w.Facts.Asked}
+	fresh.SystemID, fresh.PXEMAC, fresh.Facts = "", "", bringup.Facts{Left: w.Facts.Left, Asked: before.Facts.Asked}
 	var err error
 	fresh.Node, err = freshNode(ctx, tx, before)
 	return &fresh, err

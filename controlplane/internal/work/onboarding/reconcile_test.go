@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/job"
@@ -150,6 +151,66 @@ func TestLateSuccessIsReconciled(t *testing.T) {
 	}
 	if n := len(y.script.dropped); n != 0 { // the script keeps no first boots
 		t.Errorf("%d first boots were removed", n)
+	}
+}
+
+// A machine that must be examined before it becomes a node is not made one by what MAAS
+// and its agent show: the stage that examines it has its turn first.
+func TestLateSuccessDoesNotReplaceTheExaminationOfAMachine(t *testing.T) {
+	y := newYard(t)
+	differs := failure(bringup.HardwareMismatch)
+	differs.Final = true
+	number := 0
+	for name, c := range map[string]struct {
+		disks string
+		match bool
+		fits  bool
+	}{
+		"the hardware is that of the SKU":     {"leave", true, true},
+		"the hardware is another one":         {"leave", true, false},
+		"the data disks are clean":            {"require_clean", false, true},
+		"the data disks hold somebody's data": {"require_clean", false, false},
+	} {
+		number++
+		t.Run(name, func(t *testing.T) {
+			y.exec(t, `UPDATE maas_site_profiles SET data_disks = $1`, c.disks)
+			asked := y.asked(number, 1)
+			asked.Asked.MatchHardware = c.match
+			o, err := y.service.Request(y.ctx, asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y.script.proves = nil
+			late := failure(bringup.HardwareSyncFailure)
+			late.Final = true
+			y.script.fails(always, bringup.WaitForHardwareSyncHealthy, late)
+			examined := false
+			y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (job.Result, error) {
+				if examined = true; !c.fits {
+					return job.Result{}, &differs
+				}
+				return job.Result{}, y.script.poll(ctx, w.Node)
+			})
+			end := y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
+				y.script.on(bringup.WaitForHardwareSyncHealthy, nil)
+				y.script.proves = y.shows
+				if !y.reconcile(t, o) || y.reconcile(t, o) {
+					t.Error("it is not led on, or twice")
+				}
+				if n, err := node.Get(y.ctx, y.db, o.Node); err != nil || n.Status != node.Enrolling {
+					t.Errorf("before anybody examined it, the node is %s, %v", n.Status, err)
+				}
+				env.SignalWorkflow(durable.ActSignal, nil)
+			})
+			n, err := node.Get(y.ctx, y.db, o.Node)
+			status, is := job.Reconciled, node.Active
+			if !c.fits {
+				status, is = job.FailedManualIntervention, node.Enrolling
+			}
+			if err != nil || !examined || end.Status != status || n.Status != is {
+				t.Errorf("it is %s at %s, examined %t; the node is %s, %v", end.Status, end.Stage, examined, n.Status, err)
+			}
+		})
 	}
 }
 

@@ -111,12 +111,18 @@ func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, e
 			why[d.ID] = "the control plane only watches: reconciliation.dry_run is set"
 		case owned(Subject{Status: d.node.Status, HeldBy: d.node.HeldBy}):
 			why[d.ID] = "an operation works on the node"
-		case d.Action == Reseed:
-			n, err := c.reads.ActedOnSince(ctx, reconciliationdb.ActedOnSinceParams{
-				SiteID: d.Site, Type: string(d.Type), Subject: d.Subject, ActedAt: ago(c.now(), 24*time.Hour),
-			})
+		case d.Action == PowerOff:
+			n, err := c.actedLately(ctx, d)
 			if err != nil {
-				return nil, wrap("count actions", err)
+				return nil, err
+			}
+			if n > 0 { // to serve again, a machine must be on before its node is reactivated
+				why[d.ID] = "it was switched off within the last day, and somebody switched it on again: it is left on for a day"
+			}
+		case d.Action == Reseed:
+			n, err := c.actedLately(ctx, d)
+			if err != nil {
+				return nil, err
 			}
 			if reseeds++; n >= maxReseeds {
 				why[d.ID] = fmt.Sprintf("it was done %d times within a day, and did not last", n)
@@ -138,6 +144,14 @@ func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, e
 		}
 	}
 	return why, nil
+}
+
+// actedLately says how often within a day the same was done about a node.
+func (c *cycle) actedLately(ctx context.Context, d due) (int64, error) {
+	n, err := c.reads.ActedOnSince(ctx, reconciliationdb.ActedOnSinceParams{
+		SiteID: d.Site, Type: string(d.Type), Subject: d.Subject, ActedAt: ago(c.now(), 24*time.Hour),
+	})
+	return n, wrap("count actions", err)
 }
 
 func ago(now time.Time, d time.Duration) *time.Time {
@@ -180,6 +194,9 @@ func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, er
 			withheld = "an operation works on the node"
 			return nil
 		}
+		if withheld = d.outdated(n); withheld != "" {
+			return nil
+		}
 		note, err := c.effect(ctx, tx.tx, d, n)
 		if err != nil {
 			return err
@@ -192,6 +209,19 @@ func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, er
 		return done, withheld, err
 	}
 	return true, "", send(c, ctx, d)
+}
+
+// outdated says why an action on a machine must not be taken any more; empty: it may.
+// Since the look, an operation may have returned the node to service and ended.
+func (d due) outdated(n node.Node) string {
+	switch {
+	case d.Action != Release && d.Action != PowerOff:
+	case n.Status != node.Retired:
+		return fmt.Sprintf("the node is %s by now", n.Status)
+	case d.Action == Release && n.Tainted():
+		return withheldUnclean
+	}
+	return ""
 }
 
 // atMAAS are the actions that MAAS carries out, outside of any transaction.

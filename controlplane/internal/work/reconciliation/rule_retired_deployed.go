@@ -50,12 +50,15 @@ func (s Subject) releaseWithheld() string {
 	case why != "":
 		return why
 	case s.Tainted:
-		return "not proven clean: decommission it instead"
+		return withheldUnclean
 	case s.Policy.RetiredMachines != site.RetiredRelease:
 		return "the profile does not ask for it (retired_machines)"
 	}
 	return ""
 }
+
+// withheldUnclean says why the machine of a node that a tenant had is not released.
+const withheldUnclean = "not proven clean: decommission it instead"
 
 // foreignUse says why the machine of a retired node may serve something else by
 // now; empty: it does not.

@@ -22,7 +22,8 @@ var ruleRetiredPoweredOn = Rule{
 		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
 	},
 	Holds: "The node is retired, its machine is Deployed and on, and `retired_machines` of the profile is power_off, as " +
-		"in new profiles. Nothing is done where something else may use the machine by now.",
+		"in new profiles. Nothing is done where something else may use the machine by now, and to one that somebody " +
+		"switched on again within a day after it was switched off by itself.",
 }
 
 func whenRetiredPoweredOn(s Subject) (Verdict, bool) {
