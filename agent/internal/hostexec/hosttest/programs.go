@@ -77,11 +77,30 @@ func (p program) run() int {
 // asked for it and that is possible.
 func (p program) real() error {
 	accounts := []string{"groupadd", "groupdel", "useradd", "userdel", "usermod"}
-	if !p.asked("stub/real") || !slices.Contains(accounts, p.name) {
+	if !p.asked("stub/real") {
+		return nil
+	}
+	status := filepath.Join(p.root, "var/lib/dpkg/status")
+	switch p.name {
+	case "apt-get":
+		return p.become("/usr/bin/apt-get", "-o", "Dir::State::Status="+status, "-o", "Dir::State="+p.root+"/var/lib/apt",
+			"-o", "Dir::Log="+p.root+"/var/log/apt", "-o", "Dir::Etc::Trusted=/dev/null", "-o", "Dir::Etc::Parts=/dev/null",
+			"-o", "DPkg::Options::=--root="+p.root, "-o", "DPkg::Options::=--force-script-chrootless")
+	case "dpkg":
+		return p.become("/usr/bin/dpkg", "--root="+p.root)
+	case "dpkg-query":
+		return p.become("/usr/bin/dpkg-query", "--admindir="+filepath.Dir(status))
+	}
+	if !slices.Contains(accounts, p.name) {
 		return nil
 	}
 	path := "/usr/sbin/" + p.name
 	return syscall.Exec(path, append([]string{path, "--prefix", p.root}, p.args...), os.Environ())
+}
+
+// become goes on as the real program.
+func (p program) become(path string, first ...string) error {
+	return syscall.Exec(path, append(append([]string{path}, first...), p.args...), os.Environ())
 }
 
 func (p program) told(kind string) bool { return p.asked(filepath.Join("stub", kind, p.name)) }
