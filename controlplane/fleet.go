@@ -20,6 +20,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/sku"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/controlplane/internal/operate/resolver"
 	"gpuaas/controlplane/internal/rent/allocation"
 )
 
@@ -73,6 +74,9 @@ func newFleet(
 		},
 		OnHostKeys: func(ctx context.Context, tx pgx.Tx, n id.Node, keys node.HostKeys) error {
 			return f.hostKeys(ctx, tx, n, keys)
+		},
+		OnReport: func(ctx context.Context, n id.Node, generation int64, c agentwire.Capabilities) error {
+			return resolver.Delivery{Tasks: f.tasks}.Reported(ctx, n, generation, c)
 		},
 	})
 	f.signers = signer.New(signer.Config{

@@ -38,7 +38,7 @@ type StepProblem struct {
 }
 
 // StepProblems is everything that is wrong with the parameters of a step.
-type StepProblems []StepProblem
+type StepProblems []StepProblem //nolint:errname // a list for people, too
 
 func (p StepProblems) Error() string {
 	var all []string
@@ -134,7 +134,7 @@ func (k StepKind) Decode(with json.RawMessage) (StepParams, []Placed, error) {
 func (k StepKind) DecodeFilled(with json.RawMessage) (StepParams, error) {
 	p, left, err := k.decode(with, true)
 	if err == nil && len(left) > 0 {
-		return nil, StepProblems{{Path: left[0].Path, Message: left[0].Reference.String() + " has no value"}}
+		return nil, StepProblems{{Path: left[0].Path, Message: left[0].String() + " has no value"}}
 	}
 	return p, err
 }
@@ -280,10 +280,10 @@ func typeName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch {
-	case t == secretType:
+	switch t {
+	case secretType:
 		return "secret"
-	case t == rawType:
+	case rawType:
 		return "any"
 	}
 	switch t.Kind() {

@@ -7,7 +7,7 @@ import (
 )
 
 // StepCredentialMint asks the control plane for a credential.
-const StepCredentialMint = "credential.mint"
+const StepCredentialMint = "credential.mint" //nolint:gosec // a name
 
 var _ = declareStep[CredentialMintWith, CredentialMintResult](StepKind{
 	Kind: StepCredentialMint, Title: "get a short-lived credential for later steps", Impact: ImpactNone,

@@ -155,7 +155,7 @@ func TestReferencesAreFoundAndFilledIn(t *testing.T) {
 	}
 	wants := map[string]string{}
 	for _, p := range placed {
-		wants[p.Path] = p.Wants + " " + p.Reference.String()
+		wants[p.Path] = p.Wants + " " + p.String()
 	}
 	if want := map[string]string{
 		"path": "string ${inputs.path}", "values.name": "any ${steps.a.path}", "mode": `string ${inputs.mode|"0640"}`,

@@ -102,7 +102,7 @@ func (w *walk) list(v []any, t reflect.Type, path string) any {
 	}
 	out := make([]any, 0, len(v))
 	for i, one := range v {
-		if got := w.value(one, item, below(path, strconv.Itoa(i))); got != (any)(gone{}) {
+		if got := w.value(one, item, below(path, strconv.Itoa(i))); got != any(gone{}) {
 			out = append(out, got)
 		} else {
 			out = append(out, empty(item))
@@ -135,7 +135,7 @@ func (w *walk) object(v map[string]any, t reflect.Type, path string) any {
 				continue
 			}
 		}
-		if got := w.value(v[name], at, below(path, name)); got != (any)(gone{}) {
+		if got := w.value(v[name], at, below(path, name)); got != any(gone{}) {
 			out[name] = got
 		} else if fields == nil {
 			out[name] = empty(at)

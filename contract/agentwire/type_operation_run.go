@@ -44,9 +44,7 @@ type OperationRunParams struct {
 	TraceParent    string `json:"traceparent,omitempty"`
 }
 
-var (
-	definitionForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){0,7}@v[1-9][0-9]{0,5}$`)
-)
+var definitionForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){0,7}@v[1-9][0-9]{0,5}$`)
 
 // Validate implements Params.
 func (p OperationRunParams) Validate() error {

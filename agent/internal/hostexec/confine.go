@@ -59,7 +59,7 @@ func (h Host) RunProfile(ctx context.Context, p Profile) (exit int, err error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	cmd := exec.CommandContext(ctx, "/proc/self/exe") //nolint:gosec // the agent itself
+	cmd := exec.CommandContext(ctx, "/proc/self/exe") // the agent itself
 	cmd.Args = []string{confiner}
 	cmd.Env = h.environment()
 	cmd.Dir = h.Path("/")
@@ -143,12 +143,11 @@ func Confine() {
 	}
 	// Privileges belong to threads, and this one becomes the program.
 	runtime.LockOSThread()
-	if err := confine(); err != nil {
-		fmt.Fprintf(os.Stderr, "confine: %v\n", err)
-	}
+	fmt.Fprintf(os.Stderr, "confine: %v\n", confine())
 	syscall.Exit(confinerFailed)
 }
 
+// confine returns only if the program was not started.
 func confine() error {
 	in := os.NewFile(3, "told")
 	raw, err := io.ReadAll(in)
@@ -186,5 +185,6 @@ func confine() error {
 			return fmt.Errorf("set limit %d: %w", kind, err)
 		}
 	}
-	return fmt.Errorf("start %s: %w", s.Path, syscall.Exec(s.Path, s.Argv, s.Env))
+	err = syscall.Exec(s.Path, s.Argv, s.Env) //nolint:gosec // a program of a signed command profile
+	return fmt.Errorf("start %s: %w", s.Path, err)
 }

@@ -33,16 +33,16 @@ const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 var errDenied = errors.New("path denied")
 
 // reach opens the folder of a file. It follows no symbolic link, and goes
-// through no folder that somebody other than root can change. If make is true,
+// through no folder that somebody other than root can change. If create is true,
 // it makes the folders that are missing.
-func reach(h hostexec.Host, file string, make bool) (place, error) {
+func reach(h hostexec.Host, file string, create bool) (place, error) {
 	at, err := os.OpenFile(h.Path("/"), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return place{}, fmt.Errorf("open the root of the machine: %w", err)
 	}
 	dir, name := path.Split(file)
 	for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
-		next, err := enter(at, part, make)
+		next, err := enter(at, part, create)
 		_ = at.Close()
 		if err != nil {
 			return place{}, fmt.Errorf("folder %s of %s: %w", part, file, err)
@@ -52,10 +52,10 @@ func reach(h hostexec.Host, file string, make bool) (place, error) {
 	return place{folder: at, name: name, path: file}, nil
 }
 
-func enter(at *os.File, name string, make bool) (*os.File, error) {
+func enter(at *os.File, name string, create bool) (*os.File, error) {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: noLinks}
 	fd, err := unix.Openat2(int(at.Fd()), name, how)
-	if errors.Is(err, unix.ENOENT) && make {
+	if errors.Is(err, unix.ENOENT) && create {
 		if err := unix.Mkdirat(int(at.Fd()), name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("make it: %w", err)
 		}

@@ -115,7 +115,7 @@ type machine struct{ Deps }
 func StepKinds() []string { return slices.Sorted(maps.Keys(makers)) }
 
 // Failure is why a step failed.
-type Failure struct {
+type Failure struct { //nolint:errname // a word of operations
 	agentwire.StepError
 	// Output is evidence, in the form of the kind's output. It may be nil.
 	Output any

@@ -98,7 +98,7 @@ func (r *Resolver) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	defer r.mu.Unlock()
 	c, err := r.load()
 	if err != nil {
-		return nil, false, nil //nolint:nilerr // what cannot be read is replaced
+		return nil, false, nil // what cannot be read is replaced
 	}
 	return agentwire.ResolverConfigOutput{Version: c.Current, Kept: c.kept()}, c.Current == p.Version, nil
 }

@@ -19,7 +19,9 @@ func resolverTask(t *testing.T, params string) *task.Task {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &task.Task{Verified: agentwire.Verified{Envelope: agentwire.Envelope{TaskID: "t", Type: spec.Type}, Spec: spec, Params: p}}
+	return &task.Task{Verified: agentwire.Verified{
+		Envelope: agentwire.Envelope{TaskID: "t", Type: spec.Type}, Spec: spec, Params: p,
+	}}
 }
 
 func config(version int, profile string) string {

@@ -441,7 +441,10 @@ func dig(raw json.RawMessage, path []string) (json.RawMessage, error) {
 				return nil, fmt.Errorf("decode: %w", err)
 			}
 			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(items) {
+			if err != nil {
+				return nil, fmt.Errorf("%q is not the number of an entry: %w", name, err)
+			}
+			if i < 0 || i >= len(items) {
 				return nil, nil
 			}
 			raw = items[i]

@@ -54,7 +54,7 @@ func openSpool(l Logs, file string, e agentwire.Envelope) (*spool, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("make folder of logs: %w", err)
 	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a file of the agent, named by the id of a task
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -324,7 +324,7 @@ func (r *Runner) take(e agentwire.Envelope) *spool {
 // tasks that go on are continued by them.
 func (r *Runner) Start(ctx context.Context, goesOn func(task string) bool) {
 	r.spools.mu.Lock()
-	r.spools.ctx = ctx
+	r.spools.ctx = ctx //nolint:fatcontext // of the agent: sending outlives the task
 	r.spools.mu.Unlock()
 	left, err := os.ReadDir(r.Host.Path(logFolder))
 	if err != nil {

@@ -20,7 +20,7 @@ func (b *bench) real(path string) {
 		b.t.Fatal(err)
 	}
 	b.Mkdir(filepath.Dir(path))
-	if err := os.WriteFile(b.Path(path), raw, 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(b.Path(path), raw, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
 }

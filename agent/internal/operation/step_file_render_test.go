@@ -63,11 +63,23 @@ func TestAFileIsWrittenOnceAndBroughtBack(t *testing.T) {
 // Whatever a value is, it becomes one scalar of its format.
 func TestValuesAreEscapedForTheirFormat(t *testing.T) {
 	for _, c := range []struct{ format, value, want string }{
-		{"json", "a\"b\nc", `"a\"b\nc"`}, {"yaml", "x: [1, 2]\n- y", `"x: [1, 2]\n- y"`}, {"toml", `a"b\c`, `"a\"b\\c"`},
-		{"env", "a\"$b`c\\", "\"a\\\"\\$b\\`c\\\\\""}, {"ini", "a b=c", "a b=c"}, {"plain", "a b", "a b"},
+		{"json", "a\"b\nc", `"a\"b\nc"`},
+		{"yaml", "x: [1, 2]\n- y", `"x: [1, 2]\n- y"`},
+		{"toml", `a"b\c`, `"a\"b\\c"`},
+		{"env", "a\"$b`c\\", "\"a\\\"\\$b\\`c\\\\\""},
+		{"ini", "a b=c", "a b=c"},
+		{"plain", "a b", "a b"},
 		{"systemd", "/usr/bin/x%i", "/usr/bin/x%%i"},
-		{"ini", "a\n[section]", ""}, {"ini", "[x]", ""}, {"ini", "a ;b", ""}, {"plain", "a\nb", ""}, {"toml", "a\nb", ""},
-		{"env", "a\nB=c", ""}, {"systemd", "a b", ""}, {"systemd", "a;b", ""}, {"systemd", "$HOME", ""}, {"systemd", "", ""},
+		{"ini", "a\n[section]", ""},
+		{"ini", "[x]", ""},
+		{"ini", "a ;b", ""},
+		{"plain", "a\nb", ""},
+		{"toml", "a\nb", ""},
+		{"env", "a\nB=c", ""},
+		{"systemd", "a b", ""},
+		{"systemd", "a;b", ""},
+		{"systemd", "$HOME", ""},
+		{"systemd", "", ""},
 		{"systemd", "a\nExecStart=/bin/sh", ""},
 	} {
 		got, err := escape(c.format, c.value, nil)

@@ -123,12 +123,12 @@ func (h packageInstall) Apply(ctx context.Context, s *Step) (Result, error) {
 	if second != nil {
 		return Result{}, errors.Join(err, second)
 	}
-	out, wanting := compared(w, before)
+	out, _ := compared(w, before)
 	for i := range out.Packages {
 		out.Packages[i].After = after[out.Packages[i].Name]
 	}
 	out.Also = others(w, before, after)
-	if _, wanting = compared(w, after); err != nil || wanting {
+	if _, wanting := compared(w, after); err != nil || wanting {
 		f := aptFailure(err)
 		f.Output = out
 		return Result{}, f

@@ -46,10 +46,10 @@ func (b *bench) repository(packages ...string) string {
 
 func (b *bench) file(path, content string) {
 	b.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // of a package
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil { //nolint:gosec // of a package
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -60,7 +60,9 @@ func apted(t *testing.T) *bench {
 	b := newBench(t)
 	b.Install("/usr/bin/apt-get", "/usr/bin/dpkg", "/usr/bin/dpkg-query")
 	b.Write("/stub/real", "")
-	for _, dir := range []string{"/var/lib/dpkg/updates", "/var/lib/dpkg/info", "/var/lib/apt", "/var/log/apt", "/var/cache/apt"} {
+	for _, dir := range []string{
+		"/var/lib/dpkg/updates", "/var/lib/dpkg/info", "/var/lib/apt", "/var/log/apt", "/var/cache/apt",
+	} {
 		b.Mkdir(dir)
 	}
 	b.Write("/var/lib/dpkg/status", "")
@@ -84,7 +86,8 @@ func TestPackagesAreInstalledInTheirVersions(t *testing.T) {
 		return
 	}
 	b := apted(t)
-	source := b.repository("demo=1.0", "demo=2.0 Depends: helper;", "helper=1:0.5", "extra=1.0", "rival=1.0 Conflicts: helper;")
+	source := b.repository("demo=1.0", "demo=2.0 Depends: helper;", "helper=1:0.5", "extra=1.0",
+		"rival=1.0 Conflicts: helper;")
 	b.plan = true
 	o := b.one(agentwire.StepPackageInstall, installs(source, "", "demo=2.0"))
 	wantOutcome(t, o, agentwire.StepPlanned, true)

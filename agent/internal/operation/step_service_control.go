@@ -49,7 +49,7 @@ func (h serviceControl) Check(ctx context.Context, s *Step) (Look, error) {
 func done(w *agentwire.ServiceControlWith, s *Step, now unit) bool {
 	switch w.Action {
 	case agentwire.ServiceStart:
-		return now.Active == "active" && !(w.Reload && s.Recall("reloaded") == "")
+		return now.Active == "active" && (!w.Reload || s.Recall("reloaded") != "")
 	case agentwire.ServiceStop:
 		return now.Active == "inactive" || now.load == "not-found"
 	case agentwire.ServiceEnable:

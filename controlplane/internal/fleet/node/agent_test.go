@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -23,6 +24,13 @@ func TestAReportIsWrittenOnlyWhenItIsNew(t *testing.T) {
 		}
 	}
 	before := w.versions(t)
+	told := 0
+	w.onReport = func(_ context.Context, of id.Node, generation int64, c agentwire.Capabilities) error {
+		if told++; of != a.node || generation < 1 || c.CPUs != 4 {
+			t.Errorf("told of %s, generation %d, %+v", of, generation, c)
+		}
+		return nil
+	}
 	report() // the same as at enrolment
 	if w.versions(t) != before {
 		t.Error("nothing new was written")
@@ -42,6 +50,9 @@ func TestAReportIsWrittenOnlyWhenItIsNew(t *testing.T) {
 	}
 	if got := w.count(t, `SELECT count(*) FROM node_events WHERE kind = 'agent_reported'`); got != 1 {
 		t.Errorf("%d entries about one report", got)
+	}
+	if told != 4 {
+		t.Errorf("told of %d reports, whether they were new or not", told)
 	}
 	wantCode(t, w.service.Report(t.Context(), id.New[id.Node](), r), fault.NotFound, "node_not_found")
 }

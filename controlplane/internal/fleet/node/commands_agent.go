@@ -17,6 +17,17 @@ import (
 
 // Report stores what an agent says about itself and its machine, if it is new.
 func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) error {
+	if err := s.report(ctx, node, r); err != nil {
+		return err
+	}
+	n, err := s.Node(ctx, node)
+	if err != nil {
+		return err
+	}
+	return s.onReport(ctx, node, n.Generation, r.Capabilities)
+}
+
+func (s *Service) report(ctx context.Context, node id.Node, r agentwire.Report) error {
 	seen, err := inspectionOf(r.Capabilities)
 	if err != nil {
 		return err

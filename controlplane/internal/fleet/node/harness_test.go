@@ -36,6 +36,7 @@ type world struct {
 	onRevoked  func(ctx context.Context, tx pgx.Tx, node id.Node) error
 	onDoubt    func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
 	onHostKeys func(ctx context.Context, tx pgx.Tx, node id.Node, keys node.HostKeys) error
+	onReport   func(ctx context.Context, node id.Node, generation int64, c agentwire.Capabilities) error
 }
 
 func newWorld(tb testing.TB, settings ...node.Settings) *world {
@@ -63,6 +64,12 @@ func newWorld(tb testing.TB, settings ...node.Settings) *world {
 			return nil
 		}
 		return w.onHostKeys(ctx, tx, of, keys)
+	}
+	cfg.OnReport = func(ctx context.Context, of id.Node, generation int64, c agentwire.Capabilities) error {
+		if w.onReport == nil {
+			return nil
+		}
+		return w.onReport(ctx, of, generation, c)
 	}
 	if len(settings) > 0 {
 		cfg.Settings = settings[0]

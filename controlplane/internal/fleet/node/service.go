@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/postgres"
@@ -54,8 +55,11 @@ type Config struct {
 	// OnHostKeys is called, in the transaction that records it, when a node shows
 	// other host keys than people were told. It may be nil.
 	OnHostKeys func(ctx context.Context, tx pgx.Tx, node id.Node, keys HostKeys) error
-	Clock      func() time.Time // nil: the clock of this machine
-	Logger     *slog.Logger     // nil: nothing is logged
+	// OnReport is called after what an agent says of itself was stored, whether
+	// it was new or not. It may be nil.
+	OnReport func(ctx context.Context, node id.Node, generation int64, c agentwire.Capabilities) error
+	Clock    func() time.Time // nil: the clock of this machine
+	Logger   *slog.Logger     // nil: nothing is logged
 }
 
 // Service holds the commands and queries of the package. It is safe for
@@ -70,6 +74,7 @@ type Service struct {
 	onRevoked  func(ctx context.Context, tx pgx.Tx, node id.Node) error
 	onDoubt    func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
 	onHostKeys func(ctx context.Context, tx pgx.Tx, node id.Node, keys HostKeys) error
+	onReport   func(ctx context.Context, node id.Node, generation int64, c agentwire.Capabilities) error
 	now        func() time.Time
 	logger     *slog.Logger
 	contacts   *Contacts
@@ -80,7 +85,7 @@ func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, reads: nodedb.New(cfg.DB), pki: cfg.PKI, settings: cfg.Settings.withDefaults(), bootstrap: cfg.Bootstrap,
 		listening: cfg.Listening, onRevoked: cfg.OnRevoked, onDoubt: cfg.OnDoubt,
-		onHostKeys: cfg.OnHostKeys, now: cfg.Clock, logger: cfg.Logger,
+		onHostKeys: cfg.OnHostKeys, onReport: cfg.OnReport, now: cfg.Clock, logger: cfg.Logger,
 	}
 	if s.listening == nil {
 		s.listening = func() bool { return true }
@@ -93,6 +98,9 @@ func New(cfg Config) *Service {
 	}
 	if s.onHostKeys == nil {
 		s.onHostKeys = func(context.Context, pgx.Tx, id.Node, HostKeys) error { return nil }
+	}
+	if s.onReport == nil {
+		s.onReport = func(context.Context, id.Node, int64, agentwire.Capabilities) error { return nil }
 	}
 	if s.now == nil {
 		s.now = time.Now
