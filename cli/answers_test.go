@@ -108,6 +108,8 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		certificateAnswers(onboardingAnswers(terminalAnswers(nodeAnswers(map[string]http.HandlerFunc{
 			"create-tenant": answer(201, tenantJSON), "list-tenants": pageOf(tenantJSON), "get-tenant": answer(200, tenantJSON),
 			"update-tenant":  answer(200, tenantJSON),
+			"disable-tenant": answer(200, strings.TrimSuffix(tenantJSON, "}")+`,"disabled_at":"2026-03-04T05:00:00Z","disabled_because":"unpaid"}`),
+			"enable-tenant":  answer(200, tenantJSON),
 			"create-project": answer(201, projectJSON), "list-projects": pageOf(projectJSON),
 			"get-project": answer(200, projectJSON), "update-project": answer(200, projectJSON),
 			"list-tenant-members": pageOf(memberJSON), "put-tenant-member": answer(200, memberJSON),

@@ -18,6 +18,8 @@ var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, main
 	{"tenant-get-json", "tenant get " + orgID + " -o json"},
 	{"tenant-get-yaml", "tenant get " + orgID + " -o yaml"},
 	{"tenant-update", "tenant update acme --name Other"},
+	{"tenant-disable", "tenant disable acme --reason unpaid"},
+	{"tenant-enable", "tenant enable acme --reason paid"},
 	{"project-create", "project create training --tenant acme"},
 	{"project-list", "project list --tenant acme"},
 	{"project-get", "project get acme/training"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli/internal/frame"
@@ -19,6 +20,8 @@ func (a *app) tenantColumns() []table.Column[apiclient.IdentityTenantView] {
 		{Title: "NAME", Text: func(t tenant) string { return t.Name }},
 		{Title: "ID", Text: func(t tenant) string { return t.OrgId.String() }},
 		{Title: "CREATED", Text: func(t tenant) string { return a.When(t.CreatedAt) }},
+		{Title: "DISABLED SINCE", Text: func(t tenant) string { return a.Whenever(t.DisabledAt) }, Detail: true},
+		{Title: "DISABLED BECAUSE", Text: func(t tenant) string { return text(t.DisabledBecause) }, Detail: true},
 		{Title: "UPDATED", Text: func(t tenant) string { return a.When(t.UpdatedAt) }, Detail: true},
 		{Title: "VERSION", Text: func(t tenant) string { return strconv.FormatInt(t.Version, 10) }, Detail: true},
 	}
@@ -70,8 +73,42 @@ func (a *app) tenantCommand() *cobra.Command {
 				return func(s *session, args []string) error { return a.renameTenant(s, args[0], *name) }
 			},
 		}),
+		a.tenantSwitchCommand(verb{
+			use: "disable TENANT", short: "Let a tenant have nothing new", operations: []string{"disable-tenant"},
+			long: "Its people can read everything and release what they have; what they ask for anew is refused, and its requests\n" +
+				"that wait are not placed. What it has stays until it is released or ends.",
+			example: "  gpuaas tenant disable acme --reason 'no contract from June on'",
+		}, func(s *session, id types.UUID, why apiclient.IdentitySwitchBody) (apiclient.Answer, error) {
+			return s.API.DisableTenantWithResponse(s.Ctx, id, &apiclient.DisableTenantParams{}, why)
+		}),
+		a.tenantSwitchCommand(verb{
+			use: "enable TENANT", short: "Let a tenant ask for something new again", operations: []string{"enable-tenant"},
+		}, func(s *session, id types.UUID, why apiclient.IdentitySwitchBody) (apiclient.Answer, error) {
+			return s.API.EnableTenantWithResponse(s.Ctx, id, &apiclient.EnableTenantParams{}, why)
+		}),
 		a.tenantSettingsCommand(),
 	)
+}
+
+// tenantSwitchCommand disables or enables a tenant, for a reason.
+func (a *app) tenantSwitchCommand(v verb, do func(*session, types.UUID, apiclient.IdentitySwitchBody) (
+	apiclient.Answer, error),
+) *cobra.Command {
+	v.args = frame.Exactly("TENANT")
+	v.flags = func(cmd *cobra.Command) action {
+		reason := cmd.Flags().String("reason", "", "why; the people of the tenant can read it")
+		return func(s *session, args []string) error {
+			if err := s.Require("reason"); err != nil {
+				return err
+			}
+			id, err := s.tenantID(args[0])
+			if err != nil {
+				return err
+			}
+			return frame.Show(s.Session, a.tenantColumns())(do(s, id, apiclient.IdentitySwitchBody{Reason: *reason}))
+		}
+	}
+	return a.verb(v)
 }
 
 func (a *app) renameTenant(s *session, tenant, name string) error {

@@ -5739,6 +5739,14 @@ type IdentityStartedSignInView struct {
 	State string `json:"state"`
 }
 
+// IdentitySwitchBody defines model for IdentitySwitchBody.
+type IdentitySwitchBody struct {
+	// Reason Why; the people of the tenant can read it.
+	//
+	// Examples: no contract from June on
+	Reason string `json:"reason"`
+}
+
 // IdentityTenantRoleBody defines model for IdentityTenantRoleBody.
 type IdentityTenantRoleBody struct {
 	// Role What they may do in the tenant and all its projects.
@@ -5761,6 +5769,12 @@ type IdentityTenantRoleViewRole string
 // IdentityTenantView defines model for IdentityTenantView.
 type IdentityTenantView struct {
 	CreatedAt time.Time `json:"created_at"`
+
+	// DisabledAt Since when nothing new is made for it; absent: it is not disabled.
+	DisabledAt *time.Time `json:"disabled_at,omitempty"`
+
+	// DisabledBecause Why, as the operator told it.
+	DisabledBecause *string `json:"disabled_because,omitempty"`
 
 	// Name Its name for people.
 	//
@@ -11763,6 +11777,18 @@ type CreateTenantParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// DisableTenantParams defines parameters for DisableTenant.
+type DisableTenantParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// EnableTenantParams defines parameters for EnableTenant.
+type EnableTenantParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTerminalSessionsParams defines parameters for ListTerminalSessions.
 type ListTerminalSessionsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -13818,6 +13844,26 @@ func (c *Client) GetSystemStatusWithResponse(ctx context.Context, edit ...Reques
 // CreateTenantWithResponse is POST /api/v1/admin/tenants: Create a tenant
 func (c *Client) CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body IdentityNamingBody, edit ...RequestEditorFn) (*Response[IdentityTenantView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/admin/tenants")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[IdentityTenantView](ctx, c, r, edit)
+}
+
+// DisableTenantWithResponse is POST /api/v1/admin/tenants/{org_id}/disable: Let a tenant have nothing new
+func (c *Client) DisableTenantWithResponse(ctx context.Context, orgId openapi_types.UUID, params *DisableTenantParams, body IdentitySwitchBody, edit ...RequestEditorFn) (*Response[IdentityTenantView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/tenants/%s/disable", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[IdentityTenantView](ctx, c, r, edit)
+}
+
+// EnableTenantWithResponse is POST /api/v1/admin/tenants/{org_id}/enable: Let a tenant ask for something new again
+func (c *Client) EnableTenantWithResponse(ctx context.Context, orgId openapi_types.UUID, params *EnableTenantParams, body IdentitySwitchBody, edit ...RequestEditorFn) (*Response[IdentityTenantView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/tenants/%s/enable", orgId)
 	if params != nil {
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}

@@ -6,6 +6,8 @@ import "time"
 const (
 	TenantCreated         Type = "tenant.created"
 	TenantUpdated         Type = "tenant.updated"
+	TenantDisabled        Type = "tenant.disabled"
+	TenantEnabled         Type = "tenant.enabled"
 	ProjectCreated        Type = "project.created"
 	ProjectUpdated        Type = "project.updated"
 	UserCreated           Type = "user.created"
@@ -404,6 +406,8 @@ func Events() []Definition {
 	return []Definition{
 		{TenantCreated, "A tenant was created.", Tenant{}},
 		{TenantUpdated, "A tenant was changed.", Tenant{}},
+		{TenantDisabled, "A tenant gets nothing new from now on.", Tenant{}},
+		{TenantEnabled, "A tenant may ask for something new again.", Tenant{}},
 		{ProjectCreated, "A project was created.", Project{}},
 		{ProjectUpdated, "A project was changed.", Project{}},
 		{UserCreated, "A person became known: invited, or signed in for the first time.", User{}},

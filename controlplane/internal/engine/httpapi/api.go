@@ -25,10 +25,11 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, token redact.Secret) (*auth.Principal, error)
 }
 
-// ProjectResolver finds the tenant of a project. For a project that does not
-// exist it fails with kind not_found.
+// ProjectResolver finds the tenant of a project, and says whether a tenant may ask
+// for something new. For one that does not exist it fails with kind not_found.
 type ProjectResolver interface {
 	ProjectOrg(ctx context.Context, project id.Project) (id.Org, error)
+	TenantEnabled(ctx context.Context, org id.Org) error
 }
 
 // DenialRecorder audits refused attempts. The principal is in ctx.

@@ -69,6 +69,8 @@ func (w *world) Authenticate(_ context.Context, token redact.Secret) (*auth.Prin
 	return p, nil
 }
 
+func (w *world) TenantEnabled(context.Context, id.Org) error { return nil }
+
 func (w *world) ProjectOrg(_ context.Context, project id.Project) (id.Org, error) {
 	switch project {
 	case projectA:

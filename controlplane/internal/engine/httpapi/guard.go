@@ -182,9 +182,19 @@ func (a *API) decide(r *http.Request, op Operation, principal *auth.Principal) e
 		}
 	}
 	if decision == auth.Allowed {
-		return nil
+		return a.enabled(r, op, principal, target)
 	}
 	return a.refuse(r, op, target, decision)
+}
+
+// enabled refuses what makes something new for a tenant that is disabled. Operators
+// may go on: they look after it.
+func (a *API) enabled(r *http.Request, op Operation, principal *auth.Principal, target auth.Target) error {
+	if target.Org.IsZero() || principal.Platform != "" || !op.Mutates() || op.Method == http.MethodDelete ||
+		op.WhileDisabled || a.cfg.Projects == nil {
+		return nil
+	}
+	return a.cfg.Projects.TenantEnabled(r.Context(), target.Org)
 }
 
 func (a *API) target(r *http.Request, op Operation) (auth.Target, error) {

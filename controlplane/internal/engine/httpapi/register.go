@@ -44,6 +44,9 @@ type Operation struct {
 	// AnyQuery accepts query parameters that are not declared, for callers that
 	// cannot avoid sending them, such as the redirect of an identity provider.
 	AnyQuery bool
+	// WhileDisabled marks an operation that people of a tenant may use while it is
+	// disabled, although it changes something. They may always delete.
+	WhileDisabled bool
 	// Stream marks a feed of server-sent events; RegisterStream sets it.
 	Stream bool
 }

@@ -215,7 +215,8 @@ func (f *Feed) past(ctx context.Context, reader *auth.Principal, consumer jetstr
 // tenant, because they could read the same through the API. Only administrators
 // of the tenant see the others.
 var tenantWide = []eventwire.Type{
-	eventwire.TenantCreated, eventwire.TenantUpdated, eventwire.MembershipChanged, eventwire.MembershipRemoved,
+	eventwire.TenantCreated, eventwire.TenantUpdated, eventwire.TenantDisabled, eventwire.TenantEnabled,
+	eventwire.MembershipChanged, eventwire.MembershipRemoved,
 	eventwire.ReservationCreated, eventwire.ReservationCancelled,
 }
 

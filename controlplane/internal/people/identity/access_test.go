@@ -26,6 +26,8 @@ var who = []string{
 // hand: it is what the permissions are meant to add up to.
 var mayCall = map[string]string{
 	"create-tenant":                "platform_admin",
+	"disable-tenant":               "platform_admin",
+	"enable-tenant":                "platform_admin",
 	"list-tenants":                 "platform_admin auditor tenant_admin project_admin project_member project_viewer",
 	"get-tenant":                   "platform_admin auditor tenant_admin project_admin project_member project_viewer",
 	"update-tenant":                "platform_admin tenant_admin",

@@ -29,6 +29,7 @@ func describeAccess(api *httpapi.API) {
 func (s *Service) Register(api *httpapi.API) {
 	describeAccess(api)
 	s.registerTenants(api)
+	s.registerSwitches(api)
 	s.registerProjects(api)
 	s.registerMembers(api)
 	s.registerUsers(api)
@@ -47,13 +48,21 @@ type TenantView struct {
 	Version   int64     `json:"version" doc:"Grows with every change."`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+
+	DisabledAt      *time.Time `json:"disabled_at,omitempty" doc:"Since when nothing new is made for it; absent: it is not disabled."`
+	DisabledBecause string     `json:"disabled_because,omitempty" doc:"Why, as the operator told it."`
 }
 
 func showTenant(t Tenant) TenantView {
-	return TenantView{
+	v := TenantView{
 		OrgID: t.ID, Slug: t.Slug, Name: t.Name, Version: t.Version, CreatedAt: t.CreatedAt.UTC(),
-		UpdatedAt: t.UpdatedAt.UTC(),
+		UpdatedAt: t.UpdatedAt.UTC(), DisabledBecause: t.DisabledBecause,
 	}
+	if t.DisabledAt != nil {
+		at := t.DisabledAt.UTC()
+		v.DisabledAt = &at
+	}
+	return v
 }
 
 // ProjectView is a project as the API shows it.

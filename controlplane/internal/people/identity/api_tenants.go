@@ -84,6 +84,37 @@ func (s *Service) registerTenants(api *httpapi.API) {
 	})
 }
 
+// SwitchBody says why a tenant is disabled or enabled.
+type SwitchBody struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; the people of the tenant can read it." example:"no contract from June on"`
+}
+
+func (s *Service) registerSwitches(api *httpapi.API) {
+	for _, op := range []struct {
+		word, summary, note string
+		do                  func(ctx context.Context, org id.Org, reason string) (Tenant, error)
+	}{
+		{
+			"disable", "Let a tenant have nothing new", "Its people and service accounts can read everything and release what they " +
+				"have. What they ask for anew is refused with tenant_disabled, and its requests that wait are not placed. What it " +
+				"has stays until it is released or ends.", s.DisableTenant,
+		},
+		{"enable", "Let a tenant ask for something new again", "One that is not disabled stays so.", s.EnableTenant},
+	} {
+		httpapi.Register(api, httpapi.Operation{
+			ID: op.word + "-tenant", Method: http.MethodPost, Path: "/api/v1/admin/tenants/{org_id}/" + op.word, Tag: tagTenants,
+			Summary: op.summary, Description: op.note, Access: httpapi.Platform(auth.TenantCreate),
+		}, func(ctx context.Context, in *struct {
+			TenantPath
+			Body SwitchBody
+		},
+		) (*httpapi.Versioned[TenantView], error) {
+			t, err := op.do(ctx, in.OrgID, in.Body.Reason)
+			return httpapi.AtVersion(t.Version, showTenant(t)), err
+		})
+	}
+}
+
 func (s *Service) registerProjects(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-project", Method: http.MethodPost, Path: "/api/v1/tenants/{org_id}/projects", Tag: tagProjects,

@@ -66,6 +66,67 @@ func (s *Service) UpdateTenant(ctx context.Context, org id.Org, version int64, n
 	return tenant, err
 }
 
+// DisableTenant lets a tenant have nothing new, and EnableTenant ends that. What it
+// has stays. One that is so already stays so.
+func (s *Service) DisableTenant(ctx context.Context, org id.Org, reason string) (Tenant, error) {
+	return s.switchTenant(ctx, org, func(ctx context.Context, c change, now Tenant) (Tenant, error) {
+		if now.DisabledAt != nil {
+			return now, nil
+		}
+		row, err := c.Queries.DisableTenant(ctx, identitydb.DisableTenantParams{
+			ID: org, Reason: reason, DisabledBy: auth.From(ctx).ID,
+		})
+		if err != nil {
+			return now, fmt.Errorf("disable tenant: %w", err)
+		}
+		return tenantFrom(row), c.switched(ctx, "tenant.disable", eventwire.TenantDisabled, tenantFrom(row), reason)
+	})
+}
+
+// EnableTenant lets a tenant ask for something new again.
+func (s *Service) EnableTenant(ctx context.Context, org id.Org, reason string) (Tenant, error) {
+	return s.switchTenant(ctx, org, func(ctx context.Context, c change, now Tenant) (Tenant, error) {
+		if now.DisabledAt == nil {
+			return now, nil
+		}
+		row, err := c.Queries.EnableTenant(ctx, org)
+		if err != nil {
+			return now, fmt.Errorf("enable tenant: %w", err)
+		}
+		return tenantFrom(row), c.switched(ctx, "tenant.enable", eventwire.TenantEnabled, tenantFrom(row), reason)
+	})
+}
+
+func (s *Service) switchTenant(ctx context.Context, org id.Org,
+	do func(context.Context, change, Tenant) (Tenant, error),
+) (Tenant, error) {
+	var tenant Tenant
+	err := s.inChange(ctx, func(ctx context.Context, c change) error {
+		before, err := c.LockTenant(ctx, org)
+		if err != nil {
+			return orNotFound(err)
+		}
+		tenant, err = do(ctx, c, tenantFrom(before))
+		return err
+	})
+	return tenant, err
+}
+
+func (c change) switched(ctx context.Context, action string, tell eventwire.Type, t Tenant, reason string) error {
+	e := tenantEntry(action, t)
+	e.Reason = reason
+	return c.record(ctx, e, tenantEvent(tell, t))
+}
+
+// TenantEnabled refuses what a tenant that is disabled may not do.
+func (s *Service) TenantEnabled(ctx context.Context, org id.Org) error {
+	t, err := s.Tenant(ctx, org)
+	if err != nil {
+		return err
+	}
+	return t.enabled()
+}
+
 // CreateProject makes a project in a tenant.
 func (s *Service) CreateProject(ctx context.Context, org id.Org, n Naming) (Project, error) {
 	if err := n.check(); err != nil {

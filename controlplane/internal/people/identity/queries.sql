@@ -10,6 +10,14 @@ SELECT * FROM organizations WHERE id = $1 FOR NO KEY UPDATE;
 -- name: UpdateTenant :one
 UPDATE organizations SET name = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
 
+-- name: DisableTenant :one
+UPDATE organizations SET disabled_at = clock_timestamp(), disabled_reason = sqlc.arg(reason), disabled_by = sqlc.arg(disabled_by),
+    version = version + 1, updated_at = clock_timestamp() WHERE id = sqlc.arg(id) RETURNING *;
+
+-- name: EnableTenant :one
+UPDATE organizations SET disabled_at = NULL, disabled_reason = '', disabled_by = '', version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
 -- name: ListTenants :many
 SELECT * FROM organizations
 WHERE id > sqlc.arg(after)::uuid AND (sqlc.arg(everything)::boolean OR id = ANY (sqlc.arg(ids)::uuid[]))

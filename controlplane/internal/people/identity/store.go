@@ -11,7 +11,10 @@ import (
 func newID[of ~[16]byte]() of { return id.New[of]() }
 
 func tenantFrom(r identitydb.Tenant) Tenant {
-	return Tenant{ID: r.ID, Slug: r.Slug, Name: r.Name, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt}
+	return Tenant{
+		ID: r.ID, Slug: r.Slug, Name: r.Name, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		DisabledAt: r.DisabledAt, DisabledBecause: r.DisabledReason,
+	}
 }
 
 func projectFrom(r identitydb.Project) Project {

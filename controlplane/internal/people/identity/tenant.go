@@ -19,6 +19,18 @@ type Tenant struct {
 	Slug, Name           string
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
+	DisabledAt           *time.Time // nil: it may ask for something new
+	DisabledBecause      string
+}
+
+// enabled refuses what a tenant that is disabled may not do.
+func (t Tenant) enabled() error {
+	if t.DisabledAt == nil {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "tenant_disabled",
+		"tenant %s is disabled: what it has stays and can be read and released, and nothing new is made for it", t.Slug).
+		WithRemedy("ask the operator of the platform to enable it; why it is disabled: gpuaas tenant get %s", t.Slug)
 }
 
 // Project is where the resources of a tenant live.

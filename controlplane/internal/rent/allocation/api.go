@@ -241,8 +241,9 @@ func (s *Service) registerProject(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "explain-allocation", Method: http.MethodPost, Path: pathProject + "/explain", Tag: tag,
-		Summary: "See what a request could have now, and why not more, without asking for it",
-		Access:  httpapi.Project(auth.AllocationRead),
+		WhileDisabled: true,
+		Summary:       "See what a request could have now, and why not more, without asking for it",
+		Access:        httpapi.Project(auth.AllocationRead),
 	}, func(ctx context.Context, in *struct {
 		ProjectPath
 		Body AskBody

@@ -59,11 +59,12 @@ func (s *Service) registerFlat(api *httpapi.API) {
 
 // mayUse refuses a project that the caller may not rent for.
 func (s *Service) mayUse(ctx context.Context, project id.Project) error {
-	org, err := allocationdb.New(s.db).OrgOf(ctx, project)
+	of, err := allocationdb.New(s.db).OrgOf(ctx, project)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read tenant of project: %w", err)
 	}
-	if err != nil || auth.From(ctx).Decide(auth.AllocationUse, auth.Target{Org: org, Project: project}) != auth.Allowed {
+	target := auth.Target{Org: of.OrgID, Project: project}
+	if err != nil || auth.From(ctx).Decide(auth.AllocationUse, target) != auth.Allowed {
 		return fault.New(fault.NotFound, "project_not_found", "there is no such project, or you may not rent for it").
 			WithRemedy("see yours: gpuaas project list")
 	}

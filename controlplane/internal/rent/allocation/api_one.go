@@ -193,7 +193,8 @@ func (s *Service) registerOne(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "change-allocation-keys", Method: http.MethodPost, Path: pathOne + "/ssh-keys", Tag: tag,
-		Status: http.StatusAccepted, Summary: "Change which SSH keys open an allocation that is active",
+		WhileDisabled: true,
+		Status:        http.StatusAccepted, Summary: "Change which SSH keys open an allocation that is active",
 		Description: "Its node is told; `keys_changing_since` is there until it has answered. Connections that are open " +
 			"stay: who is in can stay in until the allocation is released.",
 		Access: httpapi.Project(auth.AllocationUse),
@@ -210,7 +211,8 @@ func (s *Service) registerOne(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "release-allocation", Method: http.MethodPost, Path: pathOne + "/release", Tag: tag, Status: http.StatusAccepted,
-		Summary: "Give an allocation back",
+		WhileDisabled: true,
+		Summary:       "Give an allocation back",
 		Description: "Nothing is charged from now on. Everything of the tenant on the node is destroyed, and the node is " +
 			"proven clean. One that is not active yet ends as `failed`, with the code `cancelled_by_user`. One whose cleaning " +
 			"stopped is cleaned again.",
@@ -224,7 +226,8 @@ func (s *Service) registerOne(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-allocation-terminal-token", Method: http.MethodPost, Path: pathOne + "/terminal-token", Tag: tag,
-		Status: http.StatusCreated, Summary: "Issue a token that opens one terminal on the node of an allocation",
+		WhileDisabled: true,
+		Status:        http.StatusCreated, Summary: "Issue a token that opens one terminal on the node of an allocation",
 		Description: "As create-terminal-token, for the account of the allocation.",
 		Access:      httpapi.Project(auth.AllocationUse), SecretResponse: true,
 	}, func(ctx context.Context, in *struct {

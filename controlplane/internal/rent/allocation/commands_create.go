@@ -117,22 +117,37 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // orgOf is the tenant of a project.
 func orgOf(ctx context.Context, q *allocationdb.Queries, project id.Project) (id.Org, error) {
-	org, err := q.OrgOf(ctx, project)
+	of, err := tenantOfProject(ctx, q, project)
+	return of.OrgID, err
+}
+
+// renterOf is the tenant of a project, if it may have something new.
+func renterOf(ctx context.Context, q *allocationdb.Queries, project id.Project) (id.Org, error) {
+	of, err := tenantOfProject(ctx, q, project)
+	if err == nil && of.Disabled {
+		err = fault.New(fault.Forbidden, "tenant_disabled", "tenant %s is disabled: nothing new is let to it", of.Slug).
+			WithRemedy("ask the operator of the platform to enable it; why it is disabled: gpuaas tenant get %s", of.Slug)
+	}
+	return of.OrgID, err
+}
+
+func tenantOfProject(ctx context.Context, q *allocationdb.Queries, project id.Project) (allocationdb.OrgOfRow, error) {
+	of, err := q.OrgOf(ctx, project)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return org, fault.New(fault.NotFound, "project_not_found", "there is no such project").
+		return of, fault.New(fault.NotFound, "project_not_found", "there is no such project").
 			WithRemedy("see which there are: gpuaas project list")
 	}
 	if err != nil {
-		return org, fmt.Errorf("read tenant of project: %w", err)
+		return of, fmt.Errorf("read tenant of project: %w", err)
 	}
-	return org, nil
+	return of, nil
 }
 
 // create places a request in a transaction. What it was made of besides is in from.
 func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]Allocation, error) {
 	q := allocationdb.New(tx)
 	var err error
-	if from.org, err = orgOf(ctx, q, ask.Project); err != nil {
+	if from.org, err = renterOf(ctx, q, ask.Project); err != nil {
 		return nil, err
 	}
 	if from.sku, err = offered(ctx, tx, ask); err != nil {

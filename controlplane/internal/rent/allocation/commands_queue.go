@@ -65,7 +65,7 @@ func (s *Service) wait(ctx context.Context, ask Ask) (Request, error) {
 // Requests of a project begin to wait one after the other.
 func (s *Service) mayWait(ctx context.Context, tx pgx.Tx, ask Ask) (id.Org, error) {
 	q := allocationdb.New(tx)
-	org, err := orgOf(ctx, q, ask.Project)
+	org, err := renterOf(ctx, q, ask.Project)
 	if err != nil {
 		return org, err
 	}

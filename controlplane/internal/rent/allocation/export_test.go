@@ -40,7 +40,7 @@ func (s *Service) Place(ctx context.Context, ask Ask) (took time.Duration, err e
 	}
 	return took, s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := allocationdb.New(tx)
-		org, err := q.OrgOf(ctx, ask.Project)
+		org, err := orgOf(ctx, q, ask.Project)
 		if err != nil {
 			return err
 		}

@@ -249,7 +249,7 @@ WHERE r.org_id = $1 AND r.status = 'waiting'
   AND (sqlc.arg(sku)::text = '' OR r.sku_id = sqlc.arg(sku));
 
 -- name: OrgOf :one
-SELECT org_id FROM projects WHERE id = $1;
+SELECT p.org_id, o.slug, (o.disabled_at IS NOT NULL)::boolean AS disabled FROM projects p JOIN organizations o ON o.id = p.org_id WHERE p.id = $1;
 
 -- GiveClaim gives a claim that was made for a new placement to the allocation that is placed again.
 -- name: GiveClaim :exec

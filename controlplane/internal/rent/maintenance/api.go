@@ -148,7 +148,8 @@ func (s *Service) registerTenant(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "consent-to-maintenance", Method: http.MethodPost, Path: pathProject + "/{maintenance_id}/consent", Tag: tag,
-		Summary: "Agree to announced maintenance",
+		WhileDisabled: true,
+		Summary:       "Agree to announced maintenance",
 		Description: "It may be carried out at its time then; with `now` at once, which of one of kind release ENDS " +
 			"the allocation. Whoever asked for the allocation may answer, and administrators of the project; roles on the " +
 			"platform do not count.",
@@ -162,9 +163,10 @@ func (s *Service) registerTenant(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "decline-maintenance", Method: http.MethodPost, Path: pathProject + "/{maintenance_id}/decline", Tag: tag,
-		Summary:     "Decline announced maintenance",
-		Description: "Only where consent was asked for: otherwise refused with consent_not_asked. It can be agreed to later.",
-		Access:      httpapi.Project(auth.AllocationUse),
+		WhileDisabled: true,
+		Summary:       "Decline announced maintenance",
+		Description:   "Only where consent was asked for: otherwise refused with consent_not_asked. It can be agreed to later.",
+		Access:        httpapi.Project(auth.AllocationUse),
 	}, func(ctx context.Context, in *struct {
 		ProjectPath
 		Body DeclineBody

@@ -40,6 +40,8 @@ func (d door) Authenticate(_ context.Context, token redact.Secret) (*auth.Princi
 	return p, nil
 }
 
+func (door) TenantEnabled(context.Context, id.Org) error { return nil }
+
 func (d door) ProjectOrg(context.Context, id.Project) (id.Org, error) { return d.w.org, nil }
 
 // called calls the API as somebody.

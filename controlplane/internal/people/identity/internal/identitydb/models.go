@@ -63,6 +63,11 @@ type Tenant struct {
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	// Since when the tenant may ask for nothing new; null: it may.
+	DisabledAt *time.Time
+	// Why, as its people are told.
+	DisabledReason string
+	DisabledBy     string
 }
 
 type User struct {

@@ -95,6 +95,56 @@ func (q *Queries) DeleteTenantMember(ctx context.Context, arg DeleteTenantMember
 	return err
 }
 
+const disableTenant = `-- name: DisableTenant :one
+UPDATE organizations SET disabled_at = clock_timestamp(), disabled_reason = $1, disabled_by = $2,
+    version = version + 1, updated_at = clock_timestamp() WHERE id = $3 RETURNING id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by
+`
+
+type DisableTenantParams struct {
+	Reason     string
+	DisabledBy string
+	ID         id.Org
+}
+
+func (q *Queries) DisableTenant(ctx context.Context, arg DisableTenantParams) (Tenant, error) {
+	row := q.db.QueryRow(ctx, disableTenant, arg.Reason, arg.DisabledBy, arg.ID)
+	var i Tenant
+	err := row.Scan(
+		&i.ID,
+		&i.Slug,
+		&i.Name,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.DisabledReason,
+		&i.DisabledBy,
+	)
+	return i, err
+}
+
+const enableTenant = `-- name: EnableTenant :one
+UPDATE organizations SET disabled_at = NULL, disabled_reason = '', disabled_by = '', version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by
+`
+
+func (q *Queries) EnableTenant(ctx context.Context, argID id.Org) (Tenant, error) {
+	row := q.db.QueryRow(ctx, enableTenant, argID)
+	var i Tenant
+	err := row.Scan(
+		&i.ID,
+		&i.Slug,
+		&i.Name,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.DisabledReason,
+		&i.DisabledBy,
+	)
+	return i, err
+}
+
 const holdToken = `-- name: HoldToken :one
 SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from, end_told_at FROM api_tokens WHERE id = $1 FOR SHARE
 `
@@ -231,7 +281,7 @@ func (q *Queries) InsertServiceAccount(ctx context.Context, arg InsertServiceAcc
 }
 
 const insertTenant = `-- name: InsertTenant :one
-INSERT INTO organizations (id, slug, name) VALUES ($1, $2, $3) RETURNING id, slug, name, version, created_at, updated_at
+INSERT INTO organizations (id, slug, name) VALUES ($1, $2, $3) RETURNING id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by
 `
 
 type InsertTenantParams struct {
@@ -250,6 +300,9 @@ func (q *Queries) InsertTenant(ctx context.Context, arg InsertTenantParams) (Ten
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.DisabledReason,
+		&i.DisabledBy,
 	)
 	return i, err
 }
@@ -616,7 +669,7 @@ func (q *Queries) ListTenantMembers(ctx context.Context, arg ListTenantMembersPa
 }
 
 const listTenants = `-- name: ListTenants :many
-SELECT id, slug, name, version, created_at, updated_at FROM organizations
+SELECT id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by FROM organizations
 WHERE id > $1::uuid AND ($2::boolean OR id = ANY ($3::uuid[]))
 ORDER BY id LIMIT $4
 `
@@ -649,6 +702,9 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DisabledAt,
+			&i.DisabledReason,
+			&i.DisabledBy,
 		); err != nil {
 			return nil, err
 		}
@@ -837,7 +893,7 @@ func (q *Queries) LockServiceAccount(ctx context.Context, arg LockServiceAccount
 }
 
 const lockTenant = `-- name: LockTenant :one
-SELECT id, slug, name, version, created_at, updated_at FROM organizations WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by FROM organizations WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockTenant(ctx context.Context, argID id.Org) (Tenant, error) {
@@ -850,6 +906,9 @@ func (q *Queries) LockTenant(ctx context.Context, argID id.Org) (Tenant, error) 
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.DisabledReason,
+		&i.DisabledBy,
 	)
 	return i, err
 }
@@ -1200,7 +1259,7 @@ func (q *Queries) TakeLogin(ctx context.Context, stateHash []byte) (OidcLogin, e
 }
 
 const tenant = `-- name: Tenant :one
-SELECT id, slug, name, version, created_at, updated_at FROM organizations WHERE id = $1
+SELECT id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by FROM organizations WHERE id = $1
 `
 
 func (q *Queries) Tenant(ctx context.Context, argID id.Org) (Tenant, error) {
@@ -1213,6 +1272,9 @@ func (q *Queries) Tenant(ctx context.Context, argID id.Org) (Tenant, error) {
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.DisabledReason,
+		&i.DisabledBy,
 	)
 	return i, err
 }
@@ -1432,7 +1494,7 @@ func (q *Queries) UpdateServiceAccount(ctx context.Context, arg UpdateServiceAcc
 }
 
 const updateTenant = `-- name: UpdateTenant :one
-UPDATE organizations SET name = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, slug, name, version, created_at, updated_at
+UPDATE organizations SET name = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, slug, name, version, created_at, updated_at, disabled_at, disabled_reason, disabled_by
 `
 
 type UpdateTenantParams struct {
@@ -1450,6 +1512,9 @@ func (q *Queries) UpdateTenant(ctx context.Context, arg UpdateTenantParams) (Ten
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DisabledAt,
+		&i.DisabledReason,
+		&i.DisabledBy,
 	)
 	return i, err
 }

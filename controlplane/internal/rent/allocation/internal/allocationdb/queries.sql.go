@@ -1504,14 +1504,20 @@ func (q *Queries) OpenRepair(ctx context.Context, allocationID id.Allocation) (A
 }
 
 const orgOf = `-- name: OrgOf :one
-SELECT org_id FROM projects WHERE id = $1
+SELECT p.org_id, o.slug, (o.disabled_at IS NOT NULL)::boolean AS disabled FROM projects p JOIN organizations o ON o.id = p.org_id WHERE p.id = $1
 `
 
-func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (id.Org, error) {
+type OrgOfRow struct {
+	OrgID    id.Org
+	Slug     string
+	Disabled bool
+}
+
+func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (OrgOfRow, error) {
 	row := q.db.QueryRow(ctx, orgOf, argID)
-	var org_id id.Org
-	err := row.Scan(&org_id)
-	return org_id, err
+	var i OrgOfRow
+	err := row.Scan(&i.OrgID, &i.Slug, &i.Disabled)
+	return i, err
 }
 
 const overdueRequests = `-- name: OverdueRequests :many
