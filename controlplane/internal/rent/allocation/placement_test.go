@@ -79,6 +79,42 @@ func TestARefusalSaysWhyOfEveryNode(t *testing.T) {
 	}
 }
 
+// Most ask for a node of any kind, which a statement of its own finds: it refuses the
+// same nodes.
+func TestARequestForAnyNodeGetsNoneThatIsUnfit(t *testing.T) {
+	w := newWorld(t)
+	wished := map[string]bool{"other_region": true, "labels_missing": true, "capabilities_missing": true}
+	for reason, change := range unfit {
+		if !wished[reason] {
+			w.node(t, strings.ReplaceAll(reason, "_", "-"), change)
+		}
+	}
+	w.node(t, "held-by", `schedulable = false, held_by = 'decommission x'`)
+	w.node(t, "rooted", `root_at = clock_timestamp()`)
+	w.node(t, "dirty-again", `clean_at = clock_timestamp() - interval '1 hour', tainted_at = clock_timestamp()`)
+	silent, drifted := w.node(t, "silent"), w.node(t, "drifted")
+	w.exec(t, `UPDATE node_contacts SET last_contact_at = clock_timestamp() - interval '1 hour' WHERE node_id = $1`,
+		silent)
+	w.exec(t, `INSERT INTO maas_sites (id, name, region_code, api_base_url, pxe_iface, pxe_vlan_vid, node_pxe_iface, fingerprint_salt)
+		VALUES (gen_random_uuid(), 'lab', 'eu', 'http://maas.example:5240/MAAS', 'ens19', 0, 'eno1', decode(repeat('00', 16), 'hex'))`)
+	w.exec(t, `INSERT INTO reconciliation_findings (id, site_id, node_id, type, severity, subject, status, expected, observed, message,
+			opened_at, last_seen_at)
+		SELECT gen_random_uuid(), s.id, $1, 'released', 'critical', 'x', 'confirmed', '', '', '', now(), now() FROM maas_sites s`, drifted)
+	if made, err := w.try(allocation.Ask{}); fault.CodeOf(err) != allocation.CodeUnavailable {
+		t.Fatalf("it got %+v, %v", made, err)
+	}
+	later := w.node(t, "later", `clean_at = clock_timestamp() - interval '1 hour'`)
+	first := w.node(t, "first", `clean_at = clock_timestamp() - interval '2 hours'`)
+	for _, want := range []id.Node{first, later} {
+		if made, err := w.try(allocation.Ask{}); err != nil || made[0].Node != want {
+			t.Errorf("%+v, %v; want %s", made, err, want)
+		}
+	}
+	if _, err := w.try(allocation.Ask{}); fault.CodeOf(err) != allocation.CodeUnavailable {
+		t.Errorf("there is one more: %v", err)
+	}
+}
+
 func TestSKUNotFoundWrongShapeCountNotAllowed(t *testing.T) {
 	w := newWorld(t)
 	w.node(t, "n1")

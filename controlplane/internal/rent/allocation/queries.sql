@@ -159,7 +159,7 @@ SELECT count(*)::integer FROM allocation_events WHERE allocation_id = $1 AND eve
 SELECT * FROM allocation_events WHERE allocation_id = $1 AND seq > sqlc.arg(after) ORDER BY seq LIMIT sqlc.arg(page_size);
 
 -- Take claims free nodes for allocations that are yet to be recorded, one for each. Nodes that others have locked are
--- passed over; a node that turns out to have a claim comes back without an allocation. It must agree with Census, which
+-- passed over; a node that turns out to have a claim comes back without an allocation. It must agree with TakeOne and with Census, which
 -- says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
 -- name: Take :many
 WITH free AS (
@@ -182,6 +182,30 @@ WITH free AS (
 claimed AS (
     INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id)
     SELECT gen_random_uuid(), (sqlc.arg(allocations)::uuid[])[row_number() OVER ()], 'node_exclusive', free.id FROM free
+    ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
+    RETURNING node_id, allocation_id)
+SELECT free.id, free.hostname, free.rack, free.region_code, COALESCE(claimed.allocation_id::text, '')::text AS allocation
+FROM free LEFT JOIN claimed ON claimed.node_id = free.id;
+
+-- TakeOne is Take for one node of any region, labels and capabilities, which is what most ask for. With fewer questions,
+-- and a limit that is no parameter, the database sees that one plan is good for all and keeps it: planning takes longer
+-- than finding the node.
+-- name: TakeOne :many
+WITH free AS (
+    SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
+    WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
+      AND n.sku_id = sqlc.arg(sku) AND n.pool = sqlc.arg(pool)
+      AND n.hold_reason = '' AND n.held_by = ''
+      AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
+      AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
+      AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > sqlc.arg(heard_since))
+      AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
+      AND n.id <> ALL (sqlc.arg(passed)::uuid[]) AND n.rack <> ALL (sqlc.arg(other_racks)::text[])
+    ORDER BY n.clean_at NULLS FIRST, n.id
+    LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED),
+claimed AS (
+    INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id)
+    SELECT gen_random_uuid(), sqlc.arg(allocation)::uuid, 'node_exclusive', free.id FROM free
     ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
     RETURNING node_id, allocation_id)
 SELECT free.id, free.hostname, free.rack, free.region_code, COALESCE(claimed.allocation_id::text, '')::text AS allocation

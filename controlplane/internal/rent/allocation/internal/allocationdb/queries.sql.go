@@ -2400,7 +2400,7 @@ type TakeRow struct {
 }
 
 // Take claims free nodes for allocations that are yet to be recorded, one for each. Nodes that others have locked are
-// passed over; a node that turns out to have a claim comes back without an allocation. It must agree with Census, which
+// passed over; a node that turns out to have a claim comes back without an allocation. It must agree with TakeOne and with Census, which
 // says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
 func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
 	rows, err := q.db.Query(ctx, take,
@@ -2424,6 +2424,81 @@ func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
 	var items []TakeRow
 	for rows.Next() {
 		var i TakeRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Hostname,
+			&i.Rack,
+			&i.RegionCode,
+			&i.Allocation,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const takeOne = `-- name: TakeOne :many
+WITH free AS (
+    SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
+    WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL
+      AND n.sku_id = $1 AND n.pool = $2
+      AND n.hold_reason = '' AND n.held_by = ''
+      AND (n.tainted_at IS NULL OR n.clean_at > n.tainted_at)
+      AND (n.root_at IS NULL OR n.root_ended_at > n.root_at)
+      AND EXISTS (SELECT FROM node_contacts c WHERE c.node_id = n.id AND c.last_contact_at > $3)
+      AND NOT EXISTS (SELECT FROM reconciliation_findings f WHERE f.node_id = n.id AND f.status <> 'closed' AND f.severity = 'critical')
+      AND n.id <> ALL ($4::uuid[]) AND n.rack <> ALL ($5::text[])
+    ORDER BY n.clean_at NULLS FIRST, n.id
+    LIMIT 1 FOR NO KEY UPDATE OF n SKIP LOCKED),
+claimed AS (
+    INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id)
+    SELECT gen_random_uuid(), $6::uuid, 'node_exclusive', free.id FROM free
+    ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
+    RETURNING node_id, allocation_id)
+SELECT free.id, free.hostname, free.rack, free.region_code, COALESCE(claimed.allocation_id::text, '')::text AS allocation
+FROM free LEFT JOIN claimed ON claimed.node_id = free.id
+`
+
+type TakeOneParams struct {
+	Sku        string
+	Pool       string
+	HeardSince time.Time
+	Passed     []string
+	OtherRacks []string
+	Allocation string
+}
+
+type TakeOneRow struct {
+	ID         string
+	Hostname   string
+	Rack       string
+	RegionCode string
+	Allocation string
+}
+
+// TakeOne is Take for one node of any region, labels and capabilities, which is what most ask for. With fewer questions,
+// and a limit that is no parameter, the database sees that one plan is good for all and keeps it: planning takes longer
+// than finding the node.
+func (q *Queries) TakeOne(ctx context.Context, arg TakeOneParams) ([]TakeOneRow, error) {
+	rows, err := q.db.Query(ctx, takeOne,
+		arg.Sku,
+		arg.Pool,
+		arg.HeardSince,
+		arg.Passed,
+		arg.OtherRacks,
+		arg.Allocation,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakeOneRow
+	for rows.Next() {
+		var i TakeOneRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Hostname,
