@@ -30,13 +30,18 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 	a.operations = operation.New(operation.Deps{
 		Host: host, Clock: time.Now, Resolver: resolver,
 		Facts: func(ctx context.Context) map[string]string { return a.machine.Capabilities(ctx).Facts },
-		Logs: operation.Logs{Send: a.client.Logs, Log: a.o.Log, Refused: func(err error) bool {
-			return transport.KindOf(err) == transport.Refused
-		}},
+		Logs:  operation.Logs{Send: a.client.Logs, Log: a.o.Log, Refused: logRefused},
 	})
 	handlers[agentwire.TypeOperationRun] = a.operations
 	handlers[agentwire.TypeResolverConfig] = resolver
 	return handlers
+}
+
+// logRefused says that the control plane will never take a log: it knows no such
+// call, has no use for the task, or cannot read it. Other refusals pass.
+func logRefused(err error) bool {
+	code := transport.CodeOf(err)
+	return unknownCall(err) || unacceptable(err) || code == agentwire.CodeTaskFinal || code == agentwire.CodeTaskNotYours
 }
 
 // able adds to what the machine is what this agent can do on it.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/operation"
 	"gpuaas/agent/internal/planetest"
 	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
@@ -30,6 +31,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	hostexec.Confine()
 	if root := os.Getenv(envRoot); root != "" {
 		os.Exit(childAgent(root))
 	}
@@ -40,7 +42,12 @@ func childAgent(root string) int {
 	o := Options{
 		HostRoot: root, Build: testBuild, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), pollWait: 5 * time.Second,
 		handlers: func(*Agent) map[string]task.Handler {
-			return map[string]task.Handler{agentwire.TypeHealthProbe: counting{root: root, crash: crashAt}}
+			return map[string]task.Handler{
+				agentwire.TypeHealthProbe: counting{root: root, crash: crashAt},
+				agentwire.TypeOperationRun: operation.New(operation.Deps{
+					Host: hostexec.Host{Root: root}, Clock: time.Now, Hook: notedCrash(root),
+				}),
+			}
 		},
 		hook: crashAt,
 	}
@@ -52,6 +59,22 @@ func childAgent(root string) int {
 		return 1
 	}
 	return 0
+}
+
+// notedCrash writes down every point that is passed, and kills this process at
+// one of them.
+func notedCrash(root string) func(point string) {
+	return func(point string) {
+		f, err := os.OpenFile(filepath.Join(root, "points"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = fmt.Fprintln(f, point)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			panic(err)
+		}
+		crashAt(point)
+	}
 }
 
 // crashAt kills this process without any clean-up.

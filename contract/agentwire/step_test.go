@@ -316,3 +316,29 @@ func FuzzParseReference(f *testing.F) {
 		}
 	})
 }
+
+// A template is read without a panic, and what it consists of gives it back.
+func FuzzParseTemplate(f *testing.F) {
+	for _, s := range []string{"a {{b}} c", "{{{{ {{x}}", "{{", "{{a}}{{b}}", "}}", "{{ a }}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := agentwire.ParseTemplate(s)
+		if err != nil {
+			return
+		}
+		if len(p.Texts) != len(p.Names)+1 {
+			t.Fatalf("%q: %+v", s, p)
+		}
+		var again strings.Builder
+		for i, text := range p.Texts {
+			again.WriteString(strings.ReplaceAll(text, "{{", "{{{{"))
+			if i < len(p.Names) {
+				again.WriteString("{{" + p.Names[i] + "}}")
+			}
+		}
+		if q, err := agentwire.ParseTemplate(again.String()); err != nil || !reflect.DeepEqual(p, q) {
+			t.Fatalf("%q became %q: %+v (%v)", s, again.String(), q, err)
+		}
+	})
+}
