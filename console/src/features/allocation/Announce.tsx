@@ -71,8 +71,10 @@ function Which({ where, onChange, wrong }: { where: typeof anywhere; onChange: (
         <TextField label="Region" {...field('region')} />
         <TextField label="Pool" {...field('pool')} />
         <SelectField label="SKU" {...field('sku')} options={[{ value: '', label: 'any' }, ...skus.map((s) => ({ value: s.sku_id, label: s.display_name }))]} />
+        <div className="sm:col-span-2">
+          <TextField label="Labels" {...field('labels')} placeholder="disk=nvme" hint="KEY=VALUE, with commas between. Say at least one of all these." error={wrong} />
+        </div>
       </div>
-      <TextField label="Labels" {...field('labels')} placeholder="disk=nvme" hint="KEY=VALUE, with commas between. Say at least one of all these." error={wrong} />
     </fieldset>
   )
 }
