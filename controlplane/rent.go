@@ -33,9 +33,13 @@ func (p *parts) heardWithin() time.Duration { return min(p.cfg.Nodes.OfflineAfte
 func (p *parts) newRent() {
 	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
+	forbidden, _ := networks(p.cfg.Webhooks.ForbiddenNetworks)
 	p.webhooks = webhook.New(webhook.Config{
 		DB: p.db, Secrets: p.secrets, Logger: p.logger, DisableAfter: p.cfg.Webhooks.DisableAfter,
-		Courier: courier.New(courier.Config{Allowed: allowed, PlainHTTP: p.cfg.Webhooks.PlainHTTP}),
+		Courier: courier.New(courier.Config{
+			Allowed: allowed, Forbidden: forbidden, ForbiddenHosts: p.cfg.Webhooks.ForbiddenHosts,
+			PlainHTTP: p.cfg.Webhooks.PlainHTTP,
+		}),
 	})
 	cfg := allocation.Config{
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,

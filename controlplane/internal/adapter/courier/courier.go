@@ -42,6 +42,10 @@ const (
 type Config struct {
 	// Allowed are networks that may be called although they are not public.
 	Allowed []netip.Prefix
+	// Forbidden are networks that are never called, public and allowed ones among them.
+	Forbidden []netip.Prefix
+	// ForbiddenHosts are names that are never called, with all names below them.
+	ForbiddenHosts []string
 	// PlainHTTP allows addresses without TLS.
 	PlainHTTP bool
 	// Roots are the CAs that receivers are verified with; nil: those of the system.
@@ -51,6 +55,8 @@ type Config struct {
 // Courier posts messages. Any number of calls may run side by side.
 type Courier struct {
 	allowed []netip.Prefix
+	never   []netip.Prefix
+	hosts   []string
 	plain   bool
 	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
@@ -61,7 +67,7 @@ type Courier struct {
 func New(cfg Config) *Courier {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	c := &Courier{
-		allowed: cfg.Allowed, plain: cfg.PlainHTTP, dial: dialer.DialContext,
+		allowed: cfg.Allowed, never: cfg.Forbidden, hosts: cfg.ForbiddenHosts, plain: cfg.PlainHTTP, dial: dialer.DialContext,
 		lookup: func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		},
@@ -103,7 +109,7 @@ func (c *Courier) Check(raw string) error {
 	case u.Hostname() == "" || strings.ContainsAny(u.Host, " \t"):
 		return refuse("names no host")
 	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !c.permits(addr.Unmap()) {
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !c.permits(addr.Unmap()) || c.forbids(u.Hostname()) {
 		return refused()
 	}
 	return nil
@@ -130,11 +136,23 @@ var special = []netip.Prefix{
 // those that translate to IPv4, are refused.
 var global = netip.MustParsePrefix("2000::/3")
 
+// forbids says whether a name is one that is never called, or below one.
+func (c *Courier) forbids(host string) bool {
+	host = strings.ToLower(strings.TrimRight(host, "."))
+	return slices.ContainsFunc(c.hosts, func(name string) bool {
+		name = strings.ToLower(strings.Trim(name, "."))
+		return host == name || strings.HasSuffix(host, "."+name)
+	})
+}
+
 func (c *Courier) permits(addr netip.Addr) bool {
 	if addr.Zone() != "" {
 		return false
 	}
 	in := func(p netip.Prefix) bool { return p.Contains(addr) }
+	if slices.ContainsFunc(c.never, in) {
+		return false
+	}
 	if slices.ContainsFunc(c.allowed, in) {
 		return true
 	}
@@ -148,6 +166,9 @@ func (c *Courier) connect(ctx context.Context, network, address string) (net.Con
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
+	}
+	if c.forbids(host) {
+		return nil, refused()
 	}
 	addrs, err := c.lookup(ctx, host)
 	if err != nil {

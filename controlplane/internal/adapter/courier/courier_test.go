@@ -120,3 +120,37 @@ func TestURLsThatNobodyCanBeToldAt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the operator forbids is never called: not by a name below it, not where it is
+// allowed otherwise, and not by a name that leads there.
+func TestForbiddenDestinations(t *testing.T) {
+	url, calls := receiver(t, ok)
+	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
+	c := courier.New(courier.Config{
+		PlainHTTP: true, Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Forbidden:      []netip.Prefix{netip.MustParsePrefix("127.0.0.8/29"), netip.MustParsePrefix("8.8.8.0/24")},
+		ForbiddenHosts: []string{"corp.example", ".Inner.example"},
+	}).Resolving(func(host string) []netip.Addr {
+		if host == "leads.example" {
+			return []netip.Addr{netip.MustParseAddr("::ffff:127.0.0.9")}
+		}
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	})
+	for _, host := range []string{
+		"corp.example", "api.corp.example", "API.CORP.EXAMPLE", "corp.example.", "x.inner.example", "leads.example",
+		"127.0.0.9", "[::ffff:127.0.0.9]", "8.8.8.8",
+	} {
+		if _, _, err := c.Post(t.Context(), "http://"+host+":"+port+"/", nil, nil); fault.CodeOf(err) !=
+			courier.CodeAddressRefused {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if calls.Load() != 0 {
+		t.Errorf("%d calls arrived", calls.Load())
+	}
+	for _, host := range []string{"notcorp.example", "corp.example.net", "127.0.0.1"} {
+		if status, _, err := c.Post(t.Context(), "http://"+host+":"+port+"/", nil, nil); err != nil || status != 204 {
+			t.Errorf("%s: %d, %v", host, status, err)
+		}
+	}
+}
