@@ -136,7 +136,7 @@ func (p *parts) observe() error {
 	}
 	_, err := outbox.ObserveStats(p.db)
 	return errors.Join(err, node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats(),
-		job.ObserveStats(p.db))
+		job.ObserveStats(p.db), allocation.ObserveStats(p.db))
 }
 
 func fileSecret(file string) (Secret, error) {

@@ -401,3 +401,12 @@ SELECT id FROM maintenances WHERE allocation_id = $1 AND node_id = $2 AND kind =
 
 -- name: MaintenanceUnderWay :one
 SELECT id FROM maintenances WHERE allocation_id = $1 AND status = 'under_way';
+
+-- Neglected says for how many seconds the oldest of what somebody has to end has waited: a repair since it began, a
+-- maintenance since the time that was announced, an allocation since its cleaning stopped; 0: there is none.
+-- name: Neglected :one
+SELECT COALESCE((SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(r.began_at)) FROM allocation_repairs r WHERE r.ended_at IS NULL), 0)::float8 AS repair,
+    COALESCE((SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(m.due_at)) FROM maintenances m
+        WHERE m.ended_at IS NULL AND m.due_at < clock_timestamp()), 0)::float8 AS maintenance,
+    COALESCE((SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(a.release_failed_at)) FROM allocations a
+        WHERE a.status = 'release_failed'), 0)::float8 AS release_failed;

@@ -1322,6 +1322,29 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Allocation, error) 
 	return i, err
 }
 
+const neglected = `-- name: Neglected :one
+SELECT COALESCE((SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(r.began_at)) FROM allocation_repairs r WHERE r.ended_at IS NULL), 0)::float8 AS repair,
+    COALESCE((SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(m.due_at)) FROM maintenances m
+        WHERE m.ended_at IS NULL AND m.due_at < clock_timestamp()), 0)::float8 AS maintenance,
+    COALESCE((SELECT EXTRACT(EPOCH FROM clock_timestamp() - min(a.release_failed_at)) FROM allocations a
+        WHERE a.status = 'release_failed'), 0)::float8 AS release_failed
+`
+
+type NeglectedRow struct {
+	Repair        float64
+	Maintenance   float64
+	ReleaseFailed float64
+}
+
+// Neglected says for how many seconds the oldest of what somebody has to end has waited: a repair since it began, a
+// maintenance since the time that was announced, an allocation since its cleaning stopped; 0: there is none.
+func (q *Queries) Neglected(ctx context.Context) (NeglectedRow, error) {
+	row := q.db.QueryRow(ctx, neglected)
+	var i NeglectedRow
+	err := row.Scan(&i.Repair, &i.Maintenance, &i.ReleaseFailed)
+	return i, err
+}
+
 const nextUID = `-- name: NextUID :one
 INSERT INTO allocation_uids (node_id, next_uid) VALUES ($1, 20001)
 ON CONFLICT (node_id) DO UPDATE SET next_uid = CASE WHEN allocation_uids.next_uid >= 60000 THEN 20001 ELSE allocation_uids.next_uid + 1 END
