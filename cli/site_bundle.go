@@ -67,7 +67,7 @@ func (a *app) siteBundleCommand() *cobra.Command {
 		a.bundleUseCommand(),
 		a.verb(verb{
 			use: "rollback SITE PROFILE", short: "Let a profile use the bundle that it used before",
-			long: "Rolling back twice undoes the first time. Machines that were installed meanwhile stay as they are.",
+			long: "A second rollback is refused: name the version with 'use'. Machines that were installed meanwhile stay as they are.",
 			args: frame.Exactly("SITE", "PROFILE"), operations: []string{"rollback-site-bundle"},
 			run: func(s *session, args []string) error {
 				site, profile, err := s.profile(args[0], args[1])

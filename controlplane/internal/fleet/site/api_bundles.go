@@ -182,7 +182,7 @@ func (s *Service) registerBundleUse(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "rollback-site-bundle", Method: http.MethodPost, Path: use + "/rollback", Tag: tagBundles,
 		Summary:     "Let a profile use the bundle that it used before",
-		Description: "Rolling back twice undoes the first time.",
+		Description: "A second rollback is refused: name the version that the profile shall use instead.",
 		Access:      httpapi.Platform(auth.SiteProfileManage),
 	}, func(ctx context.Context, in *ProfilePath) (*httpapi.Versioned[ProfileView], error) {
 		after, err := s.RollBackBundle(ctx, in.SiteID, in.ProfileID)

@@ -187,8 +187,8 @@ func (s *Service) UseBundle(ctx context.Context, site id.Site, profile id.Profil
 	})
 }
 
-// RollBackBundle lets a profile use the bundle that it used before. Rolling back
-// twice undoes the first time.
+// RollBackBundle lets a profile use the bundle that it used before. A second
+// rollback is refused: the bundle that was bad is not the one to go back to.
 func (s *Service) RollBackBundle(ctx context.Context, site id.Site, profile id.Profile) (Profile, error) {
 	return s.changeBundle(ctx, site, profile, bundleRollback, func(p *Profile) error {
 		if p.PreviousBundleRef == "" {

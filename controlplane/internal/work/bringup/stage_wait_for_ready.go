@@ -166,7 +166,11 @@ func (b *Bringup) heard(ctx context.Context, w *Work, m maas.Machine) (time.Time
 	if len(events) == 0 { // MAAS prunes its events: no information is no silence
 		return b.now(), nil
 	}
-	return events[len(events)-1].Created.Time, nil
+	heard := events[len(events)-1].Created.Time
+	if ahead, known := r.Skew(); known {
+		heard = heard.Add(-ahead) // MAAS wrote it by its own clock
+	}
+	return heard, nil
 }
 
 // hung ends a wait for an inspection that gets nowhere. The inspection is
