@@ -93,7 +93,7 @@ func cutField(raw []byte) (field, rest []byte, ok bool) {
 		return nil, nil, false
 	}
 	n := binary.BigEndian.Uint32(raw)
-	if uint64(n) > uint64(len(raw)-4) {
+	if int64(n) > int64(len(raw)-4) {
 		return nil, nil, false
 	}
 	return raw[4 : 4+n], raw[4+n:], true
