@@ -76,7 +76,12 @@ func newFleet(
 			return f.hostKeys(ctx, tx, n, keys)
 		},
 		OnReport: func(ctx context.Context, n id.Node, generation int64, c agentwire.Capabilities) error {
-			return resolver.Delivery{Tasks: f.tasks}.Reported(ctx, n, generation, c)
+			// A node that cannot be given it, because it is fenced for example, may
+			// still say what it is.
+			if err := (resolver.Delivery{Tasks: f.tasks}).Reported(ctx, n, generation, c); err != nil {
+				logger.WarnContext(ctx, "resolver configuration not given", "node_id", n, "error", err)
+			}
+			return nil
 		},
 	})
 	f.signers = signer.New(signer.Config{

@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -31,7 +32,7 @@ func (d Delivery) Reported(ctx context.Context, n id.Node, generation int64, c a
 			Reason: fmt.Sprintf("the node has version %d of the resolver configuration", c.ResolverVersion),
 			// An installation anew has another generation, and nothing of what was
 			// there before.
-			IdempotencyKey: fmt.Sprintf("resolver/%d/%d", p.Version, generation),
+			IdempotencyKey: fmt.Sprintf("resolver/%d/%d/%.6x", p.Version, generation, sha256.Sum256(file)),
 		})
 		return err
 	})
