@@ -93,7 +93,7 @@ export function RollBack({ site, onClose }: Props) {
   return (
     <Dialog title="Roll a profile back" onClose={onClose}>
       <ActForm doing={doing} does="Roll back" disabled={!profile} onClose={onClose}>
-        <p className="text-sm">The profile uses the bundle again that it used before. Rolling back twice undoes the first time.</p>
+        <p className="text-sm">The profile uses the bundle again that it used before. A second rollback is refused: choose a version instead.</p>
         {field}
       </ActForm>
     </Dialog>

@@ -1,8 +1,6 @@
 package definition
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -198,10 +196,4 @@ func (d Definition) Canonical() (json.RawMessage, error) {
 		return nil, fmt.Errorf("encode definition: %w", err)
 	}
 	return canonical, nil
-}
-
-// digest is how versions are told apart.
-func digest(document []byte) string {
-	sum := sha256.Sum256(document)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -17,9 +17,6 @@ type Target struct {
 	Facts        map[string]string // gpu.vendor and so on
 }
 
-// targetNames are what references may name of a target besides facts.
-var targetNames = []string{"node_id", "node_name", "allocation_id", "project_id"}
-
 // value finds what a reference names of the target; nil: it is not there.
 func (t Target) value(path []string) json.RawMessage {
 	var text string

@@ -73,7 +73,7 @@ func (s *Service) DisableTenant(ctx context.Context, org id.Org, reason string) 
 		if now.DisabledAt != nil {
 			return now, nil
 		}
-		row, err := c.Queries.DisableTenant(ctx, identitydb.DisableTenantParams{
+		row, err := c.DisableTenant(ctx, identitydb.DisableTenantParams{
 			ID: org, Reason: reason, DisabledBy: auth.From(ctx).ID,
 		})
 		if err != nil {
@@ -89,7 +89,7 @@ func (s *Service) EnableTenant(ctx context.Context, org id.Org, reason string) (
 		if now.DisabledAt == nil {
 			return now, nil
 		}
-		row, err := c.Queries.EnableTenant(ctx, org)
+		row, err := c.EnableTenant(ctx, org)
 		if err != nil {
 			return now, fmt.Errorf("enable tenant: %w", err)
 		}

@@ -13,15 +13,15 @@ import (
 func TestADisabledTenant(t *testing.T) {
 	s := newStage(t)
 	root := s.token(t, s.root.ID)
-	tenant := s.world.tenant(t, "shut")
-	admin := s.world.user(t, "admin@shut.example", auth.NoRole)
+	tenant := s.tenant(t, "shut")
+	admin := s.user(t, "admin@shut.example", auth.NoRole)
 	if _, err := s.service.PutTenantMember(system(t), tenant.ID, admin.ID, auth.TenantAdmin); err != nil {
 		t.Fatal(err)
 	}
 	theirs := s.token(t, admin.ID)
 	at := "/api/v1/tenants/" + tenant.ID.String()
 	project := s.world.project(t, tenant.ID, "p1")
-	account := s.world.account(t, project.ID, "ci", auth.ProjectMember)
+	account := s.account(t, project.ID, "ci", auth.ProjectMember)
 	accounts := "/api/v1/projects/" + project.ID.String() + "/service-accounts"
 	flip := func(word string) identity.TenantView {
 		t.Helper()
