@@ -141,15 +141,20 @@ func (w *killable) victims(t *testing.T) []victim {
 }
 
 // awaitAll waits until all jobs have reached their goal without an operator.
-func (w *killable) awaitAll(t *testing.T, look progress, failed func() string) {
+func (w *killable) awaitAll(t *testing.T, look progress, unfinished func() string) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("what did not reach its goal:\n%s", unfinished())
+		}
+	}()
 	testkit.Succeeds(t, "all jobs to reach their goal", 6*time.Minute, func() error {
 		done, parked, err := look()
 		switch {
 		case err != nil:
 			return err
 		case parked > 0:
-			t.Fatalf("%d are parked:\n%s", parked, failed())
+			t.Fatalf("%d are parked", parked)
 		case done < w.machines:
 			return fmt.Errorf("%d are done", done)
 		}
@@ -195,17 +200,19 @@ func (w *killable) onboards(t *testing.T) {
 	w.deployedEach(t, func(string) int { return 1 })
 }
 
-// explained says of every parked job why it is.
+// explained says of every job that is parked or under way what it waits for.
 func (w *killable) explained(t *testing.T, family, id string, filter ...string) string {
 	t.Helper()
-	list := append([]string{family, "list", "--status", "failed", "-o", "json"}, filter...)
-	var parked []map[string]any
-	if err := json.Unmarshal([]byte(succeed(t, w.api.cli(t), list...)), &parked); err != nil {
-		t.Fatal(err)
-	}
 	var all strings.Builder
-	for _, job := range parked {
-		all.WriteString(succeed(t, w.api.cli(t), family, "explain", fmt.Sprint(job[id])))
+	for _, status := range []string{"failed", "running", "pending"} {
+		list := append([]string{family, "list", "--status", status, "-o", "json"}, filter...)
+		var jobs []map[string]any
+		if err := json.Unmarshal([]byte(succeed(t, w.api.cli(t), list...)), &jobs); err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range jobs {
+			all.WriteString(succeed(t, w.api.cli(t), family, "explain", fmt.Sprint(job[id])))
+		}
 	}
 	return all.String()
 }
