@@ -206,9 +206,6 @@ func (p *parts) prepare(ctx context.Context) error {
 			return err
 		}
 		p.importBundles(ctx)
-		if err := p.installDefinitions(ctx); err != nil {
-			return err
-		}
 		if p.opts.KeepAdminToken == nil {
 			return nil
 		}

@@ -30,7 +30,6 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
-	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
@@ -186,7 +185,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
-		maintenance.Lifecycle.Describe(), definition.Lifecycle.Describe(),
+		maintenance.Lifecycle.Describe(),
 	})
 }
 
@@ -270,7 +269,6 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.allocations.Register(api)
 	p.maintenances.Register(api)
 	p.webhooks.Register(api)
-	p.registerOperations(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

@@ -118,14 +118,6 @@ var MaintenanceStates = []string{
 	"cancelled",
 }
 
-// OperationDefinitionStates are the states of a operation definition.
-var OperationDefinitionStates = []string{
-	"draft",
-	"active",
-	"deprecated",
-	"retired",
-}
-
 var enums = map[string][]string{
 	"AgenttaskStepView.status": {
 		"started",
@@ -791,74 +783,6 @@ var enums = map[string][]string{
 		"weka",
 		"all",
 	},
-	"DefinitionAdminView.backend": {
-		"node_agent",
-		"k8s_adapter",
-		"slurm_adapter",
-		"ray_adapter",
-	},
-	"DefinitionAdminView.impact": {
-		"none",
-		"read",
-		"mutate",
-		"disrupt",
-	},
-	"DefinitionAdminView.origin": {
-		"built_in",
-		"registered",
-	},
-	"DefinitionAdminView.risk": {
-		"low",
-		"medium",
-		"high",
-	},
-	"DefinitionAdminView.status": {
-		"draft",
-		"active",
-		"deprecated",
-		"retired",
-	},
-	"DefinitionCatalogView.approval": {
-		"none",
-		"project_admin",
-		"tenant_admin",
-		"operator",
-		"platform_admin",
-	},
-	"DefinitionCatalogView.impact": {
-		"none",
-		"read",
-		"mutate",
-		"disrupt",
-	},
-	"DefinitionCatalogView.rented": {
-		"none",
-		"project",
-		"any",
-	},
-	"DefinitionCatalogView.risk": {
-		"low",
-		"medium",
-		"high",
-	},
-	"DefinitionCatalogView.status": {
-		"draft",
-		"active",
-		"deprecated",
-		"retired",
-	},
-	"DefinitionReport.kept": {
-		"draft",
-		"active",
-		"deprecated",
-		"retired",
-	},
-	"DefinitionStepView.impact": {
-		"none",
-		"read",
-		"mutate",
-		"disrupt",
-	},
 	"FleetviewSpot.drift_state": {
 		"in_sync",
 		"version_drift",
@@ -1383,36 +1307,6 @@ var enums = map[string][]string{
 		"published",
 		"failed",
 		"discarded",
-	},
-	"PolicyDecisionView.key": {
-		"enabled",
-		"max_concurrency",
-		"timeout_seconds",
-		"allowed_artifact_sources",
-		"allowed_target_kinds",
-		"require_signature_verification",
-		"max_artifact_size_bytes",
-	},
-	"PolicyDecisionView.scope": {
-		"built_in",
-		"global",
-		"tenant",
-		"project",
-	},
-	"PolicyLineView.scope": {
-		"global",
-		"tenant",
-		"project",
-	},
-	"PolicySaidView.scope": {
-		"global",
-		"tenant",
-		"project",
-	},
-	"PolicyView.scope": {
-		"global",
-		"tenant",
-		"project",
 	},
 	"ReconciliationBreakerBody.decision": {
 		"confirm",
@@ -2028,12 +1922,6 @@ var enums = map[string][]string{
 	"list-nodes.tainted": {
 		"true",
 		"false",
-	},
-	"list-operation-definitions.status": {
-		"draft",
-		"active",
-		"deprecated",
-		"retired",
 	},
 	"list-reconciliation-runs.trigger": {
 		"schedule",

@@ -62,9 +62,6 @@ const (
 
 	SKUChanged Type = "sku.changed"
 
-	OperationDefinitionChanged Type = "operation_definition.changed"
-	OperationPolicyChanged     Type = "operation_policy.changed"
-
 	NodeCreated          Type = "node.created"
 	NodeUpdated          Type = "node.updated"
 	NodeHostKeysChanged  Type = "node.host_keys_changed"
@@ -275,22 +272,6 @@ type SKU struct {
 	Version int64  `json:"version" doc:"grows with every change of the SKU"`
 }
 
-// OperationDefinition is the payload of the event about what work on nodes may be.
-type OperationDefinition struct {
-	OperationType string `json:"operation_type"`
-	Version       string `json:"version" doc:"of the definition, such as v1"`
-	Status        string `json:"status" words:"operation_definition"`
-	Digest        string `json:"digest" doc:"SHA-256 of its document"`
-	Revision      int64  `json:"revision" doc:"grows with every change of the version"`
-}
-
-// OperationPolicy is the payload of the event about what a level allows of operations.
-type OperationPolicy struct {
-	OperationType string `json:"operation_type" doc:"a type of operation, or * for all of them"`
-	Scope         string `json:"scope" enum:"global,tenant,project"`
-	Version       int64  `json:"version" doc:"grows with every change; 0: it was removed"`
-}
-
 // Node is the payload of node events.
 type Node struct {
 	NodeID      string `json:"node_id" format:"uuid"`
@@ -474,10 +455,6 @@ func Events() []Definition {
 		{SiteDeleted, "A MAAS site was deleted.", Site{}},
 		{SiteCredentialsRotated, "Credentials of a MAAS site were written; the next use takes them.", SiteCredentials{}},
 		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
-		{OperationDefinitionChanged, "A definition of an operation was registered, changed or moved to another state.",
-			OperationDefinition{}},
-		{OperationPolicyChanged, "What the platform, a tenant or a project allows of operations was changed.",
-			OperationPolicy{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
 		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},
