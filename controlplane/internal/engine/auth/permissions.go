@@ -25,6 +25,10 @@ const (
 	NodeTaskRun          Permission = "node_task:run"
 	OnboardingRead       Permission = "onboarding:read"
 	OnboardingManage     Permission = "onboarding:manage"
+	OperationRead        Permission = "operation:read"
+	OperationRun         Permission = "operation:run"    // on what one rents, and steer one's own runs
+	OperationManage      Permission = "operation:manage" // runs of others in the project, too
+	OperationRunOnFleet  Permission = "fleet_operation:run"
 	OutboxRead           Permission = "outbox:read"
 	OutboxManage         Permission = "outbox:manage"
 	ProjectCreate        Permission = "project:create"
@@ -67,17 +71,17 @@ const (
 var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
-		AllocationRead, CertificateRead, ReservationRead,
+		AllocationRead, CertificateRead, ReservationRead, OperationRead,
 	}
-	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
+	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse, OperationRun})
 	adminMay  = slices.Concat(memberMay, []Permission{
 		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
-		AllocationManage, WebhookRead, WebhookManage,
+		AllocationManage, OperationManage, WebhookRead, WebhookManage,
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, QuotaManage, AuditRead})
 	auditMay  = []Permission{
 		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
-		OnboardingRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
+		OnboardingRead, OperationRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
 		ReservationRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead, WebhookRead,
@@ -89,7 +93,7 @@ var (
 	operateMay = []Permission{
 		AllocationRead, AllocationForce, CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead,
 		NodeRead, NodeManage, NodeTaskRun,
-		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
+		OnboardingRead, OnboardingManage, OperationRead, OperationRunOnFleet, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
 		ReservationRead, ReservationManage,
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
