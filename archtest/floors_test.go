@@ -29,8 +29,6 @@ var sameFloor = map[string][]string{
 	"terminal":     {"agenttask", "node"},
 
 	"maintenance": {"allocation"},
-
-	"operation": {"definition", "policy"},
 }
 
 // shared are packages that are there for the other packages of their floor, which

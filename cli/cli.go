@@ -73,7 +73,6 @@ func (a *app) root() *cobra.Command {
 		a.tenantCommand(), a.projectCommand(), a.memberCommand(), a.userCommand(), a.serviceAccountCommand(),
 		a.tokenCommand(), a.keyCommand(), a.quotaCommand(),
 		a.allocationCommand(), a.reservationCommand(), a.maintenanceCommand(), a.webhookCommand(), a.sshCommand(),
-		a.operationCommand(),
 		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.driftCommand(), a.reconcileCommand(),
 		a.decommissionCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.certificateCommand(), a.skuCommand(),
 		a.signerCommand(), a.trustCommand(), a.siteCommand(),

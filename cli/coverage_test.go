@@ -8,7 +8,7 @@ import (
 
 // errands run every command against the fake API. The answers are golden files; which
 // operations were called is compared with what the commands say they use.
-var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, maintenanceErrands, operationErrands, []errand{
+var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, maintenanceErrands, []errand{
 	{"tenant-create", "tenant create acme --name Acme"},
 	{"tenant-list", "tenant list"},
 	{"tenant-list-no-headers", "tenant list --no-headers"},

@@ -107,7 +107,6 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 		if p.has(RoleAPI) {
 			group.Go(func() error { return p.fleet.serve(ctx, p.opts.NodeListener) })
 			group.Go(func() error { p.fleet.terminals.Run(ctx); return nil })
-			group.Go(func() error { p.operations.Follow(ctx); return nil })
 		}
 		if p.has(RoleWorker) {
 			group.Go(func() error { return p.keepFleet(ctx) })
@@ -335,7 +334,7 @@ func (p *parts) markWorkflows(ctx context.Context) {
 func (p *parts) workflows() []durable.Registration {
 	out := []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
-		p.allocations.RegisterWorker, p.operations.RegisterWorker,
+		p.allocations.RegisterWorker,
 	}
 	for _, k := range p.jobs {
 		out = append(out, k.RegisterWorker)

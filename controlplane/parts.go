@@ -30,7 +30,6 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
-	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
@@ -71,7 +70,6 @@ type parts struct {
 	maintenances    *maintenance.Service
 	quotas          *quota.Service
 	webhooks        *webhook.Service
-	operations      *operation.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
 	monitor         *health.Monitor
@@ -119,7 +117,6 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	}
 	p.newReconciliation()
 	p.newRent()
-	p.newRuns()
 	p.pruning = p.newPruning()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	p.monitor.Insecure = cfg.insecure()
@@ -188,7 +185,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
-		maintenance.Lifecycle.Describe(), operation.Lifecycle.Describe(), operation.TargetLifecycle.Describe(),
+		maintenance.Lifecycle.Describe(),
 	})
 }
 

@@ -118,25 +118,6 @@ var MaintenanceStates = []string{
 	"cancelled",
 }
 
-// OperationStates are the states of a operation.
-var OperationStates = []string{
-	"queued",
-	"running",
-	"succeeded",
-	"failed",
-	"canceled",
-}
-
-// OperationTargetStates are the states of a operation target.
-var OperationTargetStates = []string{
-	"waiting",
-	"running",
-	"succeeded",
-	"failed",
-	"canceled",
-	"skipped",
-}
-
 var enums = map[string][]string{
 	"AgenttaskStepView.status": {
 		"started",

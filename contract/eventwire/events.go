@@ -20,13 +20,6 @@ const (
 	TokenCreated          Type = "token.created"
 	TokenRevoked          Type = "token.revoked"
 	TokenExpiring         Type = "token.expiring" //nolint:gosec // the name of an event, not a credential
-	OperationRequested    Type = "operation.requested"
-	OperationProgressed   Type = "operation.progress"
-	OperationPaused       Type = "operation.paused"
-	OperationCompleted    Type = "operation.completed"
-	OperationFailed       Type = "operation.failed"
-	OperationCanceled     Type = "operation.canceled"
-
 	AllocationRequested   Type = "provisioning.requested"
 	AllocationActive      Type = "provisioning.active"
 	AllocationFailed      Type = "provisioning.failed"
@@ -174,47 +167,6 @@ type Reservation struct {
 	Region        string    `json:"region,omitempty"`
 	StartsAt      time.Time `json:"starts_at"`
 	EndsAt        time.Time `json:"ends_at"`
-}
-
-// Operation is the payload of events about runs of operations on nodes.
-type Operation struct {
-	OperationID   string `json:"operation_id" format:"uuid"`
-	OperationType string `json:"operation_type"`
-	Version       string `json:"version"`
-	ResourceName  string `json:"resource_name"`
-	CorrelationID string `json:"correlation_id"`
-	TraceID       string `json:"trace_id,omitempty"`
-	Status        string `json:"status" doc:"queued, running, succeeded, failed or canceled"`
-	TriggerSource string `json:"trigger_source" doc:"allocation_provision, allocation_release, admin or tenant_request"`
-	RequestedBy   string `json:"requested_by"`
-	AllocationID  string `json:"allocation_id,omitempty" format:"uuid" doc:"absent: it is about several, or none"`
-	NodeID        string `json:"node_id,omitempty" format:"uuid" doc:"absent: it is about several"`
-	TotalSteps    int    `json:"total_steps"`
-	Targets       int    `json:"targets"`
-	Succeeded     int    `json:"succeeded"`
-	Failed        int    `json:"failed"`
-	Skipped       int    `json:"skipped"`
-	Canceled      int    `json:"canceled"`
-	ErrorCode     string `json:"error_code,omitempty"`
-	Message       string `json:"message,omitempty"`
-}
-
-// OperationProgress is the payload of events about how far a node has come with a run.
-type OperationProgress struct {
-	OperationID      string     `json:"operation_id" format:"uuid"`
-	OperationType    string     `json:"operation_type"`
-	ResourceName     string     `json:"resource_name"`
-	CorrelationID    string     `json:"correlation_id"`
-	TargetID         string     `json:"target_id" format:"uuid"`
-	NodeID           string     `json:"node_id" format:"uuid"`
-	TargetStatus     string     `json:"target_status" doc:"running, succeeded, failed or canceled"`
-	CurrentStepIndex int        `json:"current_step_index" doc:"from 0"`
-	TotalSteps       int        `json:"total_steps"`
-	CurrentStepName  string     `json:"current_step_name"`
-	StepStatus       string     `json:"step_status"`
-	StepStartedAt    *time.Time `json:"step_started_at,omitempty"`
-	StepPercent      *int       `json:"step_percent,omitempty"`
-	ErrorCode        string     `json:"error_code,omitempty"`
 }
 
 // AllocationRequest is the payload of events about requests that wait for capacity.
@@ -468,12 +420,6 @@ func Events() []Definition {
 		{TokenCreated, "A token was issued.", Token{}},
 		{TokenRevoked, "A token was revoked before its expiry.", Token{}},
 		{TokenExpiring, "The last token by which somebody can administer the platform ends soon; told daily.", Token{}},
-		{OperationRequested, "Somebody asked for a run of an operation, or has one resumed.", Operation{}},
-		{OperationProgressed, "A node has come further with a run of an operation.", OperationProgress{}},
-		{OperationPaused, "A run of an operation hands out nothing more: somebody paused it, or too many nodes failed.", Operation{}},
-		{OperationCompleted, "A run of an operation succeeded on every node that could be worked on.", Operation{}},
-		{OperationFailed, "A run of an operation ended, and failed on some nodes.", Operation{}},
-		{OperationCanceled, "A run of an operation was stopped before every node was done.", Operation{}},
 		{AllocationRequested, "Somebody asked for an allocation, and a node is reserved for it.", Allocation{}},
 		{AllocationActive, "The tenant of an allocation can use it.", Allocation{}},
 		{AllocationFailed, "An allocation could not be provided, or was cancelled before it was; nothing is charged.", Allocation{}},

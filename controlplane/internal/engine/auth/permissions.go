@@ -25,10 +25,6 @@ const (
 	NodeTaskRun          Permission = "node_task:run"
 	OnboardingRead       Permission = "onboarding:read"
 	OnboardingManage     Permission = "onboarding:manage"
-	OperationRead        Permission = "operation:read"
-	OperationRun         Permission = "operation:run"    // on what one rents, and steer one's own runs
-	OperationManage      Permission = "operation:manage" // runs of others in the project, too
-	OperationRunOnFleet  Permission = "fleet_operation:run"
 	OutboxRead           Permission = "outbox:read"
 	OutboxManage         Permission = "outbox:manage"
 	ProjectCreate        Permission = "project:create"
@@ -71,17 +67,17 @@ const (
 var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
-		AllocationRead, CertificateRead, ReservationRead, OperationRead,
+		AllocationRead, CertificateRead, ReservationRead,
 	}
-	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse, OperationRun})
+	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
 	adminMay  = slices.Concat(memberMay, []Permission{
 		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
-		AllocationManage, OperationManage, WebhookRead, WebhookManage,
+		AllocationManage, WebhookRead, WebhookManage,
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, QuotaManage, AuditRead})
 	auditMay  = []Permission{
 		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
-		OnboardingRead, OperationRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
+		OnboardingRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
 		ReservationRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead, WebhookRead,
@@ -93,7 +89,7 @@ var (
 	operateMay = []Permission{
 		AllocationRead, AllocationForce, CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead,
 		NodeRead, NodeManage, NodeTaskRun,
-		OnboardingRead, OnboardingManage, OperationRead, OperationRunOnFleet, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
+		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
 		ReservationRead, ReservationManage,
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
