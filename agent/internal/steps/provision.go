@@ -218,7 +218,8 @@ func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root
 }
 
 // folder opens a folder in the home of the user. missing says whether to create
-// it.
+// it. What the user put in its place, a link for example, is moved aside then:
+// otherwise a key that was taken away would go on where the link leads.
 func (h provision) folder(p *agentwire.ProvisionUserParams, name string, missing bool) (*os.Root, error) {
 	home, err := h.home(p)
 	if err != nil {
@@ -226,6 +227,12 @@ func (h provision) folder(p *agentwire.ProvisionUserParams, name string, missing
 	}
 	defer home.Close()
 	if missing {
+		if seen, err := home.Lstat(name); err == nil && !seen.IsDir() {
+			if err := home.Rename(name, name+".replaced"); err != nil {
+				return nil, task.Fail("home_unsafe", "what "+p.Username+" put in place of "+name+" cannot be moved aside",
+					"remove it and try again", err)
+			}
+		}
 		if err := home.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("make %s of %s: %w", name, p.Username, err)
 		}

@@ -64,11 +64,14 @@ func TestAttackAProfileThatIsALink(t *testing.T) {
 	if err := os.Symlink(b.Path("/etc"), b.Path("/home/alice/.gpuaas")); err != nil {
 		t.Fatal(err)
 	}
-	b.job(agentwire.TypeProvisionUser, handedOver()).applyFails("home_unsafe")
-	if err := os.Remove(b.Path("/home/alice/.gpuaas")); err != nil {
-		t.Fatal(err)
-	}
+	before := entries(t, b.Path("/etc"))
 	b.job(agentwire.TypeProvisionUser, handedOver()).apply()
+	if info, err := os.Lstat(b.Path("/home/alice/.gpuaas")); err != nil || !info.IsDir() {
+		t.Errorf("the link was not moved aside: %v, %v", info, err)
+	}
+	if after := entries(t, b.Path("/etc")); after != before {
+		t.Errorf("/etc had %d entries, and has %d", before, after)
+	}
 	if got := b.Read("/etc/victim"); got != "root's own\n" {
 		t.Errorf("the file of root is %q", got)
 	}
@@ -81,4 +84,13 @@ func TestAProfileOfTheTenantIsKept(t *testing.T) {
 	if got := b.Read("/home/alice/.profile"); !strings.HasPrefix(got, "umask 027\n") || !strings.Contains(got, ".gpuaas") {
 		t.Errorf("the profile is %q", got)
 	}
+}
+
+func entries(t *testing.T, folder string) int {
+	t.Helper()
+	all, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }

@@ -178,15 +178,24 @@ func TestProvisionFollowsNoLinksInHomes(t *testing.T) {
 	}
 	j := b.job(agentwire.TypeProvisionUser, alice())
 	j.mustCheck(false)
+	b.Write("/home/alice/.ssh.replaced/x", "a folder is in the way")
 	j.applyFails("home_unsafe")
+	if err := os.RemoveAll(b.Path("/home/alice/.ssh.replaced")); err != nil {
+		t.Fatal(err)
+	}
+	// The link is moved aside: what it leads to no longer lets anybody in.
+	j.apply()
+	j.mustCheck(true)
 	if b.Exists("/etc/of-root/authorized_keys") {
 		t.Error("a key was written for root")
 	}
+	if to, err := os.Readlink(b.Path("/home/alice/.ssh.replaced")); err != nil || to != "../../etc/of-root" {
+		t.Errorf("the link is gone: %s, %v", to, err)
+	}
 	// A link in place of the file is replaced, not followed.
-	if err := os.Remove(b.Path("/home/alice/.ssh")); err != nil {
+	if err := os.Remove(b.Path("/home/alice/.ssh/authorized_keys")); err != nil {
 		t.Fatal(err)
 	}
-	b.Mkdir("/home/alice/.ssh")
 	b.Write("/home/target", "untouched")
 	if err := os.Symlink("../../target", b.Path("/home/alice/.ssh/authorized_keys")); err != nil {
 		t.Fatal(err)
