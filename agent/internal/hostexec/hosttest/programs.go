@@ -101,7 +101,7 @@ func (p program) real() error {
 // become goes on as the real program.
 func (p program) become(path string, first ...string) error {
 	args := append(append([]string{path}, first...), p.args...)
-	return syscall.Exec(path, args, os.Environ()) //nolint:gosec // only tests name the program
+	return syscall.Exec(path, args, os.Environ())
 }
 
 func (p program) told(kind string) bool { return p.asked(filepath.Join("stub", kind, p.name)) }
