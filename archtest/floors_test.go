@@ -8,7 +8,7 @@ import (
 
 // floors are the folders of controlplane/internal, from the ground up. A package
 // may import packages of lower floors freely.
-var floors = []string{"base", "engine", "adapter", "people", "fleet", "work", "rent", "money", "operate"}
+var floors = []string{"base", "engine", "adapter", "people", "fleet", "work", "rent", "operate"}
 
 // sameFloor lists the imports that are allowed between packages of one floor.
 var sameFloor = map[string][]string{
@@ -29,6 +29,8 @@ var sameFloor = map[string][]string{
 	"terminal":     {"agenttask", "node"},
 
 	"maintenance": {"allocation"},
+
+	"operation": {"definition", "policy"},
 }
 
 // shared are packages that are there for the other packages of their floor, which

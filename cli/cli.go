@@ -74,8 +74,8 @@ func (a *app) root() *cobra.Command {
 		a.tokenCommand(), a.keyCommand(), a.quotaCommand(),
 		a.allocationCommand(), a.reservationCommand(), a.maintenanceCommand(), a.webhookCommand(), a.sshCommand(),
 		a.fleetCommand(), a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.driftCommand(), a.reconcileCommand(),
-		a.decommissionCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.certificateCommand(), a.skuCommand(),
-		a.signerCommand(), a.trustCommand(), a.siteCommand(),
+		a.decommissionCommand(), a.operationCommand(), a.terminalCommand(), a.terminalSessionCommand(),
+		a.certificateCommand(), a.skuCommand(), a.signerCommand(), a.trustCommand(), a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
 		a.adminCommand(), a.versionCommand(), exitCodesTopic(), environmentTopic(),
 	)

@@ -8,7 +8,7 @@ import (
 
 // errands run every command against the fake API. The answers are golden files; which
 // operations were called is compared with what the commands say they use.
-var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, maintenanceErrands, []errand{
+var errands = slices.Concat(rentErrands, allocationErrands, webhookErrands, maintenanceErrands, workErrands, []errand{
 	{"tenant-create", "tenant create acme --name Acme"},
 	{"tenant-list", "tenant list"},
 	{"tenant-list-no-headers", "tenant list --no-headers"},
@@ -359,7 +359,7 @@ func checkRequest(t *testing.T, c received) {
 		t.Errorf("%s: %v", c.operation, c.header)
 	}
 	verb, _, _ := strings.Cut(c.operation, "-")
-	reading := slices.Contains([]string{"get", "list", "stream"}, verb)
+	reading := slices.Contains([]string{"diff", "get", "list", "stream"}, verb)
 	if key := c.header.Get("Idempotency-Key"); (key == "") != reading {
 		t.Errorf("%s has the key %q", c.operation, key)
 	}

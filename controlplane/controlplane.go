@@ -107,6 +107,7 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 		if p.has(RoleAPI) {
 			group.Go(func() error { return p.fleet.serve(ctx, p.opts.NodeListener) })
 			group.Go(func() error { p.fleet.terminals.Run(ctx); return nil })
+			group.Go(func() error { p.operations.Follow(ctx); return nil })
 		}
 		if p.has(RoleWorker) {
 			group.Go(func() error { return p.keepFleet(ctx) })
@@ -206,6 +207,9 @@ func (p *parts) prepare(ctx context.Context) error {
 			return err
 		}
 		p.importBundles(ctx)
+		if err := p.installDefinitions(ctx); err != nil {
+			return err
+		}
 		if p.opts.KeepAdminToken == nil {
 			return nil
 		}
@@ -334,7 +338,7 @@ func (p *parts) markWorkflows(ctx context.Context) {
 func (p *parts) workflows() []durable.Registration {
 	out := []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
-		p.allocations.RegisterWorker,
+		p.allocations.RegisterWorker, p.operations.RegisterWorker,
 	}
 	for _, k := range p.jobs {
 		out = append(out, k.RegisterWorker)

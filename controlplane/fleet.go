@@ -47,6 +47,15 @@ type fleet struct {
 	hostKeys func(ctx context.Context, tx pgx.Tx, n id.Node, keys node.HostKeys) error
 	// rent tends what tenants rent. It is set once the rest exists.
 	rent func(ctx context.Context) error
+	// logs keeps what tasks print. It is set once the rest exists.
+	logs agentgateway.Logs
+}
+
+// AppendLogs implements agentgateway.Logs.
+func (f *fleet) AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r agentwire.LogsRequest) (
+	agentwire.LogsResponse, error,
+) {
+	return f.logs.AppendLogs(ctx, n, task, r)
 }
 
 func newFleet(
@@ -103,7 +112,7 @@ func newFleet(
 	})
 	f.gateway = agentgateway.New(agentgateway.Config{
 		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers, Terminal: f.terminals,
-		Trust: trust, Renderer: f.renderer, Packages: f.packages, Backends: backends, Logger: logger,
+		Logs: f, Trust: trust, Renderer: f.renderer, Packages: f.packages, Backends: backends, Logger: logger,
 		Settings: agentgateway.Settings{
 			TrustDomain: cfg.Nodes.TrustDomain, Environment: cfg.Nodes.EnvironmentName,
 			BootstrapRate: float64(cfg.Nodes.NewcomerRate), BootstrapBurst: 10 * cfg.Nodes.NewcomerRate,

@@ -30,6 +30,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
@@ -70,6 +72,7 @@ type parts struct {
 	maintenances    *maintenance.Service
 	quotas          *quota.Service
 	webhooks        *webhook.Service
+	operations      *operation.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
 	monitor         *health.Monitor
@@ -117,6 +120,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	}
 	p.newReconciliation()
 	p.newRent()
+	p.newRuns()
 	p.pruning = p.newPruning()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	p.monitor.Insecure = cfg.insecure()
@@ -185,7 +189,8 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(), identity.ServiceAccountLifecycle.Describe(),
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
-		maintenance.Lifecycle.Describe(),
+		maintenance.Lifecycle.Describe(), definition.Lifecycle.Describe(), operation.Lifecycle.Describe(),
+		operation.TargetLifecycle.Describe(),
 	})
 }
 
@@ -269,6 +274,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.allocations.Register(api)
 	p.maintenances.Register(api)
 	p.webhooks.Register(api)
+	p.registerOperations(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

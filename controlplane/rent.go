@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/adapter/courier"
+	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/maintenance"
 	"gpuaas/controlplane/internal/rent/quota"
@@ -45,7 +46,7 @@ func (p *parts) newRent() {
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
 		HeardWithin: p.heardWithin(), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
-		Admission: admission{p.quotas}, Members: p.identity,
+		Admission: admission{p.quotas}, Members: p.identity, Runs: operation.Runs{},
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience
@@ -57,6 +58,6 @@ func (p *parts) newRent() {
 	p.fleet.hostKeys = p.allocations.HostKeysChanged
 	p.maintenances = maintenance.New(p.db, p.allocations)
 	p.fleet.rent = func(ctx context.Context) error {
-		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx))
+		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx))
 	}
 }

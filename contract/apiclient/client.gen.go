@@ -887,6 +887,98 @@ const (
 	DecommissionViewStorageCleanupWeka  DecommissionViewStorageCleanup = "weka"
 )
 
+// Defines values for DefinitionAdminViewBackend.
+const (
+	K8sAdapter   DefinitionAdminViewBackend = "k8s_adapter"
+	NodeAgent    DefinitionAdminViewBackend = "node_agent"
+	RayAdapter   DefinitionAdminViewBackend = "ray_adapter"
+	SlurmAdapter DefinitionAdminViewBackend = "slurm_adapter"
+)
+
+// Defines values for DefinitionAdminViewImpact.
+const (
+	DefinitionAdminViewImpactDisrupt DefinitionAdminViewImpact = "disrupt"
+	DefinitionAdminViewImpactMutate  DefinitionAdminViewImpact = "mutate"
+	DefinitionAdminViewImpactNone    DefinitionAdminViewImpact = "none"
+	DefinitionAdminViewImpactRead    DefinitionAdminViewImpact = "read"
+)
+
+// Defines values for DefinitionAdminViewOrigin.
+const (
+	DefinitionAdminViewOriginBuiltIn    DefinitionAdminViewOrigin = "built_in"
+	DefinitionAdminViewOriginRegistered DefinitionAdminViewOrigin = "registered"
+)
+
+// Defines values for DefinitionAdminViewRisk.
+const (
+	DefinitionAdminViewRiskHigh   DefinitionAdminViewRisk = "high"
+	DefinitionAdminViewRiskLow    DefinitionAdminViewRisk = "low"
+	DefinitionAdminViewRiskMedium DefinitionAdminViewRisk = "medium"
+)
+
+// Defines values for DefinitionAdminViewStatus.
+const (
+	DefinitionAdminViewStatusActive     DefinitionAdminViewStatus = "active"
+	DefinitionAdminViewStatusDeprecated DefinitionAdminViewStatus = "deprecated"
+	DefinitionAdminViewStatusDraft      DefinitionAdminViewStatus = "draft"
+	DefinitionAdminViewStatusRetired    DefinitionAdminViewStatus = "retired"
+)
+
+// Defines values for DefinitionCatalogViewApproval.
+const (
+	DefinitionCatalogViewApprovalNone          DefinitionCatalogViewApproval = "none"
+	DefinitionCatalogViewApprovalOperator      DefinitionCatalogViewApproval = "operator"
+	DefinitionCatalogViewApprovalPlatformAdmin DefinitionCatalogViewApproval = "platform_admin"
+	DefinitionCatalogViewApprovalProjectAdmin  DefinitionCatalogViewApproval = "project_admin"
+	DefinitionCatalogViewApprovalTenantAdmin   DefinitionCatalogViewApproval = "tenant_admin"
+)
+
+// Defines values for DefinitionCatalogViewImpact.
+const (
+	DefinitionCatalogViewImpactDisrupt DefinitionCatalogViewImpact = "disrupt"
+	DefinitionCatalogViewImpactMutate  DefinitionCatalogViewImpact = "mutate"
+	DefinitionCatalogViewImpactNone    DefinitionCatalogViewImpact = "none"
+	DefinitionCatalogViewImpactRead    DefinitionCatalogViewImpact = "read"
+)
+
+// Defines values for DefinitionCatalogViewRented.
+const (
+	DefinitionCatalogViewRentedAny     DefinitionCatalogViewRented = "any"
+	DefinitionCatalogViewRentedNone    DefinitionCatalogViewRented = "none"
+	DefinitionCatalogViewRentedProject DefinitionCatalogViewRented = "project"
+)
+
+// Defines values for DefinitionCatalogViewRisk.
+const (
+	DefinitionCatalogViewRiskHigh   DefinitionCatalogViewRisk = "high"
+	DefinitionCatalogViewRiskLow    DefinitionCatalogViewRisk = "low"
+	DefinitionCatalogViewRiskMedium DefinitionCatalogViewRisk = "medium"
+)
+
+// Defines values for DefinitionCatalogViewStatus.
+const (
+	DefinitionCatalogViewStatusActive     DefinitionCatalogViewStatus = "active"
+	DefinitionCatalogViewStatusDeprecated DefinitionCatalogViewStatus = "deprecated"
+	DefinitionCatalogViewStatusDraft      DefinitionCatalogViewStatus = "draft"
+	DefinitionCatalogViewStatusRetired    DefinitionCatalogViewStatus = "retired"
+)
+
+// Defines values for DefinitionReportKept.
+const (
+	DefinitionReportKeptActive     DefinitionReportKept = "active"
+	DefinitionReportKeptDeprecated DefinitionReportKept = "deprecated"
+	DefinitionReportKeptDraft      DefinitionReportKept = "draft"
+	DefinitionReportKeptRetired    DefinitionReportKept = "retired"
+)
+
+// Defines values for DefinitionStepViewImpact.
+const (
+	DefinitionStepViewImpactDisrupt DefinitionStepViewImpact = "disrupt"
+	DefinitionStepViewImpactMutate  DefinitionStepViewImpact = "mutate"
+	DefinitionStepViewImpactNone    DefinitionStepViewImpact = "none"
+	DefinitionStepViewImpactRead    DefinitionStepViewImpact = "read"
+)
+
 // Defines values for FindingState.
 const (
 	FindingStateActed     FindingState = "acted"
@@ -1612,6 +1704,94 @@ const (
 	OnboardingViewStatusRunning                  OnboardingViewStatus = "running"
 )
 
+// Defines values for OperationDefinitionState.
+const (
+	OperationDefinitionStateActive     OperationDefinitionState = "active"
+	OperationDefinitionStateDeprecated OperationDefinitionState = "deprecated"
+	OperationDefinitionStateDraft      OperationDefinitionState = "draft"
+	OperationDefinitionStateRetired    OperationDefinitionState = "retired"
+)
+
+// Defines values for OperationEndViewStatus.
+const (
+	OperationEndViewStatusCanceled  OperationEndViewStatus = "canceled"
+	OperationEndViewStatusFailed    OperationEndViewStatus = "failed"
+	OperationEndViewStatusQueued    OperationEndViewStatus = "queued"
+	OperationEndViewStatusRunning   OperationEndViewStatus = "running"
+	OperationEndViewStatusSucceeded OperationEndViewStatus = "succeeded"
+)
+
+// Defines values for OperationPlanViewImpact.
+const (
+	OperationPlanViewImpactDisrupt OperationPlanViewImpact = "disrupt"
+	OperationPlanViewImpactMutate  OperationPlanViewImpact = "mutate"
+	OperationPlanViewImpactNone    OperationPlanViewImpact = "none"
+	OperationPlanViewImpactRead    OperationPlanViewImpact = "read"
+)
+
+// Defines values for OperationPlannedStepViewImpact.
+const (
+	OperationPlannedStepViewImpactDisrupt OperationPlannedStepViewImpact = "disrupt"
+	OperationPlannedStepViewImpactMutate  OperationPlannedStepViewImpact = "mutate"
+	OperationPlannedStepViewImpactNone    OperationPlannedStepViewImpact = "none"
+	OperationPlannedStepViewImpactRead    OperationPlannedStepViewImpact = "read"
+)
+
+// Defines values for OperationState.
+const (
+	OperationStateCanceled  OperationState = "canceled"
+	OperationStateFailed    OperationState = "failed"
+	OperationStateQueued    OperationState = "queued"
+	OperationStateRunning   OperationState = "running"
+	OperationStateSucceeded OperationState = "succeeded"
+)
+
+// Defines values for OperationStepViewStatus.
+const (
+	OperationStepViewStatusCanceled   OperationStepViewStatus = "canceled"
+	OperationStepViewStatusFailed     OperationStepViewStatus = "failed"
+	OperationStepViewStatusNotReached OperationStepViewStatus = "not_reached"
+	OperationStepViewStatusPlanned    OperationStepViewStatus = "planned"
+	OperationStepViewStatusSucceeded  OperationStepViewStatus = "succeeded"
+)
+
+// Defines values for OperationTargetState.
+const (
+	OperationTargetStateCanceled  OperationTargetState = "canceled"
+	OperationTargetStateFailed    OperationTargetState = "failed"
+	OperationTargetStateRunning   OperationTargetState = "running"
+	OperationTargetStateSkipped   OperationTargetState = "skipped"
+	OperationTargetStateSucceeded OperationTargetState = "succeeded"
+	OperationTargetStateWaiting   OperationTargetState = "waiting"
+)
+
+// Defines values for OperationTargetViewStatus.
+const (
+	OperationTargetViewStatusCanceled  OperationTargetViewStatus = "canceled"
+	OperationTargetViewStatusFailed    OperationTargetViewStatus = "failed"
+	OperationTargetViewStatusRunning   OperationTargetViewStatus = "running"
+	OperationTargetViewStatusSkipped   OperationTargetViewStatus = "skipped"
+	OperationTargetViewStatusSucceeded OperationTargetViewStatus = "succeeded"
+	OperationTargetViewStatusWaiting   OperationTargetViewStatus = "waiting"
+)
+
+// Defines values for OperationViewStatus.
+const (
+	OperationViewStatusCanceled  OperationViewStatus = "canceled"
+	OperationViewStatusFailed    OperationViewStatus = "failed"
+	OperationViewStatusQueued    OperationViewStatus = "queued"
+	OperationViewStatusRunning   OperationViewStatus = "running"
+	OperationViewStatusSucceeded OperationViewStatus = "succeeded"
+)
+
+// Defines values for OperationViewTriggerSource.
+const (
+	Admin               OperationViewTriggerSource = "admin"
+	AllocationProvision OperationViewTriggerSource = "allocation_provision"
+	AllocationRelease   OperationViewTriggerSource = "allocation_release"
+	TenantRequest       OperationViewTriggerSource = "tenant_request"
+)
+
 // Defines values for OutboxEventDestination.
 const (
 	OutboxEventDestinationNats     OutboxEventDestination = "nats"
@@ -1636,60 +1816,108 @@ const (
 
 // Defines values for Permission.
 const (
-	AllocationForce      Permission = "allocation:force"
-	AllocationManage     Permission = "allocation:manage"
-	AllocationRead       Permission = "allocation:read"
-	AllocationUse        Permission = "allocation:use"
-	AuditRead            Permission = "audit:read"
-	CertificateRead      Permission = "certificate:read"
-	DecommissionManage   Permission = "decommission:manage"
-	DecommissionRead     Permission = "decommission:read"
-	EventRead            Permission = "event:read"
-	LifecycleRead        Permission = "lifecycle:read"
-	MemberManage         Permission = "member:manage"
-	MemberRead           Permission = "member:read"
-	NodeManage           Permission = "node:manage"
-	NodeRead             Permission = "node:read"
-	NodeTaskRun          Permission = "node_task:run"
-	OnboardingManage     Permission = "onboarding:manage"
-	OnboardingRead       Permission = "onboarding:read"
-	OutboxManage         Permission = "outbox:manage"
-	OutboxRead           Permission = "outbox:read"
-	ProjectCreate        Permission = "project:create"
-	ProjectRead          Permission = "project:read"
-	ProjectUpdate        Permission = "project:update"
-	PruningRead          Permission = "pruning:read"
-	PruningRun           Permission = "pruning:run"
-	QuotaManage          Permission = "quota:manage"
-	QuotaRead            Permission = "quota:read"
-	ReconciliationManage Permission = "reconciliation:manage"
-	ReconciliationRead   Permission = "reconciliation:read"
-	ReservationManage    Permission = "reservation:manage"
-	ReservationRead      Permission = "reservation:read"
-	SelfCheckRead        Permission = "self_check:read"
-	SelfCheckRun         Permission = "self_check:run"
-	ServiceAccountManage Permission = "service_account:manage"
-	ServiceAccountRead   Permission = "service_account:read"
-	SignerManage         Permission = "signer:manage"
-	SignerRead           Permission = "signer:read"
-	SiteBundleManage     Permission = "site_bundle:manage"
-	SiteManage           Permission = "site:manage"
-	SiteProfileManage    Permission = "site_profile:manage"
-	SiteRead             Permission = "site:read"
-	SkuManage            Permission = "sku:manage"
-	SkuRead              Permission = "sku:read"
-	SshKeyManage         Permission = "ssh_key:manage"
-	SshKeyRead           Permission = "ssh_key:read"
-	SystemRead           Permission = "system:read"
-	TenantCreate         Permission = "tenant:create"
-	TenantQuotaManage    Permission = "tenant_quota:manage"
-	TenantRead           Permission = "tenant:read"
-	TenantUpdate         Permission = "tenant:update"
-	TerminalOpen         Permission = "terminal:open"
-	UserManage           Permission = "user:manage"
-	UserRead             Permission = "user:read"
-	WebhookManage        Permission = "webhook:manage"
-	WebhookRead          Permission = "webhook:read"
+	AllocationForce           Permission = "allocation:force"
+	AllocationManage          Permission = "allocation:manage"
+	AllocationRead            Permission = "allocation:read"
+	AllocationUse             Permission = "allocation:use"
+	AuditRead                 Permission = "audit:read"
+	CertificateRead           Permission = "certificate:read"
+	DecommissionManage        Permission = "decommission:manage"
+	DecommissionRead          Permission = "decommission:read"
+	EventRead                 Permission = "event:read"
+	FleetOperationRun         Permission = "fleet_operation:run"
+	LifecycleRead             Permission = "lifecycle:read"
+	MemberManage              Permission = "member:manage"
+	MemberRead                Permission = "member:read"
+	NodeManage                Permission = "node:manage"
+	NodeRead                  Permission = "node:read"
+	NodeTaskRun               Permission = "node_task:run"
+	OnboardingManage          Permission = "onboarding:manage"
+	OnboardingRead            Permission = "onboarding:read"
+	OperationDefinitionManage Permission = "operation_definition:manage"
+	OperationDefinitionRead   Permission = "operation_definition:read"
+	OperationManage           Permission = "operation:manage"
+	OperationPolicyManage     Permission = "operation_policy:manage"
+	OperationPolicyRead       Permission = "operation_policy:read"
+	OperationRead             Permission = "operation:read"
+	OperationRun              Permission = "operation:run"
+	OutboxManage              Permission = "outbox:manage"
+	OutboxRead                Permission = "outbox:read"
+	ProjectCreate             Permission = "project:create"
+	ProjectRead               Permission = "project:read"
+	ProjectUpdate             Permission = "project:update"
+	PruningRead               Permission = "pruning:read"
+	PruningRun                Permission = "pruning:run"
+	QuotaManage               Permission = "quota:manage"
+	QuotaRead                 Permission = "quota:read"
+	ReconciliationManage      Permission = "reconciliation:manage"
+	ReconciliationRead        Permission = "reconciliation:read"
+	ReservationManage         Permission = "reservation:manage"
+	ReservationRead           Permission = "reservation:read"
+	SelfCheckRead             Permission = "self_check:read"
+	SelfCheckRun              Permission = "self_check:run"
+	ServiceAccountManage      Permission = "service_account:manage"
+	ServiceAccountRead        Permission = "service_account:read"
+	SignerManage              Permission = "signer:manage"
+	SignerRead                Permission = "signer:read"
+	SiteBundleManage          Permission = "site_bundle:manage"
+	SiteManage                Permission = "site:manage"
+	SiteProfileManage         Permission = "site_profile:manage"
+	SiteRead                  Permission = "site:read"
+	SkuManage                 Permission = "sku:manage"
+	SkuRead                   Permission = "sku:read"
+	SshKeyManage              Permission = "ssh_key:manage"
+	SshKeyRead                Permission = "ssh_key:read"
+	SystemRead                Permission = "system:read"
+	TenantCreate              Permission = "tenant:create"
+	TenantQuotaManage         Permission = "tenant_quota:manage"
+	TenantRead                Permission = "tenant:read"
+	TenantUpdate              Permission = "tenant:update"
+	TerminalOpen              Permission = "terminal:open"
+	UserManage                Permission = "user:manage"
+	UserRead                  Permission = "user:read"
+	WebhookManage             Permission = "webhook:manage"
+	WebhookRead               Permission = "webhook:read"
+)
+
+// Defines values for PolicyDecisionViewKey.
+const (
+	PolicyDecisionViewKeyAllowedArtifactSources       PolicyDecisionViewKey = "allowed_artifact_sources"
+	PolicyDecisionViewKeyAllowedTargetKinds           PolicyDecisionViewKey = "allowed_target_kinds"
+	PolicyDecisionViewKeyEnabled                      PolicyDecisionViewKey = "enabled"
+	PolicyDecisionViewKeyMaxArtifactSizeBytes         PolicyDecisionViewKey = "max_artifact_size_bytes"
+	PolicyDecisionViewKeyMaxConcurrency               PolicyDecisionViewKey = "max_concurrency"
+	PolicyDecisionViewKeyRequireSignatureVerification PolicyDecisionViewKey = "require_signature_verification"
+	PolicyDecisionViewKeyTimeoutSeconds               PolicyDecisionViewKey = "timeout_seconds"
+)
+
+// Defines values for PolicyDecisionViewScope.
+const (
+	PolicyDecisionViewScopeBuiltIn PolicyDecisionViewScope = "built_in"
+	PolicyDecisionViewScopeGlobal  PolicyDecisionViewScope = "global"
+	PolicyDecisionViewScopeProject PolicyDecisionViewScope = "project"
+	PolicyDecisionViewScopeTenant  PolicyDecisionViewScope = "tenant"
+)
+
+// Defines values for PolicyLineViewScope.
+const (
+	PolicyLineViewScopeGlobal  PolicyLineViewScope = "global"
+	PolicyLineViewScopeProject PolicyLineViewScope = "project"
+	PolicyLineViewScopeTenant  PolicyLineViewScope = "tenant"
+)
+
+// Defines values for PolicySaidViewScope.
+const (
+	PolicySaidViewScopeGlobal  PolicySaidViewScope = "global"
+	PolicySaidViewScopeProject PolicySaidViewScope = "project"
+	PolicySaidViewScopeTenant  PolicySaidViewScope = "tenant"
+)
+
+// Defines values for PolicyViewScope.
+const (
+	PolicyViewScopeGlobal  PolicyViewScope = "global"
+	PolicyViewScopeProject PolicyViewScope = "project"
+	PolicyViewScopeTenant  PolicyViewScope = "tenant"
 )
 
 // Defines values for ReconciliationBreakerBodyDecision.
@@ -2505,6 +2733,33 @@ const (
 	ListNodeTasksParamsStatusSucceeded  ListNodeTasksParamsStatus = "succeeded"
 )
 
+// Defines values for ListOperationDefinitionsParamsStatus.
+const (
+	ListOperationDefinitionsParamsStatusActive     ListOperationDefinitionsParamsStatus = "active"
+	ListOperationDefinitionsParamsStatusDeprecated ListOperationDefinitionsParamsStatus = "deprecated"
+	ListOperationDefinitionsParamsStatusDraft      ListOperationDefinitionsParamsStatus = "draft"
+	ListOperationDefinitionsParamsStatusRetired    ListOperationDefinitionsParamsStatus = "retired"
+)
+
+// Defines values for ListFleetOperationsParamsStatus.
+const (
+	ListFleetOperationsParamsStatusCanceled  ListFleetOperationsParamsStatus = "canceled"
+	ListFleetOperationsParamsStatusFailed    ListFleetOperationsParamsStatus = "failed"
+	ListFleetOperationsParamsStatusQueued    ListFleetOperationsParamsStatus = "queued"
+	ListFleetOperationsParamsStatusRunning   ListFleetOperationsParamsStatus = "running"
+	ListFleetOperationsParamsStatusSucceeded ListFleetOperationsParamsStatus = "succeeded"
+)
+
+// Defines values for ListFleetOperationTargetsParamsStatus.
+const (
+	ListFleetOperationTargetsParamsStatusCanceled  ListFleetOperationTargetsParamsStatus = "canceled"
+	ListFleetOperationTargetsParamsStatusFailed    ListFleetOperationTargetsParamsStatus = "failed"
+	ListFleetOperationTargetsParamsStatusRunning   ListFleetOperationTargetsParamsStatus = "running"
+	ListFleetOperationTargetsParamsStatusSkipped   ListFleetOperationTargetsParamsStatus = "skipped"
+	ListFleetOperationTargetsParamsStatusSucceeded ListFleetOperationTargetsParamsStatus = "succeeded"
+	ListFleetOperationTargetsParamsStatusWaiting   ListFleetOperationTargetsParamsStatus = "waiting"
+)
+
 // Defines values for ListDriftParamsSeverity.
 const (
 	ListDriftParamsSeverityCritical ListDriftParamsSeverity = "critical"
@@ -2591,6 +2846,25 @@ const (
 	ListMaintenancesParamsStatusDone      ListMaintenancesParamsStatus = "done"
 	ListMaintenancesParamsStatusLapsed    ListMaintenancesParamsStatus = "lapsed"
 	ListMaintenancesParamsStatusUnderWay  ListMaintenancesParamsStatus = "under_way"
+)
+
+// Defines values for ListOperationsParamsStatus.
+const (
+	ListOperationsParamsStatusCanceled  ListOperationsParamsStatus = "canceled"
+	ListOperationsParamsStatusFailed    ListOperationsParamsStatus = "failed"
+	ListOperationsParamsStatusQueued    ListOperationsParamsStatus = "queued"
+	ListOperationsParamsStatusRunning   ListOperationsParamsStatus = "running"
+	ListOperationsParamsStatusSucceeded ListOperationsParamsStatus = "succeeded"
+)
+
+// Defines values for ListOperationTargetsParamsStatus.
+const (
+	ListOperationTargetsParamsStatusCanceled  ListOperationTargetsParamsStatus = "canceled"
+	ListOperationTargetsParamsStatusFailed    ListOperationTargetsParamsStatus = "failed"
+	ListOperationTargetsParamsStatusRunning   ListOperationTargetsParamsStatus = "running"
+	ListOperationTargetsParamsStatusSkipped   ListOperationTargetsParamsStatus = "skipped"
+	ListOperationTargetsParamsStatusSucceeded ListOperationTargetsParamsStatus = "succeeded"
+	ListOperationTargetsParamsStatusWaiting   ListOperationTargetsParamsStatus = "waiting"
 )
 
 // Defines values for ListWebhookDeliveriesParamsStatus.
@@ -5129,6 +5403,236 @@ type DecommissionViewList struct {
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
+
+// DefinitionAdminView defines model for DefinitionAdminView.
+type DefinitionAdminView struct {
+	// ActivatedAt Since when its document is frozen; absent: it is a draft.
+	ActivatedAt *time.Time                 `json:"activated_at,omitempty"`
+	Backend     DefinitionAdminViewBackend `json:"backend"`
+	CreatedAt   time.Time                  `json:"created_at"`
+	CreatedBy   string                     `json:"created_by"`
+
+	// DefinitionId Type and version, which never name another.
+	//
+	// Examples: node.health.check@v1
+	DefinitionId string `json:"definition_id"`
+
+	// Digest SHA-256 of its document as canonical JSON. A run freezes it.
+	Digest string `json:"digest"`
+
+	// Document The whole definition; not in lists.
+	Document interface{} `json:"document,omitempty"`
+
+	// Impact What it does to a node: the greatest of all steps.
+	Impact DefinitionAdminViewImpact `json:"impact"`
+
+	// OperationType Examples: node.health.check
+	OperationType string `json:"operation_type"`
+
+	// Origin Whether it was shipped with the program.
+	Origin DefinitionAdminViewOrigin `json:"origin"`
+
+	// Revision Grows with every change.
+	Revision int64                     `json:"revision"`
+	Risk     DefinitionAdminViewRisk   `json:"risk"`
+	Status   DefinitionAdminViewStatus `json:"status"`
+
+	// StatusReason What was said when it was last moved to another state.
+	StatusReason *string `json:"status_reason,omitempty"`
+
+	// Steps How many steps it has.
+	Steps     int64     `json:"steps"`
+	Title     string    `json:"title"`
+	UpdatedAt time.Time `json:"updated_at"`
+	UpdatedBy string    `json:"updated_by"`
+
+	// Version Examples: v1
+	Version string `json:"version"`
+}
+
+// DefinitionAdminViewBackend defines model for DefinitionAdminView.Backend.
+type DefinitionAdminViewBackend string
+
+// DefinitionAdminViewImpact What it does to a node: the greatest of all steps.
+type DefinitionAdminViewImpact string
+
+// DefinitionAdminViewOrigin Whether it was shipped with the program.
+type DefinitionAdminViewOrigin string
+
+// DefinitionAdminViewRisk defines model for DefinitionAdminView.Risk.
+type DefinitionAdminViewRisk string
+
+// DefinitionAdminViewStatus defines model for DefinitionAdminView.Status.
+type DefinitionAdminViewStatus string
+
+// DefinitionAdminViewList defines model for DefinitionAdminViewList.
+type DefinitionAdminViewList struct {
+	// Items The items of this page.
+	Items []DefinitionAdminView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DefinitionCatalogView defines model for DefinitionCatalogView.
+type DefinitionCatalogView struct {
+	// Approval The role that must approve it.
+	Approval DefinitionCatalogViewApproval `json:"approval"`
+
+	// DefinitionId Examples: node.health.check@v1
+	DefinitionId string  `json:"definition_id"`
+	Description  *string `json:"description,omitempty"`
+	Digest       string  `json:"digest"`
+
+	// Impact What it does to a node.
+	Impact DefinitionCatalogViewImpact `json:"impact"`
+
+	// Inputs What it takes: a JSON schema, draft 2020-12.
+	Inputs             interface{} `json:"inputs"`
+	MaxDurationSeconds int64       `json:"max_duration_seconds"`
+
+	// OperationType Examples: node.health.check
+	OperationType string `json:"operation_type"`
+
+	// Rented Who may have the node meanwhile.
+	Rented DefinitionCatalogViewRented `json:"rented"`
+
+	// Requires Facts that a node must report: name to accepted values.
+	Requires *map[string]*[]string     `json:"requires,omitempty"`
+	Risk     DefinitionCatalogViewRisk `json:"risk"`
+
+	// RiskText What can go wrong, in words.
+	RiskText string                      `json:"risk_text"`
+	Status   DefinitionCatalogViewStatus `json:"status"`
+
+	// StatusReason Of a deprecated one: what to use instead.
+	StatusReason *string              `json:"status_reason,omitempty"`
+	Steps        []DefinitionStepView `json:"steps"`
+
+	// Targets What it can be run on.
+	Targets []string `json:"targets"`
+	Title   string   `json:"title"`
+
+	// Version Examples: v1
+	Version string `json:"version"`
+}
+
+// DefinitionCatalogViewApproval The role that must approve it.
+type DefinitionCatalogViewApproval string
+
+// DefinitionCatalogViewImpact What it does to a node.
+type DefinitionCatalogViewImpact string
+
+// DefinitionCatalogViewRented Who may have the node meanwhile.
+type DefinitionCatalogViewRented string
+
+// DefinitionCatalogViewRisk defines model for DefinitionCatalogView.Risk.
+type DefinitionCatalogViewRisk string
+
+// DefinitionCatalogViewStatus defines model for DefinitionCatalogView.Status.
+type DefinitionCatalogViewStatus string
+
+// DefinitionCatalogViewList defines model for DefinitionCatalogViewList.
+type DefinitionCatalogViewList struct {
+	// Items The items of this page.
+	Items []DefinitionCatalogView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DefinitionChangeView defines model for DefinitionChangeView.
+type DefinitionChangeView struct {
+	// From Absent: it was not there.
+	From interface{} `json:"from,omitempty"`
+
+	// Path Examples: steps.install.timeout_seconds
+	Path string `json:"path"`
+
+	// To Absent: it is not there any more.
+	To interface{} `json:"to,omitempty"`
+}
+
+// DefinitionDiffView defines model for DefinitionDiffView.
+type DefinitionDiffView struct {
+	Changes []DefinitionChangeView `json:"changes"`
+
+	// From Examples: node.health.check@v1
+	From string `json:"from"`
+
+	// To Examples: node.health.check@v2
+	To string `json:"to"`
+}
+
+// DefinitionNewBody defines model for DefinitionNewBody.
+type DefinitionNewBody struct {
+	// Activate Activate it at once; otherwise it is a draft.
+	Activate *bool `json:"activate,omitempty"`
+
+	// Source The definition as YAML or JSON, as it stands in a file.
+	Source string `json:"source"`
+}
+
+// DefinitionProblemView defines model for DefinitionProblemView.
+type DefinitionProblemView struct {
+	Message string `json:"message"`
+
+	// Path Examples: steps.0.with.path
+	Path *string `json:"path,omitempty"`
+}
+
+// DefinitionReasonBody defines model for DefinitionReasonBody.
+type DefinitionReasonBody struct {
+	// Reason Why, for whoever runs it or reads the history.
+	Reason *string `json:"reason,omitempty"`
+}
+
+// DefinitionReport defines model for DefinitionReport.
+type DefinitionReport struct {
+	// Changes What the document would change of it.
+	Changes *[]DefinitionChangeView `json:"changes,omitempty"`
+
+	// DefinitionId What the document is about; absent: it cannot be read.
+	DefinitionId *string `json:"definition_id,omitempty"`
+
+	// Digest Of a valid document.
+	Digest *string `json:"digest,omitempty"`
+
+	// Document The document as it would be kept.
+	Document interface{} `json:"document,omitempty"`
+
+	// Kept State of the version of this name that there is; absent: there is none.
+	Kept *DefinitionReportKept `json:"kept,omitempty"`
+
+	// Problems Everything that is wrong, each with its path.
+	Problems []DefinitionProblemView `json:"problems"`
+
+	// Revision Its revision.
+	Revision *int64 `json:"revision,omitempty"`
+	Valid    bool   `json:"valid"`
+}
+
+// DefinitionReportKept State of the version of this name that there is; absent: there is none.
+type DefinitionReportKept string
+
+// DefinitionSourceBody defines model for DefinitionSourceBody.
+type DefinitionSourceBody struct {
+	// Source The definition as YAML or JSON, as it stands in a file.
+	Source string `json:"source"`
+}
+
+// DefinitionStepView defines model for DefinitionStepView.
+type DefinitionStepView struct {
+	Id     string                   `json:"id"`
+	Impact DefinitionStepViewImpact `json:"impact"`
+
+	// Kind Examples: package.install
+	Kind  string  `json:"kind"`
+	Title *string `json:"title,omitempty"`
+}
+
+// DefinitionStepViewImpact defines model for DefinitionStepView.Impact.
+type DefinitionStepViewImpact string
 
 // EventwireEnvelope defines model for EventwireEnvelope.
 type EventwireEnvelope struct {
@@ -7867,6 +8371,401 @@ type OnboardingViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// OperationActBody defines model for OperationActBody.
+type OperationActBody struct {
+	// Reason It goes into the audit log.
+	Reason *string `json:"reason,omitempty"`
+}
+
+// OperationApprovalView defines model for OperationApprovalView.
+type OperationApprovalView struct {
+	ApprovedAt *time.Time `json:"approved_at,omitempty"`
+	ApprovedBy *string    `json:"approved_by,omitempty"`
+	Awaited    bool       `json:"awaited"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	Role       string     `json:"role"`
+}
+
+// OperationCountsView defines model for OperationCountsView.
+type OperationCountsView struct {
+	Canceled  int32 `json:"canceled"`
+	Failed    int32 `json:"failed"`
+	Running   int32 `json:"running"`
+	Skipped   int32 `json:"skipped"`
+	Succeeded int32 `json:"succeeded"`
+	Total     int32 `json:"total"`
+	Waiting   int32 `json:"waiting"`
+}
+
+// OperationDefinitionState defines model for OperationDefinitionState.
+type OperationDefinitionState string
+
+// OperationEndView defines model for OperationEndView.
+type OperationEndView struct {
+	Message *string                `json:"message,omitempty"`
+	Status  OperationEndViewStatus `json:"status"`
+}
+
+// OperationEndViewStatus defines model for OperationEndView.Status.
+type OperationEndViewStatus string
+
+// OperationLineView defines model for OperationLineView.
+type OperationLineView struct {
+	// At By the clock of the node.
+	At       time.Time `json:"at"`
+	Hostname string    `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Seq Its number among the lines of the node's task.
+	Seq    int64  `json:"seq"`
+	StepId string `json:"step_id"`
+
+	// Stream stdout, stderr, or agent for what the agent says of the step
+	Stream string `json:"stream"`
+
+	// TargetId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TargetId openapi_types.UUID `json:"target_id"`
+	Text     string             `json:"text"`
+}
+
+// OperationLineViewList defines model for OperationLineViewList.
+type OperationLineViewList struct {
+	// Items The items of this page.
+	Items []OperationLineView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OperationPlanView defines model for OperationPlanView.
+type OperationPlanView struct {
+	// Approval The role that must approve, or none.
+	Approval string `json:"approval"`
+	Digest   string `json:"digest"`
+
+	// Fitting On how many of the targets work would be done.
+	Fitting        int64                   `json:"fitting"`
+	Impact         OperationPlanViewImpact `json:"impact"`
+	MaxConcurrency int32                   `json:"max_concurrency"`
+	MaxFailures    int32                   `json:"max_failures"`
+	OperationType  string                  `json:"operation_type"`
+
+	// PlanHash Name it in the request: it is refused if the plan has changed since.
+	PlanHash string                `json:"plan_hash"`
+	Policy   []OperationPolicyView `json:"policy"`
+	Ramp     bool                  `json:"ramp"`
+	Risk     string                `json:"risk"`
+	RiskText *string               `json:"risk_text,omitempty"`
+
+	// Says The plan in sentences.
+	Says           []string                     `json:"says"`
+	Steps          []OperationPlannedStepView   `json:"steps"`
+	Targets        []OperationPlannedTargetView `json:"targets"`
+	TimeoutSeconds int64                        `json:"timeout_seconds"`
+	Title          string                       `json:"title"`
+	Version        string                       `json:"version"`
+}
+
+// OperationPlanViewImpact defines model for OperationPlanView.Impact.
+type OperationPlanViewImpact string
+
+// OperationPlannedStepView defines model for OperationPlannedStepView.
+type OperationPlannedStepView struct {
+	Impact         OperationPlannedStepViewImpact `json:"impact"`
+	StepId         string                         `json:"step_id"`
+	StepKind       string                         `json:"step_kind"`
+	TimeoutSeconds int64                          `json:"timeout_seconds"`
+	Title          *string                        `json:"title,omitempty"`
+}
+
+// OperationPlannedStepViewImpact defines model for OperationPlannedStepView.Impact.
+type OperationPlannedStepViewImpact string
+
+// OperationPlannedTargetView defines model for OperationPlannedTargetView.
+type OperationPlannedTargetView struct {
+	// AllocationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+	Fits         bool                `json:"fits"`
+	Hostname     string              `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Troubles Why nothing would be done there.
+	Troubles []OperationTroubleView `json:"troubles"`
+}
+
+// OperationPolicyView defines model for OperationPolicyView.
+type OperationPolicyView struct {
+	Key  string `json:"key"`
+	Rule string `json:"rule"`
+
+	// Scope Which level decided: built_in, global, tenant or project.
+	Scope string `json:"scope"`
+	Value string `json:"value"`
+}
+
+// OperationRetryBody defines model for OperationRetryBody.
+type OperationRetryBody struct {
+	Reason *string `json:"reason,omitempty"`
+
+	// Targets Only these; none: all that did not succeed.
+	Targets *[]openapi_types.UUID `json:"targets,omitempty"`
+}
+
+// OperationState defines model for OperationState.
+type OperationState string
+
+// OperationStepView defines model for OperationStepView.
+type OperationStepView struct {
+	AttemptNumber   int32                 `json:"attempt_number"`
+	Changed         bool                  `json:"changed"`
+	DurationMs      int64                 `json:"duration_ms"`
+	Error           *OperationTroubleView `json:"error,omitempty"`
+	FinishedAt      *time.Time            `json:"finished_at,omitempty"`
+	HardwareMatch   *string               `json:"hardware_match,omitempty"`
+	Hostname        string                `json:"hostname"`
+	LogBytesDropped int64                 `json:"log_bytes_dropped"`
+	LogLines        int64                 `json:"log_lines"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Output Typed by the kind of step.
+	Output          interface{}             `json:"output,omitempty"`
+	ResolvedProfile *string                 `json:"resolved_profile,omitempty"`
+	StartedAt       *time.Time              `json:"started_at,omitempty"`
+	Status          OperationStepViewStatus `json:"status"`
+	StepId          string                  `json:"step_id"`
+	StepIndex       int32                   `json:"step_index"`
+	StepKind        string                  `json:"step_kind"`
+	Summary         *string                 `json:"summary,omitempty"`
+
+	// TargetId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TargetId openapi_types.UUID `json:"target_id"`
+
+	// Tries How often the node tried it in this attempt.
+	Tries int32 `json:"tries"`
+}
+
+// OperationStepViewStatus defines model for OperationStepView.Status.
+type OperationStepViewStatus string
+
+// OperationStepViewList defines model for OperationStepViewList.
+type OperationStepViewList struct {
+	// Items The items of this page.
+	Items []OperationStepView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OperationSubmitBody defines model for OperationSubmitBody.
+type OperationSubmitBody struct {
+	// Inputs What the definition asks for.
+	Inputs *map[string]interface{} `json:"inputs,omitempty"`
+
+	// MaxConcurrency Targets at a time; 0: as the share says, or 10.
+	MaxConcurrency        *int32 `json:"max_concurrency,omitempty"`
+	MaxConcurrencyPercent *int32 `json:"max_concurrency_percent,omitempty"`
+
+	// MaxFailures It pauses when more than this many targets have failed.
+	MaxFailures        *int32 `json:"max_failures,omitempty"`
+	MaxFailuresPercent *int32 `json:"max_failures_percent,omitempty"`
+
+	// NoRamp As many targets at a time as allowed from the beginning, and not 1, 2, 4 …
+	NoRamp *bool `json:"no_ramp,omitempty"`
+
+	// OnlyPlan Nodes only look and say what each step would change.
+	OnlyPlan *bool `json:"only_plan,omitempty"`
+
+	// Operation Type, or type@version. Without a version the newest is taken.
+	//
+	// Examples: node.health.check@v1
+	Operation string `json:"operation"`
+
+	// PlanHash Refuse the request if the plan is another one by now.
+	PlanHash *string              `json:"plan_hash,omitempty"`
+	Reason   *string              `json:"reason,omitempty"`
+	Targets  OperationTargetsBody `json:"targets"`
+}
+
+// OperationTargetState defines model for OperationTargetState.
+type OperationTargetState string
+
+// OperationTargetView defines model for OperationTargetView.
+type OperationTargetView struct {
+	// AllocationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+
+	// Attempt How often it was handed out.
+	Attempt int32 `json:"attempt"`
+
+	// Changed Whether a step changed the node.
+	Changed bool `json:"changed"`
+
+	// CurrentStep What its node says it is at.
+	CurrentStep        *string               `json:"current_step,omitempty"`
+	CurrentStepPercent *int32                `json:"current_step_percent,omitempty"`
+	CurrentStepStatus  *string               `json:"current_step_status,omitempty"`
+	Error              *OperationTroubleView `json:"error,omitempty"`
+	FinishedAt         *time.Time            `json:"finished_at,omitempty"`
+	HandedOutAt        *time.Time            `json:"handed_out_at,omitempty"`
+	Hostname           string                `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Position Its place in the order, from 1.
+	Position int32 `json:"position"`
+
+	// Probing Nobody heard how the last attempt ended; the node looks what is there.
+	Probing *bool                     `json:"probing,omitempty"`
+	Status  OperationTargetViewStatus `json:"status"`
+
+	// StepIndex The step that is done next, or that failed; from 0.
+	StepIndex int32 `json:"step_index"`
+
+	// TargetId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TargetId openapi_types.UUID `json:"target_id"`
+}
+
+// OperationTargetViewStatus defines model for OperationTargetView.Status.
+type OperationTargetViewStatus string
+
+// OperationTargetViewList defines model for OperationTargetViewList.
+type OperationTargetViewList struct {
+	// Items The items of this page.
+	Items []OperationTargetView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OperationTargetsBody defines model for OperationTargetsBody.
+type OperationTargetsBody struct {
+	Allocations *[]openapi_types.UUID `json:"allocations,omitempty"`
+
+	// Groups Allocations that were asked for together.
+	Groups *[]openapi_types.UUID `json:"groups,omitempty"`
+	Nodes  *[]openapi_types.UUID `json:"nodes,omitempty"`
+
+	// Where All that are so; with names, those of them.
+	Where *OperationWhereBody `json:"where,omitempty"`
+}
+
+// OperationTroubleView defines model for OperationTroubleView.
+type OperationTroubleView struct {
+	// Class transient, permanent, ambiguous, policy, capability or cancelled
+	Class   *string `json:"class,omitempty"`
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Remedy  *string `json:"remedy,omitempty"`
+}
+
+// OperationView defines model for OperationView.
+type OperationView struct {
+	// AgainOf The run that this one repeats.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AgainOf *openapi_types.UUID `json:"again_of,omitempty"`
+
+	// Approval Absent: nobody must approve it.
+	Approval        *OperationApprovalView `json:"approval,omitempty"`
+	CancelReason    *string                `json:"cancel_reason,omitempty"`
+	CancelRequested bool                   `json:"cancel_requested"`
+	CorrelationId   string                 `json:"correlation_id"`
+	CreatedAt       time.Time              `json:"created_at"`
+
+	// Digest Of the document of the version, which a run freezes.
+	Digest       string     `json:"digest"`
+	ErrorCode    *string    `json:"error_code,omitempty"`
+	ErrorMessage *string    `json:"error_message,omitempty"`
+	FinishedAt   *time.Time `json:"finished_at,omitempty"`
+
+	// Inputs As they are run, with defaults.
+	Inputs map[string]interface{} `json:"inputs"`
+
+	// LinkedAllocationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	LinkedAllocationId *openapi_types.UUID `json:"linked_allocation_id,omitempty"`
+
+	// LinkedNodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	LinkedNodeId   *openapi_types.UUID `json:"linked_node_id,omitempty"`
+	MaxConcurrency int32               `json:"max_concurrency"`
+
+	// MaxFailures It pauses when more than this many targets have failed.
+	MaxFailures int32 `json:"max_failures"`
+
+	// OnlyPlan Nodes only look and say what each step would change.
+	OnlyPlan bool `json:"only_plan"`
+
+	// OperationId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OperationId   openapi_types.UUID `json:"operation_id"`
+	OperationType string             `json:"operation_type"`
+
+	// OrgId Absent: it is a run of the platform.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId       *openapi_types.UUID `json:"org_id,omitempty"`
+	PauseReason *string             `json:"pause_reason,omitempty"`
+	Paused      bool                `json:"paused"`
+	PlanHash    string              `json:"plan_hash"`
+
+	// Policy What the policy said when it was asked for.
+	Policy []OperationPolicyView `json:"policy"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// Ramp 1, 2, 4 … targets at a time, and not all at once.
+	Ramp            bool    `json:"ramp"`
+	Reason          *string `json:"reason,omitempty"`
+	RequestedBy     string  `json:"requested_by"`
+	RequestedByName *string `json:"requested_by_name,omitempty"`
+	ResourceName    string  `json:"resource_name"`
+
+	// Resumes How often it was resumed.
+	Resumes   int32               `json:"resumes"`
+	StartedAt *time.Time          `json:"started_at,omitempty"`
+	Status    OperationViewStatus `json:"status"`
+	Targets   OperationCountsView `json:"targets"`
+
+	// TimeoutSeconds What a node has for all steps.
+	TimeoutSeconds int64                      `json:"timeout_seconds"`
+	TotalSteps     int32                      `json:"total_steps"`
+	TraceId        *string                    `json:"trace_id,omitempty"`
+	TriggerSource  OperationViewTriggerSource `json:"trigger_source"`
+	Version        string                     `json:"version"`
+	WaitingFor     *string                    `json:"waiting_for,omitempty"`
+}
+
+// OperationViewStatus defines model for OperationView.Status.
+type OperationViewStatus string
+
+// OperationViewTriggerSource defines model for OperationView.TriggerSource.
+type OperationViewTriggerSource string
+
+// OperationViewList defines model for OperationViewList.
+type OperationViewList struct {
+	// Items The items of this page.
+	Items []OperationView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OperationWhereBody defines model for OperationWhereBody.
+type OperationWhereBody struct {
+	// Labels Of nodes; in a project, of allocations.
+	Labels *map[string]string `json:"labels,omitempty"`
+	Pool   *string            `json:"pool,omitempty"`
+	Rack   *string            `json:"rack,omitempty"`
+	Region *string            `json:"region,omitempty"`
+	Sku    *string            `json:"sku,omitempty"`
+}
+
 // OutboxDiscarding defines model for OutboxDiscarding.
 type OutboxDiscarding struct {
 	// Reason why it shall not be delivered; kept in the audit log
@@ -7936,6 +8835,215 @@ type OutboxMark struct {
 
 // Permission defines model for Permission.
 type Permission string
+
+// PolicyBody defines model for PolicyBody.
+type PolicyBody struct {
+	// AllowedArtifactSources Prefixes that artifacts may come from; an empty list allows none. Only what every level allows is allowed.
+	AllowedArtifactSources *[]string `json:"allowed_artifact_sources,omitempty"`
+
+	// AllowedTargetKinds Of node, allocation, group. Only what every level allows is allowed.
+	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
+
+	// Enabled Whether it can be run. The most specific level decides, unless the platform denies it for good.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxArtifactSizeBytes How large an artifact may be. The smallest of all levels counts.
+	MaxArtifactSizeBytes *int64 `json:"max_artifact_size_bytes,omitempty"`
+
+	// MaxConcurrency How many targets of a run are worked on at a time. The smallest of all levels counts.
+	MaxConcurrency *int64 `json:"max_concurrency,omitempty"`
+
+	// Reason Why, for whoever is refused or reads the history.
+	Reason *string `json:"reason,omitempty"`
+
+	// RequireSignatureVerification Whether signatures of artifacts must be verified. What one level demands is demanded.
+	RequireSignatureVerification *bool `json:"require_signature_verification,omitempty"`
+
+	// TimeoutSeconds How long it may take on one target. The smallest of all levels counts.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
+
+// PolicyDecisionView defines model for PolicyDecisionView.
+type PolicyDecisionView struct {
+	Key PolicyDecisionViewKey `json:"key"`
+
+	// OperationType What the deciding level was set for: the type, or * for all.
+	OperationType *string `json:"operation_type,omitempty"`
+
+	// Rule By which rule, for people.
+	Rule string `json:"rule"`
+
+	// Said What every level has set, from the widest to the most specific.
+	Said []PolicySaidView `json:"said"`
+
+	// Scope The level that decided; built_in: nobody has settled it.
+	Scope PolicyDecisionViewScope `json:"scope"`
+
+	// Value For people.
+	Value string `json:"value"`
+}
+
+// PolicyDecisionViewKey defines model for PolicyDecisionView.Key.
+type PolicyDecisionViewKey string
+
+// PolicyDecisionViewScope The level that decided; built_in: nobody has settled it.
+type PolicyDecisionViewScope string
+
+// PolicyEffectiveView defines model for PolicyEffectiveView.
+type PolicyEffectiveView struct {
+	// AllowedArtifactSources Absent: those of the definition.
+	AllowedArtifactSources *[]string `json:"allowed_artifact_sources,omitempty"`
+
+	// AllowedTargetKinds Absent: those of the definition.
+	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
+	Enabled            bool      `json:"enabled"`
+
+	// HardDenied Whether the platform denies it for good.
+	HardDenied bool `json:"hard_denied"`
+
+	// MaxArtifactSizeBytes Absent: no limit.
+	MaxArtifactSizeBytes *int64 `json:"max_artifact_size_bytes,omitempty"`
+
+	// MaxConcurrency Absent: no limit.
+	MaxConcurrency               *int64 `json:"max_concurrency,omitempty"`
+	RequireSignatureVerification bool   `json:"require_signature_verification"`
+
+	// TimeoutSeconds Absent: that of the definition.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+
+	// Why Of each key: its value, and which level decided it.
+	Why []PolicyDecisionView `json:"why"`
+}
+
+// PolicyGlobalBody defines model for PolicyGlobalBody.
+type PolicyGlobalBody struct {
+	// AllowedArtifactSources Prefixes that artifacts may come from; an empty list allows none. Only what every level allows is allowed.
+	AllowedArtifactSources *[]string `json:"allowed_artifact_sources,omitempty"`
+
+	// AllowedTargetKinds Of node, allocation, group. Only what every level allows is allowed.
+	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
+
+	// Enabled Whether it can be run. The most specific level decides, unless the platform denies it for good.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// HardDeny Deny it for good: no tenant and no project can enable it.
+	HardDeny *bool `json:"hard_deny,omitempty"`
+
+	// MaxArtifactSizeBytes How large an artifact may be. The smallest of all levels counts.
+	MaxArtifactSizeBytes *int64 `json:"max_artifact_size_bytes,omitempty"`
+
+	// MaxConcurrency How many targets of a run are worked on at a time. The smallest of all levels counts.
+	MaxConcurrency *int64 `json:"max_concurrency,omitempty"`
+
+	// Reason Why, for whoever is refused or reads the history.
+	Reason *string `json:"reason,omitempty"`
+
+	// RequireSignatureVerification Whether signatures of artifacts must be verified. What one level demands is demanded.
+	RequireSignatureVerification *bool `json:"require_signature_verification,omitempty"`
+
+	// TimeoutSeconds How long it may take on one target. The smallest of all levels counts.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
+
+// PolicyLineView defines model for PolicyLineView.
+type PolicyLineView struct {
+	// AllowedArtifactSources Prefixes that artifacts may come from; an empty list allows none. Only what every level allows is allowed.
+	AllowedArtifactSources *[]string `json:"allowed_artifact_sources,omitempty"`
+
+	// AllowedTargetKinds Of node, allocation, group. Only what every level allows is allowed.
+	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
+
+	// Enabled Whether it can be run. The most specific level decides, unless the platform denies it for good.
+	Enabled  *bool `json:"enabled,omitempty"`
+	HardDeny *bool `json:"hard_deny,omitempty"`
+
+	// MaxArtifactSizeBytes How large an artifact may be. The smallest of all levels counts.
+	MaxArtifactSizeBytes *int64 `json:"max_artifact_size_bytes,omitempty"`
+
+	// MaxConcurrency How many targets of a run are worked on at a time. The smallest of all levels counts.
+	MaxConcurrency *int64  `json:"max_concurrency,omitempty"`
+	OperationType  string  `json:"operation_type"`
+	Reason         *string `json:"reason,omitempty"`
+
+	// RequireSignatureVerification Whether signatures of artifacts must be verified. What one level demands is demanded.
+	RequireSignatureVerification *bool               `json:"require_signature_verification,omitempty"`
+	Scope                        PolicyLineViewScope `json:"scope"`
+
+	// TimeoutSeconds How long it may take on one target. The smallest of all levels counts.
+	TimeoutSeconds *int64    `json:"timeout_seconds,omitempty"`
+	UpdatedAt      time.Time `json:"updated_at"`
+	UpdatedBy      string    `json:"updated_by"`
+	Version        int64     `json:"version"`
+}
+
+// PolicyLineViewScope defines model for PolicyLineView.Scope.
+type PolicyLineViewScope string
+
+// PolicyLineViewList defines model for PolicyLineViewList.
+type PolicyLineViewList struct {
+	// Items The items of this page.
+	Items []PolicyLineView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// PolicySaidView defines model for PolicySaidView.
+type PolicySaidView struct {
+	OperationType string              `json:"operation_type"`
+	Scope         PolicySaidViewScope `json:"scope"`
+	Value         string              `json:"value"`
+}
+
+// PolicySaidViewScope defines model for PolicySaidView.Scope.
+type PolicySaidViewScope string
+
+// PolicyView defines model for PolicyView.
+type PolicyView struct {
+	// AllowedArtifactSources Prefixes that artifacts may come from; an empty list allows none. Only what every level allows is allowed.
+	AllowedArtifactSources *[]string `json:"allowed_artifact_sources,omitempty"`
+
+	// AllowedTargetKinds Of node, allocation, group. Only what every level allows is allowed.
+	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
+
+	// Effective What counts here, with what the other levels have settled.
+	Effective PolicyEffectiveView `json:"effective"`
+
+	// Enabled Whether it can be run. The most specific level decides, unless the platform denies it for good.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// HardDeny Of the platform only.
+	HardDeny *bool `json:"hard_deny,omitempty"`
+
+	// MaxArtifactSizeBytes How large an artifact may be. The smallest of all levels counts.
+	MaxArtifactSizeBytes *int64 `json:"max_artifact_size_bytes,omitempty"`
+
+	// MaxConcurrency How many targets of a run are worked on at a time. The smallest of all levels counts.
+	MaxConcurrency *int64 `json:"max_concurrency,omitempty"`
+
+	// OperationType A type of operation, or * for all of them.
+	//
+	// Examples: node.health.check
+	OperationType string  `json:"operation_type"`
+	Reason        *string `json:"reason,omitempty"`
+
+	// RequireSignatureVerification Whether signatures of artifacts must be verified. What one level demands is demanded.
+	RequireSignatureVerification *bool           `json:"require_signature_verification,omitempty"`
+	Scope                        PolicyViewScope `json:"scope"`
+
+	// TimeoutSeconds How long it may take on one target. The smallest of all levels counts.
+	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
+	UpdatedAt      *time.Time `json:"updated_at,omitempty"`
+
+	// UpdatedBy Id of who set it last.
+	UpdatedBy *string `json:"updated_by,omitempty"`
+
+	// Version Grows with every change; 0: nothing is settled here.
+	Version int64 `json:"version"`
+}
+
+// PolicyViewScope defines model for PolicyView.Scope.
+type PolicyViewScope string
 
 // Problem defines model for Problem.
 type Problem struct {
@@ -11555,6 +12663,219 @@ type RetryOnboardingParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListOperationDefinitionsParams defines parameters for ListOperationDefinitions.
+type ListOperationDefinitionsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Type Only versions of this type.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// Status Only versions of this state.
+	Status *ListOperationDefinitionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListOperationDefinitionsParamsStatus defines parameters for ListOperationDefinitions.
+type ListOperationDefinitionsParamsStatus string
+
+// CreateOperationDefinitionParams defines parameters for CreateOperationDefinition.
+type CreateOperationDefinitionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ValidateOperationDefinitionParams defines parameters for ValidateOperationDefinition.
+type ValidateOperationDefinitionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateOperationDefinitionParams defines parameters for UpdateOperationDefinition.
+type UpdateOperationDefinitionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// ActivateOperationDefinitionParams defines parameters for ActivateOperationDefinition.
+type ActivateOperationDefinitionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeprecateOperationDefinitionParams defines parameters for DeprecateOperationDefinition.
+type DeprecateOperationDefinitionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DiffOperationDefinitionParams defines parameters for DiffOperationDefinition.
+type DiffOperationDefinitionParams struct {
+	// To The other version.
+	To string `form:"to" json:"to"`
+}
+
+// RetireOperationDefinitionParams defines parameters for RetireOperationDefinition.
+type RetireOperationDefinitionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListGlobalOperationPoliciesParams defines parameters for ListGlobalOperationPolicies.
+type ListGlobalOperationPoliciesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// DeleteGlobalOperationPolicyParams defines parameters for DeleteGlobalOperationPolicy.
+type DeleteGlobalOperationPolicyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutGlobalOperationPolicyParams defines parameters for PutGlobalOperationPolicy.
+type PutGlobalOperationPolicyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// ListFleetOperationsParams defines parameters for ListFleetOperations.
+type ListFleetOperationsParams struct {
+	// ProjectId Only those of this project.
+	ProjectId *openapi_types.UUID `form:"project_id,omitempty" json:"project_id,omitempty"`
+
+	// Status Only in these states.
+	Status *[]ListFleetOperationsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Type Only of this type.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// NodeId Only those that have this node among their targets.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListFleetOperationsParamsStatus defines parameters for ListFleetOperations.
+type ListFleetOperationsParamsStatus string
+
+// SubmitFleetOperationParams defines parameters for SubmitFleetOperation.
+type SubmitFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PlanFleetOperationParams defines parameters for PlanFleetOperation.
+type PlanFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// AgainFleetOperationParams defines parameters for AgainFleetOperation.
+type AgainFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ApproveFleetOperationParams defines parameters for ApproveFleetOperation.
+type ApproveFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CancelFleetOperationParams defines parameters for CancelFleetOperation.
+type CancelFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// GetFleetOperationLogsParams defines parameters for GetFleetOperationLogs.
+type GetFleetOperationLogsParams struct {
+	// Target Only those of this target.
+	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
+
+	// StepId Only those of this step.
+	StepId *string `form:"step_id,omitempty" json:"step_id,omitempty"`
+
+	// Q Only lines that hold this text, in any case.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Follow Answer with a stream of server-sent events that goes on while the run does.
+	Follow *bool `form:"follow,omitempty" json:"follow,omitempty"`
+
+	// LastEventId The same, for callers who cannot set headers.
+	LastEventId *string `form:"last_event_id,omitempty" json:"last_event_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// LastEventID Resume after the event with this id.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// PauseFleetOperationParams defines parameters for PauseFleetOperation.
+type PauseFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryFleetOperationParams defines parameters for RetryFleetOperation.
+type RetryFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListFleetOperationStepsParams defines parameters for ListFleetOperationSteps.
+type ListFleetOperationStepsParams struct {
+	// Target Only those of this target.
+	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListFleetOperationTargetsParams defines parameters for ListFleetOperationTargets.
+type ListFleetOperationTargetsParams struct {
+	// Status Only in these states.
+	Status *[]ListFleetOperationTargetsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListFleetOperationTargetsParamsStatus defines parameters for ListFleetOperationTargets.
+type ListFleetOperationTargetsParamsStatus string
+
+// UnpauseFleetOperationParams defines parameters for UnpauseFleetOperation.
+type UnpauseFleetOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListFailedOutboxEventsParams defines parameters for ListFailedOutboxEvents.
 type ListFailedOutboxEventsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -11930,6 +13251,18 @@ type RevokeMyTokenParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListOperationCatalogParams defines parameters for ListOperationCatalog.
+type ListOperationCatalogParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Type Only versions of this type.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+}
+
 // UpdateProjectParams defines parameters for UpdateProject.
 type UpdateProjectParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -12079,6 +13412,153 @@ type RemoveProjectMemberParams struct {
 
 // PutProjectMemberParams defines parameters for PutProjectMember.
 type PutProjectMemberParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListProjectOperationPoliciesParams defines parameters for ListProjectOperationPolicies.
+type ListProjectOperationPoliciesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// DeleteProjectOperationPolicyParams defines parameters for DeleteProjectOperationPolicy.
+type DeleteProjectOperationPolicyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutProjectOperationPolicyParams defines parameters for PutProjectOperationPolicy.
+type PutProjectOperationPolicyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// ListOperationsParams defines parameters for ListOperations.
+type ListOperationsParams struct {
+	// Status Only in these states.
+	Status *[]ListOperationsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Type Only of this type.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// NodeId Only those that have this node among their targets.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListOperationsParamsStatus defines parameters for ListOperations.
+type ListOperationsParamsStatus string
+
+// SubmitOperationParams defines parameters for SubmitOperation.
+type SubmitOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PlanOperationParams defines parameters for PlanOperation.
+type PlanOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// AgainOperationParams defines parameters for AgainOperation.
+type AgainOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ApproveOperationParams defines parameters for ApproveOperation.
+type ApproveOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CancelOperationParams defines parameters for CancelOperation.
+type CancelOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// GetOperationLogsParams defines parameters for GetOperationLogs.
+type GetOperationLogsParams struct {
+	// Target Only those of this target.
+	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
+
+	// StepId Only those of this step.
+	StepId *string `form:"step_id,omitempty" json:"step_id,omitempty"`
+
+	// Q Only lines that hold this text, in any case.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Follow Answer with a stream of server-sent events that goes on while the run does.
+	Follow *bool `form:"follow,omitempty" json:"follow,omitempty"`
+
+	// LastEventId The same, for callers who cannot set headers.
+	LastEventId *string `form:"last_event_id,omitempty" json:"last_event_id,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// LastEventID Resume after the event with this id.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// PauseOperationParams defines parameters for PauseOperation.
+type PauseOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryOperationParams defines parameters for RetryOperation.
+type RetryOperationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListOperationStepsParams defines parameters for ListOperationSteps.
+type ListOperationStepsParams struct {
+	// Target Only those of this target.
+	Target *openapi_types.UUID `form:"target,omitempty" json:"target,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListOperationTargetsParams defines parameters for ListOperationTargets.
+type ListOperationTargetsParams struct {
+	// Status Only in these states.
+	Status *[]ListOperationTargetsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListOperationTargetsParamsStatus defines parameters for ListOperationTargets.
+type ListOperationTargetsParamsStatus string
+
+// UnpauseOperationParams defines parameters for UnpauseOperation.
+type UnpauseOperationParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -12327,6 +13807,30 @@ type RemoveTenantMemberParams struct {
 type PutTenantMemberParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTenantOperationPoliciesParams defines parameters for ListTenantOperationPolicies.
+type ListTenantOperationPoliciesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// DeleteTenantOperationPolicyParams defines parameters for DeleteTenantOperationPolicy.
+type DeleteTenantOperationPolicyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutTenantOperationPolicyParams defines parameters for PutTenantOperationPolicy.
+type PutTenantOperationPolicyParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
 }
 
 // ListProjectsParams defines parameters for ListProjects.
@@ -13568,6 +15072,273 @@ func (c *Client) RetryOnboardingWithResponse(ctx context.Context, onboardingId o
 	return call[OnboardingView](ctx, c, r, edit)
 }
 
+// ListOperationDefinitionsWithResponse is GET /api/v1/admin/operation-definitions: List the versions of operation definitions
+func (c *Client) ListOperationDefinitionsWithResponse(ctx context.Context, params *ListOperationDefinitionsParams, edit ...RequestEditorFn) (*Response[DefinitionAdminViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-definitions")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("type", params.Type, false)
+		r.query("status", params.Status, false)
+	}
+	return call[DefinitionAdminViewList](ctx, c, r, edit)
+}
+
+// CreateOperationDefinitionWithResponse is POST /api/v1/admin/operation-definitions: Register a version of an operation definition
+func (c *Client) CreateOperationDefinitionWithResponse(ctx context.Context, params *CreateOperationDefinitionParams, body DefinitionNewBody, edit ...RequestEditorFn) (*Response[DefinitionAdminView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-definitions")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[DefinitionAdminView](ctx, c, r, edit)
+}
+
+// ValidateOperationDefinitionWithResponse is POST /api/v1/admin/operation-definitions/validate: Check a definition without keeping it
+func (c *Client) ValidateOperationDefinitionWithResponse(ctx context.Context, params *ValidateOperationDefinitionParams, body DefinitionSourceBody, edit ...RequestEditorFn) (*Response[DefinitionReport], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-definitions/validate")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[DefinitionReport](ctx, c, r, edit)
+}
+
+// GetOperationDefinitionWithResponse is GET /api/v1/admin/operation-definitions/{definition_id}: Read a version of an operation definition, with its document
+func (c *Client) GetOperationDefinitionWithResponse(ctx context.Context, definitionId string, edit ...RequestEditorFn) (*Response[DefinitionAdminView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-definitions/%s", definitionId)
+	return call[DefinitionAdminView](ctx, c, r, edit)
+}
+
+// UpdateOperationDefinitionWithResponse is PATCH /api/v1/admin/operation-definitions/{definition_id}: Replace the document of a draft
+func (c *Client) UpdateOperationDefinitionWithResponse(ctx context.Context, definitionId string, params *UpdateOperationDefinitionParams, body DefinitionSourceBody, edit ...RequestEditorFn) (*Response[DefinitionAdminView], error) {
+	r := newRequest(http.MethodPatch, "/api/v1/admin/operation-definitions/%s", definitionId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[DefinitionAdminView](ctx, c, r, edit)
+}
+
+// ActivateOperationDefinitionWithResponse is POST /api/v1/admin/operation-definitions/{definition_id}/activate: Activate a draft: from then on it can be run and never changes
+func (c *Client) ActivateOperationDefinitionWithResponse(ctx context.Context, definitionId string, params *ActivateOperationDefinitionParams, body DefinitionReasonBody, edit ...RequestEditorFn) (*Response[DefinitionAdminView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-definitions/%s/activate", definitionId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[DefinitionAdminView](ctx, c, r, edit)
+}
+
+// DeprecateOperationDefinitionWithResponse is POST /api/v1/admin/operation-definitions/{definition_id}/deprecate: Deprecate a version: it can be run, and whoever does is told to use another
+func (c *Client) DeprecateOperationDefinitionWithResponse(ctx context.Context, definitionId string, params *DeprecateOperationDefinitionParams, body DefinitionReasonBody, edit ...RequestEditorFn) (*Response[DefinitionAdminView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-definitions/%s/deprecate", definitionId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[DefinitionAdminView](ctx, c, r, edit)
+}
+
+// DiffOperationDefinitionWithResponse is GET /api/v1/admin/operation-definitions/{definition_id}/diff: Show what differs between two versions
+func (c *Client) DiffOperationDefinitionWithResponse(ctx context.Context, definitionId string, params *DiffOperationDefinitionParams, edit ...RequestEditorFn) (*Response[DefinitionDiffView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-definitions/%s/diff", definitionId)
+	if params != nil {
+		r.query("to", params.To, false)
+	}
+	return call[DefinitionDiffView](ctx, c, r, edit)
+}
+
+// RetireOperationDefinitionWithResponse is POST /api/v1/admin/operation-definitions/{definition_id}/retire: Retire a version for good: it cannot be run any more
+func (c *Client) RetireOperationDefinitionWithResponse(ctx context.Context, definitionId string, params *RetireOperationDefinitionParams, body DefinitionReasonBody, edit ...RequestEditorFn) (*Response[DefinitionAdminView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-definitions/%s/retire", definitionId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[DefinitionAdminView](ctx, c, r, edit)
+}
+
+// ListGlobalOperationPoliciesWithResponse is GET /api/v1/admin/operation-policies: List what the platform has settled about operations
+func (c *Client) ListGlobalOperationPoliciesWithResponse(ctx context.Context, params *ListGlobalOperationPoliciesParams, edit ...RequestEditorFn) (*Response[PolicyLineViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-policies")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[PolicyLineViewList](ctx, c, r, edit)
+}
+
+// DeleteGlobalOperationPolicyWithResponse is DELETE /api/v1/admin/operation-policies/{operation_type}: Take back what the platform has settled
+func (c *Client) DeleteGlobalOperationPolicyWithResponse(ctx context.Context, operationType string, params *DeleteGlobalOperationPolicyParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/admin/operation-policies/%s", operationType)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetGlobalOperationPolicyWithResponse is GET /api/v1/admin/operation-policies/{operation_type}: Read what the platform allows of an operation
+func (c *Client) GetGlobalOperationPolicyWithResponse(ctx context.Context, operationType string, edit ...RequestEditorFn) (*Response[PolicyView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-policies/%s", operationType)
+	return call[PolicyView](ctx, c, r, edit)
+}
+
+// PutGlobalOperationPolicyWithResponse is PUT /api/v1/admin/operation-policies/{operation_type}: Set what the platform allows of an operation
+func (c *Client) PutGlobalOperationPolicyWithResponse(ctx context.Context, operationType string, params *PutGlobalOperationPolicyParams, body PolicyGlobalBody, edit ...RequestEditorFn) (*Response[PolicyView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/admin/operation-policies/%s", operationType)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[PolicyView](ctx, c, r, edit)
+}
+
+// ListFleetOperationsWithResponse is GET /api/v1/admin/operations: List the runs of the platform and of all projects, newest first
+func (c *Client) ListFleetOperationsWithResponse(ctx context.Context, params *ListFleetOperationsParams, edit ...RequestEditorFn) (*Response[OperationViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operations")
+	if params != nil {
+		r.query("project_id", params.ProjectId, false)
+		r.query("status", params.Status, false)
+		r.query("type", params.Type, false)
+		r.query("node_id", params.NodeId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationViewList](ctx, c, r, edit)
+}
+
+// SubmitFleetOperationWithResponse is POST /api/v1/admin/operations: Run an operation on nodes of the fleet
+func (c *Client) SubmitFleetOperationWithResponse(ctx context.Context, params *SubmitFleetOperationParams, body OperationSubmitBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// PlanFleetOperationWithResponse is POST /api/v1/admin/operations/plan: Say what a run on nodes of the fleet would do, and do nothing
+func (c *Client) PlanFleetOperationWithResponse(ctx context.Context, params *PlanFleetOperationParams, body OperationSubmitBody, edit ...RequestEditorFn) (*Response[OperationPlanView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/plan")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationPlanView](ctx, c, r, edit)
+}
+
+// GetFleetOperationWithResponse is GET /api/v1/admin/operations/{operation_id}: Read a run, whoever's it is
+func (c *Client) GetFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operations/%s", operationId)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// AgainFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/again: Run the same again from the start, as a new run that is linked to this one, as an operator
+func (c *Client) AgainFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *AgainFleetOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/again", operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// ApproveFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/approve: Approve a run that must be approved, as an operator
+func (c *Client) ApproveFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *ApproveFleetOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/approve", operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// CancelFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/cancel: Stop a run at a safe point, as an operator
+func (c *Client) CancelFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *CancelFleetOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/cancel", operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// GetFleetOperationLogs is GET /api/v1/admin/operations/{operation_id}/logs: Read, search or follow what the steps of a run print, whoever's it is
+func (c *Client) GetFleetOperationLogs(ctx context.Context, operationId openapi_types.UUID, params *GetFleetOperationLogsParams, edit ...RequestEditorFn) (*http.Response, error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operations/%s/logs", operationId)
+	if params != nil {
+		r.query("target", params.Target, false)
+		r.query("step_id", params.StepId, false)
+		r.query("q", params.Q, false)
+		r.query("follow", params.Follow, false)
+		r.query("last_event_id", params.LastEventId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.header("Last-Event-ID", params.LastEventID)
+	}
+	return c.do(ctx, r, edit)
+}
+
+// GetFleetOperationLogsWithResponse is GetFleetOperationLogs for a caller who wants a page and no stream.
+func (c *Client) GetFleetOperationLogsWithResponse(ctx context.Context, operationId openapi_types.UUID, params *GetFleetOperationLogsParams, edit ...RequestEditorFn) (*Response[OperationLineViewList], error) {
+	return whole[OperationLineViewList](c.GetFleetOperationLogs(ctx, operationId, params, edit...))
+}
+
+// PauseFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/pause: Hand out nothing more of a run; nodes finish what they have, as an operator
+func (c *Client) PauseFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *PauseFleetOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/pause", operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// RetryFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/retry: Resume a run where it stopped, as an operator
+func (c *Client) RetryFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *RetryFleetOperationParams, body OperationRetryBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/retry", operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// ListFleetOperationStepsWithResponse is GET /api/v1/admin/operations/{operation_id}/steps: List what became of the steps of a run, whoever's it is
+func (c *Client) ListFleetOperationStepsWithResponse(ctx context.Context, operationId openapi_types.UUID, params *ListFleetOperationStepsParams, edit ...RequestEditorFn) (*Response[OperationStepViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operations/%s/steps", operationId)
+	if params != nil {
+		r.query("target", params.Target, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationStepViewList](ctx, c, r, edit)
+}
+
+// ListFleetOperationTargetsWithResponse is GET /api/v1/admin/operations/{operation_id}/targets: List the targets of a run, in their order, whoever's it is
+func (c *Client) ListFleetOperationTargetsWithResponse(ctx context.Context, operationId openapi_types.UUID, params *ListFleetOperationTargetsParams, edit ...RequestEditorFn) (*Response[OperationTargetViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operations/%s/targets", operationId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationTargetViewList](ctx, c, r, edit)
+}
+
+// UnpauseFleetOperationWithResponse is POST /api/v1/admin/operations/{operation_id}/unpause: Let a paused run go on, as an operator
+func (c *Client) UnpauseFleetOperationWithResponse(ctx context.Context, operationId openapi_types.UUID, params *UnpauseFleetOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operations/%s/unpause", operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
 // ListFailedOutboxEventsWithResponse is GET /api/v1/admin/outbox/failed: List outbox events that failed for good, newest first
 func (c *Client) ListFailedOutboxEventsWithResponse(ctx context.Context, params *ListFailedOutboxEventsParams, edit ...RequestEditorFn) (*Response[OutboxEventList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/admin/outbox/failed")
@@ -14127,6 +15898,23 @@ func (c *Client) RevokeMyTokenWithResponse(ctx context.Context, tokenId openapi_
 	return call[struct{}](ctx, c, r, edit)
 }
 
+// ListOperationCatalogWithResponse is GET /api/v1/operation-definitions: List the operations that can be run
+func (c *Client) ListOperationCatalogWithResponse(ctx context.Context, params *ListOperationCatalogParams, edit ...RequestEditorFn) (*Response[DefinitionCatalogViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/operation-definitions")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("type", params.Type, false)
+	}
+	return call[DefinitionCatalogViewList](ctx, c, r, edit)
+}
+
+// GetOperationCatalogEntryWithResponse is GET /api/v1/operation-definitions/{definition_id}: Read an operation that can be run: its inputs, steps and risk
+func (c *Client) GetOperationCatalogEntryWithResponse(ctx context.Context, definitionId string, edit ...RequestEditorFn) (*Response[DefinitionCatalogView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/operation-definitions/%s", definitionId)
+	return call[DefinitionCatalogView](ctx, c, r, edit)
+}
+
 // GetProjectWithResponse is GET /api/v1/projects/{project_id}: Read a project
 func (c *Client) GetProjectWithResponse(ctx context.Context, projectId openapi_types.UUID, edit ...RequestEditorFn) (*Response[IdentityProjectView], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s", projectId)
@@ -14327,6 +16115,184 @@ func (c *Client) PutProjectMemberWithResponse(ctx context.Context, projectId ope
 	}
 	r.json(body)
 	return call[IdentityMemberView](ctx, c, r, edit)
+}
+
+// ListProjectOperationPoliciesWithResponse is GET /api/v1/projects/{project_id}/operation-policies: List what is settled about operations for a project
+func (c *Client) ListProjectOperationPoliciesWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListProjectOperationPoliciesParams, edit ...RequestEditorFn) (*Response[PolicyLineViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operation-policies", projectId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[PolicyLineViewList](ctx, c, r, edit)
+}
+
+// DeleteProjectOperationPolicyWithResponse is DELETE /api/v1/projects/{project_id}/operation-policies/{operation_type}: Take back what is settled for a project
+func (c *Client) DeleteProjectOperationPolicyWithResponse(ctx context.Context, projectId openapi_types.UUID, operationType string, params *DeleteProjectOperationPolicyParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/operation-policies/%s", projectId, operationType)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetProjectOperationPolicyWithResponse is GET /api/v1/projects/{project_id}/operation-policies/{operation_type}: Read what counts for an operation in a project, and which level decided it
+func (c *Client) GetProjectOperationPolicyWithResponse(ctx context.Context, projectId openapi_types.UUID, operationType string, edit ...RequestEditorFn) (*Response[PolicyView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operation-policies/%s", projectId, operationType)
+	return call[PolicyView](ctx, c, r, edit)
+}
+
+// PutProjectOperationPolicyWithResponse is PUT /api/v1/projects/{project_id}/operation-policies/{operation_type}: Set what is allowed of an operation in a project
+func (c *Client) PutProjectOperationPolicyWithResponse(ctx context.Context, projectId openapi_types.UUID, operationType string, params *PutProjectOperationPolicyParams, body PolicyBody, edit ...RequestEditorFn) (*Response[PolicyView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/projects/%s/operation-policies/%s", projectId, operationType)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[PolicyView](ctx, c, r, edit)
+}
+
+// ListOperationsWithResponse is GET /api/v1/projects/{project_id}/operations: List the runs of a project, newest first
+func (c *Client) ListOperationsWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListOperationsParams, edit ...RequestEditorFn) (*Response[OperationViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations", projectId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("type", params.Type, false)
+		r.query("node_id", params.NodeId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationViewList](ctx, c, r, edit)
+}
+
+// SubmitOperationWithResponse is POST /api/v1/projects/{project_id}/operations: Run an operation on nodes that a project rents
+func (c *Client) SubmitOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *SubmitOperationParams, body OperationSubmitBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// PlanOperationWithResponse is POST /api/v1/projects/{project_id}/operations/plan: Say what a run would do, and do nothing
+func (c *Client) PlanOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, params *PlanOperationParams, body OperationSubmitBody, edit ...RequestEditorFn) (*Response[OperationPlanView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/plan", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationPlanView](ctx, c, r, edit)
+}
+
+// GetOperationWithResponse is GET /api/v1/projects/{project_id}/operations/{operation_id}: Read a run
+func (c *Client) GetOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations/%s", projectId, operationId)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// AgainOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/again: Run the same again from the start, as a new run that is linked to this one
+func (c *Client) AgainOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *AgainOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/%s/again", projectId, operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// ApproveOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/approve: Approve a run that must be approved
+func (c *Client) ApproveOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *ApproveOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/%s/approve", projectId, operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// CancelOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/cancel: Stop a run at a safe point
+func (c *Client) CancelOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *CancelOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/%s/cancel", projectId, operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// GetOperationLogs is GET /api/v1/projects/{project_id}/operations/{operation_id}/logs: Read, search or follow what the steps of a run print
+func (c *Client) GetOperationLogs(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *GetOperationLogsParams, edit ...RequestEditorFn) (*http.Response, error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations/%s/logs", projectId, operationId)
+	if params != nil {
+		r.query("target", params.Target, false)
+		r.query("step_id", params.StepId, false)
+		r.query("q", params.Q, false)
+		r.query("follow", params.Follow, false)
+		r.query("last_event_id", params.LastEventId, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.header("Last-Event-ID", params.LastEventID)
+	}
+	return c.do(ctx, r, edit)
+}
+
+// GetOperationLogsWithResponse is GetOperationLogs for a caller who wants a page and no stream.
+func (c *Client) GetOperationLogsWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *GetOperationLogsParams, edit ...RequestEditorFn) (*Response[OperationLineViewList], error) {
+	return whole[OperationLineViewList](c.GetOperationLogs(ctx, projectId, operationId, params, edit...))
+}
+
+// PauseOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/pause: Hand out nothing more of a run; nodes finish what they have
+func (c *Client) PauseOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *PauseOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/%s/pause", projectId, operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// RetryOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/retry: Resume a run where it stopped
+func (c *Client) RetryOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *RetryOperationParams, body OperationRetryBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/%s/retry", projectId, operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
+}
+
+// ListOperationStepsWithResponse is GET /api/v1/projects/{project_id}/operations/{operation_id}/steps: List what became of the steps of a run, by target and attempt
+func (c *Client) ListOperationStepsWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *ListOperationStepsParams, edit ...RequestEditorFn) (*Response[OperationStepViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations/%s/steps", projectId, operationId)
+	if params != nil {
+		r.query("target", params.Target, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationStepViewList](ctx, c, r, edit)
+}
+
+// ListOperationTargetsWithResponse is GET /api/v1/projects/{project_id}/operations/{operation_id}/targets: List the targets of a run, in their order
+func (c *Client) ListOperationTargetsWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *ListOperationTargetsParams, edit ...RequestEditorFn) (*Response[OperationTargetViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/operations/%s/targets", projectId, operationId)
+	if params != nil {
+		r.query("status", params.Status, false)
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[OperationTargetViewList](ctx, c, r, edit)
+}
+
+// UnpauseOperationWithResponse is POST /api/v1/projects/{project_id}/operations/{operation_id}/unpause: Let a paused run go on
+func (c *Client) UnpauseOperationWithResponse(ctx context.Context, projectId openapi_types.UUID, operationId openapi_types.UUID, params *UnpauseOperationParams, body OperationActBody, edit ...RequestEditorFn) (*Response[OperationView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/projects/%s/operations/%s/unpause", projectId, operationId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[OperationView](ctx, c, r, edit)
 }
 
 // RemoveProjectQuotaWithResponse is DELETE /api/v1/projects/{project_id}/quotas: Lift a limit of a project
@@ -14659,6 +16625,42 @@ func (c *Client) PutTenantMemberWithResponse(ctx context.Context, orgId openapi_
 	}
 	r.json(body)
 	return call[IdentityMemberView](ctx, c, r, edit)
+}
+
+// ListTenantOperationPoliciesWithResponse is GET /api/v1/tenants/{org_id}/operation-policies: List what a tenant has settled about operations
+func (c *Client) ListTenantOperationPoliciesWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListTenantOperationPoliciesParams, edit ...RequestEditorFn) (*Response[PolicyLineViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/operation-policies", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[PolicyLineViewList](ctx, c, r, edit)
+}
+
+// DeleteTenantOperationPolicyWithResponse is DELETE /api/v1/tenants/{org_id}/operation-policies/{operation_type}: Take back what a tenant has settled
+func (c *Client) DeleteTenantOperationPolicyWithResponse(ctx context.Context, orgId openapi_types.UUID, operationType string, params *DeleteTenantOperationPolicyParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/tenants/%s/operation-policies/%s", orgId, operationType)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetTenantOperationPolicyWithResponse is GET /api/v1/tenants/{org_id}/operation-policies/{operation_type}: Read what a tenant allows of an operation, and what counts there
+func (c *Client) GetTenantOperationPolicyWithResponse(ctx context.Context, orgId openapi_types.UUID, operationType string, edit ...RequestEditorFn) (*Response[PolicyView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/operation-policies/%s", orgId, operationType)
+	return call[PolicyView](ctx, c, r, edit)
+}
+
+// PutTenantOperationPolicyWithResponse is PUT /api/v1/tenants/{org_id}/operation-policies/{operation_type}: Set what a tenant allows of an operation
+func (c *Client) PutTenantOperationPolicyWithResponse(ctx context.Context, orgId openapi_types.UUID, operationType string, params *PutTenantOperationPolicyParams, body PolicyBody, edit ...RequestEditorFn) (*Response[PolicyView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/operation-policies/%s", orgId, operationType)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+		r.header("If-Match", params.IfMatch)
+	}
+	r.json(body)
+	return call[PolicyView](ctx, c, r, edit)
 }
 
 // ListProjectsWithResponse is GET /api/v1/tenants/{org_id}/projects: List the projects of a tenant

@@ -118,6 +118,33 @@ var MaintenanceStates = []string{
 	"cancelled",
 }
 
+// OperationDefinitionStates are the states of a operation definition.
+var OperationDefinitionStates = []string{
+	"draft",
+	"active",
+	"deprecated",
+	"retired",
+}
+
+// OperationStates are the states of a operation.
+var OperationStates = []string{
+	"queued",
+	"running",
+	"succeeded",
+	"failed",
+	"canceled",
+}
+
+// OperationTargetStates are the states of a operation target.
+var OperationTargetStates = []string{
+	"waiting",
+	"running",
+	"succeeded",
+	"failed",
+	"canceled",
+	"skipped",
+}
+
 var enums = map[string][]string{
 	"AgenttaskStepView.status": {
 		"started",
@@ -783,6 +810,74 @@ var enums = map[string][]string{
 		"weka",
 		"all",
 	},
+	"DefinitionAdminView.backend": {
+		"node_agent",
+		"k8s_adapter",
+		"slurm_adapter",
+		"ray_adapter",
+	},
+	"DefinitionAdminView.impact": {
+		"none",
+		"read",
+		"mutate",
+		"disrupt",
+	},
+	"DefinitionAdminView.origin": {
+		"built_in",
+		"registered",
+	},
+	"DefinitionAdminView.risk": {
+		"low",
+		"medium",
+		"high",
+	},
+	"DefinitionAdminView.status": {
+		"draft",
+		"active",
+		"deprecated",
+		"retired",
+	},
+	"DefinitionCatalogView.approval": {
+		"none",
+		"project_admin",
+		"tenant_admin",
+		"operator",
+		"platform_admin",
+	},
+	"DefinitionCatalogView.impact": {
+		"none",
+		"read",
+		"mutate",
+		"disrupt",
+	},
+	"DefinitionCatalogView.rented": {
+		"none",
+		"project",
+		"any",
+	},
+	"DefinitionCatalogView.risk": {
+		"low",
+		"medium",
+		"high",
+	},
+	"DefinitionCatalogView.status": {
+		"draft",
+		"active",
+		"deprecated",
+		"retired",
+	},
+	"DefinitionReport.kept": {
+		"draft",
+		"active",
+		"deprecated",
+		"retired",
+	},
+	"DefinitionStepView.impact": {
+		"none",
+		"read",
+		"mutate",
+		"disrupt",
+	},
 	"FleetviewSpot.drift_state": {
 		"in_sync",
 		"version_drift",
@@ -1298,6 +1393,53 @@ var enums = map[string][]string{
 		"compensating",
 		"reconciled",
 	},
+	"OperationEndView.status": {
+		"queued",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
+	},
+	"OperationPlanView.impact": {
+		"none",
+		"read",
+		"mutate",
+		"disrupt",
+	},
+	"OperationPlannedStepView.impact": {
+		"none",
+		"read",
+		"mutate",
+		"disrupt",
+	},
+	"OperationStepView.status": {
+		"succeeded",
+		"failed",
+		"canceled",
+		"not_reached",
+		"planned",
+	},
+	"OperationTargetView.status": {
+		"waiting",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
+		"skipped",
+	},
+	"OperationView.status": {
+		"queued",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
+	},
+	"OperationView.trigger_source": {
+		"allocation_provision",
+		"allocation_release",
+		"admin",
+		"tenant_request",
+	},
 	"OutboxEvent.destination": {
 		"nats",
 		"temporal",
@@ -1307,6 +1449,36 @@ var enums = map[string][]string{
 		"published",
 		"failed",
 		"discarded",
+	},
+	"PolicyDecisionView.key": {
+		"enabled",
+		"max_concurrency",
+		"timeout_seconds",
+		"allowed_artifact_sources",
+		"allowed_target_kinds",
+		"require_signature_verification",
+		"max_artifact_size_bytes",
+	},
+	"PolicyDecisionView.scope": {
+		"built_in",
+		"global",
+		"tenant",
+		"project",
+	},
+	"PolicyLineView.scope": {
+		"global",
+		"tenant",
+		"project",
+	},
+	"PolicySaidView.scope": {
+		"global",
+		"tenant",
+		"project",
+	},
+	"PolicyView.scope": {
+		"global",
+		"tenant",
+		"project",
 	},
 	"ReconciliationBreakerBody.decision": {
 		"confirm",
@@ -1842,6 +2014,21 @@ var enums = map[string][]string{
 		"closed",
 		"present",
 	},
+	"list-fleet-operation-targets.status": {
+		"waiting",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
+		"skipped",
+	},
+	"list-fleet-operations.status": {
+		"queued",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
+	},
 	"list-maas-sites.status": {
 		"active",
 		"disabled",
@@ -1922,6 +2109,27 @@ var enums = map[string][]string{
 	"list-nodes.tainted": {
 		"true",
 		"false",
+	},
+	"list-operation-definitions.status": {
+		"draft",
+		"active",
+		"deprecated",
+		"retired",
+	},
+	"list-operation-targets.status": {
+		"waiting",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
+		"skipped",
+	},
+	"list-operations.status": {
+		"queued",
+		"running",
+		"succeeded",
+		"failed",
+		"canceled",
 	},
 	"list-reconciliation-runs.trigger": {
 		"schedule",

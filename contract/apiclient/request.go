@@ -121,20 +121,24 @@ func (c *Client) do(ctx context.Context, r *request, edit []RequestEditorFn) (*h
 
 // call sends a request and reads the answer.
 func call[T any](ctx context.Context, c *Client, r *request, edit []RequestEditorFn) (*Response[T], error) {
-	answer, err := c.do(ctx, r, edit)
+	return whole[T](c.do(ctx, r, edit)) //nolint:bodyclose // whole closes it
+}
+
+// whole reads the whole of an answer and closes it.
+func whole[T any](answer *http.Response, err error) (*Response[T], error) {
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	read := &Response[T]{HTTP: answer}
-	if read.Body, err = io.ReadAll(answer.Body); err != nil {
+	out := &Response[T]{HTTP: answer}
+	if out.Body, err = io.ReadAll(answer.Body); err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
-	if strings.Contains(read.ContentType(), "json") {
-		read.JSON = new(T)
-		if err := json.Unmarshal(read.Body, read.JSON); err != nil {
+	if strings.Contains(out.ContentType(), "json") {
+		out.JSON = new(T)
+		if err := json.Unmarshal(out.Body, out.JSON); err != nil {
 			return nil, fmt.Errorf("read answer: %w", err)
 		}
 	}
-	return read, nil
+	return out, nil
 }

@@ -3,6 +3,7 @@ package apiclient
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,4 +115,28 @@ func (m *messages) setRetry(value string) {
 func fieldOf(line []byte) (field, value string) {
 	before, after, _ := bytes.Cut(line, []byte(":"))
 	return string(before), string(bytes.TrimPrefix(after, []byte(" ")))
+}
+
+// Messages tells the messages of a stream of server-sent events until it ends, which
+// is no error, or tell fails. A message named problem ends it with that problem.
+func Messages(from io.Reader, tell func(id, name string, data []byte) error) error {
+	in := newMessages(from)
+	for {
+		m, err := in.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case m.name == kindError:
+			p := &Problem{}
+			if err := json.Unmarshal(m.data, p); err != nil {
+				return fmt.Errorf("decode end of event stream: %w", err)
+			}
+			return p
+		}
+		if err := tell(m.id, m.name, m.data); err != nil {
+			return err
+		}
+	}
 }

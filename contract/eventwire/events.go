@@ -20,6 +20,7 @@ const (
 	TokenCreated          Type = "token.created"
 	TokenRevoked          Type = "token.revoked"
 	TokenExpiring         Type = "token.expiring" //nolint:gosec // the name of an event, not a credential
+
 	AllocationRequested   Type = "provisioning.requested"
 	AllocationActive      Type = "provisioning.active"
 	AllocationFailed      Type = "provisioning.failed"
@@ -403,7 +404,7 @@ type Definition struct {
 // Events lists every event of the contract. The AsyncAPI document is generated
 // from it, and the outbox refuses to append what is not in it.
 func Events() []Definition {
-	return []Definition{
+	return append(operationEvents(), []Definition{
 		{TenantCreated, "A tenant was created.", Tenant{}},
 		{TenantUpdated, "A tenant was changed.", Tenant{}},
 		{TenantDisabled, "A tenant gets nothing new from now on.", Tenant{}},
@@ -495,5 +496,5 @@ func Events() []Definition {
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
 		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},
-	}
+	}...)
 }

@@ -89,6 +89,10 @@ type (
 	Announcement = Of[announcementNoun]
 	// Repair is the identifier of a time in which the node of an allocation was repaired.
 	Repair = Of[repairNoun]
+	// Operation is the identifier of a run of an operation on nodes.
+	Operation = Of[operationNoun]
+	// OperationTarget is the identifier of what a run does on one node.
+	OperationTarget = Of[operationTargetNoun]
 	// Finding is the identifier of a disagreement that reconciliation found.
 	Finding = Of[findingNoun]
 	// ReconciliationRun is the identifier of one look at a site.
@@ -131,6 +135,8 @@ type (
 	maintenanceNoun       struct{}
 	announcementNoun      struct{}
 	repairNoun            struct{}
+	operationNoun         struct{}
+	operationTargetNoun   struct{}
 	findingNoun           struct{}
 	reconciliationRunNoun struct{}
 )

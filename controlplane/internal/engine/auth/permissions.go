@@ -8,76 +8,87 @@ type Permission string
 
 // The permissions. Reading and changing are always separate.
 const (
-	AllocationRead       Permission = "allocation:read"
-	AllocationUse        Permission = "allocation:use"    // ask for some, and use and release one's own
-	AllocationManage     Permission = "allocation:manage" // those of others in the project, too
-	AllocationForce      Permission = "allocation:force"  // end them whatever their tenant thinks
-	AuditRead            Permission = "audit:read"
-	CertificateRead      Permission = "certificate:read"
-	DecommissionRead     Permission = "decommission:read"
-	DecommissionManage   Permission = "decommission:manage"
-	EventRead            Permission = "event:read"
-	LifecycleRead        Permission = "lifecycle:read"
-	MemberRead           Permission = "member:read"
-	MemberManage         Permission = "member:manage"
-	NodeRead             Permission = "node:read"
-	NodeManage           Permission = "node:manage"
-	NodeTaskRun          Permission = "node_task:run"
-	OnboardingRead       Permission = "onboarding:read"
-	OnboardingManage     Permission = "onboarding:manage"
-	OutboxRead           Permission = "outbox:read"
-	OutboxManage         Permission = "outbox:manage"
-	ProjectCreate        Permission = "project:create"
-	ProjectRead          Permission = "project:read"
-	ProjectUpdate        Permission = "project:update"
-	PruningRead          Permission = "pruning:read"
-	PruningRun           Permission = "pruning:run"
-	QuotaRead            Permission = "quota:read"
-	ReservationRead      Permission = "reservation:read"
-	ReservationManage    Permission = "reservation:manage"
-	QuotaManage          Permission = "quota:manage" // of projects
-	ReconciliationRead   Permission = "reconciliation:read"
-	ReconciliationManage Permission = "reconciliation:manage"
-	SelfCheckRead        Permission = "self_check:read"
-	SelfCheckRun         Permission = "self_check:run"
-	ServiceAccountRead   Permission = "service_account:read"
-	ServiceAccountManage Permission = "service_account:manage"
-	SignerRead           Permission = "signer:read"
-	SignerManage         Permission = "signer:manage"
-	SiteRead             Permission = "site:read"
-	SiteManage           Permission = "site:manage"
-	SiteBundleManage     Permission = "site_bundle:manage"  // what machines run as root at their first boot
-	SiteProfileManage    Permission = "site_profile:manage" // profiles and RoCE addresses, without credentials
-	SKURead              Permission = "sku:read"
-	SKUManage            Permission = "sku:manage"
-	SSHKeyRead           Permission = "ssh_key:read"
-	SSHKeyManage         Permission = "ssh_key:manage"
-	SystemRead           Permission = "system:read"
-	TenantCreate         Permission = "tenant:create"
-	TenantRead           Permission = "tenant:read"
-	TenantUpdate         Permission = "tenant:update"
-	TenantQuotaManage    Permission = "tenant_quota:manage" // of tenants
-	TerminalOpen         Permission = "terminal:open"
-	UserRead             Permission = "user:read"
-	UserManage           Permission = "user:manage"
-	WebhookRead          Permission = "webhook:read" // not for viewers: addresses may hold secrets of receivers
-	WebhookManage        Permission = "webhook:manage"
+	AllocationRead            Permission = "allocation:read"
+	AllocationUse             Permission = "allocation:use"    // ask for some, and use and release one's own
+	AllocationManage          Permission = "allocation:manage" // those of others in the project, too
+	AllocationForce           Permission = "allocation:force"  // end them whatever their tenant thinks
+	AuditRead                 Permission = "audit:read"
+	CertificateRead           Permission = "certificate:read"
+	DecommissionRead          Permission = "decommission:read"
+	DecommissionManage        Permission = "decommission:manage"
+	EventRead                 Permission = "event:read"
+	LifecycleRead             Permission = "lifecycle:read"
+	MemberRead                Permission = "member:read"
+	MemberManage              Permission = "member:manage"
+	NodeRead                  Permission = "node:read"
+	NodeManage                Permission = "node:manage"
+	NodeTaskRun               Permission = "node_task:run"
+	OnboardingRead            Permission = "onboarding:read"
+	OnboardingManage          Permission = "onboarding:manage"
+	OperationDefinitionRead   Permission = "operation_definition:read"
+	OperationDefinitionManage Permission = "operation_definition:manage" // what nodes can be made to do as root
+	OperationPolicyRead       Permission = "operation_policy:read"
+	OperationPolicyManage     Permission = "operation_policy:manage"
+	OperationRead             Permission = "operation:read"
+	OperationRun              Permission = "operation:run"    // on what one rents, and steer one's own runs
+	OperationManage           Permission = "operation:manage" // runs of others in the project, too
+	OperationRunOnFleet       Permission = "fleet_operation:run"
+	OutboxRead                Permission = "outbox:read"
+	OutboxManage              Permission = "outbox:manage"
+	ProjectCreate             Permission = "project:create"
+	ProjectRead               Permission = "project:read"
+	ProjectUpdate             Permission = "project:update"
+	PruningRead               Permission = "pruning:read"
+	PruningRun                Permission = "pruning:run"
+	QuotaRead                 Permission = "quota:read"
+	ReservationRead           Permission = "reservation:read"
+	ReservationManage         Permission = "reservation:manage"
+	QuotaManage               Permission = "quota:manage" // of projects
+	ReconciliationRead        Permission = "reconciliation:read"
+	ReconciliationManage      Permission = "reconciliation:manage"
+	SelfCheckRead             Permission = "self_check:read"
+	SelfCheckRun              Permission = "self_check:run"
+	ServiceAccountRead        Permission = "service_account:read"
+	ServiceAccountManage      Permission = "service_account:manage"
+	SignerRead                Permission = "signer:read"
+	SignerManage              Permission = "signer:manage"
+	SiteRead                  Permission = "site:read"
+	SiteManage                Permission = "site:manage"
+	SiteBundleManage          Permission = "site_bundle:manage"  // what machines run as root at their first boot
+	SiteProfileManage         Permission = "site_profile:manage" // profiles and RoCE addresses, without credentials
+	SKURead                   Permission = "sku:read"
+	SKUManage                 Permission = "sku:manage"
+	SSHKeyRead                Permission = "ssh_key:read"
+	SSHKeyManage              Permission = "ssh_key:manage"
+	SystemRead                Permission = "system:read"
+	TenantCreate              Permission = "tenant:create"
+	TenantRead                Permission = "tenant:read"
+	TenantUpdate              Permission = "tenant:update"
+	TenantQuotaManage         Permission = "tenant_quota:manage" // of tenants
+	TerminalOpen              Permission = "terminal:open"
+	UserRead                  Permission = "user:read"
+	UserManage                Permission = "user:manage"
+	WebhookRead               Permission = "webhook:read" // not for viewers: addresses may hold secrets of receivers
+	WebhookManage             Permission = "webhook:manage"
 )
 
 var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
-		AllocationRead, CertificateRead, ReservationRead,
+		AllocationRead, CertificateRead, ReservationRead, OperationDefinitionRead, OperationPolicyRead, OperationRead,
 	}
-	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse})
+	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse, OperationRun})
 	adminMay  = slices.Concat(memberMay, []Permission{
 		ProjectUpdate, MemberManage, ServiceAccountManage, SSHKeyManage,
-		AllocationManage, WebhookRead, WebhookManage,
+		AllocationManage, OperationManage, WebhookRead, WebhookManage,
 	})
-	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, QuotaManage, AuditRead})
-	auditMay  = []Permission{
+	tenantMay = slices.Concat(adminMay, []Permission{
+		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, OperationPolicyManage,
+	})
+	auditMay = []Permission{
 		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
-		OnboardingRead, OutboxRead, ProjectRead, PruningRead, QuotaRead,
+		OnboardingRead, OperationDefinitionRead, OperationPolicyRead, OperationRead, OutboxRead, ProjectRead, PruningRead,
+		QuotaRead,
 		ReservationRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
 		TenantRead, UserRead, WebhookRead,
@@ -89,13 +100,14 @@ var (
 	operateMay = []Permission{
 		AllocationRead, AllocationForce, CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead,
 		NodeRead, NodeManage, NodeTaskRun,
-		OnboardingRead, OnboardingManage, OutboxRead, OutboxManage, ProjectRead, ReconciliationRead, ReconciliationManage,
-		ReservationRead, ReservationManage,
+		OnboardingRead, OnboardingManage, OperationDefinitionRead, OperationPolicyRead, OperationRead,
+		OperationRunOnFleet, OutboxRead, OutboxManage,
+		ProjectRead, ReconciliationRead, ReconciliationManage, ReservationRead, ReservationManage,
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage, TenantCreate, TenantQuotaManage,
-		TerminalOpen, UserManage,
+		OperationDefinitionManage, PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage,
+		TenantCreate, TenantQuotaManage, TerminalOpen, UserManage,
 	})
 )
 

@@ -56,6 +56,7 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodGet, agentwire.PathWait, operationWait, g.asNode(g.meter.polls, g.wait)},
 		{http.MethodPost, agentwire.PathResult, "task-result", g.asNode(g.meter.calls, g.result)},
 		{http.MethodPost, agentwire.PathProgress, "task-progress", g.asNode(g.meter.calls, g.progress)},
+		{http.MethodPost, agentwire.PathLogs, "task-logs", g.asNode(g.meter.calls, g.taskLogs)},
 		{http.MethodPost, agentwire.PathRegistry, "registry-credential", g.asMember(g.registryCredential)},
 		{http.MethodPost, agentwire.PathMint, "mint-credential", g.asMember(g.mintCredential)},
 		{http.MethodGet, agentwire.PathTerminal, operationTerminal, g.asMember(g.terminalSession)},

@@ -172,6 +172,26 @@ func (g *Gateway) progress(w http.ResponseWriter, r *http.Request, c caller) err
 	return answer(w, out)
 }
 
+// taskLogs passes on what a task prints.
+func (g *Gateway) taskLogs(w http.ResponseWriter, r *http.Request, c caller) error {
+	if g.logs == nil {
+		return fault.New(fault.Unavailable, "logs_missing", "this replica keeps no logs")
+	}
+	task, err := taskOf(r)
+	if err != nil {
+		return err
+	}
+	var in agentwire.LogsRequest
+	if err := read(w, r, &in); err != nil {
+		return err
+	}
+	out, err := g.logs.AppendLogs(r.Context(), c.Node, task, in)
+	if err != nil {
+		return err
+	}
+	return answer(w, out)
+}
+
 // terminalSession passes the node's end of a session to the terminal, which
 // decides whether the node may join the session.
 func (g *Gateway) terminalSession(w http.ResponseWriter, r *http.Request, c caller) error {

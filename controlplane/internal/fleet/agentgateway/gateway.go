@@ -58,6 +58,11 @@ type Terminal interface {
 	ServeNode(w http.ResponseWriter, r *http.Request, n id.Node)
 }
 
+// Logs keeps what tasks print.
+type Logs interface {
+	AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r agentwire.LogsRequest) (agentwire.LogsResponse, error)
+}
+
 // Settings are chosen by operators.
 type Settings struct {
 	TrustDomain    string
@@ -80,6 +85,7 @@ type Config struct {
 	Tasks    Tasks
 	Signer   Signer
 	Terminal Terminal // nil: there are no terminals here
+	Logs     Logs     // nil: nothing that prints is run here
 	Trust    *Trust
 	Renderer *Renderer
 	Packages *Packages
@@ -99,6 +105,7 @@ type Gateway struct {
 	tasks    Tasks
 	signer   Signer
 	terminal Terminal
+	logs     Logs
 	trust    *Trust
 	renderer *Renderer
 	packages *Packages
@@ -118,6 +125,7 @@ type Gateway struct {
 func New(cfg Config) *Gateway {
 	g := &Gateway{
 		db: cfg.DB, nodes: cfg.Nodes, contacts: cfg.Contacts, tasks: cfg.Tasks, signer: cfg.Signer, terminal: cfg.Terminal,
+		logs:  cfg.Logs,
 		trust: cfg.Trust, renderer: cfg.Renderer, packages: cfg.Packages, backends: cfg.Backends,
 		settings: cfg.Settings, logger: cfg.Logger, clock: cfg.Clock,
 	}

@@ -1,8 +1,11 @@
 package definition
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,22 +62,22 @@ const NoApproval = "none"
 
 // Definition is the document of one version.
 type Definition struct {
-	Type               string              `json:"type"`
-	Version            string              `json:"version"`
-	Title              string              `json:"title"`
-	Description        string              `json:"description,omitempty"`
-	Backend            Backend             `json:"backend"`
-	Risk               Risk                `json:"risk"`
-	RiskText           string              `json:"risk_text"`
-	Inputs             json.RawMessage     `json:"inputs"` // a JSON schema
-	Targets            []TargetKind        `json:"targets"`
-	Requires           map[string]Accepted `json:"requires,omitempty"` // facts of the node, all of them
-	Safety             Safety              `json:"safety"`
-	Approval           string              `json:"approval"` // NoApproval, or the role that must approve
-	Artifacts          *Artifacts          `json:"artifacts,omitempty"`
-	Commands           []json.RawMessage   `json:"commands,omitempty"` // profiles for command.exec_allowlisted
-	MaxDurationSeconds int                 `json:"max_duration_seconds"`
-	Steps              []Step              `json:"steps"`
+	Type               string                     `json:"type"`
+	Version            string                     `json:"version"`
+	Title              string                     `json:"title"`
+	Description        string                     `json:"description,omitempty"`
+	Backend            Backend                    `json:"backend"`
+	Risk               Risk                       `json:"risk"`
+	RiskText           string                     `json:"risk_text"`
+	Inputs             json.RawMessage            `json:"inputs"` // a JSON schema
+	Targets            []TargetKind               `json:"targets"`
+	Requires           map[string]Accepted        `json:"requires,omitempty"` // facts of the node, all of them
+	Safety             Safety                     `json:"safety"`
+	Approval           string                     `json:"approval"` // NoApproval, or the role that must approve
+	Artifacts          *Artifacts                 `json:"artifacts,omitempty"`
+	Commands           []agentwire.CommandProfile `json:"commands,omitempty"` // steps name them by their ids
+	MaxDurationSeconds int                        `json:"max_duration_seconds"`
+	Steps              []Step                     `json:"steps"`
 }
 
 // Safety says who may be on a node, and what must come first.
@@ -196,4 +199,19 @@ func (d Definition) Canonical() (json.RawMessage, error) {
 		return nil, fmt.Errorf("encode definition: %w", err)
 	}
 	return canonical, nil
+}
+
+// digest is how versions are told apart.
+func digest(document []byte) string {
+	sum := sha256.Sum256(document)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// number is the number of a version: 2 of v2.
+func number(version string) int64 {
+	n, err := strconv.ParseInt(strings.TrimPrefix(version, "v"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

@@ -16,12 +16,13 @@ ORDER BY status = 'active' DESC, number DESC LIMIT 1;
 -- name: PutType :exec
 INSERT INTO operation_definitions (type, created_by) VALUES ($1, $2) ON CONFLICT (type) DO NOTHING;
 
--- name: LockType :one
-SELECT type FROM operation_definitions WHERE type = $1 FOR UPDATE;
+-- LockType makes those who install versions of a type go one after the other.
+-- name: LockType :exec
+SELECT pg_advisory_xact_lock(hashtextextended('operation definition ' || @type::text, 0));
 
 -- name: InsertVersion :one
 INSERT INTO operation_definition_versions (type, version, number, status, document, digest, origin, created_by, updated_by, activated_at)
-VALUES (@type, @version, @number, @status, @document, @digest, @origin, @by_whom, @by_whom,
+VALUES (@type, @version, @number, @status::text, @document, @digest, @origin, @by_whom, @by_whom,
     CASE WHEN @status::text = 'active' THEN clock_timestamp() END)
 RETURNING *;
 
@@ -33,7 +34,7 @@ RETURNING *;
 
 -- name: MoveVersion :one
 UPDATE operation_definition_versions
-SET status = @status, status_reason = @reason, updated_by = @by_whom, updated_at = clock_timestamp(), revision = revision + 1,
+SET status = @status::text, status_reason = @reason, updated_by = @by_whom, updated_at = clock_timestamp(), revision = revision + 1,
     activated_at = CASE WHEN @status::text = 'active' THEN coalesce(activated_at, clock_timestamp()) ELSE activated_at END
 WHERE type = @type AND version = @version
 RETURNING *;
@@ -43,6 +44,6 @@ SELECT * FROM operation_definition_versions
 WHERE (sqlc.narg(type)::text IS NULL OR type = sqlc.narg(type))
   AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status))
   AND (NOT @only_runnable::boolean OR status IN ('active', 'deprecated'))
-  AND (type, -number) > (@after_type::text, -@after_number::bigint)
-ORDER BY type, -number
+  AND (type > @after_type::text OR type = @after_type::text AND number < @after_number::bigint)
+ORDER BY type, number DESC
 LIMIT @page_size;

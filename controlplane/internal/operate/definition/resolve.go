@@ -3,8 +3,10 @@ package definition
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 )
 
@@ -16,6 +18,9 @@ type Target struct {
 	ProjectID    string
 	Facts        map[string]string // gpu.vendor and so on
 }
+
+// targetNames are what references may name of a target besides facts.
+var targetNames = []string{"node_id", "node_name", "allocation_id", "project_id"}
 
 // value finds what a reference names of the target; nil: it is not there.
 func (t Target) value(path []string) json.RawMessage {
@@ -41,32 +46,17 @@ func (t Target) value(path []string) json.RawMessage {
 
 // ResolvedStep is a step as a node gets it: inputs and facts are filled in,
 // references to earlier steps are left to the node.
-type ResolvedStep struct {
-	ID             string          `json:"id"`
-	Kind           string          `json:"kind"`
-	With           json.RawMessage `json:"with"`
-	TimeoutSeconds int             `json:"timeout_seconds"`
-	Attempts       int             `json:"attempts"`
-	RetryClasses   []string        `json:"retry_classes,omitempty"`
-	BackoffSeconds int             `json:"backoff_seconds,omitempty"`
-	OnFailure      string          `json:"on_failure"`
-	Repeat         bool            `json:"repeat,omitempty"`
-}
+type ResolvedStep = agentwire.OperationStep
 
-// Resolve fills in the inputs and what is known of a target. The inputs must be
-// those that CheckInputs answered.
+// Resolve fills in the inputs and what is known of a target, and checks what comes of
+// it. The inputs must be those that CheckInputs answered.
 func (d Definition) Resolve(inputs json.RawMessage, target Target) ([]ResolvedStep, error) {
 	steps := make([]ResolvedStep, len(d.Steps))
 	var fields []fault.Field
 	for i, s := range d.Steps {
-		with, err := FillInputs(s.With, func(r Reference) (json.RawMessage, error) {
-			if r.Root == RefTarget {
-				return target.value(r.Path), nil
-			}
-			return Follow(inputs, r.Path)
-		})
+		with, err := d.fill(s, inputs, target)
 		if err != nil {
-			fields = append(fields, fault.Field{Path: fmt.Sprintf("steps[%d].with", i), Message: err.Error()})
+			fields = append(fields, fault.Field{Path: fmt.Sprintf("steps.%d.with", i), Message: err.Error()})
 			continue
 		}
 		steps[i] = ResolvedStep{
@@ -79,11 +69,70 @@ func (d Definition) Resolve(inputs json.RawMessage, target Target) ([]ResolvedSt
 		}
 	}
 	if len(fields) > 0 {
-		return nil, fault.New(fault.Conflict, "operation_unresolvable", "%s cannot be resolved for the node %s: %s", d.Ref(),
-			target.NodeName, fields[0].Message).WithFields(fields...).
-			WithRemedy("choose a node that has what is missing, or give the reference a default in a new version")
+		return nil, fault.New(fault.Conflict, "operation_unresolvable", "%s cannot be resolved for the node %s: %s: %s",
+			d.Ref(),
+			target.NodeName, fields[0].Path, fields[0].Message).WithFields(fields...).
+			WithRemedy("give other inputs, or choose a node that has what is missing")
 	}
 	return steps, nil
+}
+
+// fill is what a node gets of one step.
+func (d Definition) fill(s Step, inputs json.RawMessage, target Target) (json.RawMessage, error) {
+	kind, known := agentwire.LookupStep(s.Kind)
+	if !known {
+		return nil, fmt.Errorf("there is no kind of step %q any more", s.Kind)
+	}
+	with, err := d.expanded(s)
+	if err != nil {
+		return nil, err
+	}
+	filled, err := kind.Fill(with, func(r agentwire.Reference) (agentwire.Value, bool, error) {
+		switch r.Root {
+		case agentwire.RootTarget:
+			return agentwire.Value{JSON: target.value(r.Path)}, true, nil
+		case agentwire.RootInputs:
+			found, err := follow(inputs, r.Path)
+			return agentwire.Value{JSON: found}, true, err
+		default:
+			return agentwire.Value{}, false, nil
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := kind.Decode(filled); err != nil {
+		return nil, err
+	}
+	return filled, nil
+}
+
+// follow follows the path of a reference through a JSON document: names of objects
+// and numbers of items. It answers nil where the path leads nowhere.
+func follow(document json.RawMessage, path []string) (json.RawMessage, error) {
+	var value any
+	if err := decodeNumbers(document, &value); err != nil {
+		return nil, err
+	}
+	for _, step := range path {
+		switch v := value.(type) {
+		case map[string]any:
+			member, there := v[step]
+			if !there {
+				return nil, nil
+			}
+			value = member
+		case []any:
+			i, number := strconv.Atoi(step)
+			if number != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != step {
+				return nil, nil //nolint:nilerr // a path that leads nowhere is no failure
+			}
+			value = v[i]
+		default:
+			return nil, nil
+		}
+	}
+	return encoded(value), nil
 }
 
 // Fits says which facts a definition requires that the target has not: nothing

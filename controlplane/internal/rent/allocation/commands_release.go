@@ -127,6 +127,12 @@ func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, messag
 	if err := s.terminals.EndAll(ctx, tx, a.Node); err != nil {
 		return now, err
 	}
+	if s.runs != nil {
+		// What runs there on behalf of somebody must not keep the node from being cleaned.
+		if err := s.runs.LeaveNode(ctx, tx, a.Node, "the allocation of the node has ended"); err != nil {
+			return now, err
+		}
+	}
 	return now, startCleanup(ctx, tx, now)
 }
 

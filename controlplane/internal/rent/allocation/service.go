@@ -65,6 +65,12 @@ type Members interface {
 	StillMay(ctx context.Context, tx pgx.Tx, who string, what auth.Permission, on auth.Target) (bool, error)
 }
 
+// Runs is what operations do on nodes; operation.Runs stops it.
+type Runs interface {
+	// LeaveNode stops it, in the transaction that takes the node from its tenant.
+	LeaveNode(ctx context.Context, tx pgx.Tx, of id.Node, reason string) error
+}
+
 // Config is what the package needs.
 type Config struct {
 	DB        *postgres.DB
@@ -74,6 +80,7 @@ type Config struct {
 	Terminals Terminals
 	Papers    Papers
 	Members   Members // nil: whoever asked for something may still have it
+	Runs      Runs    // nil: nothing is run on nodes
 	// HeardWithin is how lately the agent of a node must have called; zero: 90 s.
 	HeardWithin time.Duration
 	// Patience is how long a task of provisioning may wait for its node to fetch
@@ -96,6 +103,7 @@ type Service struct {
 	terminals Terminals
 	papers    Papers
 	members   Members
+	runs      Runs
 	heard     time.Duration
 	patience  time.Duration
 	gate      gate
@@ -109,7 +117,7 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
-		papers: cfg.Papers, members: cfg.Members, mischief: cfg.Mischief,
+		papers: cfg.Papers, members: cfg.Members, runs: cfg.Runs, mischief: cfg.Mischief,
 		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
 	}
 	if s.mischief == nil {

@@ -42,7 +42,7 @@ func (q *Queries) GetVersion(ctx context.Context, arg GetVersionParams) (Operati
 
 const insertVersion = `-- name: InsertVersion :one
 INSERT INTO operation_definition_versions (type, version, number, status, document, digest, origin, created_by, updated_by, activated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8,
+VALUES ($1, $2, $3, $4::text, $5, $6, $7, $8, $8,
     CASE WHEN $4::text = 'active' THEN clock_timestamp() END)
 RETURNING type, version, number, status, document, digest, origin, status_reason, revision, created_at, created_by, updated_at, updated_by, activated_at
 `
@@ -94,9 +94,9 @@ SELECT type, version, number, status, document, digest, origin, status_reason, r
 WHERE ($1::text IS NULL OR type = $1)
   AND ($2::text IS NULL OR status = $2)
   AND (NOT $3::boolean OR status IN ('active', 'deprecated'))
-  AND (type, -number) > ($4::text, -@after_number::bigint)
-ORDER BY type, -number
-LIMIT $5
+  AND (type > $4::text OR type = $4::text AND number < $5::bigint)
+ORDER BY type, number DESC
+LIMIT $6
 `
 
 type ListVersionsParams struct {
@@ -104,6 +104,7 @@ type ListVersionsParams struct {
 	Status       *string
 	OnlyRunnable bool
 	AfterType    string
+	AfterNumber  int64
 	PageSize     int32
 }
 
@@ -113,6 +114,7 @@ func (q *Queries) ListVersions(ctx context.Context, arg ListVersionsParams) ([]O
 		arg.Status,
 		arg.OnlyRunnable,
 		arg.AfterType,
+		arg.AfterNumber,
 		arg.PageSize,
 	)
 	if err != nil {
@@ -148,15 +150,14 @@ func (q *Queries) ListVersions(ctx context.Context, arg ListVersionsParams) ([]O
 	return items, nil
 }
 
-const lockType = `-- name: LockType :one
-SELECT type FROM operation_definitions WHERE type = $1 FOR UPDATE
+const lockType = `-- name: LockType :exec
+SELECT pg_advisory_xact_lock(hashtextextended('operation definition ' || $1::text, 0))
 `
 
-func (q *Queries) LockType(ctx context.Context, type_ string) (string, error) {
-	row := q.db.QueryRow(ctx, lockType, type_)
-	var type__2 string
-	err := row.Scan(&type__2)
-	return type__2, err
+// LockType makes those who install versions of a type go one after the other.
+func (q *Queries) LockType(ctx context.Context, type_ string) error {
+	_, err := q.db.Exec(ctx, lockType, type_)
+	return err
 }
 
 const lockVersion = `-- name: LockVersion :one
@@ -192,7 +193,7 @@ func (q *Queries) LockVersion(ctx context.Context, arg LockVersionParams) (Opera
 
 const moveVersion = `-- name: MoveVersion :one
 UPDATE operation_definition_versions
-SET status = $1, status_reason = $2, updated_by = $3, updated_at = clock_timestamp(), revision = revision + 1,
+SET status = $1::text, status_reason = $2, updated_by = $3, updated_at = clock_timestamp(), revision = revision + 1,
     activated_at = CASE WHEN $1::text = 'active' THEN coalesce(activated_at, clock_timestamp()) ELSE activated_at END
 WHERE type = $4 AND version = $5
 RETURNING type, version, number, status, document, digest, origin, status_reason, revision, created_at, created_by, updated_at, updated_by, activated_at

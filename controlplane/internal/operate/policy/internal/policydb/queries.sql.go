@@ -97,3 +97,193 @@ func (q *Queries) GetLevel(ctx context.Context, arg GetLevelParams) (OperationPo
 	)
 	return i, err
 }
+
+const listLevel = `-- name: ListLevel :many
+SELECT operation_type, scope, org_id, project_id, hard_deny, enabled, max_concurrency, timeout_seconds, allowed_artifact_sources, allowed_target_kinds, require_signature_verification, max_artifact_size_bytes, reason, version, updated_at, updated_by FROM operation_policy_overrides
+WHERE org_id IS NOT DISTINCT FROM $1 AND project_id IS NOT DISTINCT FROM $2
+  AND operation_type > $3::text
+ORDER BY operation_type
+LIMIT $4
+`
+
+type ListLevelParams struct {
+	OrgID     id.Org
+	ProjectID id.Project
+	After     string
+	PageSize  int32
+}
+
+func (q *Queries) ListLevel(ctx context.Context, arg ListLevelParams) ([]OperationPolicyOverride, error) {
+	rows, err := q.db.Query(ctx, listLevel,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.After,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OperationPolicyOverride
+	for rows.Next() {
+		var i OperationPolicyOverride
+		if err := rows.Scan(
+			&i.OperationType,
+			&i.Scope,
+			&i.OrgID,
+			&i.ProjectID,
+			&i.HardDeny,
+			&i.Enabled,
+			&i.MaxConcurrency,
+			&i.TimeoutSeconds,
+			&i.AllowedArtifactSources,
+			&i.AllowedTargetKinds,
+			&i.RequireSignatureVerification,
+			&i.MaxArtifactSizeBytes,
+			&i.Reason,
+			&i.Version,
+			&i.UpdatedAt,
+			&i.UpdatedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockChain = `-- name: LockChain :exec
+SELECT pg_advisory_xact_lock(hashtextextended('operation policies ' || $1::text, 0))
+`
+
+// LockChain makes those who change policies of the platform, a tenant or its projects go one after the other.
+func (q *Queries) LockChain(ctx context.Context, org string) error {
+	_, err := q.db.Exec(ctx, lockChain, org)
+	return err
+}
+
+const org = `-- name: Org :one
+SELECT org_id FROM projects WHERE id = $1
+`
+
+func (q *Queries) Org(ctx context.Context, argID id.Project) (id.Org, error) {
+	row := q.db.QueryRow(ctx, org, argID)
+	var org_id id.Org
+	err := row.Scan(&org_id)
+	return org_id, err
+}
+
+const put = `-- name: Put :one
+INSERT INTO operation_policy_overrides (operation_type, scope, org_id, project_id, hard_deny, enabled, max_concurrency, timeout_seconds,
+    allowed_artifact_sources, allowed_target_kinds, require_signature_verification, max_artifact_size_bytes, reason, updated_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (operation_type, org_id, project_id) DO UPDATE
+SET hard_deny = excluded.hard_deny, enabled = excluded.enabled, max_concurrency = excluded.max_concurrency,
+    timeout_seconds = excluded.timeout_seconds, allowed_artifact_sources = excluded.allowed_artifact_sources,
+    allowed_target_kinds = excluded.allowed_target_kinds,
+    require_signature_verification = excluded.require_signature_verification,
+    max_artifact_size_bytes = excluded.max_artifact_size_bytes, reason = excluded.reason, updated_by = excluded.updated_by,
+    updated_at = clock_timestamp(), version = operation_policy_overrides.version + 1
+RETURNING operation_type, scope, org_id, project_id, hard_deny, enabled, max_concurrency, timeout_seconds, allowed_artifact_sources, allowed_target_kinds, require_signature_verification, max_artifact_size_bytes, reason, version, updated_at, updated_by
+`
+
+type PutParams struct {
+	OperationType                string
+	Scope                        string
+	OrgID                        id.Org
+	ProjectID                    id.Project
+	HardDeny                     bool
+	Enabled                      *bool
+	MaxConcurrency               *int64
+	TimeoutSeconds               *int64
+	AllowedArtifactSources       []string
+	AllowedTargetKinds           []string
+	RequireSignatureVerification *bool
+	MaxArtifactSizeBytes         *int64
+	Reason                       string
+	UpdatedBy                    string
+}
+
+func (q *Queries) Put(ctx context.Context, arg PutParams) (OperationPolicyOverride, error) {
+	row := q.db.QueryRow(ctx, put,
+		arg.OperationType,
+		arg.Scope,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.HardDeny,
+		arg.Enabled,
+		arg.MaxConcurrency,
+		arg.TimeoutSeconds,
+		arg.AllowedArtifactSources,
+		arg.AllowedTargetKinds,
+		arg.RequireSignatureVerification,
+		arg.MaxArtifactSizeBytes,
+		arg.Reason,
+		arg.UpdatedBy,
+	)
+	var i OperationPolicyOverride
+	err := row.Scan(
+		&i.OperationType,
+		&i.Scope,
+		&i.OrgID,
+		&i.ProjectID,
+		&i.HardDeny,
+		&i.Enabled,
+		&i.MaxConcurrency,
+		&i.TimeoutSeconds,
+		&i.AllowedArtifactSources,
+		&i.AllowedTargetKinds,
+		&i.RequireSignatureVerification,
+		&i.MaxArtifactSizeBytes,
+		&i.Reason,
+		&i.Version,
+		&i.UpdatedAt,
+		&i.UpdatedBy,
+	)
+	return i, err
+}
+
+const remove = `-- name: Remove :execrows
+DELETE FROM operation_policy_overrides
+WHERE operation_type = $1 AND org_id IS NOT DISTINCT FROM $2
+  AND project_id IS NOT DISTINCT FROM $3
+`
+
+type RemoveParams struct {
+	OperationType string
+	OrgID         id.Org
+	ProjectID     id.Project
+}
+
+func (q *Queries) Remove(ctx context.Context, arg RemoveParams) (int64, error) {
+	result, err := q.db.Exec(ctx, remove, arg.OperationType, arg.OrgID, arg.ProjectID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const tenantExists = `-- name: TenantExists :one
+SELECT EXISTS (SELECT FROM organizations WHERE id = $1)
+`
+
+func (q *Queries) TenantExists(ctx context.Context, argID id.Org) (bool, error) {
+	row := q.db.QueryRow(ctx, tenantExists, argID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const typeExists = `-- name: TypeExists :one
+SELECT EXISTS (SELECT FROM operation_definitions WHERE type = $1)
+`
+
+func (q *Queries) TypeExists(ctx context.Context, type_ string) (bool, error) {
+	row := q.db.QueryRow(ctx, typeExists, type_)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}

@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/table"
+	"gpuaas/contract/apiclient"
+)
+
+func (a *app) operationColumns() []table.Column[apiclient.OperationView] {
+	type operation = apiclient.OperationView
+	return []table.Column[operation]{
+		{Title: "ID", Text: func(o operation) string { return o.OperationId.String() }},
+		{Title: "OPERATION", Text: func(o operation) string { return o.OperationType + "@" + o.Version }},
+		{Title: "STATUS", Text: func(o operation) string {
+			switch {
+			case o.Paused:
+				return string(o.Status) + ", paused"
+			case o.Approval != nil && o.Approval.Awaited:
+				return string(o.Status) + ", to be approved"
+			}
+			return string(o.Status)
+		}},
+		{Title: "TARGETS", Text: func(o operation) string {
+			return fmt.Sprintf("%d of %d done", o.Targets.Succeeded, o.Targets.Total)
+		}},
+		{Title: "FAILED", Text: func(o operation) string { return strconv.Itoa(int(o.Targets.Failed)) }},
+		{Title: "SKIPPED", Text: func(o operation) string { return strconv.Itoa(int(o.Targets.Skipped)) }},
+		{Title: "BY", Text: func(o operation) string { return text(o.RequestedByName) }},
+		{Title: "ASKED", Text: func(o operation) string { return a.When(o.CreatedAt) }},
+		{Title: "WAITS FOR", Text: func(o operation) string { return text(o.WaitingFor) }, Detail: true},
+		{Title: "ERROR", Text: func(o operation) string { return text(o.ErrorMessage) }, Detail: true},
+		{Title: "REASON", Text: func(o operation) string { return text(o.Reason) }, Detail: true},
+		{Title: "AT A TIME", Text: func(o operation) string { return strconv.Itoa(int(o.MaxConcurrency)) }, Detail: true},
+		{
+			Title: "PAUSES AFTER FAILURES", Text: func(o operation) string { return strconv.Itoa(int(o.MaxFailures)) },
+			Detail: true,
+		},
+		{Title: "AGAIN OF", Text: func(o operation) string {
+			if o.AgainOf == nil {
+				return ""
+			}
+			return o.AgainOf.String()
+		}, Detail: true},
+		{Title: "CORRELATION ID", Text: func(o operation) string { return o.CorrelationId }, Detail: true},
+	}
+}
+
+func (a *app) operationTargetColumns() []table.Column[apiclient.OperationTargetView] {
+	type target = apiclient.OperationTargetView
+	return []table.Column[target]{
+		{Title: "NODE", Text: func(t target) string { return t.Hostname }},
+		{Title: "STATUS", Text: func(t target) string { return string(t.Status) }},
+		{Title: "ATTEMPT", Text: func(t target) string { return strconv.Itoa(int(t.Attempt)) }},
+		{Title: "AT STEP", Text: func(t target) string { return text(t.CurrentStep) }},
+		{Title: "CHANGED", Text: func(t target) string { return yesNo(t.Changed) }},
+		{Title: "ERROR", Text: func(t target) string {
+			if t.Error == nil {
+				return ""
+			}
+			return t.Error.Message
+		}},
+		{Title: "TARGET ID", Text: func(t target) string { return t.TargetId.String() }},
+	}
+}
+
+func (a *app) operationStepColumns() []table.Column[apiclient.OperationStepView] {
+	type step = apiclient.OperationStepView
+	return []table.Column[step]{
+		{Title: "NODE", Text: func(v step) string { return v.Hostname }},
+		{Title: "ATTEMPT", Text: func(v step) string { return strconv.Itoa(int(v.AttemptNumber)) }},
+		{Title: "STEP", Text: func(v step) string { return v.StepId }},
+		{Title: "KIND", Text: func(v step) string { return v.StepKind }},
+		{Title: "STATUS", Text: func(v step) string { return string(v.Status) }},
+		{Title: "CHANGED", Text: func(v step) string { return yesNo(v.Changed) }},
+		{Title: "TOOK", Text: func(v step) string { return fmt.Sprintf("%d ms", v.DurationMs) }},
+		{Title: "SUMMARY", Text: func(v step) string {
+			if v.Error != nil {
+				return v.Error.Message
+			}
+			return text(v.Summary)
+		}},
+	}
+}
+
+func (a *app) operationCommand() *cobra.Command {
+	return a.noun(noun{
+		use: "operation", short: "Versioned work on nodes, without a shell", group: groupMachines,
+		long: "An operation does typed steps on nodes, never a free command. Its definition says which steps; policies say\n" +
+			"what the platform, a tenant and a project allow of it.\n\n" +
+			"A run carries out a definition on nodes. With --project it runs on what the project rents; without it on\n" +
+			"nodes of the fleet, for operators. A run that failed is resumed where it stopped (retry); again begins a\n" +
+			"new one.",
+	}, a.operationDefinitionCommand(), a.operationPolicyCommand(), a.operationRunCommand(), a.operationListCommand(),
+		a.operationShowCommand(), a.operationTargetsCommand(),
+		a.operationStepsCommand(), a.operationLogsCommand(), a.operationRetryCommand(),
+		a.operationActCommand("again", "Run the same again from the start, as a new run",
+			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
+				if p != nil {
+					return s.API.AgainOperationWithResponse(s.Ctx, *p, id, &apiclient.AgainOperationParams{}, b)
+				}
+				return s.API.AgainFleetOperationWithResponse(s.Ctx, id, &apiclient.AgainFleetOperationParams{}, b)
+			}),
+		a.operationActCommand("cancel", "Stop a run at a safe point",
+			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
+				if p != nil {
+					return s.API.CancelOperationWithResponse(s.Ctx, *p, id, &apiclient.CancelOperationParams{}, b)
+				}
+				return s.API.CancelFleetOperationWithResponse(s.Ctx, id, &apiclient.CancelFleetOperationParams{}, b)
+			}),
+		a.operationActCommand("pause", "Hand out nothing more of a run; nodes finish what they have",
+			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
+				if p != nil {
+					return s.API.PauseOperationWithResponse(s.Ctx, *p, id, &apiclient.PauseOperationParams{}, b)
+				}
+				return s.API.PauseFleetOperationWithResponse(s.Ctx, id, &apiclient.PauseFleetOperationParams{}, b)
+			}),
+		a.operationActCommand("unpause", "Let a paused run go on",
+			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
+				if p != nil {
+					return s.API.UnpauseOperationWithResponse(s.Ctx, *p, id, &apiclient.UnpauseOperationParams{}, b)
+				}
+				return s.API.UnpauseFleetOperationWithResponse(s.Ctx, id, &apiclient.UnpauseFleetOperationParams{}, b)
+			}),
+		a.operationActCommand("approve", "Approve a run that must be approved",
+			func(s *session, p *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error) {
+				if p != nil {
+					return s.API.ApproveOperationWithResponse(s.Ctx, *p, id, &apiclient.ApproveOperationParams{}, b)
+				}
+				return s.API.ApproveFleetOperationWithResponse(s.Ctx, id, &apiclient.ApproveFleetOperationParams{}, b)
+			}))
+}
+
+// side is the project that a command is about; nil: the fleet.
+func (s *session) side(c scope) (*types.UUID, error) {
+	if c.project == "" {
+		return nil, nil //nolint:nilnil // the fleet
+	}
+	project, err := s.projectID(c)
+	return &project, err
+}
+
+// operationActCommand does something to a run, with a reason and nothing else.
+func (a *app) operationActCommand(word, short string,
+	call func(s *session, project *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error),
+) *cobra.Command {
+	return a.verb(verb{
+		use: word + " OPERATION", short: short, args: frame.Exactly("OPERATION"),
+		operations: []string{word + "-operation", word + "-fleet-operation"},
+		flags: func(cmd *cobra.Command) action {
+			c := &scope{}
+			c.addProject(cmd)
+			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			return func(s *session, args []string) error {
+				id, err := s.IDOf("an operation", args[0])
+				if err != nil {
+					return err
+				}
+				project, err := s.side(*c)
+				if err != nil {
+					return err
+				}
+				return frame.Show(s.Session, a.operationColumns())(call(s, project, id, apiclient.OperationActBody{
+					Reason: frame.Given(s.Session, "reason", reason),
+				}))
+			}
+		},
+	})
+}
+
+func (a *app) operationRetryCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "retry OPERATION", short: "Resume a run where it stopped", args: frame.Exactly("OPERATION"),
+		operations: []string{"retry-operation", "retry-fleet-operation"},
+		long: "Targets that failed, were stopped, skipped or never reached go on, each at its failed step. What succeeded\n" +
+			"is not done again. With --only only these targets go on.",
+		flags: func(cmd *cobra.Command) action {
+			c := &scope{}
+			c.addProject(cmd)
+			only := cmd.Flags().StringSlice("only", nil, "id of a target that shall go on; may be repeated")
+			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			return func(s *session, args []string) error {
+				id, err := s.IDOf("an operation", args[0])
+				if err != nil {
+					return err
+				}
+				project, err := s.side(*c)
+				if err != nil {
+					return err
+				}
+				b := apiclient.OperationRetryBody{Reason: frame.Given(s.Session, "reason", reason)}
+				if len(*only) > 0 {
+					targets := make([]types.UUID, len(*only))
+					for i, text := range *only {
+						if targets[i], err = s.IDOf("a target", text); err != nil {
+							return err
+						}
+					}
+					b.Targets = &targets
+				}
+				show := frame.Show(s.Session, a.operationColumns())
+				if project != nil {
+					return show(s.API.RetryOperationWithResponse(s.Ctx, *project, id, &apiclient.RetryOperationParams{}, b))
+				}
+				return show(s.API.RetryFleetOperationWithResponse(s.Ctx, id, &apiclient.RetryFleetOperationParams{}, b))
+			}
+		},
+	})
+}
+
+func (a *app) operationListCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "list", short: "List runs, newest first", aliases: []string{"ls"},
+		operations: []string{"list-operations", "list-fleet-operations"},
+		flags: func(cmd *cobra.Command) action {
+			c := &scope{}
+			c.addProject(cmd)
+			statuses := cmd.Flags().StringSlice("status", nil, "only what is so; may be repeated")
+			frame.Complete(cmd, "status", apiclient.Words("list-operations.status")...)
+			kind := cmd.Flags().String("type", "", "only of this type")
+			f := listing.AddFlags(cmd, 50)
+			return func(s *session, _ []string) error {
+				given := frame.Given(s.Session, "status", statuses)
+				of := frame.Given(s.Session, "type", kind)
+				project, err := s.side(*c)
+				if err != nil {
+					return err
+				}
+				return listing.Print(s.Session, f, listing.Listing[apiclient.OperationView]{
+					Columns: a.operationColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						if project != nil {
+							return s.API.ListOperationsWithResponse(s.Ctx, *project, &apiclient.ListOperationsParams{
+								Cursor: p.Cursor, PageSize: p.Size, Type: of,
+								Status: asStatuses[apiclient.ListOperationsParamsStatus](given),
+							})
+						}
+						return s.API.ListFleetOperationsWithResponse(s.Ctx, &apiclient.ListFleetOperationsParams{
+							Cursor: p.Cursor, PageSize: p.Size, Type: of,
+							Status: asStatuses[apiclient.ListFleetOperationsParamsStatus](given),
+						})
+					},
+				})
+			}
+		},
+	})
+}
+
+func (a *app) operationShowCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "show OPERATION", short: "Show a run", aliases: []string{"get"}, args: frame.Exactly("OPERATION"),
+		operations: []string{"get-operation", "get-fleet-operation"},
+		flags: func(cmd *cobra.Command) action {
+			c := &scope{}
+			c.addProject(cmd)
+			return func(s *session, args []string) error {
+				id, err := s.IDOf("an operation", args[0])
+				if err != nil {
+					return err
+				}
+				project, err := s.side(*c)
+				if err != nil {
+					return err
+				}
+				return frame.Show(s.Session, a.operationColumns())(s.readOperation(project, id))
+			}
+		},
+	})
+}
+
+func (s *session) readOperation(project *types.UUID, id types.UUID) (apiclient.Answer, error) {
+	if project != nil {
+		return s.API.GetOperationWithResponse(s.Ctx, *project, id)
+	}
+	return s.API.GetFleetOperationWithResponse(s.Ctx, id)
+}
+
+func (a *app) operationTargetsCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "targets OPERATION", short: "List what a run does on each node", args: frame.Exactly("OPERATION"),
+		operations: []string{"list-operation-targets", "list-fleet-operation-targets"},
+		flags: func(cmd *cobra.Command) action {
+			c := &scope{}
+			c.addProject(cmd)
+			f := listing.AddFlags(cmd, 0)
+			return func(s *session, args []string) error {
+				id, err := s.IDOf("an operation", args[0])
+				if err != nil {
+					return err
+				}
+				project, err := s.side(*c)
+				if err != nil {
+					return err
+				}
+				return listing.Print(s.Session, f, listing.Listing[apiclient.OperationTargetView]{
+					Columns: a.operationTargetColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						if project != nil {
+							return s.API.ListOperationTargetsWithResponse(s.Ctx, *project, id,
+								&apiclient.ListOperationTargetsParams{Cursor: p.Cursor, PageSize: p.Size})
+						}
+						return s.API.ListFleetOperationTargetsWithResponse(s.Ctx, id,
+							&apiclient.ListFleetOperationTargetsParams{Cursor: p.Cursor, PageSize: p.Size})
+					},
+				})
+			}
+		},
+	})
+}
+
+func (a *app) operationStepsCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "steps OPERATION", short: "List what became of the steps of a run", args: frame.Exactly("OPERATION"),
+		operations: []string{"list-operation-steps", "list-fleet-operation-steps"},
+		flags: func(cmd *cobra.Command) action {
+			c := &scope{}
+			c.addProject(cmd)
+			f := listing.AddFlags(cmd, 0)
+			return func(s *session, args []string) error {
+				id, err := s.IDOf("an operation", args[0])
+				if err != nil {
+					return err
+				}
+				project, err := s.side(*c)
+				if err != nil {
+					return err
+				}
+				return listing.Print(s.Session, f, listing.Listing[apiclient.OperationStepView]{
+					Columns: a.operationStepColumns(),
+					Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						if project != nil {
+							return s.API.ListOperationStepsWithResponse(s.Ctx, *project, id,
+								&apiclient.ListOperationStepsParams{Cursor: p.Cursor, PageSize: p.Size})
+						}
+						return s.API.ListFleetOperationStepsWithResponse(s.Ctx, id,
+							&apiclient.ListFleetOperationStepsParams{Cursor: p.Cursor, PageSize: p.Size})
+					},
+				})
+			}
+		},
+	})
+}

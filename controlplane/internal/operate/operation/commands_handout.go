@@ -1,0 +1,252 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/operation/internal/operationdb"
+	"gpuaas/controlplane/internal/operate/policy"
+	"gpuaas/controlplane/internal/rent/allocation"
+)
+
+// atOnce is how many targets one transaction hands out: the locks on their nodes and
+// allocations last until it has committed.
+const atOnce = 32
+
+// patience is how long a node may take to fetch its work.
+const patience = 15 * time.Minute
+
+// handOutMore gives as many nodes their work as the limits of the run allow. It says
+// whether it changed anything; there may be more to do.
+func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (bool, error) {
+	if o.Counts == nil {
+		all, err := counted(ctx, tx, []Operation{o})
+		if err != nil {
+			return false, err
+		}
+		o = all[0]
+	}
+	room := o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]
+	if room <= 0 || o.Counts[TargetWaiting] == 0 {
+		return false, nil
+	}
+	if refused, err := s.stillAllowed(ctx, tx, o, d); err != nil || refused.Code != "" {
+		return err == nil, s.refuseAll(ctx, tx, o, refused, err)
+	}
+	q := operationdb.New(tx)
+	next, err := targetsFrom(q.Next(ctx, operationdb.NextParams{OperationID: o.ID, Limit: min(room, atOnce)}))
+	if err != nil {
+		return false, err
+	}
+	for _, t := range next {
+		refused, err := s.handOut(ctx, tx, o, d, t, false)
+		if err != nil {
+			return false, err
+		}
+		if refused.Code == "" {
+			continue
+		}
+		if err := q.EndTarget(ctx, operationdb.EndTargetParams{
+			ID: t.ID, Status: string(TargetSkipped), StepIndex: t.StepIndex, ErrorCode: refused.Code,
+			ErrorClass: refused.Class, ErrorMessage: refused.Message, ErrorRemedy: refused.Remedy,
+		}); err != nil {
+			return false, fmt.Errorf("skip target %s: %w", t.ID, err)
+		}
+	}
+	if o.Status == Queued {
+		if _, err := move(ctx, tx, o, Start, "", ""); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// stillAllowed asks policy and rights again: both may have changed since the request.
+func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (Trouble, error) {
+	e, err := policy.Get(ctx, tx, policy.Owner(o.Owner), o.Ref.Type)
+	if err != nil {
+		return Trouble{}, err
+	}
+	r := policy.Request{
+		Operation: o.Ref.String(), Type: o.Ref.Type, Risk: string(d.Risk), Impact: string(impact(d)), Caller: o.By,
+		TargetKind: o.TargetKind, Targets: int(total(o.Counts)), Concurrency: int(o.Limits.MaxConcurrency),
+	}
+	if !o.Owner.platform() {
+		r.OrgID, r.ProjectID = o.Owner.Org.String(), o.Owner.Project.String()
+	}
+	if err := policy.Check(ctx, e, r, s.decider); err != nil {
+		return troubleOf(err, agentwire.FailurePolicy), nil
+	}
+	if s.members == nil || o.Owner.platform() {
+		return Trouble{}, nil
+	}
+	may, err := s.members.StillMay(ctx, tx, o.By, auth.OperationRun, o.on())
+	if err != nil || may {
+		return Trouble{}, err
+	}
+	return Trouble{
+		Code: "insufficient_permissions", Class: agentwire.FailurePolicy,
+		Message: "whoever asked for it may not run operations in the project any more",
+		Remedy:  "somebody who may has to run it again: gpuaas operation again " + o.ID.String(),
+	}, nil
+}
+
+// refuseAll skips all targets that wait.
+func (s *Service) refuseAll(ctx context.Context, tx pgx.Tx, o Operation, why Trouble, err error) error {
+	if err != nil {
+		return err
+	}
+	if err := operationdb.New(tx).SkipWaiting(ctx, operationdb.SkipWaitingParams{
+		OperationID: o.ID, ErrorCode: why.Code, ErrorClass: why.Class, ErrorMessage: why.Message, ErrorRemedy: why.Remedy,
+	}); err != nil {
+		return fmt.Errorf("skip targets of operation %s: %w", o.ID, err)
+	}
+	return nil
+}
+
+func total(counts map[TargetStatus]int32) (n int32) {
+	for _, of := range counts {
+		n += of
+	}
+	return n
+}
+
+// handOut gives a node the steps of a target, or says why it must not have them. It
+// locks the node, and the allocation through which a project reaches it: whoever ends
+// the allocation then finds the task.
+func (s *Service) handOut(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, t Target, look bool) (
+	Trouble, error,
+) {
+	if err := held(ctx, tx, t); err != nil {
+		return Trouble{}, err
+	}
+	found, err := places(ctx, tx, id.Project{}, Selector{Nodes: []id.Node{t.Node}}, 1)
+	if err != nil {
+		return Trouble{}, err
+	}
+	if len(found) == 0 {
+		return Trouble{
+			Code: "node_gone", Class: agentwire.FailurePermanent, Message: "the node has left the fleet",
+		}, nil
+	}
+	at := found[0]
+	if !t.Allocation.IsZero() && at.Allocation != t.Allocation {
+		at.InUse = false // the project may have it again, but by another allocation
+	}
+	if why := at.unfit(d, o.Owner); len(why) > 0 {
+		return why[0], nil
+	}
+	all, err := d.Resolve(o.Inputs, at.target(o.Owner))
+	if err != nil {
+		return troubleOf(err, agentwire.FailurePermanent), nil
+	}
+	params, err := s.params(ctx, tx, o, t, all)
+	if err != nil {
+		return Trouble{}, err
+	}
+	params.Plan = o.OnlyPlan || look
+	task, err := s.tasks.Enqueue(ctx, tx, request(o, t, params, look))
+	if fault.KindOf(err) == fault.Conflict || fault.KindOf(err) == fault.Invalid {
+		return troubleOf(err, agentwire.FailurePermanent), nil
+	}
+	if err != nil {
+		return Trouble{}, err
+	}
+	if err := operationdb.New(tx).HandOut(ctx, operationdb.HandOutParams{
+		ID: t.ID, TaskID: task.ID, Probing: look,
+	}); err != nil {
+		return Trouble{}, fmt.Errorf("note that target %s was handed out: %w", t.ID, err)
+	}
+	return Trouble{}, nil
+}
+
+// held locks the node of a target, and its allocation.
+func held(ctx context.Context, tx pgx.Tx, t Target) error {
+	if !t.Allocation.IsZero() {
+		_, err := allocation.Hold(ctx, tx, t.Allocation)
+		return err
+	}
+	_, err := node.Lock(ctx, tx, t.Node)
+	return err
+}
+
+// params are what a node is told to do: the steps from where the target is, and what
+// the steps before gave.
+func (s *Service) params(ctx context.Context, tx pgx.Tx, o Operation, t Target, all []agentwire.OperationStep) (
+	agentwire.OperationRunParams, error,
+) {
+	p := agentwire.OperationRunParams{
+		OperationID: o.ID.String(), TargetID: t.ID.String(), Definition: o.Ref.String(), Digest: o.Digest,
+		Begin: int(t.StepIndex), Steps: all, TraceParent: o.TraceParent,
+		TimeoutSeconds: int(o.Limits.Timeout / time.Second),
+	}
+	if !t.Allocation.IsZero() {
+		p.AllocationID = t.Allocation.String()
+	}
+	if t.StepIndex == 0 {
+		return p, nil
+	}
+	done, err := operationdb.New(tx).StepsDone(ctx, t.ID)
+	if err != nil {
+		return p, fmt.Errorf("read outputs of target %s: %w", t.ID, err)
+	}
+	p.Steps, p.Begin = resumed(all, int(t.StepIndex))
+	p.Earlier = map[string]json.RawMessage{}
+	for _, d := range done {
+		before := slices.ContainsFunc(p.Steps[:p.Begin], func(s agentwire.OperationStep) bool { return s.ID == d.StepID })
+		if before && len(d.Output) > 0 {
+			p.Earlier[d.StepID] = d.Output
+		}
+	}
+	return p, nil
+}
+
+// request is the task of a target. What only looks may run beside anything.
+func request(o Operation, t Target, p agentwire.OperationRunParams, look bool) agenttask.Request {
+	r := agenttask.Request{
+		Node: t.Node, Type: agentwire.TypeOperationRun, Params: p, Owner: owner{o.ID, t.ID},
+		IdempotencyKey: fmt.Sprintf("%s/%s/%s/%d", tasksOf, o.ID, t.ID, t.Attempt+1),
+		Reason:         "operation " + o.ID.String(), Class: p.TaskClass(),
+		Window: o.Limits.Timeout + time.Minute, Patience: patience,
+	}
+	if look {
+		r.IdempotencyKey = fmt.Sprintf("%s/%s/%s/%d/look", tasksOf, o.ID, t.ID, t.Attempt)
+	}
+	return r
+}
+
+// owner owns the tasks of a target.
+type owner struct {
+	operation id.Operation
+	target    id.OperationTarget
+}
+
+// Owns implements agenttask.Owner: a run that has not ended, and was not canceled, asks
+// for its own targets' work, on their nodes only.
+func (w owner) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) error {
+	o, err := lock(ctx, tx, w.operation)
+	if err != nil {
+		return err
+	}
+	row, err := operationdb.New(tx).Target(ctx, w.target)
+	if err != nil {
+		return fmt.Errorf("read target %s: %w", w.target, err)
+	}
+	if row.OperationID != o.ID || row.NodeID != on || typ != agentwire.TypeOperationRun || o.Status.Ended() ||
+		o.Cancel.At != nil || o.Approval.awaited() {
+		return conflict(o, "does not ask for %s on this node", typ)
+	}
+	return nil
+}

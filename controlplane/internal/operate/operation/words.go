@@ -1,0 +1,24 @@
+package operation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// clean makes text of an agent fit for a text column, and not longer than so many
+// characters.
+func clean(s string, most int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+func decode(raw json.RawMessage, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return nil
+}

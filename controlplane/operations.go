@@ -1,0 +1,40 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/operation"
+	"gpuaas/controlplane/internal/operate/policy"
+)
+
+func (p *parts) registerOperations(api *httpapi.API) {
+	definition.New(p.db).RegisterAPI(api)
+	policy.New(p.db).Register(api)
+	p.operations.Register(api)
+}
+
+// newRuns puts together what is run on nodes.
+func (p *parts) newRuns() {
+	p.operations = operation.New(operation.Config{
+		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Logger: p.logger,
+		CheckInputs: func(v definition.Version, in json.RawMessage) (json.RawMessage, error) { return v.CheckInputs(in) },
+	})
+	p.fleet.logs = p.operations
+}
+
+// installDefinitions makes the operations available that are shipped with the
+// program.
+func (p *parts) installDefinitions(ctx context.Context) error {
+	installed, differ, err := definition.New(p.db).Install(ctx)
+	for _, name := range installed {
+		p.logger.InfoContext(ctx, "operation definition installed", "definition", name.String())
+	}
+	for _, d := range differ {
+		p.logger.WarnContext(ctx, "an operation definition differs from the one that is shipped; the one that is kept counts",
+			"definition", d.String(), "kept", d.Kept, "shipped", d.Shipped)
+	}
+	return err
+}
