@@ -291,12 +291,15 @@ func (s *Service) settleEnded(ctx context.Context, tx pgx.Tx, o Operation, d def
 func (s *Service) settleOne(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, a *settlement) error {
 	if a.next != noFollowUp && o.Cancel.At == nil {
 		a.target.StepIndex = a.index
-		if refused, err := s.handOut(ctx, tx, o, d, a.target, a.next == probe); err != nil {
+		refused, err := s.handOut(ctx, tx, o, d, a.target, a.next == probe)
+		if err != nil {
 			return err
-		} else if refused.Code == "" {
+		}
+		if refused.Code == "" {
 			a.status = TargetRunning
 			return nil
 		}
+		a.trouble.Message += "; it was given nothing more: " + refused.Message
 	}
 	if a.status == TargetCanceled && o.Cancel.At == nil && !a.target.Allocation.IsZero() {
 		a.trouble = Trouble{

@@ -92,7 +92,7 @@ func settle(o Operation, d definition.Definition, t Target, task agenttask.Task)
 	case agenttask.Cancelled:
 		s.judge(o, d, outcomes) // says at which step it stopped
 		s.status = TargetCanceled
-		s.trouble = Trouble{Code: "operation_canceled", Class: agentwire.FailureCancelled, Message: task.Error.Message}
+		s.canceled(task, outcomes)
 	case agenttask.Expired:
 		s.silent(o, task)
 	case agenttask.Failed, agenttask.Queued, agenttask.Dispatched:
@@ -205,6 +205,23 @@ func (s *settlement) judge(o Operation, d definition.Definition, outcomes []agen
 	s.status, s.index, s.trouble = TargetSucceeded, o.TotalSteps, Trouble{}
 }
 
+// canceled says how a task ended that was to stop, or that became void. If its node did
+// not say how far it came, nobody knows.
+func (s *settlement) canceled(task agenttask.Task, outcomes []agentwire.StepOutcome) {
+	s.trouble = Trouble{Code: "operation_canceled", Class: agentwire.FailureCancelled, Message: task.Error.Message}
+	switch {
+	case task.Error.Code == agenttask.CodeSuperseded:
+		s.status = TargetFailed
+		s.trouble.Code, s.trouble.Class = task.Error.Code, agentwire.FailurePermanent
+		s.trouble.Remedy = "the node was installed anew or removed meanwhile: run it again from the start"
+	case len(outcomes) == 0 && task.Attempt > 0:
+		s.trouble.Class, s.trouble.Remedy = agentwire.FailureAmbiguous, lookFirst
+	}
+}
+
+// lookFirst is the remedy where nobody knows what was done.
+const lookFirst = "look at the node, then resume: it goes on at the step where it stands"
+
 // silent judges a task of which nobody heard how it ended. Work that its node never
 // fetched was not done; of the rest nobody knows, so the node is asked to look.
 func (s *settlement) silent(o Operation, task agenttask.Task) {
@@ -212,9 +229,6 @@ func (s *settlement) silent(o Operation, task agenttask.Task) {
 	switch task.Error.Code {
 	case agenttask.CodeNotFetched:
 		s.trouble.Class, s.trouble.Remedy = agentwire.FailureTransient, "look after the node's agent, then resume"
-	case agenttask.CodeSuperseded:
-		s.trouble.Class = agentwire.FailurePermanent
-		s.trouble.Remedy = "the node was installed anew meanwhile: run it again from the start"
 	default:
 		if !o.OnlyPlan {
 			s.next = probe
@@ -224,45 +238,44 @@ func (s *settlement) silent(o Operation, task agenttask.Task) {
 
 // probed judges what a node found that was asked to look after an attempt of which
 // nobody heard. Steps that would change nothing any more are done. What only looks is
-// done again. The first that would still change something decides: it is left to a
-// person, since nobody knows whether it was begun.
+// done again. The first that would still change something decides, wherever it stands:
+// it is left to a person, since nobody knows whether it was begun.
 func (s settlement) probed(d definition.Definition, task agenttask.Task, outcomes []agentwire.StepOutcome) settlement {
-	const remedy = "look at the node, then resume: it goes on at that step"
+	s.trouble = Trouble{Code: "operation_outcome_unknown", Class: agentwire.FailureAmbiguous, Remedy: lookFirst}
 	if task.Status != agenttask.Succeeded {
-		s.trouble = Trouble{
-			Code: "operation_outcome_unknown", Class: agentwire.FailureAmbiguous, Remedy: remedy,
-			Message: "nobody heard how the last attempt ended, and the node did not say what is there: " + task.Error.Message,
-		}
+		s.trouble.Message = "nobody heard how the last attempt ended, and the node did not say what is there: " +
+			task.Error.Message
 		return s
 	}
-	at := s.target.StepIndex
+	shown := make(map[string]agentwire.StepOutcome, len(outcomes))
 	for _, o := range outcomes {
-		i := indexOf(d, o.ID)
-		kind, _ := agentwire.LookupStep(o.Kind)
-		if i != at || o.Status != agentwire.StepPlanned || o.Changed || !kind.Impact.Changes() {
+		shown[o.ID] = o
+	}
+	for i := int(s.index); i < len(d.Steps); i++ {
+		step := d.Steps[i]
+		if kind, _ := agentwire.LookupStep(step.Kind); !kind.Impact.Changes() {
 			continue
 		}
-		s.steps = append(s.steps, stepRow{
-			TargetID: s.target.ID, Attempt: s.target.Attempt, StepIndex: i, StepID: o.ID, StepKind: o.Kind,
-			Status: agentwire.StepSucceeded, Output: o.Output,
-			Summary: "nobody heard how it ended; the node shows that it is done",
-		})
-		at++
+		o := shown[step.ID]
+		if o.Status != agentwire.StepPlanned || o.Changed {
+			s.trouble.Message = fmt.Sprintf(
+				"nobody heard how the last attempt ended, and the node does not show that step %s is done", step.ID)
+			return s
+		}
+		if i == int(s.index) {
+			s.steps = append(s.steps, stepRow{
+				TargetID: s.target.ID, Attempt: s.target.Attempt, StepIndex: s.index, StepID: step.ID, StepKind: step.Kind,
+				Status: agentwire.StepSucceeded, Output: o.Output,
+				Summary: "nobody heard how it ended; the node shows that it is done",
+			})
+			s.index++
+		}
 	}
-	s.index = at
-	if int(at) == len(d.Steps) {
-		s.status = TargetSucceeded
+	if int(s.index) == len(d.Steps) {
+		s.status, s.trouble = TargetSucceeded, Trouble{}
 		return s
 	}
-	kind, _ := agentwire.LookupStep(d.Steps[at].Kind)
-	if !kind.Impact.Changes() {
-		s.next = goOn
-		return s
-	}
-	s.trouble = Trouble{
-		Code: "operation_outcome_unknown", Class: agentwire.FailureAmbiguous, Remedy: remedy,
-		Message: fmt.Sprintf("nobody heard how the last attempt ended, and the node does not show that step %s is done",
-			d.Steps[at].ID),
-	}
+	s.next = goOn
+	s.trouble.Message = "nobody heard how the last attempt ended; what it changed is done, what it looks at was not looked at again"
 	return s
 }
