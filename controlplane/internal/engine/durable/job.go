@@ -44,7 +44,8 @@ const ActSignal = "act"
 type Job struct {
 	ID string
 	// Next is the activity that reads the job's row and says what to do now. It
-	// takes the id of the job and gives a Turn.
+	// takes the id of the job and gives a Turn. It may carry out what it finds to be
+	// done first, and then gives the Turn after that.
 	Next string
 	// Stage is the name of the activity of a stage. It takes a StageCall and
 	// gives a Turn.
@@ -235,7 +236,10 @@ func (j Job) next(ctx workflow.Context) (Turn, error) {
 	drain(workflow.GetSignalChannel(ctx, ActSignal))
 	var turn Turn
 	err := Insist(ctx, func(ctx workflow.Context) error {
-		return workflow.ExecuteActivity(ctx, j.Next, j.ID).Get(ctx, &turn)
+		// It may carry out what it finds, and takes as long as a stage then.
+		options := workflow.GetActivityOptions(ctx)
+		options.StartToCloseTimeout, options.HeartbeatTimeout = defaultStageLimit, stageHeartbeat
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), j.Next, j.ID).Get(ctx, &turn)
 	})
 	return turn, err
 }

@@ -184,18 +184,22 @@ func (s *Service) requestCleanup(ctx context.Context, of id.Allocation) error {
 	if err != nil {
 		return err
 	}
-	r := decommission.Request{
-		Mode: decommission.SoftReset, Reason: "a tenant has left", CleanupOf: a.ID,
-	}
-	if n.Root.Stands() {
-		r.Mode = decommission.Reimage
-	}
+	r := a.cleanup(n)
 	for range 5 { // the node may change while it is looked at
 		if _, _, err = s.cleanups.Request(ctx, a.Node, r); fault.CodeOf(err) != decommission.CodePlanStale {
 			break
 		}
 	}
 	return s.stopped(ctx, a, err)
+}
+
+// cleanup is what has to be done to the node of an allocation after its end.
+func (a Allocation) cleanup(n node.Node) decommission.Request {
+	r := decommission.Request{Mode: decommission.SoftReset, Reason: "a tenant has left", CleanupOf: a.ID}
+	if n.Root.Stands() {
+		r.Mode = decommission.Reimage
+	}
+	return r
 }
 
 // resume has a cleanup go on that stopped. It is done where one is under way.

@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 	"gpuaas/controlplane/internal/rent/rentalsettings"
@@ -24,6 +25,9 @@ type Leaving struct {
 	Cause     Cause
 	Reason    string
 	Complaint *Complaint // nil: the tenant has none
+	// clean begins the cleanup of the node in the transaction of the release; nil: a
+	// workflow asks for it.
+	clean postgres.TxFunc
 }
 
 // Release ends an allocation. One that is not active yet ends as failed, cancelled
@@ -34,8 +38,19 @@ func (s *Service) Release(ctx context.Context, of id.Allocation, l Leaving) (All
 	if len(l.Reason) > 500 {
 		return Allocation{}, rejected(fault.Field{Path: "body.reason", Message: "must be at most 500 bytes long"})
 	}
-	var now Allocation
-	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	l.clean = s.readyToClean(ctx, of)
+	now, err := s.letGo(ctx, of, l)
+	if refused := (*lateCleanupError)(nil); errors.As(err, &refused) {
+		s.logger.InfoContext(ctx, "the cleanup of a node did not begin with the release; a workflow asks for it",
+			"allocation_id", of, "error", err)
+		l.clean = nil
+		return s.letGo(ctx, of, l)
+	}
+	return now, err
+}
+
+func (s *Service) letGo(ctx context.Context, of id.Allocation, l Leaving) (now Allocation, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		a, _, err := hold(ctx, tx, of)
 		if err != nil {
 			return err
@@ -45,6 +60,44 @@ func (s *Service) Release(ctx context.Context, of id.Allocation, l Leaving) (All
 	})
 	return now, err
 }
+
+// readyToClean prepares the cleanup of a node so that it begins in the transaction of
+// the release: a workflow that only asks for it costs as much as making an allocation.
+// It is nil where more than that is to be decided: the workflow does.
+func (s *Service) readyToClean(ctx context.Context, of id.Allocation) postgres.TxFunc {
+	if _, calm := s.mischief.(peace); !calm { // it wants to be around that stage
+		return nil
+	}
+	var begin postgres.TxFunc
+	a, err := Get(ctx, s.db, of)
+	if err != nil || a.Status != Active || !a.Cleanup.IsZero() {
+		return nil // the transaction of the release says what is wrong with it
+	}
+	n, err := node.Get(ctx, s.db, a.Node)
+	if err == nil {
+		begin, err = s.cleanups.Ready(ctx, a.Node, a.cleanup(n))
+	}
+	if err != nil {
+		s.logger.WarnContext(ctx, "the cleanup of a node could not be prepared; a workflow asks for it", "allocation_id", of,
+			"error", err)
+	}
+	if err != nil || begin == nil {
+		return nil
+	}
+	return func(ctx context.Context, tx pgx.Tx) error {
+		if err := begin(auth.With(ctx, auth.System("allocation-release")), tx); err != nil {
+			return &lateCleanupError{err}
+		}
+		return nil
+	}
+}
+
+// lateCleanupError says that a cleanup could not begin with the release.
+type lateCleanupError struct{ why error }
+
+func (n *lateCleanupError) Error() string { return "the cleanup did not begin: " + n.why.Error() }
+
+func (n *lateCleanupError) Unwrap() error { return n.why }
 
 func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) (Allocation, error) {
 	switch {
@@ -90,7 +143,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, l Leavin
 		}
 		return now, outbox.CancelWorkflow(ctx, tx, a.WorkflowID())
 	}
-	return s.toCleanup(ctx, tx, a, ending(l))
+	return s.toCleanup(ctx, tx, a, l)
 }
 
 func setRelease(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) error {
@@ -119,8 +172,8 @@ func ending(l Leaving) string {
 }
 
 // toCleanup ends the use of a node and has it cleaned.
-func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, message string) (Allocation, error) {
-	now, err := move(ctx, tx, a, Release, "the node to be cleaned", message, nil)
+func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) (Allocation, error) {
+	now, err := move(ctx, tx, a, Release, "the node to be cleaned", ending(l), nil)
 	if err != nil {
 		return a, err
 	}
@@ -132,6 +185,9 @@ func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, messag
 		if err := s.runs.LeaveNode(ctx, tx, a.Node, "the allocation of the node has ended"); err != nil {
 			return now, err
 		}
+	}
+	if l.clean != nil && a.Status == Active {
+		return now, l.clean(ctx, tx)
 	}
 	return now, startCleanup(ctx, tx, now)
 }

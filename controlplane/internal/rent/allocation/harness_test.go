@@ -301,6 +301,7 @@ type cleanups struct {
 	refuse  error
 	live    decommission.Decommission
 	started int
+	ready   bool // a cleanup may begin in the transaction of a release
 	// refusals is how often refuse is the answer; zero: always.
 	refusals, refused int
 }
@@ -318,6 +319,22 @@ func (c *cleanups) Request(ctx context.Context, of id.Node, r decommission.Reque
 	return d, true, c.w.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return allocation.Tenancies{}.End(ctx, tx, of, d.ID, r.Reason)
 	})
+}
+
+// Ready implements allocation.Cleanups.
+func (c *cleanups) Ready(_ context.Context, of id.Node, r decommission.Request) (postgres.TxFunc, error) {
+	if !c.ready {
+		return nil, nil //nolint:nilnil // only a request can decide
+	}
+	return func(ctx context.Context, tx pgx.Tx) error {
+		if c.refuse != nil {
+			return c.refuse
+		}
+		c.asked = append(c.asked, r)
+		c.live.ID, c.live.Node = id.New[id.Decommission](), of
+		c.started++
+		return allocation.Tenancies{}.End(ctx, tx, of, c.live.ID, r.Reason)
+	}, nil
 }
 
 func (c *cleanups) Get(context.Context, id.Decommission) (decommission.Decommission, error) {

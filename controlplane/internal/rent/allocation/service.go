@@ -45,6 +45,9 @@ type Tasks interface {
 // Cleanups cleans nodes; decommission.Service does.
 type Cleanups interface {
 	Request(ctx context.Context, of id.Node, r decommission.Request) (d decommission.Decommission, made bool, err error)
+	// Ready returns what begins a cleanup in a transaction of the caller; nil: only
+	// Request can do so.
+	Ready(ctx context.Context, of id.Node, r decommission.Request) (postgres.TxFunc, error)
 	Get(ctx context.Context, of id.Decommission) (decommission.Decommission, error)
 	Act(ctx context.Context, of id.Decommission, action job.Trigger, reason string) (decommission.Decommission, error)
 }

@@ -48,8 +48,8 @@ var stages = []struct {
 		"a node that was taken out of service meanwhile is not handed over; one whose tenant has left meanwhile is cleaned",
 	},
 	{
-		StageCleanup, "Have the node cleaned", "asks for a soft reset, or for a reimage where somebody had root; lets a " +
-			"cleanup that stopped go on",
+		StageCleanup, "Have the node cleaned", "asks for a soft reset, or for a reimage where somebody had root, in the " +
+			"transaction of the release itself where nothing is in the way; lets a cleanup that stopped go on",
 		"an operation cleans the node: it ends the claim with its proof",
 		"it is `release_failed`, and says why; the release can be asked for again",
 	},

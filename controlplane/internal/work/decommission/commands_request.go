@@ -43,10 +43,7 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		return d, false, err
 	}
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if d, err = s.insert(ctx, tx, now, r, id.DecommissionBatch{}); err != nil {
-			return err
-		}
-		if err := s.rows.Admit(ctx, tx, "", s.now(), d.ID.String()); err != nil {
+		if d, err = s.begin(ctx, tx, now, r); err != nil {
 			return err
 		}
 		rows, err := s.rows.Of(ctx, tx, []string{d.ID.String()})
@@ -68,6 +65,33 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 		}
 	}
 	return d, err == nil, err
+}
+
+// begin adds an operation and lets it begin, as far as there is a place for it.
+func (s *Service) begin(ctx context.Context, tx pgx.Tx, now situation, r Request) (Decommission, error) {
+	d, err := s.insert(ctx, tx, now, r, id.DecommissionBatch{})
+	if err != nil {
+		return d, err
+	}
+	return d, s.rows.Admit(ctx, tx, "", s.now(), d.ID.String())
+}
+
+// Ready looks at a node for an operation that begins in a transaction of the caller,
+// and returns what begins it there. That fails if the node has changed by then. It
+// returns nil if something is in the way, and only Request can say what.
+func (s *Service) Ready(ctx context.Context, of id.Node, r Request) (postgres.TxFunc, error) {
+	r, err := r.checked()
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.lookFor(ctx, of, r)
+	if err != nil || now.refuse(r) != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, tx pgx.Tx) error {
+		_, err := s.begin(ctx, tx, now, r)
+		return err
+	}, nil
 }
 
 // does says whether the node's current operation is the requested one. For an

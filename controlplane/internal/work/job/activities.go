@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -77,9 +78,40 @@ func (r *Runner[R, W]) calledByItsWorkflow(ctx context.Context, job string) erro
 	return nil
 }
 
-// NextTurn is the activity that reads the row of a job and says what comes next.
+// NextTurn is the activity that reads the row of a job and says what comes next. The
+// first stages of a job that begins follow in the same activity where they wait for
+// nothing, as those after another stage do. Whatever becomes of them, the row says
+// what comes next.
 func (r *Runner[R, W]) NextTurn(ctx context.Context, job string) (durable.Turn, error) {
-	return r.next(ctx, job, activity.GetInfo(ctx).WorkflowExecution.RunID)
+	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	turn, begun, err := r.next(ctx, job, run)
+	if err != nil || begun == nil || !begun.startsAtOnce(turn) {
+		return turn, err
+	}
+	stop := beat(ctx)
+	defer stop()
+	after, err := r.RunStage(ctx, durable.StageCall{
+		Job: job, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch,
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return durable.Turn{}, interrupted(ctx)
+	case err != nil:
+		r.logger.WarnContext(ctx, "the first stages were not carried out at once; the workflow goes on", r.family.Noun+"_id",
+			job, "error", err)
+		turn, _, err = r.next(ctx, job, run)
+		return turn, err
+	}
+	marks := maps.Clone(turn.Marks)
+	maps.Copy(marks, after.Marks)
+	after.Marks = marks
+	return after, nil
+}
+
+// startsAtOnce says whether the activity that began a job takes its first stage.
+func (t Table) startsAtOnce(turn durable.Turn) bool {
+	first, ok := t.Of(turn.Stage)
+	return ok && turn.Do == durable.TurnRun && first.brief()
 }
 
 // LoseStage is the activity that records that a stage brought no answer: a

@@ -16,28 +16,29 @@ import (
 )
 
 // next reads the row and says what its workflow does now. A job that waits for
-// its workflow starts here.
-func (r *Runner[R, W]) next(ctx context.Context, job, run string) (durable.Turn, error) {
+// its workflow starts here; begun is its table then.
+func (r *Runner[R, W]) next(ctx context.Context, job, run string) (turn durable.Turn, begun Table, err error) {
 	row, err := r.store.Get(ctx, job)
 	if err != nil {
-		return durable.Turn{}, err
+		return durable.Turn{}, nil, err
 	}
 	if j := r.family.common(row); j.Phase == Waiting {
 		if row, err = r.start(ctx, j, run); err != nil {
-			return durable.Turn{}, err
+			return durable.Turn{}, nil, err
 		}
+		begun = r.family.Table(row)
 	}
 	j := r.family.common(row)
-	turn := durable.Turn{Do: durable.TurnEnd, Epoch: j.Epoch}
+	turn = durable.Turn{Do: durable.TurnEnd, Epoch: j.Epoch}
 	switch j.Phase {
 	case Working, Undoing:
 		limits, err := r.hooks.Limits(ctx, row)
 		if err != nil {
-			return durable.Turn{}, err
+			return durable.Turn{}, nil, err
 		}
 		attempt, err := r.nextAttempt(ctx, j)
 		if err != nil {
-			return durable.Turn{}, err
+			return durable.Turn{}, nil, err
 		}
 		turn = r.family.Table(row).turnTo(r.family.under(j), attempt, j.Epoch, limits)
 	case Parked:
@@ -48,7 +49,7 @@ func (r *Runner[R, W]) next(ctx context.Context, job, run string) (durable.Turn,
 	case Waiting, Over:
 	}
 	turn.Marks = statusMarks(j.Status, j.Stage)
-	return turn, nil
+	return turn, begun, nil
 }
 
 // nextAttempt is the number of the attempt that comes now. One whose worker died

@@ -219,6 +219,18 @@ WITH waiting AS MATERIALIZED (
 UPDATE jobs j SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz FROM chosen c WHERE j.id = c.id
 RETURNING j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id;
 
+-- name: AdmitFree :many
+-- Begins those of the named jobs that need no place: neither a batch nor a site
+-- limits them.
+UPDATE jobs j SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
+WHERE j.id = ANY(sqlc.arg(ids)::uuid[]) AND j.batch_id IS NULL AND NOT j.site_place AND j.phase = 'waiting' AND j.admitted_at IS NULL
+  AND j.family = ANY(sqlc.arg(families)::text[])
+RETURNING j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id;
+
+-- name: HasSitePlace :one
+-- Whether a job takes a place of its site while it is in work.
+SELECT site_place FROM jobs WHERE id = sqlc.arg(id);
+
 -- name: NotBegun :many
 -- Jobs that have had a place for long and that no workflow has begun.
 SELECT j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id FROM jobs j

@@ -64,8 +64,24 @@ func lockPlaces(ctx context.Context, tx pgx.Tx) error {
 }
 
 // Admit gives free places to the named jobs and to those of a batch, as far as the
-// limits allow, and starts them. Call it last in the transaction that adds them.
+// limits allow, and starts them. Call it last in the transaction that adds them. A
+// job that no limit counts begins without the lock: every other job would wait for
+// the end of its transaction.
 func (s *Rows[R, W]) Admit(ctx context.Context, tx pgx.Tx, batch string, now time.Time, jobs ...string) error {
+	if batch == "" && len(jobs) > 0 {
+		names, known := families()
+		free, err := jobdb.New(tx).AdmitFree(ctx, jobdb.AdmitFreeParams{Now: now, Ids: jobs, Families: names})
+		if err != nil {
+			return fmt.Errorf("admit jobs that need no place: %w", err)
+		}
+		rows := make([]jobdb.AdmitRow, len(free))
+		for i, r := range free {
+			rows[i] = jobdb.AdmitRow(r)
+		}
+		if err := begin(ctx, tx, known, rows, false); err != nil || len(free) == len(jobs) {
+			return err
+		}
+	}
 	if err := lockPlaces(ctx, tx); err != nil {
 		return err
 	}
@@ -75,8 +91,9 @@ func (s *Rows[R, W]) Admit(ctx context.Context, tx pgx.Tx, batch string, now tim
 // HandOn implements Store: it pauses the batch of the job if too many of it failed,
 // and gives the places that the job held to jobs that wait.
 func (s *Rows[R, W]) HandOn(ctx context.Context, tx pgx.Tx, j Job, now time.Time) error {
-	if j.Batch == "" && j.Site.IsZero() {
-		return nil
+	held, err := s.heldPlace(ctx, tx, j)
+	if err != nil || !held {
+		return err
 	}
 	if err := lockPlaces(ctx, tx); err != nil {
 		return err
@@ -89,6 +106,18 @@ func (s *Rows[R, W]) HandOn(ctx context.Context, tx pgx.Tx, j Job, now time.Time
 	return admit(ctx, tx, jobdb.AdmitParams{
 		Now: now, BatchID: optional(j.Batch), SiteID: optional(textOf(j.Site)), Ids: []string{},
 	})
+}
+
+// heldPlace says whether anybody can have a place because a job gave its own back.
+func (s *Rows[R, W]) heldPlace(ctx context.Context, tx pgx.Tx, j Job) (bool, error) {
+	if j.Batch != "" || j.Site.IsZero() {
+		return j.Batch != "", nil
+	}
+	held, err := jobdb.New(tx).HasSitePlace(ctx, j.ID)
+	if err != nil {
+		return false, fmt.Errorf("look whether %s %s had a place: %w", s.noun, j.ID, err)
+	}
+	return held, nil
 }
 
 // halt pauses batches of which too many failed: one, or all of a family.

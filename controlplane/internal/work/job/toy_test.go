@@ -259,9 +259,6 @@ func TestAStaleWorkerOfAnyFamilyWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := execute(t, s.runner.NextTurn, l.ID); err != nil {
-		t.Fatal(err)
-	}
 	var saved, fenced error
 	s.perform = func(ctx context.Context, _ string, w *reading) (job.Result, error) {
 		w.Page = 7
@@ -274,6 +271,12 @@ func TestAStaleWorkerOfAnyFamilyWritesNothing(t *testing.T) {
 		w.Page = 8
 		saved, fenced = w.Save(ctx), w.Fence(ctx)
 		return job.Result{}, nil
+	}
+	// The activity that begins a job carries out its first stage, too, and says what the
+	// row wants when somebody else has taken over.
+	turn, err := execute(t, s.runner.NextTurn, l.ID)
+	if err != nil || turn.Do != durable.TurnRun || turn.Stage != job.StageCompensate || turn.Epoch != 2 {
+		t.Errorf("%+v %v", turn, err)
 	}
 	_, err = execute(t, s.runner.RunStage, durable.StageCall{Job: l.ID, Stage: "find_book", Attempt: 1, Epoch: 1})
 	for what, err := range map[string]error{"end": err, "save": saved, "fence": fenced} {

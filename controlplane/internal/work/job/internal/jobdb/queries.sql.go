@@ -156,6 +156,61 @@ func (q *Queries) Admit(ctx context.Context, arg AdmitParams) ([]AdmitRow, error
 	return items, nil
 }
 
+const AdmitFree = `-- name: AdmitFree :many
+UPDATE jobs j SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
+WHERE j.id = ANY($2::uuid[]) AND j.batch_id IS NULL AND NOT j.site_place AND j.phase = 'waiting' AND j.admitted_at IS NULL
+  AND j.family = ANY($3::text[])
+RETURNING j.id, j.family, j.batch_id, j.site_id, j.subject, j.status, j.current_stage, j.workflow_id
+`
+
+type AdmitFreeParams struct {
+	Now      time.Time
+	Ids      []string
+	Families []string
+}
+
+type AdmitFreeRow struct {
+	ID           string
+	Family       string
+	BatchID      *string
+	SiteID       id.Site
+	Subject      string
+	Status       string
+	CurrentStage string
+	WorkflowID   string
+}
+
+// Begins those of the named jobs that need no place: neither a batch nor a site
+// limits them.
+func (q *Queries) AdmitFree(ctx context.Context, arg AdmitFreeParams) ([]AdmitFreeRow, error) {
+	rows, err := q.db.Query(ctx, AdmitFree, arg.Now, arg.Ids, arg.Families)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AdmitFreeRow
+	for rows.Next() {
+		var i AdmitFreeRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Family,
+			&i.BatchID,
+			&i.SiteID,
+			&i.Subject,
+			&i.Status,
+			&i.CurrentStage,
+			&i.WorkflowID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const BatchCounts = `-- name: BatchCounts :many
 SELECT batch_id, status, count(*)::integer AS number FROM jobs WHERE batch_id = ANY($1::uuid[]) GROUP BY batch_id, status
 `
@@ -570,6 +625,18 @@ func (q *Queries) Halt(ctx context.Context, arg HaltParams) error {
 		arg.Missed,
 	)
 	return err
+}
+
+const HasSitePlace = `-- name: HasSitePlace :one
+SELECT site_place FROM jobs WHERE id = $1
+`
+
+// Whether a job takes a place of its site while it is in work.
+func (q *Queries) HasSitePlace(ctx context.Context, argID string) (bool, error) {
+	row := q.db.QueryRow(ctx, HasSitePlace, argID)
+	var site_place bool
+	err := row.Scan(&site_place)
+	return site_place, err
 }
 
 const HoldersAtSite = `-- name: HoldersAtSite :many
