@@ -53,7 +53,8 @@ func (u *up) openLab(r rack.Rack) (*lab.Lab, func(), error) {
 		Rack: r, Folder: filepath.Join(u.state, "lab-"+u.rack), Log: slog.New(slog.NewTextHandler(log, nil)),
 		Region: maas.Options{
 			Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: count, Stage: "new"}, SaveEvery: 200 * time.Millisecond,
-			Timing: region.Timing{Pace: region.PaceTriangular, Ranges: region.Faster(u.speed)},
+			Careful: true,
+			Timing:  region.Timing{Pace: region.PaceTriangular, Ranges: region.Faster(u.speed)},
 		},
 	})
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,5 +81,28 @@ func TestTheStateFileIsWrittenWhileItRuns(t *testing.T) {
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+}
+
+func TestACarefulRegionKeepsWhatManyWereToldAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state")
+	c := start(t, maas.Options{State: file, Careful: true, SaveEvery: time.Hour, Fleet: gpus(20, "ready")})
+	ids := c.region.SystemIDs()
+	var told sync.WaitGroup
+	for _, id := range ids {
+		told.Go(func() { c.op(id, "deploy", nil) })
+	}
+	told.Wait()
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(copied, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after := start(t, maas.Options{State: copied, Fleet: gpus(20, "ready")})
+	for _, id := range ids {
+		after.expect(id, region.Deploying)
 	}
 }

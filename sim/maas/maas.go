@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gpuaas/sim/maas/api"
@@ -67,14 +68,16 @@ type Region struct {
 	// Faults is the plan of what goes wrong.
 	Faults *fault.Plan
 
-	log     *slog.Logger
-	state   string
-	servers []*http.Server
-	stop    chan struct{}
-	once    sync.Once
-	done    sync.WaitGroup
-	closing error
-	saving  sync.Mutex // a file must not be replaced by an older one
+	log      *slog.Logger
+	state    string
+	servers  []*http.Server
+	stop     chan struct{}
+	once     sync.Once
+	done     sync.WaitGroup
+	closing  error
+	saving   sync.Mutex    // a file must not be replaced by an older one
+	asked    atomic.Uint64 // how often somebody asked for the file to be written
+	answered uint64        // how many of them it has what they changed; guarded by saving
 }
 
 // Start starts a simulator. It runs until it is closed.

@@ -50,11 +50,26 @@ func (r *Region) Keep() error {
 	return r.save()
 }
 
-// save replaces the state file in one step: a reader finds the old or the new
-// one.
-func (r *Region) save() (err error) {
+// save writes the state file. Those who come while it is being written wait, and
+// share the next one.
+func (r *Region) save() error {
+	mine := r.asked.Add(1)
 	r.saving.Lock()
 	defer r.saving.Unlock()
+	if mine <= r.answered {
+		return nil
+	}
+	all := r.asked.Load()
+	if err := r.replace(); err != nil {
+		return err
+	}
+	r.answered = all
+	return nil
+}
+
+// replace replaces the state file in one step: a reader finds the old or the new
+// one.
+func (r *Region) replace() (err error) {
 	f, err := os.CreateTemp(filepath.Dir(r.state), ".maas-state-*")
 	if err != nil {
 		return fmt.Errorf("create state file: %w", err)

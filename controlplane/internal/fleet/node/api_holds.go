@@ -49,8 +49,8 @@ func (s *Service) registerHolds(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "lift-node-hold", Method: http.MethodPost, Path: pathNode + "/holds/{hold_id}/lift", Tag: tag,
 		Summary: "Lift one hold of a node",
-		Description: "Whatever else holds the node stays. Refused for the hold of an operation, which ends with it, and for " +
-			"that the node is not proven clean.",
+		Description: "Whatever else holds the node stays. An operation's own hold ends with the operation and cannot be lifted, and " +
+			"neither can the hold of a node that is not proven clean.",
 		Access: httpapi.Platform(auth.NodeManage),
 	}, func(ctx context.Context, in *struct {
 		Path
