@@ -8,7 +8,7 @@ import (
 
 // floors are the folders of controlplane/internal, from the ground up. A package
 // may import packages of lower floors freely.
-var floors = []string{"base", "engine", "adapter", "people", "fleet", "work", "rent", "operate"}
+var floors = []string{"base", "engine", "adapter", "people", "fleet", "work", "rent", "money", "operate"}
 
 // sameFloor lists the imports that are allowed between packages of one floor.
 var sameFloor = map[string][]string{
