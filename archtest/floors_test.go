@@ -26,6 +26,7 @@ var sameFloor = map[string][]string{
 	"agenttask":    {"node"},
 	"fleetview":    {"node"},
 	"node":         {"sku"},
+	"sku":          {"price"},
 	"terminal":     {"agenttask", "node"},
 
 	"maintenance": {"allocation"},

@@ -36,7 +36,7 @@ const (
 		`"timeout_seconds":600,"approval":"none","policy":[],"plan_hash":"sha256:cd"}`
 )
 
-var workErrands = slices.Concat(operationDefinitionErrands, runErrands)
+var workErrands = slices.Concat(operationDefinitionErrands, runErrands, moneyErrands)
 
 var runErrands = []errand{
 	{"operation-run", "operation run web.prepare@v2 --target c07u31 --input port=8080 --max-failures 1"},

@@ -183,5 +183,5 @@ func rentAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"list-allocation-requests": pageOf(waitingJSON), "list-all-allocation-requests": pageOf(waitingJSON, refusedJSON),
 		"get-allocation-request": waitingOrPlaced, "cancel-allocation-request": answer(200, refusedJSON),
 	})
-	return into
+	return billingAnswers(into)
 }

@@ -12,6 +12,7 @@ import (
 	"gpuaas/cli/internal/listing"
 	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
+	"gpuaas/contract/currency"
 )
 
 func (a *app) skuColumns() []table.Column[apiclient.SkuView] {
@@ -25,7 +26,7 @@ func (a *app) skuColumns() []table.Column[apiclient.SkuView] {
 		{Title: "RENTED BY", Text: func(v sku) string { return string(v.CapacityShape) }},
 		{Title: "COUNTS", Text: func(v sku) string { return fmt.Sprint(v.AllowedCounts) }},
 		{Title: "GPU-HOUR", Text: func(v sku) string {
-			return fmt.Sprintf("%d.%02d %s", v.PriceMinor/100, v.PriceMinor%100, v.PriceCurrency)
+			return currency.Format(v.PriceMinor, v.PriceCurrency)
 		}},
 		{Title: "ROOT ACCESS", Text: func(v sku) string {
 			return yesNo(v.UserAccessOnly == nil || !*v.UserAccessOnly)

@@ -27,6 +27,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/certificate"
 	"gpuaas/controlplane/internal/fleet/fleetview"
 	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
@@ -262,6 +263,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.selfChecks().RegisterAPI(api)
 	p.sites.Register(api)
 	p.fleet.skus.Register(api)
+	price.New(p.db).Register(api)
 	p.fleet.nodes.Register(api)
 	fleetview.New(p.db, p.jobFamilies(), nil).Register(api)
 	p.fleet.signers.Register(api)

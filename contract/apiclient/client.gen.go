@@ -1843,6 +1843,7 @@ const (
 	OperationRun              Permission = "operation:run"
 	OutboxManage              Permission = "outbox:manage"
 	OutboxRead                Permission = "outbox:read"
+	PriceManage               Permission = "price:manage"
 	ProjectCreate             Permission = "project:create"
 	ProjectRead               Permission = "project:read"
 	ProjectUpdate             Permission = "project:update"
@@ -9045,6 +9046,78 @@ type PolicyView struct {
 // PolicyViewScope defines model for PolicyView.Scope.
 type PolicyViewScope string
 
+// PriceNewBody defines model for PriceNewBody.
+type PriceNewBody struct {
+	// Currency Code of the currency, of ISO 4217.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
+
+	// PriceMinor Price of one GPU, or of a machine without GPUs, for one hour, in minor units.
+	//
+	// Examples: 350
+	PriceMinor int64 `json:"price_minor"`
+
+	// Reason Why it is set.
+	Reason *string `json:"reason,omitempty"`
+
+	// Sku The SKU that it is of.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	Sku string `json:"sku"`
+
+	// ValidFrom When it begins. Left out: now. It cannot be in the past.
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+}
+
+// PriceView defines model for PriceView.
+type PriceView struct {
+	// Currency Code of the currency, of ISO 4217.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
+
+	// InForce Whoever rents now rents at this price.
+	InForce bool `json:"in_force"`
+
+	// PriceId Id of the price.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PriceId openapi_types.UUID `json:"price_id"`
+
+	// PriceMinor Price of one GPU, or of a machine without GPUs, for one hour, in minor units.
+	//
+	// Examples: 350
+	PriceMinor int64 `json:"price_minor"`
+
+	// Reason Why it was set.
+	Reason *string   `json:"reason,omitempty"`
+	SetAt  time.Time `json:"set_at"`
+
+	// SetBy Id of who set it. Left out: it came with the SKU.
+	SetBy *string `json:"set_by,omitempty"`
+
+	// Sku The SKU that it is of.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	Sku string `json:"sku"`
+
+	// ValidFrom When it begins.
+	ValidFrom time.Time `json:"valid_from"`
+
+	// ValidUntil When the next price ends it. Left out: none is set.
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+}
+
+// PriceViewList defines model for PriceViewList.
+type PriceViewList struct {
+	// Items The items of this page.
+	Items []PriceView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	// Code What happened, for programs: it never changes.
@@ -12897,6 +12970,33 @@ type RequeueOutboxEventParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListPricesParams defines parameters for ListPrices.
+type ListPricesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Sku Only prices of this SKU.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Currency Only prices in this currency.
+	Currency *string `form:"currency,omitempty" json:"currency,omitempty"`
+}
+
+// CreatePriceParams defines parameters for CreatePrice.
+type CreatePriceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// WithdrawPriceParams defines parameters for WithdrawPrice.
+type WithdrawPriceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // RunPruningParams defines parameters for RunPruning.
 type RunPruningParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -15366,6 +15466,37 @@ func (c *Client) RequeueOutboxEventWithResponse(ctx context.Context, eventId ope
 		r.header("Idempotency-Key", params.IdempotencyKey)
 	}
 	return call[OutboxEvent](ctx, c, r, edit)
+}
+
+// ListPricesWithResponse is GET /api/v1/admin/prices: List the prices of SKUs
+func (c *Client) ListPricesWithResponse(ctx context.Context, params *ListPricesParams, edit ...RequestEditorFn) (*Response[PriceViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/prices")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("sku", params.Sku, false)
+		r.query("currency", params.Currency, false)
+	}
+	return call[PriceViewList](ctx, c, r, edit)
+}
+
+// CreatePriceWithResponse is POST /api/v1/admin/prices: Set a price of a SKU
+func (c *Client) CreatePriceWithResponse(ctx context.Context, params *CreatePriceParams, body PriceNewBody, edit ...RequestEditorFn) (*Response[PriceView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/prices")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[PriceView](ctx, c, r, edit)
+}
+
+// WithdrawPriceWithResponse is DELETE /api/v1/admin/prices/{price_id}: Withdraw a price that has not begun
+func (c *Client) WithdrawPriceWithResponse(ctx context.Context, priceId openapi_types.UUID, params *WithdrawPriceParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/admin/prices/%s", priceId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
 }
 
 // GetPruningWithResponse is GET /api/v1/admin/pruning: Say how many old rows a run would delete, and delete nothing

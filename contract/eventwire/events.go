@@ -61,7 +61,8 @@ const (
 	SiteDeleted            Type = "site.deleted"
 	SiteCredentialsRotated Type = "site.credentials_rotated"
 
-	SKUChanged Type = "sku.changed"
+	SKUChanged   Type = "sku.changed"
+	PriceChanged Type = "price.changed"
 
 	NodeCreated          Type = "node.created"
 	NodeUpdated          Type = "node.updated"
@@ -266,13 +267,6 @@ type SiteCredentials struct {
 	RotatedAt       time.Time `json:"rotated_at"`
 }
 
-// SKU is the payload of the event about the catalog of what can be rented.
-type SKU struct {
-	SKUID   string `json:"sku_id"`
-	Status  string `json:"status" enum:"active,disabled,deleted"`
-	Version int64  `json:"version" doc:"grows with every change of the SKU"`
-}
-
 // Node is the payload of node events.
 type Node struct {
 	NodeID      string `json:"node_id" format:"uuid"`
@@ -456,6 +450,7 @@ func Events() []Definition {
 		{SiteDeleted, "A MAAS site was deleted.", Site{}},
 		{SiteCredentialsRotated, "Credentials of a MAAS site were written; the next use takes them.", SiteCredentials{}},
 		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
+		{PriceChanged, "A price of a SKU was set, or withdrawn before it began.", Price{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
 		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},

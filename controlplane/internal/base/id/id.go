@@ -35,6 +35,8 @@ type (
 	Reservation = Of[reservationNoun]
 	// Quota is the identifier of a quota of a tenant or a project.
 	Quota = Of[quotaNoun]
+	// Price is the identifier of a price of a SKU.
+	Price = Of[priceNoun]
 	// Webhook is the identifier of an address that a project is told events at.
 	Webhook = Of[webhookNoun]
 	// WebhookDelivery is the identifier of one event that a webhook is told.
@@ -108,6 +110,7 @@ type (
 	sshKeyNoun            struct{}
 	reservationNoun       struct{}
 	quotaNoun             struct{}
+	priceNoun             struct{}
 	webhookNoun           struct{}
 	webhookDeliveryNoun   struct{}
 	eventNoun             struct{}

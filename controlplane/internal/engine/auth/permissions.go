@@ -35,6 +35,7 @@ const (
 	OperationRunOnFleet       Permission = "fleet_operation:run"
 	OutboxRead                Permission = "outbox:read"
 	OutboxManage              Permission = "outbox:manage"
+	PriceManage               Permission = "price:manage"
 	ProjectCreate             Permission = "project:create"
 	ProjectRead               Permission = "project:read"
 	ProjectUpdate             Permission = "project:update"
@@ -106,7 +107,7 @@ var (
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		OperationDefinitionManage, PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage,
+		OperationDefinitionManage, PriceManage, PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage,
 		TenantCreate, TenantQuotaManage, TerminalOpen, UserManage,
 	})
 )

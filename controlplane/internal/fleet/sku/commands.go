@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/engine/audit"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/price"
 	"gpuaas/controlplane/internal/fleet/sku/internal/skudb"
 )
 
@@ -60,8 +61,8 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 	var after SKU
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := skudb.New(tx)
-		row, err := q.Lock(ctx, id)
-		before, err := read(id, row, err)
+		locked, err := q.Lock(ctx, id)
+		before, err := read(id, locked.Sku, locked.Price, err)
 		if err != nil {
 			return err
 		}
@@ -73,7 +74,14 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 		if after, err = ch.applied(before); err != nil {
 			return err
 		}
-		row, err = q.Update(ctx, skudb.UpdateParams{
+		if after.PriceMinor != before.PriceMinor || after.PriceCurrency != before.PriceCurrency {
+			if _, err := price.Put(ctx, tx, price.Offer{
+				SKU: id, Currency: after.PriceCurrency, Minor: after.PriceMinor, Reason: "set with the SKU",
+			}); err != nil {
+				return err
+			}
+		}
+		row, err := q.Update(ctx, skudb.UpdateParams{
 			ID: id, DisplayName: after.DisplayName, GpuVendor: string(after.GPUVendor), GpuModel: after.GPUModel,
 			GpusTotal:     after.GPUsTotal,
 			CapacityShape: string(after.CapacityShape), AllowedCounts: after.AllowedCounts,
@@ -94,8 +102,8 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 func (s *Service) Delete(ctx context.Context, id string) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := skudb.New(tx)
-		row, err := q.Lock(ctx, id)
-		if _, err := read(id, row, err); err != nil {
+		locked, err := q.Lock(ctx, id)
+		if _, err := read(id, locked.Sku, locked.Price, err); err != nil {
 			return err
 		}
 		used, err := q.NodesOf(ctx, id)
@@ -106,11 +114,11 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 			return fault.New(fault.Conflict, "sku_in_use", "%d nodes are of the SKU %s", used, id).
 				WithRemedy("remove them first, or disable the SKU so that it gets no new ones")
 		}
-		row, err = q.Delete(ctx, id)
+		row, err := q.Delete(ctx, id)
 		if err != nil {
 			return fmt.Errorf("delete SKU: %w", err)
 		}
-		return record(ctx, tx, "sku.delete", from(row), "deleted")
+		return record(ctx, tx, "sku.delete", at(row, locked.Price), "deleted")
 	})
 }
 
@@ -134,7 +142,7 @@ func (s *Service) List(ctx context.Context, status Status, page postgres.Slice[p
 	}
 	out := make([]SKU, len(rows))
 	for i, r := range rows {
-		out[i] = from(r)
+		out[i] = at(r.Sku, r.Price)
 	}
 	return out, nil
 }

@@ -3,17 +3,18 @@ INSERT INTO skus (id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_
     user_access_only)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING *;
 
+-- Prices are rows of their own; the column is what releases know that know no prices.
 -- name: Get :one
-SELECT * FROM skus WHERE id = $1 AND deleted_at IS NULL;
+SELECT sqlc.embed(skus), coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus WHERE id = $1 AND deleted_at IS NULL;
 
 -- name: Share :one
-SELECT * FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE;
+SELECT sqlc.embed(skus), coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE;
 
 -- name: Lock :one
-SELECT * FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE;
+SELECT sqlc.embed(skus), coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE;
 
 -- name: List :many
-SELECT * FROM skus
+SELECT sqlc.embed(skus), coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus
 WHERE deleted_at IS NULL AND id > sqlc.arg(after)::text AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status))
 ORDER BY id LIMIT sqlc.arg(page_size);
 

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"gpuaas/contract/currency"
 	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/fleet/price"
 )
 
 // Vendor is who makes the GPUs.
@@ -113,10 +115,7 @@ func (c Change) applied(to SKU) (SKU, error) {
 	return to, err
 }
 
-var (
-	idForm       = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
-)
+var idForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
 // checked refuses terms that contradict each other, and sorts the counts.
 func (t Terms) checked(fields []fault.Field) (Terms, error) {
@@ -141,11 +140,11 @@ func (t Terms) checked(fields []fault.Field) (Terms, error) {
 	if (t.GPUVendor == None) != (t.GPUsTotal == 0) {
 		add("gpus_total", "is 0 if and only if the vendor is none")
 	}
-	if t.PriceMinor < 0 {
-		add("price_minor", "must not be negative")
+	if t.PriceMinor < 0 || t.PriceMinor > price.Most {
+		add("price_minor", "must be 0 to %d", int64(price.Most))
 	}
-	if !currencyForm.MatchString(t.PriceCurrency) {
-		add("price_currency", "must be three capital letters")
+	if !currency.Known(t.PriceCurrency) {
+		add("price_currency", "must be the code of a currency, such as USD")
 	}
 	t.AllowedCounts = slices.Compact(slices.Sorted(slices.Values(t.AllowedCounts)))
 	most := int32(1024)

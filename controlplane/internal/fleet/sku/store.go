@@ -23,20 +23,26 @@ func from(r skudb.Sku) SKU {
 	}
 }
 
-func read(id string, row skudb.Sku, err error) (SKU, error) {
+// at is a SKU at the price that is in force.
+func at(r skudb.Sku, price int64) SKU {
+	r.PriceMinor = price
+	return from(r)
+}
+
+func read(id string, row skudb.Sku, price int64, err error) (SKU, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return SKU{}, notFound(id)
 	}
 	if err != nil {
 		return SKU{}, fmt.Errorf("read SKU: %w", err)
 	}
-	return from(row), nil
+	return at(row, price), nil
 }
 
 // Get reads one SKU through a pool or a transaction.
 func Get(ctx context.Context, db skudb.DBTX, id string) (SKU, error) {
 	row, err := skudb.New(db).Get(ctx, id)
-	return read(id, row, err)
+	return read(id, row.Sku, row.Price, err)
 }
 
 // ForUse reads a SKU for a command that makes something of it, and refuses one
@@ -44,7 +50,7 @@ func Get(ctx context.Context, db skudb.DBTX, id string) (SKU, error) {
 // the SKU.
 func ForUse(ctx context.Context, tx pgx.Tx, id string) (SKU, error) {
 	row, err := skudb.New(tx).Share(ctx, id)
-	found, err := read(id, row, err)
+	found, err := read(id, row.Sku, row.Price, err)
 	if err != nil {
 		return SKU{}, err
 	}

@@ -40,29 +40,36 @@ func (q *Queries) Delete(ctx context.Context, id string) (Sku, error) {
 }
 
 const get = `-- name: Get :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus WHERE id = $1 AND deleted_at IS NULL
+SELECT skus.id, skus.display_name, skus.gpu_vendor, skus.gpu_model, skus.gpus_total, skus.capacity_shape, skus.allowed_counts, skus.price_minor, skus.price_currency, skus.status, skus.version, skus.created_at, skus.updated_at, skus.deleted_at, skus.hardware, skus.user_access_only, coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus WHERE id = $1 AND deleted_at IS NULL
 `
 
-func (q *Queries) Get(ctx context.Context, id string) (Sku, error) {
+type GetRow struct {
+	Sku   Sku
+	Price int64
+}
+
+// Prices are rows of their own; the column is what releases know that know no prices.
+func (q *Queries) Get(ctx context.Context, id string) (GetRow, error) {
 	row := q.db.QueryRow(ctx, get, id)
-	var i Sku
+	var i GetRow
 	err := row.Scan(
-		&i.ID,
-		&i.DisplayName,
-		&i.GpuVendor,
-		&i.GpuModel,
-		&i.GpusTotal,
-		&i.CapacityShape,
-		&i.AllowedCounts,
-		&i.PriceMinor,
-		&i.PriceCurrency,
-		&i.Status,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DeletedAt,
-		&i.Hardware,
-		&i.UserAccessOnly,
+		&i.Sku.ID,
+		&i.Sku.DisplayName,
+		&i.Sku.GpuVendor,
+		&i.Sku.GpuModel,
+		&i.Sku.GpusTotal,
+		&i.Sku.CapacityShape,
+		&i.Sku.AllowedCounts,
+		&i.Sku.PriceMinor,
+		&i.Sku.PriceCurrency,
+		&i.Sku.Status,
+		&i.Sku.Version,
+		&i.Sku.CreatedAt,
+		&i.Sku.UpdatedAt,
+		&i.Sku.DeletedAt,
+		&i.Sku.Hardware,
+		&i.Sku.UserAccessOnly,
+		&i.Price,
 	)
 	return i, err
 }
@@ -124,7 +131,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Sku, error) {
 }
 
 const list = `-- name: List :many
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus
+SELECT skus.id, skus.display_name, skus.gpu_vendor, skus.gpu_model, skus.gpus_total, skus.capacity_shape, skus.allowed_counts, skus.price_minor, skus.price_currency, skus.status, skus.version, skus.created_at, skus.updated_at, skus.deleted_at, skus.hardware, skus.user_access_only, coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus
 WHERE deleted_at IS NULL AND id > $1::text AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -135,32 +142,38 @@ type ListParams struct {
 	PageSize int32
 }
 
-func (q *Queries) List(ctx context.Context, arg ListParams) ([]Sku, error) {
+type ListRow struct {
+	Sku   Sku
+	Price int64
+}
+
+func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 	rows, err := q.db.Query(ctx, list, arg.After, arg.Status, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Sku
+	var items []ListRow
 	for rows.Next() {
-		var i Sku
+		var i ListRow
 		if err := rows.Scan(
-			&i.ID,
-			&i.DisplayName,
-			&i.GpuVendor,
-			&i.GpuModel,
-			&i.GpusTotal,
-			&i.CapacityShape,
-			&i.AllowedCounts,
-			&i.PriceMinor,
-			&i.PriceCurrency,
-			&i.Status,
-			&i.Version,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.DeletedAt,
-			&i.Hardware,
-			&i.UserAccessOnly,
+			&i.Sku.ID,
+			&i.Sku.DisplayName,
+			&i.Sku.GpuVendor,
+			&i.Sku.GpuModel,
+			&i.Sku.GpusTotal,
+			&i.Sku.CapacityShape,
+			&i.Sku.AllowedCounts,
+			&i.Sku.PriceMinor,
+			&i.Sku.PriceCurrency,
+			&i.Sku.Status,
+			&i.Sku.Version,
+			&i.Sku.CreatedAt,
+			&i.Sku.UpdatedAt,
+			&i.Sku.DeletedAt,
+			&i.Sku.Hardware,
+			&i.Sku.UserAccessOnly,
+			&i.Price,
 		); err != nil {
 			return nil, err
 		}
@@ -173,29 +186,35 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Sku, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT skus.id, skus.display_name, skus.gpu_vendor, skus.gpu_model, skus.gpus_total, skus.capacity_shape, skus.allowed_counts, skus.price_minor, skus.price_currency, skus.status, skus.version, skus.created_at, skus.updated_at, skus.deleted_at, skus.hardware, skus.user_access_only, coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
-func (q *Queries) Lock(ctx context.Context, id string) (Sku, error) {
+type LockRow struct {
+	Sku   Sku
+	Price int64
+}
+
+func (q *Queries) Lock(ctx context.Context, id string) (LockRow, error) {
 	row := q.db.QueryRow(ctx, lock, id)
-	var i Sku
+	var i LockRow
 	err := row.Scan(
-		&i.ID,
-		&i.DisplayName,
-		&i.GpuVendor,
-		&i.GpuModel,
-		&i.GpusTotal,
-		&i.CapacityShape,
-		&i.AllowedCounts,
-		&i.PriceMinor,
-		&i.PriceCurrency,
-		&i.Status,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DeletedAt,
-		&i.Hardware,
-		&i.UserAccessOnly,
+		&i.Sku.ID,
+		&i.Sku.DisplayName,
+		&i.Sku.GpuVendor,
+		&i.Sku.GpuModel,
+		&i.Sku.GpusTotal,
+		&i.Sku.CapacityShape,
+		&i.Sku.AllowedCounts,
+		&i.Sku.PriceMinor,
+		&i.Sku.PriceCurrency,
+		&i.Sku.Status,
+		&i.Sku.Version,
+		&i.Sku.CreatedAt,
+		&i.Sku.UpdatedAt,
+		&i.Sku.DeletedAt,
+		&i.Sku.Hardware,
+		&i.Sku.UserAccessOnly,
+		&i.Price,
 	)
 	return i, err
 }
@@ -212,29 +231,35 @@ func (q *Queries) NodesOf(ctx context.Context, skuID string) (int64, error) {
 }
 
 const share = `-- name: Share :one
-SELECT id, display_name, gpu_vendor, gpu_model, gpus_total, capacity_shape, allowed_counts, price_minor, price_currency, status, version, created_at, updated_at, deleted_at, hardware, user_access_only FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT skus.id, skus.display_name, skus.gpu_vendor, skus.gpu_model, skus.gpus_total, skus.capacity_shape, skus.allowed_counts, skus.price_minor, skus.price_currency, skus.status, skus.version, skus.created_at, skus.updated_at, skus.deleted_at, skus.hardware, skus.user_access_only, coalesce(sku_price(skus.id, skus.price_currency), skus.price_minor)::bigint AS price FROM skus WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
-func (q *Queries) Share(ctx context.Context, id string) (Sku, error) {
+type ShareRow struct {
+	Sku   Sku
+	Price int64
+}
+
+func (q *Queries) Share(ctx context.Context, id string) (ShareRow, error) {
 	row := q.db.QueryRow(ctx, share, id)
-	var i Sku
+	var i ShareRow
 	err := row.Scan(
-		&i.ID,
-		&i.DisplayName,
-		&i.GpuVendor,
-		&i.GpuModel,
-		&i.GpusTotal,
-		&i.CapacityShape,
-		&i.AllowedCounts,
-		&i.PriceMinor,
-		&i.PriceCurrency,
-		&i.Status,
-		&i.Version,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.DeletedAt,
-		&i.Hardware,
-		&i.UserAccessOnly,
+		&i.Sku.ID,
+		&i.Sku.DisplayName,
+		&i.Sku.GpuVendor,
+		&i.Sku.GpuModel,
+		&i.Sku.GpusTotal,
+		&i.Sku.CapacityShape,
+		&i.Sku.AllowedCounts,
+		&i.Sku.PriceMinor,
+		&i.Sku.PriceCurrency,
+		&i.Sku.Status,
+		&i.Sku.Version,
+		&i.Sku.CreatedAt,
+		&i.Sku.UpdatedAt,
+		&i.Sku.DeletedAt,
+		&i.Sku.Hardware,
+		&i.Sku.UserAccessOnly,
+		&i.Price,
 	)
 	return i, err
 }

@@ -1,0 +1,29 @@
+-- name: SKUExists :one
+SELECT EXISTS (SELECT FROM skus WHERE id = $1 AND deleted_at IS NULL);
+
+-- name: Insert :one
+INSERT INTO sku_prices (id, sku_id, currency, price_minor, valid_from, reason, set_by)
+VALUES (sqlc.arg(id), sqlc.arg(sku_id), sqlc.arg(currency), sqlc.arg(price_minor),
+    coalesce(sqlc.narg(valid_from)::timestamptz, clock_timestamp()), sqlc.arg(reason), sqlc.arg(set_by))
+RETURNING *;
+
+-- name: Delete :one
+DELETE FROM sku_prices WHERE id = $1 RETURNING *;
+
+-- name: InForce :one
+SELECT * FROM sku_prices
+WHERE sku_id = $1 AND meter = 'held' AND currency = $2 AND valid_from <= statement_timestamp()
+ORDER BY valid_from DESC LIMIT 1;
+
+-- name: List :many
+-- By SKU and currency, the newest first.
+SELECT sqlc.embed(p), n.valid_from AS valid_until,
+    (p.valid_from <= statement_timestamp() AND (n.valid_from IS NULL OR n.valid_from > statement_timestamp()))::boolean AS in_force
+FROM sku_prices p
+LEFT JOIN sku_prices n ON n.sku_id = p.sku_id AND n.meter = p.meter AND n.currency = p.currency AND n.valid_from =
+    (SELECT min(m.valid_from) FROM sku_prices m
+     WHERE m.sku_id = p.sku_id AND m.meter = p.meter AND m.currency = p.currency AND m.valid_from > p.valid_from)
+WHERE (sqlc.arg(sku)::text = '' OR p.sku_id = sqlc.arg(sku)) AND (sqlc.arg(currency)::text = '' OR p.currency = sqlc.arg(currency))
+  AND ((p.sku_id, p.currency) > (sqlc.arg(after_sku)::text, sqlc.arg(after_currency)::text)
+    OR p.sku_id = sqlc.arg(after_sku)::text AND p.currency = sqlc.arg(after_currency)::text AND p.valid_from < sqlc.arg(after_from)::timestamptz)
+ORDER BY p.sku_id, p.currency, p.valid_from DESC LIMIT sqlc.arg(page_size);
