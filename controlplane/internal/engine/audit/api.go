@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,7 +60,8 @@ func Register(api *httpapi.API, db *postgres.DB) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-audit-logs", Method: http.MethodGet, Path: "/api/v1/admin/audit-logs", Tag: "Audit",
 		Summary:     "List the audit log, newest first",
-		Description: "Holders of a role on the platform see everything; tenant admins see what concerns their tenants.",
+		Description: "Holders of a role on the platform see everything; tenant admins see what concerns their tenants, and " +
+			"of what people of the platform did neither who they are nor their words.",
 		Access:      httpapi.Anywhere(auth.AuditRead),
 	}, func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, db, in) })
 }
@@ -73,7 +75,9 @@ func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, err
 		Action: given(in.Action), ActorID: given(in.ActorID), TargetKind: given(in.TargetKind), TargetID: given(in.TargetID),
 		Result: given(in.Result), CorrelationID: given(in.CorrelationID), Since: given(in.Since), Until: given(in.Until),
 	}
+	shown := func(l Log) Log { return l }
 	if who := auth.From(ctx); !who.SeesAll(auth.AuditRead) {
+		shown = forTenants
 		f.Orgs = append([]id.Org{}, who.OrgsWith(auth.AuditRead)...)
 	}
 	logs, err := List(ctx, db, f, c.Before, in.Limit())
@@ -83,9 +87,19 @@ func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, err
 	page := httpapi.NewList(in.Page, logs, func(l Log) any { return cursor{Before: l.Seq} })
 	out := &listOutput{Body: httpapi.List[LogEntry]{NextCursor: page.NextCursor}}
 	for _, l := range page.Items {
-		out.Body.Items = append(out.Body.Items, wire(l))
+		out.Body.Items = append(out.Body.Items, wire(shown(l)))
 	}
 	return out, nil
+}
+
+// forTenants is an entry as a tenant may read it. Operators write for each other: what
+// they say may be about machines and other tenants, and who they are is the platform's
+// own affair.
+func forTenants(l Log) Log {
+	if slices.Contains(auth.PlatformRoles, l.ActorRole) && l.ActorKind != auth.KindSystem {
+		l.ActorID, l.ActorName, l.ActorAddr, l.Reason, l.Metadata = "", "the operator of the platform", "", "", nil
+	}
+	return l
 }
 
 func wire(l Log) LogEntry {
