@@ -18,6 +18,9 @@ type kept struct {
 	waiting  []string           // for those who have waited longer
 	reserved []string           // for reservations of others
 	own      []reservation.Part // what the project of the request may use of reservations
+	// seen are the nodes that were free when it was decided what to keep. Others have
+	// become free since, and nobody knows whose they are; nil: nothing is kept.
+	seen []string
 }
 
 // nodes are all of them: never nil, which the database would take for unknown.
@@ -36,15 +39,46 @@ func (s *Service) keepUnderLock(ctx context.Context, tx pgx.Tx, org id.Org, ask 
 	if err != nil {
 		return kept{}, fmt.Errorf("lock placement of %s: %w", ask.SKU, err)
 	}
-	others, err := s.keep(ctx, tx, org, ask, of)
-	if err == nil && !lock.OneByOne && !others.nothing() {
-		err = errQueued
+	if !ask.Wish.Node.IsZero() { // an administrator has decided
+		return keepNothing(), nil
 	}
+	if !lock.OneByOne { // one short question in place of two long ones, which most requests would ask in vain
+		queued, err := allocationdb.New(tx).Queued(ctx, ask.SKU)
+		switch {
+		case err != nil:
+			err = fmt.Errorf("look who waits for %s: %w", ask.SKU, err)
+		case queued:
+			err = errQueued
+		}
+		return keepNothing(), err
+	}
+	seen, err := s.seen(ctx, tx, ask)
+	if err != nil {
+		return kept{}, err
+	}
+	others, err := s.keep(ctx, tx, org, ask, of)
+	others.seen = seen
 	return others, err
 }
 
-// nothing reports whether nobody waits, and no reservation runs.
-func (k kept) nothing() bool { return len(k.waiting) == 0 && len(k.reserved) == 0 && len(k.own) == 0 }
+func keepNothing() kept { return kept{waiting: []string{}, reserved: []string{}} }
+
+// seen are the nodes that are free now, of those that a request may have: never nil.
+// It is called before what is kept for others is chosen, so that each of them was
+// there to be kept.
+func (s *Service) seen(ctx context.Context, tx pgx.Tx, ask Ask) ([]string, error) {
+	look, err := s.look(ask)
+	if err != nil {
+		return nil, err
+	}
+	found, err := allocationdb.New(tx).Seen(ctx, allocationdb.SeenParams{
+		Sku: look.Sku, Pool: look.Pool, HeardSince: look.HeardSince,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look which nodes of %s are free: %w", ask.SKU, err)
+	}
+	return append([]string{}, found...), nil
+}
 
 // keep chooses the nodes that a request must leave to others: to each of those who
 // wait before it, as many free nodes as that one asks for. So a request for many
@@ -56,7 +90,7 @@ func (k kept) nothing() bool { return len(k.waiting) == 0 && len(k.reserved) == 
 func (s *Service) keep(ctx context.Context, db allocationdb.DBTX, org id.Org, ask Ask, of id.AllocationRequest) (kept,
 	error,
 ) {
-	others := kept{waiting: []string{}, reserved: []string{}}
+	others := keepNothing()
 	if !ask.Wish.Node.IsZero() {
 		return others, nil // an administrator has decided
 	}
@@ -123,11 +157,19 @@ func (s *Service) keepReserved(ctx context.Context, tx pgx.Tx, org id.Org, ask A
 	if err != nil {
 		return kept{}, fmt.Errorf("lock placement of %s: %w", ask.SKU, err)
 	}
+	var seen []string
+	if lock.OneByOne {
+		if seen, err = s.seen(ctx, tx, ask); err != nil {
+			return kept{}, err
+		}
+	}
 	dealt, err := dealtFor(ctx, tx, look, org, ask.Project)
 	if err == nil && !lock.OneByOne && len(dealt) > 0 {
 		err = errQueued
 	}
-	return kept{waiting: []string{}, reserved: dealt.KeptFrom(org, ask.Project), own: dealt.Of(org, ask.Project)}, err
+	return kept{
+		waiting: []string{}, reserved: dealt.KeptFrom(org, ask.Project), own: dealt.Of(org, ask.Project), seen: seen,
+	}, err
 }
 
 // nodesFor chooses free nodes for a request, if possible such that the one who looks

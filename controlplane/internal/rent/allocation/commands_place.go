@@ -42,7 +42,7 @@ func (s *Service) place(ctx context.Context, q *allocationdb.Queries, ask Ask, o
 		return nil, err
 	}
 	p := placing{q: q, look: look, want: int(ask.Count)}
-	p.look.Passed = append(others.nodes(), look.Passed...)
+	p.look.Passed, p.look.Seen = append(others.nodes(), look.Passed...), others.seen
 	if err := p.fromReservations(ctx, ask, others.own); err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (p *placing) claim(ctx context.Context, racks, others []string, most int) (
 	for i := range look.Allocations {
 		look.Allocations[i] = id.New[id.Allocation]().String()
 	}
-	if most > 1 || racks != nil || look.Region != "" || look.Root || look.Node != nil ||
+	if most > 1 || racks != nil || look.Seen != nil || look.Region != "" || look.Root || look.Node != nil ||
 		string(look.Labels) != anything || string(look.Capabilities) != anything {
 		return p.q.Take(ctx, look)
 	}

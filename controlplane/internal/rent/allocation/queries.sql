@@ -158,9 +158,15 @@ SELECT count(*)::integer FROM allocation_events WHERE allocation_id = $1 AND eve
 -- name: Timeline :many
 SELECT * FROM allocation_events WHERE allocation_id = $1 AND seq > sqlc.arg(after) ORDER BY seq LIMIT sqlc.arg(page_size);
 
+-- Seen are the free nodes of a SKU and a pool. What becomes free after this look was not dealt to anybody.
+-- name: Seen :many
+SELECT n.id FROM nodes_to_let n
+WHERE n.sku_id = sqlc.arg(sku) AND n.pool = sqlc.arg(pool) AND n.last_contact_at > sqlc.arg(heard_since);
+
 -- Take claims free nodes for allocations that are yet to be recorded, one for each. Nodes that others have locked are
 -- passed over; a node that turns out to have a claim comes back without an allocation. It must agree with TakeOne and with Census, which
--- says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
+-- says why a node is none. Where nodes are kept for others, only those are taken that were seen free before it was said which:
+-- one that has become free since may be somebody else's. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
 -- name: Take :many
 WITH free AS (
     SELECT n.id, n.hostname, n.rack, n.region_code FROM nodes n
@@ -175,6 +181,7 @@ WITH free AS (
       AND (NOT sqlc.arg(root)::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
       AND (sqlc.narg(node)::uuid IS NULL OR n.id = sqlc.narg(node))
       AND NOT n.id = ANY (sqlc.arg(passed)::uuid[])
+      AND (sqlc.narg(seen)::uuid[] IS NULL OR n.id = ANY (sqlc.narg(seen)::uuid[]))
       AND (sqlc.narg(racks)::text[] IS NULL OR n.rack = ANY (sqlc.narg(racks)::text[]))
       AND (sqlc.narg(other_racks)::text[] IS NULL OR NOT n.rack = ANY (sqlc.narg(other_racks)::text[]))
     ORDER BY n.clean_at NULLS FIRST, n.id
@@ -304,6 +311,13 @@ SELECT one_by_one, (CASE WHEN one_by_one THEN pg_advisory_xact_lock(hashtext('gp
 FROM (SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = sqlc.arg(sku))
     OR EXISTS (SELECT FROM reservations v WHERE v.sku_id = sqlc.arg(sku) AND v.cancelled_at IS NULL
         AND v.ends_at > statement_timestamp() AND v.starts_at <= statement_timestamp()))::boolean AS one_by_one) AS t;
+
+-- Queued says whether somebody waits for a SKU, or has reserved some of it. Asked under the lock that requests share, it
+-- sees what began before the lock was had.
+-- name: Queued :one
+SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = sqlc.arg(sku))
+    OR EXISTS (SELECT FROM reservations v WHERE v.sku_id = sqlc.arg(sku) AND v.cancelled_at IS NULL
+        AND v.ends_at > statement_timestamp() AND v.starts_at <= statement_timestamp()))::boolean AS queued;
 
 -- Ahead are those who wait for a SKU before a request, in their order; of a request that does not wait, all.
 -- name: Ahead :many

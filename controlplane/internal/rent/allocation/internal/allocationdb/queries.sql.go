@@ -1597,6 +1597,21 @@ func (q *Queries) Queue(ctx context.Context, skuID string) ([]QueueRow, error) {
 	return items, nil
 }
 
+const queued = `-- name: Queued :one
+SELECT (EXISTS (SELECT FROM allocation_requests r WHERE r.status = 'waiting' AND r.sku_id = $1)
+    OR EXISTS (SELECT FROM reservations v WHERE v.sku_id = $1 AND v.cancelled_at IS NULL
+        AND v.ends_at > statement_timestamp() AND v.starts_at <= statement_timestamp()))::boolean AS queued
+`
+
+// Queued says whether somebody waits for a SKU, or has reserved some of it. Asked under the lock that requests share, it
+// sees what began before the lock was had.
+func (q *Queries) Queued(ctx context.Context, sku string) (bool, error) {
+	row := q.db.QueryRow(ctx, queued, sku)
+	var queued bool
+	err := row.Scan(&queued)
+	return queued, err
+}
+
 const racksOf = `-- name: RacksOf :many
 SELECT DISTINCT n.rack FROM allocations a JOIN nodes n ON n.id = a.node_id AND n.allocation_id = a.id
 WHERE a.project_id = $1 AND a.status IN ('requested', 'provisioning', 'active') AND n.rack <> ''
@@ -1793,6 +1808,38 @@ func (q *Queries) RoomyRacks(ctx context.Context, arg RoomyRacksParams) ([]strin
 			return nil, err
 		}
 		items = append(items, rack)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const seen = `-- name: Seen :many
+SELECT n.id FROM nodes_to_let n
+WHERE n.sku_id = $1 AND n.pool = $2 AND n.last_contact_at > $3
+`
+
+type SeenParams struct {
+	Sku        string
+	Pool       string
+	HeardSince time.Time
+}
+
+// Seen are the free nodes of a SKU and a pool. What becomes free after this look was not dealt to anybody.
+func (q *Queries) Seen(ctx context.Context, arg SeenParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, seen, arg.Sku, arg.Pool, arg.HeardSince)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -2386,13 +2433,14 @@ WITH free AS (
       AND (NOT $7::boolean OR EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = n.id))
       AND ($8::uuid IS NULL OR n.id = $8)
       AND NOT n.id = ANY ($9::uuid[])
-      AND ($10::text[] IS NULL OR n.rack = ANY ($10::text[]))
-      AND ($11::text[] IS NULL OR NOT n.rack = ANY ($11::text[]))
+      AND ($10::uuid[] IS NULL OR n.id = ANY ($10::uuid[]))
+      AND ($11::text[] IS NULL OR n.rack = ANY ($11::text[]))
+      AND ($12::text[] IS NULL OR NOT n.rack = ANY ($12::text[]))
     ORDER BY n.clean_at NULLS FIRST, n.id
-    LIMIT cardinality($12::uuid[]) FOR NO KEY UPDATE OF n SKIP LOCKED),
+    LIMIT cardinality($13::uuid[]) FOR NO KEY UPDATE OF n SKIP LOCKED),
 claimed AS (
     INSERT INTO allocation_resource_claims (id, allocation_id, claim_kind, node_id)
-    SELECT gen_random_uuid(), ($12::uuid[])[row_number() OVER ()], 'node_exclusive', free.id FROM free
+    SELECT gen_random_uuid(), ($13::uuid[])[row_number() OVER ()], 'node_exclusive', free.id FROM free
     ON CONFLICT (node_id) WHERE ended_at IS NULL AND claim_kind = 'node_exclusive' DO NOTHING
     RETURNING node_id, allocation_id)
 SELECT free.id, free.hostname, free.rack, free.region_code, COALESCE(claimed.allocation_id::text, '')::text AS allocation
@@ -2409,6 +2457,7 @@ type TakeParams struct {
 	Root         bool
 	Node         *string
 	Passed       []string
+	Seen         []string
 	Racks        []string
 	OtherRacks   []string
 	Allocations  []string
@@ -2424,7 +2473,8 @@ type TakeRow struct {
 
 // Take claims free nodes for allocations that are yet to be recorded, one for each. Nodes that others have locked are
 // passed over; a node that turns out to have a claim comes back without an allocation. It must agree with TakeOne and with Census, which
-// says why a node is none. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
+// says why a node is none. Where nodes are kept for others, only those are taken that were seen free before it was said which:
+// one that has become free since may be somebody else's. Nodes that were proven clean longest ago come first; one that was never cleaned was never let.
 func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
 	rows, err := q.db.Query(ctx, take,
 		arg.Sku,
@@ -2436,6 +2486,7 @@ func (q *Queries) Take(ctx context.Context, arg TakeParams) ([]TakeRow, error) {
 		arg.Root,
 		arg.Node,
 		arg.Passed,
+		arg.Seen,
 		arg.Racks,
 		arg.OtherRacks,
 		arg.Allocations,
