@@ -27,7 +27,7 @@ const (
 	policyJSON  = `{"operation_type":"web.prepare","scope":"tenant","enabled":true,"max_concurrency":5,"version":2,` +
 		`"reason":"few at a time","updated_at":"2026-03-04T05:06:07Z","updated_by":"` + userID + `","effective":{` +
 		`"enabled":false,"hard_denied":true,"max_concurrency":5,"require_signature_verification":false,"why":[` +
-		`{"key":"enabled","value":"no","scope":"global","operation_type":"*","rule":"the platform denies it for good",` +
+		`{"key":"enabled","value":"no","scope":"global","operation_type":"*","rule":"the platform denies it for good","reason":"not here",` +
 		`"said":[{"scope":"global","operation_type":"*","value":"denied for good"},` +
 		`{"scope":"tenant","operation_type":"web.prepare","value":"yes"}]},` +
 		`{"key":"max_concurrency","value":"5","scope":"tenant","operation_type":"web.prepare",` +

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -42,9 +43,10 @@ var runErrands = []errand{
 	{"operation-run", "operation run web.prepare@v2 --target c07u31 --input port=8080 --max-failures 1"},
 	{"operation-run-watch", "operation run web.prepare --target node:c07u31 --watch"},
 	{"operation-run-project", "operation run web.prepare --project acme/training --target train --input name=web --watch"},
-	{"operation-run-dry", "operation run web.prepare --target c07u31 --dry-run"},
+	{"operation-run-dry", "operation run web.prepare --target c07u31 --input name=80 --dry-run"},
 	{"operation-run-dry-project", "operation run web.prepare --project acme/training --sku h200 --dry-run"},
 	{"operation-run-nowhere", "operation run web.prepare"},
+	{"operation-run-only-plan", "operation run web.prepare@v1 --target c07u31 --input name=1.2 --input port=80 --only-plan --wait"},
 	{"operation-list", "operation list --status failed"},
 	{"operation-list-project", "operation list --project acme/training"},
 	{"operation-show", "operation show " + operationID},
@@ -70,6 +72,23 @@ var runErrands = []errand{
 	{"operation-approve-project", "operation approve " + operationID + " --project acme/training"},
 }
 
+// wantsText refuses an input name that is not a text, as the schema of the operation says.
+func wantsText(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Inputs struct {
+				Name any `json:"name"`
+			} `json:"inputs"`
+		}
+		err := json.NewDecoder(r.Body).Decode(&body)
+		if _, text := body.Inputs.Name.(string); err != nil || body.Inputs.Name != nil && !text {
+			http.Error(w, "name is not a text", http.StatusUnprocessableEntity)
+			return
+		}
+		next(w, r)
+	}
+}
+
 // operationAnswers are what the fake API says about runs of operations.
 func operationAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	logs := func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +102,7 @@ func operationAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerF
 	}
 	for _, side := range []string{"operation", "fleet-operation"} {
 		maps.Copy(into, map[string]http.HandlerFunc{
-			"submit-" + side: answer(202, runningJSON), "plan-" + side: answer(200, runPlanJSON),
+			"submit-" + side: wantsText(answer(202, runningJSON)), "plan-" + side: wantsText(answer(200, runPlanJSON)),
 			"get-" + side: answer(200, doneRunJSON), "list-" + side + "s": pageOf(runningJSON, doneRunJSON),
 			"list-" + side + "-targets": pageOf(runTargetJSON), "list-" + side + "-steps": pageOf(runStepJSON),
 			"get-" + side + "-logs": logs, "retry-" + side: answer(202, runningJSON), "again-" + side: answer(202, runningJSON),

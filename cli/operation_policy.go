@@ -82,7 +82,12 @@ func (a *app) decisionColumns() []table.Column[apiclient.PolicyDecisionView] {
 			}
 			return string(v.Scope)
 		}},
-		{Title: "WHY", Text: func(v decision) string { return v.Rule }},
+		{Title: "WHY", Text: func(v decision) string {
+			if reason := text(v.Reason); reason != "" {
+				return v.Rule + ": " + reason
+			}
+			return v.Rule
+		}},
 		{Title: "WHAT EACH LEVEL SAID", Text: func(v decision) string {
 			said := make([]string, len(v.Said))
 			for i, s := range v.Said {

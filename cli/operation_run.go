@@ -31,7 +31,7 @@ func (a *app) operationRunCommand() *cobra.Command {
 		use: "run TYPE[@VERSION]", short: "Run an operation on nodes", args: frame.Exactly("TYPE[@VERSION]"),
 		operations: []string{
 			"submit-operation", "plan-operation", "submit-fleet-operation", "plan-fleet-operation", "get-operation",
-			"get-fleet-operation", "list-nodes", "list-allocations",
+			"get-fleet-operation", "list-nodes", "list-allocations", "list-operation-catalog", "get-operation-catalog-entry",
 		},
 		long: "Targets are nodes by hostname or id; with --project, allocations by name or id. allocation:NAME, node:NAME and\n" +
 			"group:ID say it outright; --rack, --region, --pool, --sku and --label choose all that are so.\n" +
@@ -44,7 +44,7 @@ func (a *app) operationRunCommand() *cobra.Command {
 			f.addProject(cmd)
 			flags := cmd.Flags()
 			flags.StringSliceVar(&f.targets, "target", nil, "where; may be repeated")
-			flags.StringArrayVar(&f.inputs, "input", nil, "an input as `NAME=VALUE`; a value that is JSON is taken as such")
+			flags.StringArrayVar(&f.inputs, "input", nil, "an input as `NAME=VALUE`; JSON is taken as such where no text is wanted")
 			flags.StringVar(&f.region, "region", "", "nodes of this region")
 			flags.StringVar(&f.rack, "rack", "", "nodes of this rack")
 			flags.StringVar(&f.pool, "pool", "", "nodes of this pool")
@@ -86,7 +86,7 @@ func (a *app) runOperation(s *session, f *runFlags, w watch.Waiting, name string
 	if !w.Watch && !w.Wait {
 		return frame.PrintOne(s.App, a.operationColumns(), raw)
 	}
-	return a.followRun(s, project, made.Value.OperationId, w)
+	return a.followRun(s, f.scope, project, made.Value.OperationId, w)
 }
 
 func (s *session) submit(project *types.UUID, body apiclient.OperationSubmitBody) (json.RawMessage, error) {
@@ -97,15 +97,19 @@ func (s *session) submit(project *types.UUID, body apiclient.OperationSubmitBody
 }
 
 // followRun says how a run goes on until it has ended, is paused or waits for an approval.
-func (a *app) followRun(s *session, project *types.UUID, id types.UUID, w watch.Waiting) error {
+func (a *app) followRun(s *session, of scope, project *types.UUID, id types.UUID, w watch.Waiting) error {
 	said := ""
 	w.Watch = true
+	here := id.String() + of.words()
 	last, err := watch.Await(s.Session, w, watch.Awaited[apiclient.OperationView]{
-		What: "the run", SeeIt: "gpuaas operation show " + id.String(),
+		What: "the run", SeeIt: "gpuaas operation show " + here,
 		Read: func() (json.RawMessage, error) { return apiclient.Read(s.readOperation(project, id)) },
 		Ended: func(now apiclient.OperationView) bool {
-			line := fmt.Sprintf("%s: %d of %d done, %d failed; %s", now.Status, now.Targets.Succeeded, now.Targets.Total,
-				now.Targets.Failed, text(now.WaitingFor))
+			line := fmt.Sprintf("%s: %d of %d done, %d failed", now.Status, now.Targets.Succeeded, now.Targets.Total,
+				now.Targets.Failed)
+			if waits := text(now.WaitingFor); waits != "" {
+				line += "; waits for " + waits
+			}
 			if line != said {
 				said = line
 				s.Note("%s", line)
@@ -120,12 +124,23 @@ func (a *app) followRun(s *session, project *types.UUID, id types.UUID, w watch.
 	if err := frame.PrintOne(s.App, a.operationColumns(), last.Raw); err != nil {
 		return err
 	}
-	if v := last.Value; v.Status != apiclient.OperationViewStatusSucceeded {
-		return failure.New(failure.Unsuccessful, "operation_"+string(v.Status),
-			"see why: gpuaas operation targets "+id.String()+"; go on where it stopped: gpuaas operation retry "+id.String(),
-			"the run did not succeed: %s%s", text(v.ErrorMessage), text(v.WaitingFor))
+	switch v := last.Value; {
+	case v.Status == apiclient.OperationViewStatusSucceeded && v.OnlyPlan:
+		s.Note("see what each step would change: gpuaas operation steps %s", here)
+		return nil
+	case v.Status == apiclient.OperationViewStatusSucceeded:
+		return nil
+	case v.Approval != nil && v.Approval.Awaited:
+		return failure.New(failure.Unsuccessful, "operation_awaits_approval", "have it approved: gpuaas operation approve "+here,
+			"the run waits for %s", text(v.WaitingFor))
+	case !operationEnded(v):
+		return failure.New(failure.Unsuccessful, "operation_paused", "see why: gpuaas operation targets "+here+
+			"; go on with the rest: gpuaas operation unpause "+here+"; or also with what failed: gpuaas operation retry "+here,
+			"the run is paused: %s", text(v.PauseReason))
+	default:
+		return failure.New(failure.Unsuccessful, "operation_"+string(v.Status), "see why: gpuaas operation targets "+here+
+			"; go on where it stopped: gpuaas operation retry "+here, "the run did not succeed: %s", text(v.ErrorMessage))
 	}
-	return nil
 }
 
 func operationEnded(o apiclient.OperationView) bool {
@@ -192,16 +207,9 @@ func (f *runFlags) body(s *session, project *types.UUID, name string) (apiclient
 			&f.planHash),
 		Reason: frame.Given(s.Session, "reason", &f.reason),
 	}
-	inputs := map[string]any{}
-	for _, pair := range f.inputs {
-		key, value, found := strings.Cut(pair, "=")
-		if !found || key == "" {
-			return b, failure.Misuse(s.Cmd, "--input %q must be NAME=VALUE", pair)
-		}
-		inputs[key] = inputValue(value)
-	}
-	if len(inputs) > 0 {
-		b.Inputs = &inputs
+	var err error
+	if b.Inputs, err = f.inputValues(s, name); err != nil {
+		return b, err
 	}
 	for _, t := range f.targets {
 		if err := f.add(s, project, &b.Targets, t); err != nil {
@@ -220,15 +228,6 @@ func (f *runFlags) body(s *session, project *types.UUID, name string) (apiclient
 		return b, failure.Misuse(s.Cmd, "say where: --target, or --rack, --region, --pool, --sku or --label")
 	}
 	return b, nil
-}
-
-// inputValue is what was typed as JSON if it is, and as text otherwise.
-func inputValue(typed string) any {
-	var v any
-	if json.Unmarshal([]byte(typed), &v) == nil {
-		return v
-	}
-	return typed
 }
 
 // add adds a target that was named.

@@ -45,6 +45,17 @@ func (c *scope) addProject(cmd *cobra.Command) {
 	c.addTenant(cmd)
 }
 
+// words are the flags that name the same again, with a space before them.
+func (c scope) words() (out string) {
+	if c.project != "" {
+		out = " --project " + c.project
+	}
+	if c.tenant != "" {
+		out += " --tenant " + c.tenant
+	}
+	return out
+}
+
 // projectID resolves a project named by id, by tenant/project, or by slug within a tenant.
 func (s *session) projectID(c scope) (types.UUID, error) {
 	if c.project == "" {

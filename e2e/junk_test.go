@@ -118,6 +118,7 @@ var moreThanTheContractSays = map[string]string{
 	"create-site-profile":       "architecture and intervals have forms of their own",
 	"upsert-roce-assignments":   "addresses have a form of their own",
 	"remove-trust-authority":    "a fingerprint has a form of its own",
+	"diff-operation-definition": "the other version must be named",
 }
 
 func (j *junk) paths() {

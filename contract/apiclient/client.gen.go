@@ -8871,6 +8871,9 @@ type PolicyDecisionView struct {
 	// OperationType What the deciding level was set for: the type, or * for all.
 	OperationType *string `json:"operation_type,omitempty"`
 
+	// Reason Why, in the words of who set the deciding level.
+	Reason *string `json:"reason,omitempty"`
+
 	// Rule By which rule, for people.
 	Rule string `json:"rule"`
 

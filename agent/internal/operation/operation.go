@@ -14,6 +14,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gpuaas/agent/internal/hostexec"
@@ -85,11 +86,14 @@ func (s *Step) Recall(key string) string { return s.run.task.Reporter.Recall(s.k
 // Secret returns what a handle stands for.
 func (s *Step) Secret(handle agentwire.Secret) (string, error) { return s.run.secrets.open(handle) }
 
-// Say writes a line of the log.
+// Say writes a line of the log. Of a line that its program wrote over again and again,
+// as for progress, it keeps what stood there in the end.
 func (s *Step) Say(stream, text string) {
-	if s.run.spool != nil {
-		s.run.spool.add(s.ID, stream, s.run.secrets.redact(text), s.run.deps.Clock())
+	if s.run.spool == nil {
+		return
 	}
+	text = strings.TrimRight(s.run.secrets.redact(text), "\r")
+	s.run.spool.add(s.ID, stream, text[strings.LastIndexByte(text, '\r')+1:], s.run.deps.Clock())
 }
 
 // point is where tests kill the agent.

@@ -358,9 +358,6 @@ func (x *run) put(o *agentwire.StepOutcome, output any) error {
 // conclude turns the end of a step into its outcome.
 func (x *run) conclude(s *Step, o *agentwire.StepOutcome, err error) {
 	o.FinishedAt = x.deps.Clock().UTC()
-	if x.spool != nil {
-		o.LogLines, o.LogBytesDropped = x.spool.counts(s.ID)
-	}
 	var f *Failure
 	switch {
 	case err == nil && x.params.Plan:
@@ -385,6 +382,12 @@ func (x *run) conclude(s *Step, o *agentwire.StepOutcome, err error) {
 		}
 	}
 	o.Summary = bounded(x.secrets.redact(o.Summary))
+	if o.Error != nil { // whoever follows the log reads there why it ends
+		s.Say(agentwire.StreamAgent, o.Status+": "+o.Error.Message)
+	}
+	if x.spool != nil {
+		o.LogLines, o.LogBytesDropped = x.spool.counts(s.ID)
+	}
 }
 
 const maxMessage = 4000

@@ -37,7 +37,7 @@ func (h healthCheck) Check(ctx context.Context, s *Step) (Look, error) {
 	}
 	end := time.Now().Add(time.Duration(w.WithinSeconds) * time.Second)
 	out := agentwire.HealthCheckResult{}
-	for {
+	for said := ""; ; {
 		out.Tries++
 		h.ask(ctx, w, &out)
 		if err := context.Cause(ctx); err != nil && !errors.Is(err, errTimeout) {
@@ -48,6 +48,10 @@ func (h healthCheck) Check(ctx context.Context, s *Step) (Look, error) {
 		}
 		if ctx.Err() != nil || !time.Now().Before(end) {
 			return Look{}, unhealthy(out)
+		}
+		if now := failing(out); now != said {
+			said = now
+			s.Say(agentwire.StreamAgent, "not healthy yet: "+now)
 		}
 		select {
 		case <-ctx.Done():
@@ -62,15 +66,24 @@ func (h healthCheck) Apply(ctx context.Context, s *Step) (Result, error) {
 	return Result{Output: look.Output, Summary: look.Summary}, err
 }
 
-func unhealthy(out agentwire.HealthCheckResult) error {
+// failing says which probes failed, and why.
+func failing(out agentwire.HealthCheckResult) string {
 	var why []string
 	for _, p := range out.Probes {
 		if !p.OK {
 			why = append(why, p.Kind+" "+p.Subject+": "+p.Detail)
 		}
 	}
-	f := fail(agentwire.FailureTransient, "probe_failed", "not healthy after "+strconv.Itoa(out.Tries)+" tries: "+
-		strings.Join(why, "; "), "find out on the node why the probe fails; its step before says what was started", nil)
+	return strings.Join(why, "; ")
+}
+
+func unhealthy(out agentwire.HealthCheckResult) error {
+	tries := strconv.Itoa(out.Tries) + " tries"
+	if out.Tries == 1 {
+		tries = "one try"
+	}
+	f := fail(agentwire.FailureTransient, "probe_failed", "not healthy after "+tries+": "+failing(out),
+		"find out on the node why the probe fails; its step before says what was started", nil)
 	f.Output = out
 	return f
 }
@@ -105,7 +118,10 @@ func (h healthCheck) probe(ctx context.Context, p agentwire.Probe) (subject, det
 		out, err := h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: []string{"is-active", "--", p.Unit}})
 		state := strings.TrimSpace(string(out.Stdout))
 		if err != nil {
-			return p.Unit, "", fmt.Errorf("it is %q, not active: %w", state, err)
+			if state != "" { // systemctl was asked and has answered
+				return p.Unit, "", fmt.Errorf("it is %s", state)
+			}
+			return p.Unit, "", fmt.Errorf("ask systemd: %w", err)
 		}
 		return p.Unit, state, nil
 	case agentwire.ProbeFile:

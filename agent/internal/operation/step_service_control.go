@@ -24,6 +24,19 @@ type unit struct {
 	invocation string // another one after each start
 }
 
+// words say how a unit is. One that systemd does not know yet is neither enabled nor
+// disabled.
+func (u unit) words() string {
+	switch {
+	case u.load == "not-found":
+		return "not there yet"
+	case u.Enabled == "":
+		return u.Active
+	default:
+		return u.Active + " and " + u.Enabled
+	}
+}
+
 // Check implements Kind.
 func (h serviceControl) Check(ctx context.Context, s *Step) (Look, error) {
 	w, err := params[agentwire.ServiceControlWith](s)
@@ -41,9 +54,9 @@ func (h serviceControl) Check(ctx context.Context, s *Step) (Look, error) {
 	}
 	if done(w, s, now) {
 		out := agentwire.ServiceControlResult{Unit: w.Unit, Before: now.UnitState, After: now.UnitState}
-		return Look{Done: true, Output: out, Summary: w.Unit + " is " + now.Active + " and " + now.Enabled}, nil
+		return Look{Done: true, Output: out, Summary: w.Unit + " is " + now.words()}, nil
 	}
-	return Look{Summary: fmt.Sprintf("%ss %s, which is %s and %s", w.Action, w.Unit, now.Active, now.Enabled)}, nil
+	return Look{Summary: fmt.Sprintf("%ss %s, which is %s", w.Action, w.Unit, now.words())}, nil
 }
 
 func done(w *agentwire.ServiceControlWith, s *Step, now unit) bool {
@@ -131,7 +144,7 @@ func (h serviceControl) settled(ctx context.Context, w *agentwire.ServiceControl
 		case err != nil:
 			return now, err
 		case now.Active != "active" && now.Active != "reloading":
-			return now, fmt.Errorf("it is %s (%s)", now.Active, now.Sub)
+			return now, fmt.Errorf("it did not stay active (%s)", now.Sub)
 		case now.invocation != first.invocation:
 			return now, errors.New("it is started again and again")
 		case !h.Clock().Before(end):
@@ -167,7 +180,7 @@ func (h serviceControl) notStarted(ctx context.Context, s *Step, w *agentwire.Se
 	if code == "" {
 		code = w.Action + "_failed"
 	}
-	f := fail(agentwire.FailurePermanent, code, w.Action+" of "+w.Unit+" failed; it is "+out.After.Active,
+	f := fail(agentwire.FailurePermanent, code, w.Action+" of "+w.Unit+" failed, the unit is "+out.After.Active,
 		"the log of this step has the last lines of the unit's journal; mend the cause and go on at this step", cause)
 	f.Output = out
 	return f

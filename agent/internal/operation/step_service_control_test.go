@@ -51,6 +51,10 @@ func TestServicesAreBroughtIntoTheirState(t *testing.T) {
 	}
 	b.plan = true
 	wantOutcome(t, act("restart", ""), agentwire.StepPlanned, true)
+	b.says("not-found", "inactive", "", "")
+	if got := act("restart", "").Summary; got != "restarts demo.service, which is not there yet" {
+		t.Errorf("%s", got)
+	}
 }
 
 // A restart that happened before the agent died is not repeated.

@@ -55,12 +55,12 @@ func (p program) run() int {
 		<-end
 		return 143
 	}
+	if raw, err := os.ReadFile(filepath.Join(p.root, "stub/say", p.name)); err == nil {
+		_, _ = os.Stdout.Write(raw)
+	}
 	if p.told("fail") {
 		fmt.Fprintf(os.Stderr, "%s: cannot do it\n", p.name)
 		return 9
-	}
-	if raw, err := os.ReadFile(filepath.Join(p.root, "stub/say", p.name)); err == nil {
-		_, _ = os.Stdout.Write(raw)
 	}
 	if err := p.real(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.name, err)

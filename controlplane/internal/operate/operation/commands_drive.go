@@ -149,7 +149,7 @@ func (s *Service) breaker(ctx context.Context, tx pgx.Tx, o Operation) (Operatio
 	if failed <= o.Limits.MaxFailures || o.Pause.At != nil || o.Cancel.At != nil || o.Counts[TargetWaiting] == 0 {
 		return o, nil
 	}
-	reason := fmt.Sprintf("%d targets have failed, more than %d", failed, o.Limits.MaxFailures)
+	reason := fmt.Sprintf("%s failed, and it was to pause after more than %d", several(failed, "node"), o.Limits.MaxFailures)
 	row, err := operationdb.New(tx).Pause(ctx, operationdb.PauseParams{
 		ID: o.ID, PausedBy: auth.From(ctx).ID, PauseReason: reason,
 	})
@@ -173,13 +173,17 @@ func (o Operation) verdict() (event Event, code, message string) {
 	failed, canceled, done := o.Counts[TargetFailed], o.Counts[TargetCanceled], o.Counts[TargetSucceeded]
 	switch {
 	case failed > 0:
-		return Fail, "operation_targets_failed", fmt.Sprintf("%d of %d targets failed", failed, total)
+		message = fmt.Sprintf("%d of %s failed", failed, several(total, "target"))
+		if canceled > 0 {
+			message += fmt.Sprintf("; %d stopped when it was canceled", canceled)
+		}
+		return Fail, "operation_targets_failed", message
 	case o.Cancel.At != nil:
-		return Cancel, "operation_canceled", fmt.Sprintf("%d of %d targets were done when it was canceled", done, total)
+		return Cancel, "operation_canceled", fmt.Sprintf("%d of %s done when it was canceled", done, several(total, "target"))
 	case canceled > 0:
-		return Cancel, "operation_targets_canceled", fmt.Sprintf("%d of %d targets were stopped", canceled, total)
+		return Cancel, "operation_targets_canceled", fmt.Sprintf("%d of %s stopped", canceled, several(total, "target"))
 	case done == 0:
-		return Fail, "operation_no_fitting_target", fmt.Sprintf("nothing could be done on any of %d targets", total)
+		return Fail, "operation_no_fitting_target", fmt.Sprintf("nothing could be done on any of %s", several(total, "target"))
 	}
 	return Succeed, "", ""
 }

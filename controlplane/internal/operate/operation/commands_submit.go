@@ -80,8 +80,8 @@ func nothingToDo(p Plan) error {
 		}
 	}
 	first := p.Targets[0].Troubles[0]
-	return fault.New(fault.Conflict, "operation_no_fitting_target", "%s cannot be run on any of the %d nodes: %s: %s",
-		p.Version.Ref(), len(p.Targets), p.Targets[0].Hostname, first.Message).WithFields(fields...).
+	return fault.New(fault.Conflict, "operation_no_fitting_target", "%s cannot be run on any of %s: %s: %s",
+		p.Version.Ref(), several(len(p.Targets), "node"), p.Targets[0].Hostname, first.Message).WithFields(fields...).
 		WithRemedy("%s", first.Remedy)
 }
 

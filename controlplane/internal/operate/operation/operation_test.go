@@ -169,7 +169,7 @@ func TestTooManyFailuresPauseARun(t *testing.T) {
 	wantStatus(t, o, operation.Running, map[operation.TargetStatus]int32{
 		operation.TargetFailed: 1, operation.TargetWaiting: 3,
 	})
-	if o.Pause.At == nil || !strings.Contains(o.Pause.Reason, "1 targets have failed") {
+	if o.Pause.At == nil || !strings.Contains(o.Pause.Reason, "1 node failed") {
 		t.Fatalf("it must pause and say why: %+v", o.Pause)
 	}
 	if _, err := w.service.Unpause(w.ctx, o.ID, "only that one is broken"); err != nil {

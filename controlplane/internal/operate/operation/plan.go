@@ -71,15 +71,18 @@ func (p Plan) fitting() (n int) {
 // Says tells a plan in sentences.
 func (p Plan) Says() []string {
 	n := p.fitting()
-	says := []string{fmt.Sprintf("%s: %d steps on %d of %d nodes", p.Version.Ref(), len(p.Version.Steps), n,
-		len(p.Targets))}
+	says := []string{fmt.Sprintf("%s: %s on %d of %s", p.Version.Ref(), several(len(p.Version.Steps), "step"), n,
+		several(len(p.Targets), "node"))}
 	if p.Limits.Ramp && n > 1 {
 		says = append(says, fmt.Sprintf("1, 2, 4 … nodes at a time, at most %d", p.Limits.MaxConcurrency))
 	} else {
-		says = append(says, fmt.Sprintf("at most %d nodes at a time", p.Limits.MaxConcurrency))
+		says = append(says, fmt.Sprintf("at most %s at a time", several(p.Limits.MaxConcurrency, "node")))
 	}
-	says = append(says, fmt.Sprintf("it pauses when more than %d nodes have failed", p.Limits.MaxFailures),
-		fmt.Sprintf("a node has %s for all steps", p.Limits.Timeout))
+	pauses := "it pauses when a node has failed"
+	if p.Limits.MaxFailures > 0 {
+		pauses = fmt.Sprintf("it pauses when more than %s failed", several(p.Limits.MaxFailures, "node"))
+	}
+	says = append(says, pauses, fmt.Sprintf("a node has %s for all steps", p.Limits.Timeout))
 	if role := p.Version.Approval; role != definition.NoApproval {
 		says = append(says, fmt.Sprintf("somebody else with the role %s must approve it", role))
 	}
@@ -233,7 +236,7 @@ func limited(l Limits, d definition.Definition, e policy.Effective, targets int)
 	asked := int64(l.concurrency(targets))
 	concurrency := e.Concurrency(asked)
 	if concurrency < asked {
-		says = append(says, fmt.Sprintf("the policy allows %d nodes at a time, not %d", concurrency, asked))
+		says = append(says, fmt.Sprintf("the policy allows %s at a time, not %d", several(concurrency, "node"), asked))
 	}
 	seconds := min(max(needs(d), leastTimeout), mostTimeout)
 	if d.MaxDurationSeconds > 0 {

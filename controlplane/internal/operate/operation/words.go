@@ -16,6 +16,14 @@ func clean(s string, most int) string {
 	return s
 }
 
+// several says how many there are of a thing.
+func several[N int | int32 | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 func decode(raw json.RawMessage, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("decode: %w", err)

@@ -81,12 +81,13 @@ type EffectiveView struct {
 
 // DecisionView says how a key came about.
 type DecisionView struct {
-	Key   Key        `json:"key" enum:"enabled,max_concurrency,timeout_seconds,allowed_artifact_sources,allowed_target_kinds,require_signature_verification,max_artifact_size_bytes"`
-	Value string     `json:"value" doc:"For people."`
-	Scope Scope      `json:"scope" enum:"built_in,global,tenant,project" doc:"The level that decided; built_in: nobody has settled it."`
-	Type  string     `json:"operation_type,omitempty" doc:"What the deciding level was set for: the type, or * for all."`
-	Rule  string     `json:"rule" doc:"By which rule, for people."`
-	Said  []SaidView `json:"said" nullable:"false" doc:"What every level has set, from the widest to the most specific."`
+	Key    Key        `json:"key" enum:"enabled,max_concurrency,timeout_seconds,allowed_artifact_sources,allowed_target_kinds,require_signature_verification,max_artifact_size_bytes"`
+	Value  string     `json:"value" doc:"For people."`
+	Scope  Scope      `json:"scope" enum:"built_in,global,tenant,project" doc:"The level that decided; built_in: nobody has settled it."`
+	Type   string     `json:"operation_type,omitempty" doc:"What the deciding level was set for: the type, or * for all."`
+	Rule   string     `json:"rule" doc:"By which rule, for people."`
+	Reason string     `json:"reason,omitempty" doc:"Why, in the words of who set the deciding level."`
+	Said   []SaidView `json:"said" nullable:"false" doc:"What every level has set, from the widest to the most specific."`
 }
 
 // SaidView is what a level has set for a key.
@@ -137,7 +138,9 @@ func showEffective(e Effective) EffectiveView {
 		for j, s := range d.Said {
 			said[j] = SaidView(s)
 		}
-		v.Why[i] = DecisionView{Key: d.Key, Value: d.Value, Scope: d.Scope, Type: d.Type, Rule: d.Rule, Said: said}
+		v.Why[i] = DecisionView{
+			Key: d.Key, Value: d.Value, Scope: d.Scope, Type: d.Type, Rule: d.Rule, Reason: d.Reason, Said: said,
+		}
 	}
 	return v
 }

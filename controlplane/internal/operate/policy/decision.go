@@ -25,6 +25,14 @@ type Request struct {
 	Artifacts   []Artifact `json:"artifacts,omitempty"`
 }
 
+// seenFrom is what the command line needs to explain a request.
+func (r Request) seenFrom() string {
+	if r.ProjectID == "" {
+		return " --global"
+	}
+	return " --project " + r.ProjectID
+}
+
 // Artifact is what a run would fetch.
 type Artifact struct {
 	Source string `json:"source"`
@@ -45,10 +53,14 @@ type Denial struct {
 func (e Effective) Denials(r Request) []Denial {
 	var out []Denial
 	deny := func(key Key, format string, args ...any) {
-		out = append(out, Denial{Key: key, Scope: e.by(key), Message: fmt.Sprintf(format, args...)})
+		d := Denial{Key: key, Scope: e.why(key).Scope, Message: fmt.Sprintf(format, args...)}
+		if reason := e.why(key).Reason; reason != "" {
+			d.Message += ": " + reason
+		}
+		out = append(out, d)
 	}
 	if !e.Enabled {
-		deny(Enabled, "%s is not enabled: the level %s says so", r.Type, e.by(Enabled))
+		deny(Enabled, "the %s has disabled %s", e.why(Enabled).Scope.who(), r.Type)
 	}
 	if e.TargetKinds != nil && !slices.Contains(e.TargetKinds, r.TargetKind) {
 		deny(TargetKinds, "a target of the kind %s is not allowed, only %s", r.TargetKind, listed(e.TargetKinds))
@@ -69,14 +81,22 @@ func (e Effective) Denials(r Request) []Denial {
 	return out
 }
 
-// by is the level that decided a key.
-func (e Effective) by(key Key) Scope {
+// why says how a key came about.
+func (e Effective) why(key Key) Decision {
 	for _, d := range e.Why {
 		if d.Key == key {
-			return d.Scope
+			return d
 		}
 	}
-	return BuiltIn
+	return Decision{Key: key, Scope: BuiltIn}
+}
+
+// who is whom people know a level by.
+func (s Scope) who() string {
+	if s == Global {
+		return "platform"
+	}
+	return string(s)
 }
 
 // Concurrency is how many targets may be worked on at a time if so many were asked
@@ -111,7 +131,7 @@ func Check(ctx context.Context, e Effective, r Request, further Decider) error {
 		}
 		return fault.New(fault.Forbidden, "operation_denied_by_policy", "the policy does not allow %s: %s", r.Operation,
 			denials[0].Message).WithFields(fields...).
-			WithRemedy("see which level decided what: gpuaas operation policy explain %s", r.Type)
+			WithRemedy("see which level decided what: gpuaas operation policy explain %s", r.Type+r.seenFrom())
 	}
 	if further == nil {
 		return nil

@@ -89,6 +89,7 @@ type Level struct {
 	Scope Scope
 	Type  string // the type, or AllTypes
 	Values
+	Reason string // why, in the words of who set it
 }
 
 // Effective is what counts. A number that is zero is no limit; a list that is nil
@@ -114,6 +115,8 @@ type Decision struct {
 	Scope Scope  // the level that decided; BuiltIn: nobody has settled it
 	Type  string // the type that this level was set for: the operation's, or AllTypes
 	Rule  string // by which rule it decided
+	// Reason is why, in the words of who set the deciding level; empty: they said none.
+	Reason string
 	// Said is what every level has set, from the widest to the most specific.
 	Said []Said
 }
@@ -151,6 +154,11 @@ func Resolve(operation string, levels []Level) Effective {
 	return e
 }
 
+// decide says that a level has decided, by which rule.
+func (d *Decision) decide(l Level, rule string) {
+	d.Scope, d.Type, d.Rule, d.Reason = l.Scope, l.Type, rule, l.Reason
+}
+
 func (e *Effective) enabled(levels []Level) Decision {
 	d := Decision{Key: Enabled, Scope: BuiltIn, Rule: ruleNobody}
 	for _, l := range levels {
@@ -158,7 +166,7 @@ func (e *Effective) enabled(levels []Level) Decision {
 			d.Said = append(d.Said, Said{l.Scope, l.Type, "denied for good"})
 			if !e.HardDenied {
 				e.HardDenied, e.Enabled = true, false
-				d.Scope, d.Type, d.Rule = l.Scope, l.Type, ruleDenied
+				d.decide(l, ruleDenied)
 			}
 		}
 		if l.Enabled == nil {
@@ -166,7 +174,8 @@ func (e *Effective) enabled(levels []Level) Decision {
 		}
 		d.Said = append(d.Said, Said{l.Scope, l.Type, yes(*l.Enabled)})
 		if !e.HardDenied {
-			e.Enabled, d.Scope, d.Type, d.Rule = *l.Enabled, l.Scope, l.Type, ruleSpecific
+			e.Enabled = *l.Enabled
+			d.decide(l, ruleSpecific)
 		}
 	}
 	d.Value = yes(e.Enabled)
@@ -182,7 +191,7 @@ func (e *Effective) signature(levels []Level) Decision {
 		d.Said = append(d.Said, Said{l.Scope, l.Type, yes(*l.RequireSignature)})
 		if first := d.Scope == BuiltIn; first || *l.RequireSignature && !e.RequireSignature {
 			e.RequireSignature = *l.RequireSignature
-			d.Scope, d.Type, d.Rule = l.Scope, l.Type, ruleDemand
+			d.decide(l, ruleDemand)
 		}
 	}
 	d.Value = yes(e.RequireSignature)
@@ -200,7 +209,7 @@ func least(key Key, levels []Level, into *int64, of func(Values) *int64) Decisio
 		d.Said = append(d.Said, Said{l.Scope, l.Type, strconv.FormatInt(*n, 10)})
 		if *into == 0 || *n < *into {
 			*into, d.Value = *n, strconv.FormatInt(*n, 10)
-			d.Scope, d.Type, d.Rule = l.Scope, l.Type, ruleSmallest
+			d.decide(l, ruleSmallest)
 		}
 	}
 	return d
@@ -225,7 +234,7 @@ func common(
 			*into = meet(was, *list)
 		}
 		if first || !slices.Equal(was, *into) {
-			d.Scope, d.Type, d.Rule = l.Scope, l.Type, ruleCommon
+			d.decide(l, ruleCommon)
 		}
 		d.Value = listed(*into)
 	}

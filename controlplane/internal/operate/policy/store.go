@@ -45,7 +45,7 @@ func Get(ctx context.Context, db policydb.DBTX, of Owner, operation string) (Eff
 	levels := make([]Level, len(rows))
 	for i, row := range rows {
 		o := from(row)
-		levels[i] = Level{Scope: o.Scope(), Type: o.Type, Values: o.Values}
+		levels[i] = Level{Scope: o.Scope(), Type: o.Type, Values: o.Values, Reason: o.Reason}
 	}
 	return Resolve(operation, levels), nil
 }
