@@ -179,7 +179,8 @@ func (o Operation) verdict() (event Event, code, message string) {
 		}
 		return Fail, "operation_targets_failed", message
 	case o.Cancel.At != nil:
-		return Cancel, "operation_canceled", fmt.Sprintf("%d of %s done when it was canceled", done, several(total, "target"))
+		message = fmt.Sprintf("%d of %s done when it was canceled", done, several(total, "target"))
+		return Cancel, "operation_canceled", message
 	case canceled > 0:
 		return Cancel, "operation_targets_canceled", fmt.Sprintf("%d of %s stopped", canceled, several(total, "target"))
 	case done == 0:
