@@ -131,8 +131,8 @@ func (a *app) followRun(s *session, of scope, project *types.UUID, id types.UUID
 	case v.Status == apiclient.OperationViewStatusSucceeded:
 		return nil
 	case v.Approval != nil && v.Approval.Awaited:
-		return failure.New(failure.Unsuccessful, "operation_awaits_approval", "have it approved: gpuaas operation approve "+here,
-			"the run waits for %s", text(v.WaitingFor))
+		return failure.New(failure.Unsuccessful, "operation_awaits_approval",
+			"have it approved: gpuaas operation approve "+here, "the run waits for %s", text(v.WaitingFor))
 	case !operationEnded(v):
 		return failure.New(failure.Unsuccessful, "operation_paused", "see why: gpuaas operation targets "+here+
 			"; go on with the rest: gpuaas operation unpause "+here+"; or also with what failed: gpuaas operation retry "+here,

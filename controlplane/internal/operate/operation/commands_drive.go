@@ -149,7 +149,8 @@ func (s *Service) breaker(ctx context.Context, tx pgx.Tx, o Operation) (Operatio
 	if failed <= o.Limits.MaxFailures || o.Pause.At != nil || o.Cancel.At != nil || o.Counts[TargetWaiting] == 0 {
 		return o, nil
 	}
-	reason := fmt.Sprintf("%s failed, and it was to pause after more than %d", several(failed, "node"), o.Limits.MaxFailures)
+	reason := fmt.Sprintf("%s failed, and it was to pause after more than %d", several(failed, "node"),
+		o.Limits.MaxFailures)
 	row, err := operationdb.New(tx).Pause(ctx, operationdb.PauseParams{
 		ID: o.ID, PausedBy: auth.From(ctx).ID, PauseReason: reason,
 	})
@@ -184,7 +185,8 @@ func (o Operation) verdict() (event Event, code, message string) {
 	case canceled > 0:
 		return Cancel, "operation_targets_canceled", fmt.Sprintf("%d of %s stopped", canceled, several(total, "target"))
 	case done == 0:
-		return Fail, "operation_no_fitting_target", fmt.Sprintf("nothing could be done on any of %s", several(total, "target"))
+		message = "nothing could be done on any of " + several(total, "target")
+		return Fail, "operation_no_fitting_target", message
 	}
 	return Succeed, "", ""
 }

@@ -125,7 +125,8 @@ func TestAProgramIsNotRunAgainAfterSilence(t *testing.T) {
 		}
 	}
 	got := w.targets(t, o.ID)[0]
-	if got.StepIndex != 1 || got.Error.Class != agentwire.FailureAmbiguous || !strings.Contains(got.Error.Message, "command") {
+	if got.StepIndex != 1 || got.Error.Class != agentwire.FailureAmbiguous ||
+		!strings.Contains(got.Error.Message, "command") {
 		t.Errorf("the target: %+v", got)
 	}
 }
