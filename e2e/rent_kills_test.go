@@ -17,9 +17,10 @@ import (
 )
 
 // TestRentingOutlivesEverythingThatIsKilled kills processes while a tenant rents nodes,
-// and again while it gives them back: worker, PostgreSQL, Temporal and API around
-// eight nodes; make soak kills everything around fifty. Every request reaches its end
-// without an operator, none counts twice, and nothing is left on any node.
+// again while it gives them back, and again while operations run on them: worker,
+// PostgreSQL, Temporal, API and agents around eight nodes; make soak kills everything
+// around fifty nodes and a hundred operations. Every request reaches its end without an
+// operator, none counts twice, and nothing is left on any node.
 func TestRentingOutlivesEverythingThatIsKilled(t *testing.T) {
 	t.Parallel()
 	n := 8
@@ -32,14 +33,17 @@ func TestRentingOutlivesEverythingThatIsKilled(t *testing.T) {
 	w.awaitAll(t, look, func() string { return w.explained(t, "onboarding", "onboarding_id", "--batch", batch) })
 	victims := w.victims(t)
 	creating, releasing := []victim{victims[0], victims[5]}, []victim{victims[2], victims[7]}
+	operations, operating := n, []victim{victims[3], victims[0], victims[7]}
 	if rounds > 1 {
 		order := rand.New(rand.NewPCG(seed, 1))
+		operations, operating = 2*n, slices.Clone(victims)
 		creating, releasing = slices.Clone(victims), victims
-		for _, all := range [][]victim{creating, releasing} {
+		for _, all := range [][]victim{creating, releasing, operating} {
 			order.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
 		}
 	}
 	w.rents(t, n, creating, releasing)
+	w.operates(t, operations, operating)
 }
 
 // rents lets a tenant rent n nodes and give them back, while processes are killed.

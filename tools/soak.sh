@@ -2,8 +2,8 @@
 # Tries for HOURS what `make test` tries in minutes: first all end-to-end tests
 # with the race detector, then, with one seed after the other from SEED on, every
 # fault in every stage, jobs while everything that takes part in them is killed
-# ROUNDS times, and fifty nodes that are rented and given back meanwhile. Goes on
-# after a failure and says in the end which seeds failed; the same seed makes the same things go wrong.
+# ROUNDS times, fifty nodes that are rented and given back meanwhile, and a hundred
+# operations on them. Goes on after a failure and says in the end which seeds failed; the same seed makes the same things go wrong.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seed=${SEED:-1} rounds=${ROUNDS:-4}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -131,16 +132,24 @@ func keepLines(ctx context.Context, tx pgx.Tx, stream operationdb.OperationLogSt
 	return postgres.Notify(ctx, tx, logsChannel, stream.OperationID.String())
 }
 
+// packers are kept, because each needs a megabyte that would have to be cleared.
+var packers = sync.Pool{New: func() any {
+	z, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is known, so there is no error
+	return z
+}}
+
 func pack(lines []agentwire.LogLine) ([]byte, error) {
 	raw, err := json.Marshal(lines)
 	if err != nil {
 		return nil, fmt.Errorf("encode lines: %w", err)
 	}
-	var b bytes.Buffer
-	z, err := flate.NewWriter(&b, flate.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("compress lines: %w", err)
+	z, ok := packers.Get().(*flate.Writer)
+	if !ok {
+		return nil, errors.New("compress lines: there is nothing to do it with")
 	}
+	defer packers.Put(z)
+	var b bytes.Buffer
+	z.Reset(&b)
 	if _, err := z.Write(raw); err != nil {
 		return nil, fmt.Errorf("compress lines: %w", err)
 	}

@@ -10,6 +10,9 @@ import (
 // characters.
 func clean(s string, most int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) <= most {
+		return s // it has no more characters than bytes
+	}
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}
