@@ -124,11 +124,11 @@ func (s *session) openLogs(project *types.UUID, id types.UUID, l *logFlags, targ
 	if project != nil {
 		return s.API.GetOperationLogs(s.Ctx, *project, id, &apiclient.GetOperationLogsParams{
 			Follow: follow, StepId: step, Target: target, Q: search, LastEventID: after,
-		})
+		}, apiclient.AsStream)
 	}
 	return s.API.GetFleetOperationLogs(s.Ctx, id, &apiclient.GetFleetOperationLogsParams{
 		Follow: follow, StepId: step, Target: target, Q: search, LastEventID: after,
-	})
+	}, apiclient.AsStream)
 }
 
 func (s *session) printLogEvent(name string, data []byte) error {

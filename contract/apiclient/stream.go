@@ -168,10 +168,7 @@ func (s *follower) open(ctx context.Context) (*http.Response, error) {
 	if open == nil {
 		open = s.all
 	}
-	resp, err := open(ctx, after, func(_ context.Context, req *http.Request) error {
-		req.Header.Set("Accept", streamType)
-		return nil
-	})
+	resp, err := open(ctx, after, AsStream)
 	if err != nil {
 		return nil, err
 	}
@@ -237,4 +234,11 @@ func (p *pulse) Read(b []byte) (int, error) {
 		p.felt()
 	}
 	return n, err
+}
+
+// AsStream asks for a stream: the answer is given to the caller as it comes, and not
+// read to its end first.
+func AsStream(_ context.Context, req *http.Request) error {
+	req.Header.Set("Accept", streamType)
+	return nil
 }

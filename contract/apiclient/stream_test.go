@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 func stream(text string) http.HandlerFunc {
@@ -170,5 +171,37 @@ func TestStreamThatIsOpenedOtherwise(t *testing.T) {
 		if r.URL.Path != "/api/v1/admin/onboardings/feed" || r.Header.Get("Accept") != streamType {
 			t.Error(r.URL, r.Header)
 		}
+	}
+}
+
+// What is asked for as a stream is told as it comes, and not when it has ended.
+func TestAStreamIsReadAsItComes(t *testing.T) {
+	seen := make(chan struct{})
+	s := &script{t: t, answers: []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "id: 1-1\nevent: line\ndata: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-seen: // only then does it end
+		case <-r.Context().Done():
+		}
+	}}}
+	yes := true
+	resp, err := s.client(Config{Token: canary, Attempts: 1, Timeout: time.Minute}).GetFleetOperationLogs(t.Context(),
+		openapi_types.UUID{}, &GetFleetOperationLogsParams{Follow: &yes}, AsStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	told := 0
+	err = Messages(resp.Body, func(_, name string, _ []byte) error {
+		if name == "line" {
+			told++
+			close(seen)
+		}
+		return nil
+	})
+	if err != nil || told != 1 {
+		t.Errorf("%d lines, %v", told, err)
 	}
 }
