@@ -112,4 +112,5 @@ tools/bench-onboarding.sh
 tools/bench-decommission.sh
 tools/bench-allocation.sh
 tools/bench-reconciliation.sh
+tools/bench-operations.sh
 tools/bench-console.sh

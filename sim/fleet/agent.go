@@ -40,6 +40,9 @@ type Options struct {
 	// Answer returns the outcome of a task instead of the agent's own. If it
 	// returns nothing, the agent answers itself.
 	Answer func(node string, v agentwire.Verified) (output any, failure *agentwire.TaskError)
+	// Print is called for every operation before it is answered, and sends what its
+	// steps print. Nil means nothing.
+	Print func(p *agentwire.OperationRunParams, send func(lines []agentwire.LogLine) error) error
 	// Hardware is the machine that an agent says it runs on. Nil means one
 	// derived from its host name.
 	Hardware *agentwire.Hardware
@@ -258,6 +261,9 @@ func (a *Agent) carryOut(ctx context.Context, e agentwire.Envelope) error {
 				return err
 			}
 		}
+		if err := a.print(ctx, e, verified); err != nil {
+			return err
+		}
 		if result.Output, result.Error = a.result(verified); result.Error != nil {
 			result.Status = agentwire.ResultFailed
 		}
@@ -265,6 +271,19 @@ func (a *Agent) carryOut(ctx context.Context, e agentwire.Envelope) error {
 	result.FinishedAt = time.Now()
 	_, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathResult, e.TaskID), result, nil, time.Minute)
 	return err
+}
+
+// print sends what the steps of an operation print.
+func (a *Agent) print(ctx context.Context, e agentwire.Envelope, v agentwire.Verified) error {
+	p, ok := v.Params.(*agentwire.OperationRunParams)
+	if !ok || a.opts.Print == nil {
+		return nil
+	}
+	return a.opts.Print(p, func(lines []agentwire.LogLine) error {
+		_, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathLogs, e.TaskID),
+			agentwire.LogsRequest{Attempt: e.Attempt, Lines: lines}, nil, time.Minute)
+		return err
+	})
 }
 
 func (a *Agent) path(pattern, task string) string {

@@ -29,9 +29,9 @@ import (
 )
 
 type flags struct {
-	url, nodeURL, tokenFile, prefix, sku, region string
-	agents, atOnce, rate                         int
-	measure                                      time.Duration
+	url, nodeURL, tokenFile, prefix, sku, region, operation string
+	agents, atOnce, rate                                    int
+	measure                                                 time.Duration
 }
 
 // Command returns `fleet`, to be mounted below the command for simulators.
@@ -43,7 +43,9 @@ func Command() *cobra.Command {
 		Long: `Adds nodes to a control plane, enrols a simulated agent for each, and lets them
 poll until it is interrupted. They speak the real protocol with keys of their own
 and do nothing to any machine. With --measure it asks nodes to answer at a steady
-rate for a while, prints how long that took to arrive, and ends.
+rate for a while, prints how long that took to arrive, and ends. With --operation
+it runs that operation on some of them and prints how long its first step took to
+arrive, how fast logs are kept and how late those who follow see them.
 
 Use it on a control plane that is for trying things out: its nodes stay in the
 inventory.`,
@@ -63,6 +65,7 @@ inventory.`,
 	p.StringVar(&f.sku, "sku", "h200-sxm-baremetal-8g", "SKU of the nodes")
 	p.StringVar(&f.region, "region", "sim", "region of the nodes")
 	p.DurationVar(&f.measure, "measure", 0, "ask nodes to answer for so long, print figures and end")
+	p.StringVar(&f.operation, "operation", "", "measure runs of this operation, as TYPE@VERSION, and go on")
 	p.IntVar(&f.rate, "rate", 100, "tasks a second while measuring")
 	return c
 }
@@ -89,10 +92,14 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 	if err != nil {
 		return err
 	}
-	m := newMeasurement()
+	m, runs := newMeasurement(), newRuns()
 	var troubles atomic.Int64
 	options := fleet.Options{
-		URL: f.nodeURL, Roots: roots, Received: m.received,
+		URL: f.nodeURL, Roots: roots, Print: runs.print,
+		Received: func(e agentwire.Envelope, at time.Time) {
+			m.received(e, at)
+			runs.received(e, at)
+		},
 		Trouble: func(string, error) { troubles.Add(1) },
 	}
 	began = time.Now()
@@ -109,6 +116,11 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 			}
 		}
 	}()
+	if f.operation != "" {
+		if err := runs.run(ctx, out, api, agents, f); err != nil {
+			return err
+		}
+	}
 	if f.measure == 0 {
 		say(out, "running; Ctrl-C ends it")
 		<-ctx.Done()
