@@ -59,10 +59,10 @@ type cursor struct {
 func Register(api *httpapi.API, db *postgres.DB) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-audit-logs", Method: http.MethodGet, Path: "/api/v1/admin/audit-logs", Tag: "Audit",
-		Summary:     "List the audit log, newest first",
+		Summary: "List the audit log, newest first",
 		Description: "Holders of a role on the platform see everything; tenant admins see what concerns their tenants, and " +
 			"of what people of the platform did neither who they are nor their words.",
-		Access:      httpapi.Anywhere(auth.AuditRead),
+		Access: httpapi.Anywhere(auth.AuditRead),
 	}, func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, db, in) })
 }
 

@@ -10,7 +10,7 @@ import (
 func TestTenantsReadWhatOperatorsDidAndNotWhatTheySaid(t *testing.T) {
 	entry := Log{
 		ActorKind: auth.KindUser, ActorID: "u1", ActorName: "Olga", ActorAddr: "192.0.2.7",
-		Action: "allocation.force_release",
+		Action:   "allocation.force_release",
 		TargetID: "a1", Result: Success, Reason: "tenant of a2 broke it", CorrelationID: "corr",
 		Metadata: json.RawMessage(`{"node":"c07u31"}`),
 	}
