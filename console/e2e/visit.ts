@@ -15,6 +15,8 @@ const lists: Record<string, string> = {
   decommissionId: '/api/v1/admin/decommissions',
   certificateId: '/api/v1/admin/certificates',
   taskId: '/api/v1/admin/node-tasks',
+  definitionId: '/api/v1/operation-definitions',
+  operationId: '/api/v1/admin/operations?status=succeeded',
   orgId: '/api/v1/tenants',
   projectId: ended,
   allocationId: ended,

@@ -8,6 +8,8 @@ import { ProblemNote } from '../../ui/problem'
 import { Tabs, type Tab } from '../../ui/tabs'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { Policies } from '../policy/Policies'
+import { everyType } from '../policy/policy'
 import { Quotas } from '../quota/Quotas'
 import { RentalSettings } from '../rentalsettings/RentalSettings'
 import { ProjectKeys } from '../sshkey/Keys'
@@ -71,6 +73,7 @@ function Shown({ project: p, etag, problem }: { project: Schemas['IdentityProjec
         </div>
       ),
     },
+    ...(may('operation_policy:read') ? [{ key: 'operations', title: 'Operations', body: () => <Policies of={where} type={search.type ?? everyType} onType={(type) => change({ type: type === everyType ? undefined : type })} /> }] : []),
     ...(may('webhook:read') ? [{ key: 'webhooks', title: 'Webhooks', body: () => <Webhooks projectId={p.project_id} manages={may('webhook:manage')} /> }] : []),
   ]
   return (

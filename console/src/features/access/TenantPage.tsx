@@ -11,6 +11,8 @@ import { Table, type Column } from '../../ui/table'
 import { Tabs, type Tab } from '../../ui/tabs'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { Policies } from '../policy/Policies'
+import { everyType } from '../policy/policy'
 import { Quotas } from '../quota/Quotas'
 import { RentalSettings } from '../rentalsettings/RentalSettings'
 import { Members } from './Members'
@@ -65,6 +67,7 @@ export default function TenantPage() {
         </div>
       ),
     },
+    ...(may('operation_policy:read') ? [{ key: 'operations', title: 'Operations', body: () => <Policies of={{ orgId }} type={search.type ?? everyType} onType={(type) => change({ type: type === everyType ? undefined : type })} /> }] : []),
   ]
   return (
     <Page
