@@ -8,7 +8,7 @@ bin/gpuaas up --state "$work/state" --rack none --nodes-newcomer-rate 5000 >"$wo
 up=$!; pids=("$up")
 await "$work/up.log" 'gpuaas is ready' "$up"
 url=$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)
-bin/gpuaas login --url "$url" --token-file "$work/state/admin-token" >/dev/null
+bin/gpuaas login --url "$url" --token-file "$work/state/admin-token" >/dev/null 2>&1
 {
     cat <<'DEFINITION'
 type: bench.trivial
@@ -31,11 +31,17 @@ echo "== operations on $nodes simulated agents, everything on these $(nproc) cor
 bin/gpuaas sim fleet --url "$url" --node-url "https://127.0.0.1:$(cat "$work/state/node-port")" --token-file "$work/state/admin-token" \
     --at-once 32 --agents "$nodes" --operation bench.trivial@v1 >"$work/fleet.log" 2>&1 &
 fleet=$!; pids=("$up" "$fleet")
+await "$work/fleet.log" 'submission to first' "$fleet"
+cpu >"$work/before"
+await "$work/fleet.log" 'logs of' "$fleet"
+cpu >"$work/after"
+kept=$(used "$(grep -o '[0-9.]* MB in' "$work/fleet.log" | cut -d' ' -f1)")
 await "$work/fleet.log" 'operations measured' "$fleet"
 sed '/measured\|running/d; s/^/  /' "$work/fleet.log"
+echo "  CPU-seconds for a megabyte of logs: $kept"
 cpu >"$work/before"
 began=$(date +%s.%N)
-bin/gpuaas operation run bench.trivial@v1 --region sim --no-ramp --max-concurrency "${CONCURRENCY:-1000}" --wait --interval 100ms -o json >"$work/run.json"
+bin/gpuaas operation run bench.trivial@v1 --region sim --no-ramp --max-concurrency "${CONCURRENCY:-1000}" --wait --interval 100ms -o json >"$work/run.json" 2>"$work/run.log"
 ended=$(date +%s.%N)
 cpu >"$work/after"
 python3 - "$work/run.json" <<'PYTHON'
