@@ -22,7 +22,7 @@ test('an operation is planned, run on two nodes, followed, and explained where i
   await expect(main.getByText('Choose at least one node.')).toBeVisible()
   await main.getByLabel('Names of nodes').fill(nodes.join('\n'))
   await main.getByRole('button', { name: 'Plan', exact: true }).click()
-  await expect(main.getByText('1 steps on 2 of 2 nodes')).toBeVisible()
+  await expect(main.getByRole('list', { name: 'The plan in sentences' }).getByText('on 2 of 2 nodes')).toBeVisible()
   await expect(main.getByRole('grid', { name: 'Nodes of the plan' }).getByText('fits', { exact: true })).toHaveCount(2)
   await accessible(page, 'the plan of a run')
 

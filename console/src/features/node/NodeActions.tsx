@@ -49,6 +49,7 @@ export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
   const button = (a: Action) => allowed.includes(a) && <Button look={a === 'return_to_service' ? 'primary' : 'plain'} onClick={() => setOpened(a)}>{titles[a]}</Button>
   const more: Entry[] = (['bootstrap', 'recovery', 'revoke'] as const).filter((a) => allowed.includes(a)).map((a) => ({ key: a, title: titles[a], hint: hints[a], onSelect: () => setOpened(a) }))
   if (may('node:manage') && node.status !== 'deleted') more.unshift({ key: 'edit', title: 'Edit', hint: 'Address, GPUs, the agent that is wanted.', onSelect: () => setOpened('edit') })
+  if (may('fleet_operation:run') && node.status === 'active') more.unshift({ key: 'operation', title: 'Run an operation', hint: 'Packages, files, services, checks; planned first.', onSelect: () => void navigate({ to: '/operations/new', search: { nodes: node.hostname } }) })
   const plans: Entry[] = turnovers(node).map((t) => ({ key: t.mode, title: called(t.mode), hint: t.hint, onSelect: () => void navigate({ to: '/decommissions', search: { plan: node.node_id, mode: t.mode } }) }))
   return (
     <>

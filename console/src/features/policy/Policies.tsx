@@ -16,7 +16,7 @@ import { policiesKey, policyQuery, takeBack } from './queries'
 import { SetPolicy } from './SetPolicy'
 
 const columns: Column<Decision>[] = [
-  { key: 'key', title: 'What', width: 'minmax(12rem,1fr)', cell: (d) => keyWords[d.key] },
+  { key: 'key', title: 'What', width: 'minmax(16rem,1.2fr)', cell: (d) => keyWords[d.key] },
   { key: 'value', title: 'What counts', width: 'minmax(8rem,1fr)', cell: (d) => <strong>{d.value}</strong> },
   { key: 'scope', title: 'Decided by', width: 'minmax(11rem,1fr)', cell: (d) => <Decided decision={d} /> },
   { key: 'rule', title: 'Why', width: 'minmax(12rem,1.2fr)', cell: (d) => <span title={d.rule}>{d.rule}</span> },
