@@ -187,12 +187,18 @@ func (s *Service) Retry(ctx context.Context, of id.Operation, targets []id.Opera
 			return o, conflict(o, "has no such target that could be resumed")
 		}
 		metadata := map[string]any{"targets": n, "prior_status": o.Status}
+		// What stays failed does not count against those that go on.
+		all, err := counted(ctx, tx, []Operation{o})
+		if err != nil {
+			return o, err
+		}
+		forgiven := all[0].Counts[TargetFailed]
 		if paused {
-			row, err := q.Unpause(ctx, operationdb.UnpauseParams{ID: o.ID, Forgiven: 0})
+			row, err := q.Unpause(ctx, operationdb.UnpauseParams{ID: o.ID, Forgiven: forgiven})
 			now, err := found(row, err, of)
 			return now, errors.Join(err, record(ctx, tx, "operation.retry", now, reason, metadata))
 		}
-		p := operationdb.ResumeParams{ID: o.ID}
+		p := operationdb.ResumeParams{ID: o.ID, Forgiven: forgiven}
 		if o.Approval.Role != "" {
 			end := time.Now().Add(approvalLasts)
 			p.ApprovalExpiresAt = &end

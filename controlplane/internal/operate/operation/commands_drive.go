@@ -93,17 +93,11 @@ func (s *Service) advance(ctx context.Context, tx pgx.Tx, o Operation, d definit
 		return err
 	}
 	if o.Pause.At == nil && o.Cancel.At == nil {
-		given, err := s.handOutMore(ctx, tx, o, d)
-		if err != nil {
+		var given bool
+		if o, given, err = s.handOutMore(ctx, tx, o, d); err != nil {
 			return err
 		}
 		look.Moved = look.Moved || given
-		if given {
-			if all, err = counted(ctx, tx, []Operation{o}); err != nil {
-				return err
-			}
-			o = all[0]
-		}
 	}
 	if o.Counts[TargetWaiting]+o.Counts[TargetRunning] == 0 {
 		event, code, message := o.verdict()

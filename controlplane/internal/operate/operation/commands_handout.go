@@ -28,49 +28,73 @@ const atOnce = 32
 // patience is how long a node may take to fetch its work.
 const patience = 15 * time.Minute
 
-// handOutMore gives as many nodes their work as the limits of the run allow. It says
-// whether it changed anything; there may be more to do.
-func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (bool, error) {
+// handOutMore gives as many nodes their work as the limits of the run allow. It answers
+// the run as it is then, and whether it changed anything; there may be more to do.
+func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (
+	Operation, bool, error,
+) {
 	if o.Counts == nil {
 		all, err := counted(ctx, tx, []Operation{o})
 		if err != nil {
-			return false, err
+			return o, false, err
 		}
 		o = all[0]
 	}
 	room := o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]
 	if room <= 0 || o.Counts[TargetWaiting] == 0 {
-		return false, nil
+		return o, false, nil
 	}
+	if o.Status == Queued {
+		var err error
+		if o, err = move(ctx, tx, o, Start, "", ""); err != nil {
+			return o, false, err
+		}
+	}
+	if err := s.handOutWave(ctx, tx, o, d, room); err != nil {
+		return o, false, err
+	}
+	all, err := counted(ctx, tx, []Operation{o})
+	if err != nil {
+		return o, false, err
+	}
+	return all[0], true, nil
+}
+
+// handOutWave hands out the next targets, or refuses those that must not go on.
+func (s *Service) handOutWave(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, room int32) error {
 	if refused, err := s.stillAllowed(ctx, tx, o, d); err != nil || refused.Code != "" {
-		return err == nil, s.refuseAll(ctx, tx, o, refused, err)
+		return s.refuseAll(ctx, tx, o, refused, err)
 	}
 	q := operationdb.New(tx)
 	next, err := targetsFrom(q.Next(ctx, operationdb.NextParams{OperationID: o.ID, Limit: min(room, atOnce)}))
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, t := range next {
 		refused, err := s.handOut(ctx, tx, o, d, t, false)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if refused.Code == "" {
 			continue
 		}
 		if err := q.EndTarget(ctx, operationdb.EndTargetParams{
-			ID: t.ID, Status: string(TargetSkipped), StepIndex: t.StepIndex, ErrorCode: refused.Code,
+			ID: t.ID, Status: string(t.refused()), StepIndex: t.StepIndex, ErrorCode: refused.Code,
 			ErrorClass: refused.Class, ErrorMessage: refused.Message, ErrorRemedy: refused.Remedy,
 		}); err != nil {
-			return false, fmt.Errorf("skip target %s: %w", t.ID, err)
+			return fmt.Errorf("refuse target %s: %w", t.ID, err)
 		}
 	}
-	if o.Status == Queued {
-		if _, err := move(ctx, tx, o, Start, "", ""); err != nil {
-			return false, err
-		}
+	return nil
+}
+
+// refused is the state of a target that must not have its steps. One that had begun is
+// not done, and must not vanish among those that were never touched.
+func (t Target) refused() TargetStatus {
+	if t.Attempt > 0 {
+		return TargetFailed
 	}
-	return true, nil
+	return TargetSkipped
 }
 
 // stillAllowed asks policy and rights again: both may have changed since the request.
@@ -103,15 +127,15 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 	}, nil
 }
 
-// refuseAll skips all targets that wait.
+// refuseAll refuses all targets that wait.
 func (s *Service) refuseAll(ctx context.Context, tx pgx.Tx, o Operation, why Trouble, err error) error {
 	if err != nil {
 		return err
 	}
-	if err := operationdb.New(tx).SkipWaiting(ctx, operationdb.SkipWaitingParams{
+	if err := operationdb.New(tx).RefuseWaiting(ctx, operationdb.RefuseWaitingParams{
 		OperationID: o.ID, ErrorCode: why.Code, ErrorClass: why.Class, ErrorMessage: why.Message, ErrorRemedy: why.Remedy,
 	}); err != nil {
-		return fmt.Errorf("skip targets of operation %s: %w", o.ID, err)
+		return fmt.Errorf("refuse targets of operation %s: %w", o.ID, err)
 	}
 	return nil
 }

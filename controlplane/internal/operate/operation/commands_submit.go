@@ -62,7 +62,7 @@ func (s *Service) Submit(ctx context.Context, ask Ask) (Operation, error) {
 		}
 		// The first nodes get their work with the request: a workflow needs longer to
 		// begin than an agent to answer.
-		if _, err := s.handOutMore(ctx, tx, o, p.Version.Definition); err != nil {
+		if _, _, err := s.handOutMore(ctx, tx, o, p.Version.Definition); err != nil {
 			return err
 		}
 		o, err = Get(ctx, tx, o.ID)

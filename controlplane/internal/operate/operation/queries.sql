@@ -146,7 +146,8 @@ WHERE id = sqlc.arg(id) RETURNING *;
 
 -- Resume has an operation begin again where it stopped.
 -- name: Resume :one
-UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', error_message = '', resumes = resumes + 1, forgiven = 0,
+UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', error_message = '', resumes = resumes + 1,
+    forgiven = sqlc.arg(forgiven),
     paused_at = NULL, paused_by = '', pause_reason = '', cancel_requested_at = NULL, cancel_requested_by = '', cancel_reason = '',
     approved_at = NULL, approved_by = '', approved_by_name = '', approval_expires_at = sqlc.narg(approval_expires_at),
     row_version = row_version + 1, updated_at = clock_timestamp(), look_again_at = clock_timestamp()
@@ -227,8 +228,8 @@ DELETE FROM operation_logs WHERE id IN (
     SELECT l.id FROM operation_logs l JOIN operations o ON o.id = l.operation_id
     WHERE o.finished_at < sqlc.arg(before)::timestamptz ORDER BY l.id LIMIT sqlc.arg(batch)::int);
 
--- SkipWaiting skips the targets that nobody has.
--- name: SkipWaiting :exec
-UPDATE operation_targets SET status = 'skipped', error_code = sqlc.arg(error_code), error_class = sqlc.arg(error_class),
+-- RefuseWaiting ends the targets that nobody has. One that had begun failed.
+-- name: RefuseWaiting :exec
+UPDATE operation_targets SET status = CASE WHEN attempt > 0 THEN 'failed' ELSE 'skipped' END, error_code = sqlc.arg(error_code), error_class = sqlc.arg(error_class),
     error_message = sqlc.arg(error_message), error_remedy = sqlc.arg(error_remedy), finished_at = clock_timestamp()
 WHERE operation_id = sqlc.arg(operation_id) AND status = 'waiting';

@@ -3,6 +3,8 @@ package operation
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"gpuaas/contract/agentwire"
@@ -113,12 +115,29 @@ func outcomesOf(d definition.Definition, task agenttask.Task) ([]agentwire.StepO
 	if err := json.Unmarshal(task.Output, &out); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
-	for _, o := range out.Steps {
+	for i, o := range out.Steps {
 		if indexOf(d, o.ID) < 0 {
 			return nil, fmt.Errorf("there is no step %q", o.ID)
 		}
+		if !slices.Contains(agentwire.StepStatuses, o.Status) {
+			return nil, fmt.Errorf("step %s is %q, which no step can be", o.ID, clean(o.Status, 100))
+		}
+		out.Steps[i] = bounded(o)
 	}
 	return out.Steps, nil
+}
+
+// bounded keeps numbers and times of a report within what a row can hold: a node may
+// say anything.
+func bounded(o agentwire.StepOutcome) agentwire.StepOutcome {
+	o.Attempts = min(max(o.Attempts, 0), math.MaxInt32)
+	o.LogLines, o.LogBytesDropped = max(o.LogLines, 0), max(o.LogBytesDropped, 0)
+	for _, at := range []*time.Time{&o.StartedAt, &o.FinishedAt} {
+		if at.Year() < 2000 || at.Year() > 9999 {
+			*at = time.Time{}
+		}
+	}
+	return o
 }
 
 func indexOf(d definition.Definition, step string) int32 {

@@ -101,11 +101,12 @@ var TargetLifecycle = lifecycle.Table[TargetStatus, TargetEvent]{
 		{Name: TargetSucceeded, Meaning: "all steps are done", Tone: lifecycle.OK, Terminal: true},
 		{Name: TargetFailed, Meaning: "a step failed; a resume goes on there", Tone: lifecycle.Bad},
 		{Name: TargetCanceled, Meaning: "stopped before all steps were done; a resume goes on there", Tone: lifecycle.Idle},
-		{Name: TargetSkipped, Meaning: "the node cannot do it, or may not; it says why", Tone: lifecycle.Warn},
+		{Name: TargetSkipped, Meaning: "nothing was done: the node cannot do it, or may not; it says why", Tone: lifecycle.Warn},
 	},
 	Edges: []lifecycle.Edge[TargetStatus, TargetEvent]{
 		{From: TargetWaiting, Event: HandOut, To: TargetRunning, Owner: byWorkflow},
 		{From: TargetWaiting, Event: TargetSkip, To: TargetSkipped, Owner: byWorkflow},
+		{From: TargetWaiting, Event: TargetFail, To: TargetFailed, Owner: byWorkflow},
 		{From: TargetWaiting, Event: TargetCancel, To: TargetCanceled, Owner: byWorkflow},
 		{From: TargetRunning, Event: TargetSucceed, To: TargetSucceeded, Owner: byWorkflow},
 		{From: TargetRunning, Event: TargetFail, To: TargetFailed, Owner: byWorkflow},

@@ -1253,22 +1253,50 @@ func (q *Queries) PruneLogs(ctx context.Context, arg PruneLogsParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const refuseWaiting = `-- name: RefuseWaiting :exec
+UPDATE operation_targets SET status = CASE WHEN attempt > 0 THEN 'failed' ELSE 'skipped' END, error_code = $1, error_class = $2,
+    error_message = $3, error_remedy = $4, finished_at = clock_timestamp()
+WHERE operation_id = $5 AND status = 'waiting'
+`
+
+type RefuseWaitingParams struct {
+	ErrorCode    string
+	ErrorClass   string
+	ErrorMessage string
+	ErrorRemedy  string
+	OperationID  id.Operation
+}
+
+// RefuseWaiting ends the targets that nobody has. One that had begun failed.
+func (q *Queries) RefuseWaiting(ctx context.Context, arg RefuseWaitingParams) error {
+	_, err := q.db.Exec(ctx, refuseWaiting,
+		arg.ErrorCode,
+		arg.ErrorClass,
+		arg.ErrorMessage,
+		arg.ErrorRemedy,
+		arg.OperationID,
+	)
+	return err
+}
+
 const resume = `-- name: Resume :one
-UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', error_message = '', resumes = resumes + 1, forgiven = 0,
+UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', error_message = '', resumes = resumes + 1,
+    forgiven = $1,
     paused_at = NULL, paused_by = '', pause_reason = '', cancel_requested_at = NULL, cancel_requested_by = '', cancel_reason = '',
-    approved_at = NULL, approved_by = '', approved_by_name = '', approval_expires_at = $1,
+    approved_at = NULL, approved_by = '', approved_by_name = '', approval_expires_at = $2,
     row_version = row_version + 1, updated_at = clock_timestamp(), look_again_at = clock_timestamp()
-WHERE id = $2 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
 `
 
 type ResumeParams struct {
+	Forgiven          int32
 	ApprovalExpiresAt *time.Time
 	ID                id.Operation
 }
 
 // Resume has an operation begin again where it stopped.
 func (q *Queries) Resume(ctx context.Context, arg ResumeParams) (Operation, error) {
-	row := q.db.QueryRow(ctx, resume, arg.ApprovalExpiresAt, arg.ID)
+	row := q.db.QueryRow(ctx, resume, arg.Forgiven, arg.ApprovalExpiresAt, arg.ID)
 	var i Operation
 	err := row.Scan(
 		&i.ID,
@@ -1398,32 +1426,6 @@ func (q *Queries) Running(ctx context.Context, operationID id.Operation) ([]Oper
 		return nil, err
 	}
 	return items, nil
-}
-
-const skipWaiting = `-- name: SkipWaiting :exec
-UPDATE operation_targets SET status = 'skipped', error_code = $1, error_class = $2,
-    error_message = $3, error_remedy = $4, finished_at = clock_timestamp()
-WHERE operation_id = $5 AND status = 'waiting'
-`
-
-type SkipWaitingParams struct {
-	ErrorCode    string
-	ErrorClass   string
-	ErrorMessage string
-	ErrorRemedy  string
-	OperationID  id.Operation
-}
-
-// SkipWaiting skips the targets that nobody has.
-func (q *Queries) SkipWaiting(ctx context.Context, arg SkipWaitingParams) error {
-	_, err := q.db.Exec(ctx, skipWaiting,
-		arg.ErrorCode,
-		arg.ErrorClass,
-		arg.ErrorMessage,
-		arg.ErrorRemedy,
-		arg.OperationID,
-	)
-	return err
 }
 
 const steps = `-- name: Steps :many
