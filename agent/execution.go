@@ -74,6 +74,14 @@ func (r *execution) current() agentwire.Envelope {
 	return r.envelope
 }
 
+// untold says that there are steps to report. A task that was stopped and has
+// none is not announced once more: its result follows.
+func (r *execution) untold() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.steps) > 0 || r.ctx.Err() == nil
+}
+
 func (r *execution) carryOut() {
 	defer r.cancel(nil)
 	defer r.expiry.Stop()
@@ -102,7 +110,9 @@ func (r *execution) carryOut() {
 	}
 	r.x.noteJournal(r.x.journal.Finish(id, result))
 	r.x.at(pointJournalled)
-	r.tell() // the last steps, before the result ends the task
+	if r.untold() {
+		r.tell() // the last steps, before the result ends the task
+	}
 	r.log.Info("task finished", "status", result.Status, "error", result.Error, "took",
 		r.x.now().Sub(started).Round(time.Millisecond).String())
 	r.x.results.Journalled(id)

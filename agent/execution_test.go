@@ -88,6 +88,35 @@ func TestACancelledTaskStops(t *testing.T) {
 	}
 }
 
+// A handler that must not be interrupted goes on after a cancel. If its lease ran
+// out meanwhile, the control plane would give the node to somebody else.
+func TestACancelledTaskKeepsItsLeaseUntilItsHandlerReturns(t *testing.T) {
+	r := newRig(t)
+	cancelled, release := make(chan struct{}), make(chan struct{})
+	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(ctx context.Context, _ *task.Task) (
+		any, error,
+	) {
+		<-ctx.Done()
+		close(cancelled)
+		<-release
+		return healthy(), nil
+	}}}, func(o *Options) { o.renewal = 20 * time.Millisecond })
+	e := r.probe(nil)
+	r.Deliver(e)
+	r.Await("a renewed lease", func(s *planetest.Seen) bool { return len(s.Progress[e.TaskID]) > 0 })
+	r.Update(func(s *planetest.Settings) { s.Cancel[e.TaskID] = true })
+	<-cancelled
+	var before int
+	r.Await("", func(s *planetest.Seen) bool { before = len(s.Progress[e.TaskID]); return true })
+	r.Await("a lease that is renewed after the cancel", func(s *planetest.Seen) bool {
+		return len(s.Progress[e.TaskID]) > before+3
+	})
+	close(release)
+	if got := r.Result(e.TaskID); got.Status != agentwire.ResultSucceeded {
+		t.Errorf("result %+v", got)
+	}
+}
+
 func TestStepsArriveInOrderAndBeforeTheResult(t *testing.T) {
 	r := newRig(t)
 	r.start(map[string]task.Handler{agentwire.TypeHealthProbe: scripted{apply: func(_ context.Context, t *task.Task) (

@@ -18,9 +18,11 @@ const (
 
 // keepLease sends signs of life and the steps of the task until stop is called.
 // If the control plane cannot be reached, the task goes on: the result waits in
-// the journal.
+// the journal. A cancelled task keeps its lease until its handler returns:
+// otherwise the control plane would take it for dead in the middle of a step
+// that must not be interrupted, and others would begin beside it.
 func (r *execution) keepLease() (stop func()) {
-	ctx, cancel := context.WithCancel(r.ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	var done sync.WaitGroup
 	done.Go(func() {
 		renewal := time.NewTicker(r.x.renewal)
@@ -37,7 +39,9 @@ func (r *execution) keepLease() (stop func()) {
 				case <-time.After(stepDelay):
 				}
 			}
-			r.tell()
+			if !r.tell() {
+				return
+			}
 		}
 	})
 	return sync.OnceFunc(func() {
@@ -46,14 +50,12 @@ func (r *execution) keepLease() (stop func()) {
 	})
 }
 
-// tell sends the steps that were not sent yet, and renews the lease.
-func (r *execution) tell() {
+// tell sends the steps that were not sent yet, and renews the lease. It returns
+// false if there is no lease to renew any more.
+func (r *execution) tell() (held bool) {
 	r.mu.Lock()
 	e, steps := r.envelope, slices.Clone(r.steps) // a newer attempt numbers its own
 	r.mu.Unlock()
-	if len(steps) == 0 && r.ctx.Err() != nil {
-		return
-	}
 	if len(steps) > 200 {
 		steps = steps[:200]
 	}
@@ -64,12 +66,14 @@ func (r *execution) tell() {
 	case code == agentwire.CodeTaskFinal, code == agentwire.CodeTaskNotYours:
 		r.log.Warn("the control plane says that the task has ended", "code", code)
 		r.cancel(errEnded)
-		return
+		return false
 	case err != nil:
 		r.log.Warn("lease not renewed", "error", err)
-		return
+		return true
 	case answer.Cancel:
-		r.log.Info("the control plane asks for the task to be stopped")
+		if r.ctx.Err() == nil {
+			r.log.Info("the control plane asks for the task to be stopped")
+		}
 		r.cancel(errCancelled)
 	}
 	r.mu.Lock()
@@ -77,6 +81,7 @@ func (r *execution) tell() {
 	if e.Attempt == r.envelope.Attempt {
 		r.steps = r.steps[len(steps):]
 	}
+	return true
 }
 
 // Step implements task.Reporter.
