@@ -31,9 +31,6 @@ var sameFloor = map[string][]string{
 
 	"maintenance": {"allocation"},
 
-	"account":   {"rating"},
-	"metering":  {"account", "ledger", "rating"},
-	"ledger":    {"account", "rating"},
 	"operation": {"definition", "policy"},
 }
 

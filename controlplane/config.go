@@ -58,7 +58,6 @@ type Config struct {
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 	Prune          PruneConfig          `koanf:"prune"`
 	Webhooks       WebhooksConfig       `koanf:"webhooks"`
-	Billing        BillingConfig        `koanf:"billing"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
 
@@ -149,7 +148,6 @@ func Defaults() Config {
 		},
 		Nodes: defaultNodes(), Terminals: defaultTerminals(), Reconciliation: defaultReconciliation(), Prune: defaultPrune(),
 		Webhooks: defaultWebhooks(),
-		Billing:  defaultBilling(),
 	}
 }
 
@@ -207,7 +205,6 @@ func (c Config) Validate() []error {
 	c.Reconciliation.check(bad)
 	c.Prune.check(bad)
 	c.Webhooks.check(bad)
-	c.Billing.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }
