@@ -146,6 +146,10 @@ func TestLintNamesThePathOfEveryProblem(t *testing.T) {
 			"inputs.properties.note.pattern", "begin with ^",
 		},
 		{
+			"pattern of open choices", "{type: string, maxLength: 64}", "{type: string, maxLength: 64, pattern: '^a|b$'}",
+			"inputs.properties.note.pattern", "begin with ^",
+		},
+		{
 			"pattern that backtracks", "{type: string, maxLength: 64}", "{type: string, maxLength: 64, pattern: '^(?=a)$'}",
 			"inputs.properties.note.pattern", "RE2",
 		},

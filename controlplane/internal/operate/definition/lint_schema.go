@@ -3,6 +3,7 @@ package definition
 import (
 	"encoding/json"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,11 +116,21 @@ func (n *node) lintFormat(at string, problems *Problems) {
 	if n.Pattern == "" {
 		return
 	}
-	if _, err := regexp.Compile(n.Pattern); err != nil || len(n.Pattern) > maxPattern {
+	if parsed, err := syntax.Parse(n.Pattern, syntax.Perl); err != nil || len(n.Pattern) > maxPattern {
 		problems.add(at+".pattern", "must be a regular expression of RE2 with %d characters at most", maxPattern)
-	} else if !strings.HasPrefix(n.Pattern, "^") || !strings.HasSuffix(n.Pattern, "$") {
-		problems.add(at+".pattern", "must begin with ^ and end with $: otherwise it accepts every text that holds a match")
+	} else if !anchored(parsed) {
+		problems.add(at+".pattern", "must begin with ^ and end with $, with brackets around choices, such as ^(a|b)$: "+
+			"otherwise it accepts every text that holds a match")
 	}
+}
+
+// anchored reports whether an expression matches whole texts only.
+func anchored(e *syntax.Regexp) bool {
+	if e.Op == syntax.OpCapture {
+		return anchored(e.Sub[0])
+	}
+	return e.Op == syntax.OpConcat && len(e.Sub) > 1 && e.Sub[0].Op == syntax.OpBeginText &&
+		e.Sub[len(e.Sub)-1].Op == syntax.OpEndText
 }
 
 func (n *node) lintType(at string, problems *Problems) {

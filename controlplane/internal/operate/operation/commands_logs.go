@@ -56,11 +56,20 @@ func (s *Service) AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r
 	return out, err
 }
 
+// streams are where lines come from.
+var streams = []string{agentwire.StreamStdout, agentwire.StreamStderr, agentwire.StreamAgent}
+
+// lineSize is what a line counts: an empty one takes room, too.
+func lineSize(l agentwire.LogLine) int { return len(l.Text) + len(l.Step) + 64 }
+
 // checkLogs refuses what an agent never sends.
 func checkLogs(r agentwire.LogsRequest) error {
 	size := 0
 	for i, l := range r.Lines {
 		size += len(l.Text)
+		if !slices.Contains(streams, l.Stream) {
+			return fault.New(fault.Invalid, "operation_logs_invalid", "line %d comes from no stream of a step", i)
+		}
 		if l.Seq < 1 || i > 0 && l.Seq != r.Lines[i-1].Seq+1 || len(l.Text) > agentwire.MaxLogText || len(l.Step) > 64 {
 			return fault.New(fault.Invalid, "operation_logs_invalid", "line %d is too long, or its number does not follow", i)
 		}
@@ -102,7 +111,7 @@ func keepLines(ctx context.Context, tx pgx.Tx, stream operationdb.OperationLogSt
 	size, steps := int64(0), []string{}
 	for i, l := range lines {
 		lines[i].Text, lines[i].Step = scrub(clean(l.Text, agentwire.MaxLogText)), clean(l.Step, 64)
-		size += int64(len(l.Text))
+		size += int64(lineSize(l))
 		if !slices.Contains(steps, lines[i].Step) {
 			steps = append(steps, lines[i].Step)
 		}

@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"gpuaas/contract/agentwire"
@@ -88,4 +89,26 @@ func TestARetryOfOneTargetIsNotPausedByTheOthers(t *testing.T) {
 	wantStatus(t, w.settle(t, o.ID), operation.Failed, map[operation.TargetStatus]int32{
 		operation.TargetFailed: 1, operation.TargetSucceeded: 1,
 	})
+}
+
+// What a node sends counts in full: it cannot fill the database with what has no text,
+// or with words where the name of a stream belongs.
+func TestEveryLineOfALogCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, node, task := w.printing(t)
+	odd := lines(1, 1, "one")
+	odd.Lines[0].Stream = strings.Repeat("x", 1000)
+	_, err := w.service.AppendLogs(t.Context(), node, task, odd)
+	wantCode(t, "a line of no stream", err, "operation_logs_invalid")
+	empty := lines(1, 1000, "one")
+	for i := range empty.Lines {
+		empty.Lines[i].Text = ""
+	}
+	if _, err := w.service.AppendLogs(t.Context(), node, task, empty); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, `SELECT sum(bytes) FROM operation_log_streams`); n < 64*1000 {
+		t.Errorf("1,000 empty lines count %d bytes", n)
+	}
 }
