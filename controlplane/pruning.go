@@ -21,6 +21,7 @@ type PruneConfig struct {
 	NodeTasks           time.Duration `koanf:"node_tasks" doc:"how long tasks are kept that ended; those that evidence names stay; 0: for ever"`
 	CertificateRenewals time.Duration `koanf:"certificate_renewals" doc:"how long the history of a node shows that its agent renewed its certificate; 0: for ever"`
 	WebhookDeliveries   time.Duration `koanf:"webhook_deliveries" doc:"how long the log of webhooks shows what was delivered or given up; 0: for ever"`
+	OperationLogs       time.Duration `koanf:"operation_logs" doc:"how long what the steps of operations printed is kept after the run has ended; 0: for ever"`
 	JobLedgers          time.Duration `koanf:"job_ledgers" doc:"how long the ledgers of jobs are kept that are over; those with evidence or a certificate stay; 0: for ever"`
 }
 
@@ -28,7 +29,7 @@ func defaultPrune() PruneConfig {
 	const day = 24 * time.Hour
 	return PruneConfig{
 		Every: day, KeepNewest: 20, OutboxEvents: 7 * day, NodeCertificates: 30 * day, NodeTasks: 90 * day,
-		CertificateRenewals: 90 * day, WebhookDeliveries: 14 * day,
+		CertificateRenewals: 90 * day, WebhookDeliveries: 14 * day, OperationLogs: 90 * day,
 	}
 }
 
@@ -46,7 +47,7 @@ func (c PruneConfig) check(bad func(string, string, ...any)) {
 	for key, keep := range map[string]time.Duration{
 		"prune.outbox_events": c.OutboxEvents, "prune.node_certificates": c.NodeCertificates, "prune.node_tasks": c.NodeTasks,
 		"prune.certificate_renewals": c.CertificateRenewals, "prune.job_ledgers": c.JobLedgers,
-		"prune.webhook_deliveries": c.WebhookDeliveries,
+		"prune.webhook_deliveries": c.WebhookDeliveries, "prune.operation_logs": c.OperationLogs,
 	} {
 		if keep != 0 && keep < shortestKept {
 			bad(key, "%s is shorter than %s; 0 keeps them for ever", keep, shortestKept)
@@ -84,6 +85,10 @@ func (p *parts) newPruning() *pruning.Service {
 			{
 				Name: "webhook_deliveries", What: "what webhooks were told, or what was given up",
 				Keep: c.WebhookDeliveries, Rows: p.webhooks,
+			},
+			{
+				Name: "operation_logs", What: "what the steps of operations printed that have ended",
+				Keep: c.OperationLogs, Rows: p.operations,
 			},
 		},
 	}})
