@@ -152,6 +152,9 @@ func (x *run) finished(i int) (agentwire.StepOutcome, bool) {
 var (
 	errOverall = errors.New("the run has used up its time")
 	errTimeout = errors.New("the step has used up its time")
+	// errCutOff ends a step that no cancel interrupts. It is a timeout of the
+	// step: nobody knows how far it came.
+	errCutOff = fmt.Errorf("%w: the run has none left", errTimeout)
 )
 
 // step does one step, unless it is done. An error means that the agent ends.
@@ -251,15 +254,25 @@ func (x *run) once(ctx context.Context, s *Step, spec agentwire.OperationStep, o
 			" are wrong after the results of earlier steps were filled in",
 			"mend the definition or its inputs, and run it anew", err)
 	}
-	// A step that must not be interrupted outlives a cancel. It ends at its own
-	// time limit.
-	base := ctx
-	if !s.Kind.Interruptible {
-		base = context.WithoutCancel(ctx)
-	}
+	base, done := uninterrupted(ctx, s.Kind)
+	defer done()
 	within, cancel := context.WithTimeoutCause(base, time.Duration(spec.TimeoutSeconds)*time.Second, errTimeout)
 	defer cancel()
 	return x.checkAndApply(within, s, handler, o)
+}
+
+// uninterrupted returns what limits a step. One that must not be interrupted
+// outlives a cancel, and ends at its own time limit or at the run's.
+func uninterrupted(ctx context.Context, kind agentwire.StepKind) (context.Context, context.CancelFunc) {
+	until, limited := ctx.Deadline()
+	switch {
+	case kind.Interruptible:
+		return ctx, func() {}
+	case !limited:
+		return context.WithoutCancel(ctx), func() {}
+	default:
+		return context.WithDeadlineCause(context.WithoutCancel(ctx), until, errCutOff)
+	}
 }
 
 func (x *run) checkAndApply(ctx context.Context, s *Step, handler Kind, o *agentwire.StepOutcome) error {

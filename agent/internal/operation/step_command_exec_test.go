@@ -1,12 +1,14 @@
 package operation
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuaas/contract/agentwire"
 )
@@ -91,6 +93,33 @@ func TestACommandIsConfined(t *testing.T) {
 	text := outputOf[agentwire.CommandResult](t, o).Stdout
 	if !strings.Contains(text, "APP_MODE=x y\n") || strings.Contains(text, "LEAKED") {
 		t.Errorf("%s", text)
+	}
+}
+
+// due has the deadline of a run that never ends by itself, so that only the step
+// decides when it stops.
+type due struct {
+	context.Context
+	at time.Time
+}
+
+func (d due) Deadline() (time.Time, bool) { return d.at, true }
+
+// A step that no cancel interrupts ends with the time of its run, not only with
+// its own.
+func TestTheTimeOfARunLimitsEveryStep(t *testing.T) {
+	b := newBench(t)
+	b.real("/bin/sleep")
+	long := strings.Replace(command("/bin/sleep", "", "30"), `"timeout_seconds":60`, `"timeout_seconds":3600`, 1)
+	out, err := b.try(due{t.Context(), time.Now().Add(time.Second)}, &agentwire.OperationRunParams{
+		Steps: []agentwire.OperationStep{step("only", agentwire.StepCommandExec, long)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := out[0]; o.Status != agentwire.StepFailed || o.Error.Class != agentwire.FailureAmbiguous ||
+		!strings.Contains(o.Error.Code, "_timeout") {
+		t.Errorf("%+v %+v", o, o.Error)
 	}
 }
 
