@@ -227,6 +227,7 @@ func TestLXDMachinesAsNodes(t *testing.T) {
 	t.Run("users", func(t *testing.T) { n.provisions(t) })
 	t.Run("terminal", func(t *testing.T) { n.opensTerminal(t) })
 	t.Run("looks", func(t *testing.T) { n.looksAtItself(t) })
+	t.Run("operation", func(t *testing.T) { n.operates(t) })
 	t.Run("kill", func(t *testing.T) { n.survivesKill(t) })
 	t.Run("update", func(t *testing.T) { n.updates(t) })
 	t.Run("recovery", func(t *testing.T) { n.recovers(t) })

@@ -16,8 +16,8 @@ func TestNoSecretFormIsPassedOver(t *testing.T) {
 	pieces := []string{
 		"-----BEGIN RSA PRIVATE KEY-----", "-----", "Authorization: Bearer ", "authorization:basic ", "PassWord=", "passwd: ",
 		"ſecret=", "secret", "token=", "toKen=", "api_key=", "API-KEY: ", "apikey='", "ghp_", "gho-", "glpat-", "hf_", "hf-",
-		"xoxb-", "AKIA", "akia", "eyJ", "abcdefghijklmnop", "ABCDEFGHIJ234567", "0123456789abcdef", ".", " ", "_", "é", "=", ":",
-		"\"", "x", "-",
+		"xoxb-", "AKIA", "akia", "eyJ", "abcdefghijklmnop", "ABCDEFGHIJ234567", "0123456789abcdef", ".", " ", "_", "é", "=",
+		":", "\"", "x", "-",
 	}
 	random, found := rand.New(rand.NewPCG(1, 2)), 0
 	for range 50_000 {
