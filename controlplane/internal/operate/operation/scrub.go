@@ -27,8 +27,8 @@ func scrub(line string) string {
 // letter. What begins with none of them holds no secret form.
 var beginnings = func() (by ['z' + 1][]string) {
 	for _, word := range []string{
-		"authorization:", "password", "passwd", "secret", "token", "api_key", "api-key", "apikey", "ghp", "gho", "glpat", "hf_",
-		"hf-", "xox", "akia", "eyj",
+		"authorization:", "password", "passwd", "secret", "token", "api_key", "api-key", "apikey", "ghp", "gho", "glpat",
+		"hf_", "hf-", "xox", "akia", "eyj",
 	} {
 		by[word[0]] = append(by[word[0]], word)
 	}
