@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { hosttest.Main(m) }
 type bench struct {
 	*hosttest.Machine
 	t     *testing.T
+	id    string // of the task
 	deps  Deps
 	plan  bool
 	notes *notes
@@ -33,7 +34,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{Machine: hosttest.New(t), t: t, notes: &notes{values: map[string]string{}}}
+	b := &bench{Machine: hosttest.New(t), t: t, id: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3e", notes: &notes{values: map[string]string{}}}
 	b.deps = Deps{Host: b.Host(), Clock: time.Now}
 	return b
 }
@@ -106,7 +107,7 @@ func (b *bench) task(p *agentwire.OperationRunParams) *task.Task {
 	}
 	return &task.Task{
 		Verified: agentwire.Verified{
-			Envelope: agentwire.Envelope{TaskID: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3e", Type: spec.Type},
+			Envelope: agentwire.Envelope{TaskID: b.id, Type: spec.Type},
 			Spec:     spec, Params: decoded,
 		},
 		Reporter: b.notes, Credentials: b,

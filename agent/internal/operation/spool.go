@@ -320,25 +320,37 @@ func (r *Runner) take(e agentwire.Envelope) *spool {
 	return s
 }
 
-// Start sends what an earlier process left, until the context ends. Logs of
-// tasks that go on are continued by them.
+// Start sends the logs that an earlier process left, until the context ends, and
+// removes its lists of packages. Those of tasks that go on are left to them.
 func (r *Runner) Start(ctx context.Context, goesOn func(task string) bool) {
+	for _, task := range r.left(aptFolder, goesOn) {
+		if err := os.RemoveAll(r.Host.Path(path.Join(aptFolder, task))); err != nil {
+			r.Logs.Log.Warn("lists of packages that nobody uses are not removed", "task_id", task, "error", err)
+		}
+	}
 	r.spools.mu.Lock()
 	r.spools.ctx = ctx //nolint:fatcontext // of the agent: sending outlives the task
 	r.spools.mu.Unlock()
-	left, err := os.ReadDir(r.Host.Path(logFolder))
-	if err != nil {
-		return // there are none
-	}
-	for _, f := range left {
-		if goesOn(f.Name()) {
-			continue
-		}
-		if s := r.take(agentwire.Envelope{TaskID: f.Name()}); s != nil {
+	for _, task := range r.left(logFolder, goesOn) {
+		if s := r.take(agentwire.Envelope{TaskID: task}); s != nil {
 			s.mu.Lock()
 			s.closed = true
 			s.mu.Unlock()
 			s.signal()
 		}
 	}
+}
+
+// left names what is in a folder and belongs to no task that goes on.
+func (r *Runner) left(folder string, goesOn func(task string) bool) (tasks []string) {
+	all, err := os.ReadDir(r.Host.Path(folder))
+	if err != nil {
+		return nil // there is nothing
+	}
+	for _, f := range all {
+		if !goesOn(f.Name()) {
+			tasks = append(tasks, f.Name())
+		}
+	}
+	return tasks
 }

@@ -22,8 +22,18 @@ var _ = carries(agentwire.StepPackageInstall, func(m machine) Kind { return pack
 // asked and what others configured for the machine stays as it is.
 type packageInstall struct{ machine }
 
-// aptFolder is where its files are.
+// aptFolder is where its files are, in a folder for each task: plans run beside
+// other tasks, and must not change what apt is told there.
 const aptFolder = "/var/lib/gpuaas/operations/apt"
+
+func folder(s *Step) string { return path.Join(aptFolder, s.run.task.TaskID) }
+
+// clear removes the files of a step that is over.
+func (h packageInstall) clear(s *Step) {
+	if err := os.RemoveAll(h.Host.Path(folder(s))); err != nil {
+		s.Say(agentwire.StreamAgent, "the lists of packages are not removed: "+err.Error())
+	}
+}
 
 // Check implements Kind.
 func (h packageInstall) Check(ctx context.Context, s *Step) (Look, error) {
@@ -76,7 +86,8 @@ func changes(all []agentwire.PackageChange) string {
 func (h packageInstall) plan(ctx context.Context, s *Step, w *agentwire.PackageInstallWith,
 	out agentwire.PackageInstallResult,
 ) (Look, error) {
-	if err := h.configure(w); err != nil {
+	defer h.clear(s)
+	if err := h.configure(s, w); err != nil {
 		return Look{}, err
 	}
 	if err := h.refresh(ctx, s, w); err != nil {
@@ -100,7 +111,8 @@ func (h packageInstall) Apply(ctx context.Context, s *Step) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := h.configure(w); err != nil {
+	defer h.clear(s)
+	if err := h.configure(s, w); err != nil {
 		return Result{}, err
 	}
 	if s.Begun {
@@ -184,8 +196,8 @@ func (h packageInstall) installed(ctx context.Context) (map[string]string, error
 }
 
 // configure writes apt's configuration and the sources that it may use.
-func (h packageInstall) configure(w *agentwire.PackageInstallWith) error {
-	at := func(name string) string { return h.Host.Path(path.Join(aptFolder, name)) }
+func (h packageInstall) configure(s *Step, w *agentwire.PackageInstallWith) error {
+	at := func(name string) string { return h.Host.Path(path.Join(folder(s), name)) }
 	var sources strings.Builder
 	for _, r := range w.Repositories {
 		option := "[trusted=yes]"
@@ -301,7 +313,7 @@ func (h packageInstall) apt(ctx context.Context, s *Step, program string, args .
 	out, err := h.Host.Do(ctx, hostexec.Command{
 		Program: program, Args: args, Timeout: 12 * time.Hour,
 		Env: []string{
-			"APT_CONFIG=" + h.Host.Path(aptFolder+"/apt.conf"), "DEBIAN_FRONTEND=noninteractive",
+			"APT_CONFIG=" + h.Host.Path(path.Join(folder(s), "apt.conf")), "DEBIAN_FRONTEND=noninteractive",
 			"APT_LISTCHANGES_FRONTEND=none",
 		},
 		OnLine: func(l []byte) {

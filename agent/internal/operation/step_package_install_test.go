@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
 )
 
@@ -127,6 +128,12 @@ func TestAnInterruptedInstallationIsTakenUp(t *testing.T) {
 	b := newBench(t)
 	b.Install("/usr/bin/apt-get", "/usr/bin/dpkg", "/usr/bin/dpkg-query")
 	b.notes.values["step/0/begun"] = "1"
+	var conf, list string
+	b.deps.Hook = func(p string) {
+		if p == "only:installing" {
+			conf, list = b.Read(folder(b.at())+"/apt.conf"), b.Read(folder(b.at())+"/sources.list")
+		}
+	}
 	o := b.run(step("only", agentwire.StepPackageInstall, installs("/srv/debs", "", "demo=1.0")))[0]
 	wantFailure(t, o, "install_failed", agentwire.FailureAmbiguous) // the stubs install nothing
 	calls := strings.Join(b.Calls(), "\n")
@@ -135,11 +142,46 @@ func TestAnInterruptedInstallationIsTakenUp(t *testing.T) {
 	if configured < 0 || update < configured || install < update {
 		t.Errorf("%s", calls)
 	}
-	if conf := b.Read(aptFolder + "/apt.conf"); !strings.Contains(conf, "no-parts") ||
-		!strings.Contains(conf, `Install-Recommends "false"`) {
+	if !strings.Contains(conf, "no-parts") || !strings.Contains(conf, `Install-Recommends "false"`) {
 		t.Errorf("%s", conf)
 	}
-	if list := b.Read(aptFolder + "/sources.list"); list != "deb [trusted=yes] file:///srv/debs ./ \n" {
+	if list != "deb [trusted=yes] file:///srv/debs ./ \n" {
 		t.Errorf("%q", list)
 	}
+}
+
+// A plan runs beside a task that installs. What apt is told by the one is not
+// changed by the other, and nothing is left behind, not even after a crash.
+func TestAPlanLeavesTheConfigurationOfAnInstallationAlone(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/apt-get", "/usr/bin/dpkg", "/usr/bin/dpkg-query")
+	before, after := "", ""
+	b.deps.Hook = func(p string) {
+		if p != "only:installing" {
+			return
+		}
+		before = b.Read(folder(b.at()) + "/sources.list")
+		other := newBench(t)
+		other.Machine, other.deps.Host, other.id, other.plan = b.Machine, b.deps.Host, "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3f", true
+		wantOutcome(t, other.one(agentwire.StepPackageInstall, installs("/srv/others", "", "demo=2.0")),
+			agentwire.StepPlanned, true)
+		after = b.Read(folder(b.at()) + "/sources.list")
+	}
+	b.one(agentwire.StepPackageInstall, installs("/srv/debs", "", "demo=1.0"))
+	if before == "" || before != after {
+		t.Errorf("the sources were %q and became %q", before, after)
+	}
+	b.Mkdir(aptFolder + "/crashed")
+	b.Mkdir(aptFolder + "/goes-on")
+	New(b.deps).Start(t.Context(), func(task string) bool { return task == "goes-on" })
+	if left, err := os.ReadDir(b.Path(aptFolder)); err != nil || len(left) != 1 || left[0].Name() != "goes-on" {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// at is a step of the bench's task.
+func (b *bench) at() *Step {
+	t := &task.Task{}
+	t.TaskID = b.id
+	return &Step{run: &run{task: t}}
 }
