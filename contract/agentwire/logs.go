@@ -38,5 +38,5 @@ const (
 	MaxLogText      = 8 << 10   // of a line, in bytes; the rest is cut off
 	MaxLogLines     = 1000      // of a request
 	MaxLogChunk     = 512 << 10 // of a request, text in bytes
-	MaxLogStepBytes = 4 << 20   // of one step; the rest is counted and dropped
+	MaxLogStepBytes = 4 << 20   // of one step, with about 64 for each line; the rest is counted and dropped
 )

@@ -88,7 +88,7 @@ func (s *spool) restore() error {
 			}
 			s.seq = line.Seq
 			s.lines[line.Step]++
-			s.bytes[line.Step] += int64(len(line.Text))
+			s.bytes[line.Step] += weight(line)
 		}
 		s.size += int64(len(raw))
 	}
@@ -118,6 +118,10 @@ func (s *spool) write(v any) error {
 	return nil
 }
 
+// weight is what a line counts against the limits: its text and, so that empty
+// lines are not free, about what is stored with it.
+func weight(l agentwire.LogLine) int64 { return int64(len(l.Text) + len(l.Step) + 64) }
+
 // add takes a line, unless its step has written too much already.
 func (s *spool) add(step, stream, text string, at time.Time) {
 	s.mu.Lock()
@@ -128,18 +132,15 @@ func (s *spool) add(step, stream, text string, at time.Time) {
 		text = strings.ToValidUTF8(text[:agentwire.MaxLogText], "")
 		s.dropped[step] += whole - int64(len(text))
 	}
-	if s.closed || s.bytes[step]+int64(len(text)) > agentwire.MaxLogStepBytes {
-		s.dropped[step] += int64(len(text))
-		return
-	}
-	err := s.write(agentwire.LogLine{Seq: s.seq + 1, Step: step, Stream: stream, At: at.UTC(), Text: text})
-	if err != nil {
-		s.dropped[step] += int64(len(text)) // the disk is full; the step goes on
+	line := agentwire.LogLine{Seq: s.seq + 1, Step: step, Stream: stream, At: at.UTC(), Text: text}
+	// If the disk is full, the step goes on.
+	if s.closed || s.bytes[step]+weight(line) > agentwire.MaxLogStepBytes || s.write(line) != nil {
+		s.dropped[step] += int64(len(text)) + 1 // with the line break
 		return
 	}
 	s.seq++
 	s.lines[step]++
-	s.bytes[step] += int64(len(text))
+	s.bytes[step] += weight(line)
 	s.signal()
 }
 
@@ -243,7 +244,7 @@ func (s *spool) chunk(offset int64) (lines []agentwire.LogLine, next int64, err 
 	s.mu.Unlock()
 	in := bufio.NewReader(io.NewSectionReader(s.file, max(0, offset), size-max(0, offset)))
 	next = max(0, offset)
-	bytes := 0
+	bytes := int64(0)
 	for len(lines) < agentwire.MaxLogLines && bytes < agentwire.MaxLogChunk-agentwire.MaxLogText {
 		raw, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
@@ -258,7 +259,7 @@ func (s *spool) chunk(offset int64) (lines []agentwire.LogLine, next int64, err 
 				return nil, next, fmt.Errorf("decode line: %w", err)
 			}
 			lines = append(lines, line)
-			bytes += len(line.Text)
+			bytes += weight(line)
 		}
 		next += int64(len(raw))
 	}

@@ -87,26 +87,56 @@ func TestALogGoesOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.add("b", agentwire.StreamStderr, strings.Repeat("x", agentwire.MaxLogText+10), time.Now())
-	for range 1 + agentwire.MaxLogStepBytes/agentwire.MaxLogText {
+	most := agentwire.MaxLogStepBytes / (agentwire.MaxLogText + 65)
+	for range 1 + most {
 		s.add("c", agentwire.StreamStdout, strings.Repeat("y", agentwire.MaxLogText), time.Now())
 	}
 	p.forget = 2 // the control plane was restored from a backup
 	go s.send(t.Context())
 	s.close(time.Hour)
 	got := p.taken()
-	if len(got) != 3+agentwire.MaxLogStepBytes/agentwire.MaxLogText || got[0].Text != "one" || got[1].Text != "two" ||
+	if len(got) != 3+most || got[0].Text != "one" || got[1].Text != "two" ||
 		got[2].Step != "b" || len(got[2].Text) != agentwire.MaxLogText {
 		t.Errorf("%d lines", len(got))
 	}
 	if _, dropped := s.counts("b"); dropped != 10 {
 		t.Errorf("%d bytes dropped of b", dropped)
 	}
-	most := int64(agentwire.MaxLogStepBytes / agentwire.MaxLogText)
-	if lines, dropped := s.counts("c"); dropped != agentwire.MaxLogText || lines != most {
+	if lines, dropped := s.counts("c"); dropped != agentwire.MaxLogText+1 || lines != int64(most) {
 		t.Errorf("%d lines and %d bytes dropped of c", lines, dropped)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Error("a log that was sent is still there")
+	}
+}
+
+// A program that prints nothing but line breaks fills no disk, and a restart does
+// not let it begin anew.
+func TestEmptyLinesCountToo(t *testing.T) {
+	p, file := &plane{}, t.TempDir()+"/task"
+	s, err := openSpool(p.logs(), file, agentwire.Envelope{TaskID: "t", NodeID: "n", Attempt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := int64(agentwire.MaxLogStepBytes / 65)
+	for range most + 5 {
+		s.add("a", agentwire.StreamStdout, "", time.Now())
+	}
+	if lines, dropped := s.counts("a"); lines != most || dropped != 5 {
+		t.Errorf("%d lines, %d bytes dropped", lines, dropped)
+	}
+	if err := s.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openSpool(p.logs(), file, s.envelope); err != nil {
+		t.Fatal(err)
+	}
+	s.add("a", agentwire.StreamStdout, "", time.Now())
+	if lines, dropped := s.counts("a"); lines != most || dropped != 1 {
+		t.Errorf("after a restart %d lines, %d bytes dropped", lines, dropped)
+	}
+	if err := s.file.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
