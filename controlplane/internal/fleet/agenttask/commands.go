@@ -207,6 +207,9 @@ func (c Commands) cancel(ctx context.Context, tx pgx.Tx, task id.NodeTask, reaso
 	if _, err := Lifecycle.Next(t.Status, Cancel); err != nil {
 		return t, err
 	}
+	if t.CancelRequested && t.Status == Dispatched {
+		return t, nil // its node is being told already
+	}
 	if err := record(ctx, tx, "node_task.cancel", t, audit.Success, reason,
 		map[string]any{"prior_status": t.Status}); err != nil {
 		return t, err

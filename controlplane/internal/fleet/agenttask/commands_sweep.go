@@ -2,6 +2,7 @@ package agenttask
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -25,8 +26,9 @@ func (q *Queue) Sweep(ctx context.Context) (int, error) {
 	changed := 0
 	var failures []error
 	for {
+		now := q.cfg.Clock()
 		due, err := agenttaskdb.New(q.cfg.DB).Overdue(ctx,
-			agenttaskdb.OverdueParams{Now: q.cfg.Clock(), BatchSize: sweepBite})
+			agenttaskdb.OverdueParams{Now: now, OverrunBefore: now.Add(-overtime), BatchSize: sweepBite})
 		if err != nil {
 			return changed, fmt.Errorf("look for overdue tasks: %w", err)
 		}
@@ -106,6 +108,16 @@ func fateOf(t Task, superseded bool, now time.Time) ending {
 		}}
 	case silent:
 		return ending{event: Requeue}
+	case t.Status == Dispatched && t.hopeless(now):
+		e := ending{event: Expire, err: agentwire.TaskError{
+			Code: CodeOverran, Message: "its node gives signs of life, but did not end it long after its time was over; the " +
+				"effect is unknown",
+			Remedy: "look at the node and at the log of its agent, then ask again",
+		}}
+		if t.CancelRequested {
+			e.event, e.err.Code = Cancel, CodeCancelled
+		}
+		return e
 	case t.Status == Queued && late && t.Attempt == 0:
 		return ending{event: Expire, err: agentwire.TaskError{
 			Code: CodeNotFetched, Message: "the node did not come for it in time; nothing was done",
@@ -119,4 +131,27 @@ func fateOf(t Task, superseded bool, now time.Time) ending {
 		}}
 	}
 	return ending{}
+}
+
+// overtime is how long a node may go on with an operation after its time is
+// over, at least. Then nobody waits for it any more: an agent that hangs, or lies,
+// renews its lease for ever.
+const overtime = 15 * time.Minute
+
+// hopeless reports whether a node that gives signs of life will not end an
+// operation any more. Agents of earlier versions finish a step that must not be
+// interrupted, however little time its run has left. Tasks of other types are left
+// to people.
+func (t Task) hopeless(now time.Time) bool {
+	var p agentwire.OperationRunParams
+	if t.Type != agentwire.TypeOperationRun || t.DispatchedAt == nil || json.Unmarshal(t.Params, &p) != nil {
+		return false
+	}
+	patience := overtime
+	for _, s := range p.Steps {
+		if kind, _ := agentwire.LookupStep(s.Kind); !kind.Interruptible {
+			patience = max(patience, time.Duration(s.TimeoutSeconds)*time.Second+time.Minute)
+		}
+	}
+	return !now.Before(t.expiry(*t.DispatchedAt).Add(patience))
 }

@@ -314,7 +314,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("the node is not told: %+v %v", p, err)
 	}
 	if n := w.count(t,
-		`SELECT count(*) FROM audit_logs WHERE action = 'node_task.cancel' AND reason IN ('not needed', 'enough')`); n != 3 {
+		`SELECT count(*) FROM audit_logs WHERE action = 'node_task.cancel' AND reason IN ('not needed', 'enough')`); n != 2 {
 		t.Errorf("%d audit entries", n)
 	}
 }

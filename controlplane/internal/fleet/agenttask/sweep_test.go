@@ -1,10 +1,13 @@
 package agenttask_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 )
 
@@ -143,6 +146,66 @@ func TestTasksEndWhenNobodyCanDoThem(t *testing.T) {
 			if n != 2 {
 				t.Errorf("the workflow and the readers of events were told %d times", n)
 			}
+		})
+	}
+}
+
+// A node that gives signs of life for ever does not keep an operation alive for
+// ever. A step that must not be interrupted gets the time that it may need.
+func TestAnOperationThatNeverEndsIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, with string
+		seconds    int
+		cancel     bool
+		patience   time.Duration
+		status     agenttask.Status
+		code       string
+	}{
+		"what can be interrupted": {
+			agentwire.StepHealthCheck, `{"probes":[{"kind":"file","path":"/etc/os-release"}]}`, 7200, false,
+			15 * time.Minute, agenttask.Expired, agenttask.CodeOverran,
+		},
+		"what must not be": {
+			agentwire.StepServiceControl, `{"unit":"a.service","action":"start"}`, 7200, false, 121 * time.Minute,
+			agenttask.Expired, agenttask.CodeOverran,
+		},
+		"what was to stop": {
+			agentwire.StepServiceControl, `{"unit":"a.service","action":"start"}`, 60, true, 15 * time.Minute,
+			agenttask.Cancelled, agenttask.CodeCancelled,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			task, err := w.enqueue(w.ctx, agenttask.Request{
+				Node: w.node(t), Type: agentwire.TypeOperationRun, Owner: row{}, Window: time.Hour, Patience: 10 * time.Minute,
+				Params: agentwire.OperationRunParams{
+					OperationID: id.NewString(), TargetID: id.NewString(), Definition: "test.op@v1",
+					Digest: "sha256:" + strings.Repeat("0", 64), Steps: []agentwire.OperationStep{{
+						ID: "one", Kind: c.kind, With: json.RawMessage(c.with), TimeoutSeconds: c.seconds, Attempts: 1,
+						OnFailure: agentwire.OnFailureStop,
+					}},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.fetch(t, task)
+			if c.cancel {
+				if _, err := w.commands.Cancel(w.ctx, task.ID, "enough"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.clock.pass(time.Hour + c.patience - time.Second)
+			if _, err := w.queue.Progress(t.Context(), task.Node, task.ID, agentwire.ProgressRequest{Attempt: 1}); err != nil {
+				t.Fatal(err)
+			}
+			w.sweep(t, 0)
+			w.clock.pass(time.Second)
+			w.sweep(t, 1)
+			w.wants(t, task, c.status, c.code)
+			_, err = w.queue.Progress(t.Context(), task.Node, task.ID, agentwire.ProgressRequest{Attempt: 1})
+			wantCode(t, "a sign of life after the end", err, agentwire.CodeTaskFinal)
 		})
 	}
 }
