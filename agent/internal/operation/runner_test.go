@@ -34,7 +34,10 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{Machine: hosttest.New(t), t: t, id: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3e", notes: &notes{values: map[string]string{}}}
+	b := &bench{
+		Machine: hosttest.New(t), t: t, id: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3e",
+		notes: &notes{values: map[string]string{}},
+	}
 	b.deps = Deps{Host: b.Host(), Clock: time.Now}
 	return b
 }

@@ -162,7 +162,8 @@ func TestAPlanLeavesTheConfigurationOfAnInstallationAlone(t *testing.T) {
 		}
 		before = b.Read(folder(b.at()) + "/sources.list")
 		other := newBench(t)
-		other.Machine, other.deps.Host, other.id, other.plan = b.Machine, b.deps.Host, "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3f", true
+		other.Machine, other.deps.Host, other.plan = b.Machine, b.deps.Host, true
+		other.id = "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3f"
 		wantOutcome(t, other.one(agentwire.StepPackageInstall, installs("/srv/others", "", "demo=2.0")),
 			agentwire.StepPlanned, true)
 		after = b.Read(folder(b.at()) + "/sources.list")
