@@ -31,6 +31,9 @@ var sameFloor = map[string][]string{
 
 	"maintenance": {"allocation"},
 
+	"account":   {"rating"},
+	"metering":  {"account", "ledger", "rating"},
+	"ledger":    {"account", "rating"},
 	"operation": {"definition", "policy"},
 }
 

@@ -15,6 +15,23 @@ const (
 		`"set_at":"2026-03-04T05:06:07Z"}`
 )
 
+const (
+	entryID            = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c2a2"
+	billingAccountJSON = `{"org_id":"` + orgID + `","currency":"USD","paid_share":8500,"updated_by":"` + userID + `",` +
+		`"version":7,"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
+	freeJSON  = `{"project_id":"` + projectID + `","reason":"research","since":"2026-03-04T05:06:07Z","set_by":"` + userID + `"}`
+	termsJSON = `{"allocation_id":"` + allocationID + `","sku":"h200-sxm-baremetal-8g","basis":"priced","currency":"USD",` +
+		`"price_id":"` + priceID + `","price_minor":350,"paid_share":8500,"units":8,"frozen_at":"2026-03-04T05:06:07Z"}`
+	creditJSON = `{"entry_id":"` + entryID + `","org_id":"` + orgID + `","kind":"credit","amount_minor":100000,"currency":"USD",` +
+		`"reference":"invoice-17","reason":"prepaid","made_by":"` + userID + `","booked_at":"2026-03-04T05:06:07Z",` +
+		`"postings":[{"account":"credits","amount_minor":-100000},{"account":"tenant","amount_minor":100000}]}`
+	correctionJSON = `{"entry_id":"0198c5f0-6f0a-7c3e-9d53-0a5f5be1c2a3","org_id":"` + orgID + `","kind":"correction",` +
+		`"amount_minor":-100000,"currency":"USD","reason":"wrong tenant","made_by":"` + userID + `",` +
+		`"corrects_entry_id":"` + entryID + `","booked_at":"2026-03-04T05:07:07Z",` +
+		`"postings":[{"account":"credits","amount_minor":100000},{"account":"tenant","amount_minor":-100000}]}`
+	balanceJSON = `{"org_id":"` + orgID + `","balance_minor":-1205,"currency":"USD"}`
+)
+
 var moneyErrands = []errand{
 	{"billing-prices-list", "billing prices list --sku h200-sxm-baremetal-8g --currency USD"},
 	{
@@ -22,6 +39,21 @@ var moneyErrands = []errand{
 		"billing prices set h200-sxm-baremetal-8g --price 600 --currency JPY --from 2026-04-01 --reason new-year",
 	},
 	{"billing-prices-set-wrong", "billing prices set h200-sxm-baremetal-8g --price 3.505"},
+	{"billing-account-show", "billing account show --tenant acme"},
+	{"billing-account-set", "billing account set --tenant acme --currency USD --discount 15"},
+	{"billing-account-set-wrong", "billing account set --tenant acme --currency USD --discount 101"},
+	{"billing-account-free-projects", "billing account free-projects --tenant acme"},
+	{"billing-account-free", "billing account free --project acme/training --reason research"},
+	{"billing-account-charge", "billing account charge --project acme/training"},
+	{"billing-account-terms", "billing account terms " + allocationID + " --project acme/training"},
+	{
+		"billing-credit",
+		"billing credit --tenant acme --amount 1000.00 --currency USD --reference invoice-17 --reason prepaid",
+	},
+	{"billing-correct", "billing correct " + entryID + " --tenant acme --reason wrong-tenant"},
+	{"billing-ledger", "billing ledger --tenant acme --kind credit"},
+	{"billing-ledger-nobody", "billing ledger"},
+	{"billing-balance", "billing balance --tenant acme"},
 	{"billing-prices-withdraw", "billing prices withdraw " + priceID},
 }
 
@@ -30,6 +62,11 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	maps.Copy(into, map[string]http.HandlerFunc{
 		"list-prices": pageOf(priceJSON, coming), "create-price": answer(201, coming), "withdraw-price": nothing,
+		"get-billing-account": answer(200, billingAccountJSON), "put-billing-account": answer(200, billingAccountJSON),
+		"list-free-projects": pageOf(freeJSON), "put-free-project": answer(200, freeJSON), "remove-free-project": nothing,
+		"get-allocation-terms": answer(200, termsJSON), "create-credit": answer(201, creditJSON),
+		"correct-ledger-entry": answer(201, correctionJSON), "list-ledger": pageOf(correctionJSON, creditJSON),
+		"get-balance": answer(200, balanceJSON),
 	})
 	return into
 }

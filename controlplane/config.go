@@ -58,6 +58,7 @@ type Config struct {
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 	Prune          PruneConfig          `koanf:"prune"`
 	Webhooks       WebhooksConfig       `koanf:"webhooks"`
+	Billing        BillingConfig        `koanf:"billing"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
 
@@ -148,6 +149,7 @@ func Defaults() Config {
 		},
 		Nodes: defaultNodes(), Terminals: defaultTerminals(), Reconciliation: defaultReconciliation(), Prune: defaultPrune(),
 		Webhooks: defaultWebhooks(),
+		Billing:  defaultBilling(),
 	}
 }
 
@@ -205,6 +207,7 @@ func (c Config) Validate() []error {
 	c.Reconciliation.check(bad)
 	c.Prune.check(bad)
 	c.Webhooks.check(bad)
+	c.Billing.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }

@@ -31,6 +31,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
+	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/people/identity"
@@ -72,6 +74,7 @@ type parts struct {
 	allocations     *allocation.Service
 	maintenances    *maintenance.Service
 	quotas          *quota.Service
+	accounts        *account.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
 	reconciliations *reconciliation.Service
@@ -256,6 +259,8 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.identity.Register(api)
 	sshkey.New(p.db, allocation.Keyrings{}).Register(api)
 	p.quotas.Register(api)
+	p.accounts.Register(api)
+	ledger.New(p.db).Register(api)
 	rentalsettings.New(p.db).Register(api)
 	reservation.New(p.db, p.heardWithin()).Register(api)
 	audit.Register(api, p.db)

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/adapter/courier"
+	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/metering"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/maintenance"
@@ -15,13 +17,37 @@ import (
 	"gpuaas/controlplane/internal/rent/webhook"
 )
 
-// admission holds those who rent to their quotas.
-type admission struct{ quotas *quota.Service }
+// admission holds those who rent to their quotas, and to what can be charged.
+type admission struct {
+	quotas   *quota.Service
+	accounts *account.Service
+}
 
-// Admit refuses what would exceed a quota.
+// Admit refuses what would exceed a quota, or could not be charged.
 func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) error {
+	if err := a.accounts.Admit(ctx, tx, r.Org, r.Project, r.SKU); err != nil {
+		return err
+	}
 	return a.quotas.Admit(ctx, tx, quota.Ask(r))
 }
+
+// pricing freezes the terms of allocations, and opens their meters.
+type pricing struct {
+	accounts *account.Service
+	meters   *metering.Service
+}
+
+// Freeze agrees on what an allocation costs.
+func (p pricing) Freeze(ctx context.Context, tx pgx.Tx, of allocation.Priced) (allocation.Price, error) {
+	terms, err := p.accounts.Freeze(ctx, tx, account.Rented(of))
+	if err == nil {
+		err = p.meters.Open(ctx, tx, terms)
+	}
+	return allocation.Price{Minor: terms.Minor, Currency: terms.Currency}, err
+}
+
+// meterEvery is how often is looked for what is to be charged.
+const meterEvery = time.Minute
 
 // heardWithin is how lately an agent must have polled before its node is let. It is
 // shorter than the patience with a task that nobody fetches, so that one request
@@ -32,6 +58,8 @@ func (p *parts) heardWithin() time.Duration { return min(p.cfg.Nodes.OfflineAfte
 
 // newRent puts together what tenants rent.
 func (p *parts) newRent() {
+	p.accounts = account.New(p.db, p.cfg.Billing.RequireAccount)
+	meters := metering.New(p.db, p.cfg.Billing.ChargeEvery)
 	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
 	forbidden, _ := networks(p.cfg.Webhooks.ForbiddenNetworks)
@@ -46,7 +74,8 @@ func (p *parts) newRent() {
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
 		HeardWithin: p.heardWithin(), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
-		Admission: admission{p.quotas}, Members: p.identity, Runs: operation.Runs{},
+		Admission: admission{p.quotas, p.accounts}, Pricing: pricing{p.accounts, meters}, Members: p.identity,
+		Runs: operation.Runs{},
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience
@@ -57,7 +86,8 @@ func (p *parts) newRent() {
 	p.allocations = allocation.New(cfg)
 	p.fleet.hostKeys = p.allocations.HostKeysChanged
 	p.maintenances = maintenance.New(p.db, p.allocations)
+	charge := everySo(meterEvery, meters.Tend)
 	p.fleet.rent = func(ctx context.Context) error {
-		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx))
+		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx), charge(ctx))
 	}
 }

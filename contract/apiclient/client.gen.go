@@ -11,6 +11,13 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AccountTermsViewBasis.
+const (
+	FreeProject AccountTermsViewBasis = "free_project"
+	NoAccount   AccountTermsViewBasis = "no_account"
+	Priced      AccountTermsViewBasis = "priced"
+)
+
 // Defines values for AgenttaskStepViewStatus.
 const (
 	AgenttaskStepViewStatusFailed    AgenttaskStepViewStatus = "failed"
@@ -1204,6 +1211,23 @@ const (
 	JobStateRunning                  JobState = "running"
 )
 
+// Defines values for LedgerPostingViewAccount.
+const (
+	LedgerPostingViewAccountAdjustments LedgerPostingViewAccount = "adjustments"
+	LedgerPostingViewAccountCredits     LedgerPostingViewAccount = "credits"
+	LedgerPostingViewAccountPayments    LedgerPostingViewAccount = "payments"
+	LedgerPostingViewAccountRevenue     LedgerPostingViewAccount = "revenue"
+	LedgerPostingViewAccountTenant      LedgerPostingViewAccount = "tenant"
+)
+
+// Defines values for LedgerViewKind.
+const (
+	LedgerViewKindCorrection LedgerViewKind = "correction"
+	LedgerViewKindCredit     LedgerViewKind = "credit"
+	LedgerViewKindRelief     LedgerViewKind = "relief"
+	LedgerViewKindUsage      LedgerViewKind = "usage"
+)
+
 // Defines values for LifecycleStateDescriptionTone.
 const (
 	LifecycleStateDescriptionToneBad  LifecycleStateDescriptionTone = "bad"
@@ -1821,6 +1845,8 @@ const (
 	AllocationRead            Permission = "allocation:read"
 	AllocationUse             Permission = "allocation:use"
 	AuditRead                 Permission = "audit:read"
+	BillingManage             Permission = "billing:manage"
+	BillingRead               Permission = "billing:read"
 	CertificateRead           Permission = "certificate:read"
 	DecommissionManage        Permission = "decommission:manage"
 	DecommissionRead          Permission = "decommission:read"
@@ -2882,6 +2908,118 @@ const (
 	ListReservationsParamsStateEnded     ListReservationsParamsState = "ended"
 	ListReservationsParamsStateUpcoming  ListReservationsParamsState = "upcoming"
 )
+
+// Defines values for ListLedgerParamsKind.
+const (
+	ListLedgerParamsKindCorrection ListLedgerParamsKind = "correction"
+	ListLedgerParamsKindCredit     ListLedgerParamsKind = "credit"
+	ListLedgerParamsKindRelief     ListLedgerParamsKind = "relief"
+	ListLedgerParamsKindUsage      ListLedgerParamsKind = "usage"
+)
+
+// AccountBody defines model for AccountBody.
+type AccountBody struct {
+	// Currency What the tenant pays in. It can be set once.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
+
+	// PaidShare What it pays of a price, in ten-thousandths. Left out: all of it.
+	PaidShare *int32 `json:"paid_share,omitempty"`
+}
+
+// AccountFreeBody defines model for AccountFreeBody.
+type AccountFreeBody struct {
+	// Reason Why it pays nothing.
+	Reason string `json:"reason"`
+}
+
+// AccountFreeView defines model for AccountFreeView.
+type AccountFreeView struct {
+	// ProjectId Id of the project.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+
+	// Reason Why it pays nothing.
+	Reason string `json:"reason"`
+
+	// SetBy Id of who declared it.
+	SetBy string    `json:"set_by"`
+	Since time.Time `json:"since"`
+}
+
+// AccountFreeViewList defines model for AccountFreeViewList.
+type AccountFreeViewList struct {
+	// Items The items of this page.
+	Items []AccountFreeView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AccountTermsView defines model for AccountTermsView.
+type AccountTermsView struct {
+	// AllocationId Id of the allocation.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// Basis priced: it is charged; free_project: the project was declared free; no_account: the tenant had no billing account.
+	Basis AccountTermsViewBasis `json:"basis"`
+
+	// Currency Left out: there was no account.
+	Currency *string `json:"currency,omitempty"`
+
+	// FreeBecause Why nothing is charged.
+	FreeBecause *string   `json:"free_because,omitempty"`
+	FrozenAt    time.Time `json:"frozen_at"`
+
+	// PaidShare The share of it that is paid, in ten-thousandths.
+	PaidShare int32 `json:"paid_share"`
+
+	// PriceId Id of the price that was in force.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PriceId *openapi_types.UUID `json:"price_id,omitempty"`
+
+	// PriceMinor Price of a unit for one hour, in minor units.
+	PriceMinor int64  `json:"price_minor"`
+	Sku        string `json:"sku"`
+
+	// Units GPUs; one for a machine without.
+	Units int32 `json:"units"`
+}
+
+// AccountTermsViewBasis priced: it is charged; free_project: the project was declared free; no_account: the tenant had no billing account.
+type AccountTermsViewBasis string
+
+// AccountView defines model for AccountView.
+type AccountView struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Currency What the tenant pays in, for ever.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// PaidShare What it pays of a price, in ten-thousandths: 8500 is a discount of 15 %.
+	//
+	// Examples: 10000
+	PaidShare int32     `json:"paid_share"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// UpdatedBy Id of who set it last.
+	UpdatedBy string `json:"updated_by"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
 
 // AgenttaskCancelBody defines model for AgenttaskCancelBody.
 type AgenttaskCancelBody struct {
@@ -6538,6 +6676,123 @@ type JobRefusalView struct {
 
 // JobState defines model for JobState.
 type JobState string
+
+// LedgerBalanceView defines model for LedgerBalanceView.
+type LedgerBalanceView struct {
+	// BalanceMinor What is left, in minor units; negative: what is owed.
+	BalanceMinor int64 `json:"balance_minor"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+}
+
+// LedgerCorrectionBody defines model for LedgerCorrectionBody.
+type LedgerCorrectionBody struct {
+	// Reason Why the entry is wrong.
+	Reason string `json:"reason"`
+}
+
+// LedgerCreditBody defines model for LedgerCreditBody.
+type LedgerCreditBody struct {
+	// AmountMinor In minor units.
+	//
+	// Examples: 100000
+	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency Must be the currency of the tenant.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
+
+	// Reason Why it is given.
+	Reason string `json:"reason"`
+
+	// Reference What names it elsewhere, such as the number of an invoice. Used once per tenant.
+	Reference string `json:"reference"`
+}
+
+// LedgerPostingView defines model for LedgerPostingView.
+type LedgerPostingView struct {
+	// Account tenant: what the tenant has left; revenue: what was earned; credits: what was given.
+	Account LedgerPostingViewAccount `json:"account"`
+
+	// AmountMinor In minor units; negative: out of the account.
+	AmountMinor int64 `json:"amount_minor"`
+}
+
+// LedgerPostingViewAccount tenant: what the tenant has left; revenue: what was earned; credits: what was given.
+type LedgerPostingViewAccount string
+
+// LedgerView defines model for LedgerView.
+type LedgerView struct {
+	// AllocationId The allocation that is charged.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+
+	// AmountMinor What it changed in the balance of the tenant, in minor units.
+	AmountMinor int64     `json:"amount_minor"`
+	BookedAt    time.Time `json:"booked_at"`
+
+	// CorrectedBy The entry that corrects it.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	CorrectedBy *openapi_types.UUID `json:"corrected_by,omitempty"`
+
+	// CorrectsEntryId The entry that it corrects.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	CorrectsEntryId *openapi_types.UUID `json:"corrects_entry_id,omitempty"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// EntryId Id of the entry.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	EntryId openapi_types.UUID `json:"entry_id"`
+
+	// Kind credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry.
+	Kind LedgerViewKind `json:"kind"`
+
+	// MadeBy Id of who made it.
+	MadeBy string `json:"made_by"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// Postings They sum to zero.
+	Postings []LedgerPostingView `json:"postings"`
+	Reason   string              `json:"reason"`
+
+	// Reference What names it elsewhere.
+	Reference *string `json:"reference,omitempty"`
+
+	// WindowEnd Its end, which does not belong to it.
+	WindowEnd *time.Time `json:"window_end,omitempty"`
+
+	// WindowStart Beginning of the time that is charged.
+	WindowStart *time.Time `json:"window_start,omitempty"`
+}
+
+// LedgerViewKind credit: money that was given; usage: a charge; relief: a charge that is given back because the node could not be used; correction: the opposite of another entry.
+type LedgerViewKind string
+
+// LedgerViewList defines model for LedgerViewList.
+type LedgerViewList struct {
+	// Items The items of this page.
+	Items []LedgerView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // LifecycleDescription defines model for LifecycleDescription.
 type LifecycleDescription struct {
@@ -13471,6 +13726,18 @@ type ListAllocationEventsParams struct {
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
+// RemoveFreeProjectParams defines parameters for RemoveFreeProject.
+type RemoveFreeProjectParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutFreeProjectParams defines parameters for PutFreeProject.
+type PutFreeProjectParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListMaintenancesParams defines parameters for ListMaintenances.
 type ListMaintenancesParams struct {
 	// Status Only in these states.
@@ -13889,6 +14156,48 @@ type UpdateTenantParams struct {
 
 	// IfMatch The ETag of the version that the change is based on.
 	IfMatch string `json:"If-Match"`
+}
+
+// PutBillingAccountParams defines parameters for PutBillingAccount.
+type PutBillingAccountParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListFreeProjectsParams defines parameters for ListFreeProjects.
+type ListFreeProjectsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CreateCreditParams defines parameters for CreateCredit.
+type CreateCreditParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListLedgerParams defines parameters for ListLedger.
+type ListLedgerParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Kind Only entries of this kind.
+	Kind *ListLedgerParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+}
+
+// ListLedgerParamsKind defines parameters for ListLedger.
+type ListLedgerParamsKind string
+
+// CorrectLedgerEntryParams defines parameters for CorrectLedgerEntry.
+type CorrectLedgerEntryParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTenantMembersParams defines parameters for ListTenantMembers.
@@ -16171,6 +16480,12 @@ func (c *Client) CreateAllocationTerminalTokenWithResponse(ctx context.Context, 
 	return call[TerminalToken](ctx, c, r, edit)
 }
 
+// GetAllocationTermsWithResponse is GET /api/v1/projects/{project_id}/allocations/{allocation_id}/terms: Read what was agreed for an allocation
+func (c *Client) GetAllocationTermsWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AccountTermsView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocations/%s/terms", projectId, allocationId)
+	return call[AccountTermsView](ctx, c, r, edit)
+}
+
 // UpdateAllocationWithResponse is POST /api/v1/projects/{project_id}/allocations/{allocation_id}/terms: Name, protect or extend an allocation
 func (c *Client) UpdateAllocationWithResponse(ctx context.Context, projectId openapi_types.UUID, allocationId openapi_types.UUID, params *UpdateAllocationParams, body AllocationChangeBody, edit ...RequestEditorFn) (*Response[AllocationView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/projects/%s/allocations/%s/terms", projectId, allocationId)
@@ -16189,6 +16504,25 @@ func (c *Client) ListAllocationEventsWithResponse(ctx context.Context, projectId
 		r.query("page_size", params.PageSize, false)
 	}
 	return call[AllocationMomentViewList](ctx, c, r, edit)
+}
+
+// RemoveFreeProjectWithResponse is DELETE /api/v1/projects/{project_id}/free-of-charge: End that a project pays nothing
+func (c *Client) RemoveFreeProjectWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RemoveFreeProjectParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/free-of-charge", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// PutFreeProjectWithResponse is PUT /api/v1/projects/{project_id}/free-of-charge: Declare that a project pays nothing
+func (c *Client) PutFreeProjectWithResponse(ctx context.Context, projectId openapi_types.UUID, params *PutFreeProjectParams, body AccountFreeBody, edit ...RequestEditorFn) (*Response[AccountFreeView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/projects/%s/free-of-charge", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AccountFreeView](ctx, c, r, edit)
 }
 
 // ListMaintenancesWithResponse is GET /api/v1/projects/{project_id}/maintenances: List the maintenances that were announced to a project, newest first
@@ -16730,6 +17064,69 @@ func (c *Client) UpdateTenantWithResponse(ctx context.Context, orgId openapi_typ
 	}
 	r.json(body)
 	return call[IdentityTenantView](ctx, c, r, edit)
+}
+
+// GetBalanceWithResponse is GET /api/v1/tenants/{org_id}/balance: Read what a tenant has left
+func (c *Client) GetBalanceWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[LedgerBalanceView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/balance", orgId)
+	return call[LedgerBalanceView](ctx, c, r, edit)
+}
+
+// GetBillingAccountWithResponse is GET /api/v1/tenants/{org_id}/billing-account: Read the billing account of a tenant
+func (c *Client) GetBillingAccountWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AccountView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/billing-account", orgId)
+	return call[AccountView](ctx, c, r, edit)
+}
+
+// PutBillingAccountWithResponse is PUT /api/v1/tenants/{org_id}/billing-account: Open the billing account of a tenant, or change what it pays of prices
+func (c *Client) PutBillingAccountWithResponse(ctx context.Context, orgId openapi_types.UUID, params *PutBillingAccountParams, body AccountBody, edit ...RequestEditorFn) (*Response[AccountView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/billing-account", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[AccountView](ctx, c, r, edit)
+}
+
+// ListFreeProjectsWithResponse is GET /api/v1/tenants/{org_id}/billing-account/free-projects: List the projects of a tenant that pay nothing
+func (c *Client) ListFreeProjectsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListFreeProjectsParams, edit ...RequestEditorFn) (*Response[AccountFreeViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/billing-account/free-projects", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[AccountFreeViewList](ctx, c, r, edit)
+}
+
+// CreateCreditWithResponse is POST /api/v1/tenants/{org_id}/credits: Give a tenant money
+func (c *Client) CreateCreditWithResponse(ctx context.Context, orgId openapi_types.UUID, params *CreateCreditParams, body LedgerCreditBody, edit ...RequestEditorFn) (*Response[LedgerView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/credits", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[LedgerView](ctx, c, r, edit)
+}
+
+// ListLedgerWithResponse is GET /api/v1/tenants/{org_id}/ledger: List the entries of a tenant's ledger
+func (c *Client) ListLedgerWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListLedgerParams, edit ...RequestEditorFn) (*Response[LedgerViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/ledger", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+		r.query("kind", params.Kind, false)
+	}
+	return call[LedgerViewList](ctx, c, r, edit)
+}
+
+// CorrectLedgerEntryWithResponse is POST /api/v1/tenants/{org_id}/ledger/{entry_id}/corrections: Reverse an entry of the ledger
+func (c *Client) CorrectLedgerEntryWithResponse(ctx context.Context, orgId openapi_types.UUID, entryId openapi_types.UUID, params *CorrectLedgerEntryParams, body LedgerCorrectionBody, edit ...RequestEditorFn) (*Response[LedgerView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/ledger/%s/corrections", orgId, entryId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[LedgerView](ctx, c, r, edit)
 }
 
 // ListTenantMembersWithResponse is GET /api/v1/tenants/{org_id}/members: List who holds a role on a tenant

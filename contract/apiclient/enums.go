@@ -146,6 +146,11 @@ var OperationTargetStates = []string{
 }
 
 var enums = map[string][]string{
+	"AccountTermsView.basis": {
+		"priced",
+		"free_project",
+		"no_account",
+	},
 	"AgenttaskStepView.status": {
 		"started",
 		"succeeded",
@@ -1028,6 +1033,19 @@ var enums = map[string][]string{
 		"adopt_observed_state",
 		"cancel",
 		"mark_manual_intervention_required",
+	},
+	"LedgerPostingView.account": {
+		"tenant",
+		"revenue",
+		"credits",
+		"payments",
+		"adjustments",
+	},
+	"LedgerView.kind": {
+		"credit",
+		"usage",
+		"relief",
+		"correction",
 	},
 	"LifecycleStateDescription.tone": {
 		"ok",
@@ -2028,6 +2046,12 @@ var enums = map[string][]string{
 		"succeeded",
 		"failed",
 		"canceled",
+	},
+	"list-ledger.kind": {
+		"credit",
+		"usage",
+		"relief",
+		"correction",
 	},
 	"list-maas-sites.status": {
 		"active",

@@ -18,3 +18,12 @@ type Price struct {
 	ValidFrom  time.Time `json:"valid_from" doc:"when it begins"`
 	Withdrawn  bool      `json:"withdrawn,omitempty" doc:"it was taken back before it began"`
 }
+
+// Credit is the payload of the event about money that a tenant was given.
+type Credit struct {
+	OrgID       string `json:"org_id" format:"uuid"`
+	EntryID     string `json:"entry_id" format:"uuid" doc:"the entry of the ledger"`
+	AmountMinor int64  `json:"amount_minor" doc:"in minor units"`
+	Currency    string `json:"currency" doc:"code of ISO 4217"`
+	Reference   string `json:"reference" doc:"what names it elsewhere"`
+}

@@ -64,6 +64,8 @@ const (
 	SKUChanged   Type = "sku.changed"
 	PriceChanged Type = "price.changed"
 
+	BalanceCredited Type = "payments.balance_credited"
+
 	NodeCreated          Type = "node.created"
 	NodeUpdated          Type = "node.updated"
 	NodeHostKeysChanged  Type = "node.host_keys_changed"
@@ -451,6 +453,7 @@ func Events() []Definition {
 		{SiteCredentialsRotated, "Credentials of a MAAS site were written; the next use takes them.", SiteCredentials{}},
 		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
 		{PriceChanged, "A price of a SKU was set, or withdrawn before it began.", Price{}},
+		{BalanceCredited, "A tenant was given money.", Credit{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
 		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},

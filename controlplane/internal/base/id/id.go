@@ -37,6 +37,8 @@ type (
 	Quota = Of[quotaNoun]
 	// Price is the identifier of a price of a SKU.
 	Price = Of[priceNoun]
+	// LedgerEntry is the identifier of an entry of the ledger of a tenant.
+	LedgerEntry = Of[ledgerEntryNoun]
 	// Webhook is the identifier of an address that a project is told events at.
 	Webhook = Of[webhookNoun]
 	// WebhookDelivery is the identifier of one event that a webhook is told.
@@ -111,6 +113,7 @@ type (
 	reservationNoun       struct{}
 	quotaNoun             struct{}
 	priceNoun             struct{}
+	ledgerEntryNoun       struct{}
 	webhookNoun           struct{}
 	webhookDeliveryNoun   struct{}
 	eventNoun             struct{}

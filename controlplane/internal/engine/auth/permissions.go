@@ -13,6 +13,8 @@ const (
 	AllocationManage          Permission = "allocation:manage" // those of others in the project, too
 	AllocationForce           Permission = "allocation:force"  // end them whatever their tenant thinks
 	AuditRead                 Permission = "audit:read"
+	BillingRead               Permission = "billing:read"
+	BillingManage             Permission = "billing:manage" // accounts, credits and corrections of tenants
 	CertificateRead           Permission = "certificate:read"
 	DecommissionRead          Permission = "decommission:read"
 	DecommissionManage        Permission = "decommission:manage"
@@ -84,10 +86,11 @@ var (
 		AllocationManage, OperationManage, WebhookRead, WebhookManage,
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{
-		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, OperationPolicyManage,
+		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, OperationPolicyManage,
 	})
 	auditMay = []Permission{
-		AllocationRead, AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead,
+		AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead,
+		NodeRead,
 		OnboardingRead, OperationDefinitionRead, OperationPolicyRead, OperationRead, OutboxRead, ProjectRead, PruningRead,
 		QuotaRead,
 		ReservationRead,
@@ -99,16 +102,16 @@ var (
 	// Operators name the BMCs of machines, where MAAS then uses the password of the
 	// site, and issue the tokens that machines enrol with.
 	operateMay = []Permission{
-		AllocationRead, AllocationForce, CertificateRead, DecommissionRead, DecommissionManage, EventRead, LifecycleRead,
-		NodeRead, NodeManage, NodeTaskRun,
+		AllocationRead, AllocationForce, BillingRead, CertificateRead, DecommissionRead, DecommissionManage, EventRead,
+		LifecycleRead, NodeRead, NodeManage, NodeTaskRun,
 		OnboardingRead, OnboardingManage, OperationDefinitionRead, OperationPolicyRead, OperationRead,
 		OperationRunOnFleet, OutboxRead, OutboxManage,
 		ProjectRead, ReconciliationRead, ReconciliationManage, ReservationRead, ReservationManage,
 		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
-		OperationDefinitionManage, PriceManage, PruningRun, SignerManage, SiteManage, SiteBundleManage, SKUManage,
-		TenantCreate, TenantQuotaManage, TerminalOpen, UserManage,
+		BillingManage, OperationDefinitionManage, PriceManage, PruningRun, SignerManage, SiteManage, SiteBundleManage,
+		SKUManage, TenantCreate, TenantQuotaManage, TerminalOpen, UserManage,
 	})
 )
 

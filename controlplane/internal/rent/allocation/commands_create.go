@@ -268,6 +268,10 @@ func (p plot) asked(on string) string {
 
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Allocation, error) {
 	q := allocationdb.New(tx)
+	var err error
+	if p.sku, err = s.priced(ctx, tx, ask, p); err != nil {
+		return Allocation{}, err
+	}
 	row := allocationdb.InsertParams{
 		ID: p.spot.allocation, OrgID: p.org, ProjectID: ask.Project, GroupID: p.group, Name: ask.Name,
 		CapacityShape: string(shapeOf(p.sku.CapacityShape)), SkuID: p.sku.ID, PriceMinor: p.sku.PriceMinor,
@@ -293,7 +297,6 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Alloc
 		}
 		*to = raw
 	}
-	var err error
 	if row.Uid, row.Username, err = account(ctx, q, p.spot.node); err != nil {
 		return Allocation{}, err
 	}
@@ -316,6 +319,20 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Alloc
 	return a, outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
 		Type: provisionType, ID: a.WorkflowID(), Queue: queue, Input: Input{ID: a.ID},
 	})
+}
+
+// priced is the SKU of an allocation at the price that was agreed on for it.
+func (s *Service) priced(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (sku.SKU, error) {
+	if s.pricing == nil {
+		return p.sku, nil
+	}
+	price, err := s.pricing.Freeze(ctx, tx, Priced{
+		Allocation: p.spot.allocation, Org: p.org, Project: ask.Project, SKU: p.sku.ID, GPUs: p.sku.GPUsTotal,
+	})
+	if err == nil && price.Currency != "" {
+		p.sku.PriceMinor, p.sku.PriceCurrency = price.Minor, price.Currency
+	}
+	return p.sku, err
 }
 
 // account is the account of the next allocation on a node. Neither its uid nor its

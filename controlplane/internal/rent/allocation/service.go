@@ -34,6 +34,27 @@ type Admitted struct {
 	Waits       bool // it begins to wait: what is waited for already counts, too
 }
 
+// Pricing agrees on what an allocation costs, in the transaction that makes it;
+// account.Service does.
+type Pricing interface {
+	Freeze(ctx context.Context, tx pgx.Tx, of Priced) (Price, error)
+}
+
+// Priced is an allocation that is being made.
+type Priced struct {
+	Allocation id.Allocation
+	Org        id.Org
+	Project    id.Project
+	SKU        string
+	GPUs       int32
+}
+
+// Price is what one GPU costs for one hour.
+type Price struct {
+	Minor    int64
+	Currency string // empty: as the SKU says
+}
+
 // Tasks asks nodes to do things; agenttask.Commands does.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
@@ -78,6 +99,7 @@ type Runs interface {
 type Config struct {
 	DB        *postgres.DB
 	Admission Admission // nil: everybody may have what there is
+	Pricing   Pricing   // nil: it costs what the SKU says
 	Tasks     Tasks
 	Cleanups  Cleanups
 	Terminals Terminals
@@ -101,6 +123,7 @@ type Config struct {
 type Service struct {
 	db        *postgres.DB
 	admission Admission
+	pricing   Pricing
 	tasks     Tasks
 	cleanups  Cleanups
 	terminals Terminals
@@ -119,8 +142,8 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, admission: cfg.Admission, tasks: cfg.Tasks, cleanups: cfg.Cleanups, terminals: cfg.Terminals,
-		papers: cfg.Papers, members: cfg.Members, runs: cfg.Runs, mischief: cfg.Mischief,
+		db: cfg.DB, admission: cfg.Admission, pricing: cfg.Pricing, tasks: cfg.Tasks, cleanups: cfg.Cleanups,
+		terminals: cfg.Terminals, papers: cfg.Papers, members: cfg.Members, runs: cfg.Runs, mischief: cfg.Mischief,
 		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
 	}
 	if s.mischief == nil {

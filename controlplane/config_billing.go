@@ -1,0 +1,17 @@
+package controlplane
+
+import "time"
+
+// BillingConfig is how what is rented is charged.
+type BillingConfig struct {
+	RequireAccount bool          `koanf:"require_account" doc:"whether a tenant needs a billing account to rent; if not, a tenant without one rents free of charge, and the terms of each allocation say so"`
+	ChargeEvery    time.Duration `koanf:"charge_every" doc:"how often what is rented is charged while it goes on; the sum does not depend on it"`
+}
+
+func defaultBilling() BillingConfig { return BillingConfig{ChargeEvery: time.Hour} }
+
+func (c BillingConfig) check(bad func(string, string, ...any)) {
+	if c.ChargeEvery < time.Minute || c.ChargeEvery > 24*time.Hour {
+		bad("billing.charge_every", "%s is not between a minute and a day", c.ChargeEvery)
+	}
+}

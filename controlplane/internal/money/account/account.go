@@ -1,0 +1,100 @@
+package account
+
+import (
+	"time"
+
+	"gpuaas/contract/currency"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/money/rating"
+)
+
+// Account is what a tenant pays with.
+type Account struct {
+	Org       id.Org
+	Currency  string
+	Paid      int32 // the share of a price that it pays, in ten-thousandths
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	UpdatedBy string
+}
+
+// FreeProject is a project that pays nothing.
+type FreeProject struct {
+	Project id.Project
+	Reason  string
+	Since   time.Time
+	SetBy   string
+}
+
+// Basis is on what grounds an allocation is charged, or not.
+type Basis string
+
+// The bases.
+const (
+	Priced    Basis = "priced"
+	Free      Basis = "free_project"
+	NoAccount Basis = "no_account"
+)
+
+var bases = []Basis{Priced, Free, NoAccount}
+
+// Terms are what was agreed for an allocation when it was made.
+type Terms struct {
+	Allocation id.Allocation
+	Org        id.Org
+	Project    id.Project
+	SKU        string
+	Basis      Basis
+	Currency   string   // empty: there was no account
+	Price      id.Price // zero: there was no account
+	Minor      int64    // price of a unit for an hour
+	Paid       int32    // the share of it that is paid, in ten-thousandths
+	Units      int32
+	Because    string // why it is free
+	FrozenAt   time.Time
+}
+
+// Rating is how the allocation is rated.
+func (t Terms) Rating() rating.Terms { return rating.Fixed(t.Units, t.Minor, t.Paid) }
+
+// Rented is an allocation that is being made.
+type Rented struct {
+	Allocation id.Allocation
+	Org        id.Org
+	Project    id.Project
+	SKU        string
+	GPUs       int32
+}
+
+func invalid(path, message string) error {
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+		WithFields(fault.Field{Path: "body." + path, Message: message})
+}
+
+func check(code string, paid int32) error {
+	if !currency.Known(code) {
+		return invalid("currency", "must be the code of a currency, such as USD")
+	}
+	if paid < 0 || paid > rating.Full {
+		return invalid("paid_share", "must be 0 to 10000 ten-thousandths")
+	}
+	return nil
+}
+
+func missing() error {
+	return fault.New(fault.NotFound, "billing_account_missing", "the tenant has no billing account").
+		WithRemedy("an administrator of the platform opens one: gpuaas billing account set --tenant TENANT --currency USD")
+}
+
+func noTenant() error {
+	return fault.New(fault.NotFound, "not_found", "there is no such tenant").
+		WithRemedy("see which there are: gpuaas tenant list")
+}
+
+func notPriced(sku, code string) error {
+	return fault.New(fault.Conflict, "sku_not_priced", "the SKU %s has no price in %s, the currency of the tenant", sku,
+		code).WithRemedy("rent another SKU, or ask the platform for a price: gpuaas billing prices set %s --currency %s", sku,
+		code)
+}

@@ -1,0 +1,316 @@
+package metering_test
+
+import (
+	"context"
+	"math/big"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
+	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/ledger"
+	"gpuaas/controlplane/internal/money/metering"
+)
+
+const h200 = "h200-sxm-baremetal-8g" // seeded: 3.50 USD
+
+var start = time.Date(2026, 2, 1, 0, 0, 0, 123_456_000, time.UTC)
+
+type world struct {
+	db, owner *postgres.DB
+	accounts  *account.Service
+	meters    *metering.Service
+	now       time.Time
+	org       id.Org
+	project   id.Project
+	node      id.Node
+}
+
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{now: start, org: id.New[id.Org](), project: id.New[id.Project](), node: id.New[id.Node]()}
+	w.db, w.owner = postgrestest.NewWithOwner(tb)
+	w.accounts, w.meters = account.New(w.db, false), w.replica()
+	w.exec(tb, `INSERT INTO organizations (id, slug, name) VALUES ($1, 'acme', 'Acme')`, w.org)
+	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) VALUES ($1, $2, 'training', 'Training')`, w.project, w.org)
+	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode)
+		VALUES ($1, 'active', 'n', 'n', $2, 8, 'eu', 'manual')`, w.node, h200)
+	if _, err := w.accounts.Set(tb.Context(), w.org, "USD", 9_000); err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// replica is one more service that charges.
+func (w *world) replica() *metering.Service {
+	s := metering.New(w.db, time.Hour)
+	s.SetClock(func() time.Time { return w.now.Truncate(time.Microsecond) }) // as the database has it
+	return s
+}
+
+func (w *world) exec(tb testing.TB, query string, args ...any) {
+	tb.Helper()
+	if _, err := w.owner.Exec(tb.Context(), query, args...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// rent makes an allocation with its terms and meter; nobody can use it yet.
+func (w *world) rent(tb testing.TB, gpus int32) id.Allocation {
+	tb.Helper()
+	of := account.Rented{
+		Allocation: id.New[id.Allocation](), Org: w.org, Project: w.project, SKU: h200, GPUs: gpus,
+	}
+	if err := w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		terms, err := w.accounts.Freeze(ctx, tx, of)
+		if err == nil {
+			err = w.meters.Open(ctx, tx, terms)
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `INSERT INTO allocations (id, org_id, project_id, capacity_shape, sku_id, sku_terms, price_minor,
+				price_currency, gpus, region_code, node_id, hostname, access, event_id, requested_by)
+				VALUES ($1, $2, $3, 'baremetal', $4, '{}', 0, 'USD', $5, 'eu', $6, 'n', 'user', gen_random_uuid(), '')`,
+				of.Allocation, of.Org, of.Project, of.SKU, of.GPUs, w.node)
+		}
+		return err
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	return of.Allocation
+}
+
+func (w *world) activate(tb testing.TB, a id.Allocation, at time.Time) {
+	tb.Helper()
+	w.exec(tb, `UPDATE allocations SET status = 'active', active_at = $2 WHERE id = $1`, a, at)
+}
+
+func (w *world) release(tb testing.TB, a id.Allocation, at time.Time) {
+	tb.Helper()
+	w.exec(tb, `UPDATE allocations SET status = 'releasing', release_requested_at = $2 WHERE id = $1`, a, at)
+}
+
+func (w *world) tend(tb testing.TB) {
+	tb.Helper()
+	if err := w.meters.Tend(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func (w *world) number(tb testing.TB, query string, args ...any) (n int64) {
+	tb.Helper()
+	if err := w.owner.QueryRow(tb.Context(), query, args...).Scan(&n); err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) balance(tb testing.TB) int64 {
+	tb.Helper()
+	b, err := ledger.BalanceOf(tb.Context(), w.db, w.org)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b.Minor
+}
+
+func (w *world) open(tb testing.TB) int64 {
+	tb.Helper()
+	return w.number(tb, `SELECT count(*) FROM usage_meters WHERE closed_at IS NULL`)
+}
+
+func TestTimeIsChargedByTheHourAndToTheEnd(t *testing.T) {
+	w := newWorld(t)
+	a := w.rent(t, 8)
+	w.now = start.Add(5 * time.Hour)
+	w.tend(t) // nobody can use it
+	w.activate(t, a, start.Add(5*time.Hour))
+	w.now = start.Add(5*time.Hour + 59*time.Minute)
+	w.tend(t) // the hour is not over
+	if got := w.balance(t); got != 0 {
+		t.Fatalf("the balance is %d", got)
+	}
+	w.now = start.Add(6 * time.Hour)
+	w.tend(t)
+	w.tend(t)
+	if got := w.balance(t); got != -2520 { // eight GPUs at 3.50 less a tenth
+		t.Fatalf("the balance is %d", got)
+	}
+	w.now = start.Add(2 * time.Hour) // the clock jumps back
+	w.tend(t)
+	w.now = start.Add(3 * 24 * time.Hour) // an outage of days
+	w.tend(t)
+	if got := w.balance(t); got != -2520*67 {
+		t.Fatalf("the balance is %d", got)
+	}
+	w.release(t, a, start.Add(3*24*time.Hour+30*time.Minute))
+	w.now = start.Add(30 * 24 * time.Hour)
+	w.tend(t)
+	w.exec(t, `UPDATE allocations SET status = 'release_failed', release_failed_at = now() WHERE id = $1`, a)
+	w.tend(t)
+	if got := w.balance(t); got != -2520*67-1260 || w.open(t) != 0 {
+		t.Errorf("the balance is %d, %d meters are open", got, w.open(t))
+	}
+	if n := w.number(t, `SELECT count(*) FROM usage_windows`); n != 3 {
+		t.Errorf("%d windows", n)
+	}
+}
+
+func TestWhatWasNeverUsableCostsNothing(t *testing.T) {
+	w := newWorld(t)
+	failed, cancelled := w.rent(t, 8), w.rent(t, 8)
+	w.exec(t, `UPDATE allocations SET status = 'failed', failed_at = now() WHERE id = $1`, failed)
+	w.exec(t, `UPDATE allocations SET release_requested_at = now(), status = 'released', released_at = now() WHERE id = $1`,
+		cancelled)
+	w.now = start.Add(48 * time.Hour)
+	w.tend(t)
+	if w.balance(t) != 0 || w.open(t) != 0 || w.number(t, `SELECT count(*) FROM usage_windows`) != 0 {
+		t.Errorf("the balance is %d, %d meters are open", w.balance(t), w.open(t))
+	}
+}
+
+// The time of a repair is given back once, and only what of it was billable.
+func TestRepairsAreGivenBack(t *testing.T) {
+	w := newWorld(t)
+	a := w.rent(t, 8)
+	w.activate(t, a, start)
+	repair := func(began time.Time, ended *time.Time) {
+		w.exec(t, `INSERT INTO allocation_repairs (id, allocation_id, node_id, reason, began_at, began_by, ended_at)
+			VALUES (gen_random_uuid(), $1, $2, 'a fan', $3, '', $4)`, a, w.node, began, ended)
+	}
+	repair(start.Add(time.Hour), new(start.Add(3*time.Hour)))
+	repair(start.Add(9*time.Hour), nil) // it goes on when the tenant leaves
+	w.now = start.Add(10 * time.Hour)
+	w.tend(t)
+	w.tend(t)
+	if got := w.balance(t); got != -2520*8 {
+		t.Errorf("the balance is %d", got)
+	}
+	w.release(t, a, start.Add(12*time.Hour))
+	w.now = start.Add(20 * time.Hour)
+	w.tend(t)
+	w.tend(t)
+	if got := w.balance(t); got != -2520*7 {
+		t.Errorf("the balance is %d", got)
+	}
+	if charged := w.number(t, `SELECT sum(amount_minor) FROM usage_windows`); charged != 2520*12 {
+		t.Errorf("charged are %d", charged)
+	}
+}
+
+// A month of fifty allocations: looks at random times, by three replicas at once,
+// repeated, with ends that are seen late, give to the minor unit what an independent
+// calculation gives.
+func TestAMonthOfFiftyAllocations(t *testing.T) {
+	w := newWorld(t)
+	random := rand.New(rand.NewPCG(21, 50))
+	type life struct {
+		id         id.Allocation
+		began, end time.Time
+		gpus       int32
+		on, off    bool
+	}
+	lives := make([]*life, 50)
+	for i := range lives {
+		began := start.Add(time.Duration(random.Int64N(int64(20*24*time.Hour))).Truncate(time.Microsecond))
+		lives[i] = &life{
+			began: began, gpus: random.Int32N(9),
+			end: began.Add(time.Duration(random.Int64N(int64(10*24*time.Hour))).Truncate(time.Microsecond)),
+		}
+		lives[i].id = w.rent(t, lives[i].gpus)
+	}
+	replicas := []*metering.Service{w.meters, w.replica(), w.replica()}
+	for w.now = start; w.now.Before(start.Add(31 * 24 * time.Hour)); w.now = w.now.Add(time.Duration(
+		random.Int64N(int64(40 * time.Hour)))) {
+		for _, l := range lives {
+			if !l.on && !l.began.After(w.now) {
+				l.on = true
+				w.activate(t, l.id, l.began)
+			}
+			if l.on && !l.off && !l.end.After(w.now) {
+				l.off = true
+				w.release(t, l.id, l.end)
+			}
+		}
+		var wait sync.WaitGroup
+		for _, r := range replicas {
+			wait.Go(func() {
+				if err := r.Tend(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+	}
+	for _, l := range lives {
+		if !l.on {
+			w.activate(t, l.id, l.began)
+		}
+		if !l.off {
+			w.release(t, l.id, l.end)
+		}
+	}
+	w.tend(t)
+	w.tend(t)
+	var want int64
+	for _, l := range lives {
+		lasted := int64(l.end.Sub(l.began) / time.Second)
+		cost := new(big.Int).Mul(big.NewInt(350*9_000*int64(max(l.gpus, 1))), big.NewInt(lasted))
+		want += cost.Div(cost, big.NewInt(3600*10_000)).Int64()
+	}
+	if got := w.balance(t); got != -want || want == 0 || w.open(t) != 0 {
+		t.Errorf("the balance is %d, want %d; %d meters are open", got, -want, w.open(t))
+	}
+	if charged := w.number(t, `SELECT sum(amount_minor) FROM usage_windows`); charged != want {
+		t.Errorf("the windows charge %d, want %d", charged, want)
+	}
+}
+
+// A gap, an overlap, a fork or another beginning is refused by the database, and so
+// is a change of what was charged.
+func TestAttackWindowsAreAChain(t *testing.T) {
+	w := newWorld(t)
+	a := w.rent(t, 8)
+	w.activate(t, a, start)
+	at := func(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) }
+	add := func(from, to int, follows *time.Time) error {
+		_, err := w.owner.Exec(t.Context(), `INSERT INTO usage_windows (allocation_id, meter, starts_at, ends_at, follows, amount_minor)
+			VALUES ($1, 'held', $2, $3, $4, 0)`, a, at(from), at(to), follows)
+		return err
+	}
+	if err := add(1, 2, nil); err == nil {
+		t.Error("a chain begins after the allocation")
+	}
+	if err := add(0, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		from, to int
+		follows  *time.Time
+	}{
+		"a second beginning": {0, 3, nil}, "a gap": {3, 4, new(at(3))}, "a gap that is denied": {3, 4, new(at(2))},
+		"an overlap": {1, 4, new(at(1))}, "nothing": {2, 2, new(at(2))}, "backwards": {2, 1, new(at(2))},
+	} {
+		if err := add(c.from, c.to, c.follows); err == nil {
+			t.Errorf("the chain takes %s", name)
+		}
+	}
+	if err := add(2, 3, new(at(2))); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(2, 4, new(at(2))); err == nil {
+		t.Error("the chain takes a fork")
+	}
+	for _, query := range []string{
+		`UPDATE usage_windows SET amount_minor = 0`, `DELETE FROM usage_windows`, `TRUNCATE usage_windows`,
+	} {
+		if _, err := w.owner.Exec(t.Context(), query); err == nil {
+			t.Errorf("the owner may: %s", query)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+-- name: Open :exec
+INSERT INTO usage_meters (allocation_id, org_id) VALUES ($1, $2);
+
+-- name: Due :many
+-- Meters whose allocation has ended, or was not charged for an interval; those of a tenant one after the other.
+SELECT m.allocation_id FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+WHERE m.closed_at IS NULL
+  AND (a.release_requested_at IS NOT NULL OR a.status NOT IN ('requested', 'provisioning', 'active')
+    OR coalesce(m.charged_until, a.active_at) <= sqlc.arg(not_since)::timestamptz)
+  AND m.allocation_id <> ALL (sqlc.arg(tried)::uuid[])
+ORDER BY m.org_id, m.allocation_id LIMIT sqlc.arg(batch);
+
+-- name: Lock :one
+-- Whoever else holds the meter charges it. The allocation is locked, too: a release that is being asked for is waited for, and
+-- one that comes later gets a later time.
+SELECT m.allocation_id, m.org_id, m.charged_until, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
+    a.active_at, a.release_requested_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
+WHERE m.allocation_id = $1 AND m.meter = 'held' AND m.closed_at IS NULL
+FOR UPDATE OF m SKIP LOCKED FOR SHARE OF a;
+
+-- name: Now :one
+SELECT clock_timestamp()::timestamptz;
+
+-- name: AddWindow :exec
+INSERT INTO usage_windows (allocation_id, meter, starts_at, ends_at, follows, amount_minor, entry_id) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: Charged :exec
+UPDATE usage_meters SET charged_until = $2 WHERE allocation_id = $1 AND meter = 'held';
+
+-- name: Close :exec
+UPDATE usage_meters SET closed_at = clock_timestamp() WHERE allocation_id = $1 AND meter = 'held';
+
+-- name: Repairs :many
+-- Those that no relief was given for.
+SELECT r.id, r.reason, r.began_at, r.ended_at FROM allocation_repairs r
+WHERE r.allocation_id = $1 AND NOT EXISTS (SELECT FROM ledger_entries e
+    WHERE e.allocation_id = r.allocation_id AND e.kind = 'relief' AND e.reference = 'repair ' || r.id::text)
+ORDER BY r.began_at;
