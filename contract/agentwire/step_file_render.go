@@ -31,7 +31,7 @@ type FileRenderWith struct {
 	// the last change by a step. Empty: write.
 	Action string `json:"action,omitempty"`
 	// Format decides how values are escaped: plain, json, yaml, toml, ini, env or
-	// systemd.
+	// systemd. In lines the whole content is one value, line breaks and all.
 	Format string `json:"format,omitempty"`
 	// Template is the content. Each {{name}} is replaced by the value of that
 	// name; {{{{ means the two characters themselves.
@@ -56,7 +56,12 @@ const (
 )
 
 // FileFormats are the formats that values are escaped for.
-var FileFormats = []string{"plain", "json", "yaml", "toml", "ini", "env", "systemd"}
+var FileFormats = []string{"plain", "json", "yaml", "toml", "ini", "env", "systemd", FormatLines}
+
+// FormatLines is the format of a content that is one value as a whole.
+const FormatLines = "lines"
+
+var oneValue = regexp.MustCompile(`^\{\{ *[a-z][a-z0-9_]* *\}\}$`)
 
 // FileRoots are the only folders below which steps write files.
 var FileRoots = []string{"/etc", "/opt", "/srv", "/usr/local/etc", "/usr/local/share", "/var/lib", "/var/cache", "/run"}
@@ -133,6 +138,9 @@ func filePath(at, name string, p *StepProblems) {
 func (w FileRenderWith) validateContent(p *StepProblems) {
 	if !slices.Contains(FileFormats, w.Format) {
 		p.add("format", "must be one of %s", strings.Join(FileFormats, ", "))
+	}
+	if w.Format == FormatLines && !oneValue.MatchString(w.Template) {
+		p.add("template", "of the format lines is one value and nothing else, such as {{content}}")
 	}
 	if len(w.Template) > MaxFileBytes {
 		p.add("template", "must not have more than %d bytes", MaxFileBytes)

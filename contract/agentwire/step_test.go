@@ -107,6 +107,7 @@ func TestProblemsOfStepsHavePaths(t *testing.T) {
 			`{"path":"/etc/cron.d/x","format":"plain"}`:                                                                    "path",
 			`{"path":"/etc/ld.so.preload","format":"plain"}`:                                                               "path",
 			`{"path":"/etc/demo/../shadow","format":"plain"}`:                                                              "path",
+			`{"path":"/etc/demo/x","format":"lines","template":"a {{b}}","values":{"b":"c"}}`:                              "template",
 			`{"path":"/etc","format":"plain"}`:                                                                             "path",
 			`{"path":"/etc/demo","format":"perl"}`:                                                                         "format",
 			`{"path":"/etc/demo","format":"plain","mode":"4755"}`:                                                          "mode",

@@ -51,6 +51,12 @@ func escape(format string, value any, raw json.RawMessage) (string, error) {
 	if !is {
 		return string(raw), nil
 	}
+	if format == agentwire.FormatLines {
+		if strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && breaksLines(r) }) >= 0 {
+			return "", errors.New("it has a control character in it that is neither a line break nor a tab")
+		}
+		return text, nil
+	}
 	if strings.IndexFunc(text, breaksLines) >= 0 && format != "json" && format != "yaml" {
 		return "", errors.New("it has a line break or another control character in it")
 	}

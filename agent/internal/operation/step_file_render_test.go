@@ -69,6 +69,8 @@ func TestValuesAreEscapedForTheirFormat(t *testing.T) {
 		{"env", "a\"$b`c\\", "\"a\\\"\\$b\\`c\\\\\""},
 		{"ini", "a b=c", "a b=c"},
 		{"plain", "a b", "a b"},
+		{"lines", "a\n\tb\n", "a\n\tb\n"},
+		{"lines", "a\rb", ""},
 		{"systemd", "/usr/bin/x%i", "/usr/bin/x%%i"},
 		{"ini", "a\n[section]", ""},
 		{"ini", "[x]", ""},
