@@ -77,7 +77,8 @@ type Spec struct {
 	newOutput func() any
 }
 
-// RootGiver is implemented by parameters of tasks that may give somebody root.
+// RootGiver is implemented by parameters of tasks that may give somebody root, or do
+// what they chose as root.
 type RootGiver interface{ GivesRoot() bool }
 
 // Classed is implemented by parameters that decide the class of their task.

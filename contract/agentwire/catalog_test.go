@@ -104,7 +104,7 @@ func TestWhoGetsInByATask(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ got, want []string }{
 		"lets in":    {lets, []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen}},
-		"gives root": {root, []string{agentwire.TypeProvisionUser}},
+		"gives root": {root, []string{agentwire.TypeProvisionUser, agentwire.TypeOperationRun}},
 		"reserved": {reserved, []string{
 			agentwire.TypeDeprovisionUser, agentwire.TypeProvisionUser, agentwire.TypeRevokeUser,
 			agentwire.TypeUpdateVerifiers, agentwire.TypeResolverConfig, agentwire.TypeOperationRun, agentwire.TypeTerminalOpen,

@@ -102,6 +102,15 @@ func (p OperationRunParams) TaskClass() Class {
 	return ClassExclusive
 }
 
+// GivesRoot implements RootGiver. Steps run as root with values that the tenant chose:
+// a file or a package is as good as a shell. The platform's own runs have no allocation.
+func (p OperationRunParams) GivesRoot() bool {
+	if p.AllocationID == "" || p.Plan {
+		return false
+	}
+	return p.Begin < 0 || p.Begin > len(p.Steps) || impact(p.Steps[p.Begin:]).Changes()
+}
+
 // OperationRunOutput says what became of each step.
 type OperationRunOutput struct {
 	Steps []StepOutcome `json:"steps"`

@@ -1474,6 +1474,7 @@ const (
 // Defines values for NodeRootViewCause.
 const (
 	NodeRootViewCauseFound               NodeRootViewCause = "found"
+	NodeRootViewCauseOperation           NodeRootViewCause = "operation"
 	NodeRootViewCausePhysicalConsole     NodeRootViewCause = "physical_console"
 	NodeRootViewCausePrivilegedContainer NodeRootViewCause = "privileged_container"
 	NodeRootViewCauseRootShell           NodeRootViewCause = "root_shell"
@@ -7629,7 +7630,7 @@ type NodeRootView struct {
 	// At When somebody last had it, or was last let in with it.
 	At time.Time `json:"at"`
 
-	// Cause How; found: a validation found what only root leaves.
+	// Cause How; found: a validation found what only root leaves; operation: a tenant's run changed the node.
 	Cause NodeRootViewCause `json:"cause"`
 
 	// Compromised Whether it runs on the same installation since: what that says of itself is not independent, and never enough.
@@ -7639,7 +7640,7 @@ type NodeRootView struct {
 	ResidualRisk *string `json:"residual_risk,omitempty"`
 }
 
-// NodeRootViewCause How; found: a validation found what only root leaves.
+// NodeRootViewCause How; found: a validation found what only root leaves; operation: a tenant's run changed the node.
 type NodeRootViewCause string
 
 // NodeState defines model for NodeState.

@@ -1229,6 +1229,7 @@ var enums = map[string][]string{
 		"privileged_container",
 		"physical_console",
 		"found",
+		"operation",
 	},
 	"NodeTaintBody.cause": {
 		"sudo",

@@ -83,7 +83,7 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	if err != nil {
 		return Task{}, err
 	}
-	if spec.LetsIn {
+	if t.opens() {
 		if err := t.announced(ctx, tx); err != nil {
 			return Task{}, err
 		}
@@ -139,13 +139,26 @@ func (t Task) provenOut(e ending) bool {
 // givesRoot says how a task gives somebody root. It is empty if the task does
 // not.
 func (t Task) givesRoot() node.RootCause {
-	if spec, known := agentwire.Lookup(t.Type); known && spec.GivesRoot(t.Params) {
-		return node.RootBySudo
+	spec, known := agentwire.Lookup(t.Type)
+	switch {
+	case !known || !spec.GivesRoot(t.Params):
+		return ""
+	case t.Type == agentwire.TypeOperationRun:
+		return node.RootByOperation
 	}
-	return ""
+	return node.RootBySudo
 }
 
-func (t Task) entry() string { return fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type) }
+// opens reports whether a task gives a tenant access to the node: an account, a
+// terminal, or steps of their own choice that root carries out.
+func (t Task) opens() bool { return t.spec().LetsIn || t.givesRoot() != "" }
+
+func (t Task) entry() string {
+	if t.Type == agentwire.TypeOperationRun {
+		return fmt.Sprintf("task %s (%s) changes the node as root for a tenant", t.ID, t.Type)
+	}
+	return fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type)
+}
 
 // deadline is when it is too late for a task: the longest time that the node
 // may take to fetch it, plus the time of one attempt.

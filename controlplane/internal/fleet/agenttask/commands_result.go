@@ -176,7 +176,7 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 		return t, err
 	}
 	measure(ctx, t, e)
-	if t.spec().LetsIn && t.Attempt > 0 && !e.void && !t.provenOut(e) {
+	if t.opens() && t.Attempt > 0 && !e.void && !t.provenOut(e) {
 		// Taint the node again: it may have been proven clean while the task
 		// was queued.
 		if err := t.taints(ctx, tx); err != nil {

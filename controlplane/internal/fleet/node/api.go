@@ -121,7 +121,7 @@ type View struct {
 // RootView says who had root on a node.
 type RootView struct {
 	At          time.Time  `json:"at" doc:"When somebody last had it, or was last let in with it."`
-	Cause       RootCause  `json:"cause" enum:"sudo,root_shell,privileged_container,physical_console,found" doc:"How; found: a validation found what only root leaves."`
+	Cause       RootCause  `json:"cause" enum:"sudo,root_shell,privileged_container,physical_console,found,operation" doc:"How; found: a validation found what only root leaves; operation: a tenant's run changed the node."`
 	Compromised bool       `json:"compromised" doc:"Whether it runs on the same installation since: what that says of itself is not independent, and never enough."`
 	AcceptedAt  *time.Time `json:"accepted_at,omitempty" doc:"When somebody accepted the risk; absent: it stands."`
 	Risk        string     `json:"residual_risk,omitempty" doc:"The risk that was accepted, in words."`

@@ -26,6 +26,7 @@ const (
 	RootByContainer RootCause = "privileged_container" // a container that the kernel does not confine
 	RootByConsole   RootCause = "physical_console"     // somebody at the machine or with access to its BMC
 	RootFound       RootCause = "found"                // a validation found traces that only root leaves
+	RootByOperation RootCause = "operation"            // a run of a tenant changed the node as root
 )
 
 // Root says who had root on a node. It stands until a later installation is

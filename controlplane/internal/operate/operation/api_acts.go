@@ -52,7 +52,7 @@ func (s *Service) verbs() []verb {
 		},
 		{
 			name: "approve", summary: "Approve a run that must be approved", role: true,
-			description: "Needs the role that the definition names. Whoever asked for the run cannot approve it.",
+			description: "Needs the role that the definition names. Only people approve, and nobody approves a run that they asked for or resumed.",
 			do: func(ctx context.Context, o Operation, reason string) (Operation, error) {
 				return s.Approve(ctx, o.ID, reason)
 			},

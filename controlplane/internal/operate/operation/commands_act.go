@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -114,7 +115,8 @@ func (s *Service) Unpause(ctx context.Context, of id.Operation, reason string) (
 	})
 }
 
-// Approve lets a run begin that must be approved. Whoever asked for it cannot.
+// Approve lets a run begin that must be approved. Whoever asked for it or resumed it
+// cannot: four eyes are those of two people.
 func (s *Service) Approve(ctx context.Context, of id.Operation, reason string) (Operation, error) {
 	return s.act(ctx, of, func(ctx context.Context, tx pgx.Tx, o Operation) (Operation, error) {
 		who := auth.From(ctx)
@@ -123,9 +125,13 @@ func (s *Service) Approve(ctx context.Context, of id.Operation, reason string) (
 			return o, conflict(o, "does not wait for an approval")
 		case time.Now().After(*o.Approval.ExpiresAt):
 			return o, conflict(o, "waited for its approval too long").WithRemedy("run it again: gpuaas operation again %s", o.ID)
-		case who.ID == o.By:
-			return o, fault.New(fault.Forbidden, "operation_own_approval", "whoever asked for a run cannot approve it").
+		case who.ID == o.By || slices.Contains(o.ResumedBy, who.ID):
+			return o, fault.New(fault.Forbidden, "operation_own_approval",
+				"whoever asked for a run, or resumed it, cannot approve it").
 				WithRemedy("ask somebody else with the role %s", o.Approval.Role)
+		case who.Kind != auth.KindUser:
+			return o, fault.New(fault.Forbidden, "operation_approval_by_people", "only people approve runs, and %s is none",
+				who.Name).WithRemedy("ask somebody with the role %s", o.Approval.Role)
 		case !holds(who, o.Approval.Role, o.on()):
 			return o, fault.New(fault.Forbidden, "insufficient_permissions", "operation %s must be approved by a %s", o.ID,
 				o.Approval.Role).WithRemedy("ask somebody with that role")
@@ -198,7 +204,7 @@ func (s *Service) Retry(ctx context.Context, of id.Operation, targets []id.Opera
 			now, err := found(row, err, of)
 			return now, errors.Join(err, record(ctx, tx, "operation.retry", now, reason, metadata))
 		}
-		p := operationdb.ResumeParams{ID: o.ID, Forgiven: forgiven}
+		p := operationdb.ResumeParams{ID: o.ID, Forgiven: forgiven, ResumedBy: auth.From(ctx).ID}
 		if o.Approval.Role != "" {
 			end := time.Now().Add(approvalLasts)
 			p.ApprovalExpiresAt = &end

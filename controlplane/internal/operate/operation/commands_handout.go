@@ -172,6 +172,12 @@ func (s *Service) handOut(ctx context.Context, tx pgx.Tx, o Operation, d definit
 	if why := at.unfit(d, o.Owner); len(why) > 0 {
 		return why[0], nil
 	}
+	if asRoot(o.Owner, d, o.OnlyPlan || look) {
+		rules, err := rootRules(ctx, tx, o.Owner, true)
+		if why := at.rootless(rules); err != nil || why.Code != "" {
+			return why, err
+		}
+	}
 	all, err := d.Resolve(o.Inputs, at.target(o.Owner))
 	if err != nil {
 		return troubleOf(err, agentwire.FailurePermanent), nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,6 +28,10 @@ const logsChannel = "operation_logs"
 // mostLogBytes is what is kept of what one task prints. The agent bounds each step;
 // this bounds an agent that does not.
 const mostLogBytes = 64 << 20
+
+// printsUntil is how long after the end of a task its node may still send what it
+// printed: lines wait on the node while the network is away.
+const printsUntil = 10 * time.Minute
 
 // AppendLogs keeps lines that a node sends of a task of its own, and says with which
 // number it goes on. Lines that are kept already are left out, so that an answer that
@@ -81,11 +86,14 @@ func checkLogs(r agentwire.LogsRequest) error {
 	return nil
 }
 
-// streamOf locks how far a task has come with its lines. The task must be of a run, and
-// of the node that sends.
+// streamOf locks how far a task has come with its lines. The task must be of a run, of
+// the node that sends, and of the installation that it runs on; an old one may be in the
+// hands of whoever had the machine before.
 func streamOf(ctx context.Context, tx pgx.Tx, n id.Node, task id.NodeTask) (operationdb.OperationLogStream, error) {
 	q := operationdb.New(tx)
-	row, err := q.TargetOfTask(ctx, operationdb.TargetOfTaskParams{TaskID: task, NodeID: n})
+	row, err := q.TargetOfTask(ctx, operationdb.TargetOfTaskParams{
+		TaskID: task, NodeID: n, Seconds: int64(printsUntil / time.Second),
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return operationdb.OperationLogStream{}, fault.New(fault.NotFound, agentwire.CodeTaskNotYours,
 			"node %s has no task %s that prints", n, task)

@@ -80,6 +80,10 @@ func nothingToDo(p Plan) error {
 		}
 	}
 	first := p.Targets[0].Troubles[0]
+	if first.Code == codeRootless {
+		return fault.New(fault.Forbidden, codeRootless, "%s cannot be run on %s: %s", p.Version.Ref(), p.Targets[0].Hostname,
+			first.Message).WithFields(fields...).WithRemedy("%s", first.Remedy)
+	}
 	return fault.New(fault.Conflict, "operation_no_fitting_target", "%s cannot be run on any of %s: %s: %s",
 		p.Version.Ref(), several(len(p.Targets), "node"), p.Targets[0].Hostname, first.Message).WithFields(fields...).
 		WithRemedy("%s", first.Remedy)
@@ -109,8 +113,17 @@ func (s *Service) plan(ctx context.Context, tx pgx.Tx, ask *Ask) (Plan, error) {
 	if err != nil {
 		return p, err
 	}
+	p.AsRoot = asRoot(ask.Owner, p.Version.Definition, ask.OnlyPlan)
+	rules, err := rootRules(ctx, tx, ask.Owner, p.AsRoot)
+	if err != nil {
+		return p, err
+	}
 	for _, one := range found {
-		p.Targets = append(p.Targets, one.looked(p.Version.Definition, p.Inputs, ask.Owner))
+		t := one.looked(p.Version.Definition, p.Inputs, ask.Owner)
+		if why := one.rootless(rules); p.AsRoot && why.Code != "" {
+			t.Troubles = append(t.Troubles, why)
+		}
+		p.Targets = append(p.Targets, t)
 	}
 	if p.Policy, err = s.allowed(ctx, tx, p, *ask); err != nil {
 		return p, err

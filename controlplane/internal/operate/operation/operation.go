@@ -145,6 +145,7 @@ type Operation struct {
 	TraceID      string
 	TraceParent  string
 	Resumes      int32
+	ResumedBy    []string // everybody who did
 	Forgiven     int32
 	Pause        Pause
 	Cancel       Stop

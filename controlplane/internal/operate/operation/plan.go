@@ -32,6 +32,9 @@ type place struct {
 	Group       id.AllocationGroup
 	TenantBy    string // who asked for that
 	InUse       bool   // that is active, and its release was not asked for
+	TenantRoot  bool   // that was rented with root access
+	// UserAccessOnly says that its kind of machine is rented without root access.
+	UserAccessOnly bool
 }
 
 // Plan is what a request would do.
@@ -43,6 +46,7 @@ type Plan struct {
 	Targets  []PlannedTarget
 	Limits   FixedLimits
 	Narrowed []string // how the policy narrows the request, as sentences
+	AsRoot   bool     // a project has nodes changed as root
 	Hash     string
 }
 
@@ -85,6 +89,9 @@ func (p Plan) Says() []string {
 	says = append(says, pauses, fmt.Sprintf("a node has %s for all steps", p.Limits.Timeout))
 	if role := p.Version.Approval; role != definition.NoApproval {
 		says = append(says, fmt.Sprintf("somebody else with the role %s must approve it", role))
+	}
+	if p.AsRoot {
+		says = append(says, "these nodes are installed anew when they are released, because the run changes them as root")
 	}
 	return append(says, p.Narrowed...)
 }

@@ -50,9 +50,13 @@ ORDER BY position LIMIT sqlc.arg(page_size);
 -- name: Target :one
 SELECT * FROM operation_targets WHERE id = $1;
 
--- TargetOfTask finds the target that a task of a node is for.
+-- TargetOfTask finds the target that a task of a node prints for, also when the target has another task by now. It finds none of an
+-- earlier installation of the node, and none of a task that ended a while ago.
 -- name: TargetOfTask :one
-SELECT * FROM operation_targets WHERE task_id = sqlc.arg(task_id) AND node_id = sqlc.arg(node_id);
+SELECT t.* FROM node_tasks k JOIN nodes n ON n.id = k.node_id AND n.generation = k.generation
+JOIN operation_targets t ON t.id = (k.params ->> 'target_id')::uuid AND t.node_id = k.node_id
+WHERE k.id = sqlc.arg(task_id) AND k.node_id = sqlc.arg(node_id) AND k.type = 'operation.run'
+  AND (k.finished_at IS NULL OR k.finished_at > clock_timestamp() - sqlc.arg(seconds)::bigint * interval '1 second');
 
 -- Running are the targets that nodes work on.
 -- name: Running :many
@@ -150,6 +154,7 @@ UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', er
     forgiven = sqlc.arg(forgiven),
     paused_at = NULL, paused_by = '', pause_reason = '', cancel_requested_at = NULL, cancel_requested_by = '', cancel_reason = '',
     approved_at = NULL, approved_by = '', approved_by_name = '', approval_expires_at = sqlc.narg(approval_expires_at),
+    resumed_by = array_append(array_remove(resumed_by, sqlc.arg(resumed_by)::text), sqlc.arg(resumed_by)::text),
     row_version = row_version + 1, updated_at = clock_timestamp(), look_again_at = clock_timestamp()
 WHERE id = sqlc.arg(id) RETURNING *;
 
@@ -173,8 +178,10 @@ RETURNING id, correlation_id;
 SELECT n.id AS node_id, n.hostname, n.status::text AS status, n.schedulable, n.hold_reason, n.held_by, n.capabilities,
     COALESCE(i.found->'step_kinds', '[]'::jsonb)::jsonb AS step_kinds, a.id AS allocation_id, a.project_id, a.group_id,
     COALESCE(a.status::text, '')::text AS tenancy, COALESCE(a.requested_by, '')::text AS tenant_by,
-    COALESCE(a.status = 'active' AND a.release_requested_at IS NULL AND a.node_id = n.id, false)::boolean AS in_use
+    COALESCE(a.status = 'active' AND a.release_requested_at IS NULL AND a.node_id = n.id, false)::boolean AS in_use,
+    COALESCE(a.access = 'root', false)::boolean AS tenant_root, COALESCE(k.user_access_only, false)::boolean AS user_access_only
 FROM nodes n LEFT JOIN node_inspections i ON i.node_id = n.id LEFT JOIN allocations a ON a.id = n.allocation_id
+LEFT JOIN skus k ON k.id = a.sku_id
 WHERE n.status <> 'deleted'
   AND (sqlc.narg(project)::uuid IS NULL
        OR a.project_id = sqlc.narg(project) AND a.status = 'active' AND a.release_requested_at IS NULL AND a.node_id = n.id)

@@ -29,7 +29,7 @@ func from(r operationdb.Operation) (Operation, error) {
 		},
 		Trigger: Trigger(r.TriggerSource), Allocation: r.LinkedAllocationID, Node: r.LinkedNodeID, AgainOf: r.AgainOf,
 		By: r.RequestedBy, ByName: r.RequestedByName, Reason: r.Reason, Correlation: r.CorrelationID, TraceID: r.TraceID,
-		TraceParent: r.TraceParent, Resumes: r.Resumes, Forgiven: r.Forgiven,
+		TraceParent: r.TraceParent, Resumes: r.Resumes, ResumedBy: r.ResumedBy, Forgiven: r.Forgiven,
 		Pause:  Pause{At: r.PausedAt, By: r.PausedBy, Reason: r.PauseReason},
 		Cancel: Stop{At: r.CancelRequestedAt, By: r.CancelRequestedBy, Reason: r.CancelReason},
 		Approval: Approval{
@@ -229,7 +229,7 @@ func places(ctx context.Context, db operationdb.DBTX, project id.Project, of Sel
 		out[i] = place{
 			Node: r.NodeID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable,
 			HoldReason: r.HoldReason, HeldBy: r.HeldBy, Allocation: r.AllocationID, Project: r.ProjectID, Group: r.GroupID,
-			TenantBy: r.TenantBy, InUse: r.InUse,
+			TenantBy: r.TenantBy, InUse: r.InUse, TenantRoot: r.TenantRoot, UserAccessOnly: r.UserAccessOnly,
 		}
 		if err := errors.Join(json.Unmarshal(r.Capabilities, &out[i].Facts),
 			json.Unmarshal(r.StepKinds, &out[i].StepKinds)); err != nil {

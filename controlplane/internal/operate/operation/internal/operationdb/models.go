@@ -68,6 +68,8 @@ type Operation struct {
 	FinishedAt  *time.Time
 	UpdatedAt   time.Time
 	RowVersion  int64
+	// Everybody who resumed it; none of them may approve it.
+	ResumedBy []string
 }
 
 type OperationLogStream struct {

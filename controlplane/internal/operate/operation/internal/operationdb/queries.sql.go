@@ -68,7 +68,7 @@ func (q *Queries) AppendLog(ctx context.Context, arg AppendLogParams) (int64, er
 const approve = `-- name: Approve :one
 UPDATE operations SET approved_at = clock_timestamp(), approved_by = $1,
     approved_by_name = $2, row_version = row_version + 1, updated_at = clock_timestamp()
-WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type ApproveParams struct {
@@ -131,6 +131,7 @@ func (q *Queries) Approve(ctx context.Context, arg ApproveParams) (Operation, er
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -138,7 +139,7 @@ func (q *Queries) Approve(ctx context.Context, arg ApproveParams) (Operation, er
 const askCancel = `-- name: AskCancel :one
 UPDATE operations SET cancel_requested_at = clock_timestamp(), cancel_requested_by = $1,
     cancel_reason = $2, paused_at = NULL, paused_by = '', pause_reason = '', row_version = row_version + 1,
-    updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+    updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type AskCancelParams struct {
@@ -201,6 +202,7 @@ func (q *Queries) AskCancel(ctx context.Context, arg AskCancelParams) (Operation
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -337,7 +339,7 @@ func (q *Queries) Forgotten(ctx context.Context, seconds int64) ([]ForgottenRow,
 }
 
 const get = `-- name: Get :one
-SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version FROM operations WHERE id = $1
+SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by FROM operations WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.Operation) (Operation, error) {
@@ -394,6 +396,7 @@ func (q *Queries) Get(ctx context.Context, argID id.Operation) (Operation, error
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -424,7 +427,7 @@ INSERT INTO operations (id, org_id, project_id, resource_name, operation_type, v
     trace_id, trace_parent, approval_role, approval_expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27,
     $28, $29, $30)
-RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type InsertParams struct {
@@ -545,6 +548,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Operation, erro
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -620,7 +624,7 @@ func (q *Queries) Left(ctx context.Context, operationID id.Operation) ([]id.Node
 }
 
 const list = `-- name: List :many
-SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version FROM operations
+SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by FROM operations
 WHERE ($1::uuid IS NULL OR project_id = $1)
   AND ($2::uuid IS NULL OR id IN (SELECT t.operation_id FROM operation_targets t WHERE t.node_id = $2))
   AND ($3::text IS NULL OR operation_type = $3)
@@ -706,6 +710,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Operation, error)
 			&i.FinishedAt,
 			&i.UpdatedAt,
 			&i.RowVersion,
+			&i.ResumedBy,
 		); err != nil {
 			return nil, err
 		}
@@ -750,7 +755,7 @@ func (q *Queries) Live(ctx context.Context) ([]LiveRow, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version FROM operations WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by FROM operations WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.Operation) (Operation, error) {
@@ -807,6 +812,7 @@ func (q *Queries) Lock(ctx context.Context, argID id.Operation) (Operation, erro
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -907,7 +913,7 @@ UPDATE operations SET status = $1::text, row_version = row_version + 1, updated_
     started_at = CASE WHEN $1::text = 'running' THEN COALESCE(started_at, clock_timestamp()) ELSE started_at END,
     finished_at = CASE WHEN $2::boolean THEN clock_timestamp() END,
     error_code = $3, error_message = $4
-WHERE id = $5 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+WHERE id = $5 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type MoveParams struct {
@@ -978,6 +984,7 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Operation, error) {
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -1069,7 +1076,7 @@ func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (id.Org, error) {
 
 const pause = `-- name: Pause :one
 UPDATE operations SET paused_at = clock_timestamp(), paused_by = $1, pause_reason = $2,
-    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type PauseParams struct {
@@ -1132,6 +1139,7 @@ func (q *Queries) Pause(ctx context.Context, arg PauseParams) (Operation, error)
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -1140,8 +1148,10 @@ const places = `-- name: Places :many
 SELECT n.id AS node_id, n.hostname, n.status::text AS status, n.schedulable, n.hold_reason, n.held_by, n.capabilities,
     COALESCE(i.found->'step_kinds', '[]'::jsonb)::jsonb AS step_kinds, a.id AS allocation_id, a.project_id, a.group_id,
     COALESCE(a.status::text, '')::text AS tenancy, COALESCE(a.requested_by, '')::text AS tenant_by,
-    COALESCE(a.status = 'active' AND a.release_requested_at IS NULL AND a.node_id = n.id, false)::boolean AS in_use
+    COALESCE(a.status = 'active' AND a.release_requested_at IS NULL AND a.node_id = n.id, false)::boolean AS in_use,
+    COALESCE(a.access = 'root', false)::boolean AS tenant_root, COALESCE(k.user_access_only, false)::boolean AS user_access_only
 FROM nodes n LEFT JOIN node_inspections i ON i.node_id = n.id LEFT JOIN allocations a ON a.id = n.allocation_id
+LEFT JOIN skus k ON k.id = a.sku_id
 WHERE n.status <> 'deleted'
   AND ($1::uuid IS NULL
        OR a.project_id = $1 AND a.status = 'active' AND a.release_requested_at IS NULL AND a.node_id = n.id)
@@ -1169,20 +1179,22 @@ type PlacesParams struct {
 }
 
 type PlacesRow struct {
-	NodeID       id.Node
-	Hostname     string
-	Status       string
-	Schedulable  bool
-	HoldReason   string
-	HeldBy       string
-	Capabilities json.RawMessage
-	StepKinds    json.RawMessage
-	AllocationID id.Allocation
-	ProjectID    id.Project
-	GroupID      id.AllocationGroup
-	Tenancy      string
-	TenantBy     string
-	InUse        bool
+	NodeID         id.Node
+	Hostname       string
+	Status         string
+	Schedulable    bool
+	HoldReason     string
+	HeldBy         string
+	Capabilities   json.RawMessage
+	StepKinds      json.RawMessage
+	AllocationID   id.Allocation
+	ProjectID      id.Project
+	GroupID        id.AllocationGroup
+	Tenancy        string
+	TenantBy       string
+	InUse          bool
+	TenantRoot     bool
+	UserAccessOnly bool
 }
 
 // Places are the nodes that a request may mean, with what is known of them: of the platform any node, of a project those of its
@@ -1223,6 +1235,8 @@ func (q *Queries) Places(ctx context.Context, arg PlacesParams) ([]PlacesRow, er
 			&i.Tenancy,
 			&i.TenantBy,
 			&i.InUse,
+			&i.TenantRoot,
+			&i.UserAccessOnly,
 		); err != nil {
 			return nil, err
 		}
@@ -1284,19 +1298,26 @@ UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', er
     forgiven = $1,
     paused_at = NULL, paused_by = '', pause_reason = '', cancel_requested_at = NULL, cancel_requested_by = '', cancel_reason = '',
     approved_at = NULL, approved_by = '', approved_by_name = '', approval_expires_at = $2,
+    resumed_by = array_append(array_remove(resumed_by, $3::text), $3::text),
     row_version = row_version + 1, updated_at = clock_timestamp(), look_again_at = clock_timestamp()
-WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+WHERE id = $4 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type ResumeParams struct {
 	Forgiven          int32
 	ApprovalExpiresAt *time.Time
+	ResumedBy         string
 	ID                id.Operation
 }
 
 // Resume has an operation begin again where it stopped.
 func (q *Queries) Resume(ctx context.Context, arg ResumeParams) (Operation, error) {
-	row := q.db.QueryRow(ctx, resume, arg.Forgiven, arg.ApprovalExpiresAt, arg.ID)
+	row := q.db.QueryRow(ctx, resume,
+		arg.Forgiven,
+		arg.ApprovalExpiresAt,
+		arg.ResumedBy,
+		arg.ID,
+	)
 	var i Operation
 	err := row.Scan(
 		&i.ID,
@@ -1349,6 +1370,7 @@ func (q *Queries) Resume(ctx context.Context, arg ResumeParams) (Operation, erro
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
@@ -1590,17 +1612,22 @@ func (q *Queries) Target(ctx context.Context, argID id.OperationTarget) (Operati
 }
 
 const targetOfTask = `-- name: TargetOfTask :one
-SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at FROM operation_targets WHERE task_id = $1 AND node_id = $2
+SELECT t.id, t.operation_id, t.position, t.node_id, t.hostname, t.allocation_id, t.status, t.attempt, t.step_index, t.task_id, t.probing, t.changed, t.error_code, t.error_class, t.error_message, t.error_remedy, t.handed_out_at, t.finished_at FROM node_tasks k JOIN nodes n ON n.id = k.node_id AND n.generation = k.generation
+JOIN operation_targets t ON t.id = (k.params ->> 'target_id')::uuid AND t.node_id = k.node_id
+WHERE k.id = $1 AND k.node_id = $2 AND k.type = 'operation.run'
+  AND (k.finished_at IS NULL OR k.finished_at > clock_timestamp() - $3::bigint * interval '1 second')
 `
 
 type TargetOfTaskParams struct {
-	TaskID id.NodeTask
-	NodeID id.Node
+	TaskID  id.NodeTask
+	NodeID  id.Node
+	Seconds int64
 }
 
-// TargetOfTask finds the target that a task of a node is for.
+// TargetOfTask finds the target that a task of a node prints for, also when the target has another task by now. It finds none of an
+// earlier installation of the node, and none of a task that ended a while ago.
 func (q *Queries) TargetOfTask(ctx context.Context, arg TargetOfTaskParams) (OperationTarget, error) {
-	row := q.db.QueryRow(ctx, targetOfTask, arg.TaskID, arg.NodeID)
+	row := q.db.QueryRow(ctx, targetOfTask, arg.TaskID, arg.NodeID, arg.Seconds)
 	var i OperationTarget
 	err := row.Scan(
 		&i.ID,
@@ -1699,7 +1726,7 @@ func (q *Queries) Targets(ctx context.Context, arg TargetsParams) ([]TargetsRow,
 
 const unpause = `-- name: Unpause :one
 UPDATE operations SET paused_at = NULL, paused_by = '', pause_reason = '', forgiven = $1,
-    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $2 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version
+    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $2 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
 `
 
 type UnpauseParams struct {
@@ -1761,6 +1788,7 @@ func (q *Queries) Unpause(ctx context.Context, arg UnpauseParams) (Operation, er
 		&i.FinishedAt,
 		&i.UpdatedAt,
 		&i.RowVersion,
+		&i.ResumedBy,
 	)
 	return i, err
 }
