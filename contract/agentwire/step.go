@@ -74,6 +74,9 @@ type StepKind struct {
 	// answer {}.
 	Answer string
 
+	// chosen, if it is there, says what is wrong with a value that a reference
+	// stands for, which the definition itself might have: nothing if it is empty.
+	chosen func(path string, value json.RawMessage) string
 	params func() StepParams
 	output reflect.Type
 }
@@ -217,7 +220,7 @@ func (k StepKind) Fill(with json.RawMessage, find Finder) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	w := walk{find: find}
+	w := walk{find: find, chosen: k.chosen}
 	out := w.value(v, reflect.TypeOf(k.params()).Elem(), "")
 	if len(w.problems) > 0 {
 		return nil, w.problems

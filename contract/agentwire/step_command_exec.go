@@ -108,7 +108,18 @@ var interpreters = regexp.MustCompile(`^(` +
 	`kubectl|lxc|lxc-.*|virsh|qemu-.*|git|tar|rsync|dd|tee|cp|mv|ln|install|chmod|chown|mount|umount|insmod|` +
 	`modprobe|kexec|ld\.so.*|ld-linux.*|capsh|start-stop-daemon|nohup|setsid|timeout|time|nice|ionice|taskset|` +
 	`watch|parallel|apt|apt-get|dpkg|dnf|yum|rpm|snap|pip.*|npm|npx|flock|run-parts|dbus-send|busctl|gdbus|` +
-	`pkexec|mawk|m4|bc|dc|less|more|man)$`)
+	`pkexec|mawk|m4|bc|dc|less|more|man|` +
+	// what starts the program that it is given
+	`sg|newgrp|sudoedit|stdbuf|unbuffer|prlimit|setarch|linux32|linux64|i386|x86_64|uname26|chrt|choom|uclampset|` +
+	`numactl|cpulimit|cgexec|runcon|ssh-agent|ssh-keysign|sshpass|mosh|ip|systemd-(inhibit|cat|socket-activate|` +
+	`mount|umount|dissect|tmpfiles|sysusers|sysext|confext|firstboot)|dumb-init|tini|catatonit|daemonize|chpst|softlimit|` +
+	`envdir|setuidgid|fakeroot|faketime|eatmydata|logsave|valgrind|perf|bpftrace|trace-cmd|rlwrap|entr|split|` +
+	`pivot_root|switch_root|runc|crun|nvidia-container-runtime.*|apptainer|singularity|enroot|buildah|` +
+	`psql|mysql|mariadb|sqlite3|ftp|lftp|cpio|ar|rmmod|kmod|depmod|` +
+	// what makes accounts, packages and units, for which there are other ways
+	`useradd|usermod|userdel|groupadd|groupmod|groupdel|adduser|addgroup|deluser|delgroup|gpasswd|passwd|chpasswd|` +
+	`newusers|chage|chsh|chfn|vipw|vigr|visudo|setcap|apt-.*|aptitude|dpkg-.*|update-alternatives|update-initramfs|` +
+	`systemctl|service|initctl|shutdown|reboot|halt|poweroff|init|telinit)$`)
 
 // badEnv are variables that change which code a program runs.
 var badEnv = regexp.MustCompile(`^(` +

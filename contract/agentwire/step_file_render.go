@@ -11,7 +11,7 @@ import (
 const StepFileRender = "file.render"
 
 var _ = declareStep[FileRenderWith, FileRenderResult](StepKind{
-	Kind: StepFileRender, Title: "write a file from a template", Impact: ImpactMutate,
+	Kind: StepFileRender, Title: "write a file from a template", Impact: ImpactMutate, chosen: fileChosen,
 	Sound: []string{
 		`{"path":"/etc/demo/demo.conf","format":"ini","template":"port = {{port}}\n","values":{"port":8080}}`,
 		`{"path":"/opt/app/config.json","format":"json","template":"{\"name\": {{name}}}","values":{"name":"a\"b"},` +
@@ -82,7 +82,37 @@ var fileKept = []string{
 	"/etc/modprobe.d", "/etc/alternatives", "/etc/binfmt.d", "/etc/hosts.equiv", "/etc/sysctl.conf", "/etc/xdg",
 	"/etc/skel", "/etc/dbus-1", "/etc/NetworkManager", "/etc/networkd-dispatcher", "/var/lib/dpkg", "/var/lib/apt",
 	"/var/lib/cloud", "/var/lib/systemd", "/var/lib/polkit-1", "/var/lib/AccountsService", "/var/lib/private",
-	"/run/systemd", "/run/user", "/run/udev", "/run/dbus", "/run/sudo",
+	"/run/systemd", "/run/user", "/run/udev", "/run/dbus", "/run/sudo", "/etc/default", "/etc/sysctl.d",
+	"/etc/tmpfiles.d", "/etc/sysusers.d", "/etc/environment.d", "/etc/modules", "/etc/modules-load.d", "/etc/dhcp",
+	"/etc/dhcpcd.conf", "/etc/dhcpcd.enter-hook", "/etc/dhcpcd.exit-hook", "/etc/ppp", "/etc/resolvconf",
+	"/etc/ssl/openssl.cnf", "/etc/zsh", "/etc/perl", "/etc/python3", "/etc/bash_completion.d", "/etc/X11",
+	"/etc/gss", "/etc/krb5.conf", "/etc/krb5.keytab", "/etc/needrestart", "/etc/dracut.conf", "/etc/dracut.conf.d",
+	"/usr/local/share/ca-certificates", "/run/tmpfiles.d", "/run/sysctl.d", "/run/sysusers.d",
+	"/run/environment.d", "/run/modules-load.d", "/run/modprobe.d", "/run/binfmt.d", "/run/NetworkManager",
+	"/run/network", "/run/resolvconf", "/run/initramfs", "/var/lib/docker", "/var/lib/containerd", "/var/lib/lxd",
+	"/var/lib/snapd", "/var/lib/initramfs-tools",
+}
+
+// fileNamed are places that say which programs run as root. The definition of an
+// operation may write there, but not where whoever runs it says.
+var fileNamed = []string{
+	fileUnits, "/etc/docker", "/etc/containerd", "/etc/containers", "/etc/crio", "/etc/kubernetes", "/etc/cni",
+	"/etc/cdi", "/etc/nvidia-container-runtime", "/etc/lxc", "/etc/libvirt", "/etc/rsyslog.d", "/etc/rsyslog.conf",
+	"/etc/exports", "/etc/exports.d", "/etc/samba", "/etc/snmp",
+}
+
+func amid(places []string, name string) bool {
+	return slices.ContainsFunc(places, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") })
+}
+
+// fileChosen says what is wrong with a value that an input or an earlier step
+// gave.
+func fileChosen(at string, value json.RawMessage) string {
+	var name string
+	if at != "path" || json.Unmarshal(value, &name) != nil || !amid(fileNamed, name) {
+		return ""
+	}
+	return "says which programs run as root: only the definition itself may name such a file, not its inputs"
 }
 
 // fileUnits is where units of systemd are. A step may write units there, which
@@ -128,9 +158,12 @@ func filePath(at, name string, p *StepProblems) {
 		p.add(at, "must be below one of %s", strings.Join(FileRoots, ", "))
 		return
 	}
-	kept := slices.ContainsFunc(fileKept, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") })
-	if unit := strings.HasPrefix(name, fileUnits+"/"); kept || unit && !unitFile.MatchString(name) ||
-		strings.HasPrefix(name, "/etc/systemd/system/gpuaas-") {
+	kept := amid(fileKept, name) || strings.HasPrefix(name, "/etc/ld.so.")
+	if rest, is := strings.CutPrefix(name, fileUnits+"/system/"); is && !kept {
+		unit, _, _ := strings.Cut(rest, "/")
+		kept = keptUnit(strings.TrimSuffix(unit, ".d")) // its settings are as good as the unit
+	}
+	if unit := strings.HasPrefix(name, fileUnits+"/"); kept || unit && !unitFile.MatchString(name) {
 		p.add(at, "decides who has power over the machine, so no step writes it")
 	}
 }

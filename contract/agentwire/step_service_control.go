@@ -1,6 +1,9 @@
 package agentwire
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+)
 
 // StepServiceControl starts and stops services.
 const StepServiceControl = "service.control"
@@ -37,17 +40,25 @@ type ServiceControlWith struct {
 
 // unitsKept are units that decide whether the node can be reached, or who has
 // power over it. No step touches them.
-var unitsKept = []string{
-	"gpuaas-node-agent.service", "dbus.service", "dbus.socket", "ssh.service", "sshd.service", "ssh.socket",
-	"emergency.target", "rescue.target", "poweroff.target", "reboot.target", "halt.target", "kexec.target",
-	"shutdown.target", "exit.target", "suspend.target", "hibernate.target", "debug-shell.service",
-}
+var unitsKept = regexp.MustCompile(`^(` +
+	`(systemd-|gpuaas-|dbus-org\.freedesktop\.|runlevel[0-9]|netplan-|cloud-|getty@|serial-getty@|autovt@|ssh@|sshd@|` +
+	`sshd-|user@|user-runtime-dir@).*|` +
+	`(dbus|dbus-broker|ssh|sshd|polkit|networking|NetworkManager|network-manager|debug-shell|console-getty|` +
+	// other names of units of systemd
+	`procps|kmod|module-init-tools|udev|urandom|syslog|rcS|rc|rc-local|display-manager)\.(service|socket)|` +
+	`(emergency|rescue|poweroff|reboot|soft-reboot|halt|kexec|shutdown|exit|suspend|hibernate|hybrid-sleep|` +
+	`suspend-then-hibernate|sleep|ctrl-alt-del|kbrequest|final|umount|default|multi-user|graphical|basic|sysinit|` +
+	`local-fs|local-fs-pre|remote-fs|network|network-pre|network-online|sockets|timers|paths|initrd|` +
+	`initrd-switch-root|factory-reset|system-update)\.target)$`)
+
+// keptUnit says that no step touches a unit, nor its file and its settings.
+func keptUnit(name string) bool { return unitsKept.MatchString(name) }
 
 // Validate implements StepParams.
 func (w ServiceControlWith) Validate() StepProblems {
 	var p StepProblems
 	unitName("unit", w.Unit, &p)
-	if slices.Contains(unitsKept, w.Unit) || len(w.Unit) > 8 && w.Unit[:8] == "systemd-" {
+	if keptUnit(w.Unit) {
 		p.add("unit", "the node cannot be managed without it, so no step touches it")
 	}
 	if !slices.Contains([]string{ServiceStart, ServiceStop, ServiceRestart, ServiceEnable, ServiceDisable}, w.Action) {

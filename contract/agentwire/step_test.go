@@ -343,3 +343,57 @@ func FuzzParseTemplate(f *testing.F) {
 		}
 	})
 }
+
+// The lists of what no step runs, writes or touches have no well-known holes.
+func TestListsOfWhatIsKeptOut(t *testing.T) {
+	refused := func(kind, with string, wanted bool) {
+		t.Helper()
+		if _, _, err := kindOf(t, kind).Decode(json.RawMessage(with)); (err != nil) != wanted {
+			t.Errorf("%s %s: %v", kind, with, err)
+		}
+	}
+	for program, bad := range map[string]bool{
+		"sg": true, "stdbuf": true, "prlimit": true, "setarch": true, "x86_64": true, "chrt": true, "ssh-agent": true,
+		"systemd-inhibit": true, "ip": true, "unshare": true, "nsenter": true, "useradd": true, "systemctl": true,
+		"iperf3": false, "nvidia-smi": false, "chronyc": false, "resize2fs": false, "ibstat": false, "sgdisk": false,
+	} {
+		refused(agentwire.StepCommandExec, `{"profile":{"id":"x","command":"/usr/bin/`+program+`","timeout_seconds":1}}`, bad)
+	}
+	for path, bad := range map[string]bool{
+		"/etc/default/nginx": true, "/etc/sysctl.d/x.conf": true, "/etc/tmpfiles.d/x.conf": true,
+		"/etc/modules-load.d/x.conf": true, "/etc/ld.so.anything": true, "/etc/dhcp/dhclient-exit-hooks.d/x": true,
+		"/etc/ssl/openssl.cnf": true, "/run/tmpfiles.d/x.conf": true, "/usr/local/share/ca-certificates/x.crt": true,
+		"/etc/systemd/system/ssh.service.d/x.conf": true, "/etc/systemd/system/runlevel6.target": true,
+		"/etc/systemd/system/gpuaas-x.service": true, "/etc/systemd/system/demo.service": false,
+		"/etc/systemd/system/nginx.service.d/x.conf": false, "/etc/nginx/nginx.conf": false, "/etc/ssl/private/x.pem": false,
+		"/etc/defaults": false,
+	} {
+		refused(agentwire.StepFileRender, `{"path":"`+path+`","format":"plain","template":"x"}`, bad)
+	}
+	for unit, bad := range map[string]bool{
+		"runlevel0.target": true, "runlevel6.target": true, "ctrl-alt-del.target": true, "procps.service": true,
+		"systemd-sysctl.service": true, "dbus-org.freedesktop.login1.service": true, "soft-reboot.target": true,
+		"getty@tty1.service": true, "ssh@1.service": true, "multi-user.target": true, "nginx.service": false,
+		"slurmd.service": false, "docker.socket": false, "demo.target": false, "sshguard.service": false,
+	} {
+		refused(agentwire.StepServiceControl, `{"unit":"`+unit+`","action":"start"}`, bad)
+	}
+}
+
+// A definition may write a unit. Whoever only runs it does not choose that.
+func TestNoInputNamesAUnitFile(t *testing.T) {
+	kind := kindOf(t, agentwire.StepFileRender)
+	with := json.RawMessage(`{"path":"${inputs.path}","format":"plain","template":"{{a}}","values":{"a":"${inputs.path}"}}`)
+	for path, bad := range map[string]bool{
+		"/etc/systemd/system/demo.service": true, "/etc/docker/daemon.json": true, "/etc/demo/demo.conf": false,
+		"/etc/dockerish": false,
+	} {
+		_, err := kind.Fill(with, func(agentwire.Reference) (agentwire.Value, bool, error) {
+			return agentwire.Value{JSON: json.RawMessage(`"` + path + `"`)}, true, nil
+		})
+		var problems agentwire.StepProblems
+		if bad != errors.As(err, &problems) || bad && problems[0].Path != "path" {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

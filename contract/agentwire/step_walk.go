@@ -13,7 +13,8 @@ import (
 // the references out and the escapes away; with find it fills references in.
 type walk struct {
 	find     Finder
-	handles  bool // secrets are handles by now
+	chosen   func(path string, value json.RawMessage) string // of StepKind
+	handles  bool                                            // secrets are handles by now
 	placed   []Placed
 	problems StepProblems
 }
@@ -81,6 +82,12 @@ func (w *walk) fill(s string, r Reference, wants, path string) any {
 		return gone{}
 	case len(value.JSON) == 0:
 		value.JSON = r.Default
+	}
+	if w.chosen != nil {
+		if wrong := w.chosen(path, value.JSON); wrong != "" {
+			w.problems.add(path, "%s: %s", r, wrong)
+			return gone{}
+		}
 	}
 	escaped, err := Escape(value.JSON)
 	if err != nil {
