@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -52,8 +53,18 @@ func Look(path string, disk Disk) (*Block, error) {
 // Open opens a device for erasing. While it is open, the kernel makes sure that
 // nothing else uses the device, including mounts in other namespaces.
 func Open(path string, disk Disk) (*Block, error) {
-	return open(path, disk, unix.O_RDWR|unix.O_EXCL|unix.O_DIRECT)
+	const flags = unix.O_RDWR | unix.O_EXCL | unix.O_DIRECT
+	b, err := open(path, disk, flags)
+	for began := time.Now(); errors.Is(err, unix.EBUSY) && time.Since(began) < busyFor; {
+		time.Sleep(50 * time.Millisecond) // the kernel tells nobody when a device is free
+		b, err = open(path, disk, flags)
+	}
+	return b, err
 }
+
+// busyFor is how long a device may be busy before that counts. A confined program has
+// its own copy of the mounts of its beginning, and keeps their devices until it ends.
+const busyFor = 10 * time.Second
 
 func open(path string, disk Disk, flags int) (*Block, error) {
 	f, err := os.OpenFile(path, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
