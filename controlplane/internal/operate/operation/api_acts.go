@@ -20,20 +20,22 @@ type verb struct {
 	// role says that not whoever runs it does it, but somebody with a role: the
 	// command checks that itself.
 	role bool
-	do   func(ctx context.Context, o Operation, reason string) (Operation, error)
+	// stops says that it only holds a run up: operators may do that to anybody's.
+	stops bool
+	do      func(ctx context.Context, o Operation, reason string) (Operation, error)
 }
 
 func (s *Service) verbs() []verb {
 	return []verb{
 		{
-			name: "cancel", summary: "Stop a run at a safe point",
+			name: "cancel", stops: true, summary: "Stop a run at a safe point",
 			description: "What waits is not begun. A node stops between steps, or in the middle of one that can be interrupted.",
 			do: func(ctx context.Context, o Operation, reason string) (Operation, error) {
 				return s.Cancel(ctx, o.ID, reason)
 			},
 		},
 		{
-			name: "pause", summary: "Hand out nothing more of a run; nodes finish what they have",
+			name: "pause", stops: true, summary: "Hand out nothing more of a run; nodes finish what they have",
 			do: func(ctx context.Context, o Operation, reason string) (Operation, error) {
 				return s.Pause(ctx, o.ID, reason)
 			},
@@ -111,7 +113,7 @@ func (s *Service) registerAdminActs(api *httpapi.API) {
 			Body ActBody
 		},
 		) (*httpapi.Plain[View], error) {
-			o, err := s.of(ctx, in.OperationID, id.Project{})
+			o, err := s.fleets(ctx, in.OperationID, v.stops)
 			if err != nil {
 				return nil, err
 			}
@@ -127,6 +129,9 @@ func (s *Service) registerAdminActs(api *httpapi.API) {
 		Body RetryBody
 	},
 	) (*httpapi.Plain[View], error) {
+		if _, err := s.fleets(ctx, in.OperationID, false); err != nil {
+			return nil, err
+		}
 		return answer(s.Retry(ctx, in.OperationID, in.Body.Targets, in.Body.Reason))
 	})
 }

@@ -184,6 +184,9 @@ func (s *Service) Retry(ctx context.Context, of id.Operation, targets []id.Opera
 				return o, conflict(o, "is %s: only what failed, was canceled or is paused can be resumed", o.Status)
 			}
 		}
+		if _, err := definition.ForRun(ctx, tx, o.Ref); err != nil {
+			return o, err // it was retired since
+		}
 		q := operationdb.New(tx)
 		n, err := q.Revive(ctx, operationdb.ReviveParams{OperationID: o.ID, Targets: texts(targets)})
 		if err != nil {

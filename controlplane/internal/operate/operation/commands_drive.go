@@ -292,7 +292,7 @@ func (s *Service) settleEnded(ctx context.Context, tx pgx.Tx, o Operation, d def
 func (s *Service) settleOne(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, a *settlement) error {
 	if a.next != noFollowUp && o.Cancel.At == nil {
 		a.target.StepIndex = a.index
-		refused, err := s.handOut(ctx, tx, o, d, a.target, a.next == probe)
+		refused, err := s.follow(ctx, tx, o, d, a)
 		if err != nil {
 			return err
 		}

@@ -44,11 +44,20 @@ func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d def
 	if room <= 0 || o.Counts[TargetWaiting] == 0 {
 		return o, false, nil
 	}
+	e, err := policy.Get(ctx, tx, policy.Owner(o.Owner), o.Ref.Type)
+	if err != nil {
+		return o, false, err
+	}
+	o.Limits = o.Limits.within(e)
+	if room = o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]; room <= 0 {
+		return o, false, nil
+	}
 	if o.Status == Queued {
-		var err error
+		limits := o.Limits
 		if o, err = move(ctx, tx, o, Start, "", ""); err != nil {
 			return o, false, err
 		}
+		o.Limits = limits
 	}
 	if err := s.handOutWave(ctx, tx, o, d, room); err != nil {
 		return o, false, err
@@ -113,16 +122,20 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 	if err := policy.Check(ctx, e, r, s.decider); err != nil {
 		return troubleOf(err, agentwire.FailurePolicy), nil
 	}
-	if s.members == nil || o.Owner.platform() {
+	if s.members == nil || o.Owner.platform() && o.Trigger != ByAdmin {
 		return Trouble{}, nil
 	}
-	may, err := s.members.StillMay(ctx, tx, o.By, auth.OperationRun, o.on())
+	right, where := auth.OperationRun, "in the project"
+	if o.Owner.platform() {
+		right, where = auth.OperationRunOnFleet, "on the fleet"
+	}
+	may, err := s.members.StillMay(ctx, tx, o.By, right, o.on())
 	if err != nil || may {
 		return Trouble{}, err
 	}
 	return Trouble{
 		Code: "insufficient_permissions", Class: agentwire.FailurePolicy,
-		Message: "whoever asked for it may not run operations in the project any more",
+		Message: "whoever asked for it may not run operations " + where + " any more",
 		Remedy:  "somebody who may has to run it again: gpuaas operation again " + o.ID.String(),
 	}, nil
 }
@@ -171,6 +184,9 @@ func (s *Service) handOut(ctx context.Context, tx pgx.Tx, o Operation, d definit
 	}
 	if why := at.unfit(d, o.Owner); len(why) > 0 {
 		return why[0], nil
+	}
+	if why, err := s.stillUsable(ctx, tx, o, at); err != nil || why.Code != "" {
+		return why, err
 	}
 	if asRoot(o.Owner, d, o.OnlyPlan || look) {
 		rules, err := rootRules(ctx, tx, o.Owner, true)

@@ -260,6 +260,13 @@ func limited(l Limits, d definition.Definition, e policy.Effective, targets int)
 	}, says
 }
 
+// within lowers limits to what a policy allows by now. They are never raised.
+func (l FixedLimits) within(e policy.Effective) FixedLimits {
+	l.MaxConcurrency = int32(e.Concurrency(int64(l.MaxConcurrency))) //nolint:gosec // at most what it was
+	l.Timeout = time.Duration(e.Timeout(int64(l.Timeout/time.Second))) * time.Second
+	return l
+}
+
 // fingerprint is the hash of everything that a plan promises. Two requests that mean
 // the same, at times when the nodes are the same, have the same.
 func (p Plan) fingerprint(owner Owner, onlyPlan bool) (string, error) {

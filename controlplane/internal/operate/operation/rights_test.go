@@ -2,10 +2,13 @@ package operation_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
@@ -203,4 +206,87 @@ func TestAttackAnOldInstallationPrintsNothing(t *testing.T) {
 			finished_at = clock_timestamp() - make_interval(mins => $1)`, minutes)
 		send(fmt.Sprintf("%d minutes after the end", minutes), 3, code)
 	}
+}
+
+// rights are what somebody may still do.
+type rights map[auth.Permission]bool
+
+func (r rights) StillMay(_ context.Context, _ pgx.Tx, _ string, what auth.Permission, _ auth.Target) (bool, error) {
+	return r[what], nil
+}
+
+// guarded is a world that asks again who may do what.
+func guarded(tb testing.TB) (*world, rights) {
+	tb.Helper()
+	w := newWorld(tb)
+	r := rights{auth.OperationRun: true, auth.AllocationManage: true, auth.OperationRunOnFleet: true}
+	w.service = operation.New(operation.Config{
+		DB: w.db, Tasks: w.tasks, Members: r,
+		CheckInputs: func(definition.Version, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage("{}"), nil
+		},
+	})
+	return w, r
+}
+
+// Whoever loses a right while a run goes on loses it at the next hand-out.
+func TestAttackARunDoesNotOutliveTheRightToIt(t *testing.T) {
+	t.Parallel()
+	for lost, code := range map[auth.Permission]string{
+		auth.AllocationManage: "ownership_required", auth.OperationRunOnFleet: "insufficient_permissions",
+	} {
+		w, may := guarded(t)
+		first, second, third := w.node(t, "n1"), w.node(t, "n2"), w.node(t, "n3")
+		ref := w.define(t, "web.prepare")
+		ask, by := w.ask(ref, first, second, third), w.ctx
+		own := operation.TargetSkipped
+		if lost == auth.AllocationManage {
+			w.rented(t, first, "ann")
+			w.rented(t, second, "ann")
+			w.rented(t, third, "boss")
+			by, own = w.as(t, "boss", auth.ProjectAdmin), operation.TargetSucceeded
+		} else {
+			ask.Owner, ask.Trigger = operation.Owner{}, operation.ByAdmin
+		}
+		ask.Limits.MaxConcurrency = 1
+		o, err := w.service.Submit(by, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		may[lost] = false
+		w.settle(t, o.ID)
+		all := w.targets(t, o.ID)
+		if all[0].Status != operation.TargetSucceeded || all[1].Status != operation.TargetSkipped ||
+			all[1].Error.Code != code || all[2].Status != own {
+			t.Errorf("without %s: %s, %s with %+v, %s", lost, all[0].Status, all[1].Status, all[1].Error, all[2].Status)
+		}
+	}
+}
+
+// A limit that a policy lowers holds for what is handed out afterwards, and a version
+// that was retired is not resumed.
+func TestALoweredLimitHoldsForARunThatGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ref := w.define(t, "web.prepare")
+	nodes := w.nodes(t, 6)
+	o := w.submit(t, operation.Ask{
+		Ref: ref, Targets: operation.Selector{Nodes: nodes}, Trigger: operation.ByAdmin,
+		Limits: operation.Limits{MaxConcurrency: 3, NoRamp: true, MaxFailures: 6},
+	})
+	w.failing("one", nodes...)
+	w.exec(t, `INSERT INTO operation_policy_overrides (operation_type, scope, max_concurrency, timeout_seconds, updated_by)
+		VALUES ('web.prepare', 'global', 1, 70, 'root')`)
+	w.work(t)
+	w.turn(t, o.ID)
+	got := w.fetchAndKeep(t)
+	var p agentwire.OperationRunParams
+	if len(got) != 1 || json.Unmarshal(got[0].Params, &p) != nil || p.TimeoutSeconds != 70 {
+		t.Fatalf("%d nodes have work for %d s, want 1 for 70 s", len(got), p.TimeoutSeconds)
+	}
+	w.reportKept(t)
+	w.settle(t, o.ID)
+	w.exec(t, `UPDATE operation_definition_versions SET status = 'retired'`)
+	_, err := w.service.Retry(w.ctx, o.ID, nil, "")
+	wantCode(t, "a retired version", err, "operation_definition_not_runnable")
 }
