@@ -217,10 +217,10 @@ func TestAMonthOfFiftyAllocations(t *testing.T) {
 	}
 	lives := make([]*life, 50)
 	for i := range lives {
-		began := start.Add(time.Duration(random.Int64N(int64(20*24*time.Hour))).Truncate(time.Microsecond))
+		began := start.Add(time.Duration(random.Int64N(int64(20 * 24 * time.Hour))).Truncate(time.Microsecond))
 		lives[i] = &life{
 			began: began, gpus: random.Int32N(9),
-			end: began.Add(time.Duration(random.Int64N(int64(10*24*time.Hour))).Truncate(time.Microsecond)),
+			end: began.Add(time.Duration(random.Int64N(int64(10 * 24 * time.Hour))).Truncate(time.Microsecond)),
 		}
 		lives[i].id = w.rent(t, lives[i].gpus)
 	}

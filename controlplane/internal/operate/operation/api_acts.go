@@ -22,7 +22,7 @@ type verb struct {
 	role bool
 	// stops says that it only holds a run up: operators may do that to anybody's.
 	stops bool
-	do      func(ctx context.Context, o Operation, reason string) (Operation, error)
+	do    func(ctx context.Context, o Operation, reason string) (Operation, error)
 }
 
 func (s *Service) verbs() []verb {
