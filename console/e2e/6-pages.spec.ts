@@ -14,6 +14,7 @@ const overhang = (page: Page) =>
 
 // A page is loaded once, and looked at in both themes and both widths.
 test('every page is whole, accessible in both themes, and not wider than a telephone', async ({ browser }) => {
+  test.setTimeout(2_700_000) // more than sixty pages, four times each, beside the rest of the suite
   const page = await browser.newPage({ colorScheme: 'light', viewport: desk })
   const broken: string[] = []
   page.on('pageerror', (e) => broken.push(`${page.url()}: ${e.message}`))
