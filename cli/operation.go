@@ -146,6 +146,15 @@ func (s *session) side(c scope) (*types.UUID, error) {
 	return &project, err
 }
 
+// operation is the run that a command is about, and the project that it belongs to; nil: the fleet.
+func (s *session) operation(c scope, text string) (project *types.UUID, id types.UUID, err error) {
+	if id, err = s.IDOf("an operation", text); err != nil {
+		return nil, id, err
+	}
+	project, err = s.side(c)
+	return project, id, err
+}
+
 // operationActCommand does something to a run, with a reason and nothing else.
 func (a *app) operationActCommand(word, short string,
 	call func(s *session, project *types.UUID, id types.UUID, b apiclient.OperationActBody) (apiclient.Answer, error),
@@ -158,11 +167,7 @@ func (a *app) operationActCommand(word, short string,
 			c.addProject(cmd)
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			return func(s *session, args []string) error {
-				id, err := s.IDOf("an operation", args[0])
-				if err != nil {
-					return err
-				}
-				project, err := s.side(*c)
+				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
@@ -186,11 +191,7 @@ func (a *app) operationRetryCommand() *cobra.Command {
 			only := cmd.Flags().StringSlice("only", nil, "id of a target that shall go on; may be repeated")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			return func(s *session, args []string) error {
-				id, err := s.IDOf("an operation", args[0])
-				if err != nil {
-					return err
-				}
-				project, err := s.side(*c)
+				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
@@ -260,11 +261,7 @@ func (a *app) operationShowCommand() *cobra.Command {
 			c := &scope{}
 			c.addProject(cmd)
 			return func(s *session, args []string) error {
-				id, err := s.IDOf("an operation", args[0])
-				if err != nil {
-					return err
-				}
-				project, err := s.side(*c)
+				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
@@ -290,11 +287,7 @@ func (a *app) operationTargetsCommand() *cobra.Command {
 			c.addProject(cmd)
 			f := listing.AddFlags(cmd, 0)
 			return func(s *session, args []string) error {
-				id, err := s.IDOf("an operation", args[0])
-				if err != nil {
-					return err
-				}
-				project, err := s.side(*c)
+				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
@@ -323,11 +316,7 @@ func (a *app) operationStepsCommand() *cobra.Command {
 			c.addProject(cmd)
 			f := listing.AddFlags(cmd, 0)
 			return func(s *session, args []string) error {
-				id, err := s.IDOf("an operation", args[0])
-				if err != nil {
-					return err
-				}
-				project, err := s.side(*c)
+				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}

@@ -46,11 +46,7 @@ func (a *app) operationLogsCommand() *cobra.Command {
 			follow := cmd.Flags().BoolP("follow", "f", false, "go on until the run has ended")
 			f := listing.AddFlags(cmd, 0)
 			return func(s *session, args []string) error {
-				id, err := s.IDOf("an operation", args[0])
-				if err != nil {
-					return err
-				}
-				project, err := s.side(*c)
+				project, id, err := s.operation(*c, args[0])
 				if err != nil {
 					return err
 				}
