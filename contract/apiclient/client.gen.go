@@ -3398,6 +3398,22 @@ type AllocationChangeBody struct {
 	Protected        *bool              `json:"protected,omitempty"`
 }
 
+// AllocationChoice defines model for AllocationChoice.
+type AllocationChoice struct {
+	// Capabilities Capabilities that some of its nodes have.
+	Capabilities []AllocationOption `json:"capabilities"`
+
+	// NodeLabels Labels that some of its nodes have.
+	NodeLabels []AllocationOption `json:"node_labels"`
+	Region     string             `json:"region"`
+	Sku        string             `json:"sku"`
+}
+
+// AllocationChoices defines model for AllocationChoices.
+type AllocationChoices struct {
+	Choices []AllocationChoice `json:"choices"`
+}
+
 // AllocationCleanupBody defines model for AllocationCleanupBody.
 type AllocationCleanupBody struct {
 	// Reason why; it goes into the audit log
@@ -3566,6 +3582,13 @@ type AllocationMomentViewList struct {
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationOption defines model for AllocationOption.
+type AllocationOption struct {
+	// Key Examples: public/tier
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
 }
 
 // AllocationReceiptView defines model for AllocationReceiptView.
@@ -16374,6 +16397,12 @@ func (c *Client) UpdateProjectWithResponse(ctx context.Context, projectId openap
 	}
 	r.json(body)
 	return call[IdentityProjectView](ctx, c, r, edit)
+}
+
+// GetAllocationChoicesWithResponse is GET /api/v1/projects/{project_id}/allocation-choices: See which regions, labels and capabilities can be asked for
+func (c *Client) GetAllocationChoicesWithResponse(ctx context.Context, projectId openapi_types.UUID, edit ...RequestEditorFn) (*Response[AllocationChoices], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/allocation-choices", projectId)
+	return call[AllocationChoices](ctx, c, r, edit)
 }
 
 // ListAllocationRequestsWithResponse is GET /api/v1/projects/{project_id}/allocation-requests: List the requests of a project that wait or waited for capacity, newest first

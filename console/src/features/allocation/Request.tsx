@@ -20,7 +20,7 @@ import { useOffered } from '../sku/offered'
 import { hourly, money, whyNot } from './allocation'
 import { KeyChoice } from './KeyChoice'
 import type { Project } from './projects'
-import { arrangementWords, blank, explained, noRoot, wishOf, type Arrangement, type Draft } from './request'
+import { arrangementWords, blank, explained, noRoot, choicesOf, wishOf, type Arrangement, type Draft } from './request'
 
 /** Request asks for nodes, and shows before what there is, what it costs, and what the quotas leave. */
 export function Request({ project, onClose }: { project: Project; onClose: () => void }) {
@@ -98,7 +98,7 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
         {draft.life === 'set' && <TextField label="After" required value={draft.lasts} onChange={(lasts) => change({ lasts })} hint={lifeHint} error={wrong.lasts} />}
       </div>
       <CheckField label="With sudo" value={draft.root && !rootless} disabled={!!rootless} onChange={(root) => change({ root })} hint={rootless ?? 'The node is installed anew after you, which takes longer than cleaning it.'} />
-      <More project={project} draft={draft} change={change} wrong={wrong} refused={refused} />
+      <More project={project} sku={sku.sku_id} draft={draft} change={change} wrong={wrong} refused={refused} />
       <p className="text-sm">
         <strong>{money(hourly(sku.price_minor, sku.gpus_total, many), sku.price_currency)}</strong> an hour, from the moment it is yours until you give it back.
       </p>
@@ -118,17 +118,17 @@ function Form({ project, offered, first, onClose }: { project: Project; offered:
 type Fields = Record<string, string | undefined>
 
 /** More is what else can be chosen, and rarely is. */
-function More({ project, draft, change, wrong, refused }: { project: Project; draft: Draft; change: (patch: Partial<Draft>) => void; wrong: Fields; refused: Fields }) {
-  const regions = useRegions(project.project_id)
+function More({ project, sku, draft, change, wrong, refused }: { project: Project; sku: string; draft: Draft; change: (patch: Partial<Draft>) => void; wrong: Fields; refused: Fields }) {
+  const choices = useChoices(project.project_id, sku)
   return (
     <details className="rounded-md border border-line px-3 py-2">
       <summary className="cursor-pointer text-sm font-medium">More choices: keys, region, placement</summary>
       <div className="mt-3 flex flex-col gap-4">
         <KeyChoice projectId={project.project_id} chosen={draft.keys} onChange={(keys) => change({ keys })} wrong={wrong.keys ?? refused.ssh_key_ids} />
         <div className="grid gap-4 sm:grid-cols-2">
-          <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} list={regions} hint="Left empty, any." error={refused.region} />
+          <TextField label="Region" value={draft.region} onChange={(region) => change({ region })} list={choices.regions} hint="Left empty, any." error={refused.region} />
           <SelectField label="How they stand to each other" value={draft.arrangement} onChange={(v) => change({ arrangement: v as Arrangement })} options={Object.entries(arrangementWords).map(([value, label]) => ({ value, label }))} hint="A wish: it is not waited for." />
-          <TextField label="Labels that a node must have" value={draft.nodeLabels} onChange={(nodeLabels) => change({ nodeLabels })} placeholder="public/tier=fast" hint="KEY=VALUE, with commas between. Operators say which there are; those for tenants begin with public/." error={wrong.nodeLabels ?? refused.node_labels} />
+          <TextField label="Labels that a node must have" value={draft.nodeLabels} onChange={(nodeLabels) => change({ nodeLabels })} placeholder="public/tier=fast" list={choices.labels} hint={`KEY=VALUE, with commas between. ${choices.labels.length ? `There are: ${choices.labels.join(', ')}.` : 'No node of this kind has labels for tenants.'}`} error={wrong.nodeLabels ?? refused.node_labels} />
           <TextField label="Labels of your own" value={draft.labels} onChange={(labels) => change({ labels })} placeholder="team=vision" hint="Words by which you know it again." error={wrong.labels ?? refused.labels} />
         </div>
         <CheckField label="Protected" value={draft.guarded} onChange={(guarded) => change({ guarded })} hint="Its release is refused until that is lifted." />
@@ -137,10 +137,10 @@ function More({ project, draft, change, wrong, refused }: { project: Project; dr
   )
 }
 
-/** useRegions is the regions that the project has rented in, to choose from. */
-function useRegions(projectId: string): string[] {
-  const rented = useQuery({ queryKey: ['allocations', projectId, 'regions'], queryFn: () => got(api.GET('/api/v1/projects/{project_id}/allocations', { params: { path: { project_id: projectId }, query: { page_size: 200 } } })), staleTime: 60_000 }).data
-  return useMemo(() => [...new Set(rented?.items.map((a) => a.region) ?? [])].sort(), [rented])
+/** useChoices is the regions and the labels that nodes of a SKU can be asked for. */
+function useChoices(projectId: string, sku: string): { regions: string[]; labels: string[] } {
+  const found = useQuery({ queryKey: ['allocation-choices', projectId], queryFn: () => got(api.GET('/api/v1/projects/{project_id}/allocation-choices', { params: { path: { project_id: projectId } } })), staleTime: 60_000 }).data
+  return useMemo(() => choicesOf(found?.choices ?? [], sku), [found, sku])
 }
 
 /** Allowed says what the quotas leave, for each that the request is held to. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { blank, explained, noRoot, wishOf } from './request'
+import { blank, choicesOf, explained, noRoot, wishOf } from './request'
 
 const sent = (draft: Partial<typeof blank>, scarce = false) => JSON.parse(JSON.stringify(wishOf('h200', { ...blank, ...draft }, scarce).body)) as unknown
 
@@ -37,4 +37,14 @@ it('says why there is no root', () => {
   expect(noRoot({ user_access_only: true }, undefined)).toContain('Nobody')
   expect(noRoot({ user_access_only: false }, { root_access: false, root_access_from: 'tenant' })).toBe('The tenant does not allow it.')
   expect(noRoot({ user_access_only: false }, { root_access: true, root_access_from: 'platform' })).toBeUndefined()
+})
+
+describe('choicesOf', () => {
+  it('offers what nodes of the SKU have, each once', () => {
+    const of = (sku: string, region: string, values: string[]) => ({ sku, region, node_labels: [{ key: 'public/tier', values }], capabilities: [] })
+    expect(choicesOf([of('h200', 'eu', ['fast', 'slow']), of('h200', 'us', ['fast']), of('b200', 'asia', ['new'])], 'h200')).toEqual({
+      regions: ['eu', 'us'],
+      labels: ['public/tier=fast', 'public/tier=slow'],
+    })
+  })
 })

@@ -75,3 +75,12 @@ export function noRoot(sku: Pick<Schemas['SkuView'], 'user_access_only'>, settle
   if (sku.user_access_only) return 'Nobody can have root on machines of this kind.'
   return settled && !settled.root_access ? `The ${settled.root_access_from} does not allow it.` : undefined
 }
+
+type Choice = Schemas['AllocationChoice']
+
+/** choicesOf is what nodes of a SKU can be asked for: regions, and labels as KEY=VALUE. */
+export function choicesOf(choices: Choice[], sku: string): { regions: string[]; labels: string[] } {
+  const fitting = choices.filter((c) => c.sku === sku)
+  const labels = fitting.flatMap((c) => c.node_labels.flatMap((l) => l.values.map((v) => `${l.key}=${v}`)))
+  return { regions: fitting.map((c) => c.region), labels: [...new Set(labels)].sort() }
+}

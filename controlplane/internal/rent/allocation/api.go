@@ -215,6 +215,7 @@ func position(v View) any { return v.AllocationID }
 // Register adds the operations of the package to an API.
 func (s *Service) Register(api *httpapi.API) {
 	s.registerProject(api)
+	s.registerChoices(api)
 	s.registerOne(api)
 	s.registerReceipts(api)
 	s.registerRepairs(api)

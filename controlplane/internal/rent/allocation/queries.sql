@@ -231,6 +231,22 @@ WHERE n.status = 'active' AND n.schedulable AND n.allocation_id IS NULL AND n.ra
   AND n.pool = sqlc.arg(pool) AND n.labels @> sqlc.arg(labels)::jsonb AND n.capabilities @> sqlc.arg(capabilities)::jsonb
 GROUP BY n.rack HAVING count(*) >= sqlc.arg(least)::bigint ORDER BY count(*), n.rack LIMIT 8;
 
+-- Choices lists what tenants can ask nodes for: regions, public labels, and facts of the machines by which they may choose.
+-- What a node says of itself is shown only if it is a short plain word: another tenant may have had root on it.
+-- name: Choices :many
+SELECT DISTINCT n.sku_id AS sku, n.region_code AS region, coalesce(c.kind, '')::text AS kind, coalesce(c.key, '')::text AS key,
+    coalesce(c.value, '')::text AS value
+FROM nodes n
+JOIN skus s ON s.id = n.sku_id
+LEFT JOIN LATERAL (
+    SELECT 'label' AS kind, l.key, l.value FROM jsonb_each_text(n.labels) AS l (key, value) WHERE starts_with(l.key, sqlc.arg(public)::text)
+    UNION ALL
+    SELECT 'capability', f.key, f.value FROM jsonb_each_text(n.capabilities) AS f (key, value)
+    WHERE f.key = ANY (sqlc.arg(facts)::text[]) AND f.value ~ '^[A-Za-z0-9._ -]{1,40}$' AND f.value <> 'none') AS c ON true
+WHERE s.status = 'active' AND n.pool = '' AND n.status = 'active'
+ORDER BY 1, 2, 3, 4, 5
+LIMIT 2000;
+
 -- Census says of every node of a SKU why it cannot be let now. The first reason counts. It must agree with
 -- Take. What other tables say is looked up once, and only if a node gets as far as that question.
 -- name: Census :many

@@ -284,6 +284,62 @@ func (q *Queries) Census(ctx context.Context, arg CensusParams) ([]CensusRow, er
 	return items, nil
 }
 
+const choices = `-- name: Choices :many
+SELECT DISTINCT n.sku_id AS sku, n.region_code AS region, coalesce(c.kind, '')::text AS kind, coalesce(c.key, '')::text AS key,
+    coalesce(c.value, '')::text AS value
+FROM nodes n
+JOIN skus s ON s.id = n.sku_id
+LEFT JOIN LATERAL (
+    SELECT 'label' AS kind, l.key, l.value FROM jsonb_each_text(n.labels) AS l (key, value) WHERE starts_with(l.key, $1::text)
+    UNION ALL
+    SELECT 'capability', f.key, f.value FROM jsonb_each_text(n.capabilities) AS f (key, value)
+    WHERE f.key = ANY ($2::text[]) AND f.value ~ '^[A-Za-z0-9._ -]{1,40}$' AND f.value <> 'none') AS c ON true
+WHERE s.status = 'active' AND n.pool = '' AND n.status = 'active'
+ORDER BY 1, 2, 3, 4, 5
+LIMIT 2000
+`
+
+type ChoicesParams struct {
+	Public string
+	Facts  []string
+}
+
+type ChoicesRow struct {
+	Sku    string
+	Region string
+	Kind   string
+	Key    string
+	Value  string
+}
+
+// Choices lists what tenants can ask nodes for: regions, public labels, and facts of the machines by which they may choose.
+// What a node says of itself is shown only if it is a short plain word: another tenant may have had root on it.
+func (q *Queries) Choices(ctx context.Context, arg ChoicesParams) ([]ChoicesRow, error) {
+	rows, err := q.db.Query(ctx, choices, arg.Public, arg.Facts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChoicesRow
+	for rows.Next() {
+		var i ChoicesRow
+		if err := rows.Scan(
+			&i.Sku,
+			&i.Region,
+			&i.Kind,
+			&i.Key,
+			&i.Value,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const complaints = `-- name: Complaints :one
 SELECT count(*) FILTER (WHERE EXISTS (SELECT FROM node_holds h WHERE h.node_id = n.id AND h.kind = 'complaint' AND h.owner = a.id::text))::integer AS holding,
        count(*) FILTER (WHERE a.release_requested_at > clock_timestamp() - interval '30 days')::integer AS lately
