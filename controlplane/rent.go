@@ -59,7 +59,9 @@ func (p *parts) heardWithin() time.Duration { return min(p.cfg.Nodes.OfflineAfte
 // newRent puts together what tenants rent.
 func (p *parts) newRent() {
 	p.accounts = account.New(p.db, p.cfg.Billing.RequireAccount)
-	meters := metering.New(p.db, p.cfg.Billing.ChargeEvery)
+	meters := metering.New(metering.Config{
+		DB: p.db, Every: p.cfg.Billing.ChargeEvery, Silence: p.cfg.Billing.SilenceAfter,
+	})
 	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
 	forbidden, _ := networks(p.cfg.Webhooks.ForbiddenNetworks)

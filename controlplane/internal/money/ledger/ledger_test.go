@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger"
+	"gpuaas/testkit"
 )
 
 type object = map[string]any
@@ -250,23 +251,64 @@ func TestAttackTheLedgerHoldsAgainstItsOwner(t *testing.T) {
 	w.addsUp(t)
 }
 
-// Credits and corrections of two tenants at once, some with references that others
-// have, some repeated: each reference is booked once, and everything adds up.
+// Two credits with one reference meet: the second has looked before the first commits,
+// waits for it, and is refused by the database.
+func TestAReferenceIsUsedOnceAtTheSameMoment(t *testing.T) {
+	w := newWorld(t)
+	second := make(chan error, 1)
+	if err := w.owner.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := ledger.Book(ctx, tx, ledger.Entry{
+			Org: w.org, Currency: "USD", Kind: ledger.Credit, Reference: "invoice 1", Reason: "first",
+			Postings: []ledger.Posting{to(ledger.Credits, -5), to(ledger.Tenant, 5)},
+		}); err != nil {
+			return err
+		}
+		go func() {
+			_, err := w.ledger.Credit(t.Context(), w.org, ledger.Grant{
+				Minor: 7, Currency: "USD", Reference: "invoice 1", Reason: "second",
+			})
+			second <- err
+		}()
+		testkit.Eventually(t, "the second to wait for the first", func() bool {
+			var waiting int
+			err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+				WHERE a.datname = current_database() AND NOT l.granted`).Scan(&waiting)
+			return err == nil && waiting > 0
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Receive(t, "the second", second); fault.CodeOf(err) != "credit_reference_used" {
+		t.Errorf("the second: %v", err)
+	}
+	if got := w.balance(t, w.org); got != 5 {
+		t.Errorf("the balance is %d", got)
+	}
+	w.addsUp(t)
+}
+
+// Credits and corrections of two tenants at once, all with the same references: each
+// reference is booked once, and everything adds up.
 func TestManyBookAtOnce(t *testing.T) {
 	w := newWorld(t)
 	orgs := []id.Org{w.org, w.tenant(t, "second", "USD")}
 	var lock sync.Mutex
 	want := map[id.Org]int64{}
 	var wait sync.WaitGroup
+	refused := 0
 	for n := range 6 {
 		random := rand.New(rand.NewPCG(21, uint64(n)))
 		wait.Go(func() {
-			for range 15 {
-				org, minor := orgs[random.IntN(2)], 1+random.Int64N(1000)
+			for i := range 15 { // all go through the same references, so each is asked for by six
+				org, minor := orgs[i%2], 1+random.Int64N(1000)
 				made, err := w.ledger.Credit(t.Context(), org, ledger.Grant{
-					Minor: minor, Currency: "USD", Reference: strconv.Itoa(random.IntN(60)), Reason: "many",
+					Minor: minor, Currency: "USD", Reference: strconv.Itoa(i), Reason: "many",
 				})
 				if fault.CodeOf(err) == "credit_reference_used" {
+					lock.Lock()
+					refused++
+					lock.Unlock()
 					continue
 				}
 				if err == nil && random.IntN(3) == 0 {
@@ -284,6 +326,9 @@ func TestManyBookAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	if refused != 5*15 {
+		t.Errorf("%d were refused", refused)
+	}
 	for _, org := range orgs {
 		if got := w.balance(t, org); got != want[org] || got == 0 {
 			t.Errorf("the balance is %d, want %d", got, want[org])

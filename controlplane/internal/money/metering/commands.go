@@ -14,25 +14,38 @@ import (
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/metering/internal/meteringdb"
+	"gpuaas/controlplane/internal/money/rating"
 )
 
 // batch is how many meters are looked for at once.
 const batch = 200
 
+// Config is what the package needs.
+type Config struct {
+	DB      *postgres.DB
+	Every   time.Duration    // how often what goes on is charged
+	Silence time.Duration    // silence of an agent that lasts for so long is given back
+	Clock   func() time.Time // nil: that of the database
+}
+
 // Service holds the commands of the package. Any number of replicas may run side by
 // side.
 type Service struct {
-	db    *postgres.DB
-	every time.Duration
-	clock func(context.Context, *meteringdb.Queries) (time.Time, error) // of the database, except in tests
+	db             *postgres.DB
+	every, silence time.Duration
+	clock          func(context.Context, *meteringdb.Queries) (time.Time, error)
 }
 
-// New makes the service. What goes on is charged every so often. It connects to
-// nothing.
-func New(db *postgres.DB, every time.Duration) *Service {
-	return &Service{db: db, every: every, clock: func(ctx context.Context, q *meteringdb.Queries) (time.Time, error) {
+// New makes the service. It connects to nothing.
+func New(cfg Config) *Service {
+	s := &Service{db: cfg.DB, every: cfg.Every, silence: cfg.Silence}
+	s.clock = func(ctx context.Context, q *meteringdb.Queries) (time.Time, error) {
+		if cfg.Clock != nil {
+			return cfg.Clock(), nil
+		}
 		return q.Now(ctx)
-	}}
+	}
+	return s
 }
 
 // Open opens the meter of an allocation, in the transaction that makes it. What has
@@ -52,17 +65,17 @@ func (s *Service) Open(ctx context.Context, tx pgx.Tx, t account.Terms) error {
 func (s *Service) Tend(ctx context.Context) error {
 	ctx = auth.With(ctx, auth.System("metering"))
 	var failed []error
-	tried := []string{}
+	var after meteringdb.DueRow
 	for {
-		due, err := s.due(ctx, tried)
+		due, err := s.due(ctx, after)
 		if err != nil {
 			return errors.Join(append(failed, fmt.Errorf("look for meters: %w", err))...)
 		}
 		for _, of := range due {
-			if err := s.charge(ctx, of); err != nil {
-				failed = append(failed, fmt.Errorf("charge allocation %s: %w", of, err))
+			if err := s.charge(ctx, of.AllocationID); err != nil {
+				failed = append(failed, fmt.Errorf("charge allocation %s: %w", of.AllocationID, err))
 			}
-			tried = append(tried, of.String())
+			after = of
 		}
 		if len(due) < batch || ctx.Err() != nil {
 			return errors.Join(failed...)
@@ -70,14 +83,17 @@ func (s *Service) Tend(ctx context.Context) error {
 	}
 }
 
-// due are meters to charge, other than those that were tried.
-func (s *Service) due(ctx context.Context, tried []string) ([]id.Allocation, error) {
+// due are the next meters to charge, after one of them.
+func (s *Service) due(ctx context.Context, after meteringdb.DueRow) ([]meteringdb.DueRow, error) {
 	q := meteringdb.New(s.db)
 	now, err := s.clock(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return q.Due(ctx, meteringdb.DueParams{NotSince: now.Add(-s.every), Tried: tried, Batch: batch})
+	return q.Due(ctx, meteringdb.DueParams{
+		NotSince: now.Add(-s.every), AfterOrg: after.OrgID.String(), AfterAllocation: after.AllocationID.String(),
+		Batch: batch,
+	})
 }
 
 // charge books what an allocation costs until now, or until its end.
@@ -93,7 +109,7 @@ func (s *Service) charge(ctx context.Context, of id.Allocation) error {
 				return err
 			}
 		}
-		if err := relieve(ctx, tx, q, r); err != nil {
+		if err := s.relieve(ctx, tx, q, r); err != nil {
 			return err
 		}
 		if !r.over() {
@@ -131,29 +147,59 @@ func book(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries, r reading, w le
 	return nil
 }
 
-// relieve gives the time of repairs back that are over, each once.
-func relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries, r reading) error {
-	repairs, err := q.Repairs(ctx, r.Allocation)
-	if err != nil {
-		return fmt.Errorf("read repairs: %w", err)
+// relieve gives the time back in which the tenant could not use the node, each second
+// once, as soon as it is over.
+func (s *Service) relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries, r reading) error {
+	if r.Active == nil {
+		return nil
 	}
-	for _, repair := range repairs {
-		if r.Active == nil || repair.EndedAt == nil && !r.over() {
+	back, err := given(ctx, q, r.Allocation)
+	if err != nil {
+		return err
+	}
+	outages, err := s.outages(ctx, q, r)
+	if err != nil {
+		return err
+	}
+	for _, o := range outages {
+		if !o.over(r) {
 			continue
 		}
-		p := r.repaired(repair.BeganAt, repair.EndedAt)
-		amount, err := r.Terms.Of(*r.Active, p)
+		pieces := r.owed(o, back)
+		if len(pieces) == 0 {
+			continue
+		}
+		amount, err := r.Terms.Of(*r.Active, pieces...)
 		if err != nil {
 			return err
 		}
-		if amount == 0 {
-			continue
-		}
-		w := ledger.Window{Allocation: r.Allocation, Meter: Held, Start: p.From, End: p.To}
-		if _, err := ledger.Relieve(ctx, tx, r.Org, r.Currency, w, amount, "repair "+repair.ID.String(),
-			"the node was repaired: "+repair.Reason); err != nil {
+		// What lies between two pieces was given back before, so the window is given back whole.
+		whole := rating.Period{From: pieces[0].From, To: pieces[len(pieces)-1].To}
+		back = append(back, whole)
+		if err := giveBack(ctx, tx, r, whole, amount, o.reference, o.reason); err != nil {
 			return err
 		}
 	}
-	return nil
+	p, some := r.beyond()
+	if !some {
+		return nil
+	}
+	amount, err := r.Terms.Between(*r.Active, p.From, p.To)
+	if err != nil {
+		return err
+	}
+	return giveBack(ctx, tx, r, p, amount, "after the release", "it was charged beyond its end, because a clock went back")
+}
+
+// giveBack books a relief of something.
+func giveBack(
+	ctx context.Context, tx pgx.Tx, r reading, p rating.Period, amount int64, reference, reason string,
+) error {
+	if amount == 0 {
+		return nil
+	}
+	_, err := ledger.Relieve(ctx, tx, r.Org, r.Currency, ledger.Window{
+		Allocation: r.Allocation, Meter: Held, Start: p.From, End: p.To,
+	}, amount, reference, reason)
+	return err
 }

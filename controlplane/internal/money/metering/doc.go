@@ -8,6 +8,8 @@
 //     under the lock of the meter.
 //   - Whoever looks late, twice, on several replicas or after an outage of days books
 //     the same sum.
-//   - The time of a repair is given back by an entry of its own; windows stay.
+//   - The time in which the tenant could not use the node (repair, quarantine, long
+//     silence of its agent) is given back by entries of their own, each second once;
+//     windows stay.
 //   - A meter is closed once, after its allocation has ended.
 package metering

@@ -11,10 +11,15 @@ import (
 // Held is the meter of time in which an allocation is held.
 const Held = "held"
 
+// LongSilence is the shortest silence of an agent that is given back, unless a setting
+// says otherwise.
+const LongSilence = 15 * time.Minute
+
 // reading is what is known of a meter and its allocation at a moment.
 type reading struct {
 	Allocation id.Allocation
 	Org        id.Org
+	Node       id.Node
 	Currency   string
 	Terms      rating.Terms
 	Active     *time.Time // nil: the tenant could never use it
@@ -43,11 +48,30 @@ func (r reading) window(every time.Duration) (ledger.Window, bool) {
 	return w, w.End.After(w.Start) && (r.over() || w.End.Sub(w.Start) >= every)
 }
 
-// repaired is the time of a repair that is given back: what of it is billable.
-func (r reading) repaired(began time.Time, ended *time.Time) rating.Period {
-	p := rating.Period{From: began, To: r.Now}
-	if ended != nil {
-		p.To = *ended
+// outage is a time in which the tenant could not use the node.
+type outage struct {
+	reference, reason string
+	from              time.Time
+	to                *time.Time // nil: it goes on
+}
+
+// over says whether an outage can be given back: it has ended, or what was rented has.
+func (o outage) over(r reading) bool { return o.to != nil || r.over() }
+
+// lasted is how long an outage has lasted.
+func (o outage) lasted(now time.Time) time.Duration {
+	if o.to != nil {
+		now = *o.to
+	}
+	return now.Sub(o.from)
+}
+
+// owed is the time of an outage that is given back: what of it is billable and was not
+// given back for another reason.
+func (r reading) owed(o outage, given []rating.Period) []rating.Period {
+	p := rating.Period{From: o.from, To: r.Now}
+	if o.to != nil {
+		p.To = *o.to
 	}
 	if r.Ended != nil && r.Ended.Before(p.To) {
 		p.To = *r.Ended
@@ -55,5 +79,14 @@ func (r reading) repaired(began time.Time, ended *time.Time) rating.Period {
 	if r.Active != nil && r.Active.After(p.From) {
 		p.From = *r.Active
 	}
-	return p
+	return rating.Without(p, given...)
+}
+
+// beyond is the time after the end of the allocation that was charged all the same,
+// because the clock of the database went back in between; false: none.
+func (r reading) beyond() (rating.Period, bool) {
+	if r.Ended == nil || r.Until == nil || !r.Until.After(*r.Ended) {
+		return rating.Period{}, false
+	}
+	return rating.Period{From: *r.Ended, To: *r.Until}, true
 }

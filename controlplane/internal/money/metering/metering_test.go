@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/metering"
+	"gpuaas/testkit"
 )
 
 const h200 = "h200-sxm-baremetal-8g" // seeded: 3.50 USD
@@ -49,9 +50,10 @@ func newWorld(tb testing.TB) *world {
 
 // replica is one more service that charges.
 func (w *world) replica() *metering.Service {
-	s := metering.New(w.db, time.Hour)
-	s.SetClock(func() time.Time { return w.now.Truncate(time.Microsecond) }) // as the database has it
-	return s
+	return metering.New(metering.Config{
+		DB: w.db, Every: time.Hour, Silence: metering.LongSilence,
+		Clock: func() time.Time { return w.now.Truncate(time.Microsecond) }, // as the database has it
+	})
 }
 
 func (w *world) exec(tb testing.TB, query string, args ...any) {
@@ -200,6 +202,105 @@ func TestRepairsAreGivenBack(t *testing.T) {
 	}
 	if charged := w.number(t, `SELECT sum(amount_minor) FROM usage_windows`); charged != 2520*12 {
 		t.Errorf("charged are %d", charged)
+	}
+}
+
+// The time of a quarantine and of a long silence is given back, each second once, and
+// nothing before the allocation or after its end.
+func TestQuarantineAndSilenceAreGivenBack(t *testing.T) {
+	w := newWorld(t)
+	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
+	state := func(to string, hours float64) {
+		w.exec(t, `INSERT INTO node_events (node_id, occurred_at, kind, event, to_status, cause, actor_kind, actor_id, correlation_id,
+			snapshot) VALUES ($1, $2, 'state_changed', 'e', $3, '', 'system', '', '', '{}')`, w.node, at(hours), to)
+	}
+	state("offline", -1) // the node is silent when the tenant gets it, for half an hour
+	a := w.rent(t, 8)
+	w.activate(t, a, start)
+	state("active", 0.5)
+	state("offline", 1)
+	state("active", 1.2) // twelve minutes are not long
+	state("quarantined", 2)
+	state("active", 5)
+	w.exec(t, `INSERT INTO allocation_repairs (id, allocation_id, node_id, reason, began_at, began_by, ended_at)
+		VALUES (gen_random_uuid(), $1, $2, 'a fan', $3, '', $4)`, a, w.node, at(1.5), at(3)) // half of an hour of it is new
+	state("offline", 9)
+	w.now = at(10)
+	w.tend(t)
+	w.tend(t)
+	if got, want := w.balance(t), -int64(2520*10-1260-2520*3-1260); got != want {
+		t.Errorf("the balance is %d, want %d", got, want)
+	}
+	w.release(t, a, at(11)) // it is silent still
+	w.now = at(20)
+	w.tend(t)
+	if got, want := w.balance(t), -int64(2520*11-1260-2520*3-1260-2520*2); got != want || w.open(t) != 0 {
+		t.Errorf("the balance is %d, want %d", got, want)
+	}
+	if charged := w.number(t, `SELECT sum(amount_minor) FROM usage_windows`); charged != 2520*11 {
+		t.Errorf("charged are %d", charged)
+	}
+}
+
+// A clock of the database that went back may date the end before the last charge: what
+// was charged beyond is given back.
+func TestNothingIsChargedBeyondTheEnd(t *testing.T) {
+	w := newWorld(t)
+	a := w.rent(t, 8)
+	w.activate(t, a, start)
+	w.now = start.Add(5 * time.Hour)
+	w.tend(t)
+	w.release(t, a, start.Add(4*time.Hour))
+	w.tend(t)
+	w.tend(t)
+	if got := w.balance(t); got != -2520*4 || w.open(t) != 0 {
+		t.Errorf("the balance is %d", got)
+	}
+}
+
+// More meters than are read at once are all charged by one look.
+func TestEveryMeterIsFound(t *testing.T) {
+	w := newWorld(t)
+	for range 2*metering.Batch + 1 {
+		w.activate(t, w.rent(t, 1), start)
+	}
+	w.now = start.Add(time.Hour)
+	w.tend(t)
+	if got := w.balance(t); got != -315*(2*metering.Batch+1) {
+		t.Errorf("the balance is %d", got)
+	}
+}
+
+// A release that is being asked for while a charge begins is waited for, and one that
+// comes while a charge is under way gets a later time: no charge passes beyond it.
+func TestAChargeWaitsForARelease(t *testing.T) {
+	w := newWorld(t)
+	a := w.rent(t, 8)
+	w.activate(t, a, start)
+	w.now = start.Add(5 * time.Hour)
+	done := make(chan error, 1)
+	if err := w.owner.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		// As the commands of allocations do: the row first, then the time.
+		if _, err := tx.Exec(ctx, `SELECT FROM allocations WHERE id = $1 FOR NO KEY UPDATE`, a); err != nil {
+			return err
+		}
+		go func() { done <- w.meters.Tend(t.Context()) }()
+		testkit.Eventually(t, "the charge to wait for the row", func() bool {
+			return w.number(t, `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+				WHERE a.datname = current_database() AND NOT l.granted`) > 0
+		})
+		_, err := tx.Exec(ctx, `UPDATE allocations SET status = 'releasing', release_requested_at = $2 WHERE id = $1`, a,
+			start.Add(2*time.Hour))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Receive(t, "the charge", done); err != nil {
+		t.Fatal(err)
+	}
+	w.tend(t)
+	if got := w.balance(t); got != -2520*2 || w.number(t, `SELECT count(*) FROM ledger_entries WHERE kind = 'relief'`) != 0 {
+		t.Errorf("the balance is %d", got)
 	}
 }
 

@@ -23,7 +23,8 @@ func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocat
 		return reading{}, false, fmt.Errorf("lock meter: %w", err)
 	}
 	r := reading{
-		Allocation: row.AllocationID, Org: row.OrgID, Terms: rating.Fixed(row.Units, row.PriceMinor, row.PaidShare),
+		Allocation: row.AllocationID, Org: row.OrgID, Node: row.NodeID,
+		Terms:  rating.Fixed(row.Units, row.PriceMinor, row.PaidShare),
 		Active: row.ActiveAt, Ended: row.ReleaseRequestedAt, Live: row.Live, Until: row.ChargedUntil,
 	}
 	if row.Currency != nil {
@@ -34,4 +35,52 @@ func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocat
 		return reading{}, false, fmt.Errorf("read clock: %w", err)
 	}
 	return r, true, nil
+}
+
+// outages are the times in which the tenant of an allocation could not use its node,
+// and that no relief was given for.
+func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading) ([]outage, error) {
+	repairs, err := q.Repairs(ctx, r.Allocation)
+	if err != nil {
+		return nil, fmt.Errorf("read repairs: %w", err)
+	}
+	var out []outage
+	for _, o := range repairs {
+		out = append(out, outage{
+			reference: "repair " + o.ID.String(), reason: "the node was repaired: " + o.Reason, from: o.BeganAt, to: o.EndedAt,
+		})
+	}
+	states, err := q.Outages(ctx, meteringdb.OutagesParams{NodeID: r.Node, Since: *r.Active, AllocationID: r.Allocation})
+	if err != nil {
+		return nil, fmt.Errorf("read states of node: %w", err)
+	}
+	for _, o := range states {
+		found := outage{
+			reference: fmt.Sprintf("%s %d", o.ToStatus, o.Seq), from: o.BeganAt, reason: "the node was quarantined",
+		}
+		if !o.GoesOn {
+			found.to = &o.EndedAt
+		}
+		if o.ToStatus == "offline" {
+			if found.lasted(r.Now) < s.silence {
+				continue
+			}
+			found.reason = "the agent of the node did not answer"
+		}
+		out = append(out, found)
+	}
+	return out, nil
+}
+
+// given are the times of an allocation that were given back.
+func given(ctx context.Context, q *meteringdb.Queries, of id.Allocation) ([]rating.Period, error) {
+	rows, err := q.Given(ctx, of)
+	if err != nil {
+		return nil, fmt.Errorf("read reliefs: %w", err)
+	}
+	out := make([]rating.Period, len(rows))
+	for i, row := range rows {
+		out[i] = rating.Period{From: row.BeganAt, To: row.EndedAt}
+	}
+	return out, nil
 }

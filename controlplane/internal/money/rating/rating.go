@@ -148,6 +148,27 @@ func Union(periods ...Period) []Period {
 	return out
 }
 
+// Without is what is left of a period without others, in its order.
+func Without(p Period, others ...Period) []Period {
+	var out []Period
+	for _, o := range Union(others...) {
+		if !o.To.After(p.From) {
+			continue
+		}
+		if !o.From.Before(p.To) {
+			break
+		}
+		if o.From.After(p.From) {
+			out = append(out, Period{From: p.From, To: o.From})
+		}
+		p.From = o.To
+	}
+	if p.To.After(p.From) {
+		out = append(out, p)
+	}
+	return out
+}
+
 // exact is a sum of products with 128 bits. A product is less than 2^95 (a price, a
 // share, units and a hundred years, each at its highest), so 2^32 of them fit.
 type exact struct{ hi, lo uint64 }

@@ -63,34 +63,76 @@ func (q *Queries) Close(ctx context.Context, allocationID id.Allocation) error {
 }
 
 const due = `-- name: Due :many
-SELECT m.allocation_id FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+SELECT m.org_id, m.allocation_id FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
 WHERE m.closed_at IS NULL
   AND (a.release_requested_at IS NOT NULL OR a.status NOT IN ('requested', 'provisioning', 'active')
     OR coalesce(m.charged_until, a.active_at) <= $1::timestamptz)
-  AND m.allocation_id <> ALL ($2::uuid[])
-ORDER BY m.org_id, m.allocation_id LIMIT $3
+  AND (m.org_id, m.allocation_id) > ($2::uuid, $3::uuid)
+ORDER BY m.org_id, m.allocation_id LIMIT $4
 `
 
 type DueParams struct {
-	NotSince time.Time
-	Tried    []string
-	Batch    int32
+	NotSince        time.Time
+	AfterOrg        string
+	AfterAllocation string
+	Batch           int32
+}
+
+type DueRow struct {
+	OrgID        id.Org
+	AllocationID id.Allocation
 }
 
 // Meters whose allocation has ended, or was not charged for an interval; those of a tenant one after the other.
-func (q *Queries) Due(ctx context.Context, arg DueParams) ([]id.Allocation, error) {
-	rows, err := q.db.Query(ctx, due, arg.NotSince, arg.Tried, arg.Batch)
+func (q *Queries) Due(ctx context.Context, arg DueParams) ([]DueRow, error) {
+	rows, err := q.db.Query(ctx, due,
+		arg.NotSince,
+		arg.AfterOrg,
+		arg.AfterAllocation,
+		arg.Batch,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []id.Allocation
+	var items []DueRow
 	for rows.Next() {
-		var allocation_id id.Allocation
-		if err := rows.Scan(&allocation_id); err != nil {
+		var i DueRow
+		if err := rows.Scan(&i.OrgID, &i.AllocationID); err != nil {
 			return nil, err
 		}
-		items = append(items, allocation_id)
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const given = `-- name: Given :many
+SELECT e.window_start::timestamptz AS began_at, e.window_end::timestamptz AS ended_at FROM ledger_entries e
+WHERE e.allocation_id = $1 AND e.kind = 'relief'
+`
+
+type GivenRow struct {
+	BeganAt time.Time
+	EndedAt time.Time
+}
+
+// The times that were given back.
+func (q *Queries) Given(ctx context.Context, allocationID id.Allocation) ([]GivenRow, error) {
+	rows, err := q.db.Query(ctx, given, allocationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []GivenRow
+	for rows.Next() {
+		var i GivenRow
+		if err := rows.Scan(&i.BeganAt, &i.EndedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -100,7 +142,7 @@ func (q *Queries) Due(ctx context.Context, arg DueParams) ([]id.Allocation, erro
 
 const lock = `-- name: Lock :one
 SELECT m.allocation_id, m.org_id, m.charged_until, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
-    a.active_at, a.release_requested_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+    a.node_id, a.active_at, a.release_requested_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
 FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
 WHERE m.allocation_id = $1 AND m.meter = 'held' AND m.closed_at IS NULL
 FOR UPDATE OF m SKIP LOCKED FOR SHARE OF a
@@ -114,6 +156,7 @@ type LockRow struct {
 	PriceMinor         int64
 	PaidShare          int32
 	Units              int32
+	NodeID             id.Node
 	ActiveAt           *time.Time
 	ReleaseRequestedAt *time.Time
 	Live               bool
@@ -132,6 +175,7 @@ func (q *Queries) Lock(ctx context.Context, allocationID id.Allocation) (LockRow
 		&i.PriceMinor,
 		&i.PaidShare,
 		&i.Units,
+		&i.NodeID,
 		&i.ActiveAt,
 		&i.ReleaseRequestedAt,
 		&i.Live,
@@ -162,6 +206,60 @@ type OpenParams struct {
 func (q *Queries) Open(ctx context.Context, arg OpenParams) error {
 	_, err := q.db.Exec(ctx, open, arg.AllocationID, arg.OrgID)
 	return err
+}
+
+const outages = `-- name: Outages :many
+SELECT s.seq, s.to_status, s.began_at, s.ended_at, s.goes_on FROM (
+    SELECT e.seq, e.to_status, e.occurred_at AS began_at,
+        coalesce(lead(e.occurred_at) OVER (ORDER BY e.seq), statement_timestamp())::timestamptz AS ended_at,
+        (lead(e.occurred_at) OVER (ORDER BY e.seq) IS NULL)::boolean AS goes_on
+    FROM node_events e
+    WHERE e.node_id = $1 AND e.kind = 'state_changed' AND e.seq >= coalesce((SELECT max(b.seq) FROM node_events b
+        WHERE b.node_id = $1 AND b.kind = 'state_changed' AND b.occurred_at <= $2), 0)) AS s
+WHERE s.to_status IN ('quarantined', 'offline') AND NOT EXISTS (SELECT FROM ledger_entries l
+    WHERE l.allocation_id = $3 AND l.kind = 'relief' AND l.reference = s.to_status || ' ' || s.seq::text)
+ORDER BY s.seq
+`
+
+type OutagesParams struct {
+	NodeID       id.Node
+	Since        time.Time
+	AllocationID id.Allocation
+}
+
+type OutagesRow struct {
+	Seq      int64
+	ToStatus string
+	BeganAt  time.Time
+	EndedAt  time.Time
+	GoesOn   bool
+}
+
+// Times in which a node was quarantined, or silent for so long, from a moment on, that no relief was given for.
+func (q *Queries) Outages(ctx context.Context, arg OutagesParams) ([]OutagesRow, error) {
+	rows, err := q.db.Query(ctx, outages, arg.NodeID, arg.Since, arg.AllocationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OutagesRow
+	for rows.Next() {
+		var i OutagesRow
+		if err := rows.Scan(
+			&i.Seq,
+			&i.ToStatus,
+			&i.BeganAt,
+			&i.EndedAt,
+			&i.GoesOn,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const repairs = `-- name: Repairs :many
