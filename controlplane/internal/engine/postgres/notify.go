@@ -37,6 +37,11 @@ func (db *DB) Notify(ctx context.Context, channel, payload string) error {
 	return err
 }
 
+// NotifySoon tells the listeners of a channel after a change that was a statement of
+// its own, together with others. It waits for nothing, and may be lost as those of
+// Notify.
+func (db *DB) NotifySoon(channel, payload string) { db.notifier.send([]notice{{channel, payload}}) }
+
 type noticesKey struct{}
 
 type notice struct{ channel, payload string }

@@ -254,6 +254,10 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return err
 	}
+	return decode(body, into)
+}
+
+func decode(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {

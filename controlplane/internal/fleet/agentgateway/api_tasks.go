@@ -181,9 +181,15 @@ func (g *Gateway) taskLogs(w http.ResponseWriter, r *http.Request, c caller) err
 	if err != nil {
 		return err
 	}
-	var in agentwire.LogsRequest
-	if err := read(w, r, &in); err != nil {
+	body, err := httpapi.ReadBody(w, r, maxBody)
+	if err != nil {
 		return err
+	}
+	in, plain := plainLogs(body)
+	if !plain {
+		if err := decode(body, &in); err != nil {
+			return err
+		}
 	}
 	out, err := g.logs.AppendLogs(r.Context(), c.Node, task, in)
 	if err != nil {

@@ -1,16 +1,11 @@
 package operation
 
 import (
-	"bytes"
-	"compress/flate"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,7 +13,6 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
-	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/operate/operation/internal/operationdb"
 )
 
@@ -42,23 +36,52 @@ func (s *Service) AppendLogs(ctx context.Context, n id.Node, task id.NodeTask, r
 	if err := checkLogs(r); err != nil {
 		return agentwire.LogsResponse{}, err
 	}
-	var out agentwire.LogsResponse
-	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		stream, err := streamOf(ctx, tx, n, task)
+	scrubbed := false
+	for range deliveriesAtOnce {
+		stream, err := s.streamOf(ctx, n, task)
 		if err != nil {
-			return err
+			return agentwire.LogsResponse{}, err
 		}
-		lines := slices.DeleteFunc(slices.Clone(r.Lines), func(l agentwire.LogLine) bool { return l.Seq < stream.NextSeq })
-		out.Next = stream.NextSeq
-		if len(lines) == 0 {
-			return nil
+		lines := after(r.Lines, stream.NextSeq)
+		if len(lines) == 0 || lines[0].Seq != stream.NextSeq { // lines are missing: the node sends them first
+			return agentwire.LogsResponse{Next: stream.NextSeq}, nil
 		}
-		if lines[0].Seq != stream.NextSeq {
-			return nil // lines are missing: the node sends them first
+		if !scrubbed {
+			r.Lines, scrubbed = presentable(lines), true
+			lines = r.Lines
 		}
-		return keepLines(ctx, tx, stream, lines, &out)
-	})
-	return out, err
+		kept, err := s.keepLines(ctx, task, stream, lines)
+		if err != nil {
+			return agentwire.LogsResponse{}, err
+		}
+		if kept {
+			s.db.NotifySoon(logsChannel, stream.OperationID.String())
+			return agentwire.LogsResponse{Next: lines[len(lines)-1].Seq + 1}, nil
+		}
+	}
+	return agentwire.LogsResponse{}, fault.New(fault.Unavailable, "operation_logs_contended",
+		"lines of task %s are being kept by another request", task).WithRemedy("send them again")
+}
+
+// deliveriesAtOnce bounds how often a delivery is overtaken by another of the same task.
+// An agent has one under way, and perhaps one whose answer it did not wait for.
+const deliveriesAtOnce = 8
+
+// after leaves out the lines before a number. Numbers rise by one.
+func after(lines []agentwire.LogLine, next int64) []agentwire.LogLine {
+	if len(lines) == 0 || lines[0].Seq >= next {
+		return lines
+	}
+	return lines[min(next-lines[0].Seq, int64(len(lines))):]
+}
+
+// presentable are lines as they may be kept: without what looks like a secret.
+func presentable(lines []agentwire.LogLine) []agentwire.LogLine {
+	out := slices.Clone(lines)
+	for i, l := range out {
+		out[i].Text, out[i].Step = scrub(clean(l.Text, agentwire.MaxLogText)), clean(l.Step, 64)
+	}
+	return out
 }
 
 // streams are where lines come from.
@@ -86,106 +109,55 @@ func checkLogs(r agentwire.LogsRequest) error {
 	return nil
 }
 
-// streamOf locks how far a task has come with its lines. The task must be of a run, of
-// the node that sends, and of the installation that it runs on; an old one may be in the
-// hands of whoever had the machine before.
-func streamOf(ctx context.Context, tx pgx.Tx, n id.Node, task id.NodeTask) (operationdb.OperationLogStream, error) {
-	q := operationdb.New(tx)
-	row, err := q.TargetOfTask(ctx, operationdb.TargetOfTaskParams{
+// streamOf reads what a task prints for, and how far its lines have come. The task must
+// be of a run, of the node that sends, and of the installation that it runs on; an old one
+// may be in the hands of whoever had the machine before.
+func (s *Service) streamOf(ctx context.Context, n id.Node, task id.NodeTask) (operationdb.LogStreamRow, error) {
+	row, err := operationdb.New(s.db).LogStream(ctx, operationdb.LogStreamParams{
 		TaskID: task, NodeID: n, Seconds: int64(printsUntil / time.Second),
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return operationdb.OperationLogStream{}, fault.New(fault.NotFound, agentwire.CodeTaskNotYours,
-			"node %s has no task %s that prints", n, task)
+		return row, fault.New(fault.NotFound, agentwire.CodeTaskNotYours, "node %s has no task %s that prints", n, task)
 	}
 	if err != nil {
-		return operationdb.OperationLogStream{}, fmt.Errorf("read target of task %s: %w", task, err)
+		return row, fmt.Errorf("read how far task %s has come: %w", task, err)
 	}
-	stream, err := q.OpenStream(ctx, operationdb.OpenStreamParams{
-		TaskID: task, OperationID: row.OperationID,
-		TargetID: row.ID,
+	return row, nil
+}
+
+// keepLines keeps lines that begin where their task has come to. It says false if
+// another delivery of the task came first.
+func (s *Service) keepLines(ctx context.Context, task id.NodeTask, stream operationdb.LogStreamRow,
+	lines []agentwire.LogLine,
+) (bool, error) {
+	q := operationdb.New(s.db)
+	first, last := lines[0].Seq, lines[len(lines)-1].Seq
+	size, steps := int64(0), []string{}
+	for _, l := range lines {
+		size += int64(lineSize(l))
+		if !slices.Contains(steps, l.Step) {
+			steps = append(steps, l.Step)
+		}
+	}
+	if stream.Bytes+size > mostLogBytes {
+		n, err := q.DropLines(ctx, operationdb.DropLinesParams{TaskID: task, FirstSeq: first, LastSeq: last, Size: size})
+		if err != nil {
+			return false, fmt.Errorf("note how far task %s has come: %w", task, err)
+		}
+		return n == 1, nil
+	}
+	body, err := pack(lines)
+	if err != nil {
+		return false, err
+	}
+	n, err := q.AppendLog(ctx, operationdb.AppendLogParams{
+		Operation: stream.OperationID.String(), OperationID: stream.OperationID, TargetID: stream.TargetID, TaskID: task,
+		FirstSeq: first, LastSeq: last, Steps: steps, Size: size, Body: body,
 	})
 	if err != nil {
-		return stream, fmt.Errorf("read how far task %s has come: %w", task, err)
+		return false, fmt.Errorf("keep lines of task %s: %w", task, err)
 	}
-	return stream, nil
-}
-
-func keepLines(ctx context.Context, tx pgx.Tx, stream operationdb.OperationLogStream, lines []agentwire.LogLine,
-	out *agentwire.LogsResponse,
-) error {
-	q := operationdb.New(tx)
-	last := lines[len(lines)-1].Seq
-	size, steps := int64(0), []string{}
-	for i, l := range lines {
-		lines[i].Text, lines[i].Step = scrub(clean(l.Text, agentwire.MaxLogText)), clean(l.Step, 64)
-		size += int64(lineSize(l))
-		if !slices.Contains(steps, lines[i].Step) {
-			steps = append(steps, lines[i].Step)
-		}
-	}
-	p := operationdb.AdvanceParams{TaskID: stream.TaskID, NextSeq: last + 1, More: size}
-	if stream.Bytes+size > mostLogBytes {
-		p.More, p.Dropped = 0, size
-	} else {
-		body, err := pack(lines)
-		if err != nil {
-			return err
-		}
-		if err := q.LockLogs(ctx, stream.OperationID.String()); err != nil {
-			return fmt.Errorf("lock log of operation %s: %w", stream.OperationID, err)
-		}
-		if _, err := q.AppendLog(ctx, operationdb.AppendLogParams{
-			OperationID: stream.OperationID, TargetID: stream.TargetID, TaskID: stream.TaskID, FirstSeq: lines[0].Seq,
-			LastSeq: last, Steps: steps, Body: body,
-		}); err != nil {
-			return fmt.Errorf("keep lines of task %s: %w", stream.TaskID, err)
-		}
-	}
-	if err := q.Advance(ctx, p); err != nil {
-		return fmt.Errorf("note how far task %s has come: %w", stream.TaskID, err)
-	}
-	out.Next = last + 1
-	return postgres.Notify(ctx, tx, logsChannel, stream.OperationID.String())
-}
-
-// packers are kept, because each needs a megabyte that would have to be cleared.
-var packers = sync.Pool{New: func() any {
-	z, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is known, so there is no error
-	return z
-}}
-
-func pack(lines []agentwire.LogLine) ([]byte, error) {
-	raw, err := json.Marshal(lines)
-	if err != nil {
-		return nil, fmt.Errorf("encode lines: %w", err)
-	}
-	z, ok := packers.Get().(*flate.Writer)
-	if !ok {
-		return nil, errors.New("compress lines: there is nothing to do it with")
-	}
-	defer packers.Put(z)
-	var b bytes.Buffer
-	z.Reset(&b)
-	if _, err := z.Write(raw); err != nil {
-		return nil, fmt.Errorf("compress lines: %w", err)
-	}
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("compress lines: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-func unpack(body []byte) ([]agentwire.LogLine, error) {
-	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), 64<<20))
-	if err != nil {
-		return nil, fmt.Errorf("decompress lines: %w", err)
-	}
-	var lines []agentwire.LogLine
-	if err := json.Unmarshal(raw, &lines); err != nil {
-		return nil, fmt.Errorf("decode lines: %w", err)
-	}
-	return lines, nil
+	return n == 1, nil
 }
 
 // LogPosition is where a listing of lines goes on: after this line of this chunk.

@@ -3,6 +3,7 @@ package operation_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +87,49 @@ func TestLinesAreKeptOnce(t *testing.T) {
 	found, _, _, err = w.service.Lines(w.ctx, o.ID, operation.LogWish{Search: "LINE 5"}, operation.LogPosition{}, 10)
 	if err != nil || texts(found) != "line 5 of one" {
 		t.Errorf("searched: %s, %v", texts(found), err)
+	}
+}
+
+// Deliveries of the same lines at the same time, and of different ones, keep each line
+// once and in its place.
+func TestDeliveriesAtTheSameTimeKeepEachLineOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o, node, task := w.printing(t)
+	const most = 60
+	var all sync.WaitGroup
+	for sender := range int64(4) {
+		all.Go(func() {
+			for next := int64(1); next <= most; {
+				got, err := w.service.AppendLogs(w.ctx, node, task, lines(next, min(next+sender, most), "one"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				next = got.Next
+			}
+		})
+	}
+	all.Wait()
+	kept, _, _, err := w.service.Lines(w.ctx, o.ID, operation.LogWish{}, operation.LogPosition{}, 2*most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunks := w.count(t, `SELECT count(*) FROM operation_logs`)
+	for after := (operation.LogPosition{}); len(kept) < most; { // of many chunks only some are looked at
+		more, at, _, err := w.service.Lines(w.ctx, o.ID, operation.LogWish{}, kept[len(kept)-1].At, 2*most)
+		if err != nil || at == after {
+			t.Fatalf("%d lines of %d chunks are there: %v", len(kept), chunks, err)
+		}
+		kept, after = append(kept, more...), at
+	}
+	for i, l := range kept {
+		if l.Seq != int64(i+1) {
+			t.Fatalf("line %d has the number %d", i+1, l.Seq)
+		}
+	}
+	if len(kept) != most {
+		t.Errorf("%d lines are kept, want %d", len(kept), most)
 	}
 }
 

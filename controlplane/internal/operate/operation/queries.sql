@@ -50,11 +50,13 @@ ORDER BY position LIMIT sqlc.arg(page_size);
 -- name: Target :one
 SELECT * FROM operation_targets WHERE id = $1;
 
--- TargetOfTask finds the target that a task of a node prints for, also when the target has another task by now. It finds none of an
--- earlier installation of the node, and none of a task that ended a while ago.
--- name: TargetOfTask :one
-SELECT t.* FROM node_tasks k JOIN nodes n ON n.id = k.node_id AND n.generation = k.generation
-JOIN operation_targets t ON t.id = (k.params ->> 'target_id')::uuid AND t.node_id = k.node_id
+-- LogStream finds what a task of a node prints for, also when the target has another task by now, and how far its lines have come. It
+-- finds nothing of an earlier installation of the node, and of a task that ended a while ago.
+-- name: LogStream :one
+SELECT t.id AS target_id, t.operation_id, COALESCE(s.next_seq, 1)::bigint AS next_seq, COALESCE(s.bytes, 0)::bigint AS bytes
+FROM node_tasks k JOIN nodes n ON n.id = k.node_id AND n.generation = k.generation
+LEFT JOIN operation_log_streams s ON s.task_id = k.id
+JOIN operation_targets t ON t.id = COALESCE(s.target_id, (k.params ->> 'target_id')::uuid) AND t.node_id = k.node_id
 WHERE k.id = sqlc.arg(task_id) AND k.node_id = sqlc.arg(node_id) AND k.type = 'operation.run'
   AND (k.finished_at IS NULL OR k.finished_at > clock_timestamp() - sqlc.arg(seconds)::bigint * interval '1 second');
 
@@ -201,22 +203,27 @@ SELECT org_id FROM projects WHERE id = $1;
 SELECT status::text AS status, (paused_at IS NOT NULL)::boolean AS paused, count(*) AS operations FROM operations
 WHERE status IN ('queued', 'running') GROUP BY 1, 2;
 
--- name: OpenStream :one
-INSERT INTO operation_log_streams (task_id, operation_id, target_id) VALUES ($1, $2, $3)
-ON CONFLICT (task_id) DO UPDATE SET task_id = EXCLUDED.task_id RETURNING *;
-
--- LockLogs lets one writer add to the log of a run at a time: numbers then rise in the order of the commits, and whoever follows
--- misses none.
--- name: LockLogs :exec
-SELECT pg_advisory_xact_lock(hashtextextended(sqlc.arg(operation)::text, 75));
-
--- name: AppendLog :one
+-- AppendLog keeps lines of a task, if they begin where it has come to: otherwise another delivery was faster, and nothing is kept. The
+-- lock lets one writer add to the log of a run at a time, before a number is taken: numbers then rise in the order of the commits, and
+-- whoever follows misses none.
+-- name: AppendLog :execrows
+WITH turn AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock(hashtextextended(sqlc.arg(operation)::text, 75))
+), stream AS (
+    INSERT INTO operation_log_streams AS s (task_id, operation_id, target_id, next_seq, bytes)
+    SELECT sqlc.arg(task_id), sqlc.arg(operation_id), sqlc.arg(target_id), sqlc.arg(last_seq)::bigint + 1, sqlc.arg(size) FROM turn
+    ON CONFLICT (task_id) DO UPDATE SET next_seq = EXCLUDED.next_seq, bytes = s.bytes + EXCLUDED.bytes
+    WHERE s.next_seq = sqlc.arg(first_seq)::bigint
+    RETURNING s.task_id, s.operation_id, s.target_id
+)
 INSERT INTO operation_logs (operation_id, target_id, task_id, first_seq, last_seq, steps, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id;
+SELECT operation_id, target_id, task_id, sqlc.arg(first_seq)::bigint, sqlc.arg(last_seq)::bigint, sqlc.arg(steps)::text[],
+    sqlc.arg(body)::bytea FROM stream;
 
--- name: Advance :exec
-UPDATE operation_log_streams SET next_seq = sqlc.arg(next_seq), bytes = bytes + sqlc.arg(more)::bigint,
-    dropped = dropped + sqlc.arg(dropped)::bigint WHERE task_id = sqlc.arg(task_id);
+-- DropLines goes on behind lines that are not kept.
+-- name: DropLines :execrows
+UPDATE operation_log_streams SET next_seq = sqlc.arg(last_seq)::bigint + 1, dropped = dropped + sqlc.arg(size)::bigint
+WHERE task_id = sqlc.arg(task_id) AND next_seq = sqlc.arg(first_seq)::bigint;
 
 -- Logs gives chunks in the order in which they came.
 -- name: Logs :many

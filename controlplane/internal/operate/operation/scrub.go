@@ -35,27 +35,56 @@ var beginnings = func() (by ['z' + 1][]string) {
 	return by
 }()
 
+// What a byte of a line may be for secretForms.
+const (
+	apart   = iota // between two words
+	inWord         // in a word; no word of secretForms begins with it
+	begins         // the first letter of such a word
+	suspect        // perhaps the beginning of something else that is looked for
+)
+
+var bytesAre = func() (of [256]byte) {
+	for c := range of {
+		lower := c | 0x20
+		switch {
+		case 'a' <= lower && lower <= 'z' && len(beginnings[lower]) > 0:
+			of[c] = begins
+		case 'a' <= lower && lower <= 'z' || '0' <= c && c <= '9' || c == '_':
+			of[c] = inWord
+		}
+	}
+	of['-'], of["\u017f"[0]], of["\u212a"[0]] = suspect, suspect, suspect
+	return of
+}()
+
 // suspicious reports whether a line may hold a secret form. The expressions cost a
 // hundred times as much, and hardly any line needs them.
 func suspicious(line string) bool {
-	inWord := false
+	before := byte(apart)
 	for i := range len(line) {
-		c := line[i]
+		is := bytesAre[line[i]]
 		switch {
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		case c == '-' && strings.HasPrefix(line[i:], "-----"):
-			return true
-		case c >= 0x80 && (strings.HasPrefix(line[i:], "ſ") || strings.HasPrefix(line[i:], "K")):
-			return true // these count as s and k where case does not
+		case is < begins:
+		case is == suspect:
+			if suspiciousAt(line[i:]) {
+				return true
+			}
+			is = apart
+		default:
+			if before == apart && beginsWithAny(line[i:], beginnings[line[i]|0x20]) {
+				return true
+			}
+			is = inWord
 		}
-		letter := 'a' <= c && c <= 'z'
-		if letter && !inWord && beginsWithAny(line[i:], beginnings[c]) {
-			return true
-		}
-		inWord = letter || '0' <= c && c <= '9' || c == '_'
+		before = is
 	}
 	return false
+}
+
+// suspiciousAt reports whether a text begins with the frame of a key, or with a letter
+// that counts as s or k where case does not.
+func suspiciousAt(text string) bool {
+	return strings.HasPrefix(text, "-----") || strings.HasPrefix(text, "\u017f") || strings.HasPrefix(text, "\u212a")
 }
 
 func beginsWithAny(text string, words []string) bool {

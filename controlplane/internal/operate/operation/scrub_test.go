@@ -3,6 +3,7 @@ package operation
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,8 @@ func TestNoSecretFormIsPassedOver(t *testing.T) {
 	t.Parallel()
 	pieces := []string{
 		"-----BEGIN RSA PRIVATE KEY-----", "-----", "Authorization: Bearer ", "authorization:basic ", "PassWord=", "passwd: ",
-		"ſecret=", "secret", "token=", "toKen=", "api_key=", "API-KEY: ", "apikey='", "ghp_", "gho-", "glpat-", "hf_", "hf-",
-		"xoxb-", "AKIA", "akia", "eyJ", "abcdefghijklmnop", "ABCDEFGHIJ234567", "0123456789abcdef", ".", " ", "_", "é", "=",
+		"ſecret=", "secret", "token=", "to\u212aen=", "api_key=", "API-KEY: ", "apikey='", "ghp_", "gho-", "glpat-", "hf_",
+		"hf-", "xoxb-", "AKIA", "akia", "eyJ", "abcdefghijklmnop", "ABCDEFGHIJ234567", "0123456789abcdef", ".", " ", "_", "é", "=",
 		":", "\"", "x", "-",
 	}
 	random, found := rand.New(rand.NewPCG(1, 2)), 0
@@ -35,6 +36,34 @@ func TestNoSecretFormIsPassedOver(t *testing.T) {
 	}
 	if found < 1000 {
 		t.Errorf("only %d of the lines held a secret form", found)
+	}
+}
+
+// What is packed is JSON, whatever the lines hold, and comes back as it was.
+func TestPackedLinesComeBack(t *testing.T) {
+	t.Parallel()
+	var lines []agentwire.LogLine
+	every := make([]byte, 0x80)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for i, text := range []string{"", "plain", string(every), `"\\"`, "ü 漢 😀 \u2028", strings.Repeat("long ", 1600)} {
+		lines = append(lines, agentwire.LogLine{
+			Seq: int64(i + 1), Step: `a"b`, Stream: agentwire.StreamStderr, At: time.Unix(int64(i), 5).UTC(), Text: text,
+		})
+	}
+	for range 2 { // what packs is used again
+		body, err := pack(lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := unpack(body)
+		if err != nil || !slices.Equal(got, lines) {
+			t.Errorf("%v: %+v", err, got)
+		}
+	}
+	if _, err := pack([]agentwire.LogLine{{At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}); err == nil {
+		t.Error("a time was packed that nobody can read")
 	}
 }
 

@@ -72,15 +72,6 @@ type Operation struct {
 	ResumedBy []string
 }
 
-type OperationLogStream struct {
-	TaskID      id.NodeTask
-	OperationID id.Operation
-	TargetID    id.OperationTarget
-	NextSeq     int64
-	Bytes       int64
-	Dropped     int64
-}
-
 type OperationTarget struct {
 	ID           id.OperationTarget
 	OperationID  id.Operation

@@ -13,56 +13,52 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-const advance = `-- name: Advance :exec
-UPDATE operation_log_streams SET next_seq = $1, bytes = bytes + $2::bigint,
-    dropped = dropped + $3::bigint WHERE task_id = $4
-`
-
-type AdvanceParams struct {
-	NextSeq int64
-	More    int64
-	Dropped int64
-	TaskID  id.NodeTask
-}
-
-func (q *Queries) Advance(ctx context.Context, arg AdvanceParams) error {
-	_, err := q.db.Exec(ctx, advance,
-		arg.NextSeq,
-		arg.More,
-		arg.Dropped,
-		arg.TaskID,
-	)
-	return err
-}
-
-const appendLog = `-- name: AppendLog :one
+const appendLog = `-- name: AppendLog :execrows
+WITH turn AS MATERIALIZED (
+    SELECT pg_advisory_xact_lock(hashtextextended($5::text, 75))
+), stream AS (
+    INSERT INTO operation_log_streams AS s (task_id, operation_id, target_id, next_seq, bytes)
+    SELECT $6, $7, $8, $2::bigint + 1, $9 FROM turn
+    ON CONFLICT (task_id) DO UPDATE SET next_seq = EXCLUDED.next_seq, bytes = s.bytes + EXCLUDED.bytes
+    WHERE s.next_seq = $1::bigint
+    RETURNING s.task_id, s.operation_id, s.target_id
+)
 INSERT INTO operation_logs (operation_id, target_id, task_id, first_seq, last_seq, steps, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id
+SELECT operation_id, target_id, task_id, $1::bigint, $2::bigint, $3::text[],
+    $4::bytea FROM stream
 `
 
 type AppendLogParams struct {
-	OperationID id.Operation
-	TargetID    id.OperationTarget
-	TaskID      id.NodeTask
 	FirstSeq    int64
 	LastSeq     int64
 	Steps       []string
 	Body        []byte
+	Operation   string
+	TaskID      id.NodeTask
+	OperationID id.Operation
+	TargetID    id.OperationTarget
+	Size        int64
 }
 
+// AppendLog keeps lines of a task, if they begin where it has come to: otherwise another delivery was faster, and nothing is kept. The
+// lock lets one writer add to the log of a run at a time, before a number is taken: numbers then rise in the order of the commits, and
+// whoever follows misses none.
 func (q *Queries) AppendLog(ctx context.Context, arg AppendLogParams) (int64, error) {
-	row := q.db.QueryRow(ctx, appendLog,
-		arg.OperationID,
-		arg.TargetID,
-		arg.TaskID,
+	result, err := q.db.Exec(ctx, appendLog,
 		arg.FirstSeq,
 		arg.LastSeq,
 		arg.Steps,
 		arg.Body,
+		arg.Operation,
+		arg.TaskID,
+		arg.OperationID,
+		arg.TargetID,
+		arg.Size,
 	)
-	var id int64
-	err := row.Scan(&id)
-	return id, err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const approve = `-- name: Approve :one
@@ -248,6 +244,32 @@ func (q *Queries) Counts(ctx context.Context, operations []string) ([]CountsRow,
 		return nil, err
 	}
 	return items, nil
+}
+
+const dropLines = `-- name: DropLines :execrows
+UPDATE operation_log_streams SET next_seq = $1::bigint + 1, dropped = dropped + $2::bigint
+WHERE task_id = $3 AND next_seq = $4::bigint
+`
+
+type DropLinesParams struct {
+	LastSeq  int64
+	Size     int64
+	TaskID   id.NodeTask
+	FirstSeq int64
+}
+
+// DropLines goes on behind lines that are not kept.
+func (q *Queries) DropLines(ctx context.Context, arg DropLinesParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropLines,
+		arg.LastSeq,
+		arg.Size,
+		arg.TaskID,
+		arg.FirstSeq,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const endTarget = `-- name: EndTarget :exec
@@ -817,15 +839,40 @@ func (q *Queries) Lock(ctx context.Context, argID id.Operation) (Operation, erro
 	return i, err
 }
 
-const lockLogs = `-- name: LockLogs :exec
-SELECT pg_advisory_xact_lock(hashtextextended($1::text, 75))
+const logStream = `-- name: LogStream :one
+SELECT t.id AS target_id, t.operation_id, COALESCE(s.next_seq, 1)::bigint AS next_seq, COALESCE(s.bytes, 0)::bigint AS bytes
+FROM node_tasks k JOIN nodes n ON n.id = k.node_id AND n.generation = k.generation
+LEFT JOIN operation_log_streams s ON s.task_id = k.id
+JOIN operation_targets t ON t.id = COALESCE(s.target_id, (k.params ->> 'target_id')::uuid) AND t.node_id = k.node_id
+WHERE k.id = $1 AND k.node_id = $2 AND k.type = 'operation.run'
+  AND (k.finished_at IS NULL OR k.finished_at > clock_timestamp() - $3::bigint * interval '1 second')
 `
 
-// LockLogs lets one writer add to the log of a run at a time: numbers then rise in the order of the commits, and whoever follows
-// misses none.
-func (q *Queries) LockLogs(ctx context.Context, operation string) error {
-	_, err := q.db.Exec(ctx, lockLogs, operation)
-	return err
+type LogStreamParams struct {
+	TaskID  id.NodeTask
+	NodeID  id.Node
+	Seconds int64
+}
+
+type LogStreamRow struct {
+	TargetID    id.OperationTarget
+	OperationID id.Operation
+	NextSeq     int64
+	Bytes       int64
+}
+
+// LogStream finds what a task of a node prints for, also when the target has another task by now, and how far its lines have come. It
+// finds nothing of an earlier installation of the node, and of a task that ended a while ago.
+func (q *Queries) LogStream(ctx context.Context, arg LogStreamParams) (LogStreamRow, error) {
+	row := q.db.QueryRow(ctx, logStream, arg.TaskID, arg.NodeID, arg.Seconds)
+	var i LogStreamRow
+	err := row.Scan(
+		&i.TargetID,
+		&i.OperationID,
+		&i.NextSeq,
+		&i.Bytes,
+	)
+	return i, err
 }
 
 const logs = `-- name: Logs :many
@@ -1036,31 +1083,6 @@ func (q *Queries) Next(ctx context.Context, arg NextParams) ([]OperationTarget, 
 		return nil, err
 	}
 	return items, nil
-}
-
-const openStream = `-- name: OpenStream :one
-INSERT INTO operation_log_streams (task_id, operation_id, target_id) VALUES ($1, $2, $3)
-ON CONFLICT (task_id) DO UPDATE SET task_id = EXCLUDED.task_id RETURNING task_id, operation_id, target_id, next_seq, bytes, dropped
-`
-
-type OpenStreamParams struct {
-	TaskID      id.NodeTask
-	OperationID id.Operation
-	TargetID    id.OperationTarget
-}
-
-func (q *Queries) OpenStream(ctx context.Context, arg OpenStreamParams) (OperationLogStream, error) {
-	row := q.db.QueryRow(ctx, openStream, arg.TaskID, arg.OperationID, arg.TargetID)
-	var i OperationLogStream
-	err := row.Scan(
-		&i.TaskID,
-		&i.OperationID,
-		&i.TargetID,
-		&i.NextSeq,
-		&i.Bytes,
-		&i.Dropped,
-	)
-	return i, err
 }
 
 const orgOf = `-- name: OrgOf :one
@@ -1587,47 +1609,6 @@ SELECT id, operation_id, position, node_id, hostname, allocation_id, status, att
 
 func (q *Queries) Target(ctx context.Context, argID id.OperationTarget) (OperationTarget, error) {
 	row := q.db.QueryRow(ctx, target, argID)
-	var i OperationTarget
-	err := row.Scan(
-		&i.ID,
-		&i.OperationID,
-		&i.Position,
-		&i.NodeID,
-		&i.Hostname,
-		&i.AllocationID,
-		&i.Status,
-		&i.Attempt,
-		&i.StepIndex,
-		&i.TaskID,
-		&i.Probing,
-		&i.Changed,
-		&i.ErrorCode,
-		&i.ErrorClass,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.HandedOutAt,
-		&i.FinishedAt,
-	)
-	return i, err
-}
-
-const targetOfTask = `-- name: TargetOfTask :one
-SELECT t.id, t.operation_id, t.position, t.node_id, t.hostname, t.allocation_id, t.status, t.attempt, t.step_index, t.task_id, t.probing, t.changed, t.error_code, t.error_class, t.error_message, t.error_remedy, t.handed_out_at, t.finished_at FROM node_tasks k JOIN nodes n ON n.id = k.node_id AND n.generation = k.generation
-JOIN operation_targets t ON t.id = (k.params ->> 'target_id')::uuid AND t.node_id = k.node_id
-WHERE k.id = $1 AND k.node_id = $2 AND k.type = 'operation.run'
-  AND (k.finished_at IS NULL OR k.finished_at > clock_timestamp() - $3::bigint * interval '1 second')
-`
-
-type TargetOfTaskParams struct {
-	TaskID  id.NodeTask
-	NodeID  id.Node
-	Seconds int64
-}
-
-// TargetOfTask finds the target that a task of a node prints for, also when the target has another task by now. It finds none of an
-// earlier installation of the node, and none of a task that ended a while ago.
-func (q *Queries) TargetOfTask(ctx context.Context, arg TargetOfTaskParams) (OperationTarget, error) {
-	row := q.db.QueryRow(ctx, targetOfTask, arg.TaskID, arg.NodeID, arg.Seconds)
 	var i OperationTarget
 	err := row.Scan(
 		&i.ID,
