@@ -35,6 +35,7 @@ var sameFloor = map[string][]string{
 	"metering":  {"account", "ledger", "rating"},
 	"ledger":    {"account", "rating"},
 	"operation": {"definition", "policy"},
+	"statement": {"rating"},
 }
 
 // shared are packages that are there for the other packages of their floor, which

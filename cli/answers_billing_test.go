@@ -55,7 +55,19 @@ var moneyErrands = []errand{
 	{"billing-ledger-nobody", "billing ledger"},
 	{"billing-balance", "billing balance --tenant acme"},
 	{"billing-prices-withdraw", "billing prices withdraw " + priceID},
+	{"billing-usage", "billing usage --by project,sku,node,user,label,day --label team --from 2026-03-01 --to 2026-04-01"},
+	{"billing-usage-tenant", "billing usage --tenant acme --by label --label team -o json"},
+	{"billing-usage-csv", "billing usage --project acme/training --by tenant,label,user --label team --csv"},
+	{"billing-usage-wrong", "billing usage --by rack"},
 }
+
+const usageJSON = `{"from":"2026-03-01T00:00:00Z","to":"2026-04-01T00:00:00Z","made_at":"2026-03-04T05:06:07Z",` +
+	`"by":["project"],"label":"team","lines":[{"org_id":"` + orgID + `","tenant":"acme","project_id":"` + projectID + `",` +
+	`"project":"training","sku":"h200-sxm-baremetal-8g","node_id":"` + nodeID + `","hostname":"c07u31",` +
+	`"requested_by":"` + userID + `","requested_by_name":"Ada","label":"=1+1","day":"2026-03-02","currency":"USD",` +
+	`"allocations":2,"seconds":5437,"unit_seconds":43496,"cost_minor":3805,"not_charged_minor":5,"relief_minor":700,` +
+	`"corrections_minor":-20,"net_minor":3125},{"tenant":"free","project":"p","allocations":1,"seconds":3600,` +
+	`"unit_seconds":3600,"cost_minor":0,"not_charged_minor":0,"relief_minor":0,"corrections_minor":0,"net_minor":0}]}`
 
 // billingAnswers are what the fake API says about money.
 func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
@@ -66,7 +78,8 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 		"list-free-projects": pageOf(freeJSON), "put-free-project": answer(200, freeJSON), "remove-free-project": nothing,
 		"get-allocation-terms": answer(200, termsJSON), "create-credit": answer(201, creditJSON),
 		"correct-ledger-entry": answer(201, correctionJSON), "list-ledger": pageOf(correctionJSON, creditJSON),
-		"get-balance": answer(200, balanceJSON),
+		"get-balance": answer(200, balanceJSON), "get-usage": answer(200, usageJSON),
+		"get-tenant-usage": answer(200, usageJSON), "get-project-usage": answer(200, usageJSON),
 	})
 	return into
 }

@@ -33,6 +33,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/ledger"
+	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/people/identity"
@@ -261,6 +262,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.quotas.Register(api)
 	p.accounts.Register(api)
 	ledger.New(p.db).Register(api)
+	statement.New(p.db).Register(api)
 	rentalsettings.New(p.db).Register(api)
 	reservation.New(p.db, p.heardWithin()).Register(api)
 	audit.Register(api, p.db)

@@ -1902,6 +1902,7 @@ const (
 	TenantRead                Permission = "tenant:read"
 	TenantUpdate              Permission = "tenant:update"
 	TerminalOpen              Permission = "terminal:open"
+	UsageRead                 Permission = "usage:read"
 	UserManage                Permission = "user:manage"
 	UserRead                  Permission = "user:read"
 	WebhookManage             Permission = "webhook:manage"
@@ -2514,6 +2515,17 @@ const (
 	SkuViewStatusDisabled SkuViewStatus = "disabled"
 )
 
+// Defines values for StatementUsageViewBy.
+const (
+	StatementUsageViewByDay     StatementUsageViewBy = "day"
+	StatementUsageViewByLabel   StatementUsageViewBy = "label"
+	StatementUsageViewByNode    StatementUsageViewBy = "node"
+	StatementUsageViewByProject StatementUsageViewBy = "project"
+	StatementUsageViewBySku     StatementUsageViewBy = "sku"
+	StatementUsageViewByTenant  StatementUsageViewBy = "tenant"
+	StatementUsageViewByUser    StatementUsageViewBy = "user"
+)
+
 // Defines values for SystemBacklogDestination.
 const (
 	SystemBacklogDestinationNats     SystemBacklogDestination = "nats"
@@ -2845,6 +2857,17 @@ const (
 	ListTerminalSessionsParamsStatusOpening ListTerminalSessionsParamsStatus = "opening"
 )
 
+// Defines values for GetUsageParamsBy.
+const (
+	GetUsageParamsByDay     GetUsageParamsBy = "day"
+	GetUsageParamsByLabel   GetUsageParamsBy = "label"
+	GetUsageParamsByNode    GetUsageParamsBy = "node"
+	GetUsageParamsByProject GetUsageParamsBy = "project"
+	GetUsageParamsBySku     GetUsageParamsBy = "sku"
+	GetUsageParamsByTenant  GetUsageParamsBy = "tenant"
+	GetUsageParamsByUser    GetUsageParamsBy = "user"
+)
+
 // Defines values for ListAllocationRequestsParamsStatus.
 const (
 	ListAllocationRequestsParamsStatusCancelled ListAllocationRequestsParamsStatus = "cancelled"
@@ -2895,6 +2918,17 @@ const (
 	ListOperationTargetsParamsStatusWaiting   ListOperationTargetsParamsStatus = "waiting"
 )
 
+// Defines values for GetProjectUsageParamsBy.
+const (
+	GetProjectUsageParamsByDay     GetProjectUsageParamsBy = "day"
+	GetProjectUsageParamsByLabel   GetProjectUsageParamsBy = "label"
+	GetProjectUsageParamsByNode    GetProjectUsageParamsBy = "node"
+	GetProjectUsageParamsByProject GetProjectUsageParamsBy = "project"
+	GetProjectUsageParamsBySku     GetProjectUsageParamsBy = "sku"
+	GetProjectUsageParamsByTenant  GetProjectUsageParamsBy = "tenant"
+	GetProjectUsageParamsByUser    GetProjectUsageParamsBy = "user"
+)
+
 // Defines values for ListWebhookDeliveriesParamsStatus.
 const (
 	ListWebhookDeliveriesParamsStatusDelivered ListWebhookDeliveriesParamsStatus = "delivered"
@@ -2916,6 +2950,17 @@ const (
 	ListLedgerParamsKindCredit     ListLedgerParamsKind = "credit"
 	ListLedgerParamsKindRelief     ListLedgerParamsKind = "relief"
 	ListLedgerParamsKindUsage      ListLedgerParamsKind = "usage"
+)
+
+// Defines values for GetTenantUsageParamsBy.
+const (
+	GetTenantUsageParamsByDay     GetTenantUsageParamsBy = "day"
+	GetTenantUsageParamsByLabel   GetTenantUsageParamsBy = "label"
+	GetTenantUsageParamsByNode    GetTenantUsageParamsBy = "node"
+	GetTenantUsageParamsByProject GetTenantUsageParamsBy = "project"
+	GetTenantUsageParamsBySku     GetTenantUsageParamsBy = "sku"
+	GetTenantUsageParamsByTenant  GetTenantUsageParamsBy = "tenant"
+	GetTenantUsageParamsByUser    GetTenantUsageParamsBy = "user"
 )
 
 // AccountBody defines model for AccountBody.
@@ -11743,6 +11788,92 @@ type SshkeyViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// StatementUsageLine defines model for StatementUsageLine.
+type StatementUsageLine struct {
+	// Allocations How many allocations it is about.
+	Allocations int64 `json:"allocations"`
+
+	// CorrectionsMinor What corrections gave back; negative: what they charged.
+	CorrectionsMinor int64 `json:"corrections_minor"`
+
+	// CostMinor What that costs, in minor units, with what is not charged yet.
+	CostMinor int64 `json:"cost_minor"`
+
+	// Currency Left out: the tenant had no billing account, and nothing is charged.
+	//
+	// Examples: USD
+	Currency *string `json:"currency,omitempty"`
+
+	// Day The day, in UTC.
+	Day *openapi_types.Date `json:"day,omitempty"`
+
+	// Hostname Its name, as the allocations show it.
+	Hostname *string `json:"hostname,omitempty"`
+
+	// Label Value of the label. Left out: without such a label.
+	Label *string `json:"label,omitempty"`
+
+	// NetMinor The cost less what was given back.
+	NetMinor int64 `json:"net_minor"`
+
+	// NodeId Id of the node.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId *openapi_types.UUID `json:"node_id,omitempty"`
+
+	// NotChargedMinor What of it is not charged yet.
+	NotChargedMinor int64 `json:"not_charged_minor"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId *openapi_types.UUID `json:"org_id,omitempty"`
+
+	// Project Its slug.
+	Project *string `json:"project,omitempty"`
+
+	// ProjectId Id of the project.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// ReliefMinor What was given back because nodes could not be used.
+	ReliefMinor int64 `json:"relief_minor"`
+
+	// RequestedBy Id of who asked for the allocations.
+	RequestedBy     *string `json:"requested_by,omitempty"`
+	RequestedByName *string `json:"requested_by_name,omitempty"`
+
+	// Seconds How long they were held, together.
+	Seconds int64   `json:"seconds"`
+	Sku     *string `json:"sku,omitempty"`
+
+	// Tenant Its slug.
+	Tenant *string `json:"tenant,omitempty"`
+
+	// UnitSeconds The same times their units: GPUs, or one for a machine without.
+	UnitSeconds int64 `json:"unit_seconds"`
+}
+
+// StatementUsageView defines model for StatementUsageView.
+type StatementUsageView struct {
+	By   []StatementUsageViewBy `json:"by"`
+	From time.Time              `json:"from"`
+
+	// Label The label that it goes by.
+	Label *string              `json:"label,omitempty"`
+	Lines []StatementUsageLine `json:"lines"`
+
+	// MadeAt What goes on is counted until then.
+	MadeAt time.Time `json:"made_at"`
+
+	// To End of the time, which does not belong to it.
+	To time.Time `json:"to"`
+}
+
+// StatementUsageViewBy defines model for StatementUsageView.By.
+type StatementUsageViewBy string
+
 // SystemBacklog defines model for SystemBacklog.
 type SystemBacklog struct {
 	Destination SystemBacklogDestination `json:"destination"`
@@ -13528,6 +13659,24 @@ type RemoveTrustAuthorityParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// GetUsageParams defines parameters for GetUsage.
+type GetUsageParams struct {
+	// From Beginning of the time. Left out: that of this month, in UTC.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Its end, which does not belong to it; at most 366 days later. Left out: now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By What to sum up by. Left out: everything together.
+	By *[]GetUsageParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// Label The label of allocations that by=label goes by.
+	Label *string `form:"label,omitempty" json:"label,omitempty"`
+}
+
+// GetUsageParamsBy defines parameters for GetUsage.
+type GetUsageParamsBy string
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -14065,6 +14214,24 @@ type RemoveProjectSshKeyParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// GetProjectUsageParams defines parameters for GetProjectUsage.
+type GetProjectUsageParams struct {
+	// From Beginning of the time. Left out: that of this month, in UTC.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Its end, which does not belong to it; at most 366 days later. Left out: now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By What to sum up by. Left out: everything together.
+	By *[]GetProjectUsageParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// Label The label of allocations that by=label goes by.
+	Label *string `form:"label,omitempty" json:"label,omitempty"`
+}
+
+// GetProjectUsageParamsBy defines parameters for GetProjectUsage.
+type GetProjectUsageParamsBy string
+
 // ListWebhooksParams defines parameters for ListWebhooks.
 type ListWebhooksParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -14319,6 +14486,24 @@ type PutTenantRentalSettingsParams struct {
 	// IfMatch The ETag of the version that the change is based on.
 	IfMatch string `json:"If-Match"`
 }
+
+// GetTenantUsageParams defines parameters for GetTenantUsage.
+type GetTenantUsageParams struct {
+	// From Beginning of the time. Left out: that of this month, in UTC.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Its end, which does not belong to it; at most 366 days later. Left out: now.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// By What to sum up by. Left out: everything together.
+	By *[]GetTenantUsageParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// Label The label of allocations that by=label goes by.
+	Label *string `form:"label,omitempty" json:"label,omitempty"`
+}
+
+// GetTenantUsageParamsBy defines parameters for GetTenantUsage.
+type GetTenantUsageParamsBy string
 
 // ListAllAllocationRequestsWithResponse is GET /api/v1/admin/allocation-requests: List the requests of all tenants that wait or waited for capacity, newest first
 func (c *Client) ListAllAllocationRequestsWithResponse(ctx context.Context, params *ListAllAllocationRequestsParams, edit ...RequestEditorFn) (*Response[AllocationRequestViewList], error) {
@@ -16157,6 +16342,18 @@ func (c *Client) RemoveTrustAuthorityWithResponse(ctx context.Context, fingerpri
 	return call[SignerBundleView](ctx, c, r, edit)
 }
 
+// GetUsageWithResponse is GET /api/v1/admin/usage: Read what all tenants used and what that costs
+func (c *Client) GetUsageWithResponse(ctx context.Context, params *GetUsageParams, edit ...RequestEditorFn) (*Response[StatementUsageView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/usage")
+	if params != nil {
+		r.query("from", params.From, false)
+		r.query("to", params.To, false)
+		r.query("by", params.By, false)
+		r.query("label", params.Label, false)
+	}
+	return call[StatementUsageView](ctx, c, r, edit)
+}
+
 // ListUsersWithResponse is GET /api/v1/admin/users: List people
 func (c *Client) ListUsersWithResponse(ctx context.Context, params *ListUsersParams, edit ...RequestEditorFn) (*Response[IdentityUserViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/admin/users")
@@ -16945,6 +17142,18 @@ func (c *Client) RemoveProjectSshKeyWithResponse(ctx context.Context, projectId 
 	return call[struct{}](ctx, c, r, edit)
 }
 
+// GetProjectUsageWithResponse is GET /api/v1/projects/{project_id}/usage: Read what a project used and what that costs
+func (c *Client) GetProjectUsageWithResponse(ctx context.Context, projectId openapi_types.UUID, params *GetProjectUsageParams, edit ...RequestEditorFn) (*Response[StatementUsageView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/usage", projectId)
+	if params != nil {
+		r.query("from", params.From, false)
+		r.query("to", params.To, false)
+		r.query("by", params.By, false)
+		r.query("label", params.Label, false)
+	}
+	return call[StatementUsageView](ctx, c, r, edit)
+}
+
 // ListWebhooksWithResponse is GET /api/v1/projects/{project_id}/webhooks: List the webhooks of a project
 func (c *Client) ListWebhooksWithResponse(ctx context.Context, projectId openapi_types.UUID, params *ListWebhooksParams, edit ...RequestEditorFn) (*Response[WebhookViewList], error) {
 	r := newRequest(http.MethodGet, "/api/v1/projects/%s/webhooks", projectId)
@@ -17290,6 +17499,18 @@ func (c *Client) PutTenantRentalSettingsWithResponse(ctx context.Context, orgId 
 	}
 	r.json(body)
 	return call[RentalsettingsView](ctx, c, r, edit)
+}
+
+// GetTenantUsageWithResponse is GET /api/v1/tenants/{org_id}/usage: Read what a tenant used and what that costs
+func (c *Client) GetTenantUsageWithResponse(ctx context.Context, orgId openapi_types.UUID, params *GetTenantUsageParams, edit ...RequestEditorFn) (*Response[StatementUsageView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/usage", orgId)
+	if params != nil {
+		r.query("from", params.From, false)
+		r.query("to", params.To, false)
+		r.query("by", params.By, false)
+		r.query("label", params.Label, false)
+	}
+	return call[StatementUsageView](ctx, c, r, edit)
 }
 
 // GetMetricsWithResponse is GET /metrics: Read the metrics of this replica, in the text format of Prometheus

@@ -69,6 +69,7 @@ const (
 	TenantUpdate              Permission = "tenant:update"
 	TenantQuotaManage         Permission = "tenant_quota:manage" // of tenants
 	TerminalOpen              Permission = "terminal:open"
+	UsageRead                 Permission = "usage:read" // what a project used and what that costs
 	UserRead                  Permission = "user:read"
 	UserManage                Permission = "user:manage"
 	WebhookRead               Permission = "webhook:read" // not for viewers: addresses may hold secrets of receivers
@@ -79,6 +80,7 @@ var (
 	viewerMay = []Permission{
 		TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, QuotaRead, SKURead, SSHKeyRead,
 		AllocationRead, CertificateRead, ReservationRead, OperationDefinitionRead, OperationPolicyRead, OperationRead,
+		UsageRead,
 	}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead, AllocationUse, OperationRun})
 	adminMay  = slices.Concat(memberMay, []Permission{
@@ -95,7 +97,7 @@ var (
 		QuotaRead,
 		ReservationRead,
 		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SSHKeyRead, SystemRead,
-		TenantRead, UserRead, WebhookRead,
+		TenantRead, UsageRead, UserRead, WebhookRead,
 	}
 	// operateMay is everything about machines, and nothing about people, signers
 	// and secrets. Whoever may change a site can send its credentials elsewhere.
@@ -107,7 +109,7 @@ var (
 		OnboardingRead, OnboardingManage, OperationDefinitionRead, OperationPolicyRead, OperationRead,
 		OperationRunOnFleet, OutboxRead, OutboxManage,
 		ProjectRead, ReconciliationRead, ReconciliationManage, ReservationRead, ReservationManage,
-		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead,
+		SelfCheckRead, SelfCheckRun, SiteRead, SiteProfileManage, SKURead, SystemRead, TenantRead, UsageRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, operateMay, []Permission{
 		BillingManage, OperationDefinitionManage, PriceManage, PruningRun, SignerManage, SiteManage, SiteBundleManage,

@@ -103,7 +103,7 @@ func (t Terms) Of(origin time.Time, periods ...Period) (int64, error) {
 			if i+1 < len(t.Rates) && t.Rates[i+1].From.Before(to) {
 				to = t.Rates[i+1].From
 			}
-			n := seconds(origin, to) - seconds(origin, from)
+			n := Seconds(origin, to) - Seconds(origin, from)
 			if n <= 0 {
 				continue
 			}
@@ -116,8 +116,8 @@ func (t Terms) Of(origin time.Time, periods ...Period) (int64, error) {
 	return total.floor()
 }
 
-// seconds are the whole seconds from the origin to an instant, none before it.
-func seconds(origin, at time.Time) int64 {
+// Seconds are the whole seconds from the origin to an instant, none before it.
+func Seconds(origin, at time.Time) int64 {
 	if !at.After(origin) {
 		return 0
 	}
