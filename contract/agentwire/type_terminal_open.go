@@ -16,7 +16,8 @@ var _ = declare[TerminalOpenParams, TerminalOpenOutput](Spec{
 	Reserved: "open a terminal with: gpuaas terminal NODE", LetsIn: true,
 	KeptOut: []string{
 		"user_not_provisioned", "user_not_allowed", "node_draining", "terminal_params_invalid",
-		"terminal_too_many_sessions", "terminal_gateway_not_allowed",
+		"terminal_too_many_sessions", "terminal_gateway_not_allowed", "terminal_gateway_unreachable",
+		"terminal_session_ended", "terminal_session_not_found",
 	},
 	Sound: []string{
 		`{"session_id":"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c","username":"alice","gateway_url":"wss://gateway.example:8444",` +

@@ -11582,7 +11582,7 @@ type SkuChange struct {
 	GpuModel      *string                 `json:"gpu_model,omitempty"`
 	GpuVendor     *SkuChangeGpuVendor     `json:"gpu_vendor,omitempty"`
 
-	// GpusTotal GPUs of one machine of this kind; nodes that exist keep their count.
+	// GpusTotal GPUs of one machine of this kind. It cannot be changed while nodes are of the SKU: tenants pay by it.
 	GpusTotal *int32 `json:"gpus_total,omitempty"`
 
 	// Hardware What a machine of this kind has at least besides its GPUs.

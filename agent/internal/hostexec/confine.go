@@ -138,7 +138,12 @@ const confinerFailed = 253
 // does not return then. Every main program that links this package calls it
 // first.
 func Confine() {
-	if filepath.Base(os.Args[0]) != confiner {
+	switch filepath.Base(os.Args[0]) {
+	case loginStarter:
+		fmt.Fprintf(os.Stderr, "login: %v\n", login())
+		syscall.Exit(confinerFailed)
+	case confiner:
+	default:
 		return
 	}
 	// Privileges belong to threads, and this one becomes the program.

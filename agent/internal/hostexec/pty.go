@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,13 +63,10 @@ func (h Host) StartShell(ctx context.Context, c ShellStart) (*Shell, error) {
 	if err := errors.Join(s.Resize(c.Columns, c.Rows), h.hand(line, c.User)); err != nil {
 		return nil, errors.Join(fmt.Errorf("set up terminal: %w", err), terminal.Close())
 	}
-	home := h.Path(c.Home)
-	s.cmd = h.shell(ctx, c, line, home)
-	err = s.cmd.Start()
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		// Without a home that it can enter, the shell begins at /, as with any
-		// login.
-		s.cmd = h.shell(ctx, c, line, "/")
+	s.cmd = h.shell(ctx, c, line)
+	if program := s.cmd.Args[1]; !executable(program) {
+		err = fmt.Errorf("%s: %w", program, ErrNoProgram)
+	} else {
 		err = s.cmd.Start()
 	}
 	if err != nil {
@@ -78,6 +74,22 @@ func (h Host) StartShell(ctx context.Context, c ShellStart) (*Shell, error) {
 	}
 	go s.watch()
 	return s, nil
+}
+
+// loginStarter is the name under which the agent's own program, as a user, enters the
+// home of that user and becomes the shell. Its arguments are the program, the name that
+// it is started by (a dash tells a shell that it is a login shell) and the home.
+const loginStarter = "gpuaas-login"
+
+// login returns only if the shell was not started.
+func login() error {
+	if len(os.Args) != 4 {
+		return errors.New("the agent was started by the name " + loginStarter)
+	}
+	// Without a home that it can enter, the shell begins at /, as with any login.
+	_ = os.Chdir(os.Args[3])
+	err := syscall.Exec(os.Args[1], os.Args[2:3], os.Environ()) //nolint:gosec // the shell of the account, as that account
+	return fmt.Errorf("start %s: %w", os.Args[1], err)
 }
 
 // hand gives the terminal to its user, as a login does. It does nothing on a
@@ -89,15 +101,18 @@ func (h Host) hand(line *os.File, u User) error {
 	return errors.Join(line.Chown(int(u.UID), int(u.GID)), line.Chmod(0o620))
 }
 
-func (h Host) shell(ctx context.Context, c ShellStart, line *os.File, folder string) *exec.Cmd {
+// shell starts the agent's own program, which enters the home of the user and then
+// becomes the shell. The agent itself must not enter it: the home may be a file system
+// of the user that never answers, and no other program could be started meanwhile.
+func (h Host) shell(ctx context.Context, c ShellStart, line *os.File) *exec.Cmd {
 	program := h.Path(c.Program)
 	if !h.Real() {
 		program = h.borrowed(c.Program)
 	}
 	// The shell outlives the call. End ends it.
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
-	cmd.Args = []string{"-" + filepath.Base(c.Program)} // the dash tells a shell that it is a login shell
-	cmd.Dir = folder
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe")
+	cmd.Args = []string{loginStarter, program, "-" + filepath.Base(c.Program), h.Path(c.Home)}
+	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
 	cmd.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games", "TERM=xterm-256color", "LANG=C.UTF-8",

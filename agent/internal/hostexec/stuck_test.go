@@ -2,14 +2,18 @@ package hostexec_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,5 +167,77 @@ func TestAShellThatCannotBeEnded(t *testing.T) {
 	awaitReaped(t, pid)
 	if exit := shell.End(); exit != -1 {
 		t.Errorf("asked again: exit %d", exit)
+	}
+}
+
+// waits returns nil if a process that is to enter a folder waits for its file system.
+func waits(folder string) error {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, of := range all {
+		said, _ := os.ReadFile(of) // it may have ended
+		if !bytes.HasPrefix(said, []byte("gpuaas-login\x00")) || !bytes.Contains(said, []byte(folder)) {
+			continue
+		}
+		where, err := os.ReadFile(filepath.Join(filepath.Dir(of), "stack"))
+		if err == nil && bytes.Contains(where, []byte("fuse")) {
+			return nil
+		}
+		return fmt.Errorf("it is at %q, %w", where, err)
+	}
+	return errors.New("there is no such process")
+}
+
+// A user whose home is a file system of their own that never answers gets a shell that
+// does not begin, and holds nobody up: other programs start, and the shell is ended.
+func TestAHomeThatNeverAnswers(t *testing.T) {
+	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Log("this machine has no file systems of users, or the test is not root:", err)
+		return
+	}
+	m, host := machine(t)
+	home := m.Path("/home/eve")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for folder := home; folder != "/"; folder = filepath.Dir(folder) {
+		if where, err := os.Stat(folder); err != nil || where.Mode()&0o001 == 0 {
+			if err := errors.Join(err, os.Chmod(folder, 0o755)); err != nil { //nolint:gosec // eve must reach it
+				t.Fatal(err)
+			}
+		}
+	}
+	// Nobody ever reads what the kernel asks.
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", device.Fd())
+	if err := unix.Mount("eve", home, "fuse", 0, options); err != nil {
+		t.Fatal(err)
+	}
+	answers := sync.OnceFunc(func() { _ = errors.Join(device.Close(), unix.Unmount(home, unix.MNT_DETACH)) })
+	t.Cleanup(answers)
+	impatient := time.AfterFunc(testkit.Patience, answers) // so that a test that fails does not hang
+	defer impatient.Stop()
+	shell, err := host.StartShell(t.Context(), hostexec.ShellStart{
+		Program: "/bin/sh", Name: "eve", Home: "/home/eve", User: hostexec.User{UID: 20001, GID: 20001},
+		Columns: 80, Rows: 24,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Succeeds(t, "the shell to wait for its home", testkit.Patience, func() error { return waits(home) })
+	if err := exec.CommandContext(t.Context(), "/bin/true").Run(); err != nil {
+		t.Error("no other program starts:", err)
+	}
+	if exit := shell.End(); exit != -1 {
+		t.Errorf("a shell that never began ended with %d", exit)
+	}
+	if !impatient.Stop() {
+		t.Error("something waited for the home")
+	}
+	answers()
+	if err := shell.Close(); err != nil {
+		t.Error(err)
 	}
 }

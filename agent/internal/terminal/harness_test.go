@@ -39,6 +39,7 @@ const (
 const peerSetting = "GPUAAS_TERMINAL_PEER"
 
 func TestMain(m *testing.M) {
+	hostexec.Confine()
 	if setting := os.Getenv(peerSetting); setting != "" {
 		if err := bePeer(setting); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -28,6 +28,7 @@ const (
 	CodeUserRefused    = "user_not_allowed"
 	CodeGatewayRefused = "terminal_gateway_not_allowed"
 	CodeUnreachable    = "terminal_gateway_unreachable"
+	CodeLeft           = "terminal_gateway_left" // after the shell was started
 	CodeTooMany        = "terminal_too_many_sessions"
 	CodeShell          = "terminal_shell_failed"
 	CodeEnded          = "terminal_session_ended"
@@ -183,7 +184,7 @@ func (s *Sessions) start(ctx context.Context, x *session, p agentwire.TerminalOp
 	if err := x.ready(); err != nil {
 		x.end(agentwire.ClosedGateway)
 		x.finish(x.shell.End())()
-		return &Error{Code: CodeUnreachable, Message: "the control plane left before the session began", cause: err}
+		return &Error{Code: CodeLeft, Message: "the control plane left before the session began", cause: err}
 	}
 	return nil
 }

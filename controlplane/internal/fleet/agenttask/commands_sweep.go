@@ -133,25 +133,33 @@ func fateOf(t Task, superseded bool, now time.Time) ending {
 	return ending{}
 }
 
-// overtime is how long a node may go on with an operation after its time is
-// over, at least. Then nobody waits for it any more: an agent that hangs, or lies,
-// renews its lease for ever.
+// overtime is how long a node may go on with a task after its time is over, at
+// least. Then nobody waits for it any more: an agent that hangs, or lies, renews its
+// lease for ever, and whoever it let in meanwhile has the node for nothing.
 const overtime = 15 * time.Minute
 
-// hopeless reports whether a node that gives signs of life will not end an
-// operation any more. Agents of earlier versions finish a step that must not be
-// interrupted, however little time its run has left. Tasks of other types are left
-// to people.
+// hopeless reports whether a node that gives signs of life will not end a task any
+// more.
 func (t Task) hopeless(now time.Time) bool {
-	var p agentwire.OperationRunParams
-	if t.Type != agentwire.TypeOperationRun || t.DispatchedAt == nil || json.Unmarshal(t.Params, &p) != nil {
-		return false
-	}
+	return t.DispatchedAt != nil && !now.Before(t.expiry(*t.DispatchedAt).Add(t.patienceAfter()))
+}
+
+// patienceAfter is how long a node may go on after the time of a task is over. A
+// disk that is being erased cannot be interrupted, and neither can some steps of
+// operations: agents of earlier versions finish them, however little time is left.
+func (t Task) patienceAfter() time.Duration {
 	patience := overtime
+	if spec, _ := agentwire.Lookup(t.Type); spec.Destroys != "" {
+		patience = max(patience, t.Window)
+	}
+	var p agentwire.OperationRunParams
+	if t.Type != agentwire.TypeOperationRun || json.Unmarshal(t.Params, &p) != nil {
+		return patience
+	}
 	for _, s := range p.Steps {
 		if kind, _ := agentwire.LookupStep(s.Kind); !kind.Interruptible {
 			patience = max(patience, time.Duration(s.TimeoutSeconds)*time.Second+time.Minute)
 		}
 	}
-	return !now.Before(t.expiry(*t.DispatchedAt).Add(patience))
+	return patience
 }

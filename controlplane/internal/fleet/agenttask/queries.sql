@@ -146,13 +146,13 @@ SELECT * FROM node_task_steps WHERE task_id = $1 ORDER BY attempt, seq;
 -- name: Overdue :many
 -- Tasks that nobody works on any more, or that nobody may work on: their lease
 -- ran out, they waited too long, their node was taken over or is gone, or it goes on
--- for long after the time of an operation is over.
+-- for long after the time of its type is over.
 SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.lease_expires_at <= sqlc.arg(now)::timestamptz
 UNION
 SELECT t.id FROM node_tasks t WHERE t.status = 'queued' AND t.deadline_at <= sqlc.arg(now)::timestamptz
 UNION
-SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.type = 'operation.run'
-  AND least(t.deadline_at, t.dispatched_at + make_interval(secs => t.window_seconds)) <= sqlc.arg(overrun_before)::timestamptz
+SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched'
+  AND least(t.deadline_at, t.dispatched_at + make_interval(secs => coalesce(t.window_seconds, 0))) <= sqlc.arg(overrun_before)::timestamptz
 UNION
 SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id
 WHERE t.status IN ('queued', 'dispatched') AND (n.generation > t.generation OR n.status = 'deleted')

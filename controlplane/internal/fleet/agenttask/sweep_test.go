@@ -210,6 +210,39 @@ func TestAnOperationThatNeverEndsIsGivenUp(t *testing.T) {
 	}
 }
 
+// Nobody stays let in, and nothing waits for ever, because a node says again and again
+// that it goes on.
+func TestATaskThatNeverEndsIsGivenUp(t *testing.T) {
+	for kind, c := range map[string]struct {
+		params  any
+		patient time.Duration
+	}{
+		agentwire.TypeDrain: {agentwire.DrainParams{}, 30 * time.Minute},
+		agentwire.TypeProvisionUser: {agentwire.ProvisionUserParams{
+			AllocationID: id.NewString(), Username: "alice", UID: 20000, GID: 20000, AuthorizedKeys: []string{},
+		}, 30 * time.Minute},
+		agentwire.TypeGPUScrub: {agentwire.GPUScrubParams{}, time.Hour},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			task, err := w.enqueue(w.ctx, agenttask.Request{Node: w.node(t), Type: kind, Owner: row{}, Params: c.params})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.fetch(t, task)
+			w.clock.pass(c.patient - time.Second)
+			if _, err := w.queue.Progress(t.Context(), task.Node, task.ID, agentwire.ProgressRequest{Attempt: 1}); err != nil {
+				t.Fatal(err)
+			}
+			w.sweep(t, 0)
+			w.clock.pass(time.Second)
+			w.sweep(t, 1)
+			w.wants(t, task, agenttask.Expired, agenttask.CodeOverran)
+		})
+	}
+}
+
 func TestASweepTakesManyBites(t *testing.T) {
 	w := newWorld(t)
 	node := w.node(t)

@@ -74,6 +74,11 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 		if after, err = ch.applied(before); err != nil {
 			return err
 		}
+		if after.GPUsTotal != before.GPUsTotal {
+			if err := unused(ctx, q, id, "make another SKU for machines with other GPUs, or remove the nodes first"); err != nil {
+				return err
+			}
+		}
 		if after.PriceMinor != before.PriceMinor || after.PriceCurrency != before.PriceCurrency {
 			if _, err := price.Put(ctx, tx, price.Offer{
 				SKU: id, Currency: after.PriceCurrency, Minor: after.PriceMinor, Reason: "set with the SKU",
@@ -97,6 +102,18 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 	return after, err
 }
 
+// unused refuses what cannot be done to a SKU that nodes have.
+func unused(ctx context.Context, q *skudb.Queries, id, remedy string) error {
+	used, err := q.NodesOf(ctx, id)
+	if err != nil {
+		return fmt.Errorf("count nodes of SKU: %w", err)
+	}
+	if used > 0 {
+		return fault.New(fault.Conflict, "sku_in_use", "%d nodes are of the SKU %s", used, id).WithRemedy("%s", remedy)
+	}
+	return nil
+}
+
 // Delete takes a SKU out of the catalog. It refuses while nodes have the SKU.
 // The row stays for earlier records about it.
 func (s *Service) Delete(ctx context.Context, id string) error {
@@ -106,13 +123,8 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 		if _, err := read(id, locked.Sku, locked.Price, err); err != nil {
 			return err
 		}
-		used, err := q.NodesOf(ctx, id)
-		if err != nil {
-			return fmt.Errorf("count nodes of SKU: %w", err)
-		}
-		if used > 0 {
-			return fault.New(fault.Conflict, "sku_in_use", "%d nodes are of the SKU %s", used, id).
-				WithRemedy("remove them first, or disable the SKU so that it gets no new ones")
+		if err := unused(ctx, q, id, "remove them first, or disable the SKU so that it gets no new ones"); err != nil {
+			return err
 		}
 		row, err := q.Delete(ctx, id)
 		if err != nil {

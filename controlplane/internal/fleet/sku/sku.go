@@ -80,7 +80,7 @@ type Change struct {
 	DisplayName   *string   `json:"display_name,omitempty" minLength:"1" maxLength:"100"`
 	GPUVendor     *Vendor   `json:"gpu_vendor,omitempty" enum:"nvidia,amd,intel,other,none"`
 	GPUModel      *string   `json:"gpu_model,omitempty" minLength:"1" maxLength:"100"`
-	GPUsTotal     *int32    `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"GPUs of one machine of this kind; nodes that exist keep their count."`
+	GPUsTotal     *int32    `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"GPUs of one machine of this kind. It cannot be changed while nodes are of the SKU: tenants pay by it."`
 	CapacityShape *Shape    `json:"capacity_shape,omitempty" enum:"node,slice"`
 	AllowedCounts *[]int32  `json:"allowed_counts,omitempty" nullable:"false" minItems:"1" maxItems:"64" example:"[1]"`
 	PriceMinor    *int64    `json:"price_minor,omitempty" minimum:"0" maximum:"1000000000000"`

@@ -159,6 +159,8 @@ func TestASKUInUseStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.callAs(t, "root", http.MethodDelete, "/h200-sxm-slice", "", nil).Wants(t, http.StatusConflict, "sku_in_use")
+	w.callAs(t, "root", http.MethodPatch, "/h200-sxm-slice", `"1"`, object{"gpus_total": 4, "allowed_counts": []int{1}}).
+		Wants(t, http.StatusConflict, "sku_in_use") // tenants would pay for 4 and have 8
 	if _, err := w.owner.Exec(t.Context(), `UPDATE nodes SET status = 'deleted'`); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
+	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
 )
@@ -215,11 +216,24 @@ func (s *Service) resume(ctx context.Context, a Allocation) (done bool, err erro
 		return false, err
 	case d.Phase == job.Over:
 		return false, nil // it was cancelled, or proved nothing
+	case d.Phase == job.Parked && (d.ErrorCode == job.CodeMarked || a.Release.Cause == ByOperation):
+		return true, fault.New(fault.Conflict, codeStoppedByOperator,
+			"an operator stopped the cleaning of the node, or leads it").
+			WithRemedy("an operator goes on with it: gpuaas decommission resume %s --reason TEXT", d.ID)
 	case d.Phase == job.Parked:
-		_, err = s.cleanups.Act(ctx, a.Cleanup, job.Resume, "the release of allocation "+a.ID.String()+" was asked for again")
+		_, err = s.cleanups.Act(ctx, a.Cleanup, onAgain(d), "the release of allocation "+a.ID.String()+" was asked for again")
 		return true, err
 	}
 	return true, nil
+}
+
+// onAgain is how a cleanup goes on that stopped: from its beginning where what it has
+// proven so far does not hold any more, and otherwise where it stopped.
+func onAgain(d decommission.Decommission) job.Trigger {
+	if job.CodeNamed(d.ErrorCode).Mends[bringup.Decommission] == job.Rerun {
+		return job.Rerun
+	}
+	return job.Resume
 }
 
 // stopped parks an allocation whose node cannot be cleaned as things are. What may

@@ -3,6 +3,7 @@ package allocation_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // An account that was asked for and not made yet must not be made once its
@@ -225,5 +227,53 @@ func TestWhyCleaningStoppedIsForgottenWhenItSucceeds(t *testing.T) {
 	}
 	if n, err := node.Get(t.Context(), w.db, n); err != nil || !n.Schedulable {
 		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// A release that is asked for again goes on with a cleaning that stopped: where it
+// stopped, or from its beginning where its proof does not hold any more. What an
+// operator stopped or leads, an operator goes on with.
+func TestAReleaseAgainGoesOnWithWhatStopped(t *testing.T) {
+	for name, c := range map[string]struct {
+		code    string
+		leading bool
+		want    []job.Trigger
+	}{
+		"by itself":                {"agent_unreachable", false, []job.Trigger{job.Resume}},
+		"after somebody came in":   {"node_tainted", false, []job.Trigger{job.Rerun}},
+		"an operator stopped it":   {job.CodeMarked, false, nil},
+		"an operator's operation":  {"agent_unreachable", true, nil},
+		"an operator's, came late": {"node_tainted", true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			n := w.node(t, "n1")
+			a := w.active(t, allocation.Ask{})
+			if c.leading {
+				w.cleanups.live.ID = id.New[id.Decommission]()
+				w.cleanups.in(t, func(ctx context.Context, tx pgx.Tx) error {
+					return allocation.Tenancies{}.End(ctx, tx, n, w.cleanups.live.ID, "the rack moves")
+				})
+			} else {
+				w.clean(t, w.release(t, a))
+			}
+			w.cleanups.live.Phase, w.cleanups.live.ErrorCode = job.Parked, c.code
+			w.cleanups.in(t, func(ctx context.Context, tx pgx.Tx) error {
+				return allocation.Tenancies{}.Parked(ctx, tx, n, w.cleanups.live.ID, "it stopped")
+			})
+			before := w.get(t, a.ID).Release
+			now := w.clean(t, w.release(t, a))
+			if !slices.Equal(w.cleanups.acted, c.want) {
+				t.Errorf("done to the cleaning: %v, not %v", w.cleanups.acted, c.want)
+			}
+			if now = w.get(t, a.ID); c.want == nil && (now.Status != allocation.ReleaseFailed ||
+				!strings.Contains(now.Release.Failed, "an operator")) {
+				t.Errorf("%s: %q", now.Status, now.Release.Failed)
+			}
+			if now.Release.Cause != before.Cause || now.Release.Reason != before.Reason {
+				t.Errorf("the second request changed who ended it and why: %+v, not %+v", now.Release, before)
+			}
+		})
 	}
 }

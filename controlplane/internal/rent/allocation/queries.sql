@@ -44,10 +44,12 @@ UPDATE allocations SET waiting_for = $2, updated_at = clock_timestamp() WHERE id
 -- name: SetFailure :exec
 UPDATE allocations SET failure_code = $2, failure_reason = $3, failure_remedy = $4 WHERE id = $1;
 
--- The first request for the release decides when the tenant stopped paying.
+-- The first request for the release decides when the tenant stopped paying, and says who ended it and why.
 -- name: SetRelease :exec
-UPDATE allocations SET release_cause = sqlc.arg(cause), release_reason = sqlc.arg(reason),
-    release_requested_by = sqlc.arg(requested_by),
+UPDATE allocations SET
+    release_cause = CASE WHEN release_requested_at IS NULL THEN sqlc.arg(cause)::text ELSE release_cause END,
+    release_reason = CASE WHEN release_requested_at IS NULL THEN sqlc.arg(reason)::text ELSE release_reason END,
+    release_requested_by = CASE WHEN release_requested_at IS NULL THEN sqlc.arg(requested_by)::text ELSE release_requested_by END,
     release_requested_at = COALESCE(release_requested_at, clock_timestamp()), protected = false
 WHERE id = sqlc.arg(id);
 
@@ -405,8 +407,9 @@ SELECT id FROM allocation_requests WHERE status = 'waiting' AND wait_until <= cl
 INSERT INTO allocation_repairs (id, allocation_id, node_id, maintenance_id, reason, began_by) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (allocation_id) WHERE ended_at IS NULL DO NOTHING;
 
+-- A clock that was set back must not keep a tenant from releasing a node that is repaired.
 -- name: EndRepair :many
-UPDATE allocation_repairs SET ended_at = clock_timestamp(), ended_by = $2, ended_because = $3
+UPDATE allocation_repairs SET ended_at = greatest(clock_timestamp(), began_at), ended_by = $2, ended_because = $3
 WHERE allocation_id = $1 AND ended_at IS NULL RETURNING *;
 
 -- name: OpenRepair :one

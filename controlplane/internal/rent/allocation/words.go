@@ -89,8 +89,9 @@ func (a Ask) askable(ctx context.Context) error {
 }
 
 const (
-	codeByOperation = "ended_by_operation"
-	codeForced      = "forced"
+	codeByOperation       = "ended_by_operation"
+	codeForced            = "forced"
+	codeStoppedByOperator = "cleanup_stopped_by_operator"
 )
 
 const (

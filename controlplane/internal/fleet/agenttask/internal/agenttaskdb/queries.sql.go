@@ -863,8 +863,8 @@ SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.lease_expires_
 UNION
 SELECT t.id FROM node_tasks t WHERE t.status = 'queued' AND t.deadline_at <= $2::timestamptz
 UNION
-SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.type = 'operation.run'
-  AND least(t.deadline_at, t.dispatched_at + make_interval(secs => t.window_seconds)) <= $3::timestamptz
+SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched'
+  AND least(t.deadline_at, t.dispatched_at + make_interval(secs => coalesce(t.window_seconds, 0))) <= $3::timestamptz
 UNION
 SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id
 WHERE t.status IN ('queued', 'dispatched') AND (n.generation > t.generation OR n.status = 'deleted')
@@ -879,7 +879,7 @@ type OverdueParams struct {
 
 // Tasks that nobody works on any more, or that nobody may work on: their lease
 // ran out, they waited too long, their node was taken over or is gone, or it goes on
-// for long after the time of an operation is over.
+// for long after the time of its type is over.
 func (q *Queries) Overdue(ctx context.Context, arg OverdueParams) ([]id.NodeTask, error) {
 	rows, err := q.db.Query(ctx, overdue, arg.BatchSize, arg.Now, arg.OverrunBefore)
 	if err != nil {

@@ -418,7 +418,7 @@ func (q *Queries) EndClaims(ctx context.Context, arg EndClaimsParams) (int64, er
 }
 
 const endRepair = `-- name: EndRepair :many
-UPDATE allocation_repairs SET ended_at = clock_timestamp(), ended_by = $2, ended_because = $3
+UPDATE allocation_repairs SET ended_at = greatest(clock_timestamp(), began_at), ended_by = $2, ended_because = $3
 WHERE allocation_id = $1 AND ended_at IS NULL RETURNING id, allocation_id, node_id, maintenance_id, reason, began_at, began_by, ended_at, ended_by, ended_because
 `
 
@@ -428,6 +428,7 @@ type EndRepairParams struct {
 	EndedBecause string
 }
 
+// A clock that was set back must not keep a tenant from releasing a node that is repaired.
 func (q *Queries) EndRepair(ctx context.Context, arg EndRepairParams) ([]AllocationRepair, error) {
 	rows, err := q.db.Query(ctx, endRepair, arg.AllocationID, arg.EndedBy, arg.EndedBecause)
 	if err != nil {
@@ -2263,8 +2264,10 @@ func (q *Queries) SetPlace(ctx context.Context, arg SetPlaceParams) (Allocation,
 }
 
 const setRelease = `-- name: SetRelease :exec
-UPDATE allocations SET release_cause = $1, release_reason = $2,
-    release_requested_by = $3,
+UPDATE allocations SET
+    release_cause = CASE WHEN release_requested_at IS NULL THEN $1::text ELSE release_cause END,
+    release_reason = CASE WHEN release_requested_at IS NULL THEN $2::text ELSE release_reason END,
+    release_requested_by = CASE WHEN release_requested_at IS NULL THEN $3::text ELSE release_requested_by END,
     release_requested_at = COALESCE(release_requested_at, clock_timestamp()), protected = false
 WHERE id = $4
 `
@@ -2276,7 +2279,7 @@ type SetReleaseParams struct {
 	ID          id.Allocation
 }
 
-// The first request for the release decides when the tenant stopped paying.
+// The first request for the release decides when the tenant stopped paying, and says who ended it and why.
 func (q *Queries) SetRelease(ctx context.Context, arg SetReleaseParams) error {
 	_, err := q.db.Exec(ctx, setRelease,
 		arg.Cause,
