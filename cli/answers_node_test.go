@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
+
+	"gpuaas/contract/apiclient"
 )
 
 const (
@@ -48,11 +51,13 @@ const (
 		`"],"grace_of":"20260201-x","grace_ends_at":"2026-03-05T05:06:07Z"}}`
 )
 
-const (
-	fleetCounts = `"by_status":{"bootstrap_issued":0,"enrolling":1,"active":2,"offline":1,"quarantined":0,"draining":0,"retired":0,"removing":0}`
+// What is counted by states and kinds of jobs is counted by all that there are.
+var (
+	fleetCounts = `"by_status":` + inJSON(apiclient.FleetviewStatusCounts{Enrolling: 1, Active: 2, Offline: 1})
 	fleetJSON   = `{"as_of":"2026-03-04T05:09:00Z","total":4,"gpus_total":32,"schedulable":2,"held":1,"tainted":1,` +
 		fleetCounts + `,"agents":{"current":2,"drift":1,"unknown_build":1},` +
-		`"findings":{"critical":1,"warning":2,"info":0,"debug":0},"jobs":{"onboardings_running":1,"onboardings_parked":0,"decommissions_running":0,"decommissions_parked":1},` +
+		`"findings":{"critical":1,"warning":2,"info":0,"debug":0},"jobs":` +
+		inJSON(apiclient.FleetviewJobCounts{OnboardingsRunning: 1, DecommissionsParked: 1}) + `,` +
 		`"regions":[{"region_code":"eu-1","total":4,` + fleetCounts + `}],"sites":[{"site_id":"` + siteID +
 		`","name":"dc1","region_code":"eu-1","total":4,` + fleetCounts + `}],` +
 		`"skus":[{"sku":"h200-sxm-baremetal-8g","total":4}]}`
@@ -63,6 +68,14 @@ const (
 		`","hostname":"c07u32","status":"quarantined","drift_state":"version_drift","schedulable":false,"region_code":"eu-1","site_id":"` + siteID + `",` +
 		`"severity":"critical","job":{"kind":"decommission","job_id":"` + decommissionID + `","status":"failed_retryable"}}]}`
 )
+
+func inJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
 // nodeAnswers are the answers about nodes.
 const hardwareJSON = `{"known":{"uuid":"4c4c4544-0042-3510-8052-b4c04f4d3233","system_serial":"B5BRM23","macs":["b0:7b:25:aa:00:01","b0:7b:25:aa:00:02"]},` +

@@ -1,17 +1,29 @@
 package cli
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
 
 	"gpuaas/cli/internal/failure"
+	"gpuaas/contract/apiclient"
 )
 
 // parkedAs is a parked onboarding of another host, stage and code.
 func parkedAs(hostname, id, stage, code string) string {
 	return strings.NewReplacer("c07u43", hostname, onboardingID, id, "wait_for_ready", stage, "failed_commission", code).
 		Replace(onboardingParked)
+}
+
+// Boards, watches and actions on many find jobs of every kind by their ids.
+func TestEveryKindOfJobHasAnID(t *testing.T) {
+	for _, kind := range apiclient.Words("FleetviewSpotJob.kind") {
+		var v jobView
+		if err := json.Unmarshal([]byte(`{"`+kind+`_id":"42"}`), &v); err != nil || v.id() != "42" {
+			t.Errorf("jobID (job_board.go) does not read %s_id: %q, %v", kind, v.id(), err)
+		}
+	}
 }
 
 const otherOnboarding = "0190b2f4-7c1e-7d3a-8f5b-0000000000aa"

@@ -103,15 +103,19 @@ func TestAlertsAndPanelsNameMetricsThatAreExported(t *testing.T) {
 var commandIn = regexp.MustCompile("`gpuaas ([a-z {}$.-]+)")
 
 func TestEveryAlertSaysWhatToDo(t *testing.T) {
+	var families []string
+	for _, k := range newHouse(t).jobs {
+		families = append(families, k.Described().Noun)
+	}
 	for _, a := range alerts(t) {
 		if a.Annotations.Summary == "" || a.Annotations.Action == "" || a.Labels["severity"] == "" {
 			t.Errorf("alert %s has no summary, action or severity", a.Alert)
 		}
-		for _, family := range []string{"onboarding", "decommission"} {
+		for _, family := range families {
 			fill := strings.NewReplacer("{{ $labels.family }}", family)
 			if _, err := os.Stat(filepath.Join("..", fill.Replace(a.Annotations.Runbook))); a.Annotations.Runbook == "" ||
 				err != nil {
-				t.Errorf("alert %s has no runbook: %v", a.Alert, err)
+				t.Errorf("alert %s has no runbook for the jobs called %s: %v", a.Alert, family, err)
 			}
 			for _, m := range commandIn.FindAllStringSubmatch(fill.Replace(a.Annotations.Action), -1) {
 				words := strings.Fields(strings.Split(m[1], " -")[0])

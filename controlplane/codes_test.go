@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"gpuaas/controlplane/internal/work/bringup"
-	"gpuaas/controlplane/internal/work/decommission"
 	"gpuaas/controlplane/internal/work/job"
 )
 
@@ -25,10 +24,13 @@ func TestEveryCodeHasACauseARemedyAndARunbook(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := regexp.MustCompile(`^[a-z0-9]+(?:_[a-z0-9]+)+$`)
-	stages := decommission.AllStages()
-	families := []string{job.AnyFamily}
+	stages := "" // what the pages tell of them
+	actions := map[string][]job.Trigger{}
 	for _, k := range newHouse(t).jobs {
-		families = append(families, k.Described().Noun)
+		d := k.Described()
+		stages += k.Page()
+		actions[d.Noun] = d.Life.AllActions()
+		actions[job.AnyFamily] = append(actions[job.AnyFamily], d.Life.AllActions()...)
 	}
 	for _, c := range codes {
 		if !form.MatchString(c.Name) {
@@ -48,15 +50,14 @@ func TestEveryCodeHasACauseARemedyAndARunbook(t *testing.T) {
 		} else if !strings.Contains(string(index), "("+c.Runbook+".md)") {
 			t.Errorf("%s: docs/runbooks/README.md does not lead to %s", c, c.Runbook)
 		}
-		if c.Rewind != "" && !slices.Contains(stages, c.Rewind) {
+		if c.Rewind != "" && !strings.Contains(stages, "(`"+c.Rewind+"`)") {
 			t.Errorf("%s rewinds to %s, which is no stage", c, c.Rewind)
 		}
 		for noun, action := range c.Mends {
-			if !slices.Contains(families, noun) {
+			if actions[noun] == nil {
 				t.Errorf("%s: there is no family %q", c, noun)
-			}
-			if !slices.Contains(job.Parking.AllActions(), action) {
-				t.Errorf("%s is mended by %s, which is no action", c, action)
+			} else if !slices.Contains(actions[noun], action) {
+				t.Errorf("%s is mended by %s, which is no action of %s", c, action, noun)
 			}
 		}
 	}

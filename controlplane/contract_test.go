@@ -108,8 +108,21 @@ func TestEverythingFollowsTheTableOfNodes(t *testing.T) {
 
 // Every lifecycle that the console draws has a tone for each state.
 func TestStatesHaveATone(t *testing.T) {
+	tones, err := os.ReadFile("../console/src/ui/tone.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{} // the nouns whose states the console colours
+	for _, m := range regexp.MustCompile(`toned\('([a-z_]+)'\)`).FindAllStringSubmatch(string(tones), -1) {
+		shown[m[1]] = true
+	}
+	for _, noun := range []string{"node", "job", "node_task"} {
+		if !shown[noun] {
+			t.Errorf("console/src/ui/tone.ts does not colour %s: the rule is broken", noun)
+		}
+	}
 	for _, l := range newHouse(t).lifecycles() {
-		if !slices.Contains([]string{"node", "job", "node_task"}, l.Noun) {
+		if !shown[l.Noun] {
 			continue
 		}
 		for _, s := range l.States {

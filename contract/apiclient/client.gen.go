@@ -6895,7 +6895,7 @@ type LifecycleStateDescription struct {
 	Meaning string    `json:"meaning"`
 	Name    string    `json:"name"`
 
-	// StuckAfterSeconds how long a noun may stay here before an alert; absent means for ever
+	// StuckAfterSeconds after how long here somebody should look; absent means never
 	StuckAfterSeconds *int64 `json:"stuck_after_seconds,omitempty"`
 	Terminal          bool   `json:"terminal"`
 

@@ -80,7 +80,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	r.totals(&b)
 	for _, group := range Groups {
 		if of := r.of(group); len(of.Outcomes) > 0 {
-			fmt.Fprintf(&b, "\n## %s\n\n", headings[group])
+			fmt.Fprintf(&b, "\n## %s\n\n", group.heading())
 			of.results(&b)
 			if group == Paths {
 				of.ways(&b)
@@ -93,8 +93,12 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-var headings = map[Family]string{
-	Onboarding: "Onboarding", Decommission: "Decommission", Allocation: "Allocation", Paths: "Paths",
+// heading is the title of the part about a group.
+func (f Family) heading() string {
+	if f == Paths {
+		return "Paths"
+	}
+	return strings.ToUpper(string(f[:1])) + string(f[1:])
 }
 
 // of returns the part of the report about a group.

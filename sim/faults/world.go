@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,7 +14,6 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 
 	"gpuaas/contract/apiclient"
-	"gpuaas/contract/eventwire"
 	"gpuaas/sim/lab"
 	"gpuaas/sim/maas"
 	"gpuaas/sim/maas/fleet"
@@ -130,24 +128,30 @@ func (w *World) Connect(ctx context.Context, address, token string) error {
 
 // hear tells whoever waits for a job that it was settled.
 func (w *World) hear(item apiclient.StreamItem) error {
-	if item.Event == nil || item.Event.EventType == string(eventwire.NodeOnboardingStage) ||
-		item.Event.EventType == string(eventwire.NodeDecommissionStage) {
+	if item.Event == nil {
 		return nil
 	}
 	payload, err := json.Marshal(item.Event.Payload)
 	if err != nil {
 		return fmt.Errorf("read event: %w", err)
 	}
-	var of struct {
-		Onboarding   string `json:"onboarding_id"`
-		Decommission string `json:"decommission_id"`
-	}
+	var of map[string]any
 	if err := json.Unmarshal(payload, &of); err != nil {
 		return fmt.Errorf("read event: %w", err)
 	}
-	select {
-	case w.newsOf(cmp.Or(of.Onboarding, of.Decommission)) <- struct{}{}:
-	default: // they have not looked since the last time
+	for _, family := range Families {
+		job, told := of[string(family)+"_id"].(string)
+		if !told || job == "" {
+			continue
+		}
+		if item.Event.EventType == "node."+string(family)+".stage" {
+			return nil
+		}
+		select {
+		case w.newsOf(job) <- struct{}{}:
+		default: // they have not looked since the last time
+		}
+		return nil
 	}
 	return nil
 }

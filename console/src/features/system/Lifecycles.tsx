@@ -45,7 +45,7 @@ function States({ of }: { of: Lifecycle }) {
               {s.initial && <Badge tone="info">begins here</Badge>}
               {s.terminal && <Badge>ends here</Badge>}
               {s.stuck_after_seconds !== undefined && (
-                <Badge tone="warn" title="How long it may stay so before an alert">
+                <Badge tone="warn" title="After how long somebody should look">
                   stuck after {span(s.stuck_after_seconds)}
                 </Badge>
               )}

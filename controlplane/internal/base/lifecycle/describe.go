@@ -21,7 +21,7 @@ type StateDescription struct {
 	Meaning           string   `json:"meaning"`
 	Initial           bool     `json:"initial"`
 	Terminal          bool     `json:"terminal"`
-	StuckAfterSeconds int64    `json:"stuck_after_seconds,omitempty" doc:"how long a noun may stay here before an alert; absent means for ever"`
+	StuckAfterSeconds int64    `json:"stuck_after_seconds,omitempty" doc:"after how long here somebody should look; absent means never"`
 	Tone              Tone     `json:"tone,omitempty" enum:"ok,info,warn,bad,idle" doc:"how it looks to somebody who looks at many"`
 	Traits            []Trait  `json:"traits,omitempty" nullable:"false" doc:"what it has in common with other states of the noun"`
 	Events            []string `json:"events"`
@@ -85,7 +85,7 @@ func (d Description) Page() string {
 			fmt.Fprintf(&b, "    %s --> [*]\n", s.Name)
 		}
 	}
-	b.WriteString("```\n\n| state | meaning | alert after |\n| --- | --- | --- |\n")
+	b.WriteString("```\n\n| state | meaning | look at it after |\n| --- | --- | --- |\n")
 	for _, s := range d.States {
 		after := "never"
 		switch {

@@ -18,8 +18,8 @@ type State[S ~string] struct {
 	Name     S
 	Meaning  string
 	Terminal bool
-	// StuckAfter is how long a noun may stay in the state before somebody must
-	// be told. Zero means for ever.
+	// StuckAfter is after how long in the state somebody should look. Zero means
+	// never. People are shown it, and nothing more: alerts are written by hand.
 	StuckAfter time.Duration
 	// Tone says how the state looks to people; the console draws it so.
 	Tone Tone

@@ -299,7 +299,7 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=active"); len(both) != 9 {
 		t.Errorf("%d nodes are all of it, want 9", len(both))
 	}
-	for _, status := range []node.Status{node.Retired, node.Removing, node.Deleted} {
+	for _, status := range node.Lifecycle.Having(node.Out) {
 		w.exec(t, `UPDATE nodes SET status = $1`, status)
 		for _, agent := range []node.AgentState{node.AgentCurrent, node.AgentDrift, node.AgentUnknownBuild} {
 			if left := w.listed(t, fmt.Sprintf("status=%s&agent=%s", status, agent)).Items; len(left) != 0 {

@@ -148,7 +148,7 @@ func TestNothingTaintedIsPutIntoService(t *testing.T) {
 				if after.Schedulable != (after.Status == node.Active && free) {
 					t.Fatalf("%s leaves %+v", what, after)
 				}
-				serves := free && (after.Status == node.Active || after.Status == node.Offline)
+				serves := free && after.Status.Is(node.Serving)
 				if serves && !served {
 					put++
 				}

@@ -120,7 +120,7 @@ func TestDefaultsOfRequests(t *testing.T) {
 }
 
 // fits says which modes a node of a state may go through, in the order of the
-// states.
+// table of states.
 var fits = map[decommission.Mode]string{
 	//                             boot enr  act  off  qua  dra  ret  rem  del
 	decommission.SoftReset:        "  -   -    +    +    +    -    -    -    - ",
@@ -136,25 +136,27 @@ var fits = map[decommission.Mode]string{
 func TestWhichStatesAModeNeeds(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
-	states := []node.Status{
-		node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired,
-		node.Removing, node.Deleted,
-	}
 	for mode, row := range fits {
-		for i, want := range strings.Fields(row) {
-			n := y.node(t, states[i], mode == decommission.Reimage)
+		columns := strings.Fields(row)
+		if len(columns) != len(node.Lifecycle.States) {
+			t.Fatalf("%s says whether it fits %d states, and a node has %d: add the state to each row of fits, where the table has it",
+				mode, len(columns), len(node.Lifecycle.States))
+		}
+		for i, want := range columns {
+			status := node.Lifecycle.States[i].Name
+			n := y.node(t, status, mode == decommission.Reimage)
 			plan, err := y.service.Plan(y.ctx, n, decommission.Request{Mode: mode})
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, made, err := y.service.Request(y.ctx, n, asked(mode))
 			if made != (want == "+") || (len(plan.Blocks) == 0) != made {
-				t.Errorf("%s of a node that is %s: made %t, %v; blocks %+v", mode, states[i], made, err, plan.Blocks)
+				t.Errorf("%s of a node that is %s: made %t, %v; blocks %+v", mode, status, made, err, plan.Blocks)
 			}
 			if !made {
-				wantCode(t, err, fault.Conflict, "node_state_conflict", string(states[i]))
+				wantCode(t, err, fault.Conflict, "node_state_conflict", string(status))
 				if f, _ := fault.As(err); f.Remedy == "" {
-					t.Errorf("%s of a node that is %s: no remedy", mode, states[i])
+					t.Errorf("%s of a node that is %s: no remedy", mode, status)
 				}
 			}
 		}

@@ -16,10 +16,7 @@ var (
 		Installed, Hollow, Free, Taken, Deploying, Leaving, Failed, Maintenance, Withdrawn, Strange, "",
 		"invented",
 	}
-	statuses = []node.Status{
-		node.BootstrapIssued, node.Enrolling, node.Active, node.Offline, node.Quarantined,
-		node.Draining, node.Retired, node.Removing, node.Deleted,
-	}
+	statuses = everyStatus()
 	powers = []string{"on", "off", "unknown", "error", ""}
 
 	// byState are the rules of which at most one holds.
@@ -30,6 +27,13 @@ var (
 		TypeRetiredDeployed: true, TypeRetiredPoweredOn: true,
 	}
 )
+
+func everyStatus() (out []node.Status) {
+	for _, s := range node.Lifecycle.States {
+		out = append(out, s.Name)
+	}
+	return out
+}
 
 // every calls with all combinations of what decides about a state.
 func every(each func(name string, s Subject)) {
