@@ -103,6 +103,10 @@ func List(ctx context.Context, db *postgres.DB, f Filter, before int64, limit in
 		CorrelationID: f.CorrelationID, Since: f.Since, Until: f.Until,
 		AllOrgs: f.Orgs == nil, OrgIds: []string{}, PageSize: limit,
 	}
+	// Whoever may not read who somebody is cannot find out by asking for them.
+	for _, role := range auth.PlatformRoles {
+		p.Nameless = append(p.Nameless, string(role))
+	}
 	if before > 0 {
 		p.Before = &before
 	}

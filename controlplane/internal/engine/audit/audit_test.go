@@ -133,7 +133,7 @@ func TestListingFiltersPagesAndNarrows(t *testing.T) {
 		}
 		return len(logs)
 	}
-	later, action, denied, corr, other := time.Now().Add(time.Hour), "a.do", "denied", "corr", "other"
+	later, action, denied, corr, other, admin := time.Now().Add(time.Hour), "a.do", "denied", "corr", "other", "u1"
 	for name, c := range map[string]struct {
 		filter audit.Filter
 		want   int
@@ -149,6 +149,9 @@ func TestListingFiltersPagesAndNarrows(t *testing.T) {
 		"own tenant":    {audit.Filter{Orgs: []id.Org{own}}, 5},
 		"no tenant":     {audit.Filter{Orgs: []id.Org{}}, 0},
 		"actor unknown": {audit.Filter{ActorID: &other}, 0},
+		"actor":         {audit.Filter{ActorID: &admin}, 10},
+		// Who people of the platform are, a tenant does not learn by trying ids.
+		"actor hidden from a tenant": {audit.Filter{ActorID: &admin, Orgs: []id.Org{own}}, 0},
 	} {
 		if got := count(c.filter); got != c.want {
 			t.Errorf("%s: %d entries, want %d", name, got, c.want)

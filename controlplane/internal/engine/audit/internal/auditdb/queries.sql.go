@@ -62,29 +62,31 @@ const list = `-- name: List :many
 SELECT seq, id, occurred_at, actor_kind, actor_id, actor_name, actor_role, action, target_kind, target_id, org_id, project_id, result, reason, correlation_id, actor_ip, metadata FROM audit_logs
 WHERE ($1::bigint IS NULL OR seq < $1)
   AND ($2::text IS NULL OR action = $2)
-  AND ($3::text IS NULL OR actor_id = $3)
-  AND ($4::text IS NULL OR target_kind = $4)
-  AND ($5::text IS NULL OR target_id = $5)
-  AND ($6::text IS NULL OR result = $6)
-  AND ($7::text IS NULL OR correlation_id = $7)
-  AND ($8::timestamptz IS NULL OR occurred_at >= $8)
-  AND ($9::timestamptz IS NULL OR occurred_at < $9)
-  AND ($10::boolean OR org_id = ANY ($11::uuid[]))
+  AND ($3::text IS NULL OR actor_id = $3
+    AND ($4::boolean OR actor_kind = 'system' OR actor_role <> ALL ($5::text[])))
+  AND ($6::text IS NULL OR target_kind = $6)
+  AND ($7::text IS NULL OR target_id = $7)
+  AND ($8::text IS NULL OR result = $8)
+  AND ($9::text IS NULL OR correlation_id = $9)
+  AND ($10::timestamptz IS NULL OR occurred_at >= $10)
+  AND ($11::timestamptz IS NULL OR occurred_at < $11)
+  AND ($4::boolean OR org_id = ANY ($12::uuid[]))
 ORDER BY seq DESC
-LIMIT $12
+LIMIT $13
 `
 
 type ListParams struct {
 	Before        *int64
 	Action        *string
 	ActorID       *string
+	AllOrgs       bool
+	Nameless      []string
 	TargetKind    *string
 	TargetID      *string
 	Result        *string
 	CorrelationID *string
 	Since         *time.Time
 	Until         *time.Time
-	AllOrgs       bool
 	OrgIds        []string
 	PageSize      int32
 }
@@ -94,13 +96,14 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]AuditLog, error) 
 		arg.Before,
 		arg.Action,
 		arg.ActorID,
+		arg.AllOrgs,
+		arg.Nameless,
 		arg.TargetKind,
 		arg.TargetID,
 		arg.Result,
 		arg.CorrelationID,
 		arg.Since,
 		arg.Until,
-		arg.AllOrgs,
 		arg.OrgIds,
 		arg.PageSize,
 	)
