@@ -47,7 +47,8 @@ const (
 // The traits of the states of a node. Queries ask for them with the function
 // node_is, which migrations keep equal to the table.
 const (
-	// Serving: schedulable as soon as the agent is in contact, unless held.
+	// Serving: in service, and schedulable unless held as soon as the agent is in
+	// contact. It is Active by then: no other state is ever schedulable.
 	Serving lifecycle.Trait = "serving"
 	// Steady: installed and enrolled, and no operation is under way.
 	Steady lifecycle.Trait = "steady"

@@ -17,8 +17,8 @@ func TestNoSecretFormIsPassedOver(t *testing.T) {
 	pieces := []string{
 		"-----BEGIN RSA PRIVATE KEY-----", "-----", "Authorization: Bearer ", "authorization:basic ", "PassWord=", "passwd: ",
 		"ſecret=", "secret", "token=", "to\u212aen=", "api_key=", "API-KEY: ", "apikey='", "ghp_", "gho-", "glpat-", "hf_",
-		"hf-", "xoxb-", "AKIA", "akia", "eyJ", "abcdefghijklmnop", "ABCDEFGHIJ234567", "0123456789abcdef", ".", " ", "_", "é", "=",
-		":", "\"", "x", "-",
+		"hf-", "xoxb-", "AKIA", "akia", "eyJ", "abcdefghijklmnop", "ABCDEFGHIJ234567", "0123456789abcdef", ".", " ", "_", "é",
+		"=", ":", "\"", "x", "-",
 	}
 	random, found := rand.New(rand.NewPCG(1, 2)), 0
 	for range 50_000 {

@@ -17,7 +17,7 @@ var (
 		"invented",
 	}
 	statuses = everyStatus()
-	powers = []string{"on", "off", "unknown", "error", ""}
+	powers   = []string{"on", "off", "unknown", "error", ""}
 
 	// byState are the rules of which at most one holds.
 	byState = map[Type]bool{
