@@ -32,7 +32,8 @@ const (
 		`{"scope":"tenant","operation_type":"web.prepare","value":"yes"}]},` +
 		`{"key":"max_concurrency","value":"5","scope":"tenant","operation_type":"web.prepare",` +
 		`"rule":"the smallest limit counts","said":[{"scope":"tenant","operation_type":"web.prepare","value":"5"}]},` +
-		`{"key":"timeout_seconds","value":"no limit","scope":"built_in","rule":"nobody has settled it","said":[]}]}}`
+		`{"key":"timeout_seconds","value":"no limit","scope":"built_in","rule":"nobody has settled it","said":[]}],` +
+		`"document":{"document":"v2","title":"No disruption on Fridays","digest":"sha256:aa","since":"2026-03-04T05:06:07Z"}}}`
 	policyLineJSON = `{"operation_type":"*","scope":"global","hard_deny":true,"enabled":false,"max_concurrency":5,` +
 		`"timeout_seconds":60,"allowed_artifact_sources":[],"allowed_target_kinds":["node","group"],` +
 		`"require_signature_verification":true,"max_artifact_size_bytes":1024,"reason":"not here","version":2,` +

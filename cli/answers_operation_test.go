@@ -16,7 +16,8 @@ const (
 		`"operation_type":"web.prepare","version":"v2","digest":"sha256:ab","only_plan":false,"cancel_requested":false,` +
 		`"total_steps":3,"max_concurrency":10,"max_failures":0,"ramp":true,"timeout_seconds":600,"plan_hash":"sha256:cd",` +
 		`"resumes":0,"trigger_source":"admin","requested_by":"` + userID + `","requested_by_name":"Olga","correlation_id":"corr-1",` +
-		`"created_at":"2026-03-04T05:06:07Z","policy":[],"inputs":{}`
+		`"created_at":"2026-03-04T05:06:07Z","policy":[],"inputs":{},` +
+		`"policy_decisions":[{"document":"v2","digest":"sha256:aa","input_digest":"sha256:bb","decided_at":"2026-03-04T05:06:07Z","denied":[]}]`
 	runningJSON = `{` + operationPart + `,"status":"running","paused":true,"waiting_for":"somebody to let it go on",` +
 		`"targets":{"total":3,"waiting":1,"running":0,"succeeded":1,"failed":1,"canceled":0,"skipped":0}}`
 	doneRunJSON = `{` + operationPart + `,"status":"succeeded","paused":false,` +
@@ -37,7 +38,7 @@ const (
 		`"timeout_seconds":600,"approval":"none","policy":[],"plan_hash":"sha256:cd"}`
 )
 
-var workErrands = slices.Concat(operationDefinitionErrands, runErrands, moneyErrands)
+var workErrands = slices.Concat(operationDefinitionErrands, policyDocumentErrands, runErrands, moneyErrands)
 
 var runErrands = []errand{
 	{"operation-run", "operation run web.prepare@v2 --target c07u31 --input port=8080 --max-failures 1"},
@@ -91,6 +92,7 @@ func wantsText(next http.HandlerFunc) http.HandlerFunc {
 
 // operationAnswers are what the fake API says about runs of operations.
 func operationAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
+	policyDocumentAnswers(into)
 	logs := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("follow") != "true" {
 			pageOf(runLineJSON)(w, r)

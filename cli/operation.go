@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -42,6 +43,7 @@ func (a *app) operationColumns() []table.Column[apiclient.OperationView] {
 			Title: "PAUSES AFTER FAILURES", Text: func(o operation) string { return strconv.Itoa(int(o.MaxFailures)) },
 			Detail: true,
 		},
+		{Title: "POLICY DOCUMENT", Text: func(o operation) string { return decisionsText(o.PolicyDecisions) }, Detail: true},
 		{Title: "AGAIN OF", Text: func(o operation) string {
 			if o.AgainOf == nil {
 				return ""
@@ -50,6 +52,22 @@ func (a *app) operationColumns() []table.Column[apiclient.OperationView] {
 		}, Detail: true},
 		{Title: "CORRELATION ID", Text: func(o operation) string { return o.CorrelationId }, Detail: true},
 	}
+}
+
+// decisionsText says what the policy document decided about a run.
+func decisionsText(of []apiclient.OperationVerdictView) string {
+	lines := make([]string, len(of))
+	for i, v := range of {
+		switch {
+		case text(v.Undecided) != "":
+			lines[i] = v.Document + " could not decide: " + text(v.Undecided)
+		case len(v.Denied) > 0:
+			lines[i] = v.Document + " denied it: " + strings.Join(v.Denied, "; ")
+		default:
+			lines[i] = v.Document + " had nothing against it"
+		}
+	}
+	return strings.Join(lines, ", then ")
 }
 
 func (a *app) operationTargetColumns() []table.Column[apiclient.OperationTargetView] {

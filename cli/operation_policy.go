@@ -246,7 +246,7 @@ func (a *app) operationPolicyCommand() *cobra.Command {
 				}
 			},
 		}),
-		a.policySetCommand(),
+		a.policySetCommand(), a.policyDocumentCommand(),
 		a.verb(verb{
 			use: "remove TYPE", short: "Take back what a level has settled", aliases: []string{"rm"},
 			args: frame.Exactly("TYPE"), operations: levelOperations("delete", "operation-policy"),
@@ -279,6 +279,13 @@ func (a *app) explainPolicy(s *session) func(apiclient.Answer, error) error {
 			{Title: "OPERATION", Text: func(v apiclient.PolicyView) string { return v.OperationType }},
 			{Title: "ENABLED", Text: func(v apiclient.PolicyView) string { return yesNo(v.Effective.Enabled) }},
 			{Title: "SEEN FROM", Text: func(v apiclient.PolicyView) string { return string(v.Scope) }},
+			{Title: "POLICY DOCUMENT", Text: func(v apiclient.PolicyView) string {
+				if d := v.Effective.Document; d != nil {
+					return d.Document + " decides about each request, too (" + d.Title +
+						"); see what it says with: operation run --dry-run"
+				}
+				return "none"
+			}, Detail: true},
 		}
 		if err := frame.PrintOne(a.App, one, raw); err != nil {
 			return err

@@ -12,14 +12,15 @@ import (
 
 func (p *parts) registerOperations(api *httpapi.API) {
 	definition.New(p.db).RegisterAPI(api)
-	policy.New(p.db).Register(api)
+	p.policies.Register(api)
 	p.operations.Register(api)
 }
 
 // newRuns puts together what is run on nodes.
 func (p *parts) newRuns() {
+	p.policies = policy.New(p.db)
 	p.operations = operation.New(operation.Config{
-		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Logger: p.logger,
+		DB: p.db, Tasks: p.fleet.tasks, Members: p.identity, Decider: p.policies, Logger: p.logger,
 		CheckInputs: func(v definition.Version, in json.RawMessage) (json.RawMessage, error) { return v.CheckInputs(in) },
 	})
 	p.fleet.logs = p.operations

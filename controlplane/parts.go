@@ -36,6 +36,7 @@ import (
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/definition"
 	"gpuaas/controlplane/internal/operate/operation"
+	"gpuaas/controlplane/internal/operate/policy"
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/people/sshkey"
 	"gpuaas/controlplane/internal/rent/allocation"
@@ -78,6 +79,7 @@ type parts struct {
 	accounts        *account.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
+	policies        *policy.Service
 	reconciliations *reconciliation.Service
 	pruning         *pruning.Service
 	monitor         *health.Monitor

@@ -1935,6 +1935,28 @@ const (
 	PolicyLineViewScopeTenant  PolicyLineViewScope = "tenant"
 )
 
+// Defines values for PolicyRequestBodyImpact.
+const (
+	PolicyRequestBodyImpactDisrupt PolicyRequestBodyImpact = "disrupt"
+	PolicyRequestBodyImpactMutate  PolicyRequestBodyImpact = "mutate"
+	PolicyRequestBodyImpactNone    PolicyRequestBodyImpact = "none"
+	PolicyRequestBodyImpactRead    PolicyRequestBodyImpact = "read"
+)
+
+// Defines values for PolicyRequestBodyRisk.
+const (
+	PolicyRequestBodyRiskHigh   PolicyRequestBodyRisk = "high"
+	PolicyRequestBodyRiskLow    PolicyRequestBodyRisk = "low"
+	PolicyRequestBodyRiskMedium PolicyRequestBodyRisk = "medium"
+)
+
+// Defines values for PolicyRequestBodyTargetKind.
+const (
+	PolicyRequestBodyTargetKindAllocation PolicyRequestBodyTargetKind = "allocation"
+	PolicyRequestBodyTargetKindGroup      PolicyRequestBodyTargetKind = "group"
+	PolicyRequestBodyTargetKindNode       PolicyRequestBodyTargetKind = "node"
+)
+
 // Defines values for PolicySaidViewScope.
 const (
 	PolicySaidViewScopeGlobal  PolicySaidViewScope = "global"
@@ -8780,9 +8802,12 @@ type OperationPlanView struct {
 	// PlanHash Name it in the request: it is refused if the plan has changed since.
 	PlanHash string                `json:"plan_hash"`
 	Policy   []OperationPolicyView `json:"policy"`
-	Ramp     bool                  `json:"ramp"`
-	Risk     string                `json:"risk"`
-	RiskText *string               `json:"risk_text,omitempty"`
+
+	// PolicyDecision What the policy document of the platform decided; absent: none decides.
+	PolicyDecision *OperationVerdictView `json:"policy_decision,omitempty"`
+	Ramp           bool                  `json:"ramp"`
+	Risk           string                `json:"risk"`
+	RiskText       *string               `json:"risk_text,omitempty"`
 
 	// Says The plan in sentences.
 	Says           []string                     `json:"says"`
@@ -8990,6 +9015,26 @@ type OperationTroubleView struct {
 	Remedy  *string `json:"remedy,omitempty"`
 }
 
+// OperationVerdictView defines model for OperationVerdictView.
+type OperationVerdictView struct {
+	DecidedAt time.Time `json:"decided_at"`
+
+	// Denied Why it was denied; empty: nothing was against it.
+	Denied []string `json:"denied"`
+	Digest string   `json:"digest"`
+
+	// Document The version that decided.
+	//
+	// Examples: v3
+	Document string `json:"document"`
+
+	// InputDigest Of what it was asked.
+	InputDigest string `json:"input_digest"`
+
+	// Undecided Why it could not decide: that denies, too.
+	Undecided *string `json:"undecided,omitempty"`
+}
+
 // OperationView defines model for OperationView.
 type OperationView struct {
 	// AgainOf The run that this one repeats.
@@ -9040,6 +9085,9 @@ type OperationView struct {
 
 	// Policy What the policy said when it was asked for.
 	Policy []OperationPolicyView `json:"policy"`
+
+	// PolicyDecisions What the policy document of the platform decided: when it was asked for, and when another version or answer came. Empty: none decided.
+	PolicyDecisions []OperationVerdictView `json:"policy_decisions"`
 
 	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
@@ -9161,6 +9209,13 @@ type OutboxMark struct {
 // Permission defines model for Permission.
 type Permission string
 
+// PolicyArtifactBody defines model for PolicyArtifactBody.
+type PolicyArtifactBody struct {
+	Bytes  *int64 `json:"bytes,omitempty"`
+	Signed *bool  `json:"signed,omitempty"`
+	Source string `json:"source"`
+}
+
 // PolicyBody defines model for PolicyBody.
 type PolicyBody struct {
 	// AllowedArtifactSources Prefixes that artifacts may come from; an empty list allows none. Only what every level allows is allowed.
@@ -9217,6 +9272,61 @@ type PolicyDecisionViewKey string
 // PolicyDecisionViewScope The level that decided; built_in: nobody has settled it.
 type PolicyDecisionViewScope string
 
+// PolicyDocumentBody defines model for PolicyDocumentBody.
+type PolicyDocumentBody struct {
+	// Examples At least one that is denied and one that is not. It cannot be activated unless all of them pass.
+	Examples []PolicyExampleBody `json:"examples"`
+
+	// Rego The policy, in the language of Open Policy Agent: package gpuaas.operations, and a rule deny that holds why a request is denied.
+	Rego string `json:"rego"`
+
+	// Title What it is for; whoever asks what counts reads it.
+	Title string `json:"title"`
+}
+
+// PolicyDocumentReasonBody defines model for PolicyDocumentReasonBody.
+type PolicyDocumentReasonBody struct {
+	// Reason Why; it goes into the audit log.
+	Reason *string `json:"reason,omitempty"`
+}
+
+// PolicyDocumentView defines model for PolicyDocumentView.
+type PolicyDocumentView struct {
+	// ActivatedAt Since when it decides.
+	ActivatedAt *time.Time `json:"activated_at,omitempty"`
+	ActivatedBy *string    `json:"activated_by,omitempty"`
+
+	// Active Whether it decides about runs.
+	Active    bool      `json:"active"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	Digest    string    `json:"digest"`
+
+	// Document Its version, which never changes.
+	//
+	// Examples: v3
+	Document string `json:"document"`
+
+	// Examples Not in lists.
+	Examples *[]PolicyExampleBody `json:"examples,omitempty"`
+
+	// Reason What was said when it was activated.
+	Reason *string `json:"reason,omitempty"`
+
+	// Rego Not in lists.
+	Rego  *string `json:"rego,omitempty"`
+	Title string  `json:"title"`
+}
+
+// PolicyDocumentViewList defines model for PolicyDocumentViewList.
+type PolicyDocumentViewList struct {
+	// Items The items of this page.
+	Items []PolicyDocumentView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // PolicyEffectiveView defines model for PolicyEffectiveView.
 type PolicyEffectiveView struct {
 	// AllowedArtifactSources Absent: those of the definition.
@@ -9224,7 +9334,10 @@ type PolicyEffectiveView struct {
 
 	// AllowedTargetKinds Absent: those of the definition.
 	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
-	Enabled            bool      `json:"enabled"`
+
+	// Document The policy document that decides besides, about each request: a plan says what it decides. Absent: none does.
+	Document *PolicyFurtherView `json:"document,omitempty"`
+	Enabled  bool               `json:"enabled"`
 
 	// HardDenied Whether the platform denies it for good.
 	HardDenied bool `json:"hard_denied"`
@@ -9241,6 +9354,30 @@ type PolicyEffectiveView struct {
 
 	// Why Of each key: its value, and which level decided it.
 	Why []PolicyDecisionView `json:"why"`
+}
+
+// PolicyExampleBody defines model for PolicyExampleBody.
+type PolicyExampleBody struct {
+	// Because Must be part of one of the reasons.
+	Because *string `json:"because,omitempty"`
+
+	// Chain What the levels have settled, as the policy sees it in input.policy; absent: nothing.
+	Chain *PolicyValuesView `json:"chain,omitempty"`
+
+	// Denied Whether it must be denied.
+	Denied  bool              `json:"denied"`
+	Name    string            `json:"name"`
+	Request PolicyRequestBody `json:"request"`
+}
+
+// PolicyFurtherView defines model for PolicyFurtherView.
+type PolicyFurtherView struct {
+	Digest string `json:"digest"`
+
+	// Document Examples: v3
+	Document string    `json:"document"`
+	Since    time.Time `json:"since"`
+	Title    string    `json:"title"`
 }
 
 // PolicyGlobalBody defines model for PolicyGlobalBody.
@@ -9316,6 +9453,54 @@ type PolicyLineViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// PolicyRequestBody defines model for PolicyRequestBody.
+type PolicyRequestBody struct {
+	Artifacts *[]PolicyArtifactBody `json:"artifacts,omitempty"`
+
+	// At Absent: noon of a Monday.
+	At *time.Time `json:"at,omitempty"`
+
+	// Caller Absent: somebody.
+	Caller *string `json:"caller,omitempty"`
+
+	// Concurrency Absent: 1.
+	Concurrency *int64 `json:"concurrency,omitempty"`
+
+	// Impact Absent: read.
+	Impact *PolicyRequestBodyImpact `json:"impact,omitempty"`
+
+	// OnlyPlan Nodes only look.
+	OnlyPlan *bool `json:"only_plan,omitempty"`
+
+	// Operation Absent: version v1 of the type.
+	Operation *string `json:"operation,omitempty"`
+
+	// OrgId Absent: a run of the platform.
+	OrgId     *string `json:"org_id,omitempty"`
+	ProjectId *string `json:"project_id,omitempty"`
+
+	// Risk Absent: low.
+	Risk *PolicyRequestBodyRisk `json:"risk,omitempty"`
+
+	// TargetKind Absent: node.
+	TargetKind *PolicyRequestBodyTargetKind `json:"target_kind,omitempty"`
+
+	// Targets Absent: 1.
+	Targets *int64 `json:"targets,omitempty"`
+
+	// Type Examples: node.package.install
+	Type string `json:"type"`
+}
+
+// PolicyRequestBodyImpact Absent: read.
+type PolicyRequestBodyImpact string
+
+// PolicyRequestBodyRisk Absent: low.
+type PolicyRequestBodyRisk string
+
+// PolicyRequestBodyTargetKind Absent: node.
+type PolicyRequestBodyTargetKind string
+
 // PolicySaidView defines model for PolicySaidView.
 type PolicySaidView struct {
 	OperationType string              `json:"operation_type"`
@@ -9325,6 +9510,48 @@ type PolicySaidView struct {
 
 // PolicySaidViewScope defines model for PolicySaidView.Scope.
 type PolicySaidViewScope string
+
+// PolicyTrialView defines model for PolicyTrialView.
+type PolicyTrialView struct {
+	Denied bool `json:"denied"`
+
+	// Message Why it did not pass.
+	Message *string  `json:"message,omitempty"`
+	Name    string   `json:"name"`
+	Passed  bool     `json:"passed"`
+	Reasons []string `json:"reasons"`
+}
+
+// PolicyTrialsView defines model for PolicyTrialsView.
+type PolicyTrialsView struct {
+	// Passed Whether all passed: only then it can be activated.
+	Passed bool              `json:"passed"`
+	Trials []PolicyTrialView `json:"trials"`
+}
+
+// PolicyValuesView defines model for PolicyValuesView.
+type PolicyValuesView struct {
+	// AllowedArtifactSources Prefixes that artifacts may come from; an empty list allows none. Only what every level allows is allowed.
+	AllowedArtifactSources *[]string `json:"allowed_artifact_sources,omitempty"`
+
+	// AllowedTargetKinds Of node, allocation, group. Only what every level allows is allowed.
+	AllowedTargetKinds *[]string `json:"allowed_target_kinds,omitempty"`
+
+	// Enabled Whether it can be run. The most specific level decides, unless the platform denies it for good.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// MaxArtifactSizeBytes How large an artifact may be. The smallest of all levels counts.
+	MaxArtifactSizeBytes *int64 `json:"max_artifact_size_bytes,omitempty"`
+
+	// MaxConcurrency How many targets of a run are worked on at a time. The smallest of all levels counts.
+	MaxConcurrency *int64 `json:"max_concurrency,omitempty"`
+
+	// RequireSignatureVerification Whether signatures of artifacts must be verified. What one level demands is demanded.
+	RequireSignatureVerification *bool `json:"require_signature_verification,omitempty"`
+
+	// TimeoutSeconds How long it may take on one target. The smallest of all levels counts.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
 
 // PolicyView defines model for PolicyView.
 type PolicyView struct {
@@ -13236,6 +13463,45 @@ type PutGlobalOperationPolicyParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// ListOperationPolicyDocumentsParams defines parameters for ListOperationPolicyDocuments.
+type ListOperationPolicyDocumentsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// AddOperationPolicyDocumentParams defines parameters for AddOperationPolicyDocument.
+type AddOperationPolicyDocumentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeactivateOperationPolicyDocumentParams defines parameters for DeactivateOperationPolicyDocument.
+type DeactivateOperationPolicyDocumentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// TryOperationPolicyDocumentParams defines parameters for TryOperationPolicyDocument.
+type TryOperationPolicyDocumentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ActivateOperationPolicyDocumentParams defines parameters for ActivateOperationPolicyDocument.
+type ActivateOperationPolicyDocumentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// TryKeptOperationPolicyDocumentParams defines parameters for TryKeptOperationPolicyDocument.
+type TryKeptOperationPolicyDocumentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListFleetOperationsParams defines parameters for ListFleetOperations.
 type ListFleetOperationsParams struct {
 	// ProjectId Only those of this project.
@@ -15815,6 +16081,71 @@ func (c *Client) PutGlobalOperationPolicyWithResponse(ctx context.Context, opera
 	}
 	r.json(body)
 	return call[PolicyView](ctx, c, r, edit)
+}
+
+// ListOperationPolicyDocumentsWithResponse is GET /api/v1/admin/operation-policy-documents: List the versions of the policy document, newest first
+func (c *Client) ListOperationPolicyDocumentsWithResponse(ctx context.Context, params *ListOperationPolicyDocumentsParams, edit ...RequestEditorFn) (*Response[PolicyDocumentViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-policy-documents")
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[PolicyDocumentViewList](ctx, c, r, edit)
+}
+
+// AddOperationPolicyDocumentWithResponse is POST /api/v1/admin/operation-policy-documents: Keep a policy document as the next version
+func (c *Client) AddOperationPolicyDocumentWithResponse(ctx context.Context, params *AddOperationPolicyDocumentParams, body PolicyDocumentBody, edit ...RequestEditorFn) (*Response[PolicyDocumentView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-policy-documents")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[PolicyDocumentView](ctx, c, r, edit)
+}
+
+// DeactivateOperationPolicyDocumentWithResponse is POST /api/v1/admin/operation-policy-documents/deactivate: Have no policy document decide any more
+func (c *Client) DeactivateOperationPolicyDocumentWithResponse(ctx context.Context, params *DeactivateOperationPolicyDocumentParams, body PolicyDocumentReasonBody, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-policy-documents/deactivate")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// TryOperationPolicyDocumentWithResponse is POST /api/v1/admin/operation-policy-documents/try: Ask a policy document about its examples, and keep nothing
+func (c *Client) TryOperationPolicyDocumentWithResponse(ctx context.Context, params *TryOperationPolicyDocumentParams, body PolicyDocumentBody, edit ...RequestEditorFn) (*Response[PolicyTrialsView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-policy-documents/try")
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[PolicyTrialsView](ctx, c, r, edit)
+}
+
+// GetOperationPolicyDocumentWithResponse is GET /api/v1/admin/operation-policy-documents/{document}: Read a version of the policy document, with its examples
+func (c *Client) GetOperationPolicyDocumentWithResponse(ctx context.Context, document string, edit ...RequestEditorFn) (*Response[PolicyDocumentView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/operation-policy-documents/%s", document)
+	return call[PolicyDocumentView](ctx, c, r, edit)
+}
+
+// ActivateOperationPolicyDocumentWithResponse is POST /api/v1/admin/operation-policy-documents/{document}/activate: Have a version of the policy document decide about runs
+func (c *Client) ActivateOperationPolicyDocumentWithResponse(ctx context.Context, document string, params *ActivateOperationPolicyDocumentParams, body PolicyDocumentReasonBody, edit ...RequestEditorFn) (*Response[PolicyDocumentView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-policy-documents/%s/activate", document)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[PolicyDocumentView](ctx, c, r, edit)
+}
+
+// TryKeptOperationPolicyDocumentWithResponse is POST /api/v1/admin/operation-policy-documents/{document}/try: Ask a version of the policy document about its examples
+func (c *Client) TryKeptOperationPolicyDocumentWithResponse(ctx context.Context, document string, params *TryKeptOperationPolicyDocumentParams, edit ...RequestEditorFn) (*Response[PolicyTrialsView], error) {
+	r := newRequest(http.MethodPost, "/api/v1/admin/operation-policy-documents/%s/try", document)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[PolicyTrialsView](ctx, c, r, edit)
 }
 
 // ListFleetOperationsWithResponse is GET /api/v1/admin/operations: List the runs of the platform and of all projects, newest first

@@ -1489,6 +1489,22 @@ var enums = map[string][]string{
 		"tenant",
 		"project",
 	},
+	"PolicyRequestBody.impact": {
+		"none",
+		"read",
+		"mutate",
+		"disrupt",
+	},
+	"PolicyRequestBody.risk": {
+		"low",
+		"medium",
+		"high",
+	},
+	"PolicyRequestBody.target_kind": {
+		"node",
+		"allocation",
+		"group",
+	},
 	"PolicySaidView.scope": {
 		"global",
 		"tenant",

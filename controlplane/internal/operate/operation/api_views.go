@@ -99,6 +99,31 @@ type View struct {
 	FinishedAt      *time.Time     `json:"finished_at,omitempty"`
 	Policy          []PolicyView   `json:"policy" nullable:"false" doc:"What the policy said when it was asked for."`
 	Inputs          map[string]any `json:"inputs" doc:"As they are run, with defaults."`
+	PolicyDecisions []VerdictView  `json:"policy_decisions" nullable:"false" doc:"What the policy document of the platform decided: when it was asked for, and when another version or answer came. Empty: none decided."`
+}
+
+// VerdictView is what the policy document decided about a run.
+type VerdictView struct {
+	Document    string    `json:"document" doc:"The version that decided." example:"v3"`
+	Digest      string    `json:"digest"`
+	InputDigest string    `json:"input_digest" doc:"Of what it was asked."`
+	DecidedAt   time.Time `json:"decided_at"`
+	Denied      []string  `json:"denied" nullable:"false" doc:"Why it was denied; empty: nothing was against it."`
+	Undecided   string    `json:"undecided,omitempty" doc:"Why it could not decide: that denies, too."`
+}
+
+func verdicts(of []policy.Verdict) []VerdictView {
+	out := make([]VerdictView, len(of))
+	for i, v := range of {
+		out[i] = VerdictView{
+			Document: v.Document, Digest: v.Digest, InputDigest: v.Input, DecidedAt: v.At.UTC(), Denied: v.Denied,
+			Undecided: v.Undecided,
+		}
+		if v.Denied == nil {
+			out[i].Denied = []string{}
+		}
+	}
+	return out
 }
 
 // PolicyView is how one key of the policy came about.
@@ -133,6 +158,7 @@ func show(o Operation) View {
 		NodeID: optional(o.Node), RequestedBy: o.By, RequestedByName: o.ByName, Reason: o.Reason,
 		CorrelationID: o.Correlation, TraceID: o.TraceID, CreatedAt: o.CreatedAt.UTC(), StartedAt: o.StartedAt,
 		FinishedAt: o.FinishedAt, Policy: policies(o.Policy), Inputs: map[string]any{},
+		PolicyDecisions: verdicts(o.Decisions),
 	}
 	_ = json.Unmarshal(o.Inputs, &v.Inputs) // they were checked against a schema of an object
 	if a := o.Approval; a.Role != "" {
@@ -256,6 +282,7 @@ type PlanView struct {
 	TimeoutSeconds int64               `json:"timeout_seconds"`
 	Approval       string              `json:"approval" doc:"The role that must approve, or none."`
 	Policy         []PolicyView        `json:"policy" nullable:"false"`
+	PolicyDecision *VerdictView        `json:"policy_decision,omitempty" doc:"What the policy document of the platform decided; absent: none decides."`
 	PlanHash       string              `json:"plan_hash" doc:"Name it in the request: it is refused if the plan has changed since."`
 }
 
@@ -288,6 +315,9 @@ func (s *Service) planned(ctx context.Context, ask Ask) (*httpapi.Plain[PlanView
 		Says: p.Says(), Fitting: p.fitting(), MaxConcurrency: p.Limits.MaxConcurrency, MaxFailures: p.Limits.MaxFailures,
 		Ramp: p.Limits.Ramp, TimeoutSeconds: int64(p.Limits.Timeout / time.Second), Approval: p.Version.Approval,
 		Policy: policies(p.Policy.Why), PlanHash: p.Hash, Steps: []PlannedStepView{}, Targets: []PlannedTargetView{},
+	}
+	if p.Verdict.Document != "" {
+		v.PolicyDecision = &verdicts([]policy.Verdict{p.Verdict})[0]
 	}
 	for _, one := range p.Version.Steps {
 		v.Steps = append(v.Steps, PlannedStepView{

@@ -112,15 +112,15 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 	if err != nil {
 		return Trouble{}, err
 	}
-	r := policy.Request{
-		Operation: o.Ref.String(), Type: o.Ref.Type, Risk: string(d.Risk), Impact: string(impact(d)), Caller: o.By,
-		TargetKind: o.TargetKind, Targets: int(total(o.Counts)), Concurrency: int(o.Limits.MaxConcurrency),
+	r := policyRequest(d, o.Owner)
+	r.Caller, r.TargetKind, r.OnlyPlan = o.By, o.TargetKind, o.OnlyPlan
+	r.Targets, r.Concurrency = int(total(o.Counts)), int(o.Limits.MaxConcurrency)
+	v, denied := policy.Check(ctx, tx, e, r, s.decider)
+	if err := noteDecision(ctx, tx, o, v); err != nil {
+		return Trouble{}, err
 	}
-	if !o.Owner.platform() {
-		r.OrgID, r.ProjectID = o.Owner.Org.String(), o.Owner.Project.String()
-	}
-	if err := policy.Check(ctx, e, r, s.decider); err != nil {
-		return troubleOf(err, agentwire.FailurePolicy), nil
+	if denied != nil {
+		return troubleOf(denied, agentwire.FailurePolicy), nil
 	}
 	if s.members == nil || o.Owner.platform() && o.Trigger != ByAdmin {
 		return Trouble{}, nil
@@ -138,6 +138,22 @@ func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d de
 		Message: "whoever asked for it may not run operations " + where + " any more",
 		Remedy:  "somebody who may has to run it again: gpuaas operation again " + o.ID.String(),
 	}, nil
+}
+
+// noteDecision keeps what the policy document decided, if that is news.
+func noteDecision(ctx context.Context, tx pgx.Tx, o Operation, v policy.Verdict) error {
+	n := len(o.Decisions)
+	if v.Document == "" || n > 0 && o.Decisions[n-1].Same(v) {
+		return nil
+	}
+	raw, err := json.Marshal([]policy.Verdict{v})
+	if err != nil {
+		return fmt.Errorf("encode decision: %w", err)
+	}
+	if err := operationdb.New(tx).Decided(ctx, operationdb.DecidedParams{ID: o.ID, Decision: raw}); err != nil {
+		return fmt.Errorf("note what the policy decided about operation %s: %w", o.ID, err)
+	}
+	return nil
 }
 
 // refuseAll refuses all targets that wait.

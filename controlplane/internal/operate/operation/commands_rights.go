@@ -37,6 +37,11 @@ func (s *Service) follow(ctx context.Context, tx pgx.Tx, o Operation, d definiti
 	if o.Pause.At != nil && a.next != probe {
 		return Trouble{Code: "operation_paused", Message: "the run is paused"}, nil
 	}
+	all, err := counted(ctx, tx, []Operation{o}) // policies are asked about as many targets as ever
+	if err != nil {
+		return Trouble{}, err
+	}
+	o = all[0]
 	if refused, err := s.stillAllowed(ctx, tx, o, d); err != nil || refused.Code != "" {
 		return refused, err
 	}

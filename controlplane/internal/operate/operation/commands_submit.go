@@ -125,7 +125,7 @@ func (s *Service) plan(ctx context.Context, tx pgx.Tx, ask *Ask) (Plan, error) {
 		}
 		p.Targets = append(p.Targets, t)
 	}
-	if p.Policy, err = s.allowed(ctx, tx, p, *ask); err != nil {
+	if p.Policy, p.Verdict, err = s.allowed(ctx, tx, p, *ask); err != nil {
 		return p, err
 	}
 	p.Limits, p.Narrowed = limited(ask.Limits, p.Version.Definition, p.Policy, p.fitting())
@@ -134,25 +134,16 @@ func (s *Service) plan(ctx context.Context, tx pgx.Tx, ask *Ask) (Plan, error) {
 }
 
 // allowed asks the policy, and refuses what it does not allow.
-func (s *Service) allowed(ctx context.Context, tx pgx.Tx, p Plan, ask Ask) (policy.Effective, error) {
+func (s *Service) allowed(ctx context.Context, tx pgx.Tx, p Plan, ask Ask) (policy.Effective, policy.Verdict, error) {
 	e, err := policy.Get(ctx, tx, policy.Owner(ask.Owner), p.Version.Type)
 	if err != nil {
-		return e, err
+		return e, policy.Verdict{}, err
 	}
-	r := policy.Request{
-		Operation: p.Version.Ref().String(), Type: p.Version.Type, Risk: string(p.Version.Risk),
-		Impact: string(impact(p.Version.Definition)), Caller: auth.From(ctx).ID, TargetKind: string(p.Kind),
-		Targets: len(p.Targets), Concurrency: int(ask.Limits.concurrency(len(p.Targets))),
-	}
-	if !ask.Owner.platform() {
-		r.OrgID, r.ProjectID = ask.Owner.Org.String(), ask.Owner.Project.String()
-	}
-	if a := p.Version.Artifacts; a != nil {
-		for _, repository := range a.Repositories {
-			r.Artifacts = append(r.Artifacts, policy.Artifact{Source: repository, Signed: a.SignatureRequired})
-		}
-	}
-	return e, policy.Check(ctx, e, r, s.decider)
+	r := policyRequest(p.Version.Definition, ask.Owner)
+	r.Caller, r.TargetKind, r.OnlyPlan = auth.From(ctx).ID, string(p.Kind), ask.OnlyPlan
+	r.Targets, r.Concurrency = len(p.Targets), int(ask.Limits.concurrency(len(p.Targets)))
+	v, err := policy.Check(ctx, tx, e, r, s.decider)
+	return e, v, err
 }
 
 // meant finds the nodes that a request means. A name that means nothing, or nothing
@@ -299,6 +290,13 @@ func newRow(ctx context.Context, ask Ask, p Plan) (operationdb.InsertParams, err
 	}
 	if row.Policy, err = json.Marshal(p.Policy.Why); err != nil {
 		return row, fmt.Errorf("encode policy: %w", err)
+	}
+	decisions := []policy.Verdict{}
+	if p.Verdict.Document != "" {
+		decisions = append(decisions, p.Verdict)
+	}
+	if row.PolicyDecisions, err = json.Marshal(decisions); err != nil {
+		return row, fmt.Errorf("encode decisions: %w", err)
 	}
 	return row, nil
 }

@@ -133,6 +133,7 @@ type Operation struct {
 	Selector     json.RawMessage
 	PlanHash     string
 	Policy       []policy.Decision
+	Decisions    []policy.Verdict // of the policy document, the last one last
 	TotalSteps   int32
 	Limits       FixedLimits
 	Trigger      Trigger

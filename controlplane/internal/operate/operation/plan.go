@@ -42,6 +42,7 @@ type Plan struct {
 	Version  definition.Version
 	Inputs   json.RawMessage
 	Policy   policy.Effective
+	Verdict  policy.Verdict // of the policy document; zero: none counts
 	Kind     definition.TargetKind
 	Targets  []PlannedTarget
 	Limits   FixedLimits
@@ -92,6 +93,9 @@ func (p Plan) Says() []string {
 	}
 	if p.AsRoot {
 		says = append(says, "these nodes are installed anew when they are released, because the run changes them as root")
+	}
+	if p.Verdict.Document != "" {
+		says = append(says, fmt.Sprintf("policy document %s of the platform has nothing against it", p.Verdict.Document))
 	}
 	return append(says, p.Narrowed...)
 }
@@ -209,6 +213,23 @@ func impact(d definition.Definition) agentwire.Impact {
 		most = max(most, slices.Index(order, kind.Impact))
 	}
 	return order[most]
+}
+
+// policyRequest is what policies are asked about a run of a definition, as far as it is
+// the same whenever they are asked.
+func policyRequest(d definition.Definition, owner Owner) policy.Request {
+	r := policy.Request{
+		Operation: d.Ref().String(), Type: d.Type, Risk: string(d.Risk), Impact: string(impact(d)), At: time.Now().UTC(),
+	}
+	if !owner.platform() {
+		r.OrgID, r.ProjectID = owner.Org.String(), owner.Project.String()
+	}
+	if a := d.Artifacts; a != nil {
+		for _, repository := range a.Repositories {
+			r.Artifacts = append(r.Artifacts, policy.Artifact{Source: repository, Signed: a.SignatureRequired})
+		}
+	}
+	return r
 }
 
 // impactOf is what a kind of step does to its node.

@@ -2,9 +2,9 @@
 INSERT INTO operations (id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, inputs, target_kind,
     target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source,
     linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id,
-    trace_id, trace_parent, approval_role, approval_expires_at)
+    trace_id, trace_parent, approval_role, policy_decisions, approval_expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27,
-    $28, $29, sqlc.narg(approval_expires_at))
+    $28, $29, $30, sqlc.narg(approval_expires_at))
 RETURNING *;
 
 -- InsertTargets adds the frozen list of targets, in one statement.
@@ -159,6 +159,10 @@ UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', er
     resumed_by = array_append(array_remove(resumed_by, sqlc.arg(resumed_by)::text), sqlc.arg(resumed_by)::text),
     row_version = row_version + 1, updated_at = clock_timestamp(), look_again_at = clock_timestamp()
 WHERE id = sqlc.arg(id) RETURNING *;
+
+-- Decided adds what the policy document decided since.
+-- name: Decided :exec
+UPDATE operations SET policy_decisions = policy_decisions || sqlc.arg(decision)::jsonb WHERE id = sqlc.arg(id);
 
 -- name: RowVersion :one
 SELECT row_version FROM operations WHERE id = $1;

@@ -39,7 +39,8 @@ func from(r operationdb.Operation) (Operation, error) {
 		ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, CreatedAt: r.CreatedAt, StartedAt: r.StartedAt,
 		FinishedAt: r.FinishedAt, UpdatedAt: r.UpdatedAt, Version: r.RowVersion,
 	}
-	if err := json.Unmarshal(r.Policy, &o.Policy); err != nil {
+	if err := errors.Join(json.Unmarshal(r.Policy, &o.Policy),
+		json.Unmarshal(r.PolicyDecisions, &o.Decisions)); err != nil {
 		return o, fmt.Errorf("decode policy of operation %s: %w", r.ID, err)
 	}
 	return o, nil

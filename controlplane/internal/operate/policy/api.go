@@ -77,6 +77,15 @@ type EffectiveView struct {
 	RequireSignature bool           `json:"require_signature_verification"`
 	MaxArtifactSize  int64          `json:"max_artifact_size_bytes,omitempty" doc:"Absent: no limit."`
 	Why              []DecisionView `json:"why" nullable:"false" doc:"Of each key: its value, and which level decided it."`
+	Document         *FurtherView   `json:"document,omitempty" doc:"The policy document that decides besides, about each request: a plan says what it decides. Absent: none does."`
+}
+
+// FurtherView is the policy document that decides after the levels.
+type FurtherView struct {
+	Document string    `json:"document" example:"v3"`
+	Title    string    `json:"title"`
+	Digest   string    `json:"digest"`
+	Since    time.Time `json:"since"`
 }
 
 // DecisionView says how a key came about.
@@ -133,6 +142,9 @@ func showEffective(e Effective) EffectiveView {
 		ArtifactSources: list(e.ArtifactSources), TargetKinds: list(e.TargetKinds), RequireSignature: e.RequireSignature,
 		MaxArtifactSize: e.MaxArtifactSize, Why: make([]DecisionView, len(e.Why)),
 	}
+	if d := e.Document; d != nil {
+		v.Document = &FurtherView{Document: documentName(d.Version), Title: d.Title, Digest: d.Digest, Since: d.At.UTC()}
+	}
 	for i, d := range e.Why {
 		said := make([]SaidView, len(d.Said))
 		for j, s := range d.Said {
@@ -173,6 +185,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerGlobal(api)
 	s.registerTenant(api)
 	s.registerProject(api)
+	s.registerDocuments(api)
 }
 
 // list answers what a level has settled.

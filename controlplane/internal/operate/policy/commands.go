@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,10 +17,25 @@ import (
 )
 
 // Service holds the commands and queries of the package.
-type Service struct{ db *postgres.DB }
+type Service struct {
+	db             *postgres.DB
+	evaluationTime time.Duration // of a document over one request
+	last           compiled
+}
 
 // New makes the service. It connects to nothing.
-func New(db *postgres.DB) *Service { return &Service{db: db} }
+func New(db *postgres.DB, options ...func(*Service)) *Service {
+	s := &Service{db: db, evaluationTime: evaluationTime}
+	for _, set := range options {
+		set(s)
+	}
+	return s
+}
+
+// EvaluateWithin sets how long a policy document may take over one request.
+func EvaluateWithin(most time.Duration) func(*Service) {
+	return func(s *Service) { s.evaluationTime = most }
+}
 
 // Set replaces what a level has settled about a type of operation, or about all; what
 // is nil is not settled by it any more. It fails if the level is no longer at this

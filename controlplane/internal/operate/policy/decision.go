@@ -1,12 +1,9 @@
 package policy
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"strings"
-
-	"gpuaas/controlplane/internal/base/fault"
+	"time"
 )
 
 // Request is what somebody wants to do. The chain and the further decision see the
@@ -22,6 +19,8 @@ type Request struct {
 	TargetKind  string     `json:"target_kind"`
 	Targets     int        `json:"targets"`
 	Concurrency int        `json:"concurrency"`
+	OnlyPlan    bool       `json:"only_plan,omitempty"` // nodes only look
+	At          time.Time  `json:"at"`                  // when it is decided about
 	Artifacts   []Artifact `json:"artifacts,omitempty"`
 }
 
@@ -112,40 +111,4 @@ func lower(a, b int64) int64 {
 		return b
 	}
 	return a
-}
-
-// Decider is a further decision, after the chain has allowed a request. It can only
-// deny.
-type Decider interface {
-	// Deny answers why the request is denied; nothing means that it is not.
-	Deny(ctx context.Context, r Request, e Effective) ([]string, error)
-}
-
-// Check refuses a request that the policy or the further decision denies. A decider
-// that fails denies. Without a decider the chain alone decides.
-func Check(ctx context.Context, e Effective, r Request, further Decider) error {
-	if denials := e.Denials(r); len(denials) > 0 {
-		fields := make([]fault.Field, len(denials))
-		for i, d := range denials {
-			fields[i] = fault.Field{Path: string(d.Key), Message: d.Message}
-		}
-		return fault.New(fault.Forbidden, "operation_denied_by_policy", "the policy does not allow %s: %s", r.Operation,
-			denials[0].Message).WithFields(fields...).
-			WithRemedy("see which level decided what: gpuaas operation policy explain %s", r.Type+r.seenFrom())
-	}
-	if further == nil {
-		return nil
-	}
-	reasons, err := further.Deny(ctx, r, e)
-	if err != nil {
-		return fault.Wrap(err, fault.Forbidden, "operation_policy_undecided",
-			"the further policy could not decide about %s, so it is denied", r.Operation).
-			WithRemedy("try again later; if it stays, a platform administrator must mend the policy document")
-	}
-	if len(reasons) > 0 {
-		return fault.New(fault.Forbidden, "operation_denied_by_policy", "the policy of the platform does not allow %s: %s",
-			r.Operation, strings.Join(reasons, "; ")).
-			WithRemedy("ask a platform administrator, whose policy document says so")
-	}
-	return nil
 }

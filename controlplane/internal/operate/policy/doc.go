@@ -8,6 +8,8 @@
 //     platform denies it for good.
 //   - Every effective value says which level decided it, and which others were there.
 //   - A further decision can only deny; if it cannot be had, the answer is no.
+//   - A policy document never changes; which version counts is decided by the last
+//     activation, and none is activated that fails one of its examples.
 //
 // It does not know runs: package operation asks for the effective policy when a run
 // is made, and again before each node gets its task.

@@ -44,15 +44,15 @@ var Keys = []Key{
 
 // Values are what one level settles. What is nil it leaves to others.
 type Values struct {
-	Enabled          *bool
-	MaxConcurrency   *int64
-	TimeoutSeconds   *int64
-	ArtifactSources  *[]string // prefixes of sources; an empty list allows none
-	TargetKinds      *[]string
-	RequireSignature *bool
-	MaxArtifactSize  *int64
+	Enabled          *bool     `json:"enabled,omitempty"`
+	MaxConcurrency   *int64    `json:"max_concurrency,omitempty"`
+	TimeoutSeconds   *int64    `json:"timeout_seconds,omitempty"`
+	ArtifactSources  *[]string `json:"allowed_artifact_sources,omitempty"` // prefixes; an empty list allows none
+	TargetKinds      *[]string `json:"allowed_target_kinds,omitempty"`
+	RequireSignature *bool     `json:"require_signature_verification,omitempty"`
+	MaxArtifactSize  *int64    `json:"max_artifact_size_bytes,omitempty"`
 	// HardDeny is the platform's last word: nobody below can enable the operation.
-	HardDeny bool
+	HardDeny bool `json:"hard_deny,omitempty"`
 }
 
 // Owner is whose policy it is: the platform's without a tenant, else a tenant's, with
@@ -106,6 +106,9 @@ type Effective struct {
 	MaxArtifactSize  int64
 	// Why says of each key which level decided it, in the order of Keys.
 	Why []Decision
+	// Document is the document that decides besides, about each request; nil: none does.
+	// Only reading for people fills it.
+	Document *Activation
 }
 
 // Decision says how one key came about.

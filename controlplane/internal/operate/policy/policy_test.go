@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"gpuaas/controlplane/internal/base/fault"
@@ -181,8 +182,8 @@ type decider struct {
 	err     error
 }
 
-func (d decider) Deny(context.Context, policy.Request, policy.Effective) ([]string, error) {
-	return d.reasons, d.err
+func (d decider) Decide(context.Context, pgx.Tx, policy.Request, policy.Effective) (policy.Verdict, error) {
+	return policy.Verdict{Document: "v1", Denied: d.reasons}, d.err
 }
 
 func TestAFurtherDecisionCanOnlyDenyAndFailsClosed(t *testing.T) {
@@ -200,12 +201,12 @@ func TestAFurtherDecisionCanOnlyDenyAndFailsClosed(t *testing.T) {
 		{"it fails", open, decider{err: errors.New("timeout")}, "operation_policy_undecided"},
 		{"it cannot allow", closed, decider{}, "operation_denied_by_policy"},
 	} {
-		err := policy.Check(t.Context(), row.e, r, row.further)
+		_, err := policy.Check(t.Context(), nil, row.e, r, row.further)
 		if row.code == "" && err != nil || row.code != "" && (err == nil || fault.CodeOf(err) != row.code) {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}
-	if err := policy.Check(t.Context(), open, r, decider{reasons: []string{"not on Fridays"}}); err == nil ||
+	if _, err := policy.Check(t.Context(), nil, open, r, decider{reasons: []string{"not on Fridays"}}); err == nil ||
 		!strings.Contains(err.Error(), "Fridays") {
 		t.Errorf("the reason is not told: %v", err)
 	}

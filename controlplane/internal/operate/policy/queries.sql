@@ -47,3 +47,29 @@ SELECT org_id FROM projects WHERE id = $1;
 
 -- name: TenantExists :one
 SELECT EXISTS (SELECT FROM organizations WHERE id = $1);
+
+-- LockDocuments makes those who add or activate policy documents go one after the other.
+-- name: LockDocuments :exec
+SELECT pg_advisory_xact_lock(hashtextextended('operation policy documents', 0));
+
+-- name: NewestDocument :one
+SELECT * FROM operation_policy_documents ORDER BY version DESC LIMIT 1;
+
+-- name: InsertDocument :one
+INSERT INTO operation_policy_documents (version, title, document, digest, created_by) VALUES ($1, $2, $3, $4, $5) RETURNING *;
+
+-- name: GetDocument :one
+SELECT * FROM operation_policy_documents WHERE version = $1;
+
+-- name: ListDocuments :many
+SELECT * FROM operation_policy_documents WHERE sqlc.narg(before)::bigint IS NULL OR version < sqlc.narg(before)
+ORDER BY version DESC LIMIT sqlc.arg(page_size);
+
+-- name: InsertActivation :exec
+INSERT INTO operation_policy_activations (version, reason, created_by) VALUES (sqlc.narg(version), $1, $2);
+
+-- ActiveDocument is the version that counts, without its text; its version is 0 if none does.
+-- name: ActiveDocument :one
+SELECT COALESCE(d.version, 0)::bigint AS version, COALESCE(d.title, '')::text AS title, COALESCE(d.digest, '')::text AS digest,
+    a.reason, a.created_at, a.created_by
+FROM operation_policy_activations a LEFT JOIN operation_policy_documents d ON d.version = a.version ORDER BY a.id DESC LIMIT 1;

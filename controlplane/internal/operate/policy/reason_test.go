@@ -17,7 +17,7 @@ func TestWhoeverIsRefusedReadsWhy(t *testing.T) {
 	if d := decision(e, policy.Enabled); d.Reason != off.Reason {
 		t.Errorf("%+v", d)
 	}
-	err := policy.Check(t.Context(), e, policy.Request{
+	_, err := policy.Check(t.Context(), nil, e, policy.Request{
 		Operation: "web.prepare@v1", Type: "web.prepare", OrgID: "o", ProjectID: "p",
 	}, nil)
 	f, ok := fault.As(err)
@@ -26,8 +26,9 @@ func TestWhoeverIsRefusedReadsWhy(t *testing.T) {
 		t.Errorf("%v %+v", err, f)
 	}
 	denied := level(policy.Global, policy.Values{HardDeny: true})
-	err = policy.Check(t.Context(), resolve(denied, off), policy.Request{Operation: "web.prepare@v1", Type: "web.prepare"},
-		nil)
+	_, err = policy.Check(t.Context(), nil, resolve(denied, off), policy.Request{
+		Operation: "web.prepare@v1", Type: "web.prepare",
+	}, nil)
 	if f, ok := fault.As(err); !ok || strings.Contains(f.Message, "ask") || !strings.HasSuffix(f.Remedy, "--global") {
 		t.Errorf("%v", err)
 	}

@@ -106,6 +106,10 @@ func (s *Service) Of(ctx context.Context, of Owner, operation string) (Override,
 		return Override{}, Effective{}, err
 	}
 	effective, err := Get(ctx, s.db, of, operation)
+	if err != nil {
+		return own, effective, err
+	}
+	effective.Document, err = active(ctx, s.db)
 	return own, effective, err
 }
 

@@ -70,6 +70,8 @@ type Operation struct {
 	RowVersion  int64
 	// Everybody who resumed it; none of them may approve it.
 	ResumedBy []string
+	// What versions of the policy document decided about the run: when it was asked for, and when another version or answer came.
+	PolicyDecisions json.RawMessage
 }
 
 type OperationTarget struct {

@@ -64,7 +64,7 @@ func (q *Queries) AppendLog(ctx context.Context, arg AppendLogParams) (int64, er
 const approve = `-- name: Approve :one
 UPDATE operations SET approved_at = clock_timestamp(), approved_by = $1,
     approved_by_name = $2, row_version = row_version + 1, updated_at = clock_timestamp()
-WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type ApproveParams struct {
@@ -128,6 +128,7 @@ func (q *Queries) Approve(ctx context.Context, arg ApproveParams) (Operation, er
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -135,7 +136,7 @@ func (q *Queries) Approve(ctx context.Context, arg ApproveParams) (Operation, er
 const askCancel = `-- name: AskCancel :one
 UPDATE operations SET cancel_requested_at = clock_timestamp(), cancel_requested_by = $1,
     cancel_reason = $2, paused_at = NULL, paused_by = '', pause_reason = '', row_version = row_version + 1,
-    updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+    updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type AskCancelParams struct {
@@ -199,6 +200,7 @@ func (q *Queries) AskCancel(ctx context.Context, arg AskCancelParams) (Operation
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -244,6 +246,21 @@ func (q *Queries) Counts(ctx context.Context, operations []string) ([]CountsRow,
 		return nil, err
 	}
 	return items, nil
+}
+
+const decided = `-- name: Decided :exec
+UPDATE operations SET policy_decisions = policy_decisions || $1::jsonb WHERE id = $2
+`
+
+type DecidedParams struct {
+	Decision json.RawMessage
+	ID       id.Operation
+}
+
+// Decided adds what the policy document decided since.
+func (q *Queries) Decided(ctx context.Context, arg DecidedParams) error {
+	_, err := q.db.Exec(ctx, decided, arg.Decision, arg.ID)
+	return err
 }
 
 const dropLines = `-- name: DropLines :execrows
@@ -361,7 +378,7 @@ func (q *Queries) Forgotten(ctx context.Context, seconds int64) ([]ForgottenRow,
 }
 
 const get = `-- name: Get :one
-SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by FROM operations WHERE id = $1
+SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions FROM operations WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.Operation) (Operation, error) {
@@ -419,6 +436,7 @@ func (q *Queries) Get(ctx context.Context, argID id.Operation) (Operation, error
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -446,10 +464,10 @@ const insert = `-- name: Insert :one
 INSERT INTO operations (id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, inputs, target_kind,
     target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source,
     linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id,
-    trace_id, trace_parent, approval_role, approval_expires_at)
+    trace_id, trace_parent, approval_role, policy_decisions, approval_expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27,
-    $28, $29, $30)
-RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+    $28, $29, $30, $31)
+RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type InsertParams struct {
@@ -482,6 +500,7 @@ type InsertParams struct {
 	TraceID            string
 	TraceParent        string
 	ApprovalRole       string
+	PolicyDecisions    json.RawMessage
 	ApprovalExpiresAt  *time.Time
 }
 
@@ -516,6 +535,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Operation, erro
 		arg.TraceID,
 		arg.TraceParent,
 		arg.ApprovalRole,
+		arg.PolicyDecisions,
 		arg.ApprovalExpiresAt,
 	)
 	var i Operation
@@ -571,6 +591,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Operation, erro
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -646,7 +667,7 @@ func (q *Queries) Left(ctx context.Context, operationID id.Operation) ([]id.Node
 }
 
 const list = `-- name: List :many
-SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by FROM operations
+SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions FROM operations
 WHERE ($1::uuid IS NULL OR project_id = $1)
   AND ($2::uuid IS NULL OR id IN (SELECT t.operation_id FROM operation_targets t WHERE t.node_id = $2))
   AND ($3::text IS NULL OR operation_type = $3)
@@ -733,6 +754,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]Operation, error)
 			&i.UpdatedAt,
 			&i.RowVersion,
 			&i.ResumedBy,
+			&i.PolicyDecisions,
 		); err != nil {
 			return nil, err
 		}
@@ -777,7 +799,7 @@ func (q *Queries) Live(ctx context.Context) ([]LiveRow, error) {
 }
 
 const lock = `-- name: Lock :one
-SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by FROM operations WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions FROM operations WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.Operation) (Operation, error) {
@@ -835,6 +857,7 @@ func (q *Queries) Lock(ctx context.Context, argID id.Operation) (Operation, erro
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -960,7 +983,7 @@ UPDATE operations SET status = $1::text, row_version = row_version + 1, updated_
     started_at = CASE WHEN $1::text = 'running' THEN COALESCE(started_at, clock_timestamp()) ELSE started_at END,
     finished_at = CASE WHEN $2::boolean THEN clock_timestamp() END,
     error_code = $3, error_message = $4
-WHERE id = $5 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+WHERE id = $5 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type MoveParams struct {
@@ -1032,6 +1055,7 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Operation, error) {
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -1098,7 +1122,7 @@ func (q *Queries) OrgOf(ctx context.Context, argID id.Project) (id.Org, error) {
 
 const pause = `-- name: Pause :one
 UPDATE operations SET paused_at = clock_timestamp(), paused_by = $1, pause_reason = $2,
-    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $3 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type PauseParams struct {
@@ -1162,6 +1186,7 @@ func (q *Queries) Pause(ctx context.Context, arg PauseParams) (Operation, error)
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -1322,7 +1347,7 @@ UPDATE operations SET status = 'queued', finished_at = NULL, error_code = '', er
     approved_at = NULL, approved_by = '', approved_by_name = '', approval_expires_at = $2,
     resumed_by = array_append(array_remove(resumed_by, $3::text), $3::text),
     row_version = row_version + 1, updated_at = clock_timestamp(), look_again_at = clock_timestamp()
-WHERE id = $4 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+WHERE id = $4 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type ResumeParams struct {
@@ -1393,6 +1418,7 @@ func (q *Queries) Resume(ctx context.Context, arg ResumeParams) (Operation, erro
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }
@@ -1707,7 +1733,7 @@ func (q *Queries) Targets(ctx context.Context, arg TargetsParams) ([]TargetsRow,
 
 const unpause = `-- name: Unpause :one
 UPDATE operations SET paused_at = NULL, paused_by = '', pause_reason = '', forgiven = $1,
-    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $2 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by
+    row_version = row_version + 1, updated_at = clock_timestamp() WHERE id = $2 RETURNING id, org_id, project_id, resource_name, operation_type, version, digest, only_plan, status, inputs, target_kind, target_selector, plan_hash, policy, total_steps, max_concurrency, max_failures, ramp, timeout_seconds, trigger_source, linked_allocation_id, linked_node_id, again_of, requested_by, requested_by_name, reason, correlation_id, trace_id, trace_parent, resumes, forgiven, paused_at, paused_by, pause_reason, cancel_requested_at, cancel_requested_by, cancel_reason, approval_role, approval_expires_at, approved_at, approved_by, approved_by_name, error_code, error_message, look_again_at, created_at, started_at, finished_at, updated_at, row_version, resumed_by, policy_decisions
 `
 
 type UnpauseParams struct {
@@ -1770,6 +1796,7 @@ func (q *Queries) Unpause(ctx context.Context, arg UnpauseParams) (Operation, er
 		&i.UpdatedAt,
 		&i.RowVersion,
 		&i.ResumedBy,
+		&i.PolicyDecisions,
 	)
 	return i, err
 }

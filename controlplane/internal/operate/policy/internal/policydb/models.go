@@ -10,6 +10,16 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
+type OperationPolicyDocument struct {
+	Version int64
+	Title   string
+	// JSON; text, because the digest is of these bytes.
+	Document  string
+	Digest    string
+	CreatedAt time.Time
+	CreatedBy string
+}
+
 type OperationPolicyOverride struct {
 	// Type of an operation, or * for all of them.
 	OperationType string

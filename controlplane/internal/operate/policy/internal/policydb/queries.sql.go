@@ -7,9 +7,40 @@ package policydb
 
 import (
 	"context"
+	"time"
 
 	"gpuaas/controlplane/internal/base/id"
 )
+
+const activeDocument = `-- name: ActiveDocument :one
+SELECT COALESCE(d.version, 0)::bigint AS version, COALESCE(d.title, '')::text AS title, COALESCE(d.digest, '')::text AS digest,
+    a.reason, a.created_at, a.created_by
+FROM operation_policy_activations a LEFT JOIN operation_policy_documents d ON d.version = a.version ORDER BY a.id DESC LIMIT 1
+`
+
+type ActiveDocumentRow struct {
+	Version   int64
+	Title     string
+	Digest    string
+	Reason    string
+	CreatedAt time.Time
+	CreatedBy string
+}
+
+// ActiveDocument is the version that counts, without its text; its version is 0 if none does.
+func (q *Queries) ActiveDocument(ctx context.Context) (ActiveDocumentRow, error) {
+	row := q.db.QueryRow(ctx, activeDocument)
+	var i ActiveDocumentRow
+	err := row.Scan(
+		&i.Version,
+		&i.Title,
+		&i.Digest,
+		&i.Reason,
+		&i.CreatedAt,
+		&i.CreatedBy,
+	)
+	return i, err
+}
 
 const applying = `-- name: Applying :many
 SELECT operation_type, scope, org_id, project_id, hard_deny, enabled, max_concurrency, timeout_seconds, allowed_artifact_sources, allowed_target_kinds, require_signature_verification, max_artifact_size_bytes, reason, version, updated_at, updated_by FROM operation_policy_overrides
@@ -62,6 +93,24 @@ func (q *Queries) Applying(ctx context.Context, arg ApplyingParams) ([]Operation
 	return items, nil
 }
 
+const getDocument = `-- name: GetDocument :one
+SELECT version, title, document, digest, created_at, created_by FROM operation_policy_documents WHERE version = $1
+`
+
+func (q *Queries) GetDocument(ctx context.Context, version int64) (OperationPolicyDocument, error) {
+	row := q.db.QueryRow(ctx, getDocument, version)
+	var i OperationPolicyDocument
+	err := row.Scan(
+		&i.Version,
+		&i.Title,
+		&i.Document,
+		&i.Digest,
+		&i.CreatedAt,
+		&i.CreatedBy,
+	)
+	return i, err
+}
+
 const getLevel = `-- name: GetLevel :one
 SELECT operation_type, scope, org_id, project_id, hard_deny, enabled, max_concurrency, timeout_seconds, allowed_artifact_sources, allowed_target_kinds, require_signature_verification, max_artifact_size_bytes, reason, version, updated_at, updated_by FROM operation_policy_overrides
 WHERE operation_type = $1 AND org_id IS NOT DISTINCT FROM $2
@@ -96,6 +145,90 @@ func (q *Queries) GetLevel(ctx context.Context, arg GetLevelParams) (OperationPo
 		&i.UpdatedBy,
 	)
 	return i, err
+}
+
+const insertActivation = `-- name: InsertActivation :exec
+INSERT INTO operation_policy_activations (version, reason, created_by) VALUES ($3, $1, $2)
+`
+
+type InsertActivationParams struct {
+	Reason    string
+	CreatedBy string
+	Version   *int64
+}
+
+func (q *Queries) InsertActivation(ctx context.Context, arg InsertActivationParams) error {
+	_, err := q.db.Exec(ctx, insertActivation, arg.Reason, arg.CreatedBy, arg.Version)
+	return err
+}
+
+const insertDocument = `-- name: InsertDocument :one
+INSERT INTO operation_policy_documents (version, title, document, digest, created_by) VALUES ($1, $2, $3, $4, $5) RETURNING version, title, document, digest, created_at, created_by
+`
+
+type InsertDocumentParams struct {
+	Version   int64
+	Title     string
+	Document  string
+	Digest    string
+	CreatedBy string
+}
+
+func (q *Queries) InsertDocument(ctx context.Context, arg InsertDocumentParams) (OperationPolicyDocument, error) {
+	row := q.db.QueryRow(ctx, insertDocument,
+		arg.Version,
+		arg.Title,
+		arg.Document,
+		arg.Digest,
+		arg.CreatedBy,
+	)
+	var i OperationPolicyDocument
+	err := row.Scan(
+		&i.Version,
+		&i.Title,
+		&i.Document,
+		&i.Digest,
+		&i.CreatedAt,
+		&i.CreatedBy,
+	)
+	return i, err
+}
+
+const listDocuments = `-- name: ListDocuments :many
+SELECT version, title, document, digest, created_at, created_by FROM operation_policy_documents WHERE $1::bigint IS NULL OR version < $1
+ORDER BY version DESC LIMIT $2
+`
+
+type ListDocumentsParams struct {
+	Before   *int64
+	PageSize int32
+}
+
+func (q *Queries) ListDocuments(ctx context.Context, arg ListDocumentsParams) ([]OperationPolicyDocument, error) {
+	rows, err := q.db.Query(ctx, listDocuments, arg.Before, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OperationPolicyDocument
+	for rows.Next() {
+		var i OperationPolicyDocument
+		if err := rows.Scan(
+			&i.Version,
+			&i.Title,
+			&i.Document,
+			&i.Digest,
+			&i.CreatedAt,
+			&i.CreatedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const listLevel = `-- name: ListLevel :many
@@ -163,6 +296,34 @@ SELECT pg_advisory_xact_lock(hashtextextended('operation policies ' || $1::text,
 func (q *Queries) LockChain(ctx context.Context, org string) error {
 	_, err := q.db.Exec(ctx, lockChain, org)
 	return err
+}
+
+const lockDocuments = `-- name: LockDocuments :exec
+SELECT pg_advisory_xact_lock(hashtextextended('operation policy documents', 0))
+`
+
+// LockDocuments makes those who add or activate policy documents go one after the other.
+func (q *Queries) LockDocuments(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, lockDocuments)
+	return err
+}
+
+const newestDocument = `-- name: NewestDocument :one
+SELECT version, title, document, digest, created_at, created_by FROM operation_policy_documents ORDER BY version DESC LIMIT 1
+`
+
+func (q *Queries) NewestDocument(ctx context.Context) (OperationPolicyDocument, error) {
+	row := q.db.QueryRow(ctx, newestDocument)
+	var i OperationPolicyDocument
+	err := row.Scan(
+		&i.Version,
+		&i.Title,
+		&i.Document,
+		&i.Digest,
+		&i.CreatedAt,
+		&i.CreatedBy,
+	)
+	return i, err
 }
 
 const org = `-- name: Org :one

@@ -1,0 +1,4 @@
+package policy
+
+// DocumentPosition is where a list of documents goes on.
+type DocumentPosition = documentPosition
