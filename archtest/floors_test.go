@@ -34,6 +34,7 @@ var sameFloor = map[string][]string{
 	"account":   {"rating"},
 	"metering":  {"account", "ledger", "rating"},
 	"ledger":    {"account", "rating"},
+	"balance":   {"account", "rating"},
 	"operation": {"definition", "policy"},
 	"statement": {"rating"},
 }

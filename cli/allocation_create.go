@@ -15,6 +15,7 @@ import (
 	"gpuaas/cli/internal/table"
 	"gpuaas/cli/internal/watch"
 	"gpuaas/contract/apiclient"
+	"gpuaas/contract/currency"
 )
 
 // askFlags are the flags that say what is asked for.
@@ -170,10 +171,22 @@ func (a *app) createAllocation(s *session, f *askFlags, node, pool string, w wat
 	if err != nil {
 		return err
 	}
+	if c := made.Value.Cost; c != nil {
+		s.Note("%s", costText(*c))
+	}
 	if w.Wait || w.Watch {
 		return a.awaitAllocations(s, made.Value.Allocations, w)
 	}
 	return a.printAllocations(s, made.Value.Allocations)
+}
+
+// costText is what a request costs.
+func costText(c apiclient.AllocationCost) string {
+	text := "it costs " + currency.Format(c.HourMinor, c.Currency) + " an hour"
+	if c.UntilExpiryMinor != nil {
+		text += ", and " + currency.Format(*c.UntilExpiryMinor, c.Currency) + " until it ends by itself"
+	}
+	return text
 }
 
 func (s *session) placeAllocation(
@@ -304,8 +317,16 @@ func (s *session) showCapacity(columns []table.Column[apiclient.AllocationFilter
 		out = append(out, line)
 	}
 	if err := output.Write(s.Program.Out, strconv.Itoa(int(o.Value.Free))+" of "+strconv.Itoa(int(o.Value.Nodes))+
-		" nodes of "+o.Value.Sku+" can be had now.\n"); err != nil || len(out) == 0 {
+		" nodes of "+o.Value.Sku+" can be had now.\n"); err != nil {
 		return err
+	}
+	if c := o.Value.Cost; c != nil {
+		if err := output.Write(s.Program.Out, costText(*c)+".\n"); err != nil {
+			return err
+		}
+	}
+	if len(out) == 0 {
+		return nil
 	}
 	return frame.PrintList(s.App, columns, out)
 }

@@ -29,7 +29,10 @@ const (
 		`"amount_minor":-100000,"currency":"USD","reason":"wrong tenant","made_by":"` + userID + `",` +
 		`"corrects_entry_id":"` + entryID + `","booked_at":"2026-03-04T05:07:07Z",` +
 		`"postings":[{"account":"credits","amount_minor":100000},{"account":"tenant","amount_minor":-100000}]}`
-	balanceJSON = `{"org_id":"` + orgID + `","balance_minor":-1205,"currency":"USD"}`
+	balanceJSON = `{"org_id":"` + orgID + `","balance_minor":-1205,"currency":"USD","accrued_minor":1400,"held_minor":0,` +
+		`"available_minor":97395,"burn_minor_per_hour":2800,"runway_hours":34.78,"depletes_at":"2026-03-05T15:52:07Z",` +
+		`"status":"low","since":"2026-03-04T05:06:07Z","payment":"postpaid","credit_line_minor":100000,"low_minor":0,` +
+		`"low_seconds":259200,"release_seconds":86400,"grace_seconds":0,"rearm_percent":125,"version":1}`
 )
 
 var moneyErrands = []errand{
@@ -54,6 +57,8 @@ var moneyErrands = []errand{
 	{"billing-ledger", "billing ledger --tenant acme --kind credit"},
 	{"billing-ledger-nobody", "billing ledger"},
 	{"billing-balance", "billing balance --tenant acme"},
+	{"billing-limit", "billing limit --tenant acme --payment postpaid --credit-line 1000.00 --low-for 3d --grace 0s"},
+	{"billing-limit-wrong", "billing limit --tenant acme --payment postpaid --credit-line 1000.001"},
 	{"billing-prices-withdraw", "billing prices withdraw " + priceID},
 	{"billing-usage", "billing usage --by project,sku,node,user,label,day --label team --from 2026-03-01 --to 2026-04-01"},
 	{"billing-usage-tenant", "billing usage --tenant acme --by label --label team -o json"},
@@ -80,6 +85,7 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 		"correct-ledger-entry": answer(201, correctionJSON), "list-ledger": pageOf(correctionJSON, creditJSON),
 		"get-balance": answer(200, balanceJSON), "get-usage": answer(200, usageJSON),
 		"get-tenant-usage": answer(200, usageJSON), "get-project-usage": answer(200, usageJSON),
+		"put-balance-limits": answer(200, balanceJSON),
 	})
 	return into
 }

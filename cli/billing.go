@@ -17,7 +17,7 @@ import (
 func (a *app) billingCommand() *cobra.Command {
 	return a.noun(noun{use: "billing", short: "What renting costs, and what tenants have left", group: groupRent},
 		a.pricesCommand(), a.billingAccountCommand(), a.creditCommand(), a.correctCommand(), a.ledgerCommand(),
-		a.balanceCommand(), a.usageCommand())
+		a.balanceCommand(), a.limitCommand(), a.usageCommand())
 }
 
 // payer is the tenant that a command of billing is about.
@@ -129,27 +129,6 @@ func (a *app) ledgerCommand() *cobra.Command {
 						})
 					},
 				})
-			}
-		},
-	})
-}
-
-func (a *app) balanceCommand() *cobra.Command {
-	return a.verb(verb{
-		use: "balance", short: "Show what a tenant has left", operations: []string{"get-balance"},
-		flags: func(cmd *cobra.Command) action {
-			c := &scope{}
-			c.addTenant(cmd)
-			return func(s *session, _ []string) error {
-				org, err := s.payer(*c)
-				if err != nil {
-					return err
-				}
-				type balance = apiclient.LedgerBalanceView
-				return frame.Show(s.Session, []table.Column[balance]{
-					{Title: "TENANT", Text: func(v balance) string { return v.OrgId.String() }},
-					{Title: "LEFT", Text: func(v balance) string { return currency.Format(v.BalanceMinor, v.Currency) }},
-				})(s.API.GetBalanceWithResponse(s.Ctx, org))
 			}
 		},
 	})

@@ -338,7 +338,7 @@ func (p *parts) markWorkflows(ctx context.Context) {
 func (p *parts) workflows() []durable.Registration {
 	out := []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
-		p.allocations.RegisterWorker, p.operations.RegisterWorker,
+		p.allocations.RegisterWorker, p.operations.RegisterWorker, p.balances.RegisterWorker,
 	}
 	for _, k := range p.jobs {
 		out = append(out, k.RegisterWorker)

@@ -32,6 +32,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/balance"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/definition"
@@ -77,6 +78,7 @@ type parts struct {
 	maintenances    *maintenance.Service
 	quotas          *quota.Service
 	accounts        *account.Service
+	balances        *balance.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
 	policies        *policy.Service
@@ -147,7 +149,7 @@ func (p *parts) observe() error {
 	}
 	_, err := outbox.ObserveStats(p.db)
 	return errors.Join(err, node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats(),
-		job.ObserveStats(p.db), allocation.ObserveStats(p.db))
+		job.ObserveStats(p.db), allocation.ObserveStats(p.db), balance.ObserveStats(p.db))
 }
 
 func fileSecret(file string) (Secret, error) {
@@ -197,7 +199,7 @@ func (p *parts) lifecycles() []lifecycle.Description {
 		signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 		reconciliation.Lifecycle.Describe(), allocation.Lifecycle.Describe(), allocation.RequestLifecycle.Describe(),
 		maintenance.Lifecycle.Describe(), definition.Lifecycle.Describe(), operation.Lifecycle.Describe(),
-		operation.TargetLifecycle.Describe(),
+		operation.TargetLifecycle.Describe(), balance.Lifecycle.Describe(),
 	})
 }
 
@@ -264,6 +266,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.quotas.Register(api)
 	p.accounts.Register(api)
 	ledger.New(p.db).Register(api)
+	p.balances.Register(api)
 	statement.New(p.db).Register(api)
 	rentalsettings.New(p.db).Register(api)
 	reservation.New(p.db, p.heardWithin()).Register(api)

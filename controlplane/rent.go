@@ -8,7 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/adapter/courier"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/balance"
 	"gpuaas/controlplane/internal/money/metering"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/rent/allocation"
@@ -21,33 +23,83 @@ import (
 type admission struct {
 	quotas   *quota.Service
 	accounts *account.Service
+	balances *balance.Service
 }
 
-// Admit refuses what would exceed a quota, or could not be charged.
+// Admit refuses what would exceed a quota, could not be charged, or cannot be paid for
+// its first window.
 func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) error {
-	if err := a.accounts.Admit(ctx, tx, r.Org, r.Project, r.SKU); err != nil {
+	each := account.Rented{Org: r.Org, Project: r.Project, SKU: r.SKU, GPUs: r.GPUs / max(r.Nodes, 1)}
+	offer, err := a.accounts.Offer(ctx, tx, each)
+	if err == nil {
+		err = a.balances.Admit(ctx, tx, offer, r.Nodes)
+	}
+	if err != nil {
 		return err
 	}
 	return a.quotas.Admit(ctx, tx, quota.Ask(r))
 }
 
-// pricing freezes the terms of allocations, and opens their meters.
+// pricing freezes the terms of allocations, opens their meters, and sets their first
+// window aside.
 type pricing struct {
 	accounts *account.Service
 	meters   *metering.Service
+	balances *balance.Service
+}
+
+func rented(of allocation.Priced) account.Rented {
+	return account.Rented{Allocation: of.Allocation, Org: of.Org, Project: of.Project, SKU: of.SKU, GPUs: of.GPUs}
+}
+
+// priced is what an allocation costs by its terms.
+func priced(of allocation.Priced, t account.Terms) (allocation.Price, error) {
+	price := allocation.Price{Minor: t.Minor, Currency: t.Currency}
+	if t.Basis == account.NoAccount {
+		return price, nil
+	}
+	var err error
+	if price.Hour, err = balance.Cost(t, time.Hour); err == nil {
+		price.Whole, err = balance.Cost(t, of.Lasts)
+	}
+	return price, err
+}
+
+// Quote says what an allocation would cost.
+func (p pricing) Quote(ctx context.Context, tx pgx.Tx, of allocation.Priced) (allocation.Price, error) {
+	terms, err := p.accounts.Offer(ctx, tx, rented(of))
+	if err != nil {
+		return allocation.Price{}, err
+	}
+	return priced(of, terms)
 }
 
 // Freeze agrees on what an allocation costs.
 func (p pricing) Freeze(ctx context.Context, tx pgx.Tx, of allocation.Priced) (allocation.Price, error) {
-	terms, err := p.accounts.Freeze(ctx, tx, account.Rented(of))
+	terms, err := p.accounts.Freeze(ctx, tx, rented(of))
 	if err == nil {
 		err = p.meters.Open(ctx, tx, terms)
 	}
-	return allocation.Price{Minor: terms.Minor, Currency: terms.Currency}, err
+	if err == nil {
+		err = p.balances.Hold(ctx, tx, terms)
+	}
+	if err != nil {
+		return allocation.Price{}, err
+	}
+	return priced(of, terms)
 }
 
-// meterEvery is how often is looked for what is to be charged.
-const meterEvery = time.Minute
+// keepBilling is how often it is made sure that billing is scheduled.
+const keepBilling = 10 * time.Second
+
+// unpaid ends allocations that cannot be paid. What ends them is made after what asks
+// for it.
+type unpaid struct{ p *parts }
+
+// ReleaseUnpaid ends an allocation.
+func (u unpaid) ReleaseUnpaid(ctx context.Context, tx pgx.Tx, of id.Allocation, reason string) (bool, error) {
+	return u.p.allocations.ReleaseUnpaid(ctx, tx, of, reason)
+}
 
 // heardWithin is how lately an agent must have polled before its node is let. It is
 // shorter than the patience with a task that nobody fetches, so that one request
@@ -61,6 +113,10 @@ func (p *parts) newRent() {
 	p.accounts = account.New(p.db, p.cfg.Billing.RequireAccount)
 	meters := metering.New(metering.Config{
 		DB: p.db, Every: p.cfg.Billing.ChargeEvery, Silence: p.cfg.Billing.SilenceAfter,
+	})
+	p.balances = balance.New(balance.Config{
+		DB: p.db, Releases: unpaid{p}, Charges: meters, Schedules: p.temporal, First: p.cfg.Billing.ChargeEvery,
+		Every: p.cfg.Billing.Window,
 	})
 	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
@@ -76,8 +132,8 @@ func (p *parts) newRent() {
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
 		HeardWithin: p.heardWithin(), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
-		Admission: admission{p.quotas, p.accounts}, Pricing: pricing{p.accounts, meters}, Members: p.identity,
-		Runs: operation.Runs{},
+		Admission: admission{p.quotas, p.accounts, p.balances}, Members: p.identity, Runs: operation.Runs{},
+		Pricing: pricing{p.accounts, meters, p.balances},
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience
@@ -88,8 +144,8 @@ func (p *parts) newRent() {
 	p.allocations = allocation.New(cfg)
 	p.fleet.hostKeys = p.allocations.HostKeysChanged
 	p.maintenances = maintenance.New(p.db, p.allocations)
-	charge := everySo(meterEvery, meters.Tend)
+	keep := everySo(keepBilling, p.balances.Keep)
 	p.fleet.rent = func(ctx context.Context) error {
-		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx), charge(ctx))
+		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx), keep(ctx))
 	}
 }

@@ -243,6 +243,34 @@ const (
 	AuditLogEntryResultSuccess AuditLogEntryResult = "success"
 )
 
+// Defines values for BalanceBodyPayment.
+const (
+	BalanceBodyPaymentPostpaid BalanceBodyPayment = "postpaid"
+	BalanceBodyPaymentPrepaid  BalanceBodyPayment = "prepaid"
+)
+
+// Defines values for BalanceState.
+const (
+	BalanceStateAutoReleasePending BalanceState = "auto_release_pending"
+	BalanceStateDepleted           BalanceState = "depleted"
+	BalanceStateHealthy            BalanceState = "healthy"
+	BalanceStateLow                BalanceState = "low"
+)
+
+// Defines values for BalanceViewPayment.
+const (
+	BalanceViewPaymentPostpaid BalanceViewPayment = "postpaid"
+	BalanceViewPaymentPrepaid  BalanceViewPayment = "prepaid"
+)
+
+// Defines values for BalanceViewStatus.
+const (
+	BalanceViewStatusAutoReleasePending BalanceViewStatus = "auto_release_pending"
+	BalanceViewStatusDepleted           BalanceViewStatus = "depleted"
+	BalanceViewStatusHealthy            BalanceViewStatus = "healthy"
+	BalanceViewStatusLow                BalanceViewStatus = "low"
+)
+
 // Defines values for CertificateAccessHad.
 const (
 	CertificateAccessHadNone CertificateAccessHad = "none"
@@ -3442,6 +3470,9 @@ type AllocationAskBodyArrangement string
 
 // AllocationCapacity defines model for AllocationCapacity.
 type AllocationCapacity struct {
+	// Cost What the request would cost. Left out: nothing would be charged.
+	Cost *AllocationCost `json:"cost,omitempty"`
+
 	// Filters Every filter in its order, those that take nothing out included.
 	Filters []AllocationFilter `json:"filters"`
 
@@ -3498,6 +3529,18 @@ type AllocationComplaintBody struct {
 
 // AllocationComplaintBodyCategory defines model for AllocationComplaintBody.Category.
 type AllocationComplaintBodyCategory string
+
+// AllocationCost defines model for AllocationCost.
+type AllocationCost struct {
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// HourMinor All that was asked for, for one hour, less discounts, in minor units.
+	HourMinor int64 `json:"hour_minor"`
+
+	// UntilExpiryMinor All of it until it ends by itself. Left out: it does not.
+	UntilExpiryMinor *int64 `json:"until_expiry_minor,omitempty"`
+}
 
 // AllocationFilter defines model for AllocationFilter.
 type AllocationFilter struct {
@@ -3619,9 +3662,12 @@ type AllocationMade struct {
 	// AllocationId The first of them.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	AllocationId openapi_types.UUID   `json:"allocation_id"`
-	Allocations  []AllocationView     `json:"allocations"`
-	Status       AllocationMadeStatus `json:"status"`
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+	Allocations  []AllocationView   `json:"allocations"`
+
+	// Cost What all of them cost. Left out: nothing is charged.
+	Cost   *AllocationCost      `json:"cost,omitempty"`
+	Status AllocationMadeStatus `json:"status"`
 }
 
 // AllocationMadeStatus defines model for AllocationMade.Status.
@@ -3971,6 +4017,105 @@ type AuditLogEntryList struct {
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
+
+// BalanceBody defines model for BalanceBody.
+type BalanceBody struct {
+	// CreditLineMinor How far below zero it may go. Left out: not at all if prepaid, without limit if postpaid.
+	CreditLineMinor *int64 `json:"credit_line_minor,omitempty"`
+
+	// GraceSeconds How long after the end allocations are released. Left out: at once.
+	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
+
+	// LowMinor Warn when no more than this is available.
+	LowMinor *int64 `json:"low_minor,omitempty"`
+
+	// LowSeconds Warn when what is available lasts no longer than this. Left out: three days.
+	LowSeconds *int64 `json:"low_seconds,omitempty"`
+
+	// Payment prepaid: it may use what it has; postpaid: it pays afterwards.
+	Payment BalanceBodyPayment `json:"payment"`
+
+	// RearmPercent A warning is told again only after this share of its threshold was reached. Left out: 125.
+	RearmPercent *int32 `json:"rearm_percent,omitempty"`
+
+	// ReleaseSeconds Tell of releases when what is available lasts no longer than this. Left out: a day, or low_seconds if that is less.
+	ReleaseSeconds *int64 `json:"release_seconds,omitempty"`
+}
+
+// BalanceBodyPayment prepaid: it may use what it has; postpaid: it pays afterwards.
+type BalanceBodyPayment string
+
+// BalanceState defines model for BalanceState.
+type BalanceState string
+
+// BalanceView defines model for BalanceView.
+type BalanceView struct {
+	// AccruedMinor What was used and is not booked yet.
+	AccruedMinor int64 `json:"accrued_minor"`
+
+	// AvailableMinor What may still be used: the balance less what was used and set aside, plus the credit line. Left out: it is not limited.
+	AvailableMinor *int64 `json:"available_minor,omitempty"`
+
+	// BalanceMinor The sum of all that was booked, in minor units; negative: what is owed.
+	BalanceMinor int64 `json:"balance_minor"`
+
+	// BurnMinorPerHour What an hour costs with all that is rented now, rounded up.
+	BurnMinorPerHour int64 `json:"burn_minor_per_hour"`
+
+	// CreditLineMinor How far below zero it may go. Left out: without limit.
+	CreditLineMinor *int64 `json:"credit_line_minor,omitempty"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// DepletesAt When nothing is left, as things are.
+	DepletesAt *time.Time `json:"depletes_at,omitempty"`
+
+	// GraceSeconds How long after the end its allocations are released.
+	GraceSeconds int64 `json:"grace_seconds"`
+
+	// HeldMinor What is set aside for the first window of allocations.
+	HeldMinor int64 `json:"held_minor"`
+
+	// LowMinor It is warned when no more than this is available.
+	LowMinor int64 `json:"low_minor"`
+
+	// LowSeconds It is warned when what is available lasts no longer than this.
+	LowSeconds int64 `json:"low_seconds"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId   openapi_types.UUID `json:"org_id"`
+	Payment BalanceViewPayment `json:"payment"`
+
+	// RearmPercent A warning is told again only after this share of its threshold was reached.
+	RearmPercent int32 `json:"rearm_percent"`
+
+	// ReleaseSeconds It is told of releases when what is available lasts no longer than this.
+	ReleaseSeconds int64 `json:"release_seconds"`
+
+	// ReleasesAt When its allocations are released, or were; only while it is depleted.
+	ReleasesAt *time.Time `json:"releases_at,omitempty"`
+
+	// RunwayHours For how many hours what is available lasts, as things are. Left out: it does not end.
+	RunwayHours *float64 `json:"runway_hours,omitempty"`
+
+	// Since Since when it is in this state.
+	Since time.Time `json:"since"`
+
+	// Status healthy; low: it was warned; auto_release_pending: it was told that its allocations will be released; depleted: nothing new is let to it, and its allocations are released.
+	Status BalanceViewStatus `json:"status"`
+
+	// Version Grows with every change of the limits; 0: nobody has set any.
+	Version int64 `json:"version"`
+}
+
+// BalanceViewPayment defines model for BalanceView.Payment.
+type BalanceViewPayment string
+
+// BalanceViewStatus healthy; low: it was warned; auto_release_pending: it was told that its allocations will be released; depleted: nothing new is let to it, and its allocations are released.
+type BalanceViewStatus string
 
 // CertificateAccess defines model for CertificateAccess.
 type CertificateAccess struct {
@@ -6767,20 +6912,6 @@ type JobRefusalView struct {
 
 // JobState defines model for JobState.
 type JobState string
-
-// LedgerBalanceView defines model for LedgerBalanceView.
-type LedgerBalanceView struct {
-	// BalanceMinor What is left, in minor units; negative: what is owed.
-	BalanceMinor int64 `json:"balance_minor"`
-
-	// Currency Examples: USD
-	Currency string `json:"currency"`
-
-	// OrgId Id of the tenant.
-	//
-	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	OrgId openapi_types.UUID `json:"org_id"`
-}
 
 // LedgerCorrectionBody defines model for LedgerCorrectionBody.
 type LedgerCorrectionBody struct {
@@ -14615,6 +14746,12 @@ type UpdateTenantParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// PutBalanceLimitsParams defines parameters for PutBalanceLimits.
+type PutBalanceLimitsParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // PutBillingAccountParams defines parameters for PutBillingAccount.
 type PutBillingAccountParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -17636,10 +17773,20 @@ func (c *Client) UpdateTenantWithResponse(ctx context.Context, orgId openapi_typ
 	return call[IdentityTenantView](ctx, c, r, edit)
 }
 
-// GetBalanceWithResponse is GET /api/v1/tenants/{org_id}/balance: Read what a tenant has left
-func (c *Client) GetBalanceWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[LedgerBalanceView], error) {
+// GetBalanceWithResponse is GET /api/v1/tenants/{org_id}/balance: Read what a tenant has left, and how long it lasts
+func (c *Client) GetBalanceWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[BalanceView], error) {
 	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/balance", orgId)
-	return call[LedgerBalanceView](ctx, c, r, edit)
+	return call[BalanceView](ctx, c, r, edit)
+}
+
+// PutBalanceLimitsWithResponse is PUT /api/v1/tenants/{org_id}/balance/limits: Say how far a tenant may go, and when it is warned
+func (c *Client) PutBalanceLimitsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *PutBalanceLimitsParams, body BalanceBody, edit ...RequestEditorFn) (*Response[BalanceView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/tenants/%s/balance/limits", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[BalanceView](ctx, c, r, edit)
 }
 
 // GetBillingAccountWithResponse is GET /api/v1/tenants/{org_id}/billing-account: Read the billing account of a tenant

@@ -145,6 +145,14 @@ var OperationTargetStates = []string{
 	"skipped",
 }
 
+// BalanceStates are the states of a balance.
+var BalanceStates = []string{
+	"healthy",
+	"low",
+	"auto_release_pending",
+	"depleted",
+}
+
 var enums = map[string][]string{
 	"AccountTermsView.basis": {
 		"priced",
@@ -301,6 +309,20 @@ var enums = map[string][]string{
 		"success",
 		"failure",
 		"denied",
+	},
+	"BalanceBody.payment": {
+		"prepaid",
+		"postpaid",
+	},
+	"BalanceView.payment": {
+		"prepaid",
+		"postpaid",
+	},
+	"BalanceView.status": {
+		"healthy",
+		"low",
+		"auto_release_pending",
+		"depleted",
 	},
 	"CertificateAccess.had": {
 		"none",

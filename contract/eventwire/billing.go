@@ -2,6 +2,17 @@ package eventwire
 
 import "time"
 
+// The types of events about money.
+const (
+	SKUChanged   Type = "sku.changed"
+	PriceChanged Type = "price.changed"
+
+	BalanceCredited Type = "payments.balance_credited"
+	BalanceLow      Type = "billing.low_balance_warning"
+	BalanceEnding   Type = "billing.auto_release_pending"
+	BalanceDepleted Type = "billing.balance_depleted"
+)
+
 // SKU is the payload of the event about the catalog of what can be rented.
 type SKU struct {
 	SKUID   string `json:"sku_id"`
@@ -26,4 +37,16 @@ type Credit struct {
 	AmountMinor int64  `json:"amount_minor" doc:"in minor units"`
 	Currency    string `json:"currency" doc:"code of ISO 4217"`
 	Reference   string `json:"reference" doc:"what names it elsewhere"`
+}
+
+// Balance is the payload of the events about what a tenant has left.
+type Balance struct {
+	OrgID            string     `json:"org_id" format:"uuid"`
+	Status           string     `json:"status" enum:"healthy,low,auto_release_pending,depleted"`
+	Currency         string     `json:"currency" doc:"code of ISO 4217"`
+	AvailableMinor   int64      `json:"available_minor" doc:"what may still be used, in minor units"`
+	BurnMinorPerHour int64      `json:"burn_minor_per_hour" doc:"what an hour costs with all that is rented"`
+	RunwaySeconds    *int64     `json:"runway_seconds,omitempty" doc:"how long it lasts, as things are"`
+	DepletesAt       *time.Time `json:"depletes_at,omitempty" doc:"when nothing is left, as things are"`
+	ReleasesAt       *time.Time `json:"releases_at,omitempty" doc:"when allocations are released"`
 }

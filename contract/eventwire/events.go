@@ -61,11 +61,6 @@ const (
 	SiteDeleted            Type = "site.deleted"
 	SiteCredentialsRotated Type = "site.credentials_rotated"
 
-	SKUChanged   Type = "sku.changed"
-	PriceChanged Type = "price.changed"
-
-	BalanceCredited Type = "payments.balance_credited"
-
 	NodeCreated          Type = "node.created"
 	NodeUpdated          Type = "node.updated"
 	NodeHostKeysChanged  Type = "node.host_keys_changed"
@@ -423,7 +418,7 @@ func Events() []Definition {
 		{AllocationReleasing, "An allocation ends: its tenant does not pay any more, and its node is cleaned.", Allocation{}},
 		{AllocationReleased, "The node of an allocation is proven clean, or left the fleet.", Allocation{}},
 		{AllocationParked, "Cleaning the node of an allocation stopped and waits for somebody.", Allocation{}},
-		{AllocationForced, "An administrator ended an allocation.", Allocation{}},
+		{AllocationForced, "An administrator ended an allocation, or its tenant cannot pay it any more.", Allocation{}},
 		{AllocationExpiring, "An allocation ends by itself soon: 24 hours, 1 hour or 10 minutes from now.", Allocation{}},
 		{AllocationRepairBegan, "The node of an allocation is being repaired; its tenant keeps it.", AllocationRepair{}},
 		{AllocationHostKeysChanged, "The node of an allocation shows other SSH host keys than its tenant was told.", Allocation{}},
@@ -454,6 +449,9 @@ func Events() []Definition {
 		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
 		{PriceChanged, "A price of a SKU was set, or withdrawn before it began.", Price{}},
 		{BalanceCredited, "A tenant was given money.", Credit{}},
+		{BalanceLow, "What a tenant has left is below its threshold; told once until it was above again.", Balance{}},
+		{BalanceEnding, "What a tenant has left ends soon: its allocations will be released.", Balance{}},
+		{BalanceDepleted, "A tenant has nothing left: nothing new is let to it, and its allocations are released after its grace period.", Balance{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
 		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},

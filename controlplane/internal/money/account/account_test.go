@@ -69,7 +69,7 @@ func (w *world) rent(tb testing.TB, gpus int32) (account.Terms, error) {
 	}
 	var terms account.Terms
 	err := w.db.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		if err := w.accounts.Admit(ctx, tx, of.Org, of.Project, of.SKU); err != nil {
+		if _, err := w.accounts.Offer(ctx, tx, of); err != nil {
 			return err
 		}
 		var err error

@@ -98,11 +98,11 @@ func (s *Service) EndFree(ctx context.Context, project id.Project) error {
 	})
 }
 
-// Admit refuses what cannot be charged: a SKU without a price in the currency of the
-// tenant, or anything for a tenant without an account where one is required.
-func (s *Service) Admit(ctx context.Context, tx pgx.Tx, org id.Org, project id.Project, sku string) error {
-	_, err := s.terms(ctx, tx, Rented{Org: org, Project: project, SKU: sku})
-	return err
+// Offer says on what terms an allocation would be made now. It refuses what cannot be
+// charged: a SKU without a price in the currency of the tenant, or anything for a tenant
+// without an account where one is required.
+func (s *Service) Offer(ctx context.Context, tx pgx.Tx, of Rented) (Terms, error) {
+	return s.terms(ctx, tx, of)
 }
 
 // Freeze agrees on the terms of an allocation, in the transaction that makes it.

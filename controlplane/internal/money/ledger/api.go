@@ -72,13 +72,6 @@ func show(e Entry) View {
 	return v
 }
 
-// BalanceView is what a tenant has left, as the API shows it.
-type BalanceView struct {
-	OrgID        id.Org `json:"org_id" doc:"Id of the tenant."`
-	BalanceMinor int64  `json:"balance_minor" doc:"What is left, in minor units; negative: what is owed."`
-	Currency     string `json:"currency" example:"USD"`
-}
-
 // CreditBody is a credit to give.
 type CreditBody struct {
 	AmountMinor int64  `json:"amount_minor" minimum:"1" maximum:"1000000000000000" doc:"In minor units." example:"100000"`
@@ -147,15 +140,5 @@ func (s *Service) registerReads(api *httpapi.API) {
 		}
 		rows, err := s.List(ctx, in.OrgID, in.Kind, page)
 		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return v.EntryID })
-	})
-	httpapi.Register(api, httpapi.Operation{
-		ID: "get-balance", Method: http.MethodGet, Path: pathTenant + "/balance", Tag: tag,
-		Summary: "Read what a tenant has left", Description: "The sum of all that was booked.",
-		Access: httpapi.Tenant(auth.BillingRead),
-	}, func(ctx context.Context, in *TenantPath) (*httpapi.Plain[BalanceView], error) {
-		b, err := BalanceOf(ctx, s.db, in.OrgID)
-		return &httpapi.Plain[BalanceView]{Body: BalanceView{
-			OrgID: in.OrgID, BalanceMinor: b.Minor, Currency: b.Currency,
-		}}, err
 	})
 }

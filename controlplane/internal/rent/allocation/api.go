@@ -156,6 +156,7 @@ type Made struct {
 	AllocationID id.Allocation `json:"allocation_id" doc:"The first of them."`
 	Status       Status        `json:"status"`
 	Allocations  []View        `json:"allocations" nullable:"false"`
+	Cost         *Cost         `json:"cost,omitempty" doc:"What all of them cost. Left out: nothing is charged."`
 }
 
 // answer shows what became of a request.
@@ -167,7 +168,7 @@ func answer(ctx context.Context, o Outcome, err error) (*httpapi.Branched[Made],
 		return httpapi.Recorded[Made](showRequest(*o.Request)), nil
 	}
 	list := o.Allocations
-	m := Made{AllocationID: list[0].ID, Status: list[0].Status, Allocations: make([]View, len(list))}
+	m := Made{AllocationID: list[0].ID, Status: list[0].Status, Allocations: make([]View, len(list)), Cost: o.Cost}
 	for i, a := range list {
 		m.Allocations[i] = show(ctx, a)
 	}

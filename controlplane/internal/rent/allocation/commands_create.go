@@ -36,10 +36,11 @@ func (s *Service) Request(ctx context.Context, ask Ask) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	made, lacking, err := s.attempt(ctx, ask, nil)
+	var cost *Cost
+	made, lacking, err := s.attempt(ctx, ask, nil, &cost)
 	switch {
 	case err != nil || lacking == nil:
-		return Outcome{Allocations: made}, err
+		return Outcome{Allocations: made, Cost: cost}, err
 	case ask.WaitUpTo == 0 || lacking.ever() < ask.Count: // waiting would not help
 		return Outcome{}, lacking.seenBy(ctx).refusal(ask.Count)
 	}
@@ -57,14 +58,15 @@ func (s *Service) Create(ctx context.Context, ask Ask) ([]Allocation, error) {
 
 // attempt tries to place a request once, one that waits or a new one (nil). Where
 // there is not enough, it says what there is.
-func (s *Service) attempt(ctx context.Context, ask Ask, waiting *Request) (made []Allocation, lacking *Capacity,
-	err error,
+func (s *Service) attempt(ctx context.Context, ask Ask, waiting *Request, cost **Cost) (made []Allocation,
+	lacking *Capacity, err error,
 ) {
 	for attempt := 1; ; attempt++ {
 		err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			var err error
 			if waiting == nil {
-				made, err = s.create(ctx, tx, ask, plot{by: askerOf(auth.From(ctx))})
+				*cost = nil // the attempt before was undone
+				made, err = s.create(ctx, tx, ask, plot{by: askerOf(auth.From(ctx)), cost: cost})
 			} else {
 				made, err = s.admitWaiting(ctx, tx, *waiting)
 			}
@@ -256,6 +258,7 @@ type plot struct {
 	sku     sku.SKU
 	keys    []Key
 	spot    spot
+	cost    **Cost // what it costs is added here; nil: nobody asks
 }
 
 // asked says for people how an allocation began.
@@ -328,9 +331,13 @@ func (s *Service) priced(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (sku.S
 	}
 	price, err := s.pricing.Freeze(ctx, tx, Priced{
 		Allocation: p.spot.allocation, Org: p.org, Project: ask.Project, SKU: p.sku.ID, GPUs: p.sku.GPUsTotal,
+		Lasts: ask.ExpiresIn,
 	})
 	if err == nil && price.Currency != "" {
 		p.sku.PriceMinor, p.sku.PriceCurrency = price.Minor, price.Currency
+	}
+	if err == nil && p.cost != nil {
+		*p.cost = (*p.cost).with(price, ask.ExpiresIn)
 	}
 	return p.sku, err
 }

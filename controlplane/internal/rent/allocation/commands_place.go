@@ -299,14 +299,26 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := offered(ctx, tx, ask); err != nil {
+		of, err := offered(ctx, tx, ask)
+		if err != nil {
 			return err
 		}
-		if _, err := allowed(ctx, tx, org, ask); err != nil {
+		if ask, err = allowed(ctx, tx, org, ask); err != nil {
 			return err
 		}
-		c, err = s.capacity(ctx, tx, org, ask, id.AllocationRequest{})
-		return err
+		if c, err = s.capacity(ctx, tx, org, ask, id.AllocationRequest{}); err != nil || s.pricing == nil {
+			return err
+		}
+		price, err := s.pricing.Quote(ctx, tx, Priced{
+			Org: org, Project: ask.Project, SKU: of.ID, GPUs: of.GPUsTotal, Lasts: ask.ExpiresIn,
+		})
+		if err != nil {
+			return err
+		}
+		for range ask.Count {
+			c.Cost = c.Cost.with(price, ask.ExpiresIn)
+		}
+		return nil
 	})
 	return c.seenBy(ctx), err
 }

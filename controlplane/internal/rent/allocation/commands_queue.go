@@ -197,7 +197,7 @@ func (s *Service) serveOne(ctx context.Context, queue []allocationdb.QueueRow, o
 		if lacks[same] {
 			continue
 		}
-		_, lacking, err := s.attempt(ctx, r.Ask, &r)
+		_, lacking, err := s.attempt(ctx, r.Ask, &r, nil)
 		switch f, refused := fault.As(err); {
 		case errors.Is(err, errNotWaiting):
 		case refused && f.Kind != fault.Unavailable && f.Kind != fault.Internal:

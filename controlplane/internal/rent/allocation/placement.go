@@ -57,6 +57,7 @@ type Capacity struct {
 	Nodes   int32    `json:"nodes" doc:"Nodes of the SKU, in all."`
 	Free    int32    `json:"free" doc:"Nodes that the request could have now."`
 	Filters []Filter `json:"filters" nullable:"false" doc:"Every filter in its order, those that take nothing out included."`
+	Cost    *Cost    `json:"cost,omitempty" doc:"What the request would cost. Left out: nothing would be charged."`
 }
 
 // capacity orders what was counted.

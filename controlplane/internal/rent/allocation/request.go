@@ -39,6 +39,7 @@ func askerOf(who *auth.Principal) asker { return asker{Kind: who.Kind, ID: who.I
 type Outcome struct {
 	Allocations []Allocation
 	Request     *Request // nil: it does not wait
+	Cost        *Cost    // nil: it waits, or nothing is charged
 }
 
 // maxWaiting limits how many requests of a project wait at a time.

@@ -37,6 +37,8 @@ type Admitted struct {
 // Pricing agrees on what an allocation costs, in the transaction that makes it;
 // account.Service does.
 type Pricing interface {
+	// Quote says what an allocation would cost that was made now.
+	Quote(ctx context.Context, tx pgx.Tx, of Priced) (Price, error)
 	Freeze(ctx context.Context, tx pgx.Tx, of Priced) (Price, error)
 }
 
@@ -47,12 +49,41 @@ type Priced struct {
 	Project    id.Project
 	SKU        string
 	GPUs       int32
+	Lasts      time.Duration // until it ends by itself; zero: it does not
 }
 
-// Price is what one GPU costs for one hour.
+// Price is what an allocation costs.
 type Price struct {
-	Minor    int64
-	Currency string // empty: as the SKU says
+	Minor    int64  // one GPU for one hour, by the list
+	Currency string // empty: as the SKU says, and nothing is charged
+	Hour     int64  // all of it for one hour, less discounts
+	Whole    int64  // all of it until it ends by itself
+}
+
+// Cost is what a request costs.
+type Cost struct {
+	Currency    string `json:"currency" example:"USD"`
+	HourMinor   int64  `json:"hour_minor" doc:"All that was asked for, for one hour, less discounts, in minor units."`
+	ExpiryMinor *int64 `json:"until_expiry_minor,omitempty" doc:"All of it until it ends by itself. Left out: it does not."`
+}
+
+// with adds the price of an allocation; nil: nothing is charged.
+func (c *Cost) with(p Price, lasts time.Duration) *Cost {
+	if p.Currency == "" {
+		return c
+	}
+	if c == nil {
+		c = &Cost{Currency: p.Currency}
+	}
+	c.HourMinor += p.Hour
+	if lasts > 0 {
+		whole := p.Whole
+		if c.ExpiryMinor != nil {
+			whole += *c.ExpiryMinor
+		}
+		c.ExpiryMinor = &whole
+	}
+	return c
 }
 
 // Tasks asks nodes to do things; agenttask.Commands does.

@@ -1,0 +1,59 @@
+package balance_test
+
+import (
+	"testing"
+	"time"
+
+	"gpuaas/controlplane/internal/money/balance"
+)
+
+// BenchmarkEvaluate looks at the balances of a thousand tenants with a hundred live
+// allocations each. None of them changes its state, which is the usual case.
+func BenchmarkEvaluate(b *testing.B) {
+	w := newWorld(b)
+	w.fill(b, 1_000, 100)
+	for b.Loop() {
+		w.now = w.now.Add(time.Minute)
+		if err := w.balances.Evaluate(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(w.number(b, `SELECT count(*) FROM usage_meters WHERE closed_at IS NULL`)), "allocations")
+}
+
+// BenchmarkBalance reads the balance of a tenant with a hundred live allocations among a
+// hundred thousand.
+func BenchmarkBalance(b *testing.B) {
+	w := newWorld(b)
+	w.fill(b, 1_000, 100)
+	for b.Loop() {
+		if _, err := w.balances.Of(b.Context(), w.org); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// fill adds tenants with allocations that were charged half an hour ago. The tenant of
+// the world is one of them.
+func (w *world) fill(tb testing.TB, tenants, each int) {
+	tb.Helper()
+	w.limit(tb, func(s *balance.Settings) { s.LowFor, s.ReleaseFor = 0, 0 })
+	w.exec(tb, `INSERT INTO organizations (id, slug, name) SELECT gen_random_uuid(), 't' || n, 't' FROM generate_series(2, $1) n`,
+		tenants)
+	w.exec(tb, `INSERT INTO billing_accounts (org_id, currency, updated_by) SELECT id, 'USD', '' FROM organizations WHERE slug LIKE 't%'`)
+	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) SELECT gen_random_uuid(), id, 'p', 'p' FROM organizations WHERE slug LIKE 't%'`)
+	w.exec(tb, `INSERT INTO balances (org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent,
+		grace_seconds, updated_by) SELECT org_id, 'prepaid', 100000000000, 0, 0, 0, 125, 0, '' FROM billing_accounts
+		ON CONFLICT (org_id) DO UPDATE SET credit_line_minor = excluded.credit_line_minor, status = 'healthy'`)
+	w.exec(tb, `INSERT INTO allocations (id, org_id, project_id, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus,
+		region_code, node_id, hostname, access, event_id, requested_by, status, active_at)
+		SELECT gen_random_uuid(), p.org_id, p.id, 'baremetal', $1, '{}', 350, 'USD', 8, 'eu', $2, 'n', 'user', gen_random_uuid(), '',
+			'active', $3::timestamptz + n * interval '1 second' FROM projects p, generate_series(1, $4) n`, h200, w.node, start, each)
+	w.exec(tb, `INSERT INTO allocation_terms (allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units)
+		SELECT a.id, a.org_id, a.project_id, a.sku_id, 'priced', 'USD', (SELECT id FROM sku_prices WHERE sku_id = $1 LIMIT 1), 350, 9000, 8
+		FROM allocations a`, h200)
+	w.exec(tb, `INSERT INTO balance_holds (allocation_id, org_id, amount_minor) SELECT id, org_id, 2520 FROM allocations`)
+	w.exec(tb, `INSERT INTO usage_meters (allocation_id, org_id, charged_until) SELECT id, org_id, active_at + interval '1 hour' FROM allocations`)
+	w.exec(tb, `ANALYZE`)
+	w.now = start.Add(90 * time.Minute)
+}

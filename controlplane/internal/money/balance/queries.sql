@@ -1,0 +1,84 @@
+-- name: Lock :one
+-- Whoever lets something to a tenant, or changes how far it may go, does so one after the other.
+SELECT org_id FROM balances WHERE org_id = $1 FOR NO KEY UPDATE;
+
+-- name: Now :one
+SELECT clock_timestamp()::timestamptz;
+
+-- name: Put :one
+INSERT INTO balances (org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent, grace_seconds, updated_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (org_id) DO UPDATE
+SET payment = excluded.payment, credit_line_minor = excluded.credit_line_minor, low_minor = excluded.low_minor,
+    low_seconds = excluded.low_seconds, release_seconds = excluded.release_seconds, rearm_percent = excluded.rearm_percent,
+    grace_seconds = excluded.grace_seconds, updated_by = excluded.updated_by, updated_at = clock_timestamp(),
+    version = balances.version + 1
+RETURNING *;
+
+-- name: Move :exec
+UPDATE balances SET status = $2, since = $3 WHERE org_id = $1;
+
+-- name: Get :one
+SELECT * FROM balances WHERE org_id = $1;
+
+-- name: Look :one
+-- What a tenant has, uses and has set aside, in one statement: a charge that is booked meanwhile is seen whole or not at all.
+SELECT coalesce(sum(u.accrued), 0)::bigint AS accrued_minor, coalesce(sum(u.held), 0)::bigint AS held_minor,
+    ceil(coalesce(sum(u.burn), 0) / 10000)::bigint AS burn_minor, (coalesce(sum(u.burn), 0))::text AS rate, count(u.live) AS live,
+    coalesce((SELECT l.balance_minor FROM ledger_balances l WHERE l.org_id = sqlc.arg(org_id)::uuid AND l.account = 'tenant'), 0)::bigint AS posted_minor
+FROM (
+    SELECT c.accrued, CASE WHEN c.live THEN greatest(coalesce(h.amount_minor, 0) - c.accrued, 0) ELSE 0 END AS held,
+        CASE WHEN c.live AND c.active_at IS NOT NULL THEN c.rate ELSE 0 END AS burn, CASE WHEN c.live AND c.rate > 0 THEN true END AS live
+    FROM (
+        SELECT m.allocation_id, m.charged_until, a.active_at, r.rate,
+            a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL AS live,
+            CASE WHEN a.active_at IS NULL THEN 0 ELSE
+                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)))
+                - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+        FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
+            LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
+        WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL) AS c
+    LEFT JOIN balance_holds h ON h.allocation_id = c.allocation_id AND c.charged_until IS NULL) AS u;
+
+-- name: Standings :many
+-- The same as Look for all tenants that are held to a limit.
+SELECT sqlc.embed(b), coalesce(u.accrued, 0)::bigint AS accrued_minor, coalesce(u.held, 0)::bigint AS held_minor,
+    ceil(coalesce(u.burn, 0) / 10000)::bigint AS burn_minor, coalesce(u.burn, 0)::text AS rate, coalesce(u.live, 0)::bigint AS live,
+    coalesce(l.balance_minor, 0)::bigint AS posted_minor
+FROM balances b LEFT JOIN ledger_balances l ON l.org_id = b.org_id AND l.account = 'tenant'
+LEFT JOIN (
+    SELECT v.org_id, sum(v.accrued) AS accrued, sum(CASE WHEN v.live THEN greatest(coalesce(v.hold, 0) - v.accrued, 0) ELSE 0 END) AS held,
+        sum(CASE WHEN v.live AND v.active_at IS NOT NULL THEN v.rate ELSE 0 END) AS burn, count(*) FILTER (WHERE v.live AND v.rate > 0) AS live
+    FROM (
+        SELECT m.org_id, a.active_at, r.rate, h.amount_minor AS hold,
+            a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL AS live,
+            CASE WHEN a.active_at IS NULL THEN 0 ELSE
+                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, sqlc.arg(at)::timestamptz), sqlc.arg(at)))
+                - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
+        FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
+            LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL,
+            LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
+        WHERE m.closed_at IS NULL) AS v
+    GROUP BY v.org_id) AS u ON u.org_id = b.org_id
+WHERE b.credit_line_minor IS NOT NULL;
+
+-- name: Hold :exec
+INSERT INTO balance_holds (allocation_id, org_id, amount_minor) VALUES ($1, $2, $3);
+
+-- name: Releasable :many
+-- What costs a tenant something, in the order in which it is released: the newest first, and what is protected last.
+SELECT a.id FROM allocations a JOIN allocation_terms t ON t.allocation_id = a.id
+WHERE a.org_id = $1 AND a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
+  AND t.price_minor > 0 AND t.paid_share > 0
+ORDER BY a.protected, a.created_at DESC, a.id DESC;
+
+-- name: Released :execrows
+INSERT INTO balance_releases (allocation_id, org_id, reason) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
+
+-- name: Count :many
+SELECT status::text AS status, count(*) AS balances FROM balances GROUP BY 1;
+
+-- name: Uncharged :one
+-- For how many seconds the oldest time of an allocation waits to be charged; 0: none does.
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(m.charged_until, a.active_at))), 0)::float8
+FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id WHERE m.closed_at IS NULL AND a.active_at IS NOT NULL;

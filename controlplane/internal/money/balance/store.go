@@ -1,0 +1,92 @@
+package balance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/money/account"
+	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func from(r balancedb.Balance) Standing {
+	return Standing{
+		Org: r.OrgID, Version: r.Version, Status: Status(r.Status), Since: r.Since,
+		Settings: Settings{
+			Payment: Payment(r.Payment), CreditLine: r.CreditLineMinor, LowMinor: r.LowMinor, LowFor: seconds(r.LowSeconds),
+			ReleaseFor: seconds(r.ReleaseSeconds), Grace: seconds(r.GraceSeconds), RearmPercent: r.RearmPercent,
+		},
+	}
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// exactly reads a number that may be larger than 64 bits.
+func exactly(text string) (*big.Int, error) {
+	n, ok := new(big.Int).SetString(text, 10)
+	if !ok {
+		return nil, fmt.Errorf("%q is no number", text)
+	}
+	return n, nil
+}
+
+// Of reads how a tenant stands now.
+func (s *Service) Of(ctx context.Context, org id.Org) (Standing, error) {
+	return s.look(ctx, balancedb.New(s.db), s.db, org)
+}
+
+// look reads how a tenant stands, through a pool or a transaction.
+func (s *Service) look(ctx context.Context, q *balancedb.Queries, db balancedb.DBTX, org id.Org) (Standing, error) {
+	of, err := account.Get(ctx, db, org)
+	if err != nil {
+		return Standing{}, err
+	}
+	row, err := q.Get(ctx, org)
+	now := from(row)
+	if errors.Is(err, pgx.ErrNoRows) {
+		now, err = Standing{Org: org, Settings: unlimited(), Status: Healthy, Since: of.CreatedAt}, nil
+	}
+	if err != nil {
+		return Standing{}, fmt.Errorf("read balance: %w", err)
+	}
+	now.Currency = of.Currency
+	if now.At, err = s.clock(ctx, q); err != nil {
+		return Standing{}, fmt.Errorf("read clock: %w", err)
+	}
+	seen, err := q.Look(ctx, balancedb.LookParams{OrgID: org.String(), At: now.At})
+	if err != nil {
+		return Standing{}, fmt.Errorf("read what tenant %s has: %w", org, err)
+	}
+	now.Posted, now.Accrued, now.Held, now.Burn, now.Live = seen.PostedMinor, seen.AccruedMinor, seen.HeldMinor,
+		seen.BurnMinor, seen.Live
+	now.rate, err = exactly(seen.Rate)
+	return now, err
+}
+
+// standings are how all tenants stand that are held to a limit.
+func (s *Service) standings(ctx context.Context) ([]Standing, error) {
+	q := balancedb.New(s.db)
+	at, err := s.clock(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("read clock: %w", err)
+	}
+	rows, err := q.Standings(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("evaluate balances: %w", err)
+	}
+	out := make([]Standing, len(rows))
+	for i, r := range rows {
+		out[i] = from(r.Balance)
+		out[i].At, out[i].Posted, out[i].Accrued, out[i].Held, out[i].Burn, out[i].Live = at, r.PostedMinor, r.AccruedMinor,
+			r.HeldMinor, r.BurnMinor, r.Live
+		if out[i].rate, err = exactly(r.Rate); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
