@@ -9,7 +9,8 @@ import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { useProject } from '../access/reading'
 import { mayIn } from '../access/roles'
-import { byWhom, called, hourly, isOver, mayEnd, money, ssh, type Allocation } from './allocation'
+import { PerHour, SoFar } from '../billing/AllocationCost'
+import { byWhom, called, isOver, mayEnd, ssh, type Allocation } from './allocation'
 import { Care } from './Care'
 import { ChangeKeys } from './ChangeKeys'
 import { Force } from './Force'
@@ -62,7 +63,7 @@ function Shown({ allocation: a, error }: { allocation: Allocation; error: unknow
       }
       lead={
         <>
-          {a.sku} · <ProjectName id={a.project_id} /> · {money(hourly(a.price_minor, a.gpus), a.price_currency)} an hour
+          {a.sku} · <ProjectName id={a.project_id} /> · <PerHour allocation={a} />
         </>
       }
       actions={
@@ -160,6 +161,8 @@ function About({ allocation: a }: { allocation: Allocation }) {
     ['Asked for', <When key="c" at={a.created_at} />],
     ['Yours since', a.active_at ? <When key="a" at={a.active_at} /> : isOver(a) ? 'never' : 'not yet'],
     ...(a.release_requested_at ? [['Given back', <When key="r" at={a.release_requested_at} />] as [string, ReactNode]] : []),
+    ['Costs', <PerHour key="p" allocation={a} />],
+    ...(a.active_at ? [['Cost so far', <span key="t"><SoFar allocation={a} />, before what is given back for time in which it could not be used</span>] as [string, ReactNode]] : []),
     ...(isOver(a) ? [] : [['Ends', a.expires_at ? <When key="e" at={a.expires_at} /> : 'not by itself'] as [string, ReactNode]]),
     ...Object.entries(a.labels ?? {}).map(([k, v]): [string, ReactNode] => [`Label ${k}`, v]),
     ['Id', <Code key="i">{a.allocation_id}</Code>],

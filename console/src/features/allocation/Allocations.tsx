@@ -11,6 +11,7 @@ import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { mayIn } from '../access/roles'
+import { PerHour, SoFar } from '../billing/AllocationCost'
 import { called, current, states, type Allocation } from './allocation'
 import { ProjectName } from './ProjectName'
 import { useProjects, type Project } from './projects'
@@ -91,6 +92,12 @@ const columns: Column<Allocation>[] = [
   { key: 'ends', title: 'Ends', width: '7rem', cell: (a) => (a.expires_at ? <When at={a.expires_at} /> : 'never') },
 ]
 
+// What was agreed is read of each that is in sight: of one project, not of all tenants.
+const costs: Column<Allocation>[] = [
+  { key: 'hour', title: 'An hour', width: '8rem', align: 'right', cell: (a) => <PerHour allocation={a} plain /> },
+  { key: 'cost', title: 'Cost so far', width: '8.5rem', align: 'right', cell: (a) => <SoFar allocation={a} /> },
+]
+
 type Props = { project?: Project; filter?: string; onAsk?: () => void }
 
 function List({ project: of, filter, onAsk }: Props) {
@@ -115,7 +122,7 @@ function List({ project: of, filter, onAsk }: Props) {
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       <Table
         label="Allocations"
-        columns={of ? [name, ...columns] : [name, project, ...columns]}
+        columns={of ? [name, ...columns, ...costs] : [name, project, ...columns]}
         rows={pages.rows}
         rowKey={(a) => a.allocation_id}
         onOpen={(a) => void navigate({ to: `/allocations/${a.allocation_id}` })}

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { announced, byWhom, called, hourly, isOver, keysChanged, lifeOf, mayAgree, mayDecline, mayEnd, money, receiptFile, ssh, whyNot } from './allocation'
+import { money } from '../../ui/money'
+import { announced, byWhom, called, hourly, isOver, keysChanged, lifeOf, mayAgree, mayDecline, mayEnd, receiptFile, ssh, whyNot } from './allocation'
 
 it('knows what can be given back', () => {
   expect((['requested', 'provisioning', 'active', 'release_failed'] as const).every((status) => mayEnd({ status }))).toBe(true)
@@ -10,6 +11,7 @@ it('knows what can be given back', () => {
 
 it('says what an hour costs', () => {
   expect(money(hourly(350, 8, 2), 'USD')).toBe('56.00 USD')
+  expect(hourly(350, 0)).toBe(350) // a machine without GPUs is not free
 })
 
 it('names an allocation, or its node', () => {

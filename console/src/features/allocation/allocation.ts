@@ -20,11 +20,8 @@ export const current = states.filter((status) => !isOver({ status }))
 /** called is what people call an allocation. */
 export const called = (a: Pick<Allocation, 'name' | 'hostname'>) => a.name || a.hostname
 
-/** hourly is what an hour costs, in minor units: a price is of one GPU. */
-export const hourly = (priceMinor: number, gpus: number, count = 1) => priceMinor * gpus * count
-
-/** money writes minor units as people read them. */
-export const money = (minor: number, currency: string) => `${(minor / 100).toFixed(2)} ${currency}`
+/** hourly is what an hour costs, in minor units: a price is of one GPU, or of a machine without. */
+export const hourly = (priceMinor: number, gpus: number, count = 1) => priceMinor * Math.max(gpus, 1) * count
 
 /** whyNot lists what takes nodes out, in words. */
 export const whyNot = (c: Pick<Schemas['AllocationCapacity'], 'filters'>) => c.filters.filter((f) => f.before > f.after).map((f) => `${f.before - f.after} ${f.text}`)

@@ -3,10 +3,11 @@ import { useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { ActForm } from '../../ui/actform'
 import { Dialog } from '../../ui/dialog'
+import { money } from '../../ui/money'
 import { bodyOf, draftOf, explanationOf, type Draft } from '../site/explained'
 import { ExplainedField, useExplainedForm } from '../site/ExplainedForm'
 import { ifMatch } from '../site/siteQueries'
-import { price, skuFields, wrongTerms } from './skuTerms'
+import { skuFields, wrongTerms } from './skuTerms'
 
 // A list is text in a form, and these are numbers.
 function termsOf(draft: Draft, before?: Draft): Record<string, unknown> {
@@ -49,7 +50,7 @@ function SkuForm({ initial, exists, does, send, onClose }: { initial: Draft; exi
   const form = useExplainedForm('SkuNewBody', initial, wrongTerms)
   const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
   const { price_minor: minor, price_currency: currency } = form.draft
-  const money = /^\d+$/.test(String(minor)) && /^[A-Z]{3}$/.test(String(currency)) ? ` Now ${price(Number(minor), String(currency))}.` : ''
+  const now = /^\d+$/.test(String(minor)) && /^[A-Z]{3}$/.test(String(currency)) ? ` Now ${money(Number(minor), String(currency))}.` : ''
   return (
     <ActForm doing={sending} does={does} leave={exists ? undefined : 'Cancel'} check={form.check} onClose={onClose}>
       <div className="grid items-start gap-4 sm:grid-cols-2">
@@ -60,7 +61,7 @@ function SkuForm({ initial, exists, does, send, onClose }: { initial: Draft; exi
         <ExplainedField form={form} field="gpus_total" label="GPUs of one machine" hint={exists ? 'Nodes that exist keep their count.' : undefined} />
         <ExplainedField form={form} field="capacity_shape" label="Rented" />
         <ExplainedField form={form} field="allowed_counts" label="Allowed counts" rows={1} placeholder="1, 2, 4" />
-        <ExplainedField form={form} field="price_minor" label="Price" hint={`${explanationOf('SkuNewBody', 'price_minor').description ?? ''}${money}`} />
+        <ExplainedField form={form} field="price_minor" label="Price" hint={`${explanationOf('SkuNewBody', 'price_minor').description ?? ''}${now}`} />
         <ExplainedField form={form} field="price_currency" label="Currency" hint="Three capital letters." />
       </div>
     </ActForm>

@@ -6,6 +6,7 @@ import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Empty, Loading, Page, TextLink } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
+import { money } from '../../ui/money'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { say } from '../../ui/toast'
@@ -14,7 +15,6 @@ import { RowButton } from '../../ui/rowbutton'
 import { ifMatch } from '../site/siteQueries'
 import { fleetQuery } from '../site/siteStanding'
 import { EditSku, NewSku } from './SkuForm'
-import { price } from './skuTerms'
 
 type Sku = Schemas['SkuView']
 type Asked = { what: 'new' } | { what: 'edit' | 'status' | 'delete'; sku: Sku }
@@ -75,7 +75,7 @@ function columnsFor(nodes?: Map<string, number>, ask?: (asked: Asked) => void): 
     { key: 'status', title: 'Status', width: '5.5rem', cell: (s) => <Badge tone={s.status === 'active' ? 'ok' : 'warn'}>{s.status}</Badge> },
     { key: 'gpus', title: 'GPUs', width: '7.25rem', cell: (s) => (s.gpus_total === 0 ? 'none' : `${s.gpus_total} × ${s.gpu_model}`) },
     { key: 'shape', title: 'Rented (counts)', width: '12rem', cell: (s) => `${s.capacity_shape === 'node' ? 'whole' : 'by the GPU'} (${s.allowed_counts.join(', ')})` },
-    { key: 'price', title: 'GPU hour', width: '5.75rem', align: 'right', cell: (s) => price(s.price_minor, s.price_currency) },
+    { key: 'price', title: 'GPU hour', width: '5.75rem', align: 'right', cell: (s) => money(s.price_minor, s.price_currency) },
     {
       key: 'nodes',
       title: 'Nodes',

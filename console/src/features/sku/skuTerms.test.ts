@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { price, wrongTerms } from './skuTerms'
+import { wrongTerms } from './skuTerms'
 
 const right = { sku_id: 'h200-sxm-8g', display_name: 'H200', gpu_vendor: 'nvidia', gpu_model: 'H200', gpus_total: '8', capacity_shape: 'node', allowed_counts: '1, 2', price_minor: '350', price_currency: 'USD' }
 
@@ -21,12 +21,4 @@ describe('wrongTerms', () => {
   ])('refuses a wrong %s', (field, change) => expect(Object.keys(wrongTerms({ ...right, ...change }))).toEqual([field]))
 
   it('counts machines where they are rented whole', () => expect(wrongTerms({ ...right, allowed_counts: '1024' })).toEqual({}))
-})
-
-describe('price', () => {
-  it('knows how many minor units a currency has', () => {
-    expect(price(350, 'USD')).toBe('3.50 USD')
-    expect(price(123456789, 'EUR')).toBe('1,234,567.89 EUR')
-    expect(price(350, 'JPY')).toBe('350 JPY')
-  })
 })

@@ -18,9 +18,3 @@ export function wrongTerms(draft: Draft): Record<string, string> {
   if (counts.length > 64) out.allowed_counts = 'must be at most 64 numbers'
   return out
 }
-
-/** price writes minor units as money: 350 of USD is 3.50 USD. */
-export function price(minor: number, currency: string): string {
-  const digits = new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits ?? 2
-  return `${(minor / 10 ** digits).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${currency}`
-}

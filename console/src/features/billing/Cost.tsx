@@ -1,0 +1,63 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Card, Empty, Loading, Note, Stat } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import { exact } from '../../ui/time'
+import { ByDay } from './ByDay'
+import { burnOf, forecastOf } from './forecast'
+import { Parts } from './Parts'
+import { runningQuery, usageQuery, type Scope } from './queries'
+import { daysOf, hours, inWords, partsBy, spanOf, whole, type Part } from './usage'
+
+type Props = { scope: Scope; month: string; /** The month that it is now. */ now: string }
+
+/** Cost is what a month costs: so far, an hour of what runs, to its end, and by day, project and SKU. */
+export function Cost({ scope, month, now }: Props) {
+  const thisMonth = month === now
+  const usage = useQuery(usageQuery(scope, month, thisMonth, ['project', 'sku', 'day']))
+  if (usage.isPending) return <Loading what="what was used" />
+  if (!usage.data) return <ProblemNote error={usage.error} onRetry={() => void usage.refetch()} />
+  const { lines, from, to, made_at } = usage.data
+  const all = whole(lines)
+  const until = thisMonth ? made_at : to
+  return (
+    <div className="flex flex-col gap-4">
+      {usage.error && <ProblemNote error={usage.error} onRetry={() => void usage.refetch()} />}
+      <div className="flex flex-wrap gap-2">
+        <Stat label={thisMonth ? 'This month so far' : 'The month'} value={inWords(all.net)} hint={`${inWords(all.cost)} for the time that was used, less ${inWords(all.back)} that was given back`} />
+        {thisMonth && <Ahead scope={scope} soFar={all.net} month={month} at={made_at} />}
+        <Stat label="GPU hours" value={hours(all.unitSeconds)} hint="Hours of GPUs; a machine without GPUs counts as one." />
+        {Object.values(all.back).some((minor) => minor !== 0) && <Stat label="Given back" value={inWords(all.back)} hint="For time in which nodes could not be used, and by corrections." />}
+      </div>
+      {thisMonth && <p className="text-xs text-muted">As of {exact(made_at)}, with what is not booked yet.</p>}
+      {lines.length === 0 ? (
+        <Empty title="Nothing was used">What is rented appears here from the moment at which it is ready.</Empty>
+      ) : (
+        <>
+          <Card title="By day (UTC)">
+            <ByDay days={daysOf(lines, from, until)} />
+          </Card>
+          <div className="grid items-start gap-4 xl:grid-cols-2">
+            {!scope.projectId && <Parts title="By project" parts={partsBy(lines, (l) => ({ key: l.project_id, name: l.project }))} link={(p) => ({ project: p.key })} />}
+            <Parts title="By SKU" parts={partsBy(lines, (l) => ({ key: l.sku }))} />
+          </div>
+        </>
+      )}
+    </div>
+  )
+}
+
+/** Ahead is what an hour costs with all that is rented now, and what the month will cost if that stays so. */
+function Ahead({ scope, soFar, month, at }: { scope: Scope; soFar: Part['net']; month: string; at: string }) {
+  const queries = useQueryClient()
+  const read = useQuery(runningQuery(scope, queries))
+  if (read.isPending) return null
+  if (!read.data) return <ProblemNote error={read.error} onRetry={() => void read.refetch()} />
+  const { running, left } = read.data
+  return (
+    <>
+      <Stat label="An hour of what runs now" value={inWords(burnOf(running))} hint="The prices and discounts that were agreed for what is rented now." />
+      <Stat label="Forecast for the month" value={inWords(forecastOf(soFar, running, Date.parse(at), Date.parse(spanOf(month).to)))} hint="What it costs so far, and what is rented now until the end of the month, or until it ends by itself. Nothing else is assumed." />
+      {left > 0 && <Note title={`Hour and forecast are without ${left} allocations`}>There are more of them than this page reads one by one.</Note>}
+    </>
+  )
+}
