@@ -79,7 +79,7 @@ func (a *app) accountSetCommand() *cobra.Command {
 					return err
 				}
 				off := math.Round(*discount * 100)
-				if off < 0 || off > 10_000 || math.Abs(off-*discount*100) > 1e-6 {
+				if math.IsNaN(off) || off < 0 || off > 10_000 || math.Abs(off-*discount*100) > 1e-6 {
 					return failure.Misuse(s.Cmd, "--discount: must be 0 to 100 percent, with two digits after the point at most")
 				}
 				org, err := s.payer(*c)

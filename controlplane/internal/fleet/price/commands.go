@@ -71,7 +71,7 @@ func (s *Service) Withdraw(ctx context.Context, of id.Price) error {
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return notFound()
-		case postgres.Violates(err, "sku_prices_begun_stay"):
+		case postgres.Violates(err, "sku_prices_begun_stay"), postgres.Violates(err, "allocation_terms_price_id_fkey"):
 			return fault.New(fault.Conflict, "price_in_force", "the price has begun, and stays").
 				WithRemedy("set another one, which ends it: gpuaas billing prices set")
 		case err != nil:

@@ -24,12 +24,18 @@ func (s *Service) RegisterWorker(w worker.Registry) {
 // ChargeUsage books what was used.
 func (a *Activities) ChargeUsage(ctx context.Context) error {
 	defer beat(ctx)()
+	if err := a.Service.clocksAgree(ctx); err != nil {
+		return err
+	}
 	return a.Service.cfg.Charges.Tend(ctx)
 }
 
 // EvaluateBalances looks at the balances.
 func (a *Activities) EvaluateBalances(ctx context.Context) error {
 	defer beat(ctx)()
+	if err := a.Service.clocksAgree(ctx); err != nil {
+		return err
+	}
 	return a.Service.Evaluate(ctx)
 }
 

@@ -68,6 +68,15 @@ func (s *Service) look(ctx context.Context, q *balancedb.Queries, db balancedb.D
 	return now, err
 }
 
+// clocksAgree compares the clock of the database with that of this process.
+func (s *Service) clocksAgree(ctx context.Context) error {
+	at, err := s.clock(ctx, balancedb.New(s.db))
+	if err != nil {
+		return fmt.Errorf("read clock: %w", err)
+	}
+	return agree(at, time.Now())
+}
+
 // standings are how all tenants stand that are held to a limit.
 func (s *Service) standings(ctx context.Context) ([]Standing, error) {
 	q := balancedb.New(s.db)

@@ -49,6 +49,7 @@ func (g Grant) check() error {
 
 // Credit gives a tenant money. A reference is used once.
 func (s *Service) Credit(ctx context.Context, org id.Org, g Grant) (Entry, error) {
+	g.Reference = strings.Join(strings.Fields(g.Reference), " ") // blanks make no other reference
 	if err := g.check(); err != nil {
 		return Entry{}, err
 	}

@@ -108,6 +108,7 @@ func (s *Service) charge(ctx context.Context, of id.Allocation) error {
 			if err := book(ctx, tx, q, r, w); err != nil {
 				return err
 			}
+			r.Until = &w.End
 		}
 		if err := s.relieve(ctx, tx, q, r); err != nil {
 			return err
@@ -148,7 +149,7 @@ func book(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries, r reading, w le
 }
 
 // relieve gives the time back in which the tenant could not use the node, each second
-// once, as soon as it is over.
+// once, as soon as it was charged.
 func (s *Service) relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries, r reading) error {
 	if r.Active == nil {
 		return nil
@@ -162,16 +163,16 @@ func (s *Service) relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries,
 		return err
 	}
 	for _, o := range outages {
-		if !o.over(r) {
-			continue
-		}
 		pieces := r.owed(o, back)
 		if len(pieces) == 0 {
 			continue
 		}
-		amount, err := r.Terms.Of(*r.Active, pieces...)
+		amount, err := r.relief(back, pieces)
 		if err != nil {
 			return err
+		}
+		if amount == 0 {
+			continue // it is too little, and counts with what follows
 		}
 		// What lies between two pieces was given back before, so the window is given back whole.
 		whole := rating.Period{From: pieces[0].From, To: pieces[len(pieces)-1].To}
@@ -184,7 +185,7 @@ func (s *Service) relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries,
 	if !some {
 		return nil
 	}
-	amount, err := r.Terms.Between(*r.Active, p.From, p.To)
+	amount, err := r.excess(p, back)
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (s *Service) relieve(ctx context.Context, tx pgx.Tx, q *meteringdb.Queries,
 func giveBack(
 	ctx context.Context, tx pgx.Tx, r reading, p rating.Period, amount int64, reference, reason string,
 ) error {
-	if amount == 0 {
+	if amount <= 0 {
 		return nil
 	}
 	_, err := ledger.Relieve(ctx, tx, r.Org, r.Currency, ledger.Window{

@@ -1,6 +1,7 @@
 package metering
 
 import (
+	"slices"
 	"time"
 
 	"gpuaas/controlplane/internal/base/id"
@@ -23,7 +24,9 @@ type reading struct {
 	Currency   string
 	Terms      rating.Terms
 	Active     *time.Time // nil: the tenant could never use it
-	Ended      *time.Time // when it asked for the release
+	Ended      *time.Time // when it asked for the release, or the end that was agreed, if that came first
+	Expires    *time.Time // the end that was agreed; nil: none was
+	Root       bool       // the tenant is root on the node
 	Live       bool       // the tenant has it, or is about to
 	Until      *time.Time // end of the last window
 	Now        time.Time
@@ -42,6 +45,9 @@ func (r reading) window(every time.Duration) (ledger.Window, bool) {
 	if r.Until != nil {
 		w.Start = *r.Until
 	}
+	if r.Expires != nil && r.Expires.Before(w.End) { // that we are late is not the tenant's
+		w.End = *r.Expires
+	}
 	if r.Ended != nil {
 		w.End = *r.Ended
 	}
@@ -55,9 +61,6 @@ type outage struct {
 	to                *time.Time // nil: it goes on
 }
 
-// over says whether an outage can be given back: it has ended, or what was rented has.
-func (o outage) over(r reading) bool { return o.to != nil || r.over() }
-
 // lasted is how long an outage has lasted.
 func (o outage) lasted(now time.Time) time.Duration {
 	if o.to != nil {
@@ -66,11 +69,14 @@ func (o outage) lasted(now time.Time) time.Duration {
 	return now.Sub(o.from)
 }
 
-// owed is the time of an outage that is given back: what of it is billable and was not
+// owed is the time of an outage that is given back: what of it was charged and was not
 // given back for another reason.
 func (r reading) owed(o outage, given []rating.Period) []rating.Period {
-	p := rating.Period{From: o.from, To: r.Now}
-	if o.to != nil {
+	if r.Until == nil {
+		return nil
+	}
+	p := rating.Period{From: o.from, To: *r.Until}
+	if o.to != nil && o.to.Before(p.To) {
 		p.To = *o.to
 	}
 	if r.Ended != nil && r.Ended.Before(p.To) {
@@ -80,6 +86,31 @@ func (r reading) owed(o outage, given []rating.Period) []rating.Period {
 		p.From = *r.Active
 	}
 	return rating.Without(p, given...)
+}
+
+// relief is what some periods give back that come to those that were given back before:
+// the difference of two costs, so that no split of an outage changes the sum.
+func (r reading) relief(given, pieces []rating.Period) (int64, error) {
+	before, err := r.Terms.Of(*r.Active, given...)
+	if err != nil {
+		return 0, err
+	}
+	after, err := r.Terms.Of(*r.Active, append(slices.Clone(given), pieces...)...)
+	return after - before, err
+}
+
+// excess is what was charged beyond the end, less what of it was given back already.
+func (r reading) excess(p rating.Period, given []rating.Period) (int64, error) {
+	charged, err := r.Terms.Between(*r.Active, p.From, p.To)
+	if err != nil {
+		return 0, err
+	}
+	before := make([]rating.Period, len(given))
+	for i, g := range given {
+		before[i] = rating.Period{From: g.From, To: slices.MinFunc([]time.Time{g.To, p.From}, time.Time.Compare)}
+	}
+	back, err := r.relief(before, given)
+	return charged - back, err
 }
 
 // beyond is the time after the end of the allocation that was charged all the same,

@@ -190,7 +190,7 @@ func TestRepairsAreGivenBack(t *testing.T) {
 	w.now = start.Add(10 * time.Hour)
 	w.tend(t)
 	w.tend(t)
-	if got := w.balance(t); got != -2520*8 {
+	if got := w.balance(t); got != -2520*7 { // what of the second is charged is given back already
 		t.Errorf("the balance is %d", got)
 	}
 	w.release(t, a, start.Add(12*time.Hour))
@@ -228,7 +228,7 @@ func TestQuarantineAndSilenceAreGivenBack(t *testing.T) {
 	w.now = at(10)
 	w.tend(t)
 	w.tend(t)
-	if got, want := w.balance(t), -int64(2520*10-1260-2520*3-1260); got != want {
+	if got, want := w.balance(t), -int64(2520*10-1260-2520*3-1260-2520); got != want {
 		t.Errorf("the balance is %d, want %d", got, want)
 	}
 	w.release(t, a, at(11)) // it is silent still
@@ -239,6 +239,52 @@ func TestQuarantineAndSilenceAreGivenBack(t *testing.T) {
 	}
 	if charged := w.number(t, `SELECT sum(amount_minor) FROM usage_windows`); charged != 2520*11 {
 		t.Errorf("charged are %d", charged)
+	}
+}
+
+// Repairs that are looked at in the middle give back, to the minor unit, what one whole
+// relief would; and a tenant with root gets nothing for the silence of its agent.
+func TestAnOutageInPiecesGivesBackTheSame(t *testing.T) {
+	w := newWorld(t)
+	a := w.rent(t, 1)
+	w.activate(t, a, start)
+	w.exec(t, `UPDATE allocations SET access = 'root' WHERE id = $1`, a)
+	w.exec(t, `INSERT INTO node_events (node_id, occurred_at, kind, event, to_status, cause, actor_kind, actor_id, correlation_id,
+		snapshot) VALUES ($1, $2, 'state_changed', 'e', 'offline', '', 'system', '', '', '{}')`, w.node, start)
+	w.exec(t, `INSERT INTO allocation_repairs (id, allocation_id, node_id, reason, began_at, began_by)
+		VALUES (gen_random_uuid(), $1, $2, 'a fan', $3, '')`, a, w.node, start.Add(17*time.Minute+7*time.Second))
+	for range 40 {
+		w.now = w.now.Add(61*time.Minute + 13*time.Second)
+		w.tend(t)
+	}
+	w.release(t, a, w.now.Add(-time.Second)) // dated back: the last second is given back, too
+	w.tend(t)
+	if got, want := w.balance(t), -int64(350*9_000*(17*60+7)/(3600*10_000)); got < want-1 || got > want {
+		t.Errorf("the balance is %d, want %d", got, want)
+	}
+}
+
+// Nobody pays for our being late: what was agreed to end at a time costs nothing after it.
+func TestNothingIsChargedAfterTheAgreedEnd(t *testing.T) {
+	w := newWorld(t)
+	late, extended := w.rent(t, 8), w.rent(t, 8)
+	for _, a := range []id.Allocation{late, extended} {
+		w.activate(t, a, start)
+		w.exec(t, `UPDATE allocations SET expires_at = $2 WHERE id = $1`, a, start.Add(3*time.Hour))
+	}
+	w.now = start.Add(5 * time.Hour)
+	w.tend(t)
+	w.tend(t)
+	if got := w.balance(t); got != -2*3*2520 {
+		t.Errorf("the balance is %d", got)
+	}
+	w.exec(t, `UPDATE allocations SET expires_at = $2 WHERE id = $1`, extended, start.Add(9*time.Hour))
+	w.release(t, late, start.Add(50*time.Hour))
+	w.release(t, extended, start.Add(7*time.Hour))
+	w.now = start.Add(60 * time.Hour)
+	w.tend(t)
+	if got := w.balance(t); got != -2520*(3+7) || w.open(t) != 0 {
+		t.Errorf("the balance is %d", got)
 	}
 }
 

@@ -14,7 +14,7 @@ ORDER BY m.org_id, m.allocation_id LIMIT sqlc.arg(batch);
 -- Whoever else holds the meter charges it. The allocation is locked, too: a release that is being asked for is waited for, and
 -- one that comes later gets a later time.
 SELECT m.allocation_id, m.org_id, m.charged_until, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
-    a.node_id, a.active_at, a.release_requested_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+    a.node_id, a.access, a.active_at, a.release_requested_at, a.expires_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
 FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
 WHERE m.allocation_id = $1 AND m.meter = 'held' AND m.closed_at IS NULL
 FOR UPDATE OF m SKIP LOCKED FOR SHARE OF a;
@@ -32,14 +32,10 @@ UPDATE usage_meters SET charged_until = $2 WHERE allocation_id = $1 AND meter = 
 UPDATE usage_meters SET closed_at = clock_timestamp() WHERE allocation_id = $1 AND meter = 'held';
 
 -- name: Repairs :many
--- Those that no relief was given for.
-SELECT r.id, r.reason, r.began_at, r.ended_at FROM allocation_repairs r
-WHERE r.allocation_id = $1 AND NOT EXISTS (SELECT FROM ledger_entries e
-    WHERE e.allocation_id = r.allocation_id AND e.kind = 'relief' AND e.reference = 'repair ' || r.id::text)
-ORDER BY r.began_at;
+SELECT r.id, r.reason, r.began_at, r.ended_at FROM allocation_repairs r WHERE r.allocation_id = $1 ORDER BY r.began_at;
 
 -- name: Outages :many
--- Times in which a node was quarantined, or silent for so long, from a moment on, that no relief was given for.
+-- Times in which a node was quarantined or silent, from a moment on.
 SELECT s.seq, s.to_status, s.began_at, s.ended_at, s.goes_on FROM (
     SELECT e.seq, e.to_status, e.occurred_at AS began_at,
         coalesce(lead(e.occurred_at) OVER (ORDER BY e.seq), statement_timestamp())::timestamptz AS ended_at,
@@ -47,9 +43,7 @@ SELECT s.seq, s.to_status, s.began_at, s.ended_at, s.goes_on FROM (
     FROM node_events e
     WHERE e.node_id = sqlc.arg(node_id) AND e.kind = 'state_changed' AND e.seq >= coalesce((SELECT max(b.seq) FROM node_events b
         WHERE b.node_id = sqlc.arg(node_id) AND b.kind = 'state_changed' AND b.occurred_at <= sqlc.arg(since)), 0)) AS s
-WHERE s.to_status IN ('quarantined', 'offline') AND NOT EXISTS (SELECT FROM ledger_entries l
-    WHERE l.allocation_id = sqlc.arg(allocation_id) AND l.kind = 'relief' AND l.reference = s.to_status || ' ' || s.seq::text)
-ORDER BY s.seq;
+WHERE s.to_status IN ('quarantined', 'offline') ORDER BY s.seq;
 
 -- name: Given :many
 -- The times that were given back.

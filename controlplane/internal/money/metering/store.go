@@ -26,6 +26,10 @@ func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocat
 		Allocation: row.AllocationID, Org: row.OrgID, Node: row.NodeID,
 		Terms:  rating.Fixed(row.Units, row.PriceMinor, row.PaidShare),
 		Active: row.ActiveAt, Ended: row.ReleaseRequestedAt, Live: row.Live, Until: row.ChargedUntil,
+		Expires: row.ExpiresAt, Root: row.Access == "root",
+	}
+	if r.Ended != nil && r.Expires != nil && r.Expires.Before(*r.Ended) {
+		r.Ended = r.Expires
 	}
 	if row.Currency != nil {
 		r.Currency = *row.Currency
@@ -38,7 +42,7 @@ func (s *Service) read(ctx context.Context, q *meteringdb.Queries, of id.Allocat
 }
 
 // outages are the times in which the tenant of an allocation could not use its node,
-// and that no relief was given for.
+// whether or not they were given back.
 func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading) ([]outage, error) {
 	repairs, err := q.Repairs(ctx, r.Allocation)
 	if err != nil {
@@ -50,7 +54,7 @@ func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading)
 			reference: "repair " + o.ID.String(), reason: "the node was repaired: " + o.Reason, from: o.BeganAt, to: o.EndedAt,
 		})
 	}
-	states, err := q.Outages(ctx, meteringdb.OutagesParams{NodeID: r.Node, Since: *r.Active, AllocationID: r.Allocation})
+	states, err := q.Outages(ctx, meteringdb.OutagesParams{NodeID: r.Node, Since: *r.Active})
 	if err != nil {
 		return nil, fmt.Errorf("read states of node: %w", err)
 	}
@@ -62,6 +66,9 @@ func (s *Service) outages(ctx context.Context, q *meteringdb.Queries, r reading)
 			found.to = &o.EndedAt
 		}
 		if o.ToStatus == "offline" {
+			if r.Root { // who is root decides whether the agent speaks
+				continue
+			}
 			if found.lasted(r.Now) < s.silence {
 				continue
 			}

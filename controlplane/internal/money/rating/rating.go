@@ -3,6 +3,7 @@ package rating
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -79,17 +80,32 @@ func (t Terms) Until(origin, to time.Time) (int64, error) {
 // Between is the charge for the time between two instants: the cost until the
 // second less the cost until the first.
 func (t Terms) Between(origin, from, to time.Time) (int64, error) {
-	before, err := t.Until(origin, from)
+	before, err := t.sum(origin, Period{From: origin, To: from})
 	if err != nil {
 		return 0, err
 	}
-	after, err := t.Until(origin, to)
-	return after - before, err
+	after, err := t.sum(origin, Period{From: origin, To: to})
+	if err != nil {
+		return 0, err
+	}
+	if after-before > MostAmount {
+		return 0, ErrBounds
+	}
+	return after - before, nil
 }
 
 // Of is the cost of some periods together. Seconds count from the origin; what lies
 // before it is free, and what lies in two periods counts once.
 func (t Terms) Of(origin time.Time, periods ...Period) (int64, error) {
+	amount, err := t.sum(origin, periods...)
+	if err == nil && amount > MostAmount {
+		return 0, ErrBounds
+	}
+	return amount, err
+}
+
+// sum is a cost that may be higher than what is accepted at once.
+func (t Terms) sum(origin time.Time, periods ...Period) (int64, error) {
 	if err := t.check(); err != nil {
 		return 0, err
 	}
@@ -186,7 +202,7 @@ func (e exact) floor() (int64, error) {
 		return 0, ErrBounds
 	}
 	amount, _ := bits.Div64(e.hi, e.lo, perHour)
-	if amount > MostAmount {
+	if amount > math.MaxInt64 {
 		return 0, ErrBounds
 	}
 	return int64(amount), nil

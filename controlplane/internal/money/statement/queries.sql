@@ -9,7 +9,7 @@ SELECT slug, name FROM organizations WHERE id = $1;
 SELECT t.allocation_id, t.org_id, o.slug AS tenant, t.project_id, p.slug AS project, t.sku_id, a.node_id, a.hostname, a.name, a.labels,
     a.requested_by, a.requested_by_name, coalesce(t.currency, '')::text AS currency, coalesce(t.price_minor, 0)::bigint AS price_minor,
     t.paid_share, t.units, a.active_at::timestamptz AS active_at, m.charged_until, m.closed_at,
-    a.release_requested_at, a.status_changed_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+    a.release_requested_at, a.expires_at, a.status_changed_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
 FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id
     JOIN organizations o ON o.id = t.org_id JOIN projects p ON p.id = t.project_id
     LEFT JOIN usage_meters m ON m.allocation_id = t.allocation_id AND m.meter = 'held'

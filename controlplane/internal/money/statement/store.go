@@ -79,6 +79,9 @@ func readStays(ctx context.Context, db *statementdb.Queries, of statementdb.Stay
 		case !r.Live:
 			out[i].Ended = &r.StatusChangedAt
 		}
+		if e := r.ExpiresAt; e != nil && (out[i].Ended == nil || e.Before(*out[i].Ended)) {
+			out[i].Ended = e
+		}
 		if e, c := out[i].Ended, r.ChargedUntil; e != nil && c != nil && c.After(*e) {
 			out[i].Ended = c // the clock went back in between: it was charged, and given back
 		}

@@ -102,9 +102,10 @@ FROM (
         CASE WHEN c.live AND c.active_at IS NOT NULL THEN c.rate ELSE 0 END AS burn, CASE WHEN c.live AND c.rate > 0 THEN true END AS live
     FROM (
         SELECT m.allocation_id, m.charged_until, a.active_at, r.rate,
-            a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL AS live,
+            a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
+                AND coalesce(a.expires_at > $2::timestamptz, true) AS live,
             CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, $2::timestamptz), $2))
+                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, $2::timestamptz), $2::timestamptz, a.expires_at))
                 - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id,
             LATERAL (SELECT coalesce(t.price_minor, 0)::numeric * t.paid_share * t.units AS rate) AS r
@@ -277,9 +278,10 @@ LEFT JOIN (
         sum(CASE WHEN v.live AND v.active_at IS NOT NULL THEN v.rate ELSE 0 END) AS burn, count(*) FILTER (WHERE v.live AND v.rate > 0) AS live
     FROM (
         SELECT m.org_id, a.active_at, r.rate, h.amount_minor AS hold,
-            a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL AS live,
+            a.status IN ('requested', 'provisioning', 'active') AND a.release_requested_at IS NULL
+                AND coalesce(a.expires_at > $1::timestamptz, true) AS live,
             CASE WHEN a.active_at IS NULL THEN 0 ELSE
-                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, $1::timestamptz), $1))
+                usage_cost(r.rate, a.active_at, least(coalesce(a.release_requested_at, $1::timestamptz), $1::timestamptz, a.expires_at))
                 - usage_cost(r.rate, a.active_at, coalesce(m.charged_until, a.active_at)) END AS accrued
         FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
             LEFT JOIN balance_holds h ON h.allocation_id = m.allocation_id AND m.charged_until IS NULL,

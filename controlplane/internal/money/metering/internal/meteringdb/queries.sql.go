@@ -142,7 +142,7 @@ func (q *Queries) Given(ctx context.Context, allocationID id.Allocation) ([]Give
 
 const lock = `-- name: Lock :one
 SELECT m.allocation_id, m.org_id, m.charged_until, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share, t.units,
-    a.node_id, a.active_at, a.release_requested_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
+    a.node_id, a.access, a.active_at, a.release_requested_at, a.expires_at, (a.status IN ('requested', 'provisioning', 'active'))::boolean AS live
 FROM usage_meters m JOIN allocation_terms t ON t.allocation_id = m.allocation_id JOIN allocations a ON a.id = m.allocation_id
 WHERE m.allocation_id = $1 AND m.meter = 'held' AND m.closed_at IS NULL
 FOR UPDATE OF m SKIP LOCKED FOR SHARE OF a
@@ -157,8 +157,10 @@ type LockRow struct {
 	PaidShare          int32
 	Units              int32
 	NodeID             id.Node
+	Access             string
 	ActiveAt           *time.Time
 	ReleaseRequestedAt *time.Time
+	ExpiresAt          *time.Time
 	Live               bool
 }
 
@@ -176,8 +178,10 @@ func (q *Queries) Lock(ctx context.Context, allocationID id.Allocation) (LockRow
 		&i.PaidShare,
 		&i.Units,
 		&i.NodeID,
+		&i.Access,
 		&i.ActiveAt,
 		&i.ReleaseRequestedAt,
+		&i.ExpiresAt,
 		&i.Live,
 	)
 	return i, err
@@ -216,15 +220,12 @@ SELECT s.seq, s.to_status, s.began_at, s.ended_at, s.goes_on FROM (
     FROM node_events e
     WHERE e.node_id = $1 AND e.kind = 'state_changed' AND e.seq >= coalesce((SELECT max(b.seq) FROM node_events b
         WHERE b.node_id = $1 AND b.kind = 'state_changed' AND b.occurred_at <= $2), 0)) AS s
-WHERE s.to_status IN ('quarantined', 'offline') AND NOT EXISTS (SELECT FROM ledger_entries l
-    WHERE l.allocation_id = $3 AND l.kind = 'relief' AND l.reference = s.to_status || ' ' || s.seq::text)
-ORDER BY s.seq
+WHERE s.to_status IN ('quarantined', 'offline') ORDER BY s.seq
 `
 
 type OutagesParams struct {
-	NodeID       id.Node
-	Since        time.Time
-	AllocationID id.Allocation
+	NodeID id.Node
+	Since  time.Time
 }
 
 type OutagesRow struct {
@@ -235,9 +236,9 @@ type OutagesRow struct {
 	GoesOn   bool
 }
 
-// Times in which a node was quarantined, or silent for so long, from a moment on, that no relief was given for.
+// Times in which a node was quarantined or silent, from a moment on.
 func (q *Queries) Outages(ctx context.Context, arg OutagesParams) ([]OutagesRow, error) {
-	rows, err := q.db.Query(ctx, outages, arg.NodeID, arg.Since, arg.AllocationID)
+	rows, err := q.db.Query(ctx, outages, arg.NodeID, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -263,10 +264,7 @@ func (q *Queries) Outages(ctx context.Context, arg OutagesParams) ([]OutagesRow,
 }
 
 const repairs = `-- name: Repairs :many
-SELECT r.id, r.reason, r.began_at, r.ended_at FROM allocation_repairs r
-WHERE r.allocation_id = $1 AND NOT EXISTS (SELECT FROM ledger_entries e
-    WHERE e.allocation_id = r.allocation_id AND e.kind = 'relief' AND e.reference = 'repair ' || r.id::text)
-ORDER BY r.began_at
+SELECT r.id, r.reason, r.began_at, r.ended_at FROM allocation_repairs r WHERE r.allocation_id = $1 ORDER BY r.began_at
 `
 
 type RepairsRow struct {
@@ -276,7 +274,6 @@ type RepairsRow struct {
 	EndedAt *time.Time
 }
 
-// Those that no relief was given for.
 func (q *Queries) Repairs(ctx context.Context, allocationID id.Allocation) ([]RepairsRow, error) {
 	rows, err := q.db.Query(ctx, repairs, allocationID)
 	if err != nil {
