@@ -96,7 +96,7 @@ func (x *executor) Take(ctx context.Context, e agentwire.Envelope) {
 	}
 	if err := x.journal.Accept(e); err != nil {
 		log.Error("task not started: it cannot be written down", "error", err)
-		x.results.Loose(e, x.ended(e, agentwire.ResultFailed, "journal_unavailable",
+		x.results.Loose(e, x.ended(e, agentwire.ResultFailed, agentwire.CodeJournalUnavailable,
 			"the task was not started, because the agent cannot write it down: "+err.Error(),
 			"free space on the disk of the node, below "+x.journal.Folder()))
 		return

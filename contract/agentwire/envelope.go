@@ -136,6 +136,22 @@ const (
 	RefusedGenerationJump  Reason = CodeGenerationJump
 )
 
+// CodeJournalUnavailable is the code of a task that was not started because the agent
+// could not write it down.
+const CodeJournalUnavailable = "journal_unavailable"
+
+// NotBegun reports whether a task that failed with a code was not started at all: the
+// agent refused it, or could not write it down.
+func NotBegun(code string) bool {
+	switch Reason(code) {
+	case RefusedUnknownType, RefusedBadSignature, RefusedUnknownSigner, RefusedRevokedSigner, RefusedExpired,
+		RefusedClockSkew, RefusedWrongNode, RefusedInvalidParams, RefusedStaleGeneration, RefusedGenerationJump,
+		CodeJournalUnavailable:
+		return true
+	}
+	return false
+}
+
 func refuse(reason Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }

@@ -157,3 +157,10 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// Means reports whether a string of a document can stand for a value: it is the value,
+// or a reference, which only the node can follow.
+func Means(s, value string) bool {
+	_, is, err := ParseReference(s)
+	return err == nil && (is || unescape(s) == value)
+}

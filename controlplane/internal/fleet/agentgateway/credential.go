@@ -2,6 +2,7 @@ package agentgateway
 
 import (
 	"context"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"time"
@@ -107,6 +108,46 @@ func (g *Gateway) backend(credentialType string, task agenttask.Task) (Backend, 
 	return b, nil
 }
 
+// boundToStep refuses a credential that no step of an operation asks for: the run, the
+// step, the type and what it is for must be those that the task was signed with. A value
+// that the step takes from an earlier one is known to the node alone.
+func boundToStep(task agenttask.Task, in agentwire.MintRequest) error {
+	if task.Type != agentwire.TypeOperationRun {
+		return nil
+	}
+	refused := fault.New(fault.Forbidden, "credential_not_for_step",
+		"step %q of task %s does not ask for this credential of type %s", in.StepID, task.ID, in.CredentialType).
+		WithRemedy("nothing can be done about it on the node: the definition of the operation says which step asks for what")
+	var p agentwire.OperationRunParams
+	if err := json.Unmarshal(task.Params, &p); err != nil {
+		return fault.Wrap(err, fault.Internal, "node_task_params_invalid", "the parameters of task %s cannot be read",
+			task.ID)
+	}
+	// The path for registries names no run: the task does.
+	if p.Plan || in.OperationID != "" && in.OperationID != p.OperationID || p.Begin < 0 || p.Begin > len(p.Steps) {
+		return refused
+	}
+	for _, s := range p.Steps[p.Begin:] {
+		if s.ID != in.StepID || s.Kind != agentwire.StepCredentialMint {
+			continue
+		}
+		var with agentwire.CredentialMintWith
+		if err := json.Unmarshal(s.With, &with); err != nil {
+			return refused
+		}
+		if with.CredentialType != in.CredentialType || len(with.Intent) != len(in.Intent) {
+			return refused
+		}
+		for name, value := range with.Intent {
+			if given, there := in.Intent[name]; !there || !agentwire.Means(value, given) {
+				return refused
+			}
+		}
+		return nil
+	}
+	return refused
+}
+
 // honest refuses a credential that is not what its back-end is said to make.
 func (b Backend) honest(credentialType string, expires, now time.Time) error {
 	switch short := expires.After(now) && !expires.After(now.Add(maxCredentialLife)); {
@@ -127,6 +168,9 @@ func (g *Gateway) mint(ctx context.Context, c caller, task agenttask.Task,
 ) (agentwire.Credential, error) {
 	backend, err := g.backend(in.CredentialType, task)
 	if err != nil {
+		return agentwire.Credential{}, err
+	}
+	if err := boundToStep(task, in); err != nil {
 		return agentwire.Credential{}, err
 	}
 	made, err := backend.Minter.Mint(ctx, Mint{

@@ -279,6 +279,12 @@ func (s *Service) settleEnded(ctx context.Context, tx pgx.Tx, o Operation, d def
 	if err := q.InsertSteps(ctx, operationdb.InsertStepsParams{OperationID: o.ID, Steps: raw}); err != nil {
 		return false, fmt.Errorf("insert steps of operation %s: %w", o.ID, err)
 	}
+	if raw, err = json.Marshal(artifactsOf(rows)); err != nil {
+		return false, fmt.Errorf("encode artifacts of operation %s: %w", o.ID, err)
+	}
+	if err := q.InsertArtifacts(ctx, operationdb.InsertArtifactsParams{OperationID: o.ID, Artifacts: raw}); err != nil {
+		return false, fmt.Errorf("insert artifacts of operation %s: %w", o.ID, err)
+	}
 	for i := range all {
 		if err := s.settleOne(ctx, tx, o, d, &all[i]); err != nil {
 			return false, err

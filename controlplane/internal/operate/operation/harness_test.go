@@ -362,6 +362,19 @@ func (w *world) result(tb testing.TB, e *agentwire.Envelope, status string, outp
 	}
 }
 
+// failed reports that a task failed, and nothing of its steps.
+func (w *world) failed(tb testing.TB, e *agentwire.Envelope, status, code string) {
+	tb.Helper()
+	node, errNode := id.Parse[id.Node](e.NodeID)
+	task, errTask := id.Parse[id.NodeTask](e.TaskID)
+	if err := errors.Join(errNode, errTask, w.queue.Result(tb.Context(), node, task, agentwire.ResultRequest{
+		Attempt: e.Attempt, Status: status, Build: agentwire.Build{Version: "1.2.3"},
+		Error: &agentwire.TaskError{Code: code, Message: "it failed"},
+	})); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func outcome(s agentwire.OperationStep, status string) agentwire.StepOutcome {
 	o := agentwire.StepOutcome{
 		ID: s.ID, Kind: s.Kind, Status: status, Changed: status == agentwire.StepSucceeded, Summary: "did " + s.ID,

@@ -240,6 +240,7 @@ type Target struct {
 	StepIndex  int32
 	Task       id.NodeTask
 	Probing    bool
+	Looks      int32 // how often the node was asked what is there, since somebody last resumed it
 	Changed    bool
 	Error      Trouble
 	HandedOut  *time.Time

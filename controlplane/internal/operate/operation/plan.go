@@ -58,6 +58,9 @@ type PlannedTarget struct {
 	Allocation id.Allocation
 	// Troubles say why nothing would be done there; none: it would.
 	Troubles []Trouble
+	// Steps is the digest of what the node would be told: inputs and facts of the node
+	// are filled in there.
+	Steps string
 }
 
 // fits reports whether work would be done on a target.
@@ -165,17 +168,58 @@ func (p place) target(owner Owner) definition.Target {
 }
 
 // resumed orders the steps of a target that goes on at one of them: what is done comes
-// before the first to do, and what every resume does again comes first of these.
+// before the first to do, and what every resume does again comes first of these. A step
+// that is done is told to the node for its output only; one that uses a step which comes
+// after it now would be refused there, so it is left out where nobody wants its output,
+// and has other parameters of its kind where somebody does. Nobody carries it out.
 func resumed(all []agentwire.OperationStep, begin int) (ordered []agentwire.OperationStep, first int) {
-	var again []agentwire.OperationStep
+	var done, again []agentwire.OperationStep
+	later := map[string]bool{}
 	for _, s := range all[:begin] {
 		if s.Repeat {
-			again = append(again, s)
+			again, later[s.ID] = append(again, s), true
 		} else {
-			ordered = append(ordered, s)
+			done = append(done, s)
 		}
 	}
-	return slices.Concat(ordered, again, all[begin:]), len(ordered)
+	todo := slices.Concat(again, all[begin:])
+	wanted := map[string]bool{}
+	for _, s := range todo {
+		for _, id := range uses(s) {
+			wanted[id] = true
+		}
+	}
+	for _, s := range done {
+		if slices.ContainsFunc(uses(s), func(id string) bool { return later[id] }) {
+			kind, _ := agentwire.LookupStep(s.Kind)
+			if !wanted[s.ID] || len(kind.Sound) == 0 {
+				later[s.ID] = true // what used it is done, and is left out as well
+				continue
+			}
+			s.With = json.RawMessage(kind.Sound[0])
+		}
+		ordered = append(ordered, s)
+	}
+	return slices.Concat(ordered, todo), len(ordered)
+}
+
+// uses are the steps that the parameters of a step refer to.
+func uses(s agentwire.OperationStep) []string {
+	kind, known := agentwire.LookupStep(s.Kind)
+	if !known {
+		return nil
+	}
+	_, placed, err := kind.Decode(s.With)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, r := range placed {
+		if r.Root == agentwire.RootSteps && len(r.Reference.Path) > 0 {
+			out = append(out, r.Reference.Path[0])
+		}
+	}
+	return out
 }
 
 // looked is a node of a plan, with why nothing would be done there.
@@ -187,9 +231,16 @@ func (p place) looked(d definition.Definition, inputs json.RawMessage, owner Own
 	if len(t.Troubles) > 0 {
 		return t
 	}
-	if _, err := d.Resolve(inputs, p.target(owner)); err != nil {
-		t.Troubles = append(t.Troubles, troubleOf(err, agentwire.FailurePermanent))
+	steps, err := d.Resolve(inputs, p.target(owner))
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(steps)
 	}
+	if err != nil {
+		t.Troubles = append(t.Troubles, troubleOf(err, agentwire.FailurePermanent))
+		return t
+	}
+	t.Steps = hashOf(raw)
 	return t
 }
 
@@ -292,8 +343,8 @@ func (l FixedLimits) within(e policy.Effective) FixedLimits {
 // the same, at times when the nodes are the same, have the same.
 func (p Plan) fingerprint(owner Owner, onlyPlan bool) (string, error) {
 	type target struct {
-		Node, Allocation string
-		Codes            []string
+		Node, Allocation, Steps string
+		Codes                   []string
 	}
 	said := struct {
 		Definition, Digest, Org, Project, Kind string
@@ -309,7 +360,7 @@ func (p Plan) fingerprint(owner Owner, onlyPlan bool) (string, error) {
 		Seconds: int64(p.Limits.Timeout / time.Second), Ramp: p.Limits.Ramp,
 	}
 	for _, t := range p.Targets {
-		one := target{Node: t.Node.String(), Allocation: t.Allocation.String()}
+		one := target{Node: t.Node.String(), Allocation: t.Allocation.String(), Steps: t.Steps}
 		for _, why := range t.Troubles {
 			one.Codes = append(one.Codes, why.Code)
 		}
@@ -319,6 +370,10 @@ func (p Plan) fingerprint(owner Owner, onlyPlan bool) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode plan: %w", err)
 	}
+	return hashOf(raw), nil
+}
+
+func hashOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

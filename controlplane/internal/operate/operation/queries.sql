@@ -99,9 +99,29 @@ FROM jsonb_to_recordset(sqlc.arg(steps)::jsonb) AS s (target_id uuid, attempt_nu
     started_at timestamptz, finished_at timestamptz, duration_ms bigint)
 ON CONFLICT DO NOTHING;
 
+-- InsertArtifacts adds what the outputs of steps say about artifacts. A step that is known already has its own.
+-- name: InsertArtifacts :exec
+INSERT INTO operation_artifacts (operation_id, target_id, attempt_number, step_index, seq, step_id, kind, role, name, digest, before, after, bytes)
+SELECT sqlc.arg(operation_id), a.target_id, a.attempt_number, a.step_index, a.seq, a.step_id, a.kind, a.role, a.name, a.digest, a.before,
+    a.after, a.bytes
+FROM jsonb_to_recordset(sqlc.arg(artifacts)::jsonb) AS a (target_id uuid, attempt_number integer, step_index integer, seq integer,
+    step_id text, kind text, role text, name text, digest text, before text, after text, bytes bigint)
+ON CONFLICT DO NOTHING;
+
+-- Artifacts gives what the steps of a run left on nodes or found there, by target, attempt and step.
+-- name: Artifacts :many
+SELECT a.*, t.hostname, t.node_id, t.position FROM operation_artifacts a JOIN operation_targets t ON t.id = a.target_id
+WHERE a.operation_id = sqlc.arg(operation_id)
+  AND (sqlc.narg(target)::uuid IS NULL OR a.target_id = sqlc.narg(target))
+  AND (sqlc.arg(kind)::text = '' OR a.kind = sqlc.arg(kind))
+  AND (t.position, a.attempt_number, a.step_index, a.seq) > (sqlc.arg(after_position)::integer, sqlc.arg(after_attempt)::integer,
+      sqlc.arg(after_step)::integer, sqlc.arg(after_seq)::integer)
+ORDER BY t.position, a.attempt_number, a.step_index, a.seq LIMIT sqlc.arg(page_size);
+
 -- HandOut notes that a node has a target's work.
 -- name: HandOut :exec
 UPDATE operation_targets SET status = 'running', attempt = attempt + CASE WHEN sqlc.arg(probing)::boolean THEN 0 ELSE 1 END,
+    looks = looks + CASE WHEN sqlc.arg(probing)::boolean THEN 1 ELSE 0 END,
     task_id = sqlc.arg(task_id), probing = sqlc.arg(probing)::boolean, handed_out_at = clock_timestamp(), finished_at = NULL,
     error_code = '', error_class = '', error_message = '', error_remedy = ''
 WHERE id = sqlc.arg(id);
@@ -121,7 +141,7 @@ WHERE operation_id = sqlc.arg(operation_id) AND status = 'waiting';
 
 -- Revive has targets wait again that did not succeed.
 -- name: Revive :execrows
-UPDATE operation_targets SET status = 'waiting', finished_at = NULL
+UPDATE operation_targets SET status = 'waiting', finished_at = NULL, looks = 0
 WHERE operation_id = sqlc.arg(operation_id) AND status IN ('failed', 'canceled', 'skipped')
   AND (sqlc.arg(targets)::uuid[] = '{}' OR id = ANY (sqlc.arg(targets)::uuid[]));
 

@@ -101,9 +101,28 @@ func settle(o Operation, d definition.Definition, t Target, task agenttask.Task)
 		s.trouble = Trouble{
 			Code: task.Error.Code, Class: agentwire.FailurePermanent, Message: task.Error.Message, Remedy: task.Error.Remedy,
 		}
+		s.wordless(o, task, outcomes)
 	}
 	return s
 }
+
+// wordless judges a task that failed. If its node had begun and says nothing of the
+// steps, some may be done: it is asked to look, as after silence.
+func (s *settlement) wordless(o Operation, task agenttask.Task, outcomes []agentwire.StepOutcome) {
+	if len(outcomes) > 0 || task.Attempt == 0 || task.Attempt == 1 && agentwire.NotBegun(task.Error.Code) {
+		return
+	}
+	s.trouble.Class = agentwire.FailureAmbiguous
+	if !o.OnlyPlan && s.target.mayLook() {
+		s.next = probe
+	}
+}
+
+// mostLooks is how often the node of a target is asked what is there until somebody
+// resumes it. One that answers and lets every attempt expire would be asked for ever.
+const mostLooks = 3
+
+func (t Target) mayLook() bool { return t.Looks < mostLooks }
 
 // outcomesOf reads what a node reports of its steps, and refuses what is not of the
 // definition.
@@ -249,8 +268,15 @@ func (s *settlement) silent(o Operation, task agenttask.Task) {
 	case agenttask.CodeNotFetched:
 		s.trouble.Class, s.trouble.Remedy = agentwire.FailureTransient, "look after the node's agent, then resume"
 	default:
-		if !o.OnlyPlan {
+		switch {
+		case o.OnlyPlan:
+		case s.target.mayLook():
 			s.next = probe
+		default:
+			s.trouble.Code = "operation_outcome_unknown"
+			s.trouble.Message = fmt.Sprintf("nobody heard how attempt after attempt ended, and the node was asked %d times "+
+				"what is there: %s", s.target.Looks, task.Error.Message)
+			s.trouble.Remedy = lookFirst
 		}
 	}
 }

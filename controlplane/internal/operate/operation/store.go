@@ -132,7 +132,7 @@ func targetFrom(r operationdb.OperationTarget) Target {
 		ID: r.ID, Operation: r.OperationID, Position: r.Position, Node: r.NodeID, Hostname: r.Hostname,
 		Allocation: r.AllocationID, Status: TargetStatus(r.Status), Attempt: r.Attempt, StepIndex: r.StepIndex,
 		Task:    r.TaskID,
-		Probing: r.Probing, Changed: r.Changed,
+		Probing: r.Probing, Looks: r.Looks, Changed: r.Changed,
 		Error:     Trouble{Code: r.ErrorCode, Class: r.ErrorClass, Message: r.ErrorMessage, Remedy: r.ErrorRemedy},
 		HandedOut: r.HandedOutAt, FinishedAt: r.FinishedAt,
 	}
@@ -199,6 +199,37 @@ func (s *Service) Steps(ctx context.Context, of id.Operation, target id.Operatio
 			Error:    Trouble{Code: r.ErrorCode, Class: r.ErrorClass, Message: r.ErrorMessage, Remedy: r.ErrorRemedy},
 			LogLines: r.LogLines, LogBytesDropped: r.LogBytesDropped, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
 			Duration: time.Duration(r.DurationMs) * time.Millisecond,
+		}
+	}
+	return out, nil
+}
+
+// ArtifactPosition is where a listing of artifacts goes on.
+type ArtifactPosition struct {
+	Position int32 `json:"p"`
+	Attempt  int32 `json:"a"`
+	Step     int32 `json:"s"`
+	Seq      int32 `json:"n"`
+}
+
+// Artifacts gives what the steps of a run left on nodes or found there: by target,
+// attempt and step. An empty kind is any.
+func (s *Service) Artifacts(ctx context.Context, of id.Operation, target id.OperationTarget, kind string,
+	after ArtifactPosition, most int32,
+) ([]Artifact, error) {
+	rows, err := operationdb.New(s.db).Artifacts(ctx, operationdb.ArtifactsParams{
+		OperationID: of, Target: textOf(target), Kind: kind, AfterPosition: after.Position, AfterAttempt: after.Attempt,
+		AfterStep: after.Step, AfterSeq: after.Seq, PageSize: most,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts of operation %s: %w", of, err)
+	}
+	out := make([]Artifact, len(rows))
+	for i, r := range rows {
+		out[i] = Artifact{
+			Target: r.TargetID, Node: r.NodeID, Hostname: r.Hostname, Position: r.Position, Attempt: r.AttemptNumber,
+			Index: r.StepIndex, Seq: r.Seq, Step: r.StepID, Kind: r.Kind, Role: r.Role, Name: r.Name, Digest: r.Digest,
+			Before: r.Before, After: r.After, Bytes: r.Bytes,
 		}
 	}
 	return out, nil

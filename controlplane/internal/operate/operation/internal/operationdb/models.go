@@ -95,4 +95,6 @@ type OperationTarget struct {
 	ErrorRemedy  string
 	HandedOutAt  *time.Time
 	FinishedAt   *time.Time
+	// How often the node was asked what is there, since somebody last resumed the target.
+	Looks int32
 }

@@ -133,6 +133,93 @@ func (q *Queries) Approve(ctx context.Context, arg ApproveParams) (Operation, er
 	return i, err
 }
 
+const artifacts = `-- name: Artifacts :many
+SELECT a.operation_id, a.target_id, a.attempt_number, a.step_index, a.seq, a.step_id, a.kind, a.role, a.name, a.digest, a.before, a.after, a.bytes, t.hostname, t.node_id, t.position FROM operation_artifacts a JOIN operation_targets t ON t.id = a.target_id
+WHERE a.operation_id = $1
+  AND ($2::uuid IS NULL OR a.target_id = $2)
+  AND ($3::text = '' OR a.kind = $3)
+  AND (t.position, a.attempt_number, a.step_index, a.seq) > ($4::integer, $5::integer,
+      $6::integer, $7::integer)
+ORDER BY t.position, a.attempt_number, a.step_index, a.seq LIMIT $8
+`
+
+type ArtifactsParams struct {
+	OperationID   id.Operation
+	Target        *string
+	Kind          string
+	AfterPosition int32
+	AfterAttempt  int32
+	AfterStep     int32
+	AfterSeq      int32
+	PageSize      int32
+}
+
+type ArtifactsRow struct {
+	OperationID   id.Operation
+	TargetID      id.OperationTarget
+	AttemptNumber int32
+	StepIndex     int32
+	Seq           int32
+	StepID        string
+	Kind          string
+	Role          string
+	Name          string
+	Digest        string
+	Before        string
+	After         string
+	Bytes         int64
+	Hostname      string
+	NodeID        id.Node
+	Position      int32
+}
+
+// Artifacts gives what the steps of a run left on nodes or found there, by target, attempt and step.
+func (q *Queries) Artifacts(ctx context.Context, arg ArtifactsParams) ([]ArtifactsRow, error) {
+	rows, err := q.db.Query(ctx, artifacts,
+		arg.OperationID,
+		arg.Target,
+		arg.Kind,
+		arg.AfterPosition,
+		arg.AfterAttempt,
+		arg.AfterStep,
+		arg.AfterSeq,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ArtifactsRow
+	for rows.Next() {
+		var i ArtifactsRow
+		if err := rows.Scan(
+			&i.OperationID,
+			&i.TargetID,
+			&i.AttemptNumber,
+			&i.StepIndex,
+			&i.Seq,
+			&i.StepID,
+			&i.Kind,
+			&i.Role,
+			&i.Name,
+			&i.Digest,
+			&i.Before,
+			&i.After,
+			&i.Bytes,
+			&i.Hostname,
+			&i.NodeID,
+			&i.Position,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const askCancel = `-- name: AskCancel :one
 UPDATE operations SET cancel_requested_at = clock_timestamp(), cancel_requested_by = $1,
     cancel_reason = $2, paused_at = NULL, paused_by = '', pause_reason = '', row_version = row_version + 1,
@@ -443,6 +530,7 @@ func (q *Queries) Get(ctx context.Context, argID id.Operation) (Operation, error
 
 const handOut = `-- name: HandOut :exec
 UPDATE operation_targets SET status = 'running', attempt = attempt + CASE WHEN $1::boolean THEN 0 ELSE 1 END,
+    looks = looks + CASE WHEN $1::boolean THEN 1 ELSE 0 END,
     task_id = $2, probing = $1::boolean, handed_out_at = clock_timestamp(), finished_at = NULL,
     error_code = '', error_class = '', error_message = '', error_remedy = ''
 WHERE id = $3
@@ -594,6 +682,26 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (Operation, erro
 		&i.PolicyDecisions,
 	)
 	return i, err
+}
+
+const insertArtifacts = `-- name: InsertArtifacts :exec
+INSERT INTO operation_artifacts (operation_id, target_id, attempt_number, step_index, seq, step_id, kind, role, name, digest, before, after, bytes)
+SELECT $1, a.target_id, a.attempt_number, a.step_index, a.seq, a.step_id, a.kind, a.role, a.name, a.digest, a.before,
+    a.after, a.bytes
+FROM jsonb_to_recordset($2::jsonb) AS a (target_id uuid, attempt_number integer, step_index integer, seq integer,
+    step_id text, kind text, role text, name text, digest text, before text, after text, bytes bigint)
+ON CONFLICT DO NOTHING
+`
+
+type InsertArtifactsParams struct {
+	OperationID id.Operation
+	Artifacts   json.RawMessage
+}
+
+// InsertArtifacts adds what the outputs of steps say about artifacts. A step that is known already has its own.
+func (q *Queries) InsertArtifacts(ctx context.Context, arg InsertArtifactsParams) error {
+	_, err := q.db.Exec(ctx, insertArtifacts, arg.OperationID, arg.Artifacts)
+	return err
 }
 
 const insertSteps = `-- name: InsertSteps :exec
@@ -1061,7 +1169,7 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) (Operation, error) {
 }
 
 const next = `-- name: Next :many
-SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at FROM operation_targets WHERE operation_id = $1 AND status = 'waiting' ORDER BY position LIMIT $2
+SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at, looks FROM operation_targets WHERE operation_id = $1 AND status = 'waiting' ORDER BY position LIMIT $2
 `
 
 type NextParams struct {
@@ -1098,6 +1206,7 @@ func (q *Queries) Next(ctx context.Context, arg NextParams) ([]OperationTarget, 
 			&i.ErrorRemedy,
 			&i.HandedOutAt,
 			&i.FinishedAt,
+			&i.Looks,
 		); err != nil {
 			return nil, err
 		}
@@ -1424,7 +1533,7 @@ func (q *Queries) Resume(ctx context.Context, arg ResumeParams) (Operation, erro
 }
 
 const revive = `-- name: Revive :execrows
-UPDATE operation_targets SET status = 'waiting', finished_at = NULL
+UPDATE operation_targets SET status = 'waiting', finished_at = NULL, looks = 0
 WHERE operation_id = $1 AND status IN ('failed', 'canceled', 'skipped')
   AND ($2::uuid[] = '{}' OR id = ANY ($2::uuid[]))
 `
@@ -1455,7 +1564,7 @@ func (q *Queries) RowVersion(ctx context.Context, argID id.Operation) (int64, er
 }
 
 const running = `-- name: Running :many
-SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at FROM operation_targets WHERE operation_id = $1 AND status = 'running' ORDER BY position
+SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at, looks FROM operation_targets WHERE operation_id = $1 AND status = 'running' ORDER BY position
 `
 
 // Running are the targets that nodes work on.
@@ -1487,6 +1596,7 @@ func (q *Queries) Running(ctx context.Context, operationID id.Operation) ([]Oper
 			&i.ErrorRemedy,
 			&i.HandedOutAt,
 			&i.FinishedAt,
+			&i.Looks,
 		); err != nil {
 			return nil, err
 		}
@@ -1630,7 +1740,7 @@ func (q *Queries) StepsDone(ctx context.Context, targetID id.OperationTarget) ([
 }
 
 const target = `-- name: Target :one
-SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at FROM operation_targets WHERE id = $1
+SELECT id, operation_id, position, node_id, hostname, allocation_id, status, attempt, step_index, task_id, probing, changed, error_code, error_class, error_message, error_remedy, handed_out_at, finished_at, looks FROM operation_targets WHERE id = $1
 `
 
 func (q *Queries) Target(ctx context.Context, argID id.OperationTarget) (OperationTarget, error) {
@@ -1655,12 +1765,13 @@ func (q *Queries) Target(ctx context.Context, argID id.OperationTarget) (Operati
 		&i.ErrorRemedy,
 		&i.HandedOutAt,
 		&i.FinishedAt,
+		&i.Looks,
 	)
 	return i, err
 }
 
 const targets = `-- name: Targets :many
-SELECT t.id, t.operation_id, t.position, t.node_id, t.hostname, t.allocation_id, t.status, t.attempt, t.step_index, t.task_id, t.probing, t.changed, t.error_code, t.error_class, t.error_message, t.error_remedy, t.handed_out_at, t.finished_at, COALESCE(s.step, '')::text AS at_step, COALESCE(s.status, '')::text AS at_status, s.percent AS at_percent
+SELECT t.id, t.operation_id, t.position, t.node_id, t.hostname, t.allocation_id, t.status, t.attempt, t.step_index, t.task_id, t.probing, t.changed, t.error_code, t.error_class, t.error_message, t.error_remedy, t.handed_out_at, t.finished_at, t.looks, COALESCE(s.step, '')::text AS at_step, COALESCE(s.status, '')::text AS at_status, s.percent AS at_percent
 FROM operation_targets t LEFT JOIN LATERAL (
     SELECT n.step, n.status, n.percent FROM node_task_steps n WHERE t.status = 'running' AND n.task_id = t.task_id
     ORDER BY n.attempt DESC, n.seq DESC LIMIT 1) s ON true
@@ -1717,6 +1828,7 @@ func (q *Queries) Targets(ctx context.Context, arg TargetsParams) ([]TargetsRow,
 			&i.OperationTarget.ErrorRemedy,
 			&i.OperationTarget.HandedOutAt,
 			&i.OperationTarget.FinishedAt,
+			&i.OperationTarget.Looks,
 			&i.AtStep,
 			&i.AtStatus,
 			&i.AtPercent,
