@@ -1,8 +1,11 @@
 package balance_test
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/money/balance"
 )
@@ -38,22 +41,35 @@ func BenchmarkBalance(b *testing.B) {
 func (w *world) fill(tb testing.TB, tenants, each int) {
 	tb.Helper()
 	w.limit(tb, func(s *balance.Settings) { s.LowFor, s.ReleaseFor = 0, 0 })
-	w.exec(tb, `INSERT INTO organizations (id, slug, name) SELECT gen_random_uuid(), 't' || n, 't' FROM generate_series(2, $1) n`,
-		tenants)
-	w.exec(tb, `INSERT INTO billing_accounts (org_id, currency, updated_by) SELECT id, 'USD', '' FROM organizations WHERE slug LIKE 't%'`)
-	w.exec(tb, `INSERT INTO projects (id, org_id, slug, name) SELECT gen_random_uuid(), id, 'p', 'p' FROM organizations WHERE slug LIKE 't%'`)
-	w.exec(tb, `INSERT INTO balances (org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent,
-		grace_seconds, updated_by) SELECT org_id, 'prepaid', 100000000000, 0, 0, 0, 125, 0, '' FROM billing_accounts
-		ON CONFLICT (org_id) DO UPDATE SET credit_line_minor = excluded.credit_line_minor, status = 'healthy'`)
-	w.exec(tb, `INSERT INTO allocations (id, org_id, project_id, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus,
-		region_code, node_id, hostname, access, event_id, requested_by, status, active_at)
-		SELECT gen_random_uuid(), p.org_id, p.id, 'baremetal', $1, '{}', 350, 'USD', 8, 'eu', $2, 'n', 'user', gen_random_uuid(), '',
-			'active', $3::timestamptz + n * interval '1 second' FROM projects p, generate_series(1, $4) n`, h200, w.node, start, each)
-	w.exec(tb, `INSERT INTO allocation_terms (allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units)
-		SELECT a.id, a.org_id, a.project_id, a.sku_id, 'priced', 'USD', (SELECT id FROM sku_prices WHERE sku_id = $1 LIMIT 1), 350, 9000, 8
-		FROM allocations a`, h200)
-	w.exec(tb, `INSERT INTO balance_holds (allocation_id, org_id, amount_minor) SELECT id, org_id, 2520 FROM allocations`)
-	w.exec(tb, `INSERT INTO usage_meters (allocation_id, org_id, charged_until) SELECT id, org_id, active_at + interval '1 hour' FROM allocations`)
-	w.exec(tb, `ANALYZE`)
+	if err := w.owner.InTx(tb.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		run := func(query string, args ...any) {
+			tb.Helper()
+			if _, err := tx.Exec(ctx, query, args...); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		run(`SET LOCAL statement_timeout = 0`)
+		run(`INSERT INTO organizations (id, slug, name) SELECT gen_random_uuid(), 't' || n, 't' FROM generate_series(2, $1) n`,
+			tenants)
+		run(`INSERT INTO billing_accounts (org_id, currency, updated_by) SELECT id, 'USD', '' FROM organizations WHERE slug LIKE 't%'`)
+		run(`INSERT INTO projects (id, org_id, slug, name) SELECT gen_random_uuid(), id, 'p', 'p' FROM organizations WHERE slug LIKE 't%'`)
+		run(`INSERT INTO balances (org_id, payment, credit_line_minor, low_minor, low_seconds, release_seconds, rearm_percent,
+			grace_seconds, updated_by) SELECT org_id, 'prepaid', 100000000000, 0, 0, 0, 125, 0, '' FROM billing_accounts
+			ON CONFLICT (org_id) DO UPDATE SET credit_line_minor = excluded.credit_line_minor, status = 'healthy'`)
+		run(`INSERT INTO allocations (id, org_id, project_id, capacity_shape, sku_id, sku_terms, price_minor, price_currency, gpus,
+			region_code, node_id, hostname, access, event_id, requested_by, status, active_at)
+			SELECT gen_random_uuid(), p.org_id, p.id, 'baremetal', $1, '{}', 350, 'USD', 8, 'eu', $2, 'n', 'user', gen_random_uuid(), '',
+				'active', $3::timestamptz + n * interval '1 second' FROM projects p, generate_series(1, $4) n`, h200, w.node, start, each)
+		run(`INSERT INTO allocation_terms (allocation_id, org_id, project_id, sku_id, basis, currency, price_id, price_minor, paid_share, units)
+			SELECT a.id, a.org_id, a.project_id, a.sku_id, 'priced', 'USD', (SELECT id FROM sku_prices WHERE sku_id = $1 LIMIT 1), 350, 9000, 8
+			FROM allocations a`, h200)
+		run(`INSERT INTO balance_holds (allocation_id, org_id, amount_minor) SELECT id, org_id, 2520 FROM allocations`)
+		run(`INSERT INTO usage_meters (allocation_id, org_id, charged_until) SELECT id, org_id, active_at + interval '1 hour' FROM allocations`)
+
+		return nil
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	w.exec(tb, `ANALYZE usage_meters, allocations, allocation_terms, balance_holds`)
 	w.now = start.Add(90 * time.Minute)
 }
