@@ -37,6 +37,16 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
   await expect(dialog.getByRole('alert').first()).toContainText('invoice 17') // a reference is used once
   await page.keyboard.press('Escape')
 
+  await main.getByRole('button', { name: 'Limits …' }).click()
+  await dialog.getByLabel('It pays').selectOption('prepaid')
+  await dialog.getByLabel(/^Tell of releases/).fill('9d')
+  await expect(dialog.getByText('Not before the first warning.')).toBeVisible()
+  await dialog.getByLabel(/^Tell of releases/).fill('1d')
+  await accessible(page, 'limits of a balance')
+  await dialog.getByRole('button', { name: 'Set' }).click()
+  await expect(main.getByText('in advance, never below zero')).toBeVisible()
+  await expect(main.getByText('healthy', { exact: true })).toBeVisible()
+
   await main.getByRole('tab', { name: 'Ledger' }).click()
   const added = main.getByRole('row').filter({ hasText: 'invoice 17' })
   await expect(added).toContainText('Money added')
@@ -46,6 +56,10 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
   await expect(main.getByRole('row').filter({ hasText: 'Correction of another entry' })).toContainText('-1,000.50 USD')
   await expect(added).toContainText('reversed')
 
+  // It has nothing left, and is let go on for the stories that follow.
+  await expect(main.getByText('Nothing is left: nothing new can be rented')).toBeVisible()
+  await call('PUT', `/api/v1/tenants/${org}/balance/limits`, { payment: 'postpaid' })
+
   // The pages that are visited next show tenants with an account, whichever comes first.
   for (const t of (await call<Tenants>('GET', '/api/v1/tenants?page_size=200')).items.filter((t) => t.org_id !== org)) {
     await call('PUT', `/api/v1/tenants/${t.org_id}/billing-account`, { currency: 'USD' })
@@ -53,4 +67,21 @@ test('a tenant gets an account and money, and its ledger says so; what was wrong
   await page.goto(`${plane.url}/billing`)
   await expect(main.getByRole('heading', { name: 'Capacity, and what it earns' })).toBeVisible()
   await expect(main.getByRole('grid', { name: 'By tenant' }).getByRole('link', { name: 'research' })).toBeVisible()
+})
+
+test('a price is set for a time to come, and withdrawn before it begins', async ({ page }) => {
+  await signIn(page, '/prices')
+  const main = page.getByRole('main')
+  const dialog = page.getByRole('dialog')
+  await main.getByRole('button', { name: 'Set a price …' }).first().click()
+  await dialog.getByLabel('SKU').selectOption('h200-sxm-baremetal-8g')
+  await dialog.getByLabel(/^Price of one GPU/).fill('9.99')
+  await dialog.getByLabel(/^Begins/).fill('2099-01-01T00:00')
+  await accessible(page, 'a price')
+  await dialog.getByRole('button', { name: 'Set' }).click()
+  const planned = main.getByRole('row').filter({ hasText: '9.99' })
+  await expect(planned).toContainText('to come')
+  await planned.getByRole('button').click()
+  await dialog.getByRole('button', { name: 'Withdraw it' }).click()
+  await expect(planned).toHaveCount(0)
 })

@@ -18,6 +18,7 @@ export const pages: Page[] = [
   { name: 'site', path: '/sites/$siteId' },
   ...tabs('/sites/$siteId', 'site', ['credentials', 'profiles', 'bundles', 'roce', 'power']),
   { name: 'skus', path: '/skus' },
+  { name: 'prices', path: '/prices' },
   { name: 'lab', path: '/virtual-lab' },
   { name: 'onboardings', path: '/onboardings' },
   { name: 'onboarding-new', path: '/onboardings/new?lab=4' },

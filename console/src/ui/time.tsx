@@ -26,6 +26,11 @@ export function useNow(): number {
   return useSyncExternalStore(watch, () => now)
 }
 
+/** useFromNow is what follows from the time: whoever uses it is drawn again when that changes, and not every second. */
+export function useFromNow<T extends string | number>(of: (now: number) => T): T {
+  return useSyncExternalStore(watch, () => of(now))
+}
+
 /** span writes seconds as people say them. */
 export function span(seconds: number): string {
   const s = Math.max(0, Math.round(seconds))

@@ -33,7 +33,7 @@ export const toneFill: Record<Tone, string> = {
   accent: 'bg-accent',
 }
 
-const toned = (noun: 'node' | 'job' | 'node_task' | 'allocation' | 'maintenance' | 'operation' | 'operation_definition' | 'operation_target'): Record<string, Tone> => Object.fromEntries(statesOf(noun).map((s) => [s.name, s.tone]))
+const toned = (noun: 'balance' | 'node' | 'job' | 'node_task' | 'allocation' | 'maintenance' | 'operation' | 'operation_definition' | 'operation_target'): Record<string, Tone> => Object.fromEntries(statesOf(noun).map((s) => [s.name, s.tone]))
 
 // What reached its goal and did less than it was asked for is not green.
 const jobTones: Record<string, Tone> = { ...toned('job'), completed_with_gaps: 'warn', reconciled_with_gaps: 'warn' }
@@ -56,7 +56,7 @@ const driftTones: Record<string, Tone> = {
 
 const resultTones: Record<string, Tone> = { success: 'ok', failure: 'bad', denied: 'warn' }
 
-const tones = { operation: toned('operation'), operationTarget: toned('operation_target'), definition: toned('operation_definition'), node: toned('node'), allocation: toned('allocation'), maintenance: toned('maintenance'), job: jobTones, severity: severityTones, task: taskTones, drift: driftTones, result: resultTones }
+const tones = { balance: toned('balance'), operation: toned('operation'), operationTarget: toned('operation_target'), definition: toned('operation_definition'), node: toned('node'), allocation: toned('allocation'), maintenance: toned('maintenance'), job: jobTones, severity: severityTones, task: taskTones, drift: driftTones, result: resultTones }
 
 export type Noun = keyof typeof tones
 
@@ -73,6 +73,7 @@ const labels: Record<string, string> = {
   failed_retryable: 'parked: can go on',
   failed_manual_intervention: 'parked: needs you',
   bootstrap_issued: 'awaiting agent',
+  auto_release_pending: 'ends soon',
 }
 
 /** words turns a state as programs spell it into one for people. */

@@ -5,7 +5,7 @@ import { Empty, Loading, Page } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Tabs, type Tab } from '../../ui/tabs'
-import { useNow } from '../../ui/time'
+import { useFromNow } from '../../ui/time'
 import { useProject } from '../access/reading'
 import { mayIn } from '../access/roles'
 import { useProjects } from '../allocation/projects'
@@ -14,7 +14,7 @@ import { Ledger } from './Ledger'
 import { Purse } from './Purse'
 import { tenantsQuery, type Scope } from './queries'
 import { Revenue } from './Revenue'
-import { isMonth, monthOf, monthsBefore } from './usage'
+import { isMonth, monthOf, monthsBefore, spanOf } from './usage'
 
 const all = 'all'
 
@@ -60,10 +60,9 @@ export default function Billing() {
 
 /** useMonth is the month that is looked at, of those that there are. */
 function useMonth(asked: string | undefined) {
-  const t = useNow()
-  const now = monthOf(t)
+  const now = useFromNow(monthOf)
   const shown = isMonth(asked) && asked <= now ? asked : now
-  const before = monthsBefore(t)
+  const before = monthsBefore(Date.parse(spanOf(now).from))
   return { now, shown, choices: before.includes(shown) ? before : [...before, shown] }
 }
 

@@ -1,16 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useMe } from '../../app/session'
-import { Button, Card, Facts, Loading, Note } from '../../ui/basics'
+import { Button, Card, Facts, Loading, Note, State } from '../../ui/basics'
 import { money } from '../../ui/money'
 import { ProblemNote } from '../../ui/problem'
+import { When } from '../../ui/time'
 import { mayIn } from '../access/roles'
 import { Credit, SetAccount } from './Account'
-import { FreeProjects } from './FreeProjects'
+import { payWords, runwayWords, standing, type Balance } from './balance'
 import { discountWords } from './entries'
+import { FreeProjects } from './FreeProjects'
 import { accountQuery, balanceQuery } from './queries'
+import { SetLimits } from './SetLimits'
 
-type Doing = 'account' | 'credit' | 'free'
+type Doing = 'account' | 'credit' | 'free' | 'limits'
 
 /** Purse is what a tenant has left, and how it pays. */
 export function Purse({ orgId }: { orgId: string }) {
@@ -30,13 +33,15 @@ export function Purse({ orgId }: { orgId: string }) {
           What it rents is free of charge, unless the platform asks for accounts; then it can rent nothing. Administrators of the platform open accounts.
         </Note>
       )}
+      {balance.data && <Standing balance={balance.data} />}
       {a && (
         <Card
-          title="Balance"
+          title={<span className="inline-flex flex-wrap items-center gap-2">Balance {balance.data && <State of="balance" is={balance.data.status} />}</span>}
           actions={
             manages && (
               <>
                 <Button onClick={() => setDoing('credit')}>Add money …</Button>
+                {balance.data && <Button onClick={() => setDoing('limits')}>Limits …</Button>}
                 <Button onClick={() => setDoing('account')}>Discount …</Button>
                 <Button onClick={() => setDoing('free')}>Free projects …</Button>
               </>
@@ -45,20 +50,49 @@ export function Purse({ orgId }: { orgId: string }) {
         >
           {balance.error && <ProblemNote error={balance.error} onRetry={() => void balance.refetch()} />}
           <div className="grid gap-4 md:grid-cols-2">
+            {balance.data && <Left balance={balance.data} />}
             <Facts
               of={[
-                ['Left', balance.data && <strong className={balance.data.balance_minor < 0 ? 'text-bad' : ''}>{money(balance.data.balance_minor, balance.data.currency)}{balance.data.balance_minor < 0 && ', which is owed'}</strong>],
+                ...(balance.data ? [['Pays', payWords(balance.data)] as [string, string]] : []),
                 ['Currency', `${a.currency}, for ever`],
                 ['Discount', discountWords(a.paid_share)],
               ]}
             />
-            <p className="text-xs text-muted">Use is booked every hour and when it ends; what was used since is not taken off yet. Discounts hold for what is rented from then on: each allocation keeps what was agreed when it was made.</p>
           </div>
         </Card>
       )}
       {doing === 'account' && <SetAccount orgId={orgId} account={a ?? undefined} onClose={stop} />}
       {doing === 'credit' && a && <Credit orgId={orgId} currency={a.currency} onClose={stop} />}
+      {doing === 'limits' && balance.data && <SetLimits orgId={orgId} balance={balance.data} onClose={stop} />}
       {doing === 'free' && <FreeProjects orgId={orgId} onClose={stop} />}
     </>
+  )
+}
+
+/** Standing says what a balance that comes to its end means, and what to do. */
+function Standing({ balance: b }: { balance: Balance }) {
+  const said = standing(b)
+  if (!said) return null
+  return (
+    <Note tone={said.tone} title={said.title}>
+      {said.text} {b.depletes_at && b.status !== 'depleted' && <>As things are, it ends <When at={b.depletes_at} />.</>} {b.releases_at && <>Releases begin <When at={b.releases_at} />.</>}
+    </Note>
+  )
+}
+
+/** Left is what a tenant has left, and how long that lasts. */
+function Left({ balance: b }: { balance: Balance }) {
+  const as = (minor: number) => money(minor, b.currency)
+  return (
+    <Facts
+      of={[
+        ['Booked', <strong key="b" className={b.balance_minor < 0 ? 'text-bad' : ''}>{as(b.balance_minor)}{b.balance_minor < 0 && ', which is owed'}</strong>],
+        ['Used, and not booked yet', as(b.accrued_minor)],
+        ...(b.held_minor ? [['Set aside for what begins', as(b.held_minor)] as [string, string]] : []),
+        ...(b.available_minor === undefined ? [] : [['May still be used', as(b.available_minor)] as [string, string]]),
+        ['An hour of what runs now', as(b.burn_minor_per_hour)],
+        ['Lasts for', runwayWords(b)],
+      ]}
+    />
   )
 }
