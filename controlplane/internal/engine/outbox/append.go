@@ -98,19 +98,41 @@ func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.
 	for i, row := range rows {
 		keys[i] = int64(aggregateHash(row.AggregateKind, row.AggregateID)) //nolint:gosec // a lock key is 64 bits of any sign
 	}
+	trace := traceParent(ctx)
+	for i, row := range rows {
+		rows[i].Partition = int16(aggregateHash(row.AggregateKind, row.AggregateID) % partitions)
+		rows[i].TraceParent = trace
+	}
+	if err := insertRows(ctx, q, keys, rows); err != nil {
+		return err
+	}
+	return postgres.Notify(ctx, tx, channelOf(destination), "")
+}
+
+// insertRows locks the aggregates and inserts the rows. Most appends are of one row,
+// and one statement.
+func insertRows(ctx context.Context, q *outboxdb.Queries, keys []int64, rows []outboxdb.InsertParams) error {
+	if len(rows) == 1 {
+		r := rows[0]
+		if err := q.InsertInTurn(ctx, outboxdb.InsertInTurnParams{
+			Key: keys[0], ID: r.ID, Destination: r.Destination, Partition: r.Partition, AggregateKind: r.AggregateKind,
+			AggregateID: r.AggregateID, EventType: r.EventType, Envelope: r.Envelope, OrgID: r.OrgID, ProjectID: r.ProjectID,
+			CorrelationID: r.CorrelationID, TraceParent: r.TraceParent,
+		}); err != nil {
+			return fmt.Errorf("append %s to outbox: %w", r.EventType, err)
+		}
+		return nil
+	}
 	slices.Sort(keys) // all appends lock in one order, so that two cannot wait for each other
 	if err := q.Lock(ctx, slices.Compact(keys)); err != nil {
 		return fmt.Errorf("lock aggregates of outbox events: %w", err)
 	}
-	trace := traceParent(ctx)
 	for _, row := range rows {
-		row.Partition = int16(aggregateHash(row.AggregateKind, row.AggregateID) % partitions)
-		row.TraceParent = trace
 		if err := q.Insert(ctx, row); err != nil {
 			return fmt.Errorf("append %s to outbox: %w", row.EventType, err)
 		}
 	}
-	return postgres.Notify(ctx, tx, channelOf(destination), "")
+	return nil
 }
 
 // channelOf returns the PostgreSQL channel for new messages of a destination.

@@ -17,6 +17,7 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
 	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/testkit"
 )
 
 func TestAppendRefusesWhatTheContractDoesNotKnow(t *testing.T) {
@@ -193,6 +194,41 @@ func TestAppendWaitsForItsAggregate(t *testing.T) {
 	}
 	if err := impatient(tenantEvent("same", 2)); err != nil {
 		t.Errorf("append after the other transaction ended: %v", err)
+	}
+}
+
+// An append that waited for its aggregate takes its number when it goes on: with one from
+// before, it would be delivered before what had committed earlier.
+func TestAnAppendThatWaitedComesAfterwards(t *testing.T) {
+	db := postgrestest.New(t)
+	late := make(chan error, 1)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		if err := outbox.Append(ctx, tx, tenantEvent("same", 1)); err != nil {
+			return err
+		}
+		go func() {
+			late <- db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				return outbox.Append(ctx, tx, tenantEvent("same", 3))
+			})
+		}()
+		testkit.Eventually(t, "the other append waits", func() bool {
+			var waiting bool
+			err := db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waiting)
+			return err == nil && waiting
+		})
+		return outbox.Append(ctx, tx, tenantEvent("same", 2))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := testkit.Receive(t, "the other append", late); err != nil {
+		t.Fatal(err)
+	}
+	var order string
+	if err := db.QueryRow(t.Context(), `SELECT string_agg(envelope->'payload'->>'version', ' ' ORDER BY seq)
+		FROM outbox_events`).Scan(&order); err != nil || order != "1 2 3" {
+		t.Errorf("the versions come in the order %s (%v)", order, err)
 	}
 }
 

@@ -8,6 +8,17 @@ INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate
                            org_id, project_id, correlation_id, trace_parent)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
+-- name: InsertInTurn :exec
+-- Lock and Insert of one row in one statement. The number of the row is taken
+-- when the lock is held, because only then there is a row of turn to insert.
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(sqlc.arg(key)::bigint))
+INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,
+                           org_id, project_id, correlation_id, trace_parent)
+SELECT sqlc.arg(id), sqlc.arg(destination), sqlc.arg(partition), sqlc.arg(aggregate_kind), sqlc.arg(aggregate_id),
+       sqlc.arg(event_type), sqlc.arg(envelope), sqlc.narg(org_id), sqlc.narg(project_id), sqlc.arg(correlation_id),
+       sqlc.arg(trace_parent)
+FROM turn;
+
 -- name: ClaimPartition :one
 SELECT p.partition FROM outbox_partitions p
 WHERE p.destination = sqlc.arg(destination)

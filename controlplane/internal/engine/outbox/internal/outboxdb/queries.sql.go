@@ -205,6 +205,51 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 	return err
 }
 
+const insertInTurn = `-- name: InsertInTurn :exec
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock($12::bigint))
+INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,
+                           org_id, project_id, correlation_id, trace_parent)
+SELECT $1, $2, $3, $4, $5,
+       $6, $7, $8, $9, $10,
+       $11
+FROM turn
+`
+
+type InsertInTurnParams struct {
+	ID            id.Event
+	Destination   string
+	Partition     int16
+	AggregateKind string
+	AggregateID   string
+	EventType     string
+	Envelope      json.RawMessage
+	OrgID         id.Org
+	ProjectID     id.Project
+	CorrelationID string
+	TraceParent   string
+	Key           int64
+}
+
+// Lock and Insert of one row in one statement. The number of the row is taken
+// when the lock is held, because only then there is a row of turn to insert.
+func (q *Queries) InsertInTurn(ctx context.Context, arg InsertInTurnParams) error {
+	_, err := q.db.Exec(ctx, insertInTurn,
+		arg.ID,
+		arg.Destination,
+		arg.Partition,
+		arg.AggregateKind,
+		arg.AggregateID,
+		arg.EventType,
+		arg.Envelope,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.CorrelationID,
+		arg.TraceParent,
+		arg.Key,
+	)
+	return err
+}
+
 const listFailed = `-- name: ListFailed :many
 SELECT seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at, project_id FROM outbox_events
 WHERE status = 'failed' AND ($1::bigint IS NULL OR seq < $1)
