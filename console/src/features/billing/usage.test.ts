@@ -13,6 +13,7 @@ const lines = [
 it('sums up, and the parts are the whole', () => {
   const all = whole(lines)
   expect(all).toMatchObject({ net: { USD: 7560 }, cost: { USD: 7900 }, back: { USD: 340 }, unitSeconds: 115_200 })
+  expect(all.net).toEqual({ USD: 7560 }) // what has no currency costs nothing, in none
   for (const by of [(l: Line) => ({ key: l.project_id }), (l: Line) => ({ key: l.sku }), (l: Line) => ({ key: l.day })]) {
     const parts = partsBy(lines, by)
     expect(parts.reduce((sum, p) => sum + (p.net.USD ?? 0), 0)).toBe(7560)
