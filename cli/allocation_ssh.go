@@ -61,7 +61,7 @@ func (s *session) sshConfig(v apiclient.AllocationView) error {
 	}
 	alias := "gpuaas-" + v.AllocationId.String()
 	if v.Name != nil && plainWord(*v.Name) {
-		alias = "gpuaas-" + *v.Name
+		alias = "gpuaas-" + *v.Name + " " + alias // names may repeat, and ssh takes the first
 	}
 	if !plainWord(*v.Host) || !plainWord(v.Username) {
 		return failure.New(failure.Unexpected, "address_unusable", "use gpuaas ssh without --config",

@@ -84,6 +84,12 @@ func (a *app) operationTargetColumns() []table.Column[apiclient.OperationTargetV
 			}
 			return t.Error.Message
 		}},
+		{Title: "CODE", Text: func(t target) string {
+			if t.Error == nil {
+				return ""
+			}
+			return t.Error.Code
+		}},
 		{Title: "TARGET ID", Text: func(t target) string { return t.TargetId.String() }},
 	}
 }

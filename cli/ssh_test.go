@@ -26,7 +26,7 @@ func TestSSHPinsTheHostKeys(t *testing.T) {
 	f.on("get-allocation-flat", answer(200, reachable+`,"host_keys":[`+hostKeyJSON+`]}`))
 	b := signedIn(t, f)
 	got := b.run("ssh", allocationID, "--config")
-	want := "Host gpuaas-train\n  HostName 10.0.0.7\n  User alice\n  Port 22\n  HostKeyAlias gpuaas-" + allocationID + "\n" +
+	want := "Host gpuaas-train gpuaas-" + allocationID + "\n  HostName 10.0.0.7\n  User alice\n  Port 22\n  HostKeyAlias gpuaas-" + allocationID + "\n" +
 		"  UserKnownHostsFile \"~/.config/gpuaas/known_hosts/" + allocationID + "\"\n  GlobalKnownHostsFile /dev/null\n" +
 		"  StrictHostKeyChecking yes\n  UpdateHostKeys no\n"
 	if got.exit != 0 || got.stdout != want || got.err != "" {

@@ -3349,7 +3349,9 @@ type AllocationAdminAskBody struct {
 	// Labels Words of your own.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Name Examples: training
+	// Name Where several are asked for, each gets a number: training-1.
+	//
+	// Examples: training
 	Name *string `json:"name,omitempty"`
 
 	// NodeId This node only.
@@ -3440,7 +3442,9 @@ type AllocationAskBody struct {
 	// Labels Words of your own.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Name Examples: training
+	// Name Where several are asked for, each gets a number: training-1.
+	//
+	// Examples: training
 	Name *string `json:"name,omitempty"`
 
 	// NodeLabels Labels that a node must have; tenants may ask for those that begin with public/.
@@ -3580,7 +3584,9 @@ type AllocationFlatBody struct {
 	// Labels Words of your own.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Name Examples: training
+	// Name Where several are asked for, each gets a number: training-1.
+	//
+	// Examples: training
 	Name *string `json:"name,omitempty"`
 
 	// NodeLabels Labels that a node must have; tenants may ask for those that begin with public/.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
@@ -230,4 +232,29 @@ func TestNothingToAskRefuses(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer admin")
 	a.Handler().ServeHTTP(w, r)
 	resultOf(t, w.Result()).expect(t, 503, "authentication_unavailable")
+}
+
+// What a command refuses, although the permission is there, is audited too, with the
+// code and not the words of the refusal.
+func TestWhatACommandRefusesIsAudited(t *testing.T) {
+	f := newFrame(t)
+	httpapi.Register(f.API, httpapi.Operation{
+		ID: "use-thing", Method: http.MethodGet, Path: "/api/v1/projects/{project_id}/thing", Summary: "Use it", Tag: "Test",
+		Access: httpapi.Project(auth.AllocationRead),
+	}, func(context.Context, *struct {
+		Project id.Project `path:"project_id"`
+	},
+	) (*httpapi.Plain[httpapi.Denial], error) {
+		return nil, fault.New(fault.Forbidden, "ownership_required", "it is somebody else's")
+	})
+	f.call(t, http.MethodGet, "/api/v1/projects/"+projectA.String()+"/thing", "viewer", "").
+		expect(t, 403, "ownership_required")
+	want := []httpapi.Denial{{
+		OperationID: "use-thing", Method: http.MethodGet, Path: "/api/v1/projects/{project_id}/thing",
+		Permission: auth.AllocationRead, Target: auth.Target{Org: orgA, Project: projectA},
+		Reason: "ownership_required by user-viewer",
+	}}
+	if d := cmp.Diff(want, f.world.recorded()); d != "" {
+		t.Error(d)
+	}
 }

@@ -42,6 +42,7 @@ type exchange struct {
 	port      string        // the port that the browser named; empty: the default
 	session   bool          // a cookie identifies the caller
 	former    redact.Secret // the browser's session before it opens a new one
+	target    auth.Target   // what the request is about, as its path says
 }
 
 type exchangeKey struct{}

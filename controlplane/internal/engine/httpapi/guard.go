@@ -172,6 +172,7 @@ func (a *API) decide(r *http.Request, op Operation, principal *auth.Principal) e
 	case ScopeTenant, ScopeProject:
 		var err error
 		target, err = a.target(r, op)
+		exchangeFrom(r.Context()).target = target
 		switch {
 		case err == nil:
 			decision = principal.Decide(op.Access.permission, target)
@@ -239,18 +240,30 @@ func (a *API) refuse(r *http.Request, op Operation, target auth.Target, decision
 	if decision == auth.Hidden {
 		refusal, reason = notFound(), "no role on the target"
 	}
-	denial := Denial{
+	a.denied(r.Context(), op, target, reason)
+	return refusal
+}
+
+// refused audits an attempt that a command refused: something else than the permission
+// was missing, such as that the thing is one's own.
+func (a *API) refused(ctx context.Context, op Operation, why error) {
+	if fault.KindOf(why) != fault.Forbidden || auth.From(ctx).Kind == auth.KindAnonymous {
+		return
+	}
+	a.denied(ctx, op, exchangeFrom(ctx).target, fault.CodeOf(why))
+}
+
+func (a *API) denied(ctx context.Context, op Operation, target auth.Target, reason string) {
+	if a.cfg.Denials == nil {
+		a.cfg.Logger.WarnContext(ctx, "denied attempt", "operation", op.ID, "reason", reason)
+		return
+	}
+	if err := a.cfg.Denials.RecordDenial(ctx, Denial{
 		OperationID: op.ID, Method: op.Method, Path: op.Path,
 		Permission: op.Access.permission, Target: target, Reason: reason,
+	}); err != nil {
+		a.cfg.Logger.ErrorContext(ctx, "denied attempt could not be audited", "operation", op.ID, "error", err)
 	}
-	if a.cfg.Denials == nil {
-		a.cfg.Logger.WarnContext(r.Context(), "denied attempt", "operation", op.ID, "reason", reason)
-		return refusal
-	}
-	if err := a.cfg.Denials.RecordDenial(r.Context(), denial); err != nil {
-		a.cfg.Logger.ErrorContext(r.Context(), "denied attempt could not be audited", "operation", op.ID, "error", err)
-	}
-	return refusal
 }
 
 // readableURL refuses characters that the database could not store later.

@@ -81,6 +81,7 @@ func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) 
 	huma.Register(a.huma, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {
+			a.refused(ctx, op, err)
 			return nil, a.problem(ctx, err)
 		}
 		return out, nil

@@ -36,7 +36,7 @@ func read(name Ref, row definitiondb.OperationDefinitionVersion, err error) (Ver
 
 func notFound(name Ref) error {
 	return fault.New(fault.NotFound, "not_found", "there is no operation definition %s", name).
-		WithRemedy("see which there are: gpuaas operation definition list")
+		WithRemedy("write TYPE@VERSION; see which there are: gpuaas operation definition list")
 }
 
 // Get reads one version through a pool or a transaction, whatever its state.

@@ -34,7 +34,7 @@ func mine(ctx context.Context) (Owner, error) {
 	who := auth.From(ctx)
 	if who.Kind != auth.KindUser {
 		return Owner{}, fault.New(fault.Forbidden, "person_required", "only people have SSH keys of their own").
-			WithRemedy("add it to the project: gpuaas key add --project PROJECT FILE")
+			WithRemedy("have an administrator of the project add it there: gpuaas key add --project PROJECT FILE")
 	}
 	var o Owner
 	if err := o.User.UnmarshalText([]byte(who.ID)); err != nil {

@@ -128,7 +128,7 @@ type AskBody struct {
 	Arrangement  Arrangement       `json:"arrangement,omitempty" enum:"spread,pack,same_rack" doc:"How nodes are to stand to each other and to those that the project has; a wish. Left out: spread over racks."`
 	NodeLabels   map[string]string `json:"node_labels,omitempty" doc:"Labels that a node must have; tenants may ask for those that begin with public/."`
 	Capabilities map[string]string `json:"capabilities,omitempty" doc:"Capabilities that a node must have, such as gpu.driver_series."`
-	Name         string            `json:"name,omitempty" maxLength:"100" example:"training"`
+	Name         string            `json:"name,omitempty" maxLength:"100" doc:"Where several are asked for, each gets a number: training-1." example:"training"`
 	Labels       map[string]string `json:"labels,omitempty" doc:"Words of your own."`
 	Access       Access            `json:"access,omitempty" enum:"user,root" doc:"root gives sudo: the node is installed anew afterwards. Left out: user."`
 	SSHKeyIDs    []id.SSHKey       `json:"ssh_key_ids,omitempty" maxItems:"100" nullable:"false" doc:"Left out: your own and those of the project."`

@@ -183,7 +183,11 @@ func (s *Service) create(ctx context.Context, tx pgx.Tx, ask Ask, from plot) ([]
 	made := make([]Allocation, len(spots))
 	for i, at := range spots {
 		from.spot = at
-		if made[i], err = s.insert(ctx, tx, ask, from); err != nil {
+		one := ask
+		if ask.Count > 1 && ask.Name != "" {
+			one.Name = fmt.Sprintf("%s-%d", ask.Name, i+1) // people log in by the name
+		}
+		if made[i], err = s.insert(ctx, tx, one, from); err != nil {
 			return nil, err
 		}
 	}

@@ -112,13 +112,16 @@ func (c Capacity) taken() []string {
 // refusal is the fault of a request for which there is not enough.
 func (c Capacity) refusal(asked int32) error {
 	why := strings.Join(c.taken(), "; ")
-	if why == "" {
+	switch {
+	case c.Nodes == 0:
 		why = "nobody has brought any into service"
+	case why == "":
+		why = "there are no more"
 	}
 	f := fault.New(fault.Conflict, CodeUnavailable, "%d of %d nodes of %s can be had now, %d were asked for: %s", c.Free,
 		c.Nodes, c.SKU, asked, why).
-		WithRemedy("ask again later, or for less or something else; gpuaas allocation explain --sku %s shows this without asking for one",
-			c.SKU)
+		WithRemedy("ask again later, or for less or something else; gpuaas allocation explain --project PROJECT --sku %s "+
+			"shows this without asking for one", c.SKU)
 	fields := make([]fault.Field, 0, len(c.Filters))
 	for _, x := range c.Filters {
 		if x.Before != x.After {

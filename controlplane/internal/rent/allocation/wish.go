@@ -85,6 +85,8 @@ func (a Ask) checked() (Ask, error) {
 	reject(a.Count >= 1 && a.Count <= maxCount, "count", "must be 1 to %d nodes", maxCount)
 	reject(a.GPUs >= 0, "gpus", "must not be negative")
 	reject(len([]rune(a.Name)) <= 100, "name", "must be at most 100 characters long")
+	reject(a.Count <= 1 || len([]rune(a.Name)) <= 97, "name",
+		"must be at most 97 characters long where several are asked for: each gets a number")
 	reject(a.Access == UserAccess || a.Access == RootAccess, "access", "must be user or root")
 	reject(slices.Contains([]Arrangement{Spread, Pack, SameRack}, a.Wish.Arrangement), "arrangement",
 		"must be spread, pack or same_rack")
