@@ -88,7 +88,7 @@ func (a *app) balanceCommand() *cobra.Command {
 // limitFlags are how far a tenant may go.
 type limitFlags struct {
 	scope
-	payment, code, line, low  string
+	payment, line, low        string
 	lowFor, releaseFor, grace string
 	rearm                     int32
 }

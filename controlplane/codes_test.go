@@ -24,14 +24,15 @@ func TestEveryCodeHasACauseARemedyAndARunbook(t *testing.T) {
 		t.Fatal(err)
 	}
 	form := regexp.MustCompile(`^[a-z0-9]+(?:_[a-z0-9]+)+$`)
-	stages := "" // what the pages tell of them
+	var told strings.Builder // what the pages tell of the stages
 	actions := map[string][]job.Trigger{}
 	for _, k := range newHouse(t).jobs {
 		d := k.Described()
-		stages += k.Page()
+		told.WriteString(k.Page())
 		actions[d.Noun] = d.Life.AllActions()
 		actions[job.AnyFamily] = append(actions[job.AnyFamily], d.Life.AllActions()...)
 	}
+	stages := told.String()
 	for _, c := range codes {
 		if !form.MatchString(c.Name) {
 			t.Errorf("%q is no name of a code: use snake_case", c.Name)

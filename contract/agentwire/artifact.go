@@ -69,10 +69,10 @@ func (r PackageInstallResult) Artifacts() []StepArtifact {
 	for _, list := range [][]PackageChange{r.Packages, r.Also} {
 		for _, p := range list {
 			one := StepArtifact{Kind: ArtifactPackage, Role: ArtifactProduced, Name: p.Name, Before: p.Before, After: p.After}
-			switch {
-			case p.After == p.Before:
+			switch p.After {
+			case p.Before:
 				one.Role = ArtifactUsed
-			case p.After == "":
+			case "":
 				one.Role = ArtifactRemoved
 			}
 			out = append(out, one)

@@ -229,7 +229,8 @@ func TestArtifactsAreKeptFromWhatStepsReport(t *testing.T) {
 	want := [][5]string{
 		{"file", "produced", "/etc/demo/demo.conf", "sha256:aa", "sha256:bb"},
 		{"backup", "produced", "/etc/demo/demo.conf", "sha256:bb", ""},
-		{"package", "produced", "nginx-light", "", "1.18"}, {"package", "removed", "libold", "", "1"},
+		{"package", "produced", "nginx-light", "", "1.18"},
+		{"package", "removed", "libold", "", "1"},
 		{"package", "used", "libsame", "", "2"},
 	}
 	if len(all) != len(want) {

@@ -245,7 +245,7 @@ func (d Document) compile() (*rego.Policy, error) {
 	}
 	d.checkExamples(refuse)
 	p, err := rego.Compile(d.Rego, inputSchema)
-	var problems rego.Problems
+	var problems rego.ProblemsError
 	if errors.As(err, &problems) {
 		for _, one := range problems {
 			path := "body.rego"

@@ -263,11 +263,12 @@ func TestAReleaseAgainGoesOnWithWhatStopped(t *testing.T) {
 				return allocation.Tenancies{}.Parked(ctx, tx, n, w.cleanups.live.ID, "it stopped")
 			})
 			before := w.get(t, a.ID).Release
-			now := w.clean(t, w.release(t, a))
+			w.clean(t, w.release(t, a))
+			now := w.get(t, a.ID)
 			if !slices.Equal(w.cleanups.acted, c.want) {
 				t.Errorf("done to the cleaning: %v, not %v", w.cleanups.acted, c.want)
 			}
-			if now = w.get(t, a.ID); c.want == nil && (now.Status != allocation.ReleaseFailed ||
+			if c.want == nil && (now.Status != allocation.ReleaseFailed ||
 				!strings.Contains(now.Release.Failed, "an operator")) {
 				t.Errorf("%s: %q", now.Status, now.Release.Failed)
 			}

@@ -64,11 +64,11 @@ type Problem struct {
 	Message string
 }
 
-// Problems is everything that is wrong with a document.
-type Problems []Problem
+// ProblemsError is everything that is wrong with a document.
+type ProblemsError []Problem
 
 // Error implements error.
-func (p Problems) Error() string {
+func (p ProblemsError) Error() string {
 	all := make([]string, len(p))
 	for i, one := range p {
 		all[i] = one.Message
@@ -86,7 +86,7 @@ type Policy struct {
 }
 
 // Compile reads a document. The schema says which names its input has, so that another
-// one is refused; an error is of the type Problems.
+// one is refused; an error is of the type ProblemsError.
 func Compile(source, schema string) (*Policy, error) {
 	var names any
 	if err := json.Unmarshal([]byte(schema), &names); err != nil {
@@ -101,22 +101,21 @@ func Compile(source, schema string) (*Policy, error) {
 		return nil, problems(err)
 	}
 	if module == nil {
-		return nil, Problems{{Message: "it is empty"}}
+		return nil, ProblemsError{{Message: "it is empty"}}
 	}
 	path := ast.MustParseRef("data." + Package)
 	if !module.Package.Path.Equal(path) {
-		return nil, Problems{{Line: module.Package.Loc().Row, Message: fmt.Sprintf("the package must be %s, not %s", Package,
-			strings.TrimPrefix(module.Package.Path.String(), "data."))}}
+		return nil, ProblemsError{{Line: module.Package.Loc().Row, Message: fmt.Sprintf("the package must be %s, not %s",
+			Package, strings.TrimPrefix(module.Package.Path.String(), "data."))}}
 	}
 	asked := slices.ContainsFunc(module.Rules, func(r *ast.Rule) bool {
 		return r.Head.Ref().String() == Rule && r.Head.RuleKind() == ast.MultiValue
 	})
 	if !asked {
-		return nil, Problems{{Message: fmt.Sprintf(
+		return nil, ProblemsError{{Message: fmt.Sprintf(
 			"it has no rule that says why something is denied; write: %s contains \"why\" if { … }", Rule)}}
 	}
-	compiler := ast.NewCompiler().WithCapabilities(capabilities()).WithStrict(true).WithSchemas(schemas).
-		WithUnsafeBuiltins(map[string]struct{}{"http.send": {}, "opa.runtime": {}, "net.lookup_ip_addr": {}})
+	compiler := ast.NewCompiler().WithCapabilities(capabilities()).WithStrict(true).WithSchemas(schemas)
 	compiler.Compile(map[string]*ast.Module{"policy.rego": module})
 	if compiler.Failed() {
 		return nil, problems(compiler.Errors)
@@ -129,12 +128,12 @@ func Compile(source, schema string) (*Policy, error) {
 	return &Policy{compiler: compiler, query: compiled}, nil
 }
 
-func problems(err error) Problems {
+func problems(err error) ProblemsError {
 	var many ast.Errors
 	if !errors.As(err, &many) {
-		return Problems{{Message: err.Error()}}
+		return ProblemsError{{Message: err.Error()}}
 	}
-	out := make(Problems, 0, len(many))
+	out := make(ProblemsError, 0, len(many))
 	for _, one := range many {
 		p := Problem{Message: strings.TrimPrefix(one.Message, "rego_")}
 		if one.Location != nil {

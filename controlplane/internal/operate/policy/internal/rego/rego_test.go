@@ -72,7 +72,7 @@ func TestWhatIsNoPolicyIsRefusedWithItsLine(t *testing.T) {
 		"unused variable":  {header + "deny contains \"no\" if { x := 1 }", "unused", 2},
 	} {
 		_, err := rego.Compile(row.source, anything)
-		var p rego.Problems
+		var p rego.ProblemsError
 		if !errors.As(err, &p) || len(p) == 0 || !strings.Contains(p.Error(), row.says) ||
 			row.line > 0 && p[0].Line != row.line {
 			t.Errorf("%s: %v %+v", name, err, p)
