@@ -36,7 +36,7 @@ var sameFloor = map[string][]string{
 	"ledger":    {"account", "rating"},
 	"balance":   {"account", "rating"},
 	"operation": {"definition", "policy"},
-	"statement": {"rating"},
+	"statement": {"account", "rating"},
 }
 
 // shared are packages that are there for the other packages of their floor, which

@@ -64,6 +64,16 @@ var moneyErrands = []errand{
 	{"billing-usage-tenant", "billing usage --tenant acme --by label --label team -o json"},
 	{"billing-usage-csv", "billing usage --project acme/training --by tenant,label,user --label team --csv"},
 	{"billing-usage-wrong", "billing usage --by rack"},
+	{"billing-statement-list", "billing statement list --tenant acme"},
+	{"billing-statement-show", "billing statement show ACME-0007 --tenant acme"},
+	{"billing-statement-show-html", "billing statement show 2026-02 --tenant acme --as html"},
+	{"billing-statement-show-csv", "billing statement show 7 --tenant acme --as csv"},
+	{"billing-statement-show-focus", "billing statement show " + statementID + " --tenant acme --as focus"},
+	{"billing-statement-show-wrong", "billing statement show 7 --tenant acme --as pdf"},
+	{"billing-statement-show-missing", "billing statement show 8 --tenant acme"},
+	{"billing-statement-close", "billing statement close --month 2026-02 --tenant acme"},
+	{"billing-check", "billing check"},
+	{"billing-check-tenant", "billing check --tenant acme"},
 }
 
 const usageJSON = `{"from":"2026-03-01T00:00:00Z","to":"2026-04-01T00:00:00Z","made_at":"2026-03-04T05:06:07Z",` +
@@ -73,6 +83,24 @@ const usageJSON = `{"from":"2026-03-01T00:00:00Z","to":"2026-04-01T00:00:00Z","m
 	`"allocations":2,"seconds":5437,"unit_seconds":43496,"cost_minor":3805,"not_charged_minor":5,"relief_minor":700,` +
 	`"corrections_minor":-20,"net_minor":3125},{"tenant":"free","project":"p","allocations":1,"seconds":3600,` +
 	`"unit_seconds":3600,"cost_minor":0,"not_charged_minor":0,"relief_minor":0,"corrections_minor":0,"net_minor":0}]}`
+
+const (
+	statementID   = "0198c5f0-6f0a-7c3e-9d53-0a5f5be1c2a3"
+	statementPart = `"statement_id":"` + statementID + `","org_id":"` + orgID + `","number":7,"label":"ACME-0007",` +
+		`"currency":"USD","period_start":"2026-02-01T00:00:00Z","period_end":"2026-03-01T00:00:00Z","opening_minor":100000,` +
+		`"usage_minor":25200,"relief_minor":2520,"corrections_minor":-5,"money_in_minor":1000,"closing_minor":78315,` +
+		`"entries":30,"late_entries":1,"issued_at":"2026-03-04T05:06:07Z"`
+	statementJSON     = `{` + statementPart + `,"digest":"ab","issued_by":"system:billing"}`
+	statementDocument = `{` + statementPart + `,"issuer":"Example","tenant":"acme","tenant_name":"Acme","lines":[],"reliefs":[],` +
+		`"corrections":[],"money_in":[],"projects":[]}`
+)
+
+func plain(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write([]byte(body))
+	}
+}
 
 // billingAnswers are what the fake API says about money.
 func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
@@ -84,6 +112,16 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 		"get-allocation-terms": answer(200, termsJSON), "create-credit": answer(201, creditJSON),
 		"correct-ledger-entry": answer(201, correctionJSON), "list-ledger": pageOf(correctionJSON, creditJSON),
 		"get-balance": answer(200, balanceJSON), "get-usage": answer(200, usageJSON),
+		"list-statements": pageOf(statementJSON), "get-statement": answer(200, statementDocument),
+		"close-period":        answer(201, statementDocument),
+		"get-statement-html":  plain("text/html", "<!DOCTYPE html>\n<p>7</p>\n"),
+		"get-statement-csv":   plain("text/csv", "statement,kind\nACME-0007,opening\n"),
+		"get-statement-focus": plain("text/csv", "BilledCost\n1.00\n"),
+		"get-ledger-check": answer(200, `{"agrees":true,"allocations":12,"tenants":2,"disagreements":0,"found":[],`+
+			`"checked_at":"2026-03-04T05:06:07Z"}`),
+		"get-tenant-ledger-check": answer(200, `{"agrees":false,"allocations":2,"tenants":1,"disagreements":1,`+
+			`"checked_at":"2026-03-04T05:06:07Z","found":[{"org_id":"`+orgID+`","allocation_id":"`+allocationID+`",`+
+			`"message":"the ledger has 1.00 USD, rated are 1.01 USD","want_minor":101,"got_minor":100}]}`),
 		"get-tenant-usage": answer(200, usageJSON), "get-project-usage": answer(200, usageJSON),
 		"put-balance-limits": answer(200, balanceJSON),
 	})

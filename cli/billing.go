@@ -17,7 +17,7 @@ import (
 func (a *app) billingCommand() *cobra.Command {
 	return a.noun(noun{use: "billing", short: "What renting costs, and what tenants have left", group: groupRent},
 		a.pricesCommand(), a.billingAccountCommand(), a.creditCommand(), a.correctCommand(), a.ledgerCommand(),
-		a.balanceCommand(), a.limitCommand(), a.usageCommand())
+		a.balanceCommand(), a.limitCommand(), a.usageCommand(), a.statementCommand(), a.billingCheckCommand())
 }
 
 // payer is the tenant that a command of billing is about.

@@ -339,6 +339,7 @@ func (p *parts) workflows() []durable.Registration {
 	out := []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()), p.reconciliations.RegisterWorker,
 		p.allocations.RegisterWorker, p.operations.RegisterWorker, p.balances.RegisterWorker,
+		p.statements.RegisterWorker,
 	}
 	for _, k := range p.jobs {
 		out = append(out, k.RegisterWorker)

@@ -79,6 +79,7 @@ type parts struct {
 	quotas          *quota.Service
 	accounts        *account.Service
 	balances        *balance.Service
+	statements      *statement.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
 	policies        *policy.Service
@@ -149,7 +150,7 @@ func (p *parts) observe() error {
 	}
 	_, err := outbox.ObserveStats(p.db)
 	return errors.Join(err, node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats(),
-		job.ObserveStats(p.db), allocation.ObserveStats(p.db), balance.ObserveStats(p.db))
+		job.ObserveStats(p.db), allocation.ObserveStats(p.db), balance.ObserveStats(p.db), statement.ObserveStats(p.db))
 }
 
 func fileSecret(file string) (Secret, error) {
@@ -267,7 +268,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.accounts.Register(api)
 	ledger.New(p.db).Register(api)
 	p.balances.Register(api)
-	statement.New(p.db).Register(api)
+	p.statements.Register(api)
 	rentalsettings.New(p.db).Register(api)
 	reservation.New(p.db, p.heardWithin()).Register(api)
 	audit.Register(api, p.db)

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance"
 	"gpuaas/controlplane/internal/money/metering"
+	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/rent/maintenance"
@@ -118,6 +119,9 @@ func (p *parts) newRent() {
 		DB: p.db, Releases: unpaid{p}, Charges: meters, Schedules: p.temporal, First: p.cfg.Billing.ChargeEvery,
 		Every: p.cfg.Billing.Window,
 	})
+	p.statements = statement.New(statement.Config{
+		DB: p.db, Schedules: p.temporal, Issuer: p.cfg.Nodes.EnvironmentName, CloseAfter: p.cfg.Billing.CloseAfter,
+	})
 	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated
 	forbidden, _ := networks(p.cfg.Webhooks.ForbiddenNetworks)
@@ -144,8 +148,9 @@ func (p *parts) newRent() {
 	p.allocations = allocation.New(cfg)
 	p.fleet.hostKeys = p.allocations.HostKeysChanged
 	p.maintenances = maintenance.New(p.db, p.allocations)
-	keep := everySo(keepBilling, p.balances.Keep)
+	keep, schedule := everySo(keepBilling, p.balances.Keep), everySo(keepBilling, p.statements.Tend)
 	p.fleet.rent = func(ctx context.Context) error {
-		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx), keep(ctx))
+		return errors.Join(p.allocations.Tend(ctx), p.maintenances.Tend(ctx), p.operations.Tend(ctx), keep(ctx),
+			schedule(ctx))
 	}
 }

@@ -12152,6 +12152,280 @@ type SshkeyViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// StatementCheckView defines model for StatementCheckView.
+type StatementCheckView struct {
+	// Agrees Whether ledger and rated usage are the same to the minor unit.
+	Agrees bool `json:"agrees"`
+
+	// Allocations How many allocations were compared.
+	Allocations int64 `json:"allocations"`
+
+	// CheckedAt When it was compared. Left out: never yet.
+	CheckedAt *time.Time `json:"checked_at,omitempty"`
+
+	// Disagreements How many are not as they should be.
+	Disagreements int64 `json:"disagreements"`
+
+	// Found The first hundred of them.
+	Found []StatementDisagreement `json:"found"`
+
+	// Tenants How many balances were compared.
+	Tenants int64 `json:"tenants"`
+}
+
+// StatementCloseBody defines model for StatementCloseBody.
+type StatementCloseBody struct {
+	// Month The first month that is open; it must be over.
+	//
+	// Examples: 2026-03
+	Month string `json:"month"`
+}
+
+// StatementDisagreement defines model for StatementDisagreement.
+type StatementDisagreement struct {
+	// AllocationId Id of the allocation. Left out: it is about the balance of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+
+	// GotMinor What it is.
+	GotMinor int64 `json:"got_minor"`
+
+	// Message What disagrees.
+	Message string `json:"message"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// WantMinor What it should be, in minor units.
+	WantMinor int64 `json:"want_minor"`
+}
+
+// StatementDocument defines model for StatementDocument.
+type StatementDocument struct {
+	// ClosingMinor What the tenant has left then.
+	ClosingMinor int64 `json:"closing_minor"`
+
+	// Corrections What was corrected.
+	Corrections []StatementMendLine `json:"corrections"`
+
+	// CorrectionsMinor What corrections changed in the balance.
+	CorrectionsMinor int64 `json:"corrections_minor"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// Entries How many entries of the ledger it has.
+	Entries  int64     `json:"entries"`
+	IssuedAt time.Time `json:"issued_at"`
+
+	// Issuer Who issued it.
+	Issuer string `json:"issuer"`
+
+	// Label Number with the tenant; it names the statement in the whole installation.
+	//
+	// Examples: ACME-0007
+	Label string `json:"label"`
+
+	// LateEntries How many of them belong to a time before, and were booked after its statement.
+	LateEntries int64 `json:"late_entries"`
+
+	// Lines What was used, by allocation.
+	Lines []StatementLine `json:"lines"`
+
+	// MoneyIn What came in.
+	MoneyIn []StatementMoneyLine `json:"money_in"`
+
+	// MoneyInMinor What came in: credits and payments, less refunds.
+	MoneyInMinor int64 `json:"money_in_minor"`
+
+	// Number Number of the statement; the tenant's are numbered without gaps.
+	Number int32 `json:"number"`
+
+	// OpeningMinor What the tenant had left before, in minor units.
+	OpeningMinor int64 `json:"opening_minor"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// PeriodEnd Its end, which does not belong to it.
+	PeriodEnd time.Time `json:"period_end"`
+
+	// PeriodStart Beginning of the month, in UTC.
+	PeriodStart time.Time `json:"period_start"`
+
+	// Projects Usage and what was given back of it, by project.
+	Projects []StatementProjectLine `json:"projects"`
+
+	// ReliefMinor What was given back because nodes could not be used.
+	ReliefMinor int64 `json:"relief_minor"`
+
+	// Reliefs What was given back.
+	Reliefs []StatementReliefLine `json:"reliefs"`
+
+	// StatementId Id of the statement.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	StatementId openapi_types.UUID `json:"statement_id"`
+
+	// Tenant Its slug.
+	Tenant     string `json:"tenant"`
+	TenantName string `json:"tenant_name"`
+
+	// UsageMinor What was charged for usage.
+	UsageMinor int64 `json:"usage_minor"`
+}
+
+// StatementLine defines model for StatementLine.
+type StatementLine struct {
+	// AllocationId Id of the allocation.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+
+	// FreeBecause Why nothing is charged.
+	FreeBecause *string            `json:"free_because,omitempty"`
+	From        time.Time          `json:"from"`
+	Hostname    string             `json:"hostname"`
+	Labels      *map[string]string `json:"labels,omitempty"`
+
+	// Late It belongs to a time before, whose statement was issued already.
+	Late *bool `json:"late,omitempty"`
+
+	// ListMinor What it would cost without a discount.
+	ListMinor int64   `json:"list_minor"`
+	Name      *string `json:"name,omitempty"`
+
+	// NodeId Id of the node.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// PaidShare The share of it that is paid, in ten-thousandths.
+	PaidShare int32 `json:"paid_share"`
+
+	// PriceId Id of the price.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PriceId *openapi_types.UUID `json:"price_id,omitempty"`
+
+	// PriceMinor Price of a unit for one hour.
+	PriceMinor int64 `json:"price_minor"`
+
+	// Project Its slug.
+	Project string `json:"project"`
+
+	// ProjectId Id of the project.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+	Region    string             `json:"region"`
+
+	// RequestedBy Id of who asked for it.
+	RequestedBy     string  `json:"requested_by"`
+	RequestedByName *string `json:"requested_by_name,omitempty"`
+	Seconds         int64   `json:"seconds"`
+	Sku             string  `json:"sku"`
+
+	// To End of the time that is charged, which does not belong to it.
+	To time.Time `json:"to"`
+
+	// Units GPUs; one for a machine without.
+	Units int32 `json:"units"`
+
+	// UsageMinor What was charged.
+	UsageMinor int64 `json:"usage_minor"`
+}
+
+// StatementMendLine defines model for StatementMendLine.
+type StatementMendLine struct {
+	// AllocationId Id of the allocation, of usage and relief.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+
+	// AmountMinor What it changes in the balance.
+	AmountMinor int64     `json:"amount_minor"`
+	BookedAt    time.Time `json:"booked_at"`
+
+	// CorrectsEntryId The entry that it corrects.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	CorrectsEntryId openapi_types.UUID `json:"corrects_entry_id"`
+
+	// EntryId Id of the entry of the ledger.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	EntryId openapi_types.UUID `json:"entry_id"`
+
+	// From Beginning of the time that was charged wrongly.
+	From *time.Time `json:"from,omitempty"`
+
+	// Of What was wrong in the end: usage, relief, or the kind of money that came in.
+	Of     string `json:"of"`
+	Reason string `json:"reason"`
+
+	// To Its end.
+	To *time.Time `json:"to,omitempty"`
+}
+
+// StatementMoneyLine defines model for StatementMoneyLine.
+type StatementMoneyLine struct {
+	AmountMinor int64     `json:"amount_minor"`
+	BookedAt    time.Time `json:"booked_at"`
+
+	// EntryId Id of the entry of the ledger.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	EntryId openapi_types.UUID `json:"entry_id"`
+	Kind    string             `json:"kind"`
+
+	// Late It came before the month, after its statement was issued.
+	Late      *bool  `json:"late,omitempty"`
+	Reason    string `json:"reason"`
+	Reference string `json:"reference"`
+}
+
+// StatementProjectLine defines model for StatementProjectLine.
+type StatementProjectLine struct {
+	// Project Its slug.
+	Project string `json:"project"`
+
+	// ProjectId Id of the project.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId   openapi_types.UUID `json:"project_id"`
+	ReliefMinor int64              `json:"relief_minor"`
+
+	// UnitSeconds Time of its allocations times their units.
+	UnitSeconds int64 `json:"unit_seconds"`
+	UsageMinor  int64 `json:"usage_minor"`
+}
+
+// StatementReliefLine defines model for StatementReliefLine.
+type StatementReliefLine struct {
+	// AllocationId Id of the allocation.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AllocationId openapi_types.UUID `json:"allocation_id"`
+	AmountMinor  int64              `json:"amount_minor"`
+
+	// EntryId Id of the entry of the ledger.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	EntryId openapi_types.UUID `json:"entry_id"`
+	From    time.Time          `json:"from"`
+
+	// Late It belongs to a time before, whose statement was issued already.
+	Late   *bool     `json:"late,omitempty"`
+	Reason string    `json:"reason"`
+	To     time.Time `json:"to"`
+}
+
 // StatementUsageLine defines model for StatementUsageLine.
 type StatementUsageLine struct {
 	// Allocations How many allocations it is about.
@@ -12237,6 +12511,76 @@ type StatementUsageView struct {
 
 // StatementUsageViewBy defines model for StatementUsageView.By.
 type StatementUsageViewBy string
+
+// StatementView defines model for StatementView.
+type StatementView struct {
+	// ClosingMinor What the tenant has left then.
+	ClosingMinor int64 `json:"closing_minor"`
+
+	// CorrectionsMinor What corrections changed in the balance.
+	CorrectionsMinor int64 `json:"corrections_minor"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// Digest SHA-256 of the frozen document, in hexadecimal.
+	Digest string `json:"digest"`
+
+	// Entries How many entries of the ledger it has.
+	Entries  int64     `json:"entries"`
+	IssuedAt time.Time `json:"issued_at"`
+
+	// IssuedBy Id of who issued it.
+	IssuedBy string `json:"issued_by"`
+
+	// Label Number with the tenant.
+	//
+	// Examples: ACME-0007
+	Label string `json:"label"`
+
+	// LateEntries How many of them belong to a time before.
+	LateEntries int64 `json:"late_entries"`
+
+	// MoneyInMinor What came in.
+	MoneyInMinor int64 `json:"money_in_minor"`
+
+	// Number Number of the statement; the tenant's are numbered without gaps.
+	Number int32 `json:"number"`
+
+	// OpeningMinor What the tenant had left before, in minor units.
+	OpeningMinor int64 `json:"opening_minor"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// PeriodEnd Its end, which does not belong to it.
+	PeriodEnd time.Time `json:"period_end"`
+
+	// PeriodStart Beginning of the month, in UTC.
+	PeriodStart time.Time `json:"period_start"`
+
+	// ReliefMinor What was given back because nodes could not be used.
+	ReliefMinor int64 `json:"relief_minor"`
+
+	// StatementId Id of the statement.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	StatementId openapi_types.UUID `json:"statement_id"`
+
+	// UsageMinor What was charged for usage.
+	UsageMinor int64 `json:"usage_minor"`
+}
+
+// StatementViewList defines model for StatementViewList.
+type StatementViewList struct {
+	// Items The items of this page.
+	Items []StatementView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // SystemBacklog defines model for SystemBacklog.
 type SystemBacklog struct {
@@ -14896,6 +15240,21 @@ type PutTenantRentalSettingsParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// ListStatementsParams defines parameters for ListStatements.
+type ListStatementsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ClosePeriodParams defines parameters for ClosePeriod.
+type ClosePeriodParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // GetTenantUsageParams defines parameters for GetTenantUsage.
 type GetTenantUsageParams struct {
 	// From Beginning of the time. Left out: that of this month, in UTC.
@@ -15261,6 +15620,12 @@ func (c *Client) GetFleetMapWithResponse(ctx context.Context, params *GetFleetMa
 		r.query("site_id", params.SiteId, false)
 	}
 	return call[FleetviewMap](ctx, c, r, edit)
+}
+
+// GetLedgerCheckWithResponse is GET /api/v1/admin/ledger-check: Read how the ledgers of all tenants compare with rated usage
+func (c *Client) GetLedgerCheckWithResponse(ctx context.Context, edit ...RequestEditorFn) (*Response[StatementCheckView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/admin/ledger-check")
+	return call[StatementCheckView](ctx, c, r, edit)
 }
 
 // ListMaasSitesWithResponse is GET /api/v1/admin/maas-sites: List the MAAS sites
@@ -17842,6 +18207,12 @@ func (c *Client) ListLedgerWithResponse(ctx context.Context, orgId openapi_types
 	return call[LedgerViewList](ctx, c, r, edit)
 }
 
+// GetTenantLedgerCheckWithResponse is GET /api/v1/tenants/{org_id}/ledger-check: Compare the ledger of a tenant with rated usage
+func (c *Client) GetTenantLedgerCheckWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[StatementCheckView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/ledger-check", orgId)
+	return call[StatementCheckView](ctx, c, r, edit)
+}
+
 // CorrectLedgerEntryWithResponse is POST /api/v1/tenants/{org_id}/ledger/{entry_id}/corrections: Reverse an entry of the ledger
 func (c *Client) CorrectLedgerEntryWithResponse(ctx context.Context, orgId openapi_types.UUID, entryId openapi_types.UUID, params *CorrectLedgerEntryParams, body LedgerCorrectionBody, edit ...RequestEditorFn) (*Response[LedgerView], error) {
 	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/ledger/%s/corrections", orgId, entryId)
@@ -17983,6 +18354,50 @@ func (c *Client) PutTenantRentalSettingsWithResponse(ctx context.Context, orgId 
 	}
 	r.json(body)
 	return call[RentalsettingsView](ctx, c, r, edit)
+}
+
+// ListStatementsWithResponse is GET /api/v1/tenants/{org_id}/statements: List the statements of a tenant
+func (c *Client) ListStatementsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListStatementsParams, edit ...RequestEditorFn) (*Response[StatementViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/statements", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[StatementViewList](ctx, c, r, edit)
+}
+
+// ClosePeriodWithResponse is POST /api/v1/tenants/{org_id}/statements: Close a month of a tenant and issue its statement
+func (c *Client) ClosePeriodWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ClosePeriodParams, body StatementCloseBody, edit ...RequestEditorFn) (*Response[StatementDocument], error) {
+	r := newRequest(http.MethodPost, "/api/v1/tenants/%s/statements", orgId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[StatementDocument](ctx, c, r, edit)
+}
+
+// GetStatementWithResponse is GET /api/v1/tenants/{org_id}/statements/{statement_id}: Read a statement
+func (c *Client) GetStatementWithResponse(ctx context.Context, orgId openapi_types.UUID, statementId openapi_types.UUID, edit ...RequestEditorFn) (*Response[StatementDocument], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/statements/%s", orgId, statementId)
+	return call[StatementDocument](ctx, c, r, edit)
+}
+
+// GetStatementCsvWithResponse is GET /api/v1/tenants/{org_id}/statements/{statement_id}/csv: Read a statement as comma-separated values
+func (c *Client) GetStatementCsvWithResponse(ctx context.Context, orgId openapi_types.UUID, statementId openapi_types.UUID, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/statements/%s/csv", orgId, statementId)
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetStatementFocusWithResponse is GET /api/v1/tenants/{org_id}/statements/{statement_id}/focus: Read a statement in the columns of FOCUS, as comma-separated values
+func (c *Client) GetStatementFocusWithResponse(ctx context.Context, orgId openapi_types.UUID, statementId openapi_types.UUID, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/statements/%s/focus", orgId, statementId)
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetStatementHtmlWithResponse is GET /api/v1/tenants/{org_id}/statements/{statement_id}/html: Read a statement as a page
+func (c *Client) GetStatementHtmlWithResponse(ctx context.Context, orgId openapi_types.UUID, statementId openapi_types.UUID, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/statements/%s/html", orgId, statementId)
+	return call[struct{}](ctx, c, r, edit)
 }
 
 // GetTenantUsageWithResponse is GET /api/v1/tenants/{org_id}/usage: Read what a tenant used and what that costs

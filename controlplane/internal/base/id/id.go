@@ -39,6 +39,8 @@ type (
 	Price = Of[priceNoun]
 	// LedgerEntry is the identifier of an entry of the ledger of a tenant.
 	LedgerEntry = Of[ledgerEntryNoun]
+	// Statement is the identifier of a statement of a tenant.
+	Statement = Of[statementNoun]
 	// Webhook is the identifier of an address that a project is told events at.
 	Webhook = Of[webhookNoun]
 	// WebhookDelivery is the identifier of one event that a webhook is told.
@@ -114,6 +116,7 @@ type (
 	quotaNoun             struct{}
 	priceNoun             struct{}
 	ledgerEntryNoun       struct{}
+	statementNoun         struct{}
 	webhookNoun           struct{}
 	webhookDeliveryNoun   struct{}
 	eventNoun             struct{}

@@ -104,7 +104,11 @@ func (s *Service) charge(ctx context.Context, of id.Allocation) error {
 		if err != nil || !found {
 			return err
 		}
-		if w, some := r.window(s.every); some {
+		for {
+			w, some := r.window(s.every)
+			if !some {
+				break
+			}
 			if err := book(ctx, tx, q, r, w); err != nil {
 				return err
 			}

@@ -36,7 +36,8 @@ type reading struct {
 func (r reading) over() bool { return !r.Live || r.Ended != nil }
 
 // window is what is to be charged now; false: nothing. Of what goes on, less than an
-// interval is not charged: whoever had the meter before has just charged it.
+// interval is not charged: whoever had the meter before has just charged it. A window
+// ends with its month, so that it belongs to one statement.
 func (r reading) window(every time.Duration) (ledger.Window, bool) {
 	if r.Active == nil {
 		return ledger.Window{}, false
@@ -51,7 +52,17 @@ func (r reading) window(every time.Duration) (ledger.Window, bool) {
 	if r.Ended != nil {
 		w.End = *r.Ended
 	}
+	if end := endOfMonth(w.Start); end.Before(w.End) {
+		w.End = end
+		return w, true
+	}
 	return w, w.End.After(w.Start) && (r.over() || w.End.Sub(w.Start) >= every)
+}
+
+// endOfMonth is when the next month begins, in UTC.
+func endOfMonth(at time.Time) time.Time {
+	year, month, _ := at.UTC().Date()
+	return time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
 // outage is a time in which the tenant could not use the node.

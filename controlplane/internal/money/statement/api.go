@@ -116,6 +116,8 @@ const closedForm = "Computed from the times and the terms of allocations, with w
 
 // Register adds the operations of the package to an API.
 func (s *Service) Register(api *httpapi.API) {
+	s.registerStatements(api)
+	s.registerChecks(api)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-tenant-usage", Method: http.MethodGet, Path: pathTenant + "/usage", Tag: tag,
 		Summary: "Read what a tenant used and what that costs", Description: closedForm,

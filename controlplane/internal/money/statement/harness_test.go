@@ -48,8 +48,9 @@ func newWorld(tb testing.TB) *world {
 	w.meters = metering.New(metering.Config{
 		DB: w.db, Every: time.Hour, Silence: metering.LongSilence, Clock: func() time.Time { return w.now },
 	})
-	w.statements, w.api = statement.New(w.db), httpapitest.New(w.db)
-	w.statements.SetClock(func() time.Time { return w.now })
+	w.statements, w.api = statement.New(statement.Config{
+		DB: w.db, Issuer: "Example Cloud", CloseAfter: 6 * time.Hour, Clock: func() time.Time { return w.now },
+	}), httpapitest.New(w.db)
 	w.statements.Register(w.api)
 	w.tenant = w.settle(tb, "acme", "USD")
 	return w
@@ -67,9 +68,13 @@ func (w *world) settle(tb testing.TB, slug, currency string) tenant {
 		if _, err := w.accounts.Set(tb.Context(), t.org, currency, 9_000); err != nil {
 			tb.Fatal(err)
 		}
+		w.exec(tb, `UPDATE billing_periods SET open_since = $2 WHERE org_id = $1`, t.org, month(2)) // as if it were old
 	}
 	return t
 }
+
+// month is the beginning of a month of 2026.
+func month(m time.Month) time.Time { return time.Date(2026, m, 1, 0, 0, 0, 0, time.UTC) }
 
 func (w *world) exec(tb testing.TB, query string, args ...any) {
 	tb.Helper()

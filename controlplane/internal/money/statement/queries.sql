@@ -33,3 +33,118 @@ SELECT e.allocation_id, (about.id = about.of_entry)::boolean AS relief,
 FROM about JOIN ledger_entries e ON e.id = about.of_entry AND e.kind IN ('usage', 'relief')
     JOIN ledger_postings p ON p.entry_id = about.id AND p.account = 'tenant'
 WHERE e.window_start < sqlc.arg(until)::timestamptz AND e.window_end > sqlc.arg(since)::timestamptz;
+
+-- name: Due :many
+-- Tenants with a month that ended before a moment and has no statement.
+SELECT org_id FROM billing_periods WHERE open_since + interval '1 month' <= sqlc.arg(ended_before)::timestamptz ORDER BY org_id;
+
+-- name: Overdue :one
+-- How long the oldest month is over that has no statement, in seconds.
+SELECT coalesce(greatest(0, extract(epoch FROM clock_timestamp() - min(open_since + interval '1 month'))), 0)::float8 FROM billing_periods;
+
+-- name: LockPeriod :one
+SELECT billing_period_close(sqlc.arg(org_id))::timestamptz;
+
+-- name: Uncharged :one
+-- How many allocations are not charged until the end of a month.
+SELECT count(*) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+WHERE m.org_id = sqlc.arg(org_id) AND m.closed_at IS NULL AND a.active_at < sqlc.arg(until)::timestamptz
+  AND coalesce(m.charged_until, a.active_at) < sqlc.arg(until)::timestamptz;
+
+-- name: Last :one
+SELECT number, closing_minor FROM billing_statements WHERE org_id = $1 ORDER BY number DESC LIMIT 1;
+
+-- name: ChargedIn :many
+-- What is in the statement of a month, by allocation. Late is what belongs to a time before it.
+SELECT e.allocation_id, (e.window_end <= sqlc.arg(period)::timestamptz)::boolean AS late, min(e.window_start)::timestamptz AS since,
+    max(e.window_end)::timestamptz AS until, (-sum(p.amount_minor))::bigint AS amount_minor, count(*) AS entries
+FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+WHERE e.org_id = sqlc.arg(org_id) AND e.period = sqlc.arg(period)::timestamptz AND e.kind = 'usage'
+GROUP BY 1, 2;
+
+-- name: NotChargedIn :many
+-- Windows of a month that cost nothing.
+SELECT w.allocation_id, min(w.starts_at)::timestamptz AS since, max(w.ends_at)::timestamptz AS until
+FROM usage_windows w JOIN usage_meters m ON m.allocation_id = w.allocation_id AND m.meter = w.meter
+WHERE m.org_id = sqlc.arg(org_id) AND w.entry_id IS NULL AND w.ends_at > sqlc.arg(period)::timestamptz AND w.ends_at <= sqlc.arg(until)::timestamptz
+GROUP BY 1;
+
+-- name: OthersIn :many
+-- What else is in the statement of a month, with the entry that a correction goes back to.
+WITH RECURSIVE up AS (
+    SELECT c.id, c.corrects_entry_id AS of_entry FROM ledger_entries c
+    WHERE c.org_id = sqlc.arg(org_id) AND c.period = sqlc.arg(period)::timestamptz AND c.kind = 'correction'
+    UNION ALL
+    SELECT up.id, e.corrects_entry_id FROM up JOIN ledger_entries e ON e.id = up.of_entry WHERE e.kind = 'correction'
+)
+SELECT sqlc.embed(e), p.amount_minor, coalesce(r.kind, '')::text AS of_kind, r.allocation_id AS of_allocation, r.window_start AS of_start,
+    r.window_end AS of_end
+FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+    LEFT JOIN (up JOIN ledger_entries r ON r.id = up.of_entry AND r.kind <> 'correction') ON up.id = e.id
+WHERE e.org_id = sqlc.arg(org_id) AND e.period = sqlc.arg(period)::timestamptz AND e.kind <> 'usage'
+ORDER BY e.booked_at, e.id;
+
+-- name: Rented :many
+-- What allocations of a tenant are, and what was agreed for them.
+SELECT t.allocation_id, t.project_id, p.slug AS project, t.sku_id, t.basis, t.free_because, t.price_id, coalesce(t.price_minor, 0)::bigint AS price_minor,
+    t.paid_share, t.units, a.name, a.labels, a.region_code, a.node_id, a.hostname, a.requested_by, a.requested_by_name,
+    a.active_at::timestamptz AS active_at
+FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id JOIN projects p ON p.id = t.project_id
+WHERE t.org_id = sqlc.arg(org_id) AND t.allocation_id = ANY (sqlc.arg(allocations)::uuid[]);
+
+-- name: Issue :exec
+INSERT INTO billing_statements (id, org_id, currency, number, previous, label, period_start, period_end, opening_minor, closing_minor,
+    usage_minor, relief_minor, corrections_minor, money_in_minor, entries, late_entries, document, digest, issued_at, issued_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20);
+
+-- name: List :many
+-- The newest first, without their documents.
+SELECT id, org_id, currency, number, label, period_start, period_end, opening_minor, closing_minor, usage_minor, relief_minor,
+    corrections_minor, money_in_minor, entries, late_entries, digest, issued_at, issued_by
+FROM billing_statements WHERE org_id = sqlc.arg(org_id) AND (sqlc.arg(before)::integer = 0 OR number < sqlc.arg(before))
+ORDER BY number DESC LIMIT sqlc.arg(page_size);
+
+-- name: Document :one
+SELECT label, document FROM billing_statements WHERE org_id = $1 AND id = $2;
+
+-- name: Compared :many
+-- What allocations were charged: by their windows, and by the ledger.
+SELECT m.allocation_id, m.org_id, m.charged_until, a.active_at, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share,
+    t.units, w.amount_minor AS windows_minor, l.amount_minor AS ledger_minor
+FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id JOIN allocation_terms t ON t.allocation_id = m.allocation_id
+    CROSS JOIN LATERAL (SELECT coalesce(sum(x.amount_minor), 0)::bigint AS amount_minor FROM usage_windows x
+        WHERE x.allocation_id = m.allocation_id AND x.meter = m.meter) w
+    CROSS JOIN LATERAL (SELECT coalesce(-sum(p.amount_minor), 0)::bigint AS amount_minor
+        FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.allocation_id = m.allocation_id AND e.meter = m.meter AND e.kind = 'usage') l
+WHERE (sqlc.narg(org_id)::uuid IS NULL OR m.org_id = sqlc.narg(org_id)) AND m.allocation_id > sqlc.arg(after)::uuid
+ORDER BY m.allocation_id LIMIT sqlc.arg(batch);
+
+-- name: Balances :many
+-- Balances of tenants as they are kept, and as their postings and statements sum up.
+SELECT a.org_id, a.currency, coalesce(b.balance_minor, 0)::bigint AS kept_minor,
+    coalesce((SELECT sum(p.amount_minor) FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.org_id = a.org_id), 0)::bigint AS posted_minor,
+    coalesce(s.closing_minor, 0)::bigint AS stated_minor,
+    coalesce((SELECT sum(p.amount_minor) FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.org_id = a.org_id AND e.period < o.open_since), 0)::bigint AS closed_minor
+FROM billing_accounts a JOIN billing_periods o ON o.org_id = a.org_id
+    LEFT JOIN ledger_balances b ON b.org_id = a.org_id AND b.account = 'tenant'
+    LEFT JOIN LATERAL (SELECT closing_minor FROM billing_statements x WHERE x.org_id = a.org_id ORDER BY number DESC LIMIT 1) s ON true
+WHERE sqlc.narg(org_id)::uuid IS NULL OR a.org_id = sqlc.narg(org_id) ORDER BY a.org_id;
+
+-- name: AddCheck :exec
+INSERT INTO billing_checks (began_at, allocations, tenants, disagreements, found) VALUES ($1, $2, $3, $4, $5);
+
+-- name: PruneChecks :exec
+DELETE FROM billing_checks WHERE ended_at < clock_timestamp() - interval '90 days';
+
+-- name: LastCheck :one
+SELECT * FROM billing_checks ORDER BY id DESC LIMIT 1;
+
+-- name: CheckStats :one
+SELECT coalesce((SELECT c.disagreements FROM billing_checks c ORDER BY c.id DESC LIMIT 1), 0)::bigint AS disagreements,
+    coalesce((SELECT extract(epoch FROM clock_timestamp() - c.ended_at) FROM billing_checks c ORDER BY c.id DESC LIMIT 1), 0)::float8 AS age;
+
+-- name: OpenSince :one
+SELECT open_since FROM billing_periods WHERE org_id = $1;

@@ -4,19 +4,56 @@ import (
 	"context"
 	"time"
 
+	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/money/statement/internal/statementdb"
 )
 
-// Service holds the commands and queries of the package.
+// Schedules keeps schedules in Temporal. durable.Client implements it.
+type Schedules interface {
+	KeepSchedules(ctx context.Context, prefix string, want []durable.Schedule) error
+}
+
+// Config is what the package needs.
+type Config struct {
+	DB         *postgres.DB
+	Schedules  Schedules // nil: nothing is scheduled
+	Issuer     string    // who issues statements
+	CloseAfter time.Duration
+	Clock      func() time.Time // nil: that of the database
+}
+
+// Service holds the commands and queries of the package. Any number of replicas may run
+// side by side.
 type Service struct {
-	db    *postgres.DB
-	clock func(context.Context, *statementdb.Queries) (time.Time, error) // of the database, except in tests
+	db         *postgres.DB
+	schedules  Schedules
+	issuer     string
+	closeAfter time.Duration
+	clock      func(context.Context, *statementdb.Queries) (time.Time, error)
 }
 
 // New makes the service. It connects to nothing.
-func New(db *postgres.DB) *Service {
-	return &Service{db: db, clock: func(ctx context.Context, q *statementdb.Queries) (time.Time, error) {
+func New(cfg Config) *Service {
+	s := &Service{db: cfg.DB, schedules: cfg.Schedules, issuer: cfg.Issuer, closeAfter: cfg.CloseAfter}
+	s.clock = func(ctx context.Context, q *statementdb.Queries) (time.Time, error) {
+		if cfg.Clock != nil {
+			return cfg.Clock(), nil
+		}
 		return q.Now(ctx)
-	}}
+	}
+	return s
 }
+
+// Tend keeps the schedule by which months are closed and the ledger is compared.
+func (s *Service) Tend(ctx context.Context) error {
+	if s.schedules == nil {
+		return nil
+	}
+	return s.schedules.KeepSchedules(ctx, schedulePrefix, []durable.Schedule{{
+		ID: schedulePrefix + "hourly", Every: time.Hour, Offset: 7 * time.Minute, Jitter: time.Minute,
+		Workflow: WorkflowType, WorkflowID: "billing-statements",
+	}})
+}
+
+const schedulePrefix = "statements/"

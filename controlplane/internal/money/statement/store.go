@@ -22,14 +22,24 @@ func optional[noun any](of id.Of[noun]) *string {
 	return &text
 }
 
+// exists refuses a tenant that there is not.
+func (s *Service) exists(ctx context.Context, org id.Org) error {
+	_, err := statementdb.New(s.db).Tenant(ctx, org)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return noTenant()
+	}
+	if err != nil {
+		return fmt.Errorf("read tenant: %w", err)
+	}
+	return nil
+}
+
 // Usage answers a question about usage.
 func (s *Service) Usage(ctx context.Context, q Question) (Report, error) {
 	db := statementdb.New(s.db)
 	if !q.Org.IsZero() {
-		if _, err := db.Tenant(ctx, q.Org); errors.Is(err, pgx.ErrNoRows) {
-			return Report{}, noTenant()
-		} else if err != nil {
-			return Report{}, fmt.Errorf("read tenant: %w", err)
+		if err := s.exists(ctx, q.Org); err != nil {
+			return Report{}, err
 		}
 	}
 	now, err := s.clock(ctx, db)

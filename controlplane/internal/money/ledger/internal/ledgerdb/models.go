@@ -26,6 +26,8 @@ type LedgerEntry struct {
 	MadeBy          string
 	CorrelationID   string
 	BookedAt        time.Time
+	// Beginning of the month whose statement has the entry. A trigger sets it.
+	Period time.Time
 }
 
 type LedgerPosting struct {

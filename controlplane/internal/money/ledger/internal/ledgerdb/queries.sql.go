@@ -40,7 +40,7 @@ func (q *Queries) ByReference(ctx context.Context, arg ByReferenceParams) (id.Le
 }
 
 const get = `-- name: Get :one
-SELECT id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at FROM ledger_entries WHERE id = $1 AND org_id = $2
+SELECT id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at, period FROM ledger_entries WHERE id = $1 AND org_id = $2
 `
 
 type GetParams struct {
@@ -66,6 +66,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (LedgerEntry, error) {
 		&i.MadeBy,
 		&i.CorrelationID,
 		&i.BookedAt,
+		&i.Period,
 	)
 	return i, err
 }
@@ -73,7 +74,7 @@ func (q *Queries) Get(ctx context.Context, arg GetParams) (LedgerEntry, error) {
 const insert = `-- name: Insert :one
 INSERT INTO ledger_entries (id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end,
     corrects_entry_id, made_by, correlation_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id, org_id, currency, kind, reference, reason, allocation_id, meter, window_start, window_end, corrects_entry_id, made_by, correlation_id, booked_at, period
 `
 
 type InsertParams struct {
@@ -124,12 +125,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (LedgerEntry, er
 		&i.MadeBy,
 		&i.CorrelationID,
 		&i.BookedAt,
+		&i.Period,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, c.id AS corrected_by
+SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, c.id AS corrected_by
 FROM ledger_entries e LEFT JOIN ledger_entries c ON c.corrects_entry_id = e.id
 WHERE e.org_id = $1 AND ($2::text = '' OR e.kind = $2)
   AND ($3::uuid IS NULL OR e.id < $3)
@@ -178,6 +180,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
 			&i.LedgerEntry.MadeBy,
 			&i.LedgerEntry.CorrelationID,
 			&i.LedgerEntry.BookedAt,
+			&i.LedgerEntry.Period,
 			&i.CorrectedBy,
 		); err != nil {
 			return nil, err

@@ -3,3 +3,41 @@
 //   sqlc v1.31.1
 
 package statementdb
+
+import (
+	"encoding/json"
+	"time"
+
+	"gpuaas/controlplane/internal/base/id"
+)
+
+type BillingCheck struct {
+	ID            int64
+	BeganAt       time.Time
+	EndedAt       time.Time
+	Allocations   int64
+	Tenants       int64
+	Disagreements int64
+	// The first hundred disagreements.
+	Found json.RawMessage
+}
+
+type LedgerEntry struct {
+	ID       id.LedgerEntry
+	OrgID    id.Org
+	Currency string
+	Kind     string
+	// Of a credit: what names it elsewhere, used once per tenant. Of a relief: what it is for.
+	Reference       string
+	Reason          string
+	AllocationID    id.Allocation
+	Meter           *string
+	WindowStart     *time.Time
+	WindowEnd       *time.Time
+	CorrectsEntryID id.LedgerEntry
+	MadeBy          string
+	CorrelationID   string
+	BookedAt        time.Time
+	// Beginning of the month whose statement has the entry. A trigger sets it.
+	Period time.Time
+}

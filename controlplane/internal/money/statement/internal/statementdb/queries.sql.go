@@ -13,6 +13,29 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
+const addCheck = `-- name: AddCheck :exec
+INSERT INTO billing_checks (began_at, allocations, tenants, disagreements, found) VALUES ($1, $2, $3, $4, $5)
+`
+
+type AddCheckParams struct {
+	BeganAt       time.Time
+	Allocations   int64
+	Tenants       int64
+	Disagreements int64
+	Found         json.RawMessage
+}
+
+func (q *Queries) AddCheck(ctx context.Context, arg AddCheckParams) error {
+	_, err := q.db.Exec(ctx, addCheck,
+		arg.BeganAt,
+		arg.Allocations,
+		arg.Tenants,
+		arg.Disagreements,
+		arg.Found,
+	)
+	return err
+}
+
 const adjustments = `-- name: Adjustments :many
 WITH RECURSIVE up AS (
     SELECT c.id, c.corrects_entry_id AS of_entry FROM ledger_entries c
@@ -72,6 +95,448 @@ func (q *Queries) Adjustments(ctx context.Context, arg AdjustmentsParams) ([]Adj
 	return items, nil
 }
 
+const balances = `-- name: Balances :many
+SELECT a.org_id, a.currency, coalesce(b.balance_minor, 0)::bigint AS kept_minor,
+    coalesce((SELECT sum(p.amount_minor) FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.org_id = a.org_id), 0)::bigint AS posted_minor,
+    coalesce(s.closing_minor, 0)::bigint AS stated_minor,
+    coalesce((SELECT sum(p.amount_minor) FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.org_id = a.org_id AND e.period < o.open_since), 0)::bigint AS closed_minor
+FROM billing_accounts a JOIN billing_periods o ON o.org_id = a.org_id
+    LEFT JOIN ledger_balances b ON b.org_id = a.org_id AND b.account = 'tenant'
+    LEFT JOIN LATERAL (SELECT closing_minor FROM billing_statements x WHERE x.org_id = a.org_id ORDER BY number DESC LIMIT 1) s ON true
+WHERE $1::uuid IS NULL OR a.org_id = $1 ORDER BY a.org_id
+`
+
+type BalancesRow struct {
+	OrgID       id.Org
+	Currency    string
+	KeptMinor   int64
+	PostedMinor int64
+	StatedMinor int64
+	ClosedMinor int64
+}
+
+// Balances of tenants as they are kept, and as their postings and statements sum up.
+func (q *Queries) Balances(ctx context.Context, orgID *string) ([]BalancesRow, error) {
+	rows, err := q.db.Query(ctx, balances, orgID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BalancesRow
+	for rows.Next() {
+		var i BalancesRow
+		if err := rows.Scan(
+			&i.OrgID,
+			&i.Currency,
+			&i.KeptMinor,
+			&i.PostedMinor,
+			&i.StatedMinor,
+			&i.ClosedMinor,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const chargedIn = `-- name: ChargedIn :many
+SELECT e.allocation_id, (e.window_end <= $1::timestamptz)::boolean AS late, min(e.window_start)::timestamptz AS since,
+    max(e.window_end)::timestamptz AS until, (-sum(p.amount_minor))::bigint AS amount_minor, count(*) AS entries
+FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+WHERE e.org_id = $2 AND e.period = $1::timestamptz AND e.kind = 'usage'
+GROUP BY 1, 2
+`
+
+type ChargedInParams struct {
+	Period time.Time
+	OrgID  id.Org
+}
+
+type ChargedInRow struct {
+	AllocationID id.Allocation
+	Late         bool
+	Since        time.Time
+	Until        time.Time
+	AmountMinor  int64
+	Entries      int64
+}
+
+// What is in the statement of a month, by allocation. Late is what belongs to a time before it.
+func (q *Queries) ChargedIn(ctx context.Context, arg ChargedInParams) ([]ChargedInRow, error) {
+	rows, err := q.db.Query(ctx, chargedIn, arg.Period, arg.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ChargedInRow
+	for rows.Next() {
+		var i ChargedInRow
+		if err := rows.Scan(
+			&i.AllocationID,
+			&i.Late,
+			&i.Since,
+			&i.Until,
+			&i.AmountMinor,
+			&i.Entries,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const checkStats = `-- name: CheckStats :one
+SELECT coalesce((SELECT c.disagreements FROM billing_checks c ORDER BY c.id DESC LIMIT 1), 0)::bigint AS disagreements,
+    coalesce((SELECT extract(epoch FROM clock_timestamp() - c.ended_at) FROM billing_checks c ORDER BY c.id DESC LIMIT 1), 0)::float8 AS age
+`
+
+type CheckStatsRow struct {
+	Disagreements int64
+	Age           float64
+}
+
+func (q *Queries) CheckStats(ctx context.Context) (CheckStatsRow, error) {
+	row := q.db.QueryRow(ctx, checkStats)
+	var i CheckStatsRow
+	err := row.Scan(&i.Disagreements, &i.Age)
+	return i, err
+}
+
+const compared = `-- name: Compared :many
+SELECT m.allocation_id, m.org_id, m.charged_until, a.active_at, t.currency, coalesce(t.price_minor, 0)::bigint AS price_minor, t.paid_share,
+    t.units, w.amount_minor AS windows_minor, l.amount_minor AS ledger_minor
+FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id JOIN allocation_terms t ON t.allocation_id = m.allocation_id
+    CROSS JOIN LATERAL (SELECT coalesce(sum(x.amount_minor), 0)::bigint AS amount_minor FROM usage_windows x
+        WHERE x.allocation_id = m.allocation_id AND x.meter = m.meter) w
+    CROSS JOIN LATERAL (SELECT coalesce(-sum(p.amount_minor), 0)::bigint AS amount_minor
+        FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+        WHERE e.allocation_id = m.allocation_id AND e.meter = m.meter AND e.kind = 'usage') l
+WHERE ($1::uuid IS NULL OR m.org_id = $1) AND m.allocation_id > $2::uuid
+ORDER BY m.allocation_id LIMIT $3
+`
+
+type ComparedParams struct {
+	OrgID *string
+	After string
+	Batch int32
+}
+
+type ComparedRow struct {
+	AllocationID id.Allocation
+	OrgID        id.Org
+	ChargedUntil *time.Time
+	ActiveAt     *time.Time
+	Currency     *string
+	PriceMinor   int64
+	PaidShare    int32
+	Units        int32
+	WindowsMinor int64
+	LedgerMinor  int64
+}
+
+// What allocations were charged: by their windows, and by the ledger.
+func (q *Queries) Compared(ctx context.Context, arg ComparedParams) ([]ComparedRow, error) {
+	rows, err := q.db.Query(ctx, compared, arg.OrgID, arg.After, arg.Batch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ComparedRow
+	for rows.Next() {
+		var i ComparedRow
+		if err := rows.Scan(
+			&i.AllocationID,
+			&i.OrgID,
+			&i.ChargedUntil,
+			&i.ActiveAt,
+			&i.Currency,
+			&i.PriceMinor,
+			&i.PaidShare,
+			&i.Units,
+			&i.WindowsMinor,
+			&i.LedgerMinor,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const document = `-- name: Document :one
+SELECT label, document FROM billing_statements WHERE org_id = $1 AND id = $2
+`
+
+type DocumentParams struct {
+	OrgID id.Org
+	ID    id.Statement
+}
+
+type DocumentRow struct {
+	Label    string
+	Document string
+}
+
+func (q *Queries) Document(ctx context.Context, arg DocumentParams) (DocumentRow, error) {
+	row := q.db.QueryRow(ctx, document, arg.OrgID, arg.ID)
+	var i DocumentRow
+	err := row.Scan(&i.Label, &i.Document)
+	return i, err
+}
+
+const due = `-- name: Due :many
+SELECT org_id FROM billing_periods WHERE open_since + interval '1 month' <= $1::timestamptz ORDER BY org_id
+`
+
+// Tenants with a month that ended before a moment and has no statement.
+func (q *Queries) Due(ctx context.Context, endedBefore time.Time) ([]id.Org, error) {
+	rows, err := q.db.Query(ctx, due, endedBefore)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Org
+	for rows.Next() {
+		var org_id id.Org
+		if err := rows.Scan(&org_id); err != nil {
+			return nil, err
+		}
+		items = append(items, org_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const issue = `-- name: Issue :exec
+INSERT INTO billing_statements (id, org_id, currency, number, previous, label, period_start, period_end, opening_minor, closing_minor,
+    usage_minor, relief_minor, corrections_minor, money_in_minor, entries, late_entries, document, digest, issued_at, issued_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+`
+
+type IssueParams struct {
+	ID               id.Statement
+	OrgID            id.Org
+	Currency         string
+	Number           int32
+	Previous         *int32
+	Label            string
+	PeriodStart      time.Time
+	PeriodEnd        time.Time
+	OpeningMinor     int64
+	ClosingMinor     int64
+	UsageMinor       int64
+	ReliefMinor      int64
+	CorrectionsMinor int64
+	MoneyInMinor     int64
+	Entries          int64
+	LateEntries      int64
+	Document         string
+	Digest           string
+	IssuedAt         time.Time
+	IssuedBy         string
+}
+
+func (q *Queries) Issue(ctx context.Context, arg IssueParams) error {
+	_, err := q.db.Exec(ctx, issue,
+		arg.ID,
+		arg.OrgID,
+		arg.Currency,
+		arg.Number,
+		arg.Previous,
+		arg.Label,
+		arg.PeriodStart,
+		arg.PeriodEnd,
+		arg.OpeningMinor,
+		arg.ClosingMinor,
+		arg.UsageMinor,
+		arg.ReliefMinor,
+		arg.CorrectionsMinor,
+		arg.MoneyInMinor,
+		arg.Entries,
+		arg.LateEntries,
+		arg.Document,
+		arg.Digest,
+		arg.IssuedAt,
+		arg.IssuedBy,
+	)
+	return err
+}
+
+const last = `-- name: Last :one
+SELECT number, closing_minor FROM billing_statements WHERE org_id = $1 ORDER BY number DESC LIMIT 1
+`
+
+type LastRow struct {
+	Number       int32
+	ClosingMinor int64
+}
+
+func (q *Queries) Last(ctx context.Context, orgID id.Org) (LastRow, error) {
+	row := q.db.QueryRow(ctx, last, orgID)
+	var i LastRow
+	err := row.Scan(&i.Number, &i.ClosingMinor)
+	return i, err
+}
+
+const lastCheck = `-- name: LastCheck :one
+SELECT id, began_at, ended_at, allocations, tenants, disagreements, found FROM billing_checks ORDER BY id DESC LIMIT 1
+`
+
+func (q *Queries) LastCheck(ctx context.Context) (BillingCheck, error) {
+	row := q.db.QueryRow(ctx, lastCheck)
+	var i BillingCheck
+	err := row.Scan(
+		&i.ID,
+		&i.BeganAt,
+		&i.EndedAt,
+		&i.Allocations,
+		&i.Tenants,
+		&i.Disagreements,
+		&i.Found,
+	)
+	return i, err
+}
+
+const list = `-- name: List :many
+SELECT id, org_id, currency, number, label, period_start, period_end, opening_minor, closing_minor, usage_minor, relief_minor,
+    corrections_minor, money_in_minor, entries, late_entries, digest, issued_at, issued_by
+FROM billing_statements WHERE org_id = $1 AND ($2::integer = 0 OR number < $2)
+ORDER BY number DESC LIMIT $3
+`
+
+type ListParams struct {
+	OrgID    id.Org
+	Before   int32
+	PageSize int32
+}
+
+type ListRow struct {
+	ID               id.Statement
+	OrgID            id.Org
+	Currency         string
+	Number           int32
+	Label            string
+	PeriodStart      time.Time
+	PeriodEnd        time.Time
+	OpeningMinor     int64
+	ClosingMinor     int64
+	UsageMinor       int64
+	ReliefMinor      int64
+	CorrectionsMinor int64
+	MoneyInMinor     int64
+	Entries          int64
+	LateEntries      int64
+	Digest           string
+	IssuedAt         time.Time
+	IssuedBy         string
+}
+
+// The newest first, without their documents.
+func (q *Queries) List(ctx context.Context, arg ListParams) ([]ListRow, error) {
+	rows, err := q.db.Query(ctx, list, arg.OrgID, arg.Before, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRow
+	for rows.Next() {
+		var i ListRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrgID,
+			&i.Currency,
+			&i.Number,
+			&i.Label,
+			&i.PeriodStart,
+			&i.PeriodEnd,
+			&i.OpeningMinor,
+			&i.ClosingMinor,
+			&i.UsageMinor,
+			&i.ReliefMinor,
+			&i.CorrectionsMinor,
+			&i.MoneyInMinor,
+			&i.Entries,
+			&i.LateEntries,
+			&i.Digest,
+			&i.IssuedAt,
+			&i.IssuedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockPeriod = `-- name: LockPeriod :one
+SELECT billing_period_close($1)::timestamptz
+`
+
+func (q *Queries) LockPeriod(ctx context.Context, orgID string) (time.Time, error) {
+	row := q.db.QueryRow(ctx, lockPeriod, orgID)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const notChargedIn = `-- name: NotChargedIn :many
+SELECT w.allocation_id, min(w.starts_at)::timestamptz AS since, max(w.ends_at)::timestamptz AS until
+FROM usage_windows w JOIN usage_meters m ON m.allocation_id = w.allocation_id AND m.meter = w.meter
+WHERE m.org_id = $1 AND w.entry_id IS NULL AND w.ends_at > $2::timestamptz AND w.ends_at <= $3::timestamptz
+GROUP BY 1
+`
+
+type NotChargedInParams struct {
+	OrgID  id.Org
+	Period time.Time
+	Until  time.Time
+}
+
+type NotChargedInRow struct {
+	AllocationID id.Allocation
+	Since        time.Time
+	Until        time.Time
+}
+
+// Windows of a month that cost nothing.
+func (q *Queries) NotChargedIn(ctx context.Context, arg NotChargedInParams) ([]NotChargedInRow, error) {
+	rows, err := q.db.Query(ctx, notChargedIn, arg.OrgID, arg.Period, arg.Until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotChargedInRow
+	for rows.Next() {
+		var i NotChargedInRow
+		if err := rows.Scan(&i.AllocationID, &i.Since, &i.Until); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const now = `-- name: Now :one
 SELECT clock_timestamp()::timestamptz
 `
@@ -81,6 +546,183 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	var column_1 time.Time
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const openSince = `-- name: OpenSince :one
+SELECT open_since FROM billing_periods WHERE org_id = $1
+`
+
+func (q *Queries) OpenSince(ctx context.Context, orgID id.Org) (time.Time, error) {
+	row := q.db.QueryRow(ctx, openSince, orgID)
+	var open_since time.Time
+	err := row.Scan(&open_since)
+	return open_since, err
+}
+
+const othersIn = `-- name: OthersIn :many
+WITH RECURSIVE up AS (
+    SELECT c.id, c.corrects_entry_id AS of_entry FROM ledger_entries c
+    WHERE c.org_id = $1 AND c.period = $2::timestamptz AND c.kind = 'correction'
+    UNION ALL
+    SELECT up.id, e.corrects_entry_id FROM up JOIN ledger_entries e ON e.id = up.of_entry WHERE e.kind = 'correction'
+)
+SELECT e.id, e.org_id, e.currency, e.kind, e.reference, e.reason, e.allocation_id, e.meter, e.window_start, e.window_end, e.corrects_entry_id, e.made_by, e.correlation_id, e.booked_at, e.period, p.amount_minor, coalesce(r.kind, '')::text AS of_kind, r.allocation_id AS of_allocation, r.window_start AS of_start,
+    r.window_end AS of_end
+FROM ledger_entries e JOIN ledger_postings p ON p.entry_id = e.id AND p.account = 'tenant'
+    LEFT JOIN (up JOIN ledger_entries r ON r.id = up.of_entry AND r.kind <> 'correction') ON up.id = e.id
+WHERE e.org_id = $1 AND e.period = $2::timestamptz AND e.kind <> 'usage'
+ORDER BY e.booked_at, e.id
+`
+
+type OthersInParams struct {
+	OrgID  id.Org
+	Period time.Time
+}
+
+type OthersInRow struct {
+	LedgerEntry  LedgerEntry
+	AmountMinor  int64
+	OfKind       string
+	OfAllocation id.Allocation
+	OfStart      *time.Time
+	OfEnd        *time.Time
+}
+
+// What else is in the statement of a month, with the entry that a correction goes back to.
+func (q *Queries) OthersIn(ctx context.Context, arg OthersInParams) ([]OthersInRow, error) {
+	rows, err := q.db.Query(ctx, othersIn, arg.OrgID, arg.Period)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OthersInRow
+	for rows.Next() {
+		var i OthersInRow
+		if err := rows.Scan(
+			&i.LedgerEntry.ID,
+			&i.LedgerEntry.OrgID,
+			&i.LedgerEntry.Currency,
+			&i.LedgerEntry.Kind,
+			&i.LedgerEntry.Reference,
+			&i.LedgerEntry.Reason,
+			&i.LedgerEntry.AllocationID,
+			&i.LedgerEntry.Meter,
+			&i.LedgerEntry.WindowStart,
+			&i.LedgerEntry.WindowEnd,
+			&i.LedgerEntry.CorrectsEntryID,
+			&i.LedgerEntry.MadeBy,
+			&i.LedgerEntry.CorrelationID,
+			&i.LedgerEntry.BookedAt,
+			&i.LedgerEntry.Period,
+			&i.AmountMinor,
+			&i.OfKind,
+			&i.OfAllocation,
+			&i.OfStart,
+			&i.OfEnd,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const overdue = `-- name: Overdue :one
+SELECT coalesce(greatest(0, extract(epoch FROM clock_timestamp() - min(open_since + interval '1 month'))), 0)::float8 FROM billing_periods
+`
+
+// How long the oldest month is over that has no statement, in seconds.
+func (q *Queries) Overdue(ctx context.Context) (float64, error) {
+	row := q.db.QueryRow(ctx, overdue)
+	var column_1 float64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const pruneChecks = `-- name: PruneChecks :exec
+DELETE FROM billing_checks WHERE ended_at < clock_timestamp() - interval '90 days'
+`
+
+func (q *Queries) PruneChecks(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, pruneChecks)
+	return err
+}
+
+const rented = `-- name: Rented :many
+SELECT t.allocation_id, t.project_id, p.slug AS project, t.sku_id, t.basis, t.free_because, t.price_id, coalesce(t.price_minor, 0)::bigint AS price_minor,
+    t.paid_share, t.units, a.name, a.labels, a.region_code, a.node_id, a.hostname, a.requested_by, a.requested_by_name,
+    a.active_at::timestamptz AS active_at
+FROM allocation_terms t JOIN allocations a ON a.id = t.allocation_id JOIN projects p ON p.id = t.project_id
+WHERE t.org_id = $1 AND t.allocation_id = ANY ($2::uuid[])
+`
+
+type RentedParams struct {
+	OrgID       id.Org
+	Allocations []string
+}
+
+type RentedRow struct {
+	AllocationID    id.Allocation
+	ProjectID       id.Project
+	Project         string
+	SkuID           string
+	Basis           string
+	FreeBecause     string
+	PriceID         id.Price
+	PriceMinor      int64
+	PaidShare       int32
+	Units           int32
+	Name            string
+	Labels          json.RawMessage
+	RegionCode      string
+	NodeID          id.Node
+	Hostname        string
+	RequestedBy     string
+	RequestedByName string
+	ActiveAt        time.Time
+}
+
+// What allocations of a tenant are, and what was agreed for them.
+func (q *Queries) Rented(ctx context.Context, arg RentedParams) ([]RentedRow, error) {
+	rows, err := q.db.Query(ctx, rented, arg.OrgID, arg.Allocations)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RentedRow
+	for rows.Next() {
+		var i RentedRow
+		if err := rows.Scan(
+			&i.AllocationID,
+			&i.ProjectID,
+			&i.Project,
+			&i.SkuID,
+			&i.Basis,
+			&i.FreeBecause,
+			&i.PriceID,
+			&i.PriceMinor,
+			&i.PaidShare,
+			&i.Units,
+			&i.Name,
+			&i.Labels,
+			&i.RegionCode,
+			&i.NodeID,
+			&i.Hostname,
+			&i.RequestedBy,
+			&i.RequestedByName,
+			&i.ActiveAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const stays = `-- name: Stays :many
@@ -192,4 +834,23 @@ func (q *Queries) Tenant(ctx context.Context, argID id.Org) (TenantRow, error) {
 	var i TenantRow
 	err := row.Scan(&i.Slug, &i.Name)
 	return i, err
+}
+
+const uncharged = `-- name: Uncharged :one
+SELECT count(*) FROM usage_meters m JOIN allocations a ON a.id = m.allocation_id
+WHERE m.org_id = $1 AND m.closed_at IS NULL AND a.active_at < $2::timestamptz
+  AND coalesce(m.charged_until, a.active_at) < $2::timestamptz
+`
+
+type UnchargedParams struct {
+	OrgID id.Org
+	Until time.Time
+}
+
+// How many allocations are not charged until the end of a month.
+func (q *Queries) Uncharged(ctx context.Context, arg UnchargedParams) (int64, error) {
+	row := q.db.QueryRow(ctx, uncharged, arg.OrgID, arg.Until)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }

@@ -1,0 +1,201 @@
+package statement
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi"
+)
+
+// View is a statement in a list, as the API shows it.
+type View struct {
+	StatementID      id.Statement `json:"statement_id" doc:"Id of the statement."`
+	OrgID            id.Org       `json:"org_id" doc:"Id of the tenant."`
+	Number           int32        `json:"number" doc:"Number of the statement; the tenant's are numbered without gaps."`
+	Label            string       `json:"label" doc:"Number with the tenant." example:"ACME-0007"`
+	Currency         string       `json:"currency" example:"USD"`
+	PeriodStart      time.Time    `json:"period_start" doc:"Beginning of the month, in UTC."`
+	PeriodEnd        time.Time    `json:"period_end" doc:"Its end, which does not belong to it."`
+	OpeningMinor     int64        `json:"opening_minor" doc:"What the tenant had left before, in minor units."`
+	UsageMinor       int64        `json:"usage_minor" doc:"What was charged for usage."`
+	ReliefMinor      int64        `json:"relief_minor" doc:"What was given back because nodes could not be used."`
+	CorrectionsMinor int64        `json:"corrections_minor" doc:"What corrections changed in the balance."`
+	MoneyInMinor     int64        `json:"money_in_minor" doc:"What came in."`
+	ClosingMinor     int64        `json:"closing_minor" doc:"What the tenant has left then."`
+	Entries          int64        `json:"entries" doc:"How many entries of the ledger it has."`
+	LateEntries      int64        `json:"late_entries" doc:"How many of them belong to a time before."`
+	Digest           string       `json:"digest" doc:"SHA-256 of the frozen document, in hexadecimal."`
+	IssuedAt         time.Time    `json:"issued_at"`
+	IssuedBy         string       `json:"issued_by" doc:"Id of who issued it."`
+}
+
+func show(s Statement) View {
+	return View{
+		StatementID: s.ID, OrgID: s.Org, Number: s.Number, Label: s.Label, Currency: s.Currency, PeriodStart: s.Start,
+		PeriodEnd: s.End, OpeningMinor: s.Opening, UsageMinor: s.Usage, ReliefMinor: s.Relief,
+		CorrectionsMinor: s.Corrections, MoneyInMinor: s.MoneyIn, ClosingMinor: s.Closing, Entries: s.Entries,
+		LateEntries: s.Late, Digest: s.Digest, IssuedAt: s.IssuedAt, IssuedBy: s.IssuedBy,
+	}
+}
+
+// CloseBody says which month to close.
+type CloseBody struct {
+	Month string `json:"month" pattern:"^[0-9]{4}-(0[1-9]|1[0-2])$" doc:"The first month that is open; it must be over." example:"2026-03"`
+}
+
+// CheckView is how the ledger compares with rated usage, as the API shows it.
+type CheckView struct {
+	CheckedAt     *time.Time     `json:"checked_at,omitempty" doc:"When it was compared. Left out: never yet."`
+	Agrees        bool           `json:"agrees" doc:"Whether ledger and rated usage are the same to the minor unit."`
+	Allocations   int64          `json:"allocations" doc:"How many allocations were compared."`
+	Tenants       int64          `json:"tenants" doc:"How many balances were compared."`
+	Disagreements int64          `json:"disagreements" doc:"How many are not as they should be."`
+	Found         []Disagreement `json:"found" nullable:"false" doc:"The first hundred of them."`
+}
+
+func showCheck(c Comparison) CheckView {
+	at := c.At.UTC()
+	return CheckView{
+		CheckedAt: &at, Agrees: c.Disagreements == 0, Allocations: c.Allocations, Tenants: c.Tenants,
+		Disagreements: c.Disagreements, Found: c.Found,
+	}
+}
+
+// position is where a list of statements goes on.
+type position struct {
+	Number int32 `json:"number"`
+}
+
+// file is an answer that is no JSON.
+type file struct {
+	ContentType string `header:"Content-Type"`
+	Disposition string `header:"Content-Disposition"`
+	Policy      string `header:"Content-Security-Policy"`
+	Body        []byte
+}
+
+const pathStatements = pathTenant + "/statements"
+
+func (s *Service) registerStatements(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-statements", Method: http.MethodGet, Path: pathStatements, Tag: tag,
+		Summary: "List the statements of a tenant", Description: "The newest first. They are never changed.",
+		Access: httpapi.Tenant(auth.BillingRead),
+	}, func(ctx context.Context, in *struct {
+		TenantPath
+		httpapi.Page
+	},
+	) (*httpapi.Listed[View], error) {
+		var before position
+		if _, err := in.After(&before); err != nil {
+			return nil, err
+		}
+		rows, err := s.List(ctx, in.OrgID, before.Number, in.Limit())
+		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return position{v.Number} })
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "close-period", Method: http.MethodPost, Path: pathStatements, Tag: tag,
+		Summary: "Close a month of a tenant and issue its statement",
+		Description: "The month must be over, the first that is open, and charged to its end. It happens by itself some hours " +
+			"after its end. What is booked later goes to a later statement.",
+		Access: httpapi.Tenant(auth.BillingManage), Status: http.StatusCreated,
+	}, func(ctx context.Context, in *struct {
+		TenantPath
+		Body CloseBody
+	},
+	) (*httpapi.Plain[Document], error) {
+		month, err := monthOf(in.Body.Month)
+		if err != nil {
+			return nil, err
+		}
+		d, err := s.Close(ctx, in.OrgID, month)
+		return &httpapi.Plain[Document]{Body: d}, err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-statement", Method: http.MethodGet, Path: pathStatements + "/{statement_id}", Tag: tag,
+		Summary: "Read a statement", Description: "As it was when it was issued.", Access: httpapi.Tenant(auth.BillingRead),
+	}, func(ctx context.Context, in *struct {
+		TenantPath
+		ID id.Statement `path:"statement_id" doc:"Id of the statement."`
+	},
+	) (*httpapi.Plain[Document], error) {
+		d, err := s.Get(ctx, in.OrgID, in.ID)
+		return &httpapi.Plain[Document]{Body: d}, err
+	})
+	s.registerFile(api, "csv", "text/csv; charset=utf-8", "as comma-separated values", Document.CSV)
+	s.registerFile(api, "html", "text/html; charset=utf-8", "as a page", Document.HTML)
+	s.registerFile(api, "focus", "text/csv; charset=utf-8", "in the columns of FOCUS, as comma-separated values",
+		Document.Focus)
+}
+
+// registerFile adds an operation that gives a statement in another form.
+func (s *Service) registerFile(
+	api *httpapi.API, form, contentType, what string, written func(Document) ([]byte, error),
+) {
+	path := pathStatements + "/{statement_id}/" + form
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-statement-" + form, Method: http.MethodGet, Path: path, Tag: tag,
+		Summary: "Read a statement " + what, Access: httpapi.Tenant(auth.BillingRead),
+	}, func(ctx context.Context, in *struct {
+		TenantPath
+		ID id.Statement `path:"statement_id" doc:"Id of the statement."`
+	},
+	) (*file, error) {
+		d, err := s.Get(ctx, in.OrgID, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		body, err := written(d)
+		if err != nil {
+			return nil, err
+		}
+		suffix, shown := ".csv", "attachment"
+		switch form {
+		case "html":
+			suffix, shown = ".html", "inline"
+		case "focus":
+			suffix = "-focus.csv"
+		}
+		return &file{
+			ContentType: contentType, Disposition: shown + `; filename="` + d.Label + suffix + `"`, Policy: pagePolicy, Body: body,
+		}, nil
+	})
+	// The framework takes bytes for something encoded in JSON.
+	media, _, _ := strings.Cut(contentType, ";")
+	api.OpenAPI().Paths[path].Get.Responses["200"] = &huma.Response{
+		Description: "OK", Content: map[string]*huma.MediaType{media: {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}
+}
+
+func (s *Service) registerChecks(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-tenant-ledger-check", Method: http.MethodGet, Path: pathTenant + "/ledger-check", Tag: tag,
+		Summary:     "Compare the ledger of a tenant with rated usage",
+		Description: "Now: of each allocation, what rating says, what its windows say and what was booked.",
+		Access:      httpapi.Tenant(auth.BillingRead),
+	}, func(ctx context.Context, in *TenantPath) (*httpapi.Plain[CheckView], error) {
+		if err := s.exists(ctx, in.OrgID); err != nil {
+			return nil, err
+		}
+		c, err := s.Check(ctx, in.OrgID, func() {})
+		return &httpapi.Plain[CheckView]{Body: showCheck(c)}, err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-ledger-check", Method: http.MethodGet, Path: "/api/v1/admin/ledger-check", Tag: tag,
+		Summary:     "Read how the ledgers of all tenants compare with rated usage",
+		Description: "As they were compared last, which happens every hour.",
+		Access:      httpapi.Platform(auth.BillingRead),
+	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[CheckView], error) {
+		c, some, err := s.LastCheck(ctx)
+		if err != nil || !some {
+			return &httpapi.Plain[CheckView]{Body: CheckView{Agrees: true, Found: []Disagreement{}}}, err
+		}
+		return &httpapi.Plain[CheckView]{Body: showCheck(c)}, nil
+	})
+}

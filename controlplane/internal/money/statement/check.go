@@ -1,0 +1,98 @@
+package statement
+
+import (
+	"time"
+
+	"gpuaas/contract/currency"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/money/rating"
+)
+
+// mostFound is how many disagreements a comparison names; it counts all.
+const mostFound = 100
+
+// Comparison is how the ledger compares with what rating says.
+type Comparison struct {
+	At            time.Time
+	Allocations   int64
+	Tenants       int64
+	Disagreements int64
+	Found         []Disagreement
+}
+
+// Disagreement is one place where the ledger is not what it should be.
+type Disagreement struct {
+	OrgID        id.Org         `json:"org_id" doc:"Id of the tenant."`
+	AllocationID *id.Allocation `json:"allocation_id,omitempty" doc:"Id of the allocation. Left out: it is about the balance of the tenant."`
+	Message      string         `json:"message" doc:"What disagrees."`
+	WantMinor    int64          `json:"want_minor" doc:"What it should be, in minor units."`
+	GotMinor     int64          `json:"got_minor" doc:"What it is."`
+}
+
+// charged is what an allocation was charged, by several accounts of it.
+type charged struct {
+	Org             id.Org
+	Allocation      id.Allocation
+	Currency        string
+	Terms           rating.Terms
+	Active, Until   *time.Time
+	Windows, Ledger int64
+}
+
+// disagrees compares what was charged with what rating says, to the minor unit.
+func (c charged) disagrees() (Disagreement, bool) {
+	d := Disagreement{OrgID: c.Org, AllocationID: &c.Allocation}
+	if c.Active != nil && c.Until != nil {
+		want, err := c.Terms.Until(*c.Active, *c.Until)
+		if err != nil {
+			d.Message = "it cannot be rated: " + err.Error()
+			return d, true
+		}
+		d.WantMinor = want
+	}
+	switch {
+	case c.Ledger != d.WantMinor:
+		d.GotMinor, d.Message = c.Ledger, "the ledger has "+currency.Format(c.Ledger, c.Currency)+", rated are "+
+			currency.Format(d.WantMinor, c.Currency)
+	case c.Windows != d.WantMinor:
+		d.GotMinor, d.Message = c.Windows, "its windows have "+currency.Format(c.Windows, c.Currency)+", rated are "+
+			currency.Format(d.WantMinor, c.Currency)
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+// balances are the balance of a tenant, by several accounts of it.
+type balances struct {
+	Org                          id.Org
+	Currency                     string
+	Kept, Posted, Stated, Closed int64
+}
+
+func (b balances) disagree() (Disagreement, bool) {
+	d := Disagreement{OrgID: b.Org}
+	switch {
+	case b.Kept != b.Posted:
+		d.WantMinor, d.GotMinor = b.Posted, b.Kept
+		d.Message = "the balance is " + currency.Format(b.Kept, b.Currency) + ", its entries sum to " +
+			currency.Format(b.Posted, b.Currency)
+	case b.Stated != b.Closed:
+		d.WantMinor, d.GotMinor = b.Closed, b.Stated
+		d.Message = "the last statement closes with " + currency.Format(b.Stated, b.Currency) + ", its entries sum to " +
+			currency.Format(b.Closed, b.Currency)
+	default:
+		return d, false
+	}
+	return d, true
+}
+
+func (c *Comparison) note(d Disagreement, wrong bool) {
+	if !wrong {
+		return
+	}
+	c.Disagreements++
+	if len(c.Found) < mostFound {
+		c.Found = append(c.Found, d)
+	}
+}

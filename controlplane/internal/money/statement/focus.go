@@ -1,0 +1,192 @@
+package statement
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/money/rating"
+)
+
+// FocusColumns are the columns of the Cost and Usage dataset of FOCUS that an export has:
+// all that are mandatory, those that what is rented here calls for, and our own, which
+// begin with x_. The source is named in docs/billing-design.md.
+var FocusColumns = []string{
+	"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart",
+	"ChargeCategory", "ChargeClass", "ChargeDescription", "ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart",
+	"ConsumedQuantity", "ConsumedUnit", "ContractedCost", "ContractedUnitPrice", "EffectiveCost", "HostProviderName",
+	"InvoiceId", "InvoiceIssuerName", "ListCost", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit",
+	"RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType", "ServiceCategory", "ServiceName",
+	"ServiceProviderName", "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId", "SubAccountId",
+	"SubAccountName", "Tags", "x_EntryId", "x_Late", "x_NodeName", "x_RequestedBy",
+}
+
+// The words that rows of an export use.
+const (
+	focusUsage      = "Usage"
+	focusCredit     = "Credit"
+	focusCorrection = "Correction"
+	focusUnit       = "GPU-Hours"
+)
+
+// focusTime is a time as FOCUS wants it.
+func focusTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999Z") }
+
+// quotient is a decimal with nine digits at most.
+func quotient(num, den int64) string {
+	text := big.NewRat(num, den).FloatString(9)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// Focus is the statement in the columns of FOCUS, as comma-separated values. The billed
+// costs sum to what the month costs; money that came in is no charge and has no row.
+func (d Document) Focus() ([]byte, error) {
+	rows, err := d.focusRows()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	all := [][]string{FocusColumns}
+	for _, r := range rows {
+		row := make([]string, len(FocusColumns))
+		for i, column := range FocusColumns {
+			row[i] = r[column]
+		}
+		all = append(all, row)
+	}
+	if err := w.WriteAll(all); err != nil {
+		return nil, fmt.Errorf("write CSV: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+type focusRow map[string]string
+
+func (d Document) focusRows() ([]focusRow, error) {
+	rows := make([]focusRow, 0, len(d.Lines)+len(d.Reliefs)+len(d.Corrections))
+	of := map[string]Line{}
+	for _, l := range d.Lines {
+		of[l.AllocationID.String()] = l
+		r, err := d.focusOf(l)
+		if err != nil {
+			return nil, err
+		}
+		d.cost(r, l.UsageMinor)
+		r["ChargeCategory"], r["ChargeDescription"] = focusUsage, "Use of "+l.SKU
+		r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(l.From), focusTime(l.To)
+		r["ListCost"], r["PricingCategory"] = amount(l.ListMinor, d.Currency), "Standard"
+		r["ListUnitPrice"] = amount(l.PriceMinor, d.Currency)
+		r["ContractedUnitPrice"] = d.contracted(l)
+		r["PricingQuantity"], r["PricingUnit"] = quotient(l.Seconds*int64(l.Units), 3600), focusUnit
+		r["ConsumedQuantity"], r["ConsumedUnit"] = r["PricingQuantity"], focusUnit
+		if l.Late { // FOCUS: what changes a month whose statement was issued
+			r["ChargeClass"], r["x_Late"] = focusCorrection, "true"
+		}
+		rows = append(rows, r)
+	}
+	for _, relief := range d.Reliefs {
+		r, err := d.focusAbout(of, relief.AllocationID.String())
+		if err != nil {
+			return nil, err
+		}
+		d.cost(r, -relief.AmountMinor)
+		r["ChargeCategory"], r["ChargeDescription"] = focusCredit, cell(relief.Reason)
+		r["x_EntryId"] = relief.EntryID.String()
+		r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(relief.From), focusTime(relief.To)
+		if relief.Late {
+			r["ChargeClass"], r["x_Late"] = focusCorrection, "true"
+		}
+		rows = append(rows, r)
+	}
+	for _, m := range d.Corrections {
+		if !m.ofCharges() {
+			continue
+		}
+		r, err := d.focusAbout(of, m.AllocationID.String())
+		if err != nil {
+			return nil, err
+		}
+		d.cost(r, -m.AmountMinor)
+		r["ChargeCategory"], r["ChargeClass"] = focusUsage, focusCorrection
+		if m.Of == "relief" {
+			r["ChargeCategory"] = focusCredit
+		}
+		r["ChargeDescription"], r["x_EntryId"] = cell(m.Reason), m.EntryID.String()
+		r["ChargePeriodStart"], r["ChargePeriodEnd"] = focusTime(*m.From), focusTime(*m.To)
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// contracted is the price of a unit for an hour after the discount.
+func (d Document) contracted(l Line) string {
+	// The price has as many digits as the currency; a share of it in ten-thousandths has four more at most.
+	whole := new(big.Rat).Mul(decimal(amount(l.PriceMinor, d.Currency)), big.NewRat(int64(l.PaidShare), rating.Full))
+	text := whole.FloatString(9)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+func decimal(text string) *big.Rat {
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return new(big.Rat)
+	}
+	return r
+}
+
+// cost sets all costs of a row to what was booked.
+func (d Document) cost(r focusRow, minor int64) {
+	for _, column := range []string{"BilledCost", "ContractedCost", "EffectiveCost", "ListCost"} {
+		r[column] = amount(minor, d.Currency)
+	}
+}
+
+// focusAbout is a row about an allocation, which may have no usage in this statement.
+func (d Document) focusAbout(of map[string]Line, allocation string) (focusRow, error) {
+	if l, there := of[allocation]; there {
+		return d.focusOf(l)
+	}
+	r := d.focusBase()
+	r["ResourceId"], r["ResourceType"] = allocation, "Allocation"
+	return r, nil
+}
+
+func (d Document) focusBase() focusRow {
+	return focusRow{
+		"BillingAccountId": d.OrgID.String(), "BillingAccountName": d.TenantName, "BillingCurrency": d.Currency,
+		"BillingPeriodStart": focusTime(d.PeriodStart), "BillingPeriodEnd": focusTime(d.PeriodEnd),
+		"ChargeFrequency": "Usage-Based", "HostProviderName": d.Issuer, "InvoiceId": d.Label, "InvoiceIssuerName": d.Issuer,
+		"ServiceProviderName": d.Issuer, "ServiceCategory": "Compute", "ServiceName": "GPU nodes",
+		"ServiceSubcategory": "Virtual Machines",
+	}
+}
+
+func (d Document) focusOf(l Line) (focusRow, error) {
+	r := d.focusBase()
+	r["SubAccountId"], r["SubAccountName"] = l.ProjectID.String(), l.Project
+	r["ResourceId"], r["ResourceName"], r["ResourceType"] = l.AllocationID.String(), cell(l.Name), "Allocation"
+	r["RegionId"], r["RegionName"] = l.Region, l.Region
+	r["SkuId"], r["SkuMeter"] = l.SKU, "GPU time"
+	if l.PriceID != nil {
+		r["SkuPriceId"] = l.PriceID.String()
+	}
+	r["x_NodeName"], r["x_RequestedBy"] = cell(l.Hostname), cell(l.RequestedByName)
+	details, err := json.Marshal(map[string]any{"x_Units": l.Units, "x_PaidShare": l.PaidShare})
+	if err != nil {
+		return nil, fmt.Errorf("encode details of price: %w", err)
+	}
+	r["SkuPriceDetails"] = string(details)
+	if len(l.Labels) > 0 {
+		tags, err := json.Marshal(l.Labels)
+		if err != nil {
+			return nil, fmt.Errorf("encode labels: %w", err)
+		}
+		r["Tags"] = string(tags)
+	}
+	return r, nil
+}
