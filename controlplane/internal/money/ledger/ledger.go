@@ -17,11 +17,9 @@ const (
 	Usage      Kind = "usage"
 	Relief     Kind = "relief"
 	Correction Kind = "correction"
-	Payment    Kind = "payment"
-	Refund     Kind = "refund"
 )
 
-var kinds = []Kind{Credit, Usage, Relief, Correction, Payment, Refund}
+var kinds = []Kind{Credit, Usage, Relief, Correction}
 
 // Purse is one of the accounts that an entry moves money between, each per tenant.
 type Purse string
@@ -31,10 +29,9 @@ const (
 	Tenant  Purse = "tenant"  // what the tenant has left
 	Revenue Purse = "revenue" // what was earned
 	Credits Purse = "credits" // what was given
-	Paid    Purse = "payments" // what came through payment providers
 )
 
-var purses = []Purse{Tenant, Revenue, Credits, Paid, "adjustments"}
+var purses = []Purse{Tenant, Revenue, Credits, "payments", "adjustments"}
 
 // Posting moves an amount into a purse, or out of it.
 type Posting struct {
