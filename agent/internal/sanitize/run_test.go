@@ -100,18 +100,19 @@ func TestADeviceThatLiesFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie     func(*loop) Device
 		methods []Method
-		found   int
+		found   []int // how many canaries may be found
 	}{
-		"zero out":       {func(l *loop) Device { return liar{l} }, []Method{ZeroOut, Overwrite}, canaryCount},
-		"secure discard": {func(l *loop) Device { return liar{l} }, []Method{SecureDiscard, ZeroOut}, canaryCount},
-		"one sector":     {func(l *loop) Device { return halfLiar{l} }, []Method{ZeroOut}, 0},
+		"zero out":       {func(l *loop) Device { return liar{l} }, []Method{ZeroOut, Overwrite}, []int{canaryCount}},
+		"secure discard": {func(l *loop) Device { return liar{l} }, []Method{SecureDiscard, ZeroOut}, []int{canaryCount}},
+		// Canaries are where chance puts them: one of them may be in that sector.
+		"one sector": {func(l *loop) Device { return halfLiar{l} }, []Method{ZeroOut}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newLoop(t, diskSize).open(t)
 			rec := sanitized(t, c.lie(d), only(c.methods...))
 			e := rec.Evidence
 			if e.Outcome != agentwire.OutcomeFailed || e.Verified || e.VerifiedBy != agentwire.VerifiedByNothing ||
-				e.SamplesUnclean == 0 || e.CanariesFound != c.found {
+				e.SamplesUnclean == 0 || !slices.Contains(c.found, e.CanariesFound) {
 				t.Errorf("evidence %+v", e)
 			}
 			if e.Method != string(c.methods[0]) {

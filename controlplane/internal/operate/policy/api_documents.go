@@ -159,7 +159,7 @@ func showTrials(trials []Trial, err error) (*httpapi.Plain[TrialsView], error) {
 
 // DocumentPath names a version of the policy document in the path.
 type DocumentPath struct {
-	Document string `path:"document" maxLength:"20" doc:"Version of the document." example:"v3"`
+	Document string `path:"document" maxLength:"64" doc:"Version of the document." example:"v3"`
 }
 
 // DocumentReasonBody says why which document decides.
