@@ -36,7 +36,7 @@ export function Cost({ scope, month, now }: Props) {
           <Card title="By day (UTC)">
             <ByDay days={daysOf(lines, from, until)} />
           </Card>
-          <div className="grid items-start gap-4 xl:grid-cols-2">
+          <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-2">
             {!scope.projectId && <Parts title="By project" parts={partsBy(lines, (l) => ({ key: l.project_id, name: l.project }))} link={(p) => ({ project: p.key })} />}
             <Parts title="By SKU" parts={partsBy(lines, (l) => ({ key: l.sku }))} />
           </div>

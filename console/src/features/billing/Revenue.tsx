@@ -38,7 +38,7 @@ export function Revenue({ month, now }: { month: string; now: string }) {
           <Card title="By day (UTC)">
             <ByDay days={daysOf(lines, from, until)} />
           </Card>
-          <div className="grid items-start gap-4 xl:grid-cols-2">
+          <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-2">
             <Parts title="By tenant" parts={partsBy(lines, (l) => ({ key: l.org_id, name: l.tenant }))} link={(p) => ({ tenant: p.key })} />
             <Parts title="By SKU" parts={bySku} />
           </div>
