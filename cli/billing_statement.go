@@ -234,6 +234,10 @@ func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 		}, v.Value.Found); err != nil || v.Value.Agrees {
 			return err
 		}
+		if v.Value.CheckedAt == nil {
+			return failure.New(failure.Unsuccessful, "ledger_not_compared", "ask again in an hour",
+				"the ledgers have not been compared yet")
+		}
 		return failure.New(failure.Unsuccessful, "ledger_disagrees",
 			"see docs/runbooks/ledger-disagrees.md; correct entries with gpuaas billing correct",
 			"the ledger is not what rating says in %d places", v.Value.Disagreements)

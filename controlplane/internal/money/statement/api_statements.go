@@ -194,7 +194,7 @@ func (s *Service) registerChecks(api *httpapi.API) {
 	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[CheckView], error) {
 		c, some, err := s.LastCheck(ctx)
 		if err != nil || !some {
-			return &httpapi.Plain[CheckView]{Body: CheckView{Agrees: true, Found: []Disagreement{}}}, err
+			return &httpapi.Plain[CheckView]{Body: CheckView{Found: []Disagreement{}}}, err
 		}
 		return &httpapi.Plain[CheckView]{Body: showCheck(c)}, nil
 	})
