@@ -213,16 +213,9 @@ func (s *Service) end(ctx context.Context, tx pgx.Tx, o Operation, look *Look, e
 	return publish(ctx, tx, told[event], now, message)
 }
 
-// move is the only function that takes an edge of the lifecycle, resuming apart.
+// move takes an edge of the lifecycle, and counts the targets.
 func move(ctx context.Context, tx pgx.Tx, o Operation, event Event, code, message string) (Operation, error) {
-	next, err := Lifecycle.Next(o.Status, event)
-	if err != nil {
-		return o, err
-	}
-	row, err := operationdb.New(tx).Move(ctx, operationdb.MoveParams{
-		ID: o.ID, ToStatus: string(next), Ends: next.Ended(), ErrorCode: code, ErrorMessage: message,
-	})
-	now, err := found(row, err, o.ID)
+	now, err := moved(ctx, tx, o, event, code, message)
 	if err != nil {
 		return o, err
 	}
@@ -231,6 +224,18 @@ func move(ctx context.Context, tx pgx.Tx, o Operation, event Event, code, messag
 		return now, err
 	}
 	return all[0], nil
+}
+
+// moved is the only function that takes an edge of the lifecycle, resuming apart.
+func moved(ctx context.Context, tx pgx.Tx, o Operation, event Event, code, message string) (Operation, error) {
+	next, err := Lifecycle.Next(o.Status, event)
+	if err != nil {
+		return o, err
+	}
+	row, err := operationdb.New(tx).Move(ctx, operationdb.MoveParams{
+		ID: o.ID, ToStatus: string(next), Ends: next.Ended(), ErrorCode: code, ErrorMessage: message,
+	})
+	return found(row, err, o.ID)
 }
 
 // frozen reads the version that a run was made of, whatever became of it since.

@@ -29,19 +29,12 @@ const atOnce = 32
 const patience = 15 * time.Minute
 
 // handOutMore gives as many nodes their work as the limits of the run allow. It answers
-// the run as it is then, and whether it changed anything; there may be more to do.
+// the run as it is then, and whether it changed anything; there may be more to do. The
+// caller holds the run, and has counted its targets: nobody else changes them meanwhile.
 func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (
 	Operation, bool, error,
 ) {
-	if o.Counts == nil {
-		all, err := counted(ctx, tx, []Operation{o})
-		if err != nil {
-			return o, false, err
-		}
-		o = all[0]
-	}
-	room := o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]
-	if room <= 0 || o.Counts[TargetWaiting] == 0 {
+	if !o.hasRoom() {
 		return o, false, nil
 	}
 	e, err := policy.Get(ctx, tx, policy.Owner(o.Owner), o.Ref.Type)
@@ -49,50 +42,67 @@ func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d def
 		return o, false, err
 	}
 	o.Limits = o.Limits.within(e)
-	if room = o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]; room <= 0 {
+	if !o.hasRoom() {
 		return o, false, nil
 	}
-	if o.Status == Queued {
-		limits := o.Limits
-		if o, err = move(ctx, tx, o, Start, "", ""); err != nil {
+	if o, err = started(ctx, tx, o); err != nil {
+		return o, false, err
+	}
+	if refused, err := s.stillAllowed(ctx, tx, o, d, e); err != nil || refused.Code != "" {
+		if err = s.refuseAll(ctx, tx, o, refused, err); err != nil {
 			return o, false, err
 		}
-		o.Limits = limits
+		all, err := counted(ctx, tx, []Operation{o}) // some were skipped, and some failed
+		if err != nil {
+			return o, false, err
+		}
+		return all[0], true, nil
 	}
-	if err := s.handOutWave(ctx, tx, o, d, room); err != nil {
-		return o, false, err
-	}
-	all, err := counted(ctx, tx, []Operation{o})
-	if err != nil {
-		return o, false, err
-	}
-	return all[0], true, nil
+	return o, true, s.handOutWave(ctx, tx, o, d)
 }
 
-// handOutWave hands out the next targets, or refuses those that must not go on.
-func (s *Service) handOutWave(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition, room int32) error {
-	if refused, err := s.stillAllowed(ctx, tx, o, d); err != nil || refused.Code != "" {
-		return s.refuseAll(ctx, tx, o, refused, err)
+// room is how many more targets may be handed out.
+func (o Operation) room() int32 {
+	return o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]
+}
+
+func (o Operation) hasRoom() bool { return o.room() > 0 && o.Counts[TargetWaiting] > 0 }
+
+// started is a run that has begun, as far as policies narrow it today.
+func started(ctx context.Context, tx pgx.Tx, o Operation) (Operation, error) {
+	if o.Status != Queued {
+		return o, nil
 	}
+	now, err := moved(ctx, tx, o, Start, "", "")
+	now.Limits, now.Counts = o.Limits, o.Counts
+	return now, err
+}
+
+// handOutWave hands out the next targets, or refuses those that must not go on. It keeps
+// the counts of the run up to date.
+func (s *Service) handOutWave(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) error {
 	q := operationdb.New(tx)
-	next, err := targetsFrom(q.Next(ctx, operationdb.NextParams{OperationID: o.ID, Limit: min(room, atOnce)}))
+	next, err := targetsFrom(q.Next(ctx, operationdb.NextParams{OperationID: o.ID, Limit: min(o.room(), atOnce)}))
 	if err != nil {
 		return err
 	}
 	for _, t := range next {
+		becomes := TargetRunning
 		refused, err := s.handOut(ctx, tx, o, d, t, false)
 		if err != nil {
 			return err
 		}
-		if refused.Code == "" {
-			continue
+		if refused.Code != "" {
+			becomes = t.refused()
+			if err := q.EndTarget(ctx, operationdb.EndTargetParams{
+				ID: t.ID, Status: string(becomes), StepIndex: t.StepIndex, ErrorCode: refused.Code,
+				ErrorClass: refused.Class, ErrorMessage: refused.Message, ErrorRemedy: refused.Remedy,
+			}); err != nil {
+				return fmt.Errorf("refuse target %s: %w", t.ID, err)
+			}
 		}
-		if err := q.EndTarget(ctx, operationdb.EndTargetParams{
-			ID: t.ID, Status: string(t.refused()), StepIndex: t.StepIndex, ErrorCode: refused.Code,
-			ErrorClass: refused.Class, ErrorMessage: refused.Message, ErrorRemedy: refused.Remedy,
-		}); err != nil {
-			return fmt.Errorf("refuse target %s: %w", t.ID, err)
-		}
+		o.Counts[TargetWaiting]--
+		o.Counts[becomes]++
 	}
 	return nil
 }
@@ -107,11 +117,9 @@ func (t Target) refused() TargetStatus {
 }
 
 // stillAllowed asks policy and rights again: both may have changed since the request.
-func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (Trouble, error) {
-	e, err := policy.Get(ctx, tx, policy.Owner(o.Owner), o.Ref.Type)
-	if err != nil {
-		return Trouble{}, err
-	}
+func (s *Service) stillAllowed(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition,
+	e policy.Effective,
+) (Trouble, error) {
 	r := policyRequest(d, o.Owner)
 	r.Caller, r.TargetKind, r.OnlyPlan = o.By, o.TargetKind, o.OnlyPlan
 	r.Targets, r.Concurrency = int(total(o.Counts)), int(o.Limits.MaxConcurrency)
@@ -278,7 +286,7 @@ func (s *Service) params(ctx context.Context, tx pgx.Tx, o Operation, t Target, 
 // request is the task of a target. What only looks may run beside anything.
 func request(o Operation, t Target, p agentwire.OperationRunParams, look bool) agenttask.Request {
 	r := agenttask.Request{
-		Node: t.Node, Type: agentwire.TypeOperationRun, Params: p, Owner: owner{o.ID, t.ID},
+		Node: t.Node, Type: agentwire.TypeOperationRun, Params: p, Owner: owner{o, t},
 		IdempotencyKey: fmt.Sprintf("%s/%s/%s/%d", tasksOf, o.ID, t.ID, t.Attempt+1),
 		Reason:         "operation " + o.ID.String(), Class: p.TaskClass(),
 		Window: o.Limits.Timeout + time.Minute, Patience: patience,
@@ -289,24 +297,18 @@ func request(o Operation, t Target, p agentwire.OperationRunParams, look bool) a
 	return r
 }
 
-// owner owns the tasks of a target.
+// owner owns the tasks of a target. Whoever makes one holds the run in the transaction of
+// the task, and has read the target there.
 type owner struct {
-	operation id.Operation
-	target    id.OperationTarget
+	operation Operation
+	target    Target
 }
 
 // Owns implements agenttask.Owner: a run that has not ended, and was not canceled, asks
 // for its own targets' work, on their nodes only.
-func (w owner) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) error {
-	o, err := lock(ctx, tx, w.operation)
-	if err != nil {
-		return err
-	}
-	row, err := operationdb.New(tx).Target(ctx, w.target)
-	if err != nil {
-		return fmt.Errorf("read target %s: %w", w.target, err)
-	}
-	if row.OperationID != o.ID || row.NodeID != on || typ != agentwire.TypeOperationRun || o.Status.Ended() ||
+func (w owner) Owns(_ context.Context, _ pgx.Tx, on id.Node, typ string) error {
+	o, t := w.operation, w.target
+	if t.Operation != o.ID || t.Node != on || typ != agentwire.TypeOperationRun || o.Status.Ended() ||
 		o.Cancel.At != nil || o.Approval.awaited() {
 		return conflict(o, "does not ask for %s on this node", typ)
 	}

@@ -10,6 +10,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/operate/definition"
+	"gpuaas/controlplane/internal/operate/policy"
 )
 
 // stillUsable asks again whether whoever asked may use a node of a project: their own, or
@@ -42,7 +43,11 @@ func (s *Service) follow(ctx context.Context, tx pgx.Tx, o Operation, d definiti
 		return Trouble{}, err
 	}
 	o = all[0]
-	if refused, err := s.stillAllowed(ctx, tx, o, d); err != nil || refused.Code != "" {
+	e, err := policy.Get(ctx, tx, policy.Owner(o.Owner), o.Ref.Type)
+	if err != nil {
+		return Trouble{}, err
+	}
+	if refused, err := s.stillAllowed(ctx, tx, o, d, e); err != nil || refused.Code != "" {
 		return refused, err
 	}
 	return s.handOut(ctx, tx, o, d, a.target, a.next == probe)

@@ -62,10 +62,9 @@ func (s *Service) Submit(ctx context.Context, ask Ask) (Operation, error) {
 		}
 		// The first nodes get their work with the request: a workflow needs longer to
 		// begin than an agent to answer.
-		if _, _, err := s.handOutMore(ctx, tx, o, p.Version.Definition); err != nil {
-			return err
-		}
-		o, err = Get(ctx, tx, o.ID)
+		limits := o.Limits
+		o, _, err = s.handOutMore(ctx, tx, o, p.Version.Definition)
+		o.Limits = limits // as they were frozen
 		return err
 	})
 	return o, err
@@ -256,7 +255,11 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p Plan) (Opera
 	}); err != nil {
 		return o, err
 	}
-	return o, publish(ctx, tx, eventwire.OperationRequested, o, "")
+	if err := publish(ctx, tx, eventwire.OperationRequested, o, ""); err != nil {
+		return o, err
+	}
+	o.Counts = p.counts()
+	return o, nil
 }
 
 func newRow(ctx context.Context, ask Ask, p Plan) (operationdb.InsertParams, error) {
@@ -299,6 +302,19 @@ func newRow(ctx context.Context, ask Ask, p Plan) (operationdb.InsertParams, err
 		return row, fmt.Errorf("encode decisions: %w", err)
 	}
 	return row, nil
+}
+
+// counts are the states of the targets of a run that has just been written.
+func (p Plan) counts() map[TargetStatus]int32 {
+	counts := map[TargetStatus]int32{}
+	for _, t := range p.Targets {
+		if t.fits() {
+			counts[TargetWaiting]++
+		} else {
+			counts[TargetSkipped]++
+		}
+	}
+	return counts
 }
 
 func newTargets(p Plan) (json.RawMessage, error) {
