@@ -108,8 +108,10 @@ FROM next WHERE t.id = next.id
 RETURNING t.*;
 
 -- name: NoteSigner :exec
+-- The node waits meanwhile, and nothing is decided by it: its commit does not wait for the disk.
 UPDATE node_tasks SET signer_version = sqlc.arg(signer_version)
-WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched';
+WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched'
+  AND set_config('synchronous_commit', 'off', true) = 'off';
 
 -- name: PutBack :one
 -- Undoes a claim that did not reach the node. It does not count as an attempt.

@@ -61,6 +61,19 @@ func (s *Service) handOutMore(ctx context.Context, tx pgx.Tx, o Operation, d def
 	return o, true, s.handOutWave(ctx, tx, o, d)
 }
 
+// handOutFirst gives the first nodes of a new run their work. Its request has just been
+// asked about in the same transaction: policies and rights are not asked again.
+func (s *Service) handOutFirst(ctx context.Context, tx pgx.Tx, o Operation, d definition.Definition) (Operation, error) {
+	if !o.hasRoom() {
+		return o, nil
+	}
+	o, err := started(ctx, tx, o)
+	if err != nil {
+		return o, err
+	}
+	return o, s.handOutWave(ctx, tx, o, d)
+}
+
 // room is how many more targets may be handed out.
 func (o Operation) room() int32 {
 	return o.Limits.wave(o.Counts[TargetSucceeded]) - o.Counts[TargetRunning]

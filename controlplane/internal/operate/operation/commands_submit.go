@@ -62,9 +62,7 @@ func (s *Service) Submit(ctx context.Context, ask Ask) (Operation, error) {
 		}
 		// The first nodes get their work with the request: a workflow needs longer to
 		// begin than an agent to answer.
-		limits := o.Limits
-		o, _, err = s.handOutMore(ctx, tx, o, p.Version.Definition)
-		o.Limits = limits // as they were frozen
+		o, err = s.handOutFirst(ctx, tx, o, p.Version.Definition)
 		return err
 	})
 	return o, err

@@ -789,6 +789,7 @@ func (q *Queries) LockOverdue(ctx context.Context, argID id.NodeTask) (LockOverd
 const noteSigner = `-- name: NoteSigner :exec
 UPDATE node_tasks SET signer_version = $1
 WHERE id = $2 AND attempt = $3 AND status = 'dispatched'
+  AND set_config('synchronous_commit', 'off', true) = 'off'
 `
 
 type NoteSignerParams struct {
@@ -797,6 +798,7 @@ type NoteSignerParams struct {
 	Attempt       int32
 }
 
+// The node waits meanwhile, and nothing is decided by it: its commit does not wait for the disk.
 func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 	_, err := q.db.Exec(ctx, noteSigner, arg.SignerVersion, arg.ID, arg.Attempt)
 	return err
