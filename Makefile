@@ -68,15 +68,15 @@ upgrade-trial: deps build servers ## onboard with the program of a commit, kill 
 
 # A Go test run: its events are kept in bin/test, told as they happen and, unless
 # it is a step of a larger run, summed up. ONLY='-run PATTERN PACKAGE' tries a part of it again.
-go-test = mkdir -p bin/test; set -o pipefail; \
-	bin/withstack -- env $(2) go test -json -vet=off -count=1 $(3) $(or $(ONLY),$(4)) | \
-		tee bin/test/$(1)$(if $(ONLY),.second).json | bin/testreport || failed=1; \
+kept = mkdir -p bin/test; set -o pipefail; \
+	bin/withstack -- $(2) | tee bin/test/$(1)$(if $(ONLY),.second).json | bin/testreport || failed=1; \
 	$(if $(STEP),,bin/testreport bin/test/$(1).json || failed=1;) exit $${failed:-0}
+go-test = $(call kept,$(1),env $(2) go test -json -vet=off -count=1 $(3) $(or $(ONLY),$(4)))
 needs = $(if $(STEP),,$(1) bin/withstack bin/testreport)
 
-unit: $(call needs) ## all Go tests but the end-to-end ones, with the race detector, on one private stack
+unit: $(call needs) ## all Go tests but the end-to-end ones, on one private stack; with the race detector where memory is shared (RACE=all: everywhere)
 	@cd stack/servers && go test -vet=off ./durablefile
-	@$(call go-test,unit,CGO_ENABLED=1,-race -parallel 6 -timeout 20m,$$(go list ./... | grep -v '/e2e$$'))
+	@$(call kept,unit,tools/unit.sh $(ONLY))
 
 e2e: $(call needs,deps build servers) ## only the end-to-end tests, four side by side
 	@$(call go-test,e2e,,-parallel 4 -timeout 30m,./e2e)

@@ -182,9 +182,9 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 		f.answers[op] = refuse(500, "internal", "something went wrong on our side", "report it")
 	}
 	for _, e := range errands {
+		b := newBench(t)
+		b.must("context", "set", "prod", "--url", f.URL, "--token-file", b.tokenFile(canary))
 		for _, format := range output.Formats() {
-			b := newBench(t)
-			b.must("context", "set", "prod", "--url", f.URL, "--token-file", b.tokenFile(canary))
 			got := b.run(append(strings.Fields(e.args), "-o", format)...)
 			if strings.Contains(got.stdout+got.err, canary) {
 				t.Errorf("%s -o %s printed the token", e.args, format)

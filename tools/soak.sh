@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries for HOURS what `make test` tries in minutes: first all end-to-end tests
+# Tries for HOURS what `make test` tries in minutes: first all tests
 # with the race detector, then, with one seed after the other from SEED on, every
 # fault in every stage, jobs while everything that takes part in them is killed
 # ROUNDS times, fifty nodes that are rented and given back meanwhile, and a hundred
@@ -25,6 +25,7 @@ kills() { # seed
         go test -race -vet=off -count=1 -v -timeout 6h -run '^Test(Jobs|Renting)Outlives?EverythingThatIsKilled$' ./e2e
 }
 
+try race-unit env RACE=all make --no-print-directory unit
 try race-e2e make --no-print-directory race-e2e
 while ((SECONDS < end)); do
     try "faults-$seed" bin/gpuaas sim faults --seed "$seed" --report "bin/soak/faults-$seed.md"

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
-	"gpuaas/controlplane/internal/engine/durable"
-
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+
+	"gpuaas/controlplane/internal/engine/durable"
 )
 
 // Activities are the effects of a run. Workflow histories record their names, so each

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/httpapi"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
 const (

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/audit"
@@ -15,8 +17,6 @@ import (
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
 	"gpuaas/controlplane/internal/money/rating"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Set says how far a tenant may go, and when it is warned.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/durable"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Releases ends allocations; allocation.Service does.

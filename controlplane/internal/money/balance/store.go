@@ -7,11 +7,11 @@ import (
 	"math/big"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance/internal/balancedb"
-
-	"github.com/jackc/pgx/v5"
 )
 
 func from(r balancedb.Balance) Standing {

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"gpuaas/controlplane/internal/fleet/node"
-
 	"gpuaas/controlplane/internal/adapter/firstboot"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/job"
 )
