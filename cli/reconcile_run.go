@@ -102,14 +102,22 @@ func (a *app) runText(v apiclient.ReconciliationRunView) string {
 	if v.BeganAt != nil {
 		line("asked MAAS", "%s: %s, %s", plural(int(r.Requests), "request"), plural(int(r.MachineRecords), "machine record"),
 			plural(int(r.Events), "event"))
-		line("looked at", "%s of nodes, %d of them in turn; %d in MAAS are no nodes",
-			plural(int(r.MachinesLookedAt), "machine"), r.MachinesSwept, r.UnmanagedMachines)
-		line("found", "%d new, %d confirmed, %d over", r.FindingsOpened, r.FindingsConfirmed, r.FindingsClosed)
+		line("checked", "%s of nodes, %d of them in turn; %s", plural(int(r.MachinesLookedAt), "machine"),
+			r.MachinesSwept, notNodes(int(r.UnmanagedMachines)))
+		line("found", "%d new, %d confirmed, %d closed", r.FindingsOpened, r.FindingsConfirmed, r.FindingsClosed)
 		line("done", "%s, %s written, %dms besides MAAS", plural(int(r.ActionsTaken), "action"),
 			plural(int(r.RowsWritten), "row"), r.ControlPlaneMs)
 	}
 	line("id", "%s", v.RunId)
 	return b.String()
+}
+
+// notNodes says how many machines of MAAS nobody onboarded.
+func notNodes(n int) string {
+	if n == 1 {
+		return "1 MAAS machine is not a node"
+	}
+	return fmt.Sprintf("%d MAAS machines are not nodes", n)
 }
 
 // unsuccessful is why a run that has ended did not bring all that it should have.

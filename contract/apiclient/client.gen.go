@@ -8126,7 +8126,7 @@ type OnboardingBatchViewList struct {
 
 // OnboardingCheck defines model for OnboardingCheck.
 type OnboardingCheck struct {
-	// Code What is wrong, for programs; not_checked when an earlier check is in the way. Absent when it is well.
+	// Code What is wrong, for programs; not_checked when an earlier check is in the way. Absent when nothing is wrong.
 	Code *string `json:"code,omitempty"`
 
 	// Detail What was found.
@@ -8138,7 +8138,7 @@ type OnboardingCheck struct {
 	Name string `json:"name"`
 	Ok   bool   `json:"ok"`
 
-	// Remedy What to do about it; absent when it is well.
+	// Remedy What to do about it; absent when nothing is wrong.
 	Remedy *string `json:"remedy,omitempty"`
 }
 

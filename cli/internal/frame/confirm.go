@@ -15,7 +15,7 @@ import (
 
 // AddYesFlag defines the flag that answers the question in advance.
 func AddYesFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().BoolP("yes", "y", false, "do not ask whether that is meant")
+	return cmd.Flags().BoolP("yes", "y", false, "skip the confirmation prompt")
 }
 
 // Asks reports whether somebody is there to be asked: the question is seen, and the answer

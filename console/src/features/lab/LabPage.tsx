@@ -68,7 +68,7 @@ function OnboardCard({ free }: { free?: number }) {
   const n = Number(typed)
   const possible = /^\d+$/.test(typed) && n >= 1 && n <= free
   return (
-    <Card title="Make nodes of machines">
+    <Card title="Onboard machines">
       {free === 0 ? (
         <p className="text-sm text-muted">Every machine is in use. Decommission a node to free its machine.</p>
       ) : (

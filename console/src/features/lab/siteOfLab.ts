@@ -65,7 +65,7 @@ export async function makeDemoSite(lab: Lab, report: (key: Step['key'], state: S
   await step('profile', () => theProfile(lab, site))
   const probe = await step('probe', async () => {
     const found = await got(api.POST('/api/v1/admin/maas-sites/{site_id}/probe', { params: { path } }))
-    return [found, found.ok ? 'All checks are well.' : 'Some checks need you.']
+    return [found, found.ok ? 'All checks passed.' : 'Some checks need your attention.']
   })
   return { site, probe }
 }

@@ -117,8 +117,8 @@ function Rows({ parsed, blocked, looked, onGo, onRemove }: { parsed: Parsed; blo
   return (
     <div className="flex flex-col gap-2">
       <p role="status" className="flex flex-wrap items-center gap-2 text-sm">
-        <Badge tone="ok">{well} well</Badge>
-        {bad.length > 0 && <Badge tone="bad">{bad.length} to correct</Badge>}
+        <Badge tone="ok">{well} valid</Badge>
+        {bad.length > 0 && <Badge tone="bad">{bad.length} {bad.length === 1 ? 'needs' : 'need'} fixing</Badge>}
         {stopped.length > 0 && <Badge tone="bad">{stopped.length} blocked</Badge>}
       </p>
       <Table label="Machines as they were read" columns={columns} rows={rows} rowKey={(r) => String(r.line)} height={rows.length > 8 ? '20rem' : undefined} />
@@ -135,5 +135,5 @@ function Result({ row, blocked, looked }: { row: MachineRow; blocked?: string[];
       </span>
     )
   }
-  return <span className="text-ok">{looked ? 'checked: nothing in the way' : 'well-formed'}</span>
+  return <span className="text-ok">{looked ? 'checked: nothing in the way' : 'valid'}</span>
 }

@@ -32,8 +32,8 @@ export function RunReport({ run }: { run: Run }) {
           of={[
             ['Findings', `${r.findings_opened} opened, ${r.findings_confirmed} confirmed, ${r.findings_closed} closed`],
             ['Actions', r.intended_total === 0 ? 'none due' : `${r.actions_taken} taken of ${r.intended_total} due`],
-            ['Machines', `${r.machines_looked_at} looked at, ${r.machines_swept} of them by the sweep, ${r.machines_missing} not answered`],
-            ['No nodes', `${r.unmanaged_machines} machines of MAAS that are no nodes`],
+            ['Machines', `${r.machines_looked_at} checked, ${r.machines_swept} of them in turn, ${r.machines_missing} not answered`],
+            ['Not nodes', r.unmanaged_machines === 1 ? '1 MAAS machine is not a node' : `${r.unmanaged_machines} MAAS machines are not nodes`],
             ['Asked of MAAS', `${r.requests} requests, ${r.machine_records} records, ${r.events} events${r.questions_unanswered ? `, ${r.questions_unanswered} questions unanswered` : ''}`],
             ['Written', `${r.rows_written} rows`],
           ]}

@@ -19,7 +19,7 @@ var _ = catalog.Declare(job.Stage{
 	Resume: RenderCloudInit, Detour: true,
 	Looks:   "the events and installation results of MAAS",
 	Does:    "releases the machine to Ready unless it is to be deployed again",
-	Expects: "the failure is told apart: no datasource, or anything else",
+	Expects: "the failure is classified: no datasource, or anything else",
 	Again:   "releasing looks first",
 	Fails:   []job.FailureMode{MAASAway, OutOfBand, notInstalled, notBooted},
 }, (*Bringup).ClassifyDeployFailure)

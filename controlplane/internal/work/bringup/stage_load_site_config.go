@@ -48,7 +48,7 @@ var codeSitePrerequisite = job.DeclareCode(job.Code{
 const siteFreshFor = time.Minute
 
 // LoadSiteConfig makes sure that the site and the profile are to be used, that
-// MAAS is there and lets us in, and that it has what the profile wants.
+// MAAS can be reached and accepts our credentials, and that it has what the profile wants.
 func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 	if w.SystemID == "" { // work that was begun is finished even so
 		if err := site.RequireEnabled(w.Site); err != nil {
@@ -74,7 +74,7 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 			ForGood()
 	}
 	if !w.deploys() {
-		return Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s", w.Site.Name, user.Username)}, nil
+		return Result{Message: fmt.Sprintf("signed in to MAAS of site %s as %s", w.Site.Name, user.Username)}, nil
 	}
 	if err := b.requireImage(ctx, r, w); err != nil {
 		return Result{}, err
@@ -91,7 +91,7 @@ func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	out := Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s and has %s", w.Site.Name, user.Username,
+	out := Result{Message: fmt.Sprintf("signed in to MAAS of site %s as %s; it has %s", w.Site.Name, user.Username,
 		w.Profile.Policy.DistroSeries)}
 	if warning != "" {
 		out.Message += "; WARNING: " + warning

@@ -19,8 +19,8 @@ type Check struct {
 	Name   string `json:"name" doc:"What was looked at." example:"power_credentials"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail" doc:"What was found."`
-	Remedy string `json:"remedy,omitempty" doc:"What to do about it; absent when it is well."`
-	Code   string `json:"code,omitempty" doc:"What is wrong, for programs; not_checked when an earlier check is in the way. Absent when it is well."`
+	Remedy string `json:"remedy,omitempty" doc:"What to do about it; absent when nothing is wrong."`
+	Code   string `json:"code,omitempty" doc:"What is wrong, for programs; not_checked when an earlier check is in the way. Absent when nothing is wrong."`
 }
 
 // preflight collects what was found.
