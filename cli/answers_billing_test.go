@@ -3,6 +3,7 @@ package cli
 import (
 	"maps"
 	"net/http"
+	"strings"
 )
 
 const (
@@ -71,6 +72,10 @@ var moneyErrands = []errand{
 	{"billing-statement-show-focus", "billing statement show " + statementID + " --tenant acme --as focus"},
 	{"billing-statement-show-wrong", "billing statement show 7 --tenant acme --as pdf"},
 	{"billing-statement-show-missing", "billing statement show 8 --tenant acme"},
+	{"billing-statement-show-open", "billing statement show open --tenant acme"},
+	{"billing-statement-show-open-html", "billing statement show open --tenant acme --as html"},
+	{"billing-statement-show-open-csv", "billing statement show open --tenant acme --as csv"},
+	{"billing-statement-show-open-focus", "billing statement show open --tenant acme --as focus"},
 	{"billing-statement-close", "billing statement close --month 2026-02 --tenant acme"},
 	{"billing-check", "billing check"},
 	{"billing-check-tenant", "billing check --tenant acme"},
@@ -113,10 +118,14 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 		"correct-ledger-entry": answer(201, correctionJSON), "list-ledger": pageOf(correctionJSON, creditJSON),
 		"get-balance": answer(200, balanceJSON), "get-usage": answer(200, usageJSON),
 		"list-statements": pageOf(statementJSON), "get-statement": answer(200, statementDocument),
-		"close-period":        answer(201, statementDocument),
-		"get-statement-html":  plain("text/html", "<!DOCTYPE html>\n<p>7</p>\n"),
-		"get-statement-csv":   plain("text/csv", "statement,kind\nACME-0007,opening\n"),
-		"get-statement-focus": plain("text/csv", "BilledCost\n1.00\n"),
+		"close-period":             answer(201, statementDocument),
+		"get-open-statement":       answer(200, strings.ReplaceAll(statementDocument, "ACME-0007", "ACME-DRAFT")),
+		"get-open-statement-html":  plain("text/html", "<!DOCTYPE html>\n<p>draft</p>\n"),
+		"get-open-statement-csv":   plain("text/csv", "statement,kind\nACME-DRAFT,opening\n"),
+		"get-open-statement-focus": plain("text/csv", "BilledCost\n1.00\n"),
+		"get-statement-html":       plain("text/html", "<!DOCTYPE html>\n<p>7</p>\n"),
+		"get-statement-csv":        plain("text/csv", "statement,kind\nACME-0007,opening\n"),
+		"get-statement-focus":      plain("text/csv", "BilledCost\n1.00\n"),
 		"get-ledger-check": answer(200, `{"agrees":true,"allocations":12,"tenants":2,"disagreements":0,"found":[],`+
 			`"checked_at":"2026-03-04T05:06:07Z"}`),
 		"get-tenant-ledger-check": answer(200, `{"agrees":false,"allocations":2,"tenants":1,"disagreements":1,`+

@@ -60,6 +60,8 @@ func lastsText(hours *float64) string {
 	switch {
 	case hours == nil:
 		return "for ever"
+	case *hours < 1:
+		return (time.Duration(*hours * float64(time.Hour))).Round(time.Second).String()
 	case *hours >= 48:
 		return fmt.Sprintf("%.1f days", *hours/24)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,10 +118,13 @@ func (a *app) statementShowCommand() *cobra.Command {
 		args: frame.Exactly("STATEMENT"),
 		operations: []string{
 			"get-statement", "get-statement-csv", "get-statement-focus", "get-statement-html", "list-statements",
+			"get-open-statement", "get-open-statement-csv", "get-open-statement-focus", "get-open-statement-html",
 		},
-		long: "STATEMENT is a label such as ACME-0007, a number, a month such as 2026-03 or an id. -o json has every\n" +
-			"line. --as focus prints the columns of the FinOps FOCUS specification.",
-		example: "  gpuaas billing statement show 2026-03 --tenant acme --as html >march.html",
+		long: "STATEMENT is a label such as ACME-0007, a number, a month such as 2026-03 or an id; open is what the\n" +
+			"month that is not closed yet has until now. -o json has every line. --as focus prints the columns of\n" +
+			"the FinOps FOCUS specification.",
+		example: "  gpuaas billing statement show open --tenant acme\n" +
+			"  gpuaas billing statement show 2026-03 --tenant acme --as html >march.html",
 		flags: func(cmd *cobra.Command) action {
 			c := &scope{}
 			c.addTenant(cmd)
@@ -131,13 +135,17 @@ func (a *app) statementShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if !slices.Contains(append(forms, ""), *as) {
+					return failure.Misuse(s.Cmd, "--as: %q is none of %s", *as, strings.Join(forms, ", "))
+				}
+				if args[0] == openMonth {
+					return a.showOpen(s, org, *as)
+				}
 				id, err := s.statementID(org, args[0])
 				if err != nil {
 					return err
 				}
 				switch *as {
-				case "":
-					return frame.Show(s.Session, a.documentColumns())(s.API.GetStatementWithResponse(s.Ctx, org, id))
 				case "html":
 					return s.printed(s.API.GetStatementHtmlWithResponse(s.Ctx, org, id))
 				case "csv":
@@ -145,10 +153,26 @@ func (a *app) statementShowCommand() *cobra.Command {
 				case "focus":
 					return s.printed(s.API.GetStatementFocusWithResponse(s.Ctx, org, id))
 				}
-				return failure.Misuse(s.Cmd, "--as: %q is none of %s", *as, strings.Join(forms, ", "))
+				return frame.Show(s.Session, a.documentColumns())(s.API.GetStatementWithResponse(s.Ctx, org, id))
 			}
 		},
 	})
+}
+
+// openMonth names what is not closed yet.
+const openMonth = "open"
+
+// showOpen shows what the open month of a tenant has until now.
+func (a *app) showOpen(s *session, org types.UUID, as string) error {
+	switch as {
+	case "html":
+		return s.printed(s.API.GetOpenStatementHtmlWithResponse(s.Ctx, org))
+	case "csv":
+		return s.printed(s.API.GetOpenStatementCsvWithResponse(s.Ctx, org))
+	case "focus":
+		return s.printed(s.API.GetOpenStatementFocusWithResponse(s.Ctx, org))
+	}
+	return frame.Show(s.Session, a.documentColumns())(s.API.GetOpenStatementWithResponse(s.Ctx, org))
 }
 
 // printed prints an answer that is text.
@@ -235,7 +259,7 @@ func (a *app) showCheck(s *session) func(apiclient.Answer, error) error {
 			return err
 		}
 		if v.Value.CheckedAt == nil {
-			return failure.New(failure.Unsuccessful, "ledger_not_compared", "ask again in an hour",
+			return failure.New(failure.Unsuccessful, "ledger_not_compared", "ask again later: it happens every hour, or as billing.compare_every says",
 				"the ledgers have not been compared yet")
 		}
 		return failure.New(failure.Unsuccessful, "ledger_disagrees",

@@ -12,24 +12,29 @@ type BillingConfig struct {
 	ChargeEvery    time.Duration `koanf:"charge_every" doc:"how often what is rented is charged while it goes on; the sum does not depend on it. A start must be payable for this time where a tenant has limits"`
 	Window         time.Duration `koanf:"window" doc:"how often balances are looked at, for warnings and releases; how far a tenant can go beyond its limit is what it uses in that time"`
 	CloseAfter     time.Duration `koanf:"close_after" doc:"how long after its end a month is closed and its statement issued; what is booked after that goes to the next one"`
+	CompareEvery   time.Duration `koanf:"compare_every" doc:"how often months that are over are closed, and the ledger is compared with rated usage"`
 	SilenceAfter   time.Duration `koanf:"silence_after" doc:"how long the agent of a rented node must be silent before that time is given back to the tenant; the control plane notices silence after nodes.offline_after"`
 }
 
 func defaultBilling() BillingConfig {
 	return BillingConfig{
 		ChargeEvery: time.Hour, Window: time.Minute, SilenceAfter: metering.LongSilence, CloseAfter: 6 * time.Hour,
+		CompareEvery: time.Hour,
 	}
 }
 
 func (c BillingConfig) check(bad func(string, string, ...any)) {
-	if c.ChargeEvery < time.Minute || c.ChargeEvery > 24*time.Hour {
-		bad("billing.charge_every", "%s is not between a minute and a day", c.ChargeEvery)
+	if c.ChargeEvery < time.Second || c.ChargeEvery > 24*time.Hour {
+		bad("billing.charge_every", "%s is not between a second and a day", c.ChargeEvery)
 	}
 	if c.Window < time.Second || c.Window > time.Hour || c.Window%time.Second != 0 {
 		bad("billing.window", "%s is not a whole number of seconds between a second and an hour", c.Window)
 	}
 	if c.CloseAfter < 0 || c.CloseAfter > 14*24*time.Hour {
 		bad("billing.close_after", "%s is not between 0 and two weeks", c.CloseAfter)
+	}
+	if c.CompareEvery < time.Second || c.CompareEvery > 24*time.Hour || c.CompareEvery%time.Second != 0 {
+		bad("billing.compare_every", "%s is not a whole number of seconds between a second and a day", c.CompareEvery)
 	}
 	if c.SilenceAfter < time.Minute {
 		bad("billing.silence_after", "%s is shorter than a minute", c.SilenceAfter)

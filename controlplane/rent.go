@@ -121,6 +121,7 @@ func (p *parts) newRent() {
 	})
 	p.statements = statement.New(statement.Config{
 		DB: p.db, Schedules: p.temporal, Issuer: p.cfg.Nodes.EnvironmentName, CloseAfter: p.cfg.Billing.CloseAfter,
+		Every: p.cfg.Billing.CompareEvery,
 	})
 	p.quotas = quota.New(p.db, allocation.Holdings{})
 	allowed, _ := networks(p.cfg.Webhooks.AllowedNetworks) // validated

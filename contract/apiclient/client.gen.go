@@ -12217,6 +12217,9 @@ type StatementDocument struct {
 	// Currency Examples: USD
 	Currency string `json:"currency"`
 
+	// Draft The month is open: nothing of this is frozen, and it has neither an id nor a number.
+	Draft *bool `json:"draft,omitempty"`
+
 	// Entries How many entries of the ledger it has.
 	Entries  int64     `json:"entries"`
 	IssuedAt time.Time `json:"issued_at"`
@@ -18250,6 +18253,30 @@ func (c *Client) PutTenantMemberWithResponse(ctx context.Context, orgId openapi_
 	}
 	r.json(body)
 	return call[IdentityMemberView](ctx, c, r, edit)
+}
+
+// GetOpenStatementWithResponse is GET /api/v1/tenants/{org_id}/open-statement: Read what the open month of a tenant has until now
+func (c *Client) GetOpenStatementWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[StatementDocument], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/open-statement", orgId)
+	return call[StatementDocument](ctx, c, r, edit)
+}
+
+// GetOpenStatementCsvWithResponse is GET /api/v1/tenants/{org_id}/open-statement/csv: Read what the open month of a tenant has until now, as comma-separated values
+func (c *Client) GetOpenStatementCsvWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/open-statement/csv", orgId)
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetOpenStatementFocusWithResponse is GET /api/v1/tenants/{org_id}/open-statement/focus: Read what the open month of a tenant has until now, in the columns of FOCUS, as comma-separated values
+func (c *Client) GetOpenStatementFocusWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/open-statement/focus", orgId)
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetOpenStatementHtmlWithResponse is GET /api/v1/tenants/{org_id}/open-statement/html: Read what the open month of a tenant has until now, as a page
+func (c *Client) GetOpenStatementHtmlWithResponse(ctx context.Context, orgId openapi_types.UUID, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/open-statement/html", orgId)
+	return call[struct{}](ctx, c, r, edit)
 }
 
 // ListTenantOperationPoliciesWithResponse is GET /api/v1/tenants/{org_id}/operation-policies: List what a tenant has settled about operations

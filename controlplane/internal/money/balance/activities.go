@@ -40,7 +40,7 @@ func (a *Activities) EvaluateBalances(ctx context.Context) error {
 }
 
 // beatEvery is how often a run says that its worker lives.
-const beatEvery = 10 * time.Second
+const beatEvery = 5 * time.Second
 
 // beat sends heartbeats until the returned function is called, so that the work of a
 // process that died is given to another one.

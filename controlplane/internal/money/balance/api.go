@@ -2,6 +2,7 @@ package balance
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"time"
 
@@ -65,7 +66,7 @@ func show(s Standing) View {
 		v.AvailableMinor = &left
 	}
 	if lasts, ends := s.Runway(); ends {
-		hours := float64(int64(lasts.Hours()*100)) / 100
+		hours := math.Floor(lasts.Hours()*10_000) / 10_000
 		v.RunwayHours = &hours
 	}
 	if v.Status == Depleted {

@@ -15,7 +15,7 @@ const WorkflowType = "BillingWindowWorkflow"
 // next run, which finds it: nothing depends on how often this runs.
 func Workflow(ctx workflow.Context) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: time.Hour, HeartbeatTimeout: time.Minute,
+		StartToCloseTimeout: time.Hour, HeartbeatTimeout: 20 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5,
 		},

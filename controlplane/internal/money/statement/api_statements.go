@@ -3,7 +3,6 @@ package statement
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -80,7 +79,10 @@ type file struct {
 	Body        []byte
 }
 
-const pathStatements = pathTenant + "/statements"
+const (
+	pathStatements = pathTenant + "/statements"
+	pathOpen       = pathTenant + "/open-statement"
+)
 
 func (s *Service) registerStatements(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
@@ -128,48 +130,70 @@ func (s *Service) registerStatements(api *httpapi.API) {
 		d, err := s.Get(ctx, in.OrgID, in.ID)
 		return &httpapi.Plain[Document]{Body: d}, err
 	})
-	s.registerFile(api, "csv", "text/csv; charset=utf-8", "as comma-separated values", Document.CSV)
-	s.registerFile(api, "html", "text/html; charset=utf-8", "as a page", Document.HTML)
-	s.registerFile(api, "focus", "text/csv; charset=utf-8", "in the columns of FOCUS, as comma-separated values",
-		Document.Focus)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-open-statement", Method: http.MethodGet, Path: pathOpen, Tag: tag,
+		Summary: "Read what the open month of a tenant has until now",
+		Description: "As its statement would be if nothing more was booked; of the first month that is not closed. What is used " +
+			"and not booked yet is not in it.",
+		Access: httpapi.Tenant(auth.BillingRead),
+	}, func(ctx context.Context, in *TenantPath) (*httpapi.Plain[Document], error) {
+		d, err := s.Open(ctx, in.OrgID)
+		return &httpapi.Plain[Document]{Body: d}, err
+	})
+	for _, f := range forms {
+		registerFile(api, f, "get-statement-"+f.name, pathStatements+"/{statement_id}/"+f.name, "Read a statement "+f.what,
+			func(ctx context.Context, in *struct {
+				TenantPath
+				ID id.Statement `path:"statement_id" doc:"Id of the statement."`
+			},
+			) (Document, error) {
+				return s.Get(ctx, in.OrgID, in.ID)
+			})
+		registerFile(api, f, "get-open-statement-"+f.name, pathOpen+"/"+f.name,
+			"Read what the open month of a tenant has until now, "+f.what,
+			func(ctx context.Context, in *TenantPath) (Document, error) { return s.Open(ctx, in.OrgID) })
+	}
+}
+
+// form is a way to write a statement that is no JSON.
+type form struct {
+	name, media, what, suffix, shown string
+	written                          func(Document) ([]byte, error)
+}
+
+var forms = []form{
+	{"csv", "text/csv", "as comma-separated values", ".csv", "attachment", Document.CSV},
+	{"html", "text/html", "as a page", ".html", "inline", Document.HTML},
+	{
+		"focus", "text/csv", "in the columns of FOCUS, as comma-separated values", "-focus.csv", "attachment",
+		Document.Focus,
+	},
 }
 
 // registerFile adds an operation that gives a statement in another form.
-func (s *Service) registerFile(
-	api *httpapi.API, form, contentType, what string, written func(Document) ([]byte, error),
+func registerFile[In any](
+	api *httpapi.API, f form, operation, path, summary string, read func(context.Context, *In) (Document, error),
 ) {
-	path := pathStatements + "/{statement_id}/" + form
 	httpapi.Register(api, httpapi.Operation{
-		ID: "get-statement-" + form, Method: http.MethodGet, Path: path, Tag: tag,
-		Summary: "Read a statement " + what, Access: httpapi.Tenant(auth.BillingRead),
-	}, func(ctx context.Context, in *struct {
-		TenantPath
-		ID id.Statement `path:"statement_id" doc:"Id of the statement."`
-	},
-	) (*file, error) {
-		d, err := s.Get(ctx, in.OrgID, in.ID)
+		ID: operation, Method: http.MethodGet, Path: path, Tag: tag, Summary: summary,
+		Access: httpapi.Tenant(auth.BillingRead),
+	}, func(ctx context.Context, in *In) (*file, error) {
+		d, err := read(ctx, in)
 		if err != nil {
 			return nil, err
 		}
-		body, err := written(d)
+		body, err := f.written(d)
 		if err != nil {
 			return nil, err
-		}
-		suffix, shown := ".csv", "attachment"
-		switch form {
-		case "html":
-			suffix, shown = ".html", "inline"
-		case "focus":
-			suffix = "-focus.csv"
 		}
 		return &file{
-			ContentType: contentType, Disposition: shown + `; filename="` + d.Label + suffix + `"`, Policy: pagePolicy, Body: body,
+			ContentType: f.media + "; charset=utf-8", Disposition: f.shown + `; filename="` + d.Label + f.suffix + `"`,
+			Policy: pagePolicy, Body: body,
 		}, nil
 	})
 	// The framework takes bytes for something encoded in JSON.
-	media, _, _ := strings.Cut(contentType, ";")
 	api.OpenAPI().Paths[path].Get.Responses["200"] = &huma.Response{
-		Description: "OK", Content: map[string]*huma.MediaType{media: {Schema: &huma.Schema{Type: huma.TypeString}}},
+		Description: "OK", Content: map[string]*huma.MediaType{f.media: {Schema: &huma.Schema{Type: huma.TypeString}}},
 	}
 }
 
@@ -189,7 +213,7 @@ func (s *Service) registerChecks(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-ledger-check", Method: http.MethodGet, Path: "/api/v1/admin/ledger-check", Tag: tag,
 		Summary:     "Read how the ledgers of all tenants compare with rated usage",
-		Description: "As they were compared last, which happens every hour.",
+		Description: "As they were compared last, which happens every hour (billing.compare_every).",
 		Access:      httpapi.Platform(auth.BillingRead),
 	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[CheckView], error) {
 		c, some, err := s.LastCheck(ctx)

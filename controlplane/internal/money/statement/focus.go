@@ -157,10 +157,14 @@ func (d Document) focusAbout(of map[string]Line, allocation string) (focusRow, e
 }
 
 func (d Document) focusBase() focusRow {
+	invoice := d.Label
+	if d.Draft { // FOCUS: charges that are not on an invoice have none
+		invoice = ""
+	}
 	return focusRow{
 		"BillingAccountId": d.OrgID.String(), "BillingAccountName": d.TenantName, "BillingCurrency": d.Currency,
 		"BillingPeriodStart": focusTime(d.PeriodStart), "BillingPeriodEnd": focusTime(d.PeriodEnd),
-		"ChargeFrequency": "Usage-Based", "HostProviderName": d.Issuer, "InvoiceId": d.Label, "InvoiceIssuerName": d.Issuer,
+		"ChargeFrequency": "Usage-Based", "HostProviderName": d.Issuer, "InvoiceId": invoice, "InvoiceIssuerName": d.Issuer,
 		"ServiceProviderName": d.Issuer, "ServiceCategory": "Compute", "ServiceName": "GPU nodes",
 		"ServiceSubcategory": "Virtual Machines",
 	}

@@ -1,6 +1,10 @@
 -- name: Now :one
 SELECT clock_timestamp()::timestamptz;
 
+-- name: OneMoment :exec
+-- What a transaction reads is as it was at one moment.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+
 -- name: Tenant :one
 SELECT slug, name FROM organizations WHERE id = $1;
 

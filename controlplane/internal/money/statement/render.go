@@ -125,9 +125,9 @@ var page = template.Must(template.New("statement").Funcs(template.FuncMap{
 	"minus": func(minor int64) int64 { return -minor },
 	"hours": func(seconds int64) string { return fmt.Sprintf("%d.%02d", seconds/3600, seconds%3600/36) },
 }).Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Statement {{.Label}}</title><style>{{style}}</style></head><body>
-<h1>Statement {{.Label}}</h1>
-<p>{{.Issuer}} for {{.TenantName}} ({{.Tenant}}), {{day .PeriodStart}} to {{last .PeriodEnd}} in UTC, issued {{date .IssuedAt}} UTC.</p>
+<html lang="en"><head><meta charset="utf-8"><title>{{if .Draft}}Draft{{else}}Statement{{end}} {{.Label}}</title><style>{{style}}</style></head><body>
+<h1>{{if .Draft}}Draft{{else}}Statement{{end}} {{.Label}}</h1>
+<p>{{.Issuer}} for {{.TenantName}} ({{.Tenant}}), {{day .PeriodStart}} to {{last .PeriodEnd}} in UTC, {{if .Draft}}read{{else}}issued{{end}} {{date .IssuedAt}} UTC.{{if .Draft}} The month is open: this is what was booked until then.{{end}}</p>
 <table>
 <tr><td>Left before</td><td class="n">{{money .OpeningMinor .Currency}}</td></tr>
 <tr><td>Usage</td><td class="n">{{money (minus .UsageMinor) .Currency}}</td></tr>

@@ -20,6 +20,7 @@ type Config struct {
 	Schedules  Schedules // nil: nothing is scheduled
 	Issuer     string    // who issues statements
 	CloseAfter time.Duration
+	Every      time.Duration    // how often months are closed and the ledger is compared
 	Clock      func() time.Time // nil: that of the database
 }
 
@@ -30,12 +31,15 @@ type Service struct {
 	schedules  Schedules
 	issuer     string
 	closeAfter time.Duration
+	every      time.Duration
 	clock      func(context.Context, *statementdb.Queries) (time.Time, error)
 }
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, schedules: cfg.Schedules, issuer: cfg.Issuer, closeAfter: cfg.CloseAfter}
+	s := &Service{
+		db: cfg.DB, schedules: cfg.Schedules, issuer: cfg.Issuer, closeAfter: cfg.CloseAfter, every: cfg.Every,
+	}
 	s.clock = func(ctx context.Context, q *statementdb.Queries) (time.Time, error) {
 		if cfg.Clock != nil {
 			return cfg.Clock(), nil
@@ -51,8 +55,8 @@ func (s *Service) Tend(ctx context.Context) error {
 		return nil
 	}
 	return s.schedules.KeepSchedules(ctx, schedulePrefix, []durable.Schedule{{
-		ID: schedulePrefix + "hourly", Every: time.Hour, Offset: 7 * time.Minute, Jitter: time.Minute,
-		Workflow: WorkflowType, WorkflowID: "billing-statements",
+		ID: schedulePrefix + "hourly", Every: s.every, Offset: (s.every / 8).Truncate(time.Second),
+		Jitter: s.every / 60, Workflow: WorkflowType, WorkflowID: "billing-statements",
 	}})
 }
 

@@ -32,6 +32,7 @@ type Document struct {
 	StatementID  id.Statement  `json:"statement_id" doc:"Id of the statement."`
 	Number       int32         `json:"number" doc:"Number of the statement; the tenant's are numbered without gaps."`
 	Label        string        `json:"label" doc:"Number with the tenant; it names the statement in the whole installation." example:"ACME-0007"`
+	Draft        bool          `json:"draft,omitempty" doc:"The month is open: nothing of this is frozen, and it has neither an id nor a number."`
 	Issuer       string        `json:"issuer" doc:"Who issued it."`
 	OrgID        id.Org        `json:"org_id" doc:"Id of the tenant."`
 	Tenant       string        `json:"tenant" doc:"Its slug."`
@@ -181,6 +182,9 @@ func (d *Document) sum() {
 	d.ClosingMinor = d.OpeningMinor - d.UsageMinor + d.ReliefMinor + d.MendedMinor + d.MoneyInMinor
 }
 
+// draftLabel names what a month has until now.
+func draftLabel(tenant string) string { return strings.ToUpper(tenant) + "-DRAFT" }
+
 // labelOf names a statement in the whole installation.
 func labelOf(tenant string, number int32) string {
 	return fmt.Sprintf("%s-%04d", strings.ToUpper(tenant), number)
@@ -205,7 +209,7 @@ func inTurn(month, open, now time.Time) error {
 			open.Format("2006-01")).WithRemedy("see its statement: gpuaas billing statement list; what is booked now goes to an open month")
 	case month.AddDate(0, 1, 0).After(now):
 		return fault.New(fault.Conflict, "period_not_over", "%s is not over", name).
-			WithRemedy("close it after %s; until then see gpuaas billing usage", month.AddDate(0, 1, 0).Format(time.RFC3339))
+			WithRemedy("close it after %s; until then see gpuaas billing statement show open", month.AddDate(0, 1, 0).Format(time.RFC3339))
 	case month.After(open):
 		return fault.New(fault.Conflict, "period_not_next", "%s cannot be closed before %s, which is open", name,
 			open.Format("2006-01")).WithRemedy("close the months in their order")

@@ -189,6 +189,40 @@ func (s *Service) Get(ctx context.Context, org id.Org, of id.Statement) (Documen
 	return d, nil
 }
 
+// Open reads what the first open month of a tenant has until now: as its statement would
+// be if nothing more was booked. What is used and not booked yet is not in it.
+func (s *Service) Open(ctx context.Context, org id.Org) (Document, error) {
+	var d Document
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := statementdb.New(tx)
+		if err := q.OneMoment(ctx); err != nil { // what is booked meanwhile is seen whole or not at all
+			return fmt.Errorf("begin to read: %w", err)
+		}
+		of, err := account.Get(ctx, tx, org)
+		if err != nil {
+			return err
+		}
+		now, err := s.clock(ctx, q)
+		if err != nil {
+			return fmt.Errorf("read clock: %w", err)
+		}
+		since, err := q.OpenSince(ctx, org)
+		if err != nil {
+			return fmt.Errorf("read open month: %w", err)
+		}
+		d = Document{
+			Draft: true, Issuer: s.issuer, OrgID: org, Currency: of.Currency, PeriodStart: since.UTC(),
+			PeriodEnd: since.UTC().AddDate(0, 1, 0), IssuedAt: now.UTC(),
+		}
+		if err := fill(ctx, q, &d); err != nil {
+			return err
+		}
+		d.Number, d.Label = 0, draftLabel(d.Tenant)
+		return nil
+	})
+	return d, err
+}
+
 // compareAtOnce is how many allocations are compared at once.
 const compareAtOnce = 500
 

@@ -548,6 +548,16 @@ func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	return column_1, err
 }
 
+const oneMoment = `-- name: OneMoment :exec
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
+`
+
+// What a transaction reads is as it was at one moment.
+func (q *Queries) OneMoment(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, oneMoment)
+	return err
+}
+
 const openSince = `-- name: OpenSince :one
 SELECT open_since FROM billing_periods WHERE org_id = $1
 `

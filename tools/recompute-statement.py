@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Recomputes a statement from its CSV, by the formula and nothing else.
+
+    gpuaas billing statement show open --tenant acme --as csv | tools/recompute-statement.py
+
+It knows neither the product nor its database: seconds are counted from the times of each line, the cost is
+price x paid share x units x seconds / 3600, cut off, and all amounts are added up. It ends with 1 where a line or the
+closing balance is not what it computes.
+"""
+import csv
+import sys
+from datetime import datetime
+from fractions import Fraction
+
+
+def micros(text):
+    at = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return int(at.timestamp()) * 1_000_000 + at.microsecond
+
+
+def decimals(text):
+    return len(text.partition(".")[2])
+
+
+rows = list(csv.DictReader(sys.stdin))
+if not rows:
+    sys.exit("there are no lines: is this the CSV of a statement?")
+scale = 10 ** max(decimals(r["amount"]) for r in rows)
+month = next(micros(r["to"]) for r in rows if r["kind"] == "opening")
+total, wrong, used = Fraction(0), 0, 0
+for r in rows:
+    booked = Fraction(r["amount"])
+    if r["kind"] == "closing":
+        print(f"computed {float(total):.2f}, the statement closes with {r['amount']} {r['currency']}")
+        wrong += total != booked
+        continue
+    if r["kind"] == "usage":
+        seconds = (micros(r["to"]) - micros(r["from"])) // 1_000_000
+        exact = Fraction(r["unit_hour"]) * int(r["paid_share"]) * int(r["units"]) * seconds / (10_000 * 3600)
+        cost = Fraction(exact * scale // 1, scale)
+        # What was cut off in the month before is carried over, so such a line may be one minor unit more.
+        carried = micros(r["from"]) <= month or r["late"]
+        if cost != -booked and not (carried and abs(cost + booked) <= Fraction(1, scale)):
+            wrong += 1
+            print(f"{r['allocation']}: {seconds} s cost {float(cost):.2f}, charged are {-float(booked):.2f}")
+        else:
+            print(f"{r['name'] or r['allocation']}: {seconds} s x {r['units']} x {r['unit_hour']}/h = {-float(booked):.2f}")
+        used += 1
+    total += booked
+print(f"{used} lines of usage, {wrong} wrong")
+sys.exit(wrong > 0)
