@@ -16,8 +16,8 @@ import (
 )
 
 // TestUpOnboardsMachines is the second day of a newcomer without hardware: the
-// commands that gpuaas up suggests make nodes of all machines of its lab, and two
-// tenants rent them. Then the
+// commands that gpuaas up suggests make nodes of all machines of its lab, two tenants
+// rent them, and a third one comes to the end of its money. Then the
 // state folder is lost, and everything is there again from a backup: nodes go on.
 func TestUpOnboardsMachines(t *testing.T) {
 	t.Parallel()
@@ -28,6 +28,7 @@ func TestUpOnboardsMachines(t *testing.T) {
 		}
 	})
 	env := []string{"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent}
+	env = append(env, hurriedBilling()...)
 	p, _ := startUp(t, state, env...)
 	cli := p.cli(t)
 	checkPrivate(t, lab.RecordFile(state))
@@ -47,6 +48,7 @@ func TestUpOnboardsMachines(t *testing.T) {
 		t.Errorf("%d machines became nodes, want all 24", made)
 	}
 	p.checkRent(t, made)
+	payer, left := p.checkMoney(t)
 	list := filepath.Join(state, "lab.csv")
 	succeed(t, cli, "sim", "site", "--state", state, "--csv", list)
 	if rows, err := os.ReadFile(list); err != nil || string(rows) != "hostname,ipmi_ip\n" {
@@ -82,6 +84,10 @@ func TestUpOnboardsMachines(t *testing.T) {
 	if now, err := lab.ReadRecord(lab.RecordFile(state)); err != nil || now.URL != record.URL ||
 		now.Token != record.Token {
 		t.Errorf("the lab came back as another one: %v, %v", now.URL, err)
+	}
+	payer.admin = again
+	if now := payer.settled(t); now != left {
+		t.Errorf("%d are left after the restore, %d before", now, left)
 	}
 	testkit.Succeeds(t, "an agent that answers", time.Minute, func() error {
 		_, said, code := command(t, again.cli(t), "node", "task", "run", record.Machines[0].Hostname, "node.heartbeat_check",

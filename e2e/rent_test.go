@@ -16,17 +16,18 @@ import (
 
 // rental is what these scenarios read of an allocation.
 type rental struct {
-	AllocationID  string `json:"allocation_id"`
-	Status        string
-	NodeID        string `json:"node_id"`
-	Hostname      string
-	Username      string
-	CleanupID     string     `json:"cleanup_id"`
-	WaitingFor    string     `json:"waiting_for"`
-	FailureReason string     `json:"failure_reason"`
-	ReleaseFailed string     `json:"release_failed_reason"`
-	CreatedAt     time.Time  `json:"created_at"`
-	ActiveAt      *time.Time `json:"active_at"`
+	AllocationID       string `json:"allocation_id"`
+	Status             string
+	NodeID             string `json:"node_id"`
+	Hostname           string
+	Username           string
+	CleanupID          string     `json:"cleanup_id"`
+	WaitingFor         string     `json:"waiting_for"`
+	FailureReason      string     `json:"failure_reason"`
+	ReleaseFailed      string     `json:"release_failed_reason"`
+	CreatedAt          time.Time  `json:"created_at"`
+	ActiveAt           *time.Time `json:"active_at"`
+	ReleaseRequestedAt *time.Time `json:"release_requested_at"`
 }
 
 // tenant is a member of a project, with no other right.
