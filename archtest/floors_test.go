@@ -35,6 +35,7 @@ var sameFloor = map[string][]string{
 	"metering":  {"account", "ledger", "rating"},
 	"ledger":    {"account", "rating"},
 	"balance":   {"account", "rating"},
+	"budget":    {"account", "rating"},
 	"operation": {"definition", "policy"},
 	"statement": {"account", "rating"},
 }

@@ -186,6 +186,9 @@ func costText(c apiclient.AllocationCost) string {
 	if c.UntilExpiryMinor != nil {
 		text += ", and " + currency.Format(*c.UntilExpiryMinor, c.Currency) + " until it ends by itself"
 	}
+	if c.Refused != nil {
+		text += ". It would be refused: " + c.Refused.Message
+	}
 	return text
 }
 

@@ -61,6 +61,14 @@ var moneyErrands = []errand{
 	{"billing-limit", "billing limit --tenant acme --payment postpaid --credit-line 1000.00 --low-for 3d --grace 0s"},
 	{"billing-limit-wrong", "billing limit --tenant acme --payment postpaid --credit-line 1000.001"},
 	{"billing-prices-withdraw", "billing prices withdraw " + priceID},
+	{
+		"billing-budget-set",
+		"billing budget set --project acme/training --amount 5000.00 --period month --alert 50,80,100 --hard-stop",
+	},
+	{"billing-budget-set-wrong", "billing budget set --project acme/training --amount 5000.001"},
+	{"billing-budget-show", "billing budget show --project acme/training"},
+	{"billing-budget-list", "billing budget list --tenant acme"},
+	{"billing-budget-remove", "billing budget remove --project acme/training"},
 	{"billing-usage", "billing usage --by project,sku,node,user,label,day --label team --from 2026-03-01 --to 2026-04-01"},
 	{"billing-usage-tenant", "billing usage --tenant acme --by label --label team -o json"},
 	{"billing-usage-csv", "billing usage --project acme/training --by tenant,label,user --label team --csv"},
@@ -80,6 +88,12 @@ var moneyErrands = []errand{
 	{"billing-check", "billing check"},
 	{"billing-check-tenant", "billing check --tenant acme"},
 }
+
+const budgetJSON = `{"project_id":"` + projectID + `","org_id":"` + orgID + `","currency":"USD","amount_minor":500000,` +
+	`"period":"month","period_start":"2026-03-01T00:00:00Z","period_end":"2026-04-01T00:00:00Z","spent_minor":410000,` +
+	`"spent_percent":82,"aside_minor":2800,"forecast_minor":620000,"alerts":[50,80,100],` +
+	`"told":[{"percent":50,"told_at":"2026-03-02T05:06:07Z"},{"percent":80,"told_at":"2026-03-04T05:06:07Z"}],` +
+	`"hard_stop":true,"version":1,"updated_at":"2026-03-01T05:06:07Z","updated_by":"` + userID + `"}`
 
 const usageJSON = `{"from":"2026-03-01T00:00:00Z","to":"2026-04-01T00:00:00Z","made_at":"2026-03-04T05:06:07Z",` +
 	`"by":["project"],"label":"team","lines":[{"org_id":"` + orgID + `","tenant":"acme","project_id":"` + projectID + `",` +
@@ -132,7 +146,8 @@ func billingAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFun
 			`"checked_at":"2026-03-04T05:06:07Z","found":[{"org_id":"`+orgID+`","allocation_id":"`+allocationID+`",`+
 			`"message":"the ledger has 1.00 USD, rated are 1.01 USD","want_minor":101,"got_minor":100}]}`),
 		"get-tenant-usage": answer(200, usageJSON), "get-project-usage": answer(200, usageJSON),
-		"put-balance-limits": answer(200, balanceJSON),
+		"put-balance-limits": answer(200, balanceJSON), "put-budget": answer(200, budgetJSON),
+		"get-budget": answer(200, budgetJSON), "list-budgets": pageOf(budgetJSON), "remove-budget": nothing,
 	})
 	return into
 }

@@ -80,7 +80,9 @@ const (
 	capacityJSON = `{"sku":"h200-sxm-baremetal-8g","nodes":40,"free":2,"filters":[` +
 		`{"reason":"rented","text":"are rented","before":40,"after":9},` +
 		`{"reason":"silent","text":"were not heard of lately","before":9,"after":9},` +
-		`{"reason":"unclean","text":"are being cleaned","before":9,"after":2}]}`
+		`{"reason":"unclean","text":"are being cleaned","before":9,"after":2}],"cost":{"currency":"USD","hour_minor":2800,` +
+		`"until_expiry_minor":5600,"refused":{"code":"budget_exceeded",` +
+		`"message":"the budget of the project for March 2026 is 84.00 USD: 70.00 USD are spent, and the first 1h0m0s of this cost 28.00 USD"}}}`
 )
 
 const (

@@ -17,7 +17,8 @@ import (
 func (a *app) billingCommand() *cobra.Command {
 	return a.noun(noun{use: "billing", short: "What renting costs, and what tenants have left", group: groupRent},
 		a.pricesCommand(), a.billingAccountCommand(), a.creditCommand(), a.correctCommand(), a.ledgerCommand(),
-		a.balanceCommand(), a.limitCommand(), a.usageCommand(), a.statementCommand(), a.billingCheckCommand())
+		a.balanceCommand(), a.limitCommand(), a.usageCommand(), a.budgetCommand(), a.statementCommand(),
+		a.billingCheckCommand())
 }
 
 // payer is the tenant that a command of billing is about.

@@ -33,6 +33,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/terminal"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance"
+	"gpuaas/controlplane/internal/money/budget"
 	"gpuaas/controlplane/internal/money/ledger"
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/definition"
@@ -79,6 +80,7 @@ type parts struct {
 	quotas          *quota.Service
 	accounts        *account.Service
 	balances        *balance.Service
+	budgets         *budget.Service
 	statements      *statement.Service
 	webhooks        *webhook.Service
 	operations      *operation.Service
@@ -268,6 +270,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.accounts.Register(api)
 	ledger.New(p.db).Register(api)
 	p.balances.Register(api)
+	p.budgets.Register(api)
 	p.statements.Register(api)
 	rentalsettings.New(p.db).Register(api)
 	reservation.New(p.db, p.heardWithin()).Register(api)

@@ -8,9 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/adapter/courier"
+	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/money/account"
 	"gpuaas/controlplane/internal/money/balance"
+	"gpuaas/controlplane/internal/money/budget"
 	"gpuaas/controlplane/internal/money/metering"
 	"gpuaas/controlplane/internal/money/statement"
 	"gpuaas/controlplane/internal/operate/operation"
@@ -25,20 +27,32 @@ type admission struct {
 	quotas   *quota.Service
 	accounts *account.Service
 	balances *balance.Service
+	budgets  *budget.Service
 }
 
-// Admit refuses what would exceed a quota, could not be charged, or cannot be paid for
-// its first window.
+// Admit refuses what would exceed a quota, could not be charged, cannot be paid for its
+// first window, or goes beyond a budget that stops its project.
 func (a admission) Admit(ctx context.Context, tx pgx.Tx, r allocation.Admitted) error {
 	each := account.Rented{Org: r.Org, Project: r.Project, SKU: r.SKU, GPUs: r.GPUs / max(r.Nodes, 1)}
 	offer, err := a.accounts.Offer(ctx, tx, each)
 	if err == nil {
-		err = a.balances.Admit(ctx, tx, offer, r.Nodes)
+		err = payable(ctx, tx, a.balances, a.budgets, offer, r.Nodes)
 	}
 	if err != nil {
 		return err
 	}
 	return a.quotas.Admit(ctx, tx, quota.Ask(r))
+}
+
+// payable refuses what a tenant cannot pay, or a project does not mean to. The row of the
+// tenant is locked before that of the project.
+func payable(
+	ctx context.Context, tx pgx.Tx, balances *balance.Service, budgets *budget.Service, offer account.Terms, nodes int32,
+) error {
+	if err := balances.Admit(ctx, tx, offer, nodes); err != nil {
+		return err
+	}
+	return budgets.Admit(ctx, tx, offer, nodes)
 }
 
 // pricing freezes the terms of allocations, opens their meters, and sets their first
@@ -47,6 +61,7 @@ type pricing struct {
 	accounts *account.Service
 	meters   *metering.Service
 	balances *balance.Service
+	budgets  *budget.Service
 }
 
 func rented(of allocation.Priced) account.Rented {
@@ -66,13 +81,21 @@ func priced(of allocation.Priced, t account.Terms) (allocation.Price, error) {
 	return price, err
 }
 
-// Quote says what an allocation would cost.
+// Quote says what an allocation would cost, and whether so many of them can be paid.
 func (p pricing) Quote(ctx context.Context, tx pgx.Tx, of allocation.Priced) (allocation.Price, error) {
 	terms, err := p.accounts.Offer(ctx, tx, rented(of))
 	if err != nil {
 		return allocation.Price{}, err
 	}
-	return priced(of, terms)
+	refused := payable(ctx, tx, p.balances, p.budgets, terms, of.Machines)
+	if refused != nil && fault.KindOf(refused) != fault.Forbidden {
+		return allocation.Price{}, refused
+	}
+	price, err := priced(of, terms)
+	if why, is := fault.As(refused); is {
+		price.Refused = &allocation.Refusal{Code: why.Code, Message: why.Message, Remedy: why.Remedy}
+	}
+	return price, err
 }
 
 // Freeze agrees on what an allocation costs.
@@ -115,9 +138,10 @@ func (p *parts) newRent() {
 	meters := metering.New(metering.Config{
 		DB: p.db, Every: p.cfg.Billing.ChargeEvery, Silence: p.cfg.Billing.SilenceAfter,
 	})
+	p.budgets = budget.New(budget.Config{DB: p.db, First: p.cfg.Billing.ChargeEvery})
 	p.balances = balance.New(balance.Config{
-		DB: p.db, Releases: unpaid{p}, Charges: meters, Schedules: p.temporal, First: p.cfg.Billing.ChargeEvery,
-		Every: p.cfg.Billing.Window,
+		DB: p.db, Releases: unpaid{p}, Charges: meters, Budgets: p.budgets, Schedules: p.temporal,
+		First: p.cfg.Billing.ChargeEvery, Every: p.cfg.Billing.Window,
 	})
 	p.statements = statement.New(statement.Config{
 		DB: p.db, Schedules: p.temporal, Issuer: p.cfg.Nodes.EnvironmentName, CloseAfter: p.cfg.Billing.CloseAfter,
@@ -137,8 +161,8 @@ func (p *parts) newRent() {
 		DB: p.db, Tasks: p.fleet.tasks, Cleanups: p.decommissions, Terminals: p.fleet.terminals, Papers: p.certificates,
 		Logger:      p.logger,
 		HeardWithin: p.heardWithin(), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
-		Admission: admission{p.quotas, p.accounts, p.balances}, Members: p.identity, Runs: operation.Runs{},
-		Pricing: pricing{p.accounts, meters, p.balances},
+		Admission: admission{p.quotas, p.accounts, p.balances, p.budgets}, Members: p.identity, Runs: operation.Runs{},
+		Pricing: pricing{p.accounts, meters, p.balances, p.budgets},
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience

@@ -271,6 +271,16 @@ const (
 	BalanceViewStatusLow                BalanceViewStatus = "low"
 )
 
+// Defines values for BudgetBodyPeriod.
+const (
+	BudgetBodyPeriodMonth BudgetBodyPeriod = "month"
+)
+
+// Defines values for BudgetViewPeriod.
+const (
+	BudgetViewPeriodMonth BudgetViewPeriod = "month"
+)
+
 // Defines values for CertificateAccessHad.
 const (
 	CertificateAccessHadNone CertificateAccessHad = "none"
@@ -1876,6 +1886,7 @@ const (
 	AuditRead                 Permission = "audit:read"
 	BillingManage             Permission = "billing:manage"
 	BillingRead               Permission = "billing:read"
+	BudgetManage              Permission = "budget:manage"
 	CertificateRead           Permission = "certificate:read"
 	DecommissionManage        Permission = "decommission:manage"
 	DecommissionRead          Permission = "decommission:read"
@@ -3542,6 +3553,9 @@ type AllocationCost struct {
 	// HourMinor All that was asked for, for one hour, less discounts, in minor units.
 	HourMinor int64 `json:"hour_minor"`
 
+	// Refused Only before it is asked for: why it would be refused for want of money. Left out: its first window can be paid.
+	Refused *AllocationRefusal `json:"refused,omitempty"`
+
 	// UntilExpiryMinor All of it until it ends by itself. Left out: it does not.
 	UntilExpiryMinor *int64 `json:"until_expiry_minor,omitempty"`
 }
@@ -3739,6 +3753,18 @@ type AllocationReceiptViewList struct {
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AllocationRefusal defines model for AllocationRefusal.
+type AllocationRefusal struct {
+	// Code Examples: insufficient_balance
+	Code string `json:"code"`
+
+	// Message What is missing.
+	Message string `json:"message"`
+
+	// Remedy What to do about it.
+	Remedy *string `json:"remedy,omitempty"`
 }
 
 // AllocationRepairBody defines model for AllocationRepairBody.
@@ -4122,6 +4148,103 @@ type BalanceViewPayment string
 
 // BalanceViewStatus healthy; low: it was warned; auto_release_pending: it was told that its allocations will be released; depleted: nothing new is let to it, and its allocations are released.
 type BalanceViewStatus string
+
+// BudgetAlertView defines model for BudgetAlertView.
+type BudgetAlertView struct {
+	Percent int32     `json:"percent"`
+	ToldAt  time.Time `json:"told_at"`
+}
+
+// BudgetBody defines model for BudgetBody.
+type BudgetBody struct {
+	// Alerts At which percentages of the amount, 1 to 1000, the project is told. Left out: 50, 80 and 100.
+	Alerts *[]int32 `json:"alerts,omitempty"`
+
+	// AmountMinor What the project means to spend in a period, in minor units.
+	AmountMinor int64 `json:"amount_minor"`
+
+	// Currency In what: the currency of the tenant.
+	//
+	// Examples: USD
+	Currency string `json:"currency"`
+
+	// HardStop Refuse new requests that go beyond the amount. What runs goes on.
+	HardStop *bool `json:"hard_stop,omitempty"`
+
+	// Period Left out: month.
+	Period *BudgetBodyPeriod `json:"period,omitempty"`
+}
+
+// BudgetBodyPeriod Left out: month.
+type BudgetBodyPeriod string
+
+// BudgetView defines model for BudgetView.
+type BudgetView struct {
+	// Alerts At which percentages of the amount the project is told.
+	Alerts []int32 `json:"alerts"`
+
+	// AmountMinor What the project means to spend in a period, in minor units.
+	AmountMinor int64 `json:"amount_minor"`
+
+	// AsideMinor What was just rented counts with its first window: this much more than what was used of it.
+	AsideMinor int64 `json:"aside_minor"`
+
+	// Currency Examples: USD
+	Currency string `json:"currency"`
+
+	// ForecastMinor What will be spent at the end of the period, if what is rented now goes on until its expiry.
+	ForecastMinor int64 `json:"forecast_minor"`
+
+	// HardStop Whether new requests are refused that go beyond the amount. What runs goes on.
+	HardStop bool `json:"hard_stop"`
+
+	// OrgId Id of the tenant.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OrgId openapi_types.UUID `json:"org_id"`
+
+	// Period month: a month of the calendar, in UTC.
+	Period BudgetViewPeriod `json:"period"`
+
+	// PeriodEnd End of this period, when the next one begins.
+	PeriodEnd time.Time `json:"period_end"`
+
+	// PeriodStart Beginning of this period.
+	PeriodStart time.Time `json:"period_start"`
+
+	// ProjectId Id of the project.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId openapi_types.UUID `json:"project_id"`
+
+	// SpentMinor What was used in this period, also what is not booked yet, less what was given back.
+	SpentMinor int64 `json:"spent_minor"`
+
+	// SpentPercent That in percent of the amount, cut off.
+	SpentPercent int64 `json:"spent_percent"`
+
+	// Told Those that were told in this period.
+	Told      []BudgetAlertView `json:"told"`
+	UpdatedAt time.Time         `json:"updated_at"`
+
+	// UpdatedBy Id of who set it last.
+	UpdatedBy string `json:"updated_by"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// BudgetViewPeriod month: a month of the calendar, in UTC.
+type BudgetViewPeriod string
+
+// BudgetViewList defines model for BudgetViewList.
+type BudgetViewList struct {
+	// Items The items of this page.
+	Items []BudgetView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // CertificateAccess defines model for CertificateAccess.
 type CertificateAccess struct {
@@ -14649,6 +14772,18 @@ type ListAllocationEventsParams struct {
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 }
 
+// RemoveBudgetParams defines parameters for RemoveBudget.
+type RemoveBudgetParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PutBudgetParams defines parameters for PutBudget.
+type PutBudgetParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // RemoveFreeProjectParams defines parameters for RemoveFreeProject.
 type RemoveFreeProjectParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -15113,6 +15248,15 @@ type PutBillingAccountParams struct {
 
 // ListFreeProjectsParams defines parameters for ListFreeProjects.
 type ListFreeProjectsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListBudgetsParams defines parameters for ListBudgets.
+type ListBudgetsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
@@ -17575,6 +17719,31 @@ func (c *Client) ListAllocationEventsWithResponse(ctx context.Context, projectId
 	return call[AllocationMomentViewList](ctx, c, r, edit)
 }
 
+// RemoveBudgetWithResponse is DELETE /api/v1/projects/{project_id}/budget: Remove the budget of a project
+func (c *Client) RemoveBudgetWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RemoveBudgetParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
+	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/budget", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	return call[struct{}](ctx, c, r, edit)
+}
+
+// GetBudgetWithResponse is GET /api/v1/projects/{project_id}/budget: Read the budget of a project, and how far it has come
+func (c *Client) GetBudgetWithResponse(ctx context.Context, projectId openapi_types.UUID, edit ...RequestEditorFn) (*Response[BudgetView], error) {
+	r := newRequest(http.MethodGet, "/api/v1/projects/%s/budget", projectId)
+	return call[BudgetView](ctx, c, r, edit)
+}
+
+// PutBudgetWithResponse is PUT /api/v1/projects/{project_id}/budget: Set the budget of a project
+func (c *Client) PutBudgetWithResponse(ctx context.Context, projectId openapi_types.UUID, params *PutBudgetParams, body BudgetBody, edit ...RequestEditorFn) (*Response[BudgetView], error) {
+	r := newRequest(http.MethodPut, "/api/v1/projects/%s/budget", projectId)
+	if params != nil {
+		r.header("Idempotency-Key", params.IdempotencyKey)
+	}
+	r.json(body)
+	return call[BudgetView](ctx, c, r, edit)
+}
+
 // RemoveFreeProjectWithResponse is DELETE /api/v1/projects/{project_id}/free-of-charge: End that a project pays nothing
 func (c *Client) RemoveFreeProjectWithResponse(ctx context.Context, projectId openapi_types.UUID, params *RemoveFreeProjectParams, edit ...RequestEditorFn) (*Response[struct{}], error) {
 	r := newRequest(http.MethodDelete, "/api/v1/projects/%s/free-of-charge", projectId)
@@ -18187,6 +18356,16 @@ func (c *Client) ListFreeProjectsWithResponse(ctx context.Context, orgId openapi
 		r.query("page_size", params.PageSize, false)
 	}
 	return call[AccountFreeViewList](ctx, c, r, edit)
+}
+
+// ListBudgetsWithResponse is GET /api/v1/tenants/{org_id}/budgets: List the budgets of the projects of a tenant
+func (c *Client) ListBudgetsWithResponse(ctx context.Context, orgId openapi_types.UUID, params *ListBudgetsParams, edit ...RequestEditorFn) (*Response[BudgetViewList], error) {
+	r := newRequest(http.MethodGet, "/api/v1/tenants/%s/budgets", orgId)
+	if params != nil {
+		r.query("cursor", params.Cursor, false)
+		r.query("page_size", params.PageSize, false)
+	}
+	return call[BudgetViewList](ctx, c, r, edit)
 }
 
 // CreateCreditWithResponse is POST /api/v1/tenants/{org_id}/credits: Give a tenant money

@@ -324,6 +324,12 @@ var enums = map[string][]string{
 		"auto_release_pending",
 		"depleted",
 	},
+	"BudgetBody.period": {
+		"month",
+	},
+	"BudgetView.period": {
+		"month",
+	},
 	"CertificateAccess.had": {
 		"none",
 		"user",

@@ -11,6 +11,7 @@ const (
 	BalanceLow      Type = "billing.low_balance_warning"
 	BalanceEnding   Type = "billing.auto_release_pending"
 	BalanceDepleted Type = "billing.balance_depleted"
+	BudgetReached   Type = "billing.budget_reached"
 )
 
 // SKU is the payload of the event about the catalog of what can be rented.
@@ -49,4 +50,18 @@ type Balance struct {
 	RunwaySeconds    *int64     `json:"runway_seconds,omitempty" doc:"how long it lasts, as things are"`
 	DepletesAt       *time.Time `json:"depletes_at,omitempty" doc:"when nothing is left, as things are"`
 	ReleasesAt       *time.Time `json:"releases_at,omitempty" doc:"when allocations are released"`
+}
+
+// Budget is the payload of the event about what a project has spent of its budget.
+type Budget struct {
+	OrgID         string    `json:"org_id" format:"uuid"`
+	ProjectID     string    `json:"project_id" format:"uuid"`
+	Percent       int32     `json:"percent" doc:"the percentage that is reached"`
+	Currency      string    `json:"currency" doc:"code of ISO 4217"`
+	AmountMinor   int64     `json:"amount_minor" doc:"the budget, in minor units"`
+	SpentMinor    int64     `json:"spent_minor" doc:"what was spent in the period"`
+	ForecastMinor int64     `json:"forecast_minor" doc:"what will be spent at its end, as things are"`
+	PeriodStart   time.Time `json:"period_start"`
+	PeriodEnd     time.Time `json:"period_end"`
+	HardStop      bool      `json:"hard_stop" doc:"whether new requests are refused beyond the budget"`
 }

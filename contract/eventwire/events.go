@@ -452,6 +452,7 @@ func Events() []Definition {
 		{BalanceLow, "What a tenant has left is below its threshold; told once until it was above again.", Balance{}},
 		{BalanceEnding, "What a tenant has left ends soon: its allocations will be released.", Balance{}},
 		{BalanceDepleted, "A tenant has nothing left: nothing new is let to it, and its allocations are released after its grace period.", Balance{}},
+		{BudgetReached, "A project has spent a percentage of its budget; told once in a period.", Budget{}},
 		{NodeCreated, "A node was added to the inventory.", Node{}},
 		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
 		{NodeHostKeysChanged, "The SSH server of a node that a tenant has access to shows other host keys, although the node was not installed anew.", Node{}},

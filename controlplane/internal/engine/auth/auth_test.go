@@ -114,7 +114,7 @@ func TestOperatorHoldsNothingAboutPeopleSignersAndSecrets(t *testing.T) {
 	for _, p := range auth.Permissions() {
 		area, verb, _ := strings.Cut(string(p), ":")
 		switch area {
-		case "audit", "member", "price", "pruning", "quota", "service_account", "signer", "site_bundle", "ssh_key",
+		case "audit", "budget", "member", "price", "pruning", "quota", "service_account", "signer", "site_bundle", "ssh_key",
 			"tenant_quota", "terminal", "user", "webhook":
 			if auth.Grants(auth.Operator, p) {
 				t.Errorf("an operator may %s", p)

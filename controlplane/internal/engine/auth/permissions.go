@@ -15,6 +15,7 @@ const (
 	AuditRead                 Permission = "audit:read"
 	BillingRead               Permission = "billing:read"
 	BillingManage             Permission = "billing:manage" // accounts, credits and corrections of tenants
+	BudgetManage              Permission = "budget:manage"  // of projects
 	CertificateRead           Permission = "certificate:read"
 	DecommissionRead          Permission = "decommission:read"
 	DecommissionManage        Permission = "decommission:manage"
@@ -88,7 +89,7 @@ var (
 		AllocationManage, OperationManage, WebhookRead, WebhookManage,
 	})
 	tenantMay = slices.Concat(adminMay, []Permission{
-		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, OperationPolicyManage,
+		TenantUpdate, ProjectCreate, QuotaManage, AuditRead, BillingRead, BudgetManage, OperationPolicyManage,
 	})
 	auditMay = []Permission{
 		AllocationRead, AuditRead, BillingRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead,

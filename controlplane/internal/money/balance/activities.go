@@ -2,6 +2,7 @@ package balance
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -30,13 +31,17 @@ func (a *Activities) ChargeUsage(ctx context.Context) error {
 	return a.Service.cfg.Charges.Tend(ctx)
 }
 
-// EvaluateBalances looks at the balances.
+// EvaluateBalances looks at the balances, and at the budgets.
 func (a *Activities) EvaluateBalances(ctx context.Context) error {
 	defer beat(ctx)()
 	if err := a.Service.clocksAgree(ctx); err != nil {
 		return err
 	}
-	return a.Service.Evaluate(ctx)
+	err := a.Service.Evaluate(ctx)
+	if a.Service.cfg.Budgets != nil {
+		err = errors.Join(err, a.Service.cfg.Budgets.Evaluate(ctx))
+	}
+	return err
 }
 
 // beatEvery is how often a run says that its worker lives.

@@ -24,6 +24,11 @@ type Charges interface {
 	Tend(ctx context.Context) error
 }
 
+// Budgets tells projects how far they have come; budget.Service does.
+type Budgets interface {
+	Evaluate(ctx context.Context) error
+}
+
 // Schedules keeps schedules in Temporal; durable.Client does.
 type Schedules interface {
 	KeepSchedules(ctx context.Context, prefix string, want []durable.Schedule) error
@@ -34,6 +39,7 @@ type Config struct {
 	DB        *postgres.DB
 	Releases  Releases
 	Charges   Charges
+	Budgets   Budgets   // nil: there are none
 	Schedules Schedules // nil: nothing is scheduled
 	// First is the time for which a start must be payable, and which is set aside for it.
 	First time.Duration

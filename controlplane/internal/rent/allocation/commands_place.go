@@ -310,7 +310,7 @@ func (s *Service) Explain(ctx context.Context, ask Ask) (Capacity, error) {
 			return err
 		}
 		price, err := s.pricing.Quote(ctx, tx, Priced{
-			Org: org, Project: ask.Project, SKU: of.ID, GPUs: of.GPUsTotal, Lasts: ask.ExpiresIn,
+			Org: org, Project: ask.Project, SKU: of.ID, GPUs: of.GPUsTotal, Lasts: ask.ExpiresIn, Machines: ask.Count,
 		})
 		if err != nil {
 			return err

@@ -50,21 +50,31 @@ type Priced struct {
 	SKU        string
 	GPUs       int32
 	Lasts      time.Duration // until it ends by itself; zero: it does not
+	Machines   int32         // of a quote: how many are asked for
 }
 
 // Price is what an allocation costs.
 type Price struct {
-	Minor    int64  // one GPU for one hour, by the list
-	Currency string // empty: as the SKU says, and nothing is charged
-	Hour     int64  // all of it for one hour, less discounts
-	Whole    int64  // all of it until it ends by itself
+	Minor    int64    // one GPU for one hour, by the list
+	Currency string   // empty: as the SKU says, and nothing is charged
+	Hour     int64    // all of it for one hour, less discounts
+	Whole    int64    // all of it until it ends by itself
+	Refused  *Refusal // of a quote: why it would be refused for want of money; nil: it would not
+}
+
+// Refusal is why something would be refused.
+type Refusal struct {
+	Code    string `json:"code" example:"insufficient_balance"`
+	Message string `json:"message" doc:"What is missing."`
+	Remedy  string `json:"remedy,omitempty" doc:"What to do about it."`
 }
 
 // Cost is what a request costs.
 type Cost struct {
-	Currency    string `json:"currency" example:"USD"`
-	HourMinor   int64  `json:"hour_minor" doc:"All that was asked for, for one hour, less discounts, in minor units."`
-	ExpiryMinor *int64 `json:"until_expiry_minor,omitempty" doc:"All of it until it ends by itself. Left out: it does not."`
+	Currency    string   `json:"currency" example:"USD"`
+	HourMinor   int64    `json:"hour_minor" doc:"All that was asked for, for one hour, less discounts, in minor units."`
+	ExpiryMinor *int64   `json:"until_expiry_minor,omitempty" doc:"All of it until it ends by itself. Left out: it does not."`
+	Refused     *Refusal `json:"refused,omitempty" doc:"Only before it is asked for: why it would be refused for want of money. Left out: its first window can be paid."`
 }
 
 // with adds the price of an allocation; nil: nothing is charged.
@@ -76,6 +86,7 @@ func (c *Cost) with(p Price, lasts time.Duration) *Cost {
 		c = &Cost{Currency: p.Currency}
 	}
 	c.HourMinor += p.Hour
+	c.Refused = p.Refused
 	if lasts > 0 {
 		whole := p.Whole
 		if c.ExpiryMinor != nil {
