@@ -115,6 +115,7 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 			group.Go(func() error { p.keepReconciling(ctx); return nil })
 			group.Go(func() error { p.keepPruning(ctx); return nil })
 			group.Go(func() error { p.webhooks.Run(ctx); return nil })
+			group.Go(func() error { p.ahead.Run(ctx); return nil })
 			group.Go(func() error {
 				return p.temporal.RunWorker(ctx, p.cfg.Limits.ShutdownTimeout, p.workflows()...)
 			})

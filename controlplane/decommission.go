@@ -9,7 +9,7 @@ import (
 func (p *parts) newDecommission() (kind, error) {
 	cfg := decommission.Config{
 		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks,
-		Terminals: p.fleet.terminals, Secrets: p.secrets,
+		Terminals: p.fleet.terminals, Secrets: p.secrets, Ahead: p.ahead,
 		Allocations:  allocation.Tenancies{},
 		WithoutGPUs:  p.cfg.Nodes.WithoutGPUs,
 		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,

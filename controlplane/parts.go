@@ -66,6 +66,7 @@ type parts struct {
 	db              *postgres.DB
 	temporal        *durable.Client
 	nats            *outbox.NATS
+	ahead           *outbox.Ahead
 	secrets         identities
 	identity        *identity.Service
 	regions         *site.MAAS
@@ -101,6 +102,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	if p.db, err = postgres.Open(postgres.Config{URL: cfg.Postgres.URL, MaxConns: int32(cfg.Postgres.MaxConns)}); err != nil { //nolint:gosec // validated
 		return nil, err
 	}
+	p.ahead = outbox.NewAhead(outbox.AheadConfig{DB: p.db, Logger: p.logger})
 	if p.temporal, err = durable.Open(durable.Config(cfg.Temporal), p.logger); err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func (p *parts) newRent() {
 		Logger:      p.logger,
 		HeardWithin: p.heardWithin(), WithoutGPUs: p.cfg.Nodes.WithoutGPUs,
 		Admission: admission{p.quotas, p.accounts, p.balances, p.budgets}, Members: p.identity, Runs: operation.Runs{},
-		Pricing: pricing{p.accounts, meters, p.balances, p.budgets},
+		Pricing: pricing{p.accounts, meters, p.balances, p.budgets}, Ahead: p.ahead,
 	}
 	if p.opts.HurryRetries {
 		cfg.Patience = hurriedPatience

@@ -53,7 +53,7 @@ func StartWorkflow(ctx context.Context, tx pgx.Tx, start WorkflowStart) error {
 		return fmt.Errorf("encode start of workflow %s: %w", start.Type, err)
 	}
 	return insert(ctx, tx, DestinationTemporal, []outboxdb.InsertParams{{
-		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: "workflow", AggregateID: start.ID,
+		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: workflowKind, AggregateID: start.ID,
 		EventType: start.Type, Envelope: body, CorrelationID: correlationOf(ctx),
 	}})
 }
@@ -67,7 +67,7 @@ func CancelWorkflow(ctx context.Context, tx pgx.Tx, workflowID string) error {
 		return fmt.Errorf("encode cancellation of workflow %s: %w", workflowID, err)
 	}
 	return insert(ctx, tx, DestinationTemporal, []outboxdb.InsertParams{{
-		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: "workflow", AggregateID: workflowID,
+		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: workflowKind, AggregateID: workflowID,
 		EventType: WorkflowCancelType, Envelope: body, CorrelationID: correlationOf(ctx),
 	}})
 }
@@ -84,10 +84,13 @@ func SignalWorkflow(ctx context.Context, tx pgx.Tx, signal WorkflowSignal) error
 		return fmt.Errorf("encode signal %s of workflow %s: %w", signal.Name, signal.WorkflowID, err)
 	}
 	return insert(ctx, tx, DestinationTemporal, []outboxdb.InsertParams{{
-		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: "workflow", AggregateID: signal.WorkflowID,
+		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: workflowKind, AggregateID: signal.WorkflowID,
 		EventType: WorkflowSignalType, Envelope: body, CorrelationID: correlationOf(ctx),
 	}})
 }
+
+// workflowKind is the kind of aggregate of messages for Temporal.
+const workflowKind = "workflow"
 
 func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.InsertParams) error {
 	if len(rows) == 0 {

@@ -19,6 +19,26 @@ SELECT sqlc.arg(id), sqlc.arg(destination), sqlc.arg(partition), sqlc.arg(aggreg
        sqlc.arg(trace_parent)
 FROM turn;
 
+-- name: InsertAhead :exec
+-- InsertInTurn of a message that may turn out to be needless. It looks as if it waited for its second attempt, so that it
+-- is delivered when its time comes, and those behind it wait for it.
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(sqlc.arg(key)::bigint))
+INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, correlation_id, trace_parent,
+                           attempt_count, next_attempt_at)
+SELECT sqlc.arg(id), sqlc.arg(destination), sqlc.arg(partition), sqlc.arg(aggregate_kind), sqlc.arg(aggregate_id),
+       sqlc.arg(event_type), sqlc.arg(envelope), sqlc.arg(correlation_id), sqlc.arg(trace_parent),
+       1, clock_timestamp() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+FROM turn;
+
+-- name: PutOff :exec
+-- Changes when messages are delivered that InsertAhead added. One that is overdue is being delivered.
+UPDATE outbox_events SET next_attempt_at = clock_timestamp() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+WHERE id = ANY (sqlc.arg(ids)::uuid[]) AND status = 'pending' AND attempt_count = 1 AND next_attempt_at > clock_timestamp();
+
+-- name: Spare :exec
+-- Deletes messages of InsertAhead that nobody needs any more.
+DELETE FROM outbox_events WHERE id = ANY (sqlc.arg(ids)::uuid[]) AND status = 'pending';
+
 -- name: ClaimPartition :one
 SELECT p.partition FROM outbox_partitions p
 WHERE p.destination = sqlc.arg(destination)

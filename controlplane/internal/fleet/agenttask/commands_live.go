@@ -9,6 +9,7 @@ import (
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
 )
 
@@ -114,6 +115,7 @@ func Linger(ctx context.Context, tasks interface {
 }, t Task, most time.Duration,
 ) (Task, error) {
 	const first, longest = 5 * time.Millisecond, 100 * time.Millisecond
+	defer outbox.Aside(ctx)()
 	began := time.Now()
 	for pause := first; !t.Status.Ended() && time.Since(began) < most; pause = min(2*pause, longest) {
 		timer := time.NewTimer(pause)

@@ -323,8 +323,11 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, ask Ask, p plot) (Alloc
 	if err := announce(ctx, tx, a, ""); err != nil {
 		return a, err
 	}
-	return a, outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{
+	return a, s.ahead.Start(ctx, tx, outbox.WorkflowStart{
 		Type: provisionType, ID: a.WorkflowID(), Queue: queue, Input: Input{ID: a.ID},
+	}, func(ctx context.Context) (outbox.Rest, error) {
+		placement, err := (&Activities{s}).BeginProvisioning(ctx, a.ID)
+		return outbox.Rest{Done: err == nil && placement == 0}, err
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/base/redact"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/terminal"
@@ -148,6 +149,8 @@ type Config struct {
 	Papers    Papers
 	Members   Members // nil: whoever asked for something may still have it
 	Runs      Runs    // nil: nothing is run on nodes
+	// Ahead provisions before a workflow starts to; nil: workflows do.
+	Ahead *outbox.Ahead
 	// HeardWithin is how lately the agent of a node must have called; zero: 90 s.
 	HeardWithin time.Duration
 	// Patience is how long a task of provisioning may wait for its node to fetch
@@ -172,6 +175,7 @@ type Service struct {
 	papers    Papers
 	members   Members
 	runs      Runs
+	ahead     *outbox.Ahead
 	heard     time.Duration
 	patience  time.Duration
 	gate      gate
@@ -188,8 +192,8 @@ func New(cfg Config) *Service {
 		terminals: cfg.Terminals, papers: cfg.Papers, members: cfg.Members, runs: cfg.Runs, mischief: cfg.Mischief,
 		heard: cfg.HeardWithin, patience: cfg.Patience, gate: gate{withoutGPUs: cfg.WithoutGPUs}, logger: cfg.Logger,
 	}
-	if s.mischief == nil {
-		s.mischief = peace{}
+	if s.mischief == nil { // otherwise it wants to be around what workflows do
+		s.mischief, s.ahead = peace{}, cfg.Ahead
 	}
 	if s.heard == 0 {
 		s.heard = 90 * time.Second

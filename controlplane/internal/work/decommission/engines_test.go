@@ -90,7 +90,13 @@ func (y *yard) becomes(tb testing.TB, of id.Decommission, want job.Status) decom
 // and a batch.
 func TestOperationsOnRealEngines(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, alone)
+	t.Run("by their workflows", func(t *testing.T) { t.Parallel(); operationsOnRealEngines(t, alone) })
+	t.Run("ahead of their workflows", func(t *testing.T) { t.Parallel(); operationsOnRealEngines(t, alone, leads(t)) })
+}
+
+func operationsOnRealEngines(t *testing.T, change ...func(*decommission.Config)) {
+	t.Helper()
+	y := newYard(t, change...)
 	fleet := y.fleet(t, 12)
 	machines := []id.Node{y.node(t, node.Active, true), y.node(t, node.Active, true)}
 	silent := y.node(t, node.Active, false)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/certificate"
@@ -85,6 +86,7 @@ type Config struct {
 	// Linger is how long a stage itself waits for a task that it has just
 	// created. If zero, one second; if negative, not at all.
 	Linger   time.Duration
+	Ahead    *outbox.Ahead                   // nil: workflows do all
 	Mischief job.Mischief[*bringup.Work]     // nil in production
 	Backoff  func(attempt int) time.Duration // if nil, the usual backoff
 	Clock    func() time.Time                // if nil, the system clock
@@ -145,6 +147,9 @@ func New(cfg Config) *Service {
 		DB: cfg.DB, Family: s.family, Stages: AllStages(), Store: s.rows, Hooks: hooks{s}, Workflow: workflowNames,
 		Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: cfg.Clock, Logger: cfg.Logger,
 	})
+	if cfg.Mischief == nil { // it wants to be around what workflows do
+		s.rows.LeadBy(cfg.Ahead, s.runner)
+	}
 	s.batches = job.NewBatches(s.rows, s.runner)
 	return s
 }

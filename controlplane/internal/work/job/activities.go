@@ -83,7 +83,7 @@ func (r *Runner[R, W]) calledByItsWorkflow(ctx context.Context, job string) erro
 // nothing, as those after another stage do. Whatever becomes of them, the row says
 // what comes next.
 func (r *Runner[R, W]) NextTurn(ctx context.Context, job string) (durable.Turn, error) {
-	run := activity.GetInfo(ctx).WorkflowExecution.RunID
+	run := runOf(ctx)
 	turn, begun, err := r.next(ctx, job, run)
 	if err != nil || begun == nil || !begun.startsAtOnce(turn) {
 		return turn, err
@@ -120,7 +120,7 @@ func (t Table) startsAtOnce(turn durable.Turn) bool {
 func (r *Runner[R, W]) LoseStage(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn,
 	error,
 ) {
-	a, err := r.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, false)
+	a, err := r.begin(ctx, call, runOf(ctx), false)
 	if fault.CodeOf(err) == durable.CodeSuperseded { // it was recorded after all, or somebody acted
 		return r.NextTurn(ctx, call.Job)
 	}
@@ -160,7 +160,7 @@ func (t Table) goesOn(ctx context.Context, turn durable.Turn, began time.Time) b
 	if !ok || turn.Do != durable.TurnRun || len(turn.Marks) > 0 || !next.brief() {
 		return false
 	}
-	deadline := activity.GetInfo(ctx).Deadline
+	deadline := deadlineOf(ctx)
 	return deadline.IsZero() || time.Now().Before(began.Add(deadline.Sub(began)/2))
 }
 
@@ -178,7 +178,7 @@ const maxTakes = 100
 
 // runOne is one attempt at one stage, with the table that tells what follows.
 func (r *Runner[R, W]) runOne(ctx context.Context, call durable.StageCall, chained bool) (durable.Turn, Table, error) {
-	a, err := r.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, chained)
+	a, err := r.begin(ctx, call, runOf(ctx), chained)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return durable.Turn{}, nil, interrupted(ctx)
@@ -198,7 +198,7 @@ func (r *Runner[R, W]) runOne(ctx context.Context, call durable.StageCall, chain
 
 // execute runs a stage. There is nothing to record when lost is set.
 func (r *Runner[R, W]) execute(ctx context.Context, a attempt[R, W]) (result Result, failed, lost error) {
-	a.work.Common().Heartbeat = func() { activity.RecordHeartbeat(ctx) }
+	a.work.Common().Heartbeat = func() { heartbeat(ctx) }
 	stop := beat(ctx)
 	result, failed = r.attempt(ctx, a)
 	stop()
@@ -245,7 +245,7 @@ func beat(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				activity.RecordHeartbeat(ctx)
+				heartbeat(ctx)
 			}
 		}
 	}()
@@ -257,7 +257,7 @@ func beat(ctx context.Context) (stop func()) {
 // case another one takes it up.
 func interrupted(ctx context.Context) error {
 	select {
-	case <-activity.GetWorkerStopChannel(ctx):
+	case <-stopping(ctx):
 		return fault.New(fault.Unavailable, "worker_stopping", "the worker was stopped in the middle of a stage")
 	default:
 		return temporal.NewCanceledError()

@@ -78,7 +78,7 @@ func (s *Rows[R, W]) Admit(ctx context.Context, tx pgx.Tx, batch string, now tim
 		for i, r := range free {
 			rows[i] = jobdb.AdmitRow(r)
 		}
-		if err := begin(ctx, tx, known, rows, false); err != nil || len(free) == len(jobs) {
+		if err := s.beginFree(ctx, tx, known, rows); err != nil || len(free) == len(jobs) {
 			return err
 		}
 	}

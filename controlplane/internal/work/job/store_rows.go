@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
 	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/work/job/internal/jobdb"
@@ -77,6 +78,10 @@ type Rows[R Row, W Extended] struct {
 	noun string
 	life *Lifecycle
 	own  Columns[R, W]
+
+	// ahead does errand of a job before its workflow starts.
+	ahead  *outbox.Ahead
+	errand func(job string) outbox.Errand
 }
 
 // NewRows makes the store of a family. It connects to nothing.

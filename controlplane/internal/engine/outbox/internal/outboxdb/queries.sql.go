@@ -205,6 +205,49 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 	return err
 }
 
+const insertAhead = `-- name: InsertAhead :exec
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock($11::bigint))
+INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, correlation_id, trace_parent,
+                           attempt_count, next_attempt_at)
+SELECT $1, $2, $3, $4, $5,
+       $6, $7, $8, $9,
+       1, clock_timestamp() + make_interval(secs => $10::float8)
+FROM turn
+`
+
+type InsertAheadParams struct {
+	ID            id.Event
+	Destination   string
+	Partition     int16
+	AggregateKind string
+	AggregateID   string
+	EventType     string
+	Envelope      json.RawMessage
+	CorrelationID string
+	TraceParent   string
+	LeaseSeconds  float64
+	Key           int64
+}
+
+// InsertInTurn of a message that may turn out to be needless. It looks as if it waited for its second attempt, so that it
+// is delivered when its time comes, and those behind it wait for it.
+func (q *Queries) InsertAhead(ctx context.Context, arg InsertAheadParams) error {
+	_, err := q.db.Exec(ctx, insertAhead,
+		arg.ID,
+		arg.Destination,
+		arg.Partition,
+		arg.AggregateKind,
+		arg.AggregateID,
+		arg.EventType,
+		arg.Envelope,
+		arg.CorrelationID,
+		arg.TraceParent,
+		arg.LeaseSeconds,
+		arg.Key,
+	)
+	return err
+}
+
 const insertInTurn = `-- name: InsertInTurn :exec
 WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock($12::bigint))
 INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,
@@ -408,6 +451,22 @@ func (q *Queries) Outlook(ctx context.Context, destination string) (OutlookRow, 
 	return i, err
 }
 
+const putOff = `-- name: PutOff :exec
+UPDATE outbox_events SET next_attempt_at = clock_timestamp() + make_interval(secs => $1::float8)
+WHERE id = ANY ($2::uuid[]) AND status = 'pending' AND attempt_count = 1 AND next_attempt_at > clock_timestamp()
+`
+
+type PutOffParams struct {
+	LeaseSeconds float64
+	Ids          []string
+}
+
+// Changes when messages are delivered that InsertAhead added. One that is overdue is being delivered.
+func (q *Queries) PutOff(ctx context.Context, arg PutOffParams) error {
+	_, err := q.db.Exec(ctx, putOff, arg.LeaseSeconds, arg.Ids)
+	return err
+}
+
 const requeue = `-- name: Requeue :one
 UPDATE outbox_events
 SET status = $1, attempt_count = 0, next_attempt_at = clock_timestamp()
@@ -444,6 +503,16 @@ func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) (OutboxEvent, 
 		&i.ProjectID,
 	)
 	return i, err
+}
+
+const spare = `-- name: Spare :exec
+DELETE FROM outbox_events WHERE id = ANY ($1::uuid[]) AND status = 'pending'
+`
+
+// Deletes messages of InsertAhead that nobody needs any more.
+func (q *Queries) Spare(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, spare, ids)
+	return err
 }
 
 const stats = `-- name: Stats :many
