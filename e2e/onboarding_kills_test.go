@@ -83,6 +83,7 @@ func openKillable(t *testing.T, machines int) *killable {
 		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent,
 		"GPUAAS_NODES_NEWCOMER_RATE=200",
 	}
+	w.env = append(w.env, hurriedBilling()...)
 	w.api = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})
 	w.worker = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "worker", token: w.api.token})
 	return w

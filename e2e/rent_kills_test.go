@@ -20,7 +20,8 @@ import (
 // again while it gives them back, and again while operations run on them: worker,
 // PostgreSQL, Temporal, API and agents around eight nodes; make soak kills everything
 // around fifty nodes and a hundred operations. Every request reaches its end without an
-// operator, none counts twice, and nothing is left on any node.
+// operator, none counts twice, every second is charged once, and nothing is left on any
+// node.
 func TestRentingOutlivesEverythingThatIsKilled(t *testing.T) {
 	t.Parallel()
 	n := 8
@@ -50,6 +51,7 @@ func TestRentingOutlivesEverythingThatIsKilled(t *testing.T) {
 func (w *killable) rents(t *testing.T, n int, creating, releasing []victim) {
 	t.Helper()
 	member := w.api.newTenant(t, "storm")
+	payer := member.pays(t, w.api, "storm", "1000.00")
 	made := make([]rental, n)
 	for i := range made {
 		strike(t, creating, i, n)
@@ -63,6 +65,14 @@ func (w *killable) rents(t *testing.T, n int, creating, releasing []victim) {
 		w.insist(t, &member, member.path+"/"+a.AllocationID+"/release", map[string]any{}, "", nil)
 	}
 	w.all(t, &member, made, "released")
+	payer.admin, payer.tenant = w.api, member
+	for i, a := range made {
+		made[i] = member.get(t, a.AllocationID)
+	}
+	if left := payer.settled(t); left != -payer.owed(t, made...) {
+		t.Errorf("%d are left, the formula says %d", left, -payer.owed(t, made...))
+	}
+	succeed(t, w.api.cli(t), "billing", "check", "--tenant", payer.slug)
 	if rows := all[rental](t, member.plane, member.path); len(rows) != n {
 		t.Errorf("%d allocations for %d requests", len(rows), n)
 	}
