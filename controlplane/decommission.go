@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"gpuaas/controlplane/internal/operate/operation"
 	"gpuaas/controlplane/internal/rent/allocation"
 	"gpuaas/controlplane/internal/work/decommission"
 )
@@ -10,7 +11,7 @@ func (p *parts) newDecommission() (kind, error) {
 	cfg := decommission.Config{
 		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks,
 		Terminals: p.fleet.terminals, Secrets: p.secrets, Ahead: p.ahead,
-		Allocations:  allocation.Tenancies{},
+		Allocations:  allocation.Tenancies{Runs: operation.Runs{}},
 		WithoutGPUs:  p.cfg.Nodes.WithoutGPUs,
 		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,
 	}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/engine/outbox"
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/rent/allocation/internal/allocationdb"
 	"gpuaas/controlplane/internal/rent/rentalsettings"
@@ -28,6 +30,7 @@ type Leaving struct {
 	// clean begins the cleanup of the node in the transaction of the release; nil: a
 	// workflow asks for it.
 	clean postgres.TxFunc
+	root  bool // somebody had root on the node: its cleanup may have to wait for a place
 }
 
 // Release ends an allocation. One that is not active yet ends as failed, cancelled
@@ -51,10 +54,11 @@ func (s *Service) Release(ctx context.Context, of id.Allocation, l Leaving) (All
 
 func (s *Service) letGo(ctx context.Context, of id.Allocation, l Leaving) (now Allocation, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		a, _, err := hold(ctx, tx, of)
+		a, n, err := hold(ctx, tx, of)
 		if err != nil {
 			return err
 		}
+		l.root = n.Root.Stands()
 		now, err = s.release(ctx, tx, a, l)
 		return err
 	})
@@ -186,10 +190,43 @@ func (s *Service) toCleanup(ctx context.Context, tx pgx.Tx, a Allocation, l Leav
 			return now, err
 		}
 	}
+	if a.Status == Active && (l.root || a.Access == RootAccess) {
+		if err := cutOff(ctx, tx, now); err != nil {
+			return now, err
+		}
+	}
 	if l.clean != nil && a.Status == Active {
 		return now, l.clean(ctx, tx)
 	}
 	return now, startCleanup(ctx, tx, now)
+}
+
+// cutOff has the account of a tenant taken away, with what runs under it. The cleanup of
+// a node that somebody had root on may wait for a place of its site for hours, and the
+// tenant does not pay for them. Its own drain takes away what this leaves.
+func cutOff(ctx context.Context, tx pgx.Tx, a Allocation) error {
+	_, err := (agenttask.Commands{}).Enqueue(ctx, tx, agenttask.Request{
+		Node: a.Node, Owner: formerTenant{a.ID}, Type: agentwire.TypeDeprovisionUser,
+		Reason: "allocation " + a.ID.String() + " has ended", IdempotencyKey: a.tasksOf() + " has ended",
+		Params: agentwire.DeprovisionUserParams{AllocationID: a.ID.String(), Username: a.Username, KeepHome: true},
+	})
+	if fault.KindOf(err) == fault.Conflict { // the node is not in the fleet: nobody can ask its agent
+		return nil
+	}
+	return err
+}
+
+// formerTenant owns the task that takes the account of an allocation away.
+type formerTenant struct{ of id.Allocation }
+
+// Owns implements agenttask.Owner: an allocation whose end was asked for gives up what it
+// has on its own node.
+func (t formerTenant) Owns(ctx context.Context, tx pgx.Tx, on id.Node, typ string) error {
+	a, err := lock(ctx, tx, t.of)
+	if err == nil && (a.Node != on || a.Times.ReleaseRequested == nil) {
+		err = fault.New(fault.Internal, "allocation_not_ended", "allocation %s does not ask for %s on this node", a.ID, typ)
+	}
+	return err
 }
 
 // startCleanup starts the workflow that has the node cleaned.
@@ -214,7 +251,7 @@ func startAgain(ctx context.Context, tx pgx.Tx, a Allocation, reason string) err
 func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason string) (Allocation, error) {
 	var now Allocation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		a, _, err := hold(ctx, tx, of)
+		a, n, err := hold(ctx, tx, of)
 		if err != nil {
 			return err
 		}
@@ -222,7 +259,9 @@ func (s *Service) ForceRelease(ctx context.Context, of id.Allocation, reason str
 			now = a
 			return startAgain(ctx, tx, a, reason)
 		}
-		if now, err = s.release(ctx, tx, a, Leaving{Cause: ByAdmin, Reason: reason}); err != nil {
+		if now, err = s.release(ctx, tx, a, Leaving{
+			Cause: ByAdmin, Reason: reason, root: n.Root.Stands(),
+		}); err != nil {
 			return err
 		}
 		return publish(ctx, tx, eventwire.AllocationForced, now, endings[ByAdmin])

@@ -16,7 +16,9 @@ import (
 
 // Tenancies tells operations on nodes what tenants have there, and hears from them
 // what becomes of it.
-type Tenancies struct{}
+type Tenancies struct {
+	Runs Runs // nil: nothing is run on nodes
+}
 
 var _ decommission.Allocations = Tenancies{}
 
@@ -60,7 +62,7 @@ func tenantOf(ctx context.Context, tx pgx.Tx, of id.Node) (Allocation, error) {
 }
 
 // End implements decommission.Allocations.
-func (Tenancies) End(ctx context.Context, tx pgx.Tx, of id.Node, by id.Decommission, reason string) error {
+func (t Tenancies) End(ctx context.Context, tx pgx.Tx, of id.Node, by id.Decommission, reason string) error {
 	a, err := tenantOf(ctx, tx, of)
 	if err != nil || a.ID.IsZero() {
 		return err
@@ -77,14 +79,26 @@ func (Tenancies) End(ctx context.Context, tx pgx.Tx, of id.Node, by id.Decommiss
 			err = outbox.CancelWorkflow(ctx, tx, a.WorkflowID())
 		}
 	case Active:
-		if err = setRelease(ctx, tx, a, Leaving{Cause: ByOperation, Reason: reason}); err == nil {
-			_, err = move(ctx, tx, a, Release, "the node to be cleaned", ending(Leaving{Cause: ByOperation, Reason: reason}),
-				nil)
-		}
+		err = t.endActive(ctx, tx, a, Leaving{Cause: ByOperation, Reason: reason})
 	case ReleaseFailed:
 		_, err = move(ctx, tx, a, Release, "the node to be cleaned", "the node is cleaned by another operation", nil)
 	case Releasing, Failed, Released:
 		err = note(ctx, tx, a, "cleanup", "the node is being cleaned", nil)
+	}
+	return err
+}
+
+// endActive ends an allocation that is in use, with what its people run on the node.
+func (t Tenancies) endActive(ctx context.Context, tx pgx.Tx, a Allocation, l Leaving) error {
+	if err := setRelease(ctx, tx, a, l); err != nil {
+		return err
+	}
+	now, err := move(ctx, tx, a, Release, "the node to be cleaned", ending(l), nil)
+	if err == nil && t.Runs != nil {
+		err = t.Runs.LeaveNode(ctx, tx, a.Node, "the allocation of the node has ended")
+	}
+	if err == nil && a.Access == RootAccess {
+		err = cutOff(ctx, tx, now)
 	}
 	return err
 }
